@@ -11,7 +11,7 @@ _LONGEST_FILE: Final = 260
 _LONGEST_FIELD: Final = 120
 _LONGEST_CHOICE: Final = 800
 _LONGEST_LIST: Final = 80
-"""Characters of all choices that stand behind the nearest one."""
+"""Characters of all choices that stand after the nearest one."""
 _MEANT: Final = "did you mean"
 _MOST_ALIKE = 3
 _MOST_PLACES = 8

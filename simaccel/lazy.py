@@ -1,6 +1,6 @@
 """Modules that are loaded when they are first used: reading inputs does without most of them.
 
-`from simaccel.lazy import np` stands for `import numpy as np`.
+`from simaccel.lazy import np` replaces `import numpy as np`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -49,7 +49,7 @@ SUMS: Final = "sums"
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - plain data of any form
-    """Return plain data with None for each number that nobody knows (NaN).
+    """Return plain data with None for each unknown number (NaN).
 
     >>> plain({"energy_pj": [math.nan, 2.5]})
     {'energy_pj': [None, 2.5]}

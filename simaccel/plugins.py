@@ -5,7 +5,7 @@
 
 The name of the entry point is the name that users write. Entry points are looked for only where a
 name is none of simaccel's own, or where all names are shown; a module of a plug-in is imported only
-where its name is used. So one that is broken stops those who use it, and nobody else.
+where its name is used. So a broken plug-in only affects those who use it.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def plugin(group: str, name: str) -> Plugin | None:
 
 
 class Registry(MutableMapping[str, Thing], Generic[Thing]):
-    """Things by name: simaccel's ``own``, and behind them those of the plug-ins of a group.
+    """Things by name: simaccel's ``own``, and after them those of the plug-ins of a group.
 
     ``accept`` makes the thing of what a plug-in's entry point names, and raises ``plugin.error``
     where it is no such thing. A name of simaccel's own is never a plug-in's.

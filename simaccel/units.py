@@ -179,7 +179,7 @@ FREED: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def cause_of(unit: str) -> Cause:
-    """Return what those who wait for a unit at work are booked to.
+    """Return the cause to which waits for a working unit are booked.
 
     >>> cause_of(SFU)
     <Cause.SFU: 8>

@@ -61,10 +61,10 @@ class FoldFigures:
 
 @dataclass(frozen=True)
 class FoldEdges:
-    """Cycles around the folds of one block, and who shifts in before them.
+    """Cycles before and after the folds of one block, and the operand that shifts in before them.
 
-    ``lead``: until the stationary operand is in place, ``tail``: until the last result is out.
-    ``held``: number of the stationary operand; -1 where sums are.
+    ``lead``: until the stationary operand is in place; ``tail``: until the last result is out.
+    ``held``: number of the stationary operand; -1 for sums.
     """
 
     lead: Ints
@@ -264,7 +264,7 @@ def _group_kinds(kinds: Sequence[_Folds], shape: tuple[int, ...]) -> list[_Folds
 
 
 def stack(arrays: Sequence[Ints], ndim: int = 0) -> Ints:
-    """Return arrays along a first axis, with others behind it; faster than ``np.stack``."""
+    """Return arrays along a first axis, with others after it; faster than ``np.stack``."""
     shape = np.broadcast_shapes(*{array.shape for array in arrays})
     found = np.empty((len(arrays), *shape), dtype=np.int64)
     for at, array in enumerate(arrays):
@@ -273,7 +273,7 @@ def stack(arrays: Sequence[Ints], ndim: int = 0) -> Ints:
 
 
 def _add_axes(array: Ints, ndim: int) -> Ints:
-    """Return an array with at least so many axes behind its first."""
+    """Return an array with at least so many axes after its first."""
     return array.reshape(len(array), *[1] * (ndim + 1 - array.ndim), *array.shape[1:])
 
 
@@ -361,7 +361,7 @@ def runs_of(seen: BoundOperator, sizes: Map[str, Ints]) -> dict[str, Ints]:
 
 
 def fold_sides(cuts: PathCuts) -> tuple[Ints | None, Ints | None]:
-    """Return the sides of a full fold where a tree says them."""
+    """Return the sides of a full fold, if the tree has spreads for them."""
     found: dict[str, Ints] = {}
     for at, entry in enumerate(cuts.entries):
         if isinstance(entry, FamilySpread) and entry.level in ("rows", "cols"):

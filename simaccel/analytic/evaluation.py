@@ -23,7 +23,7 @@ from simaccel.workload import Workload
 
 
 class CountError(SimaccelError):
-    """A workload whose counts don't fit 64-bit integers; the message says why."""
+    """A workload whose counts don't fit 64-bit integers; the message has the reason."""
 
 
 WITH_DRAM = ("dram_read", "dram_write")

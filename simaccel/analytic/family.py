@@ -103,7 +103,7 @@ Branch = tuple[Entry | FamilyFork | FamilyPart | Do, ...]
 
 @dataclass(frozen=True, eq=False)
 class TreePath:
-    """A leaf with all that stands outside it."""
+    """A leaf with all nodes outside it."""
 
     entries: tuple[Entry, ...]
     leaf: Do
@@ -233,7 +233,7 @@ def take(family: Family, which: tuple[Ints | np.integer[Any], ...] | Ints) -> Fa
 
 
 def with_arrays(family: Family, each: Callable[[Ints], Ints]) -> Family:
-    """Return a family with other numbers; ``each`` says what comes for an array."""
+    """Return a family with other numbers; ``each`` returns the replacement of an array."""
     held = {name: each(array) for name, array in family.held.items()}
     return replace(family, branch=_map_branch(family.branch, each), held=held)
 

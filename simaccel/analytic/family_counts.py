@@ -29,7 +29,7 @@ class FamilyCounts:
     ``native_macs``: MACs of operands as wide as the array's multipliers that its MACs take.
     ``busy``: cycles of each unit's and channel's own work by name. ``chains``: cycles of each
     operator's blocks one after the other, as its unit takes them from the buffer, those of an
-    online one with the rescaling of sums behind them. ``tiles``: (bytes
+    online one with the rescaling of sums after them. ``tiles``: (bytes
     of a slot, slots) by place and name; ``kinds``: classes of their tensors.
     """
 

@@ -1,8 +1,8 @@
 """The lower bound of a family's cycles: no run of any of its candidates is shorter.
 
-The array works on one block after the other. Before the first its inputs come (*fill*), behind the
+The array works on one block after the other. Before the first its inputs come (*fill*), after the
 last its results leave (*drain*). In a fork it also waits for the vector operators that stand
-between two of its operators (*sfu*), and for what it made to leave before them and to enter behind
+between two of its operators (*sfu*), and for what it made to leave before them and to enter after
 them (*between*). Each of its stays there, a *phase*, is no shorter than the transfers of its own
 tiles that no slot can take before or after it; what they exceed its work by is *dram*. Where one
 tile of what is between them has a single slot, a vector operator and the array's only one take
@@ -179,7 +179,7 @@ def _phase(
     """Return the cycles of all stays in a phase: of its blocks, and what transfers take beyond.
 
     Tiles of one slot come and go while the unit doesn't work. Of others as many as have slots may
-    move before a stay or behind it, the rest moves in it.
+    move before a stay or after it, the rest moves in it.
     """
     operators = {path.leaf.operator for path in paths}
     work = sum((counts.chains[name] for name in operators), start=ints(0))
@@ -259,7 +259,7 @@ Sizes = dict[str, Ints]
 
 @dataclass
 class BlockFills:
-    """Cycles that every candidate of a family has before, between and behind its blocks at least.
+    """Cycles that every candidate of a family has before, between and after its blocks at least.
 
     Between a block and what takes its results, or the other way round, the array fills or drains;
     blocks that follow one another hide that.
@@ -328,7 +328,7 @@ class BlockFills:
         return ints(cycles + (edges.held == number) * edges.lead)
 
     def drain_cycles(self) -> Ints:
-        """Return the cycles behind the last command of the array: what it made goes to DRAM."""
+        """Return the cycles after the last command of the array: what it made goes to DRAM."""
         *_, path = self.family.paths()
         output = self.family.space.bound_operator(path.leaf.operator).output
         if path.leaf.unit != ARRAY or output.name not in self.family.space.escapes:
@@ -351,8 +351,8 @@ class BlockFills:
     def interval_cycles(self, before: TreePath, behind: TreePath, name: str, inside: int) -> Ints:
         """Return the cycles in which results leave, and what is made of them enters, all together.
 
-        ``name``: of what ``behind`` takes; entries of both paths from ``inside`` on are their own.
-        Behind a vector operator that is online it enters while sums are rescaled.
+        ``name``: of what ``after`` takes; entries of both paths from ``inside`` on are their own.
+        After a vector operator that is online it enters while sums are rescaled.
         """
         space, total = self.family.space, ints(0)
         used = space.bound_operator(behind.leaf.operator)

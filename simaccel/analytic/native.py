@@ -10,17 +10,17 @@ from simaccel.workload import Einsum, Workload
 
 
 def native_macs(workload: Workload, accelerator: Accelerator) -> int:
-    """Return the MACs of operands as wide as the array's multipliers that a workload takes.
+    """Return the MACs of a workload in units of MACs of the multipliers' width.
 
-    Where the array says no ``native_bits``, as many as it has MACs.
+    Without ``native_bits`` of the array, they are the MACs of the workload.
     """
     return sum(macs * pace.numerator for macs, pace in _pace_einsums(workload, accelerator))
 
 
 def ideal_cycles(workload: Workload, accelerator: Accelerator) -> Fraction:
-    """Return the MACs over those of all PEs a cycle, at the rate of their numbers.
+    """Return the MACs divided by the MACs per cycle of all PEs, at the rate of their formats.
 
-    Operands wider than the multipliers count once: what they take more is no use of PEs.
+    A MAC of operands wider than the multipliers counts once, although it takes more cycles.
     """
     paced = _pace_einsums(workload, accelerator)
     macs = sum((Fraction(macs, pace.denominator) for macs, pace in paced), Fraction())
@@ -28,7 +28,7 @@ def ideal_cycles(workload: Workload, accelerator: Accelerator) -> Fraction:
 
 
 def mac_share(workload: Workload, accelerator: Accelerator, names: Iterable[str]) -> Fraction:
-    """Return 1 over the MACs of a PE a cycle, on average over the MACs of some operators."""
+    """Return cycles per MAC of a PE, on average over the MACs of the operators ``names``."""
     paced = list(_pace_einsums(workload, accelerator, frozenset(names)))
     total = sum(macs for macs, _ in paced)
     if not total:
@@ -37,7 +37,7 @@ def mac_share(workload: Workload, accelerator: Accelerator, names: Iterable[str]
 
 
 def least_array_cycles(workload: Workload, accelerator: Accelerator) -> Fraction:
-    """Return the cycles that the MACs take on all PEs at least, wide operands piece by piece."""
+    """Return the least cycles of the MACs on all PEs, with wide operands in several steps."""
     paced = _pace_einsums(workload, accelerator)
     return sum((macs * pace for macs, pace in paced), Fraction()) / accelerator.pes
 
@@ -45,7 +45,7 @@ def least_array_cycles(workload: Workload, accelerator: Accelerator) -> Fraction
 def _pace_einsums(
     workload: Workload, accelerator: Accelerator, names: frozenset[str] | None = None
 ) -> Iterator[tuple[int, Fraction]]:
-    """Yield the MACs of each einsum, or of those named, and the cycles of a step of theirs."""
+    """Yield MACs and cycles per step of each einsum (or of those in ``names``)."""
     for operator in workload.operators:
         if isinstance(operator, Einsum) and (names is None or operator.name in names):
             tensors = (workload.tensors[given.tensor] for given in operator.inputs)

@@ -89,7 +89,7 @@ class _Ends:
         again: bool = False,
         elsewhere: Sequence[tuple[Counter[str], str]] = (),
     ) -> None:
-        """Put a group behind; ``again``: the one before is of the layer before.
+        """Put a group after; ``again``: the one before is of the layer before.
 
         ``elsewhere``: ends of groups on other cores, with a tensor that each makes for this one.
         An exchange takes what the one before it stores, or an exchange of that.
@@ -128,7 +128,7 @@ def _unit(group: PlacedGroup) -> str:
 class _Turns:
     """Cycles in which vector operators take turns with the array in its stay: all of them.
 
-    ``front``: that may come before its first command; ``rear``: behind its last one.
+    ``front``: that may come before its first command; ``rear``: after its last one.
     """
 
     all: Counter[str]
@@ -224,7 +224,7 @@ def _core_cycles(part: PlacedGroup | LinkWork) -> Counter[str]:
 
 
 def _edges(place: range | None) -> tuple[int, ...]:
-    """Return the first core of a place and the first one behind it: one of each kind."""
+    """Return the first core of a place and the first one after it: one of each kind."""
     return (0,) if place is None else (0, place.start, place.stop)
 
 
@@ -257,7 +257,7 @@ def one_after_the_other(
 
 
 def _repeat(ends: _Ends, layer: Sequence[PlacedGroup | LinkWork], times: int) -> None:
-    """Put a layer behind its last run ``times`` more: of each end, what comes of it alone."""
+    """Put a layer after its last run ``times`` more: of each end, what comes of it alone."""
     zero: Counter[str] = Counter()
     found = [_add_to_end(ends.last, _multiply_terms(_round(_Ends({}, zero), layer).last, times))]
     for unit in (ARRAY, SFU):

@@ -33,7 +33,7 @@ class TransferSeries:
         return ints(coming + going - 1).clip(0)
 
     def serial_cycles(self) -> Ints:
-        """Return the cycles in which nobody works, as each tile is waited for."""
+        """Return the cycles without work, as each tile is waited for."""
         channels, latency = self.accelerator.dram.channels, self.accelerator.dram.latency_cycles
         coming = self.accelerator.channel_read_rate.cycles(self.read // channels)
         return ints(np.maximum(self.cycles(), coming + latency * self.loads))

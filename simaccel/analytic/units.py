@@ -154,7 +154,7 @@ class UnitCosts(BitWidths):
     def _select_by_stationarity(
         self, of: Callable[..., _Of], path: TreePath, cuts: PathCuts, sizes: dict[str, Ints]
     ) -> list[_Of]:
-        """Return what ``of`` says of a block, by what the array holds where that is free."""
+        """Return ``of`` of a block, by the stationarity if it is free."""
         seen = self.family.space.bound_operator(path.leaf.operator)
         runs = None if self.accelerator.systolic.blocks is None else runs_of(seen, sizes)
         shape = matmul_of(seen, sizes)

@@ -25,7 +25,7 @@ _LONG: Final = re.compile(r"\S{81,}")
 
 @contextmanager
 def _printable() -> Iterator[None]:
-    """Escape and cut what a user gave in what click says of options that it does not know."""
+    """Escape and shorten the user's text in click's messages about unknown options."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:

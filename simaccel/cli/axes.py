@@ -23,7 +23,7 @@ Find = Callable[[str], Parameter | None]
 
 @dataclass(frozen=True)
 class _Given:
-    """The text of an axis: the option, the parameter that it names, and the text behind the =."""
+    """The text of an axis: the option, the parameter that it names, and the text after the =."""
 
     option: str
     parameter: Parameter

@@ -177,7 +177,7 @@ def _room(buffer: str | None, output: str | None) -> int | None:
 
 
 def _mapping_of(report: BoundReport) -> str:
-    """Write the mapping for the asked buffer.
+    """Write the mapping for the given buffer.
 
     Raises:
         InputError: nothing runs in it, or a tensor passes it by.

@@ -322,7 +322,7 @@ def _tasks(
 ) -> list[ComparisonTask]:
     """Cross lists, points, lengths and dataflows; all faults are reported before anything runs.
 
-    What is wrong with all values of the lists is told once.
+    A fault of all values of the lists is reported once.
     """
     from simaccel.cli.lists import variants
 
@@ -374,7 +374,7 @@ def _tasks_of(
 
 
 def _names(asked: ExperimentOptions, mappings: Sequence[str]) -> list[str]:
-    """Name the dataflows and mapspaces: none beside mappings, unless they are asked for."""
+    """Name the dataflows and mapspaces: none together with mappings, unless dataflows are given."""
     if mappings and asked.dataflow is None and asked.sought.mapspace is None:
         return []
     return asked.names(several=True)

@@ -44,7 +44,7 @@ _HEADINGS: Final[dict[Exhibit, str]] = {
 def with_defaults(
     asked: ExperimentOptions, exhibit: Exhibit, sweep: tuple[str, ...]
 ) -> tuple[ExperimentOptions, tuple[str, ...]]:
-    """Return what is asked for, and the sweep, with those of an exhibit where none are given.
+    """Return the options and the sweep, with the exhibit's defaults for those not given.
 
     Raises:
         InputError: a sweep where the exhibit has none.

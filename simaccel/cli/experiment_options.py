@@ -1,4 +1,4 @@
-"""The options that commands share, and the objects that they stand for."""
+"""The options that commands share, and the objects that they describe."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class ExperimentOptions:
         Raises:
             InputError: the faults of all of them together.
             NotThisWorkloadError: the mapping is for another workload.
-            NotDirectedError: the dataflows of a description that no mapping says.
+            NotDirectedError: dataflows of a description that no mapping expresses.
 
         """
         from simaccel.experiment.precision import gather_placed
@@ -123,7 +123,7 @@ class ExperimentOptions:
         return workload, accelerator, mapping
 
     def _choose_dataflow(self, name: str, workload: Workload, accelerator: Accelerator) -> str:
-        """Return the dataflow: the one that is asked for, or that suits the workload."""
+        """Return the dataflow: the given one, or the default for the workload."""
         if not self.is_default:
             return name
         from simaccel.schedulers import default_dataflow
@@ -187,7 +187,7 @@ class ExperimentOptions:
         return [name.strip() for name in names]
 
     def require_search(self, given: dict[str, object]) -> None:
-        """Refuse options that tell of a search, where the dataflow is one that searches nothing.
+        """Refuse options that report a search if the dataflow does not search.
 
         Raises:
             InputError: names each of them that is given.
@@ -214,7 +214,7 @@ class ExperimentOptions:
         return self.mapping is None and self.dataflow == DIRECTIVES
 
     def _read_description(self) -> Inputs:
-        """Read a description and make the mapping that its dataflows say."""
+        """Read a description and make the mapping of its dataflows."""
         refused = f"nothing with --dataflow {DIRECTIVES}, which sets it"
         self.sought.refuse(refused)
         require_none(fault(o, v, refused) for o, v in {"--pipeline": self.pipeline}.items() if v)
@@ -249,7 +249,7 @@ class ExperimentOptions:
             return False
 
     def _refuse_dataflow(self, *, beside: bool) -> None:
-        """Refuse dataflows where a mapspace is searched, unless they stand ``beside`` it."""
+        """Refuse dataflows if a mapspace is searched, unless both are allowed (``beside``)."""
         allowed = "nothing if a mapspace is searched (--mapspace, and on spatial arrays)"
         given = {
             "--dataflow": None if beside else self.dataflow,
@@ -279,7 +279,7 @@ def _refuse_unsearched(names: Sequence[str], given: dict[str, object]) -> None:
 
 
 def dataflow_names() -> list[str]:
-    """Name the dataflows: simaccel's own, and behind them those of plug-ins."""
+    """Name the dataflows: simaccel's own, and after them those of plug-ins."""
     return [*DATAFLOWS, *(name for name in plugins("simaccel.dataflows") if name not in DATAFLOWS)]
 
 

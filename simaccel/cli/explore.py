@@ -1,4 +1,4 @@
-"""`simaccel explore`: design spaces, run and kept."""
+"""`simaccel explore`: design spaces, whose designs are run and stored."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ if TYPE_CHECKING:
     """As it was read: what varies, the values, and whether they multiply."""
 
 MOST_DESIGNS: Final = 100_000
-"""More designs than these are a slip, or wait for --sample."""
+"""The most designs without --sample; more are probably a mistake."""
 _SEARCH = [
     option for option, name in zip(SEARCH_OPTIONS, FIELDS, strict=True) if name != "objective"
 ]
 
 
 def _search_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decorators
-    """Add the options of a search; ``--objective`` is the exploration's."""
+    """Add the options of a search except ``--objective``, which is the exploration's."""
     for option in reversed(_SEARCH):
         command = option(command)
     return command
 
 
 def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decorators
-    """Add the sizes of workloads; each of them has its name with it."""
+    """Add the options for sizes of workloads."""
     command = workload_options(command)
 
     @wraps(command)
@@ -110,7 +110,7 @@ class _Wanted:
         """Make the space of what was read.
 
         Raises:
-            InputError: all sizes that no workload has, and all that is given twice.
+            InputError: all sizes that no workload has, and all names that are given twice.
 
         """
         loads = gather(*(partial(load_of, *text) for text in texts))
@@ -132,7 +132,7 @@ class _Wanted:
         """Read the limits.
 
         Raises:
-            InputError: all that are none.
+            InputError: all texts that are no limits.
 
         """
         from simaccel.experiment.exploration.limits import read_limit
@@ -140,7 +140,7 @@ class _Wanted:
         return tuple(gather(*(partial(read_limit, text) for text in self.where)))
 
     def inputs(self) -> list[Path]:
-        """Name the files that are read: no output replaces one of them."""
+        """Return the input files, which no output may replace."""
         from simaccel.importers.accelerators import accelerator_path
 
         found = []
@@ -388,12 +388,12 @@ def _watch(bars: ExitStack, label: str) -> Watch:
 
 
 def _command() -> str:
-    """Return the command line, without what has no part in the result."""
+    """Return the command line without options that don't affect the result."""
     return shlex.join(["simaccel", *sys.argv[1:]])
 
 
 def _exit_code(found: ExploredDesigns) -> int:
-    """Succeed if one design has figures, and no process died."""
+    """Return 0 if a design has figures and no process died."""
     if any(one.lost for one in found.points):
         return WorkerDiedError.exit_code
     return 0 if any(one.figures is not None for one in found.points) else InputError.exit_code

@@ -1,4 +1,4 @@
-"""`simaccel run --generate N`: a prefill and the decode steps behind it."""
+"""`simaccel run --generate N`: a prefill and the decode steps after it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def generates(
     as_json: bool,
     quiet: bool,
 ) -> bool:
-    """Run a generation and show it, if one is asked for; say whether it was.
+    """Run a generation and show it, if ``--generate`` is given; return whether it was.
 
     ``others`` are options that have no meaning beside it.
 

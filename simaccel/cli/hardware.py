@@ -1,4 +1,4 @@
-"""Accelerators as commands read them: what their files leave out or don't say is told."""
+"""Accelerators as commands read them, with warnings for what their files leave out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_accelerator(
 
 
 def ask_for_precision(accelerator: Accelerator, name: str) -> None:
-    """Warn once of an accelerator of one's own that doesn't say which numbers it works on."""
+    """Warn once about a user's accelerator without default number formats."""
     from simaccel.hardware.load import accelerator_files
 
     context = click.get_current_context(silent=True)

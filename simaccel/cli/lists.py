@@ -36,7 +36,7 @@ class OptionVariant:
 
 
 def variants(asked: ExperimentOptions) -> list[OptionVariant]:
-    """Return what is asked for with each value of each list: accelerators, sizes, phases, degrees.
+    """Return the options with each value of each list: accelerators, sizes, phases, degrees.
 
     Raises:
         InputError: a value that is given twice, or too many together.
@@ -100,7 +100,7 @@ def _apply_points(asked: ExperimentOptions, points: dict[str, SweepPoint]) -> Ex
 
 
 def place_task(task: ComparisonTask, variant: OptionVariant) -> ComparisonTask:
-    """Put a task at the place of its variant, behind that of a sweep or an operator."""
+    """Put a task at the place of its variant, after that of a sweep or an operator."""
     points = ((task.point,) if task.point else ()) + variant.points
     return replace(task, point=points[0] if points else None, also=points[1:])
 
@@ -108,7 +108,7 @@ def place_task(task: ComparisonTask, variant: OptionVariant) -> ComparisonTask:
 def scheduled_ways(
     task: ComparisonTask, names: Sequence[str], asked: ExperimentOptions
 ) -> list[ComparisonTask]:
-    """Return a task for each dataflow and mapspace, and each stationarity that is asked for."""
+    """Return a task for each dataflow, mapspace and given stationarity."""
     held_names = asked.sought.stationarity
     held = held_names.split(",") if held_names else [None]
     return [
@@ -126,7 +126,7 @@ def scheduled_ways(
 def stage(
     tasks: Sequence[ComparisonTask], stages: str | None, micro_batches: int | None
 ) -> list[ComparisonTask]:
-    """Return tasks as pipelines of so many stages, where they are asked for: a list, or one number.
+    """Return tasks as pipelines, if numbers of stages are given: a list, or one number.
 
     Raises:
         InputError: micro-batches without stages, or numbers that are twice in the list.
@@ -163,7 +163,7 @@ def mapped_ways(task: ComparisonTask, files: Sequence[str]) -> list[ComparisonTa
 
 
 def metrics_of(texts: Sequence[str]) -> list[Metric]:
-    """Read the metrics that are asked for, given as lists with commas.
+    """Read the metrics, given as lists with commas.
 
     Raises:
         InputError: there is none of a name.

@@ -1,4 +1,4 @@
-"""`simaccel map --mapspace`: mapspaces, their search, and what was found."""
+"""`simaccel map --mapspace`: the search of mapspaces, and its results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def map_nests(asked: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: MapOptions) -> None:
-    """Search, print, and save."""
+    """Search a mapspace, print the mapping, and save it."""
     workload, accelerator, strategy, constraints = read
     options = settle_options(asked.options, accelerator)
     searched = choices(workload, accelerator, strategy, constraints, options.stationarity)
@@ -96,7 +96,7 @@ def _explain(mapped: NestResult) -> None:
 def _vectors(
     workload: Workload, accelerator: Accelerator, mapping: Mapping
 ) -> list[GroupPrediction]:
-    """Return the vector operators of a mapping, as they count; all their runs."""
+    """Return the predictions of a mapping's vector operators, over all repetitions."""
     names = {one.name for one in workload.operators if isinstance(one, Vector)}
     found = predict(workload, mapping, accelerator).groups
     return [

@@ -156,7 +156,7 @@ def workload_options(command: Command) -> Command:
 
 
 def _take_sums(given: dict[str, Any]) -> None:
-    """Set the accelerator's sums where --precision says them, if the command has an accelerator."""
+    """Set the accelerator's format of sums by --precision, if the command has an accelerator."""
     if "overrides" not in given:
         return
     words = [word.strip() for text in given["precision"] for word in text.split(",")]

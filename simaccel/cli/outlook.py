@@ -1,4 +1,4 @@
-"""`--dry-run` of run, map and compare: what there is to search, before anything is."""
+"""`--dry-run` of run, map and compare: the cost of the searches, estimated beforehand."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from simaccel.verbs.comparing import ComparisonTask
 
 Files = Mapping[str, str | None]
-"""What would be written, by option."""
+"""Files that would be written, by option."""
 
 
 def show_outlook(
     title: str, searches: Outlooks, files: Files, *, runs: bool, as_json: bool
 ) -> None:
-    """Print what searches have before them; ``runs``: what they find then runs on the machine."""
+    """Print the estimated cost of searches; ``runs``: whether their results would be run."""
     from simaccel.report.outlook import outlook_json, outlook_lines, outlook_table
 
     if as_json:

@@ -34,7 +34,7 @@ class UnwrittenError(SimaccelError):
 
 
 class _Output:
-    """Standard output that says so where it can't be written; a pipe that ends is click's."""
+    """Standard output that reports if it can't be written; a pipe that ends is click's."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -104,5 +104,5 @@ def show(*parts: Table | str) -> None:
 
 
 def show_json(document: object) -> None:
-    """Print one JSON value and nothing else; null stands for numbers that nobody knows."""
+    """Print one JSON value and nothing else; null stands for unknown numbers."""
     click.echo(json.dumps(plain(document), indent=2, allow_nan=False))

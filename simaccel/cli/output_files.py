@@ -17,7 +17,7 @@ _WORDS: Final = {"--trace": "trace", "-o": "page", "--csv": "table", "--parquet"
 
 @dataclass(frozen=True)
 class OutputFiles:
-    """The files that are asked for, by option, and those that are read, none of which is replaced.
+    """The output files by option, and the input files, which are never replaced.
 
     An option that begins with ``--plot`` is a figure.
     """
@@ -28,7 +28,7 @@ class OutputFiles:
 
     @property
     def paths(self) -> dict[str, str]:
-        """The files that are asked for."""
+        """The output files that were given."""
         return {option: path for option, path in self.options.items() if path is not None}
 
     @property
@@ -71,7 +71,7 @@ class OutputFiles:
         require_target(path, text=option not in _BINARY, **self._how)
 
     def write(self, option: str, make: Callable[..., Any]) -> list[str]:
-        """Write a file if it is asked for; return the line that names it.
+        """Write a file if it was given; return the line that names it.
 
         ``make`` gives a figure, or text, whole or in pieces; a binary file it writes to a path.
         """

@@ -186,7 +186,7 @@ _OF_WORKLOAD: Final = "workload."
 
 
 def parameter_of(name: str) -> Parameter | None:
-    """Return what a name of --axis stands for: a parameter, or a field by its path.
+    """Return the parameter of a name of --axis: a parameter, or a field by its path.
 
     A path is one of the accelerator (``dram.channels``), or of the workload's parameters
     (``workload.prompt``); None if there is no such field.

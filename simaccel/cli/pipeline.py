@@ -26,7 +26,7 @@ def pipelines(
     as_json: bool,
     quiet: bool,
 ) -> bool:
-    """Run a pipeline and show it, if one is asked for; say whether it was.
+    """Run a pipeline and show it, if ``--pipeline-parallel`` is given; return whether it was.
 
     ``others`` are options that have no meaning beside it.
 

@@ -1,8 +1,8 @@
 """Progress on stderr: only in a terminal, and only where something takes a while.
 
-A bar shows the part of the work that is done; above it stands a line for each part that is
-finished, a layer or a run. Every command has a bar of its own, for what no other bar tells of: it
-gives way to the others, and to the output.
+A bar shows the part of the work that is done; above it is a line for each finished part, a layer or
+a run. Every command has a bar of its own, for what no other bar tells of: it gives way to the
+others, and to the output.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _open: list[ProgressBar] = []
 
 
 def clear_for_output() -> None:
-    """Take away the bar of a command, as what it prints would stand behind it."""
+    """Remove the bar of a command before it prints its output."""
     if _open and _open[-1].waits:
         _open[-1].pause()
 
 
 class ProgressBar:
-    """A progress bar that appears after a second, whether it is told of anything or not.
+    """A progress bar that appears after a second, with or without a first report.
 
     A context manager. One that ``waits`` knows no part of the work that is done.
     """
@@ -73,7 +73,7 @@ class ProgressBar:
             self._progress = None
 
     def _appear(self) -> None:
-        """Show what there is, where nobody tells of anything for a while."""
+        """Refresh the bar if there is no report for a while."""
         with self._lock:
             if not self.hidden and self._timer is not None:
                 self.show(*self._last)

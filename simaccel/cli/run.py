@@ -149,7 +149,7 @@ def _write(
     result: Result,
     estimates: Mapping[str, float],
 ) -> list[str]:
-    """Write the rows as CSV, and the picture, if they are asked for; name all files."""
+    """Write the rows as CSV, and the picture, if files for them are given; name all files."""
     from simaccel.report.rows import csv_text, operator_rows
 
     lines = [f"trace: {path}" for option, path in files.paths.items() if option == "--trace"]
@@ -210,7 +210,7 @@ def _teller(asked: ExperimentOptions, bar: ProgressBar) -> Note:
 def _search_mapspace(
     asked: ExperimentOptions, inputs: Inputs, jobs: Jobs, report: SearchReport, *, quiet: bool
 ) -> Inputs:
-    """Search a mapspace with a progress bar, in several processes if asked for."""
+    """Search a mapspace with a progress bar, in several processes with ``--jobs``."""
     from simaccel.experiment.scheduling import schedule_workload
     from simaccel.mapping.tree import Mapping as Tree
 

@@ -15,7 +15,7 @@ from simaccel.errors import Fault, suggest
 from simaccel.search.effort import Effort, Objective, Strategy
 
 MAPSPACE: Final[Strategy] = "ruby-s"
-"""What is searched where nothing is given."""
+"""The default mapspace of searches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class SearchOptions:
                 yield names.get(name, f"--{name.replace('_', '-')}"), value
 
     def refuse(self, allowed: str) -> None:
-        """Refuse all that was given.
+        """Refuse all options that were given.
 
         Raises:
             InputError: names each option.
@@ -56,7 +56,7 @@ class SearchOptions:
         """Return the mapspaces of a list with commas.
 
         Raises:
-            InputError: there is none of a name.
+            InputError: a name is unknown.
 
         """
         if self.mapspace is None:
@@ -75,7 +75,7 @@ class SearchOptions:
         """Return the single mapspace.
 
         Raises:
-            InputError: there is none of this name, or several are given.
+            InputError: the name is unknown, or several are given.
 
         """
         first, *others = self.strategies()
@@ -106,7 +106,7 @@ class SearchOptions:
         return Effort(**{name: value for name, value in given.items() if value is not None})
 
     def require_constraints(self) -> None:
-        """Read the constraints.
+        """Check that the constraints can be read.
 
         Raises:
             InputError: one can't be read.
@@ -118,7 +118,7 @@ class SearchOptions:
 
 
 class _Share(click.ParamType[float]):
-    """A part of something: a number, or percent."""
+    """A share: a number, or a percentage."""
 
     name = "share"
 
@@ -136,7 +136,7 @@ class _Share(click.ParamType[float]):
 
 
 def take_sought(given: dict[str, Any]) -> SearchOptions:
-    """Take the options of a search out of what click passes."""
+    """Remove the options of a search from click's options, and return them."""
     return SearchOptions(**{name: given.pop(name) for name in FIELDS if name in given})
 
 
@@ -150,7 +150,7 @@ class ListedValues(click.ParamType):  # type: ignore[type-arg]  # generic in its
         self.once = once
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Read it; click says what is allowed."""
+        """Read a value; click reports the allowed ones."""
         texts = [text.strip() for text in value.split(",")]
         if len(texts) > 1 and (ctx is None or ctx.command.name != "compare"):
             self.fail(f"{value!r} is several; `simaccel compare` takes a list.", param, ctx)

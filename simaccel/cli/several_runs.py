@@ -30,7 +30,7 @@ class SeveralRuns:
     def run_and_show(
         self, asked: ExperimentOptions, others: Mapping[str, object], **how: bool
     ) -> bool:
-        """Run and show what is asked for, if anything; say whether it was.
+        """Run and show a generation or a pipeline, if one is given; return whether it was.
 
         ``others`` are options that have no meaning beside these; ``how``: as of ``generates``.
 

@@ -1,4 +1,4 @@
-"""The options that choose a workload, and what they stand for."""
+"""The options that choose a workload, and the workload that they describe."""
 
 from __future__ import annotations
 

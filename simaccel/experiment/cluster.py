@@ -61,7 +61,7 @@ _LOGS: Final = ("distributed", "tornado", "asyncio")
 
 
 class ClusterError(SimaccelError):
-    """The processes of a cluster can't do what they are asked."""
+    """The processes of a cluster can't execute a task."""
 
     exit_code = 1
 
@@ -80,7 +80,7 @@ class Processes:
         yield from self._results(work, tasks, range(len(tasks))[::-1], lost)
 
     def run_each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
-        """Yield the results in the order of the tasks, as far as they are asked for.
+        """Yield the results in the order of the tasks; tasks run only as far as results are read.
 
         Raises:
             WorkerDiedError: a process died.
@@ -306,7 +306,7 @@ async def _greet(address: str) -> None:
 
 
 def _track_quietly() -> None:
-    """Start who clears up after this process, which says nothing where this one was killed."""
+    """Start a process that cleans up if this one is killed, without output."""
     sys.warnoptions.append(_NO_LEAKS)  # what Python starts has the options of this process
     try:
         resource_tracker.ensure_running()

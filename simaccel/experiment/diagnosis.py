@@ -48,7 +48,7 @@ class OperatorDiagnosis:
     core: int = 0
 
     def unit_name(self, unit: str) -> str:
-        """Return the name of a unit of the core that is told of."""
+        """Return the name of a unit of the core that is described."""
         return on_core(self.core, unit)
 
     def share(self, engine: str, cause: str) -> float:
@@ -77,7 +77,7 @@ class OperatorDiagnosis:
 
     @property
     def compute(self) -> str:
-        """The engine to tell of: the array, unless the SFU is busier."""
+        """The engine to describe: the array, unless the SFU is busier."""
         found = [one for one in map(self.unit_name, COMPUTE_UNITS) if one in self.engines]
         found = found or [*self.engines]
         return max(found, key=lambda name: self.engines[name].get("busy", 0))

@@ -71,8 +71,8 @@ class AssumptionShare:
 class Disagreement:
     """Two figures of one thing, in ``unit`` ("cycles" or "bytes"), and the assumption behind it.
 
-    ``analysis`` says ``other``, the machine ``machine``, of ``what``. ``shares``: what of the
-    difference which assumption has, as measured; empty where nothing was.
+    ``other`` is the figure of ``analysis`` for ``what``, ``machine`` that of the machine.
+    ``shares``: what of the difference which assumption has, as measured; empty where nothing was.
     """
 
     analysis: str
@@ -90,7 +90,7 @@ class Disagreement:
 
     @property
     def relative(self) -> float | None:
-        """(other - machine) / machine; None where the machine says 0."""
+        """(other - machine) / machine; None if the machine's figure is 0."""
         return (self.other - self.machine) / self.machine if self.machine else None
 
 
@@ -237,7 +237,7 @@ def _repeated_crossings(
 def _repeating(
     space: IterationSpace, outside: Sequence[Node], name: str, view: TensorView
 ) -> Iterator[Loop]:
-    """Yield the loops that don't move a tile but stand outside of one that does."""
+    """Yield the loops that don't move a tile but are outside of one that does."""
     moving, left = space.moves(view), dict(space.sizes)
     loops = []
     for node in outside:

@@ -164,7 +164,7 @@ def explain(
 def _directed_bytes(
     result: ExperimentResult, space: IterationSpace, group: Group
 ) -> dict[str, int]:
-    """Return what directives say that crosses DRAM, in all repetitions."""
+    """Return the DRAM bytes by directives, in all repetitions."""
     times = result.workload.times(group.operators[0])
     return {name: times * n for name, n in dram_bytes_of(space, group).items()}
 
@@ -329,7 +329,7 @@ def _runtime(
 ) -> DirectiveRuntime:
     """Return the runtime of a tree as directives, or of the bytes that cross if that is more.
 
-    Those are what the directives tell; a tensor of which they tell nothing crosses once.
+    Those are the counts of the directives; a tensor of which they tell nothing crosses once.
     """
     operators = operator_times(space, group, result.accelerator)
     silent = dict.fromkeys(operator.silent for operator in operators if operator.silent)

@@ -198,7 +198,7 @@ def _events_of(op: Instruction, accelerator: Accelerator) -> int:
 
 
 def _peak_memory() -> int | None:
-    """Return the peak memory of this process in bytes, where the system tells."""
+    """Return the peak memory of this process in bytes, if the system has it."""
     try:
         import resource  # noqa: PLC0415 - Unix only
     except ImportError:

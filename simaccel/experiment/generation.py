@@ -70,7 +70,7 @@ class DecodeStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
-    """``tokens`` tokens of each of ``batch`` sequences behind a prompt.
+    """``tokens`` tokens of each of ``batch`` sequences after a prompt.
 
     ``spread``: how much the cycles of all steps change, as a part of them, when every other
     simulated length is left out; None where there is none to leave out, 0 where all were

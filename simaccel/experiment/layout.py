@@ -1,4 +1,4 @@
-"""Tensors as groups see them: dimensions in another order, merged, and padded."""
+"""Layouts: tensors with the dimensions of a group, which may be reordered, merged and padded."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from simaccel.mapping.tree import Group
 
 @dataclass(frozen=True)
 class Layout:
-    """The way from a ``box`` of a tensor, of ``natural_shape``, to an array of ``shape``.
+    """The conversion of a ``box`` of a tensor with ``natural_shape`` to an array with ``shape``.
 
-    ``order``: its dimensions in the order of the group's; ``padded``: their sizes in the group,
-    before those that are one there are merged.
+    ``order`` has the tensor's dimensions in the group's order, ``padded`` their sizes in the group
+    before dimensions are merged.
     """
 
     box: tuple[slice, ...]
@@ -50,14 +50,14 @@ class Layout:
         return cls(box, shape, tuple(order), tuple(padded), view.shape)
 
     def lay_out(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return a copy of a tensor as its group sees it; padding is zero."""
+        """Return a copy of a tensor in its group's dimensions; padding is zero."""
         turned = array[self.box].transpose(self.order)
         found = np.zeros(self.padded, dtype=array.dtype)
         found[self._inner_slices()] = turned
         return found.reshape(self.shape)
 
     def natural(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return a tensor that a group has made in its natural shape, without padding."""
+        """Return a tensor of a group in its natural shape, without padding."""
         turned = array.reshape(self.padded)[self._inner_slices()]
         return turned.transpose(np.argsort(self.order))
 

@@ -148,7 +148,7 @@ def gain_without(result: FinishedRun, limit: RunLimit) -> float | None:
 
 
 def next_limit(result: FinishedRun, limit: RunLimit) -> RunLimit:
-    """Return the limit with most work behind another: what is met next where that one is freed."""
+    """Return the limit with most work after another: what is met next where that one is freed."""
     work = result.prediction.resources
     same = {
         name for name in work if _name_limit(result.accelerator, name).split("_")[0] in limit.name

@@ -26,7 +26,7 @@ class LoadedArray(ArraySpec):
         stationarity: Stationarity,  # noqa: ARG002 - as ArraySpec has it
         first_rows: Amount | None = None,  # noqa: ARG002
     ) -> Amount:
-        """The stream of a fold, and its skew where the next does not enter directly behind."""
+        """The stream of a fold, and its skew where the next does not enter directly after."""
         high, wide = self._sides(rows, cols)
         return stream + (high + wide - 2) * int(self.overlap != "stream")
 

@@ -43,7 +43,7 @@ class TaskWorkers(Protocol):
         ...
 
     def run_each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
-        """Yield the results in the order of the tasks, as far as they are asked for.
+        """Yield the results in the order of the tasks; tasks run only as far as results are read.
 
         Raises:
             WorkerDiedError: a process died.
@@ -130,7 +130,8 @@ def run_all(
 ) -> list[Found]:
     """Run ``work`` on each task, at most ``jobs`` at a time; results in the order of tasks.
 
-    ``lost`` gives the result of a task whose process died; ``note`` is told each result at once.
+    ``lost`` gives the result of a task whose process died; ``note`` is called with each result at
+    once.
     """
     with open_workers(min(jobs, len(tasks)), address) as team:
         return run_with(team, work, tasks, watch, lost=lost, note=note)

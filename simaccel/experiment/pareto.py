@@ -21,7 +21,7 @@ from simaccel.search.judge import mapping_of
 from simaccel.workload import Workload
 
 MOST: Final = 64
-"""Points of a front that are run; of more, some that lie evenly between the ends."""
+"""The most points of a front that are run; of more, evenly spaced ones are selected."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def pareto(
     options: Options,
     asked: FrontFigures,
 ) -> Front[FrontPoint]:
-    """Return the front of the mappings that a scheduler sees, each run on the machine as a whole.
+    """Return the front of the mappings that a scheduler considers, each run on the machine.
 
     Raises:
         NothingFitsError: no mapping fits the buffer.
@@ -81,9 +81,9 @@ def _ends(
     options: Options,
     asked: FrontFigures,
 ) -> list[ExperimentResult]:
-    """Return what a search for each of the two figures finds: no end of a front is worse.
+    """Return the runs of the best mapping for each of the two figures, the ends of the front.
 
-    Parts that are best on their own need not be so together: neighbours share the buffer.
+    Parts that are best alone need not be so together, because neighbours share the buffer.
     """
     results = []
     for objective in dict.fromkeys((OBJECTIVE_OF[asked.x], OBJECTIVE_OF[asked.y])):
@@ -95,7 +95,7 @@ def _ends(
 
 
 def figures_of(result: ExperimentResult) -> dict[Figure, float]:
-    """Return what a front may be made of, as the machine has it: cycles, pJ, joule seconds, bytes.
+    """Return a run's figures for fronts: cycles, pJ, joule seconds, bytes.
 
     ``footprint`` is what the mapping reserves in the buffer.
     """

@@ -30,7 +30,7 @@ _TOKEN_BYTES = 4
 
 @dataclass(frozen=True)
 class PipelineMessage:
-    """A message from a chip to one of the next stage: cycles on the link, and those behind."""
+    """A message from a chip to one of the next stage: cycles on the link, and those after."""
 
     n_bytes: int
     link_cycles: int
@@ -281,7 +281,7 @@ def _handover_tensor(whole: Workload) -> str:
 
 
 def _parts(whole: Workload) -> tuple[list[str], list[str], list[str]]:
-    """Return the operators before all layers, of a layer, and behind all layers."""
+    """Return the operators before all layers, of a layer, and after all layers."""
     names = [operator.name for operator in whole.operators]
     layer = [name for name in names if name not in whole.once]
     first = names.index(layer[0])

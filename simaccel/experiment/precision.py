@@ -1,4 +1,4 @@
-"""A workload on the accelerator that it runs on: in its precision, with what its memories hold."""
+"""A workload with the number formats and the shared buffer of the accelerator that it runs on."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def gather_placed(
     accelerator: Callable[[], Accelerator | None],
     *others: Callable[[], object],
 ) -> list[Any]:
-    """Read a workload, the accelerator that it runs on, and other inputs: the workload as there.
+    """Read a workload, its accelerator and other inputs; the workload is placed (``place_on``).
 
     Raises:
-        InputError: the faults of all of them together.
+        InputError: the faults of all inputs together.
 
     """
     read, there, *rest = gather(workload, accelerator, *others)
@@ -28,11 +28,11 @@ def gather_placed(
 
 
 def place_on(workload: Workload, accelerator: Accelerator) -> Workload:
-    """Return a workload with the accelerator's numbers in tensors for which it says none itself.
+    """Return a workload with the accelerator's number formats in tensors without one.
 
-    What operators hand on lies in the buffer that its cores share, if there is one and it fits.
-    Where the accelerator has neither, or a file says the types of the tensors, it is the same
-    workload.
+    Tensors between operators are placed in the buffer that the cores share, if there is one and
+    they fit. Without formats and shared buffer (or with types from a file) the workload is
+    unchanged.
     """
     if not workload.parameters.get("typed"):
         workload = with_native(workload, accelerator.precision.by_class)
@@ -40,6 +40,6 @@ def place_on(workload: Workload, accelerator: Accelerator) -> Workload:
 
 
 def share_buffer(workload: Workload, accelerator: Accelerator) -> Workload:
-    """Return a workload with what lies in the buffer that the accelerator's cores share."""
+    """Return a workload with its tensors in the buffer that the accelerator's cores share."""
     shared = accelerator.cores.shared_buffer
     return in_shared_buffer(workload, None if shared is None else shared.capacity_bytes)

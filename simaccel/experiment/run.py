@@ -110,8 +110,8 @@ def simulate(
 ) -> ExperimentResult:
     """Schedule a workload (or take a mapping), predict it, run it on the machine.
 
-    ``listener`` is called with mapping, program and its walks before the run and gives who listens
-    to the machine, e.g. a trace writer.
+    ``listener`` is called with mapping, program and its walks before the run, and returns the
+    machine's listener, e.g. a trace writer.
 
     Raises:
         SimaccelError: nothing fits, the mapping is for another workload, a deadlock.
@@ -167,13 +167,13 @@ def moved_tree(moved: Moved) -> dict[str, Any]:
 
 
 def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, float]:
-    """Energy of what the machine did, by level in pJ: NaN where the accelerator doesn't say it."""
+    """Energy of what the machine did, by level in pJ: NaN if the accelerator doesn't give it."""
     found = accelerator.energy_by_level(run.native_macs, run.elements, run.moved, run.cycles)
     return known_energies(found, accelerator)
 
 
 def known_energies(found: Map[str, float], accelerator: Accelerator) -> dict[str, float]:
-    """Return energies by level as they are told: NaN where the accelerator gives none."""
+    """Return energies by level for reports: NaN where the accelerator gives none."""
     return dict.fromkeys(found, math.nan) if accelerator.unknown_energies else dict(found)
 
 

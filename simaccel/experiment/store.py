@@ -1,12 +1,13 @@
-"""Results by all that decides them, in memory and in a folder: none is computed twice.
+"""The store of results, in memory and in a folder, so that none is computed twice.
 
-Mappings that were searched, runs with resources freed, and runs of explorations are kept here, all
-by one key (``result_key``): other code, or another version of simaccel, computes again. The first
-two are in the user's cache folder (``cache``), explorations where their user says.
+It keeps mappings that were searched, what-if runs, and runs of explorations. The key of a result
+(``result_key``) is a digest of everything that determines it, simaccel's code and version included.
+The first two kinds are in the user's cache folder (``cache``), explorations in a folder of the
+user's choice.
 
-One file a result, under the digest of all that decides it, with a digest of what it holds: a file
-that is damaged is as good as none. Files are written beside their place and moved there, so that a
-kill leaves none or all of one. Nothing in the folder depends on when, or how often, it was written.
+Each result is a file, named by its key, with a digest of its content: a damaged file counts as
+missing. Files are written beside their place and renamed, so that a kill leaves no half-written
+file. The content of the folder does not depend on when, or how often, results were written.
 """
 
 from __future__ import annotations
@@ -41,16 +42,16 @@ VARIABLE: Final = "SIMACCEL_CACHE"
 OFF: Final = "off"
 _MOST_BYTES: Final = 2**28
 _UNREAD: Final = frozenset({"source", "description"})
-"""Fields of an accelerator that are there for readers."""
+"""Fields of an accelerator that don't affect results."""
 _UNDECISIVE: Final = ("each", "note", "gave", "watch", "ends")
-"""Options that say who works and who is told, and not what comes out."""
+"""Options that don't affect results: processes and callbacks."""
 _LEFT: Final = re.compile(rf"\.([0-9]+)\{PARTIAL}$")
 
 
 class ResultStore:
     """Results by their keys: in memory, and in a folder if one is given.
 
-    ``is_whole`` says whether a document that was read is a result at all.
+    ``is_whole`` returns whether a document that was read is a complete result.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class ResultStore:
         self._known: dict[str, Any] = {}
 
     def get(self, key: str) -> Any:  # noqa: ANN401 - plain data of any form
-        """Return what is kept under a key; None if that is nothing, or damaged."""
+        """Return the data stored under a key; None if there are none, or the file is damaged."""
         if key in self._known or self.folder is None or not self._path(key).exists():
             return self._known.get(key)
         document = read_json(self._path(key))
@@ -76,10 +77,10 @@ class ResultStore:
         return document["found"]
 
     def put(self, key: str, found: object) -> None:
-        """Keep plain data under a key.
+        """Store plain data under a key.
 
         Raises:
-            InputError: the disk refuses.
+            InputError: the file can't be written.
 
         """
         entry = {"key": key, "found": json.loads(_text(found))}
@@ -88,13 +89,13 @@ class ResultStore:
             write_json(self._path(key), {**entry, "sha256": digest(_text(entry))})
 
     def recall(self, key: str, read: Callable[[Any], Result]) -> Result | None:
-        """Return what ``read`` makes of what is kept; None if that is nothing, or damaged."""
+        """Return ``read`` of the data under a key; None if there are none, or they are damaged."""
         with suppress(SimaccelError, ValueError, TypeError, LookupError, AttributeError):
             return read(self.get(key))
         return None
 
     def remember(self, key: str, found: object) -> None:
-        """Keep plain data under a key, if the disk lets it be written."""
+        """Store plain data under a key, if the file can be written."""
         with suppress(SimaccelError):
             self.put(key, found)
 
@@ -104,9 +105,9 @@ class ResultStore:
 
 
 def cache() -> ResultStore:
-    """Return the store of what is remembered from one command to the next.
+    """Return the store that commands share.
 
-    It is in the user's cache folder, or where ``SIMACCEL_CACHE`` says; ``off`` remembers nothing.
+    It is in the user's cache folder, or in that of ``SIMACCEL_CACHE``; ``off`` stores nothing.
     """
     folder = os.environ.get(VARIABLE)
     if folder == OFF:
@@ -127,7 +128,7 @@ def result_key(
     options: Options | None = None,
     **others: str,
 ) -> str:
-    """Return the digest of all that decides a result; ``others``: what its kind has beside."""
+    """Return the digest of all that determines a result; ``others``: what its kind adds."""
     decisive: dict[str, object] = {
         "kind": kind,
         "simaccel": version(),
@@ -154,7 +155,7 @@ def _accelerator_text(accelerator: Accelerator) -> str:
 
 
 def _decisive(value: object) -> object:
-    """Leave out what is there for readers."""
+    """Return a value without fields that don't affect results."""
     if isinstance(value, Map):
         return {key: _decisive(item) for key, item in value.items() if key not in _UNREAD}
     return value
@@ -166,17 +167,17 @@ def digest(text: str) -> str:
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401 - plain data of any form
-    """Return what a file holds; None if it can't be read, or is no JSON."""
+    """Return the content of a JSON file; None if it can't be read, or is no JSON."""
     with suppress(InputError, ValueError, RecursionError):
         return json.loads(read_bytes(path, "JSON", _MOST_BYTES))
     return None
 
 
 def write_json(path: Path, document: object) -> None:
-    """Write a file whole or not at all, and its folder.
+    """Write a JSON file completely or not at all; make its folder if it is missing.
 
     Raises:
-        InputError: the disk refuses.
+        InputError: the file can't be written.
 
     """
     partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
@@ -192,12 +193,12 @@ def write_json(path: Path, document: object) -> None:
 
 
 def is_left(name: str) -> bool:
-    """Return whether a name is that of a file half written, by a process that lives or not."""
+    """Return whether a name is that of a temporary file, of a living or a dead process."""
     return _LEFT.search(name) is not None
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed processes left half written."""
+    """Remove temporary files of processes that are dead."""
     for path in folder.rglob(f"*{PARTIAL}"):
         writer = _LEFT.search(path.name)
         if writer and not _lives(int(writer[1])):

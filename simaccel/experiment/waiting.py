@@ -1,7 +1,7 @@
-"""Waiting: the cycles that a run takes beyond its lower bound, by what its computing unit did.
+"""Waiting: the cycles of a run beyond its lower bound, by cause.
 
-Each term of the bound takes the cycles that it speaks of from the accounts of that unit; what is
-left adds up to cycles less bound.
+The causes are those of the computing unit. Each term of the bound is subtracted from the unit's
+cycles that it accounts for; the rest adds up to cycles less bound.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from simaccel.units import ARRAY, COMPUTE_UNITS, SFU, UNITS
 BUSY: Final = "busy"
 IDLE: Final = "idle"
 OF_UNIT: Final = (BUSY, IDLE)
-"""What the unit does that is no stall."""
+"""Activities that are no stalls."""
 _DRAM: Final = ("dram_bandwidth", "dram_queue")
 _PORT: Final = ("buffer_port",)
 _COVERED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -31,19 +31,19 @@ _COVERED: Final[Mapping[str, tuple[str, ...]]] = {
     **{name: (name, "drain", IDLE) for name in UNITS},
     **{name: (name,) for name in COMPUTE_UNITS},
 }
-"""What a unit does in the cycles of a term, the likeliest first; in those of memories: `_DRAM`."""
+"""Causes from which a term is subtracted, the likeliest first; terms of memories: `_DRAM`."""
 
 
 def computing_unit(run: Run | OperatorRun) -> str:
-    """Return the engine that computes: the array where it works at all, else the SFU."""
+    """Return the engine that computes: the array if it works at all, else the SFU."""
     return ARRAY if run.engines[ARRAY].busy else SFU
 
 
 def waiting_by_cause(run: Run | OperatorRun, terms: Mapping[str, int]) -> dict[str, int]:
     """Return the cycles beyond a bound by cause, the most first; they add up to cycles - bound.
 
-    ``terms``: of the bound, in cycles. ``busy`` is work of the unit that the bound does not have.
-    Where groups overlap, a group alone may have a bound above its cycles: then there is nothing.
+    ``terms`` are those of the bound, in cycles. ``busy`` is work of the unit beyond the bound.
+    If groups overlap, a group may have a bound above its own cycles: then the result is empty.
     """
     unit = computing_unit(run)
     account = run.engines[unit]
@@ -58,7 +58,7 @@ def waiting_by_cause(run: Run | OperatorRun, terms: Mapping[str, int]) -> dict[s
 
 
 def _take(left: Counter[str], cycles: int, causes: tuple[str, ...]) -> None:
-    """Take cycles from what is left of some causes, in order; the rest from the largest others."""
+    """Subtract cycles from some causes in order, and the rest from the largest others."""
     for cause in (*causes, *(name for name, _ in left.most_common() if name not in causes)):
         taken = min(cycles, left[cause])
         left[cause] -= taken

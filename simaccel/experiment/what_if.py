@@ -115,9 +115,8 @@ def what_if(
     """Run a program once as it is, unless that run is known, and once for each case.
 
     A case that leaves nothing that takes time (see ``takes_time``) is left out, as is loading the
-    array where that is never waited for. Where nobody waited
-    for a port of the buffer, ports that are freed change nothing, and nothing is run. ``progress``
-    is called with the part that is done.
+    array where that is never waited for. If no engine waited for a port of the buffer, faster ports
+    change nothing, and nothing is run. ``progress`` is called with the part that is done.
     """
     absent = set(_absent(accelerator))
     if not any(loading_cycles(program, accelerator).values()):
@@ -259,7 +258,7 @@ def _array(one: Accelerator) -> Accelerator:
 
 
 def _unit(name: str, accelerator: Accelerator) -> Accelerator:
-    """Free a unit as its row says."""
+    """Free a unit as its row in the table of units describes."""
     frees = UNITS[name].frees
     assert frees is not None  # noqa: S101 - only those of `FREED_UNITS` come here
     section, fields = frees

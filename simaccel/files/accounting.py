@@ -1,4 +1,4 @@
-"""An account of all that a file says, for every importer.
+"""Accounts of all entries of a file, for every importer.
 
 Each key, field, attribute, node and tensor of a file is *taken*, *harmless* (it changes no figure;
 a list in the importer has the reason), or *not taken*. What is not taken is named with its share of
@@ -25,7 +25,7 @@ MOST_LISTED: Final = 20
 
 @dataclass(frozen=True)
 class AccountEntry:
-    """A thing that a file says, by its place (``name``), and what became of it.
+    """An entry of a file, by its place (``name``), and what became of it.
 
     ``why``: what it became, why it is harmless, or why it is not taken. ``kind``: key, attribute,
     tensor, or the kind of a node. ``macs``: its multiply-accumulates, None where what is not taken

@@ -24,7 +24,7 @@ class PublishedEntry(Protocol):
 
     @property
     def source(self) -> str:
-        """The publication that its sizes stand in."""
+        """The publication of its sizes."""
 
 
 PublishedT = TypeVar("PublishedT", bound=PublishedEntry)

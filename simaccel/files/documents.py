@@ -56,7 +56,7 @@ class _Loader(_Base):  # type: ignore[misc]
     yaml_implicit_resolvers: Final[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Put what `<<` names into a mapping, but what it says itself: each key once."""
+        """Merge the keys that `<<` names into a mapping, except its own keys: each key once."""
         own = [pair for pair in node.value if pair[0].tag != _MERGE]
         merges = len(own) < len(node.value)
         super().flatten_mapping(node)

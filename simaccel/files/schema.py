@@ -1,4 +1,4 @@
-"""Input files: reading YAML, and pydantic's findings as faults that say what is allowed."""
+"""Input files: reading YAML, and pydantic's errors as faults with the allowed values."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _annotations_below(annotation: object, part: str | int) -> list[object]:
 def leaf_fields(model: type[BaseModel], prefix: str = "") -> list[str]:
     """List the dotted paths of all fields that hold a value, in the order of the model.
 
-    A section that may stand as a name (one with a validator before it) is one value.
+    A section that may be a name (one with a validator before it) is one value.
     """
     leaves = []
     for name, field in model.model_fields.items():

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: where they may stand, and how they get there."""
+"""Output files, which are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STDOUT: Final = "-"
 """The path that means standard output, where text is written; a file of this name is ``./-``."""
 PARTIAL: Final = ".partial"
 _LONGEST_NAME = 200
-"""Bytes of a target's name that the file written first takes over; with its ending, below 255."""
+"""Bytes of a target's name in the name of the temporary file, which is below 255 in all."""
 _REASON = re.compile(r"error message = '([^']*)'")
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -34,8 +34,8 @@ def require_target(
 ) -> Path:
     """Refuse a path that can't be written, before anything is done for it.
 
-    ``inputs`` are the files that are read for what is written: none of them is ever replaced.
-    Where ``text`` is written, the text ``-`` is standard output.
+    ``inputs`` are the files that the command reads: none of them is ever replaced.
+    For ``text`` the path ``-`` is standard output.
 
     Raises:
         InputError: it is no regular file or one of the inputs, its folder is missing or can't be
@@ -80,18 +80,18 @@ def require_distinct(targets: Iterable[tuple[str, str | Path | None]]) -> None:
 
 
 def real_path(path: str | Path) -> Path:
-    """Follow links: what is behind one is replaced, and not the link."""
+    """Return the path behind links: the file behind a link is replaced, not the link."""
     return Path(os.path.realpath(path))
 
 
 def partial_path(path: Path) -> Path:
-    """Name the file beside ``path`` that is written first."""
+    """Return the path of the temporary file beside ``path``."""
     name = os.fsdecode(os.fsencode(path.name)[:_LONGEST_NAME])
     return path.with_name(f"{name}.{token_hex(4)}{PARTIAL}")
 
 
 def write_fault(path: str | Path, error: Exception) -> InputError:
-    """Return the fault of a file that the system refused to write."""
+    """Return the error for a file that the system could not write."""
     reason = getattr(error, "strerror", None) or str(error)
     found = _REASON.search(reason)
     return _refuse_target(
@@ -103,9 +103,9 @@ def write_fault(path: str | Path, error: Exception) -> InputError:
 def writing(
     path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()
 ) -> Iterator[Path]:
-    """Return a path beside the target; the file written there takes the target's place at the end.
+    """Yield a temporary path beside the target; its file replaces the target at the end.
 
-    Any exception, Ctrl-C included, removes the file: at the target there is never half of one.
+    Any exception, Ctrl-C included, removes the file: the target is never half-written.
 
     Raises:
         InputError: the target can't be written (see ``require_target``).
@@ -130,9 +130,9 @@ def writing(
 def writing_text(
     path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()
 ) -> Iterator[TextIO]:
-    """Return a stream of UTF-8 text, line ends as given, to what becomes the target (``writing``).
+    """Yield a stream of UTF-8 text, line ends unchanged, that becomes the target (``writing``).
 
-    The text ``-`` is standard output.
+    The path ``-`` is standard output.
 
     Raises:
         InputError: the target can't be written (see ``require_target``).
@@ -150,7 +150,7 @@ def writing_text(
 
 
 def _require_regular(path: Path) -> bool:
-    """Refuse what is there and no regular file; say whether something is there."""
+    """Refuse a path that exists and is no regular file; return whether it exists."""
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -170,7 +170,7 @@ def _require_folder(path: str | Path) -> None:
 
 
 def _require_no_input(path: str | Path, inputs: Iterable[str | Path]) -> None:
-    """Refuse a file that is read: by its path, through links, or as another name of its inode."""
+    """Refuse an input file, also through links or under another name of its inode."""
     for one in inputs:
         same = real_path(path) == real_path(one)
         with suppress(OSError):

@@ -73,7 +73,7 @@ class Accelerator(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return unset_fields(self, "area", "memories", "precision", "cores", "chips")
 
     @model_validator(mode="before")
@@ -127,13 +127,13 @@ class Accelerator(Spec):
 
     @cached_property
     def unknown_energies(self) -> tuple[str, ...]:
-        """The fields of energies that nobody gives; what they cost is unknown, not nothing."""
+        """The fields of energies that are not given; these energies are unknown, not 0."""
         part, noc = self.dram.part_name, self.cores.noc
         return unknown_energies(self.energy, part, self.array, noc, self.chips)
 
     @cached_property
     def account(self) -> FileAccount:
-        """The account of all that its file says, where it is another tool's."""
+        """The account of its file's entries, if it is another tool's file."""
         return FileAccount()
 
     @cached_property

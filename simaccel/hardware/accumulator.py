@@ -19,7 +19,7 @@ class AccumulatorSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return unset_fields(self, "pj_per_byte")
 
     def n_bytes(self, grid: FoldGrid[Amount]) -> Amount:

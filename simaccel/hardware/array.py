@@ -37,11 +37,11 @@ from simaccel.numbers import Element
 
 
 class NotSystolicError(SimaccelError):
-    """A systolic array is needed; the message says for what."""
+    """A systolic array is needed; the message names the mapping."""
 
 
 class NotSpatialError(SimaccelError):
-    """A spatial array is needed; the message says for what."""
+    """A spatial array is needed; the message names the mapping."""
 
 
 _MORE_CYCLES: Final = 2**62
@@ -58,12 +58,12 @@ def _systolic(kind: object) -> object:
 class ArraySpec(Spec):
     """``count`` arrays of R x C processing elements, one MAC each per cycle.
 
-    ``overlap`` says what of the next fold happens behind the current one:
+    ``overlap``: the part of the next fold that happens during the current one:
 
     - ``none``: nothing; a fold is preload, stream and skew, and a GEMM ends with its last
       multiplication (SCALE-Sim's charge, which lets output-stationary sums leave for nothing);
-    - ``preload``: the stationary operand loads, or sums leave, behind the next fold;
-    - ``stream``: also the stream enters directly behind, so the skew is paid once per GEMM.
+    - ``preload``: the next stationary operand loads, or sums leave, during another fold's stream;
+    - ``stream``: also the next stream follows directly, so that a GEMM has the skew once.
 
     With ``preload`` and ``stream`` a GEMM ends when its last result is at the foot of the rows in
     use. ``validation/rtl`` has the hardware, cycle by cycle.
@@ -71,8 +71,8 @@ class ArraySpec(Spec):
     With an ``accumulator`` the sums of weight- and input-stationary folds leave for the buffer when
     their strip of columns is complete; without, each fold reads them there and writes them back.
 
-    ``edge_folds`` says whether a fold with fewer rows or columns is charged for ``full`` array
-    sides or for the ``used`` ones.
+    ``edge_folds``: whether a fold with fewer rows or columns takes the cycles of ``full`` array
+    sides or of the ``used`` ones.
 
     Several arrays are a gang behind one buffer: they execute a command together, in rounds of a
     fold each (`grid`), with pipes of their own and shared buffer ports.
@@ -112,7 +112,7 @@ class ArraySpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         rates = ("native_bits", "macs_per_cycle", "multiplied_as", "steps_per_cycle")
         return unset_fields(self, "accumulator", *rates, "stationarity", "blocks", "count")
 
@@ -234,7 +234,7 @@ class ArraySpec(Spec):
     def hidden_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
         """Last cycles of a GEMM's charge in which the operand of a next one may shift in.
 
-        The registers behind those in use are free once the last fold has begun to stream.
+        The registers after those in use are free once the last fold has begun to stream.
         """
         if self.overlap == "stream":
             return grid.stream_cycles
@@ -352,12 +352,12 @@ class ArraySpec(Spec):
 
     @property
     def lead_latency_cycles(self) -> int:
-        """Cycles in which a stationary tile shifts in, if that happens behind the pass before."""
+        """Cycles in which a stationary tile shifts in, if that happens during the pass before."""
         return self.rows * int(self.overlap != "none")
 
     @property
     def tail_latency_cycles(self) -> int:
-        """Skew in cycles from the last step of a pass to its last output, which hold nobody up."""
+        """Skew in cycles from the last step of a pass to its last output; delays no other work."""
         return (self.rows + self.cols - 2) * int(self.overlap == "stream")
 
     def gemm_cycles(self, *, m: Amount, k: Amount, n: Amount, stationarity: Stationarity) -> Amount:

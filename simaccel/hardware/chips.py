@@ -85,7 +85,7 @@ class ChipsSpec(Spec):
 
     A link carries ``link_bytes_per_second`` one way, and a message arrives ``latency_cycles`` after
     it was sent. ``links_per_direction`` links lead from a chip to each neighbour (of a ring and a
-    torus: one before and one behind in each dimension; all to all: every other chip; of a switch:
+    torus: one before and one after in each dimension; all to all: every other chip; of a switch:
     to the switch). ``shape`` is that of a torus; chip numbers count its last dimension first.
     Collectives on a torus go dimension by dimension. ``chunk_bytes``: what a chip takes of a tensor
     at once; by default 1 MiB, or an eighth of the buffer where that is less.
@@ -109,7 +109,7 @@ class ChipsSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return unset_fields(self, "shape", "algorithm", "chunk_bytes", "pj_per_bit")
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
@@ -181,7 +181,7 @@ class ChipsSpec(Spec):
     def messages(self, kind: Collective, n_bytes: int, rings: Sequence[int]) -> Messages:
         """Return what a chip sends over one link, step by step.
 
-        ``n_bytes``: of the tensor where a chip has most of it: before a reduce-scatter, behind an
+        ``n_bytes``: of the tensor where a chip has most of it: before a reduce-scatter, after an
         all-gather. Of an all-to-all: what each chip has. On rings of several sizes a reduce-scatter
         goes over the first ring first, an all-gather over the last one.
 
@@ -279,7 +279,7 @@ class ChipsSpec(Spec):
         return 2 * one_way - (0 if size % 2 else (piece % 2) * (size // 2))
 
     def energy_pj(self, moved: Mapping[tuple[str, str], Amount]) -> dict[str, Any]:
-        """Energy of the links of a chip in pJ (``link``); NaN where nobody gives it.
+        """Energy of the links of a chip in pJ (``link``); NaN if it is not given.
 
         Nothing where nothing went over links. ``moved``: (level and direction, tensor) -> bytes.
         """

@@ -1,7 +1,7 @@
 """The NoC between the memories outside and the cores: topologies, routes, links and their names.
 
-Memories stand at router 0, that of core 0. A link leads one way, but for a bus, which is one link
-for all. Each hop is a link: the last one to a core leads from its router into the core.
+Memories are at router 0, that of core 0. A link leads one way, but for a bus, which is one link for
+all. Each hop is a link: the last one to a core leads from its router into the core.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CoreNocSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         unread = set() if self.topology else {"topology", "hop_cycles"}
         return unread | unset_fields(self, *_FIGURES)
 
@@ -97,7 +97,7 @@ class CoreNocSpec(Spec):
         yield from (at * columns + last_column for at in _steps(row, last_row))
 
     def energy_pj(self, moved: Mapping[tuple[str, str], Amount]) -> dict[str, Any]:
-        """Energy of the links in pJ (``hops``); NaN where nobody gives it.
+        """Energy of the links in pJ (``hops``); NaN if it is not given.
 
         Nothing where nothing crossed them. ``moved``: (level and direction, tensor) -> bytes.
         """
@@ -106,7 +106,7 @@ class CoreNocSpec(Spec):
 
     @property
     def pj_per_byte_hop(self) -> float:
-        """Energy of a byte on a link; NaN where nobody gives it."""
+        """Energy of a byte on a link; NaN if it is not given."""
         return math.nan if self.pj_per_bit_hop is None else self.pj_per_bit_hop * BYTE
 
 
@@ -126,6 +126,6 @@ def squarest(count: int) -> tuple[int, int]:
 
 
 def _steps(start: int, end: int) -> range:
-    """Return the places from behind one to another."""
+    """Return the routers on the way from ``start`` (not included) to ``end``."""
     step = 1 if end >= start else -1
     return range(start + step, end + step, step)

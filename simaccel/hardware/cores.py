@@ -43,7 +43,7 @@ class SharedBufferSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return unset_fields(self, "pj_per_byte")
 
 
@@ -60,7 +60,7 @@ class CoresSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return unset_fields(self, "shared_buffer")
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
@@ -96,7 +96,7 @@ class CoresSpec(Spec):
 
     @property
     def shared_pj_per_byte(self) -> float | None:
-        """Energy of a byte from or to the shared buffer, where it is said."""
+        """Energy of a byte from or to the shared buffer, if it is given."""
         return None if self.shared_buffer is None else self.shared_buffer.pj_per_byte
 
     @property

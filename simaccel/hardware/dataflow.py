@@ -161,7 +161,7 @@ def _parse_constraint(text: str) -> Constraints | None:
 
 
 def _contradicting_constraint(before: Constraints, one: Constraints) -> str | None:
-    """Return the constraint that asks for another number of pieces of the same rank."""
+    """Return the constraint with another number of pieces of the same rank."""
     for level, constraint in one.items():
         given = before.get(level, LevelConstraint()).factors
         for rank, pieces in constraint.factors.items():

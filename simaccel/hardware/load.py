@@ -33,10 +33,10 @@ from simaccel.plugins import Plugin, Registry
 _T = TypeVar("_T")
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _FOLDERS: Final = (_PACKAGE / "hwconfigs", _PACKAGE.parent / "hwconfigs")
-"""Where hwconfigs lie: inside an installed wheel, or beside the package in a checkout."""
+"""The folder of hwconfigs: inside an installed wheel, or beside the package in a checkout."""
 EXPECTED: Final = f"a mapping with {', '.join(Accelerator.model_fields)}"
 _PARTLY: Final = EnergySpec | AreaSpec | PrecisionSpec | ArraySpec | SpatialArraySpec | ChipsSpec
-"""Sections of which only what is given is written."""
+"""Sections of which only the given fields are written."""
 _UNITS: Final = {
     "_bytes_per_second": "B/s",
     "_bytes": "B",
@@ -61,20 +61,20 @@ def _accept(plugin: Plugin, found: object) -> Path:
 
 
 def accelerator_files() -> Registry[Path]:
-    """Return the files of accelerators by name: simaccel's, and behind them those of plug-ins."""
+    """Return the files of accelerators by name: simaccel's, then those of plug-ins."""
     return Registry("simaccel.accelerators", _shipped_files(), _accept)
 
 
 def list_accelerators() -> list[str]:
-    """Name the accelerators that come with simaccel or with plug-ins, sorted."""
+    """Return the sorted names of the accelerators of simaccel and of plug-ins."""
     return sorted(accelerator_files())
 
 
 def own_document(raw: dict[str, Any], path: Path) -> tuple[dict[str, Any], list[Fault]]:
-    """Return a file's document with its presets filled in, and what is wrong with these.
+    """Return a file's document with its presets filled in, and the faults of these.
 
     Raises:
-        InputError: it looks like a file that describes something else.
+        InputError: the file seems to describe something else.
 
     """
     _refuse_others(raw, str(path))
@@ -87,7 +87,7 @@ def build_accelerator(
     """Return the accelerator of a document; ``overrides`` are ``path.to.field=value`` texts.
 
     Raises:
-        InputError: ``faults``, found before, and all of the document and the overrides, together.
+        InputError: ``faults``, together with all faults of the document and the overrides.
 
     """
     files, unknown = _override(raw, overrides)
@@ -100,7 +100,7 @@ def build_accelerator(
 
 
 def _refuse_others(raw: Mapping[str, Any], file: str) -> None:
-    """Refuse what describes something else than an accelerator."""
+    """Refuse a document that describes something else than an accelerator."""
     looks = {
         "problem": "a Timeloop problem, which is a --workload",
         "kind": "a workload of simaccel, which is a --workload",
@@ -112,7 +112,7 @@ def _refuse_others(raw: Mapping[str, Any], file: str) -> None:
 
 
 def with_values(accelerator: Accelerator, values: Mapping[str, object], source: str) -> Accelerator:
-    """Replace fields, given as ``path.to.field``; the result is checked as a file is.
+    """Replace fields, given as ``path.to.field``; the result is checked like a file.
 
     Raises:
         InputError: all faults, each with ``source`` as its file.
@@ -129,7 +129,7 @@ def with_values(accelerator: Accelerator, values: Mapping[str, object], source: 
 
 
 def _sections_of(name: str) -> dict[str, Any]:
-    """Return an accelerator as it is written; a plug-in that is broken has no sections."""
+    """Return the sections of an accelerator's file; none for a broken plug-in."""
     try:
         return _read_written(accelerator_files()[name])
     except SimaccelError:
@@ -151,7 +151,7 @@ def _shipped_files() -> dict[str, Path]:
 
 
 def _override(raw: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, str], list[Fault]]:
-    """Write the overrides into ``raw``; give each overridden field's origin, and the faults."""
+    """Write the overrides into ``raw``; return each overridden field's source, and the faults."""
     leaves = leaf_fields(Accelerator)
     files: dict[str, str] = {}
     faults = []
@@ -176,7 +176,7 @@ def _override(raw: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
 
 
 def _follow_topology(raw: dict[str, Any], replaced: Collection[str]) -> None:
-    """Leave out what a file says of another topology of chips than the one that replaces it."""
+    """Remove the fields of a topology of chips that an override replaces."""
     chips = raw.get("chips")
     if "chips.topology" not in replaced or not isinstance(chips, dict):
         return
@@ -211,7 +211,7 @@ def _build(raw: dict[str, Any], file: str) -> tuple[Accelerator | None, list[Fau
 
 
 def _empty(raw: dict[str, Any], file: str, faults: Sequence[Fault]) -> list[Fault]:
-    """Find keys without a value, apart from those that are named already."""
+    """Return faults for keys without a value, except those that have a fault already."""
     named = {fault.field for fault in faults}
     return [
         Fault(file, leaf, ABSENT, "a value; to lift a limit write unlimited")
@@ -250,7 +250,7 @@ def _is_empty(raw: Mapping[str, Any], keys: list[str]) -> bool:
 
 
 def accelerator_rows(accelerator: Accelerator) -> list[tuple[str, str]]:
-    """Tabulate every field with its unit, each section's source, and the derived figures."""
+    """Return rows for every field with its unit, each section's source, and derived figures."""
     return [*_rows(accelerator, ""), *_derived_figures(accelerator)]
 
 

@@ -93,7 +93,7 @@ class DramSpec(Spec):
     its own, in requests of at most ``request_bytes``; ``requests_in_flight`` of them are on their
     way, so that each takes its share of the latency, however short it is (Little's law). With other
     models these two cost no time. ``capacity_bytes``: how much there is (None: not known); a
-    workload that needs more runs all the same, and is told of.
+    workload that needs more runs all the same, with a warning.
     """
 
     REPLACED: ClassVar[Mapping[str, str]] = {
@@ -124,7 +124,7 @@ class DramSpec(Spec):
 
     @property
     def absent(self) -> frozenset[str]:
-        """Fields that say nothing: of a model with banks, where nobody speaks of them."""
+        """Fields that are not set: those of a model with banks, in a model without."""
         names = ("part", "map", "request_bytes", "requests_in_flight", "capacity_bytes")
         given = {name: getattr(self, name) for name in names}
         absent = {name for name, value in given.items() if value is None}
@@ -216,7 +216,7 @@ class MemorySpec(DramSpec):
 
     @property
     def absent(self) -> frozenset[str]:
-        """Fields that say nothing."""
+        """Fields that are not set."""
         absent = {"staging_bytes"} if self.staging_bytes is None else set()
         return super().absent | absent | (set() if self.fifo else {"fifo"})
 
@@ -232,7 +232,7 @@ class MemoriesSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return empty_fields(self)
 
     def by_class(self) -> dict[str, MemorySpec]:
@@ -265,7 +265,7 @@ class GroupsSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return unset_fields(self, "start_cycles", "epilogues")
 
     def _impossible(self) -> Iterator[tuple[str, str]]:

@@ -34,7 +34,7 @@ _UNSAID: Final = {PACKED_BITS: "int4", BYTE: "int8"}
 class MultipliedAsSpec(Spec):
     """Numbers that an array multiplies as others: at their rate, in as many pieces as they have.
 
-    ``int4``, ``int8``: also elements of so many bits whose number nobody says.
+    ``int4``, ``int8``: also elements of so many bits without a number format.
     """
 
     int4: NumberName | None = None
@@ -47,7 +47,7 @@ class MultipliedAsSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return empty_fields(self)
 
     def bits(self, element: Element) -> int:
@@ -83,7 +83,7 @@ class NarrowRatesSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return empty_fields(self)
 
     def rate_of(self, bits: Iterable[int]) -> int:
@@ -112,7 +112,7 @@ class PrecisionSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return empty_fields(self)
 
     @property

@@ -96,7 +96,7 @@ def _dram(name: str, channels: int, raw: Mapping[str, Any]) -> dict[str, Any]:
     part = PARTS[name]
     try:
         clock_hz = parse_quantity(raw.get("clock_hz"), "Hz")
-    except ValueError:  # which is told where the clock is read
+    except ValueError:  # a fault of the clock, reported where it is read
         clock_hz = 1
     per_clock = part.clock_ps * clock_hz / 10**12
     latency = part.rcd_read + part.read_latency + part.burst
@@ -136,38 +136,39 @@ def _merge_fields(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str,
 TEMPLATE: Final = """\
 name: {name}
 clock_hz: 1 GHz
-# `rows` x `cols` MACs of a systolic array; `simaccel hw show edge` has all fields of all sections.
+# A systolic array of `rows` x `cols` PEs. `simaccel hw show edge` shows all fields of all sections.
 array: {{ rows: 32, cols: 32 }}
 buffer: {{ preset: edge, capacity_bytes: 1 MiB }}
-# A section may be a name, and `{{ preset: NAME, field: value }}` where a field is to differ.
-# noc: {noc}, or that of another accelerator.
+# A section may be a name. To change some of its fields, write `{{ preset: NAME, field: value }}`.
+# noc: {noc}, or the name of another accelerator.
 noc: systolic
-# sfu: that of another accelerator ({accelerators}).
+# sfu: the name of another accelerator ({accelerators}).
 sfu: {{ preset: edge, lanes: 128 }}
-# dram: `2 x PART` of {parts}, ... (simaccel dram parts), or that of another accelerator.
+# dram: `2 x PART`, a number of channels of a part ({parts}, ...: see
+# `simaccel dram parts`), or the name of another accelerator.
 dram: 2 x {part}
-# groups: `resident: true` keeps what goes from one operator to a later one in the buffer, where it
-# has room and that is worth it; `epilogues: true` applies biases, activations and residuals to each
-# tile of what they follow. Compilers do both; `false` (or no such line) brings all of it to DRAM.
+# groups: with `resident: true`, tensors between operators stay in the buffer if they fit and that
+# pays; with `epilogues: true`, biases, activations and residuals are applied to each tile of the
+# operator before them. Compilers do both. With `false` (the default) all these tensors go to DRAM.
 groups: {{ resident: true, epilogues: true }}
-# precision: numbers of the tensors for which no workload says one: {numbers}.
+# precision: default number formats of tensors: {numbers}.
 precision: {{ weights: fp16, activations: fp16, cache: fp16 }}
-# energy: {nodes}, of which node every figure follows, or figures of its own. Of {unpriced}
-# no energy was published that is known here: they need `{{ node: 28nm, dram_pj_per_byte: ... }}`.
+# energy: a node ({nodes}), from which all figures follow, or figures of your own. For
+# {unpriced} no published energy is known: write `{{ node: 28nm, dram_pj_per_byte: ... }}`.
 energy: 28nm
-# area: {areas}; `number` is what a MAC multiplies: int8, int16, fp16, fp32.
+# area: a node ({areas}); `number` is the format of a MAC: int8, int16, fp16, fp32.
 area: {{ node: 28nm, number: fp16 }}
-source: Say here where your figures come from.
+source: State here where your figures come from.
 """
 
 
 def _by_energy(*, known: bool) -> list[str]:
-    """Return the parts of whose bytes the energy is known, or is not."""
+    """Return the DRAM parts whose energy per byte is known, or (``known=False``) unknown."""
     return [part for part in PARTS if (dram_pj_per_byte(part) is not None) is known]
 
 
 def template(name: str, accelerators: list[str]) -> str:
-    """Return a file for an accelerator of one's own, with what may stand there as comments."""
+    """Return the file of an accelerator of one's own; comments list the allowed values."""
     part = next(dram_part for dram_part in PARTS if dram_part.startswith("DDR4"))
     return TEMPLATE.format(
         name=name,

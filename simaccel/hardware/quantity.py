@@ -1,4 +1,4 @@
-"""Quantities with units as they stand in ``hwconfigs/*.yaml``, and rates in integer arithmetic."""
+"""Quantities with units as in ``hwconfigs/*.yaml``, and rates in integer arithmetic."""
 
 from __future__ import annotations
 

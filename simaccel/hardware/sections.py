@@ -52,7 +52,7 @@ class Sections:
         return found
 
     def _backing(self) -> Iterator[tuple[str, DramSpec]]:
-        """Yield all memories that are known, each with the section that it stands in."""
+        """Yield all memories of an accelerator, each with the name of its section."""
         if self.dram is not None:
             yield "dram", self.dram
         if self.memories is not None:

@@ -80,7 +80,7 @@ class SfuSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return unset_fields(self, "operations")
 
     def choose_form(self, separate: Form, merged: Form | None) -> Form:

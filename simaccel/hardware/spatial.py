@@ -35,7 +35,7 @@ class PeMemories(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return empty_fields(self)
 
     def by_roles(self) -> dict[frozenset[Role], PeMemorySpec]:
@@ -88,7 +88,7 @@ class SpatialArraySpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return unset_fields(self, "native_bits", "multiplied_as")
 
     def cycles_per_mac(self, elements: Iterable[Element]) -> int:

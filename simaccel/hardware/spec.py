@@ -29,7 +29,7 @@ class Spec(BaseModel):
 
     @property
     def absent(self) -> Collection[str]:
-        """Fields that say nothing here: a document leaves them out."""
+        """Fields that are not set: a document leaves them out."""
         return ()
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
@@ -62,7 +62,7 @@ def empty_fields(spec: Spec) -> set[str]:
 
 
 def unset_fields(spec: Spec, *names: str) -> set[str]:
-    """Return those of some fields that are None, or as they are where nobody says them."""
+    """Return those of some fields that are None or have their defaults."""
     fields = type(spec).model_fields
     return {
         name

@@ -1,4 +1,4 @@
-"""Kinds of other tools' files, told by content and not by name."""
+"""Kinds of other tools' files, recognised by content and not by name."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     L3[WIO] P2 C3 K12 - L2[WI] N1 K16X - L1[O] K4 C64 P8 C16X - L0[W] P8
 
 Four levels, from the outside in, with what each keeps: DRAM (weights, inputs, outputs), scratchpad
-(weights, inputs), accumulator (outputs), registers of the PEs (weights). Behind each stand its
+(weights, inputs), accumulator (outputs), registers of the PEs (weights). After each stand its
 loops, the innermost at the right: a rank and how many pieces it is cut into; with ``X`` the pieces
 are on the columns (output channels, at L2) or rows (input channels, at L1) of the array at once.
 Ranks are Timeloop's: N samples, K and C channels, P and R along the width of output and filter, Q
@@ -166,7 +166,7 @@ def _factor(word: str) -> MappingFactor | None:
 def _wrong(
     level: str, words: Sequence[str], read: Sequence[MappingFactor | None], at: int
 ) -> Iterator[str]:
-    """Yield what may stand instead of a word."""
+    """Yield the allowed forms of a word."""
     factor = read[at]
     if factor is None:
         yield "a rank and its pieces, such as K16, with X after them on PEs"

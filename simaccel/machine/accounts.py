@@ -39,23 +39,23 @@ class Listener(Protocol):
     """A listener to what happens (the trace writer)."""
 
     def announce(self, lanes: Mapping[str, str]) -> None:
-        """Learn whom it will hear of: the kind of each lane (engine, channel, tile) by name."""
+        """Take the kind of each lane (engine, channel, tile) by name, before the first event."""
 
     def interval(
         self, engine: str, start: int, end: int, cause: Cause, wait: Wait, site: int
     ) -> None:
-        """Note that ``engine`` did one thing from cycle ``start`` to ``end``."""
+        """Take an interval of ``engine`` in which it did one thing: cycles ``start`` to ``end``."""
 
     def note_service(self, channel: str, start: int, told: int, uses: Sequence[int]) -> None:
-        """Note uses of a channel from ``start`` on; before, it has served ``told`` cycles.
+        """Take uses of a channel from ``start`` on; before, it had served ``told`` cycles.
 
-        ``uses`` are three numbers for each: when it ended, when the next one began, and the cycles
-        of service by then. The first may take no cycles; where the pause after a use does, it goes
-        on with the next. Only during this call ``uses`` is as it is.
+        ``uses`` has three numbers for each use: the cycle of its end, the cycle in which the next
+        one begins, and the cycles of service so far. The first use may be empty; a use without a
+        pause after it continues in the next. The caller changes ``uses`` after the call.
         """
 
     def note_held(self, tile: str, start: int, end: int, n_bytes: int) -> None:
-        """Note the bytes that the slots of a tile held."""
+        """Take the bytes that the slots of a tile held from cycle ``start`` to ``end``."""
 
     def position(self) -> int:
         """Return the number of the next row."""
@@ -64,23 +64,23 @@ class Listener(Protocol):
         """Repeat all rows from ``first_row`` on ``times`` more times, a period later each."""
 
     def checkpoint(self, now: int) -> None:
-        """Keep what was heard: everything up to ``now`` has been told."""
+        """Save what was reported: it is complete up to ``now``."""
 
 
 EARLY_SITES: Final = 1 << 20
-"""Sites of commands are below; what is done early has others."""
+"""Sites of commands are below; commands that run early have sites above."""
 _MOST_EARLY: Final = 2000
-"""Operators whose numbers fit 32 bits; what is done early beside others keeps its own."""
+"""Operators whose sites fit 32 bits; with more, commands that run early keep their own."""
 
 
 def early_site(site: int, operator: int) -> int:
-    """Number a command that runs while an operator before its own, by its place, has not ended."""
+    """Return the site of a command that runs before an earlier operator has ended."""
     return site + (1 + operator) * EARLY_SITES if operator < _MOST_EARLY else site
 
 
 @dataclass(eq=False)
 class StallAccount(StatefulPart):
-    """The books of one engine."""
+    """The cycles of one engine by cause, and the root cause that it passes on."""
 
     STATE = ("cause", "wait", "site", "early", "followers")
     COUNTERS = ("cycles", "since")
@@ -92,28 +92,28 @@ class StallAccount(StatefulPart):
 
     engine: str
     busy_root: Cause
-    """Whom those that wait for this engine blame while it works."""
+    """The cause to which waits for this engine are booked while it works."""
     listener: Listener | None = None
     cause: Cause = Cause.IDLE
     wait: Wait = NO_WAIT
     since: int = 0
     site: int = 0
     early: int = 0
-    """What is added to sites while the operator before has not ended."""
+    """The offset of sites while an earlier operator has not ended."""
     cycles: list[int] = field(default_factory=lambda: [0] * len(Cause))
     followers: list[StallAccount] = field(default_factory=list)
     asked: int = 0
-    """When its engine last asked the DRAM, as a number that grows."""
+    """Order of its engine's last request to the DRAM, as a growing number."""
 
     @property
     def root(self) -> Cause:
-        """The root of the wait of those who wait for this engine."""
+        """The root cause of engines that wait for this one."""
         if self.cause is Cause.BUSY:
             return self.busy_root
         return Cause.DRAIN if self.cause is Cause.IDLE else self.cause
 
     def switch(self, now: int, cause: Cause, wait: Wait = NO_WAIT) -> None:
-        """Book the cycles so far and go over to another activity."""
+        """Book the cycles so far, and begin another activity."""
         if now > self.since:
             self.cycles[self.cause] += now - self.since
             if self.listener is not None:
@@ -130,7 +130,7 @@ class StallAccount(StatefulPart):
                     follower.switch(now, root, follower.wait)
 
     def blame(self, now: int, root: Cause) -> None:
-        """Be busy for another reason from now on; those that wait for this engine learn of it."""
+        """Change the cause of the present work, also for the engines that wait for this one."""
         if root is self.busy_root:
             return
         self.busy_root = root
@@ -139,42 +139,42 @@ class StallAccount(StatefulPart):
                 follower.switch(now, root, follower.wait)
 
     def flush(self, now: int) -> None:
-        """Book the cycles so far and go on with the same."""
+        """Book the cycles so far, and continue the activity."""
         self.switch(now, self.cause, self.wait)
 
     def enter(self, now: int, site: int) -> None:
-        """Go over to another command; what was done so far belongs to the one before."""
+        """Begin another command; the cycles so far belong to the one before."""
         if site + self.early != self.site:
             self.flush(now)
             self.site = site + self.early
 
     def catch_up(self, now: int) -> None:
-        """Go on with the same command in its own operator: the one before has ended."""
+        """Continue the command in its own operator, as the earlier operator has ended."""
         self.early = 0
         if self.site >= EARLY_SITES:
             self.flush(now)
             self.site %= EARLY_SITES
 
     def follow(self, now: int, other: StallAccount, wait: Wait) -> None:
-        """Wait for another engine: blame what it does, now and until ``unfollow``."""
+        """Wait for another engine: book its activity as the cause, until ``unfollow``."""
         other.followers.append(self)
         self.switch(now, other.root, wait)
 
     def unfollow(self, other: StallAccount) -> None:
-        """Stop blaming another engine."""
+        """Stop booking another engine's activity."""
         if self in other.followers:
             other.followers.remove(self)
 
     def state(self) -> tuple[object, ...]:
-        """Followers change over in the order in which they came."""
+        """Return activity and followers; followers switch in the order in which they came."""
         return self.cause, self.wait, self.site, self.early, tuple(self.followers)
 
     def counters(self) -> tuple[int, ...]:
-        """Return the books, which tell the truth at a flush only."""
+        """Return the booked cycles, which are complete only after a flush."""
         return (*self.cycles, self.since)
 
     def skip(self, skip: SkippedPeriods) -> None:
-        """Book some periods."""
+        """Book the cycles of the skipped periods."""
         for index, amount in skip.growth():
             if index < len(self.cycles):
                 self.cycles[index] += amount
@@ -183,7 +183,7 @@ class StallAccount(StatefulPart):
 
 
 class NoAccount(StallAccount):
-    """The books of an engine of whose run only the cycles count: nothing is booked or blamed."""
+    """The account of a run of which only the cycles are needed: nothing is booked."""
 
     kept = False
 
@@ -191,7 +191,7 @@ class NoAccount(StallAccount):
         """Book nothing."""
 
     def blame(self, now: int, root: Cause) -> None:
-        """Tell nobody."""
+        """Book nothing."""
 
     def enter(self, now: int, site: int) -> None:
         """Book nothing."""
@@ -200,9 +200,9 @@ class NoAccount(StallAccount):
         """Book nothing."""
 
     def follow(self, now: int, other: StallAccount, wait: Wait) -> None:  # noqa: ARG002 - as Account
-        """Note what is waited for, in case it never comes."""
+        """Keep what the engine waits for, for the message of a deadlock."""
         self.wait = wait
 
     def state(self) -> tuple[object, ...]:
-        """Return nothing: what is waited for follows from where the engine is."""
+        """Return nothing: the wait follows from the position of the engine."""
         return ()

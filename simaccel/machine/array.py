@@ -1,9 +1,9 @@
 """The PE array, of either kind, and the engines of the NoC between it and the buffer.
 
 The array computes while the pipes of the NoC and the ports of the buffer carry what a fold, or a
-pass over memories in the PEs, reads and writes on its way. What such memories keep is brought, and
-what was made in them is taken away, by engines that use a pipe and a port at the same time, as the
-DMA engines do between DRAM and buffer.
+pass over memories in the PEs, reads and writes meanwhile. Tiles in such memories are loaded and
+stored by engines that use a pipe and a port at the same time, as the DMA engines do between DRAM
+and buffer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Use(NamedTuple):
     direction: int
     cause: Cause
     alone: bool
-    """Whether nobody else can ask the channel before the next meeting of the engines."""
+    """Whether no other engine can use the channel before the engines next meet."""
 
 
 class OnChipEngine(Engine):
@@ -42,14 +42,14 @@ class OnChipEngine(Engine):
 
     WIRING: ClassVar[tuple[str, ...]] = (*Engine.WIRING, "uses")
     CAUSES: ClassVar[Mapping[str, Cause]] = PORT_CAUSES
-    """What waiting for a pipe or port is booked to."""
+    """Causes of waits for pipes and ports."""
 
     def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
         super().__init__(name, plan, wires)
         self.uses = [self._uses(op) for op in plan.ops]
 
     def _uses(self, op: Instruction) -> tuple[_Use, ...]:
-        """Return what a step asks: of the pipes, the slower one first, then of the ports."""
+        """Return the uses of a step: of the pipes, the slower one first, then of the ports."""
         shared = self.wires.shared
         asked = [
             ("noc_distribution", op.distribution_cycles, READ),
@@ -65,7 +65,7 @@ class OnChipEngine(Engine):
         )
 
     def _ask(self) -> list[tuple[Channel, Cause, ServiceRequest | None]]:
-        """Ask for all that a step uses; where nobody else can ask, nothing needs to be noted."""
+        """Request all uses of a step; those that no other engine can delay are not queued."""
         asked: list[tuple[Channel, Cause, ServiceRequest | None]] = []
         for channel, cycles, direction, cause, alone in self.uses[self.at]:
             if alone:
@@ -76,7 +76,7 @@ class OnChipEngine(Engine):
         return asked
 
     def work(self, op: Instruction) -> Iterable[simpy.Event]:
-        """Run one command: compute, if it does, and meanwhile move what it moves."""
+        """Run one command: compute (if it computes) and transfer at the same time."""
         account, clock = self.account, self.clock
         asked = self._ask()
         account.enter(clock.cycle, op.site)
@@ -106,9 +106,9 @@ class OnChipEngine(Engine):
 class Array(OnChipEngine):
     """The PEs: fold after fold, or one pass after the other.
 
-    The stationary operand of a block shifts in behind the last fold of the block before, and its
-    stream follows directly, as far as both have come by then; the results of the last fold leave
-    behind the next one. Only where the array runs empty does it wait for the one or the other.
+    If the operands have arrived, the stationary operand of a block shifts in during the last fold
+    of the block before, its stream follows directly, and the results of the last fold leave during
+    the next one. If they have not, the array runs empty, and its fill and drain take cycles.
     """
 
     STATE: ClassVar[tuple[str, ...]] = (
@@ -134,7 +134,7 @@ class Array(OnChipEngine):
         self.drained_at = 0
 
     def state(self) -> tuple[object, ...]:
-        """Add how long ago the times were that make a difference."""
+        """Return also the ages of the times that still matter."""
         now, least = self.clock.cycle, -self.memory
         came = tuple(max(cycle - now, least) for cycle in self.came.values())
         free = max(self.free_at - now, least)
@@ -142,7 +142,7 @@ class Array(OnChipEngine):
         return (*super().state(), came, free, *left)
 
     def skip(self, skip: SkippedPeriods) -> None:
-        """Let everything be as long ago as before."""
+        """Keep the ages of all times."""
         super().skip(skip)
         self.came = {tile: cycle + skip.cycles for tile, cycle in self.came.items()}
         self.free_at += skip.cycles
@@ -159,7 +159,7 @@ class Array(OnChipEngine):
         return super().work(op)
 
     def _end_block(self, edge: FoldEdge) -> None:
-        """Note what is behind the last fold of a block, which the next one needn't wait for."""
+        """Note the drain after the last fold of a block, during which the next one may begin."""
         now = self.clock.cycle
         self.free_at = now - edge.hidden
         self.left_at = max(self.left_at, now + edge.leaving)
@@ -167,9 +167,9 @@ class Array(OnChipEngine):
         self.came[edge.made] = self.drained_at
 
     def _begin(self, op: Instruction, edge: FoldEdge) -> Waiting:
-        """Wait until the stationary operand is in its place and the stream is at the edge.
+        """Wait until the stationary operand is in place and the stream is at the edge.
 
-        Sums that will stay may leave, at the end of the first stream, once those before have left.
+        Output-stationary sums may leave only after those of the block before have left.
         """
         account, clock, latency = self.account, self.clock, edge.latency_cycles
         account.enter(clock.cycle, op.site)
@@ -191,17 +191,17 @@ class Array(OnChipEngine):
         self.stage = 0
 
     def lag(self, op: Instruction, tokens: Tokens) -> int:
-        """Results leave the array after the last fold that made them."""
+        """Return the cycles until results have left the array after their last fold."""
         return max(self.came.get(_tile(op, tokens), 0) - self.clock.cycle, 0)
 
     def note(self, op: Instruction, tokens: Tokens) -> None:
-        """Learn when a tile came."""
+        """Note the arrival of a tile."""
         if op.renews:
             self._keep(tokens.handover.tile)
         self.came[_tile(op, tokens)] = tokens.came
 
     def _claim(self, op: Instruction) -> None:
-        """A slot has nothing of the tile before."""
+        """Take a free slot, and forget the arrival of the tile before."""
         super()._claim(op)
         if op.renews:
             self._keep(op.tile)
@@ -209,16 +209,16 @@ class Array(OnChipEngine):
             self.came[op.tile] = self.clock.cycle
 
     def _keep(self, tile: str) -> None:
-        """Keep when a tile came that is used beside the next one."""
+        """Keep the arrival of a tile that is used while the next one arrives."""
         if tile in self.came:
             self.came[name_before(tile)] = self.came[tile]
 
     def last_lag(self) -> int:
-        """Results leave the array after the last fold."""
+        """Return the cycles until the last results have left the array."""
         return max(self.drained_at - self.clock.cycle, 0)
 
     def _wait_for_end(self) -> Waiting:
-        """Wait for the previous operator; its results are then in place."""
+        """Wait for the end of the previous operator, after which its results are in place."""
         event = self.meeting.gate(self.name)
         if event is None:
             return
@@ -240,18 +240,18 @@ class Array(OnChipEngine):
 
 
 def memory_cycles(plan: Plan) -> int:
-    """Return after how many cycles it makes no difference any more when a tile came."""
+    """Return the age in cycles from which the arrival of a tile no longer matters."""
     edges = (op.begins for op in plan.ops if op.begins is not None)
     return max((1 + edge.cycles + edge.latency_cycles for edge in edges), default=0)
 
 
 def _tile(op: Instruction, tokens: Tokens) -> str:
-    """Name the tile that a step waits for or hands on."""
+    """Return the name of the tile that a step waits for or hands over."""
     return name_before(tokens.handover.tile) if op.before else tokens.handover.tile
 
 
 def _tiles_of_blocks(plan: Plan) -> Iterator[str]:
-    """Yield the tiles that blocks take or make."""
+    """Yield the tiles that blocks read or write."""
     for op in plan.ops:
         for edge in (op.begins, op.ends):
             if edge is not None:

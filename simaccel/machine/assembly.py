@@ -38,10 +38,10 @@ def assemble(
     enclosing: Mapping[str, Mapping[str, int]],
     account: type[StallAccount],
 ) -> tuple[list[SharedResources], list[Engine]]:
-    """Return what the engines of each core share, and all engines, core by core.
+    """Return the shared resources of each core, and all engines, core by core.
 
     Cores with the same walks share their plans. ``enclosing``: as of ``make_wires``; ``account``:
-    how the engines keep their books.
+    the type of the engines' accounts.
     """
     plans = {
         id(core_walks): {
@@ -70,9 +70,9 @@ def make_barrier(
     *,
     overlap: bool,
 ) -> OperatorBarrier:
-    """Return where engines meet at the ends of operators, which they know from then on.
+    """Return the barrier at which engines meet at the ends of operators, and connect them to it.
 
-    ``close`` is told of each end. Loaders go on together where operators ``overlap``.
+    ``close`` is called at each end. Loaders go on together if operators ``overlap``.
     """
     loaders = [
         [engine.name for engine in engines if engine.kind is EngineKind.DMA_IN]
@@ -93,7 +93,7 @@ def make_barrier(
 def connect(
     walks: InstructionStreams, cores: Sequence[SharedResources], engines: Sequence[Engine]
 ) -> list[Tokens]:
-    """Return all tokens; engines have theirs, so that nothing is looked up while running."""
+    """Return all tokens, and give engines references to theirs (no look-up during the run)."""
     found: list[Tokens] = []
     for wires, one in zip(cores, walks.cores, strict=True):
         mine = [engine for engine in engines if engine.wires is wires]
@@ -104,7 +104,7 @@ def connect(
 def share_loads(
     walks: InstructionStreams, cores: Sequence[SharedResources], engines: Sequence[Engine]
 ) -> list[Multicast]:
-    """Return the loads that several cores read at once; engines know theirs by step."""
+    """Return the multicast loads of several cores, and give engines references to theirs."""
     members: dict[object, list[tuple[DmaEngine, int]]] = {}
     for wires, digits in zip(cores, walks.digits, strict=True):
         for engine in engines:
@@ -124,7 +124,7 @@ def share_loads(
 def _loads_of_all(
     engine: DmaEngine, digits: Mapping[str, tuple[int, ...]]
 ) -> Iterator[tuple[int, object]]:
-    """Yield the steps that are alike on other cores, and what those have in common."""
+    """Yield the steps that can be multicast, with a key that is equal for equal loads."""
     for at, op in enumerate(engine.plan.ops):
         if op.alike:
             pairs = zip(digits[op.operator], op.alike, strict=True)

@@ -23,16 +23,17 @@ from simaccel.machine.stateful import (
 
 
 class Channel(StatefulPart):
-    """One resource of fixed rate. Finishes are computed when somebody looks or waits.
+    """One resource of fixed rate that serves requests, by the rule of its arbiter.
 
-    An alarm is set if and only if somebody waits. Who is alone takes no turns until somebody else
-    comes, or looks.
+    Its state is brought up to date only when it is read or a process waits for a request; an alarm
+    is set if and only if a process waits. A request that is alone is served in one piece until
+    another request arrives or the state is read.
     """
 
     STATE = ("turns", "waiting")
     GAUGES = ("served_cycles", "alarm", "idle_since", "turns")
     COUNTERS = ("served_cycles",)
-    RECORDS = ("seen", "log", "only")  # there is none when somebody looks
+    RECORDS = ("seen", "log", "only")  # empty when the state is read
     WIRING = ("clock",)
 
     def __init__(self, clock: Clock, turns: RoundRobinArbiter | ReadWriteArbiter) -> None:
@@ -42,13 +43,13 @@ class Channel(StatefulPart):
         self.idle_since = 0
         """When the last use ended, or will end if it is served alone."""
         self.only: ServiceRequest | None = None
-        """Who has been served since it came, without turns, because nobody else was there."""
+        """The request that is served alone, without turns, as no other has arrived."""
         self.served_cycles = 0
         self.waiting: list[tuple[ServiceRequest, simpy.Event]] = []
         self.alarm: tuple[int, Alarm] | None = None
         self.log: list[int] | None = None
-        """For a lane, if there is one: when each use ended, when the next one began, and the cycles
-        of service of all uses by then."""
+        """For a probe: the end of each use, the beginning of the next, and the cycles of service so
+        far; None without a probe."""
 
     def request(self, cycles: int, direction: int, owner: str) -> ServiceRequest:
         """Request ``cycles`` of service."""
@@ -75,7 +76,7 @@ class Channel(StatefulPart):
         return entry
 
     def serve_alone(self, cycles: int) -> None:
-        """Serve somebody who waits until it is done, while nobody else can ask."""
+        """Serve a request to its end at once, where no other request can arrive meanwhile."""
         now = self.clock.cycle
         if self.log is not None:
             self._note(now)
@@ -83,12 +84,12 @@ class Channel(StatefulPart):
         self.idle_since = now + cycles
 
     def _note(self, now: int) -> None:
-        """Let the lane know of the last use, now that another one begins."""
+        """Report the last use to the channel's probe, now that another use begins."""
         if self.log is not None:
             self.log += (self.idle_since, now, self.served_cycles)
 
     def catch_up(self) -> None:
-        """Bring the ring up to the present cycle."""
+        """Bring the arbiter up to the present cycle."""
         now, only = self.clock.cycle, self.only
         if only is not None:
             self.only = None
@@ -103,7 +104,7 @@ class Channel(StatefulPart):
         self.seen = now
 
     def is_done(self, entry: ServiceRequest) -> bool:
-        """Whether a request has been served by now."""
+        """Return whether a request has been served by now."""
         if entry is self.only:
             if self.idle_since > self.clock.cycle:
                 return False
@@ -120,14 +121,14 @@ class Channel(StatefulPart):
         return event
 
     def _set_alarm(self) -> None:
-        """Wake at the next finish. An alarm that is set is not later and will look again."""
+        """Set the alarm at the next finish, unless one is set: it is earlier, and sets the next."""
         if self.alarm is None:
             now = self.clock.cycle
             cycles = self.turns.next_finish() if self.only is None else self.idle_since - now
             self.alarm = (now + cycles, self.clock.alarm(cycles, self._ring))
 
     def _hasten(self, alarm: tuple[int, Alarm]) -> None:
-        """Set the alarm anew if what has arrived finishes before it."""
+        """Move the alarm forward if a request that has arrived finishes before it."""
         if self.clock.cycle + self.turns.next_finish() < alarm[0]:
             self.clock.cancel(alarm[1])
             self.alarm = None
@@ -147,24 +148,24 @@ class Channel(StatefulPart):
             self._set_alarm()
 
     def state(self) -> tuple[object, ...]:
-        """Return who is served and who waits, in order."""
+        """Return the requests in service and waiting, in order."""
         self.catch_up()
         return self.turns.state(), tuple(entry.owner for entry, _ in self.waiting)
 
     def gauges(self) -> Numbers:
-        """Return what was asked for so far, when the alarm rings and how far uses are."""
+        """Return the service requested so far, the cycle of the alarm, and the progress of uses."""
         due = self.alarm[0] if self.alarm else 0
         left = max(self.idle_since - self.clock.cycle, 0)
         return self.served_cycles, due, left, *self.turns.gauges()
 
     def counters(self) -> Numbers:
-        """Return the cycles of service that were asked for."""
+        """Return the cycles of service requested so far."""
         return (self.served_cycles,)
 
     def limit(self, seen: GaugeInterval) -> int:
-        """Return how long the alarm, or what is left of a large request, lets the period repeat.
+        """Return how often the period can repeat before the alarm or a large request ends.
 
-        A channel that nobody has asked anything stays as it is and catches up by itself.
+        A channel without a request in the period keeps its state and catches up later.
         """
         asked = seen.before[0] != seen.after[0]
         rang, rings = seen.before[1], seen.after[1]
@@ -182,16 +183,16 @@ class Channel(StatefulPart):
         return self._limit_skip(seen)
 
     def _limit_skip(self, seen: GaugeInterval) -> int:
-        """Limit a skip while the alarm foresees the finish of a large request that shrinks.
+        """Limit a skip while the alarm is set for the finish of a large request.
 
-        It is set anew in every period, and never rings in the period after.
+        The alarm is set again in every period, and must not be due in the period after the skip.
         """
         nearest = min(seen.before[1] - seen.start, seen.after[1] - seen.end)
         shrinks = seen.before[6::2] != seen.after[6::2]
         return self.turns.limit(seen.start_at(3)) if shrinks and nearest > seen.cycles else NEVER
 
     def skip(self, skip: SkippedPeriods) -> None:
-        """Move on, with the alarm if it belongs to the period."""
+        """Advance the state by the skipped periods, and the alarm if it belongs to the period."""
         seen = skip.stretch
         (asked, rang), (asks, rings) = seen.before[:2], seen.after[:2]
         if asked == asks:
@@ -213,7 +214,7 @@ class Channel(StatefulPart):
 
 
 class DramTransfer(NamedTuple):
-    """Bytes to read from DRAM, or to write to it, which lie in ``rows``."""
+    """Bytes to read from DRAM or to write to it; ``rows`` is where they are."""
 
     n_bytes: int
     direction: int
@@ -221,10 +222,10 @@ class DramTransfer(NamedTuple):
 
 
 class DramChannels:
-    """Channels of DRAM, or of a memory beside it, as ``accelerator`` has it in the DRAM's place.
+    """The channels of the DRAM, or of a memory beside it that ``accelerator`` has as its DRAM.
 
-    A transfer is spread over them, and done when all have served their part. ``transfers`` are all
-    that there will be: channels that have the same part of each do the same, so one stands for all.
+    A transfer is interleaved over them, and ends when each has served its part. ``transfers`` are
+    all transfers of the run: channels with equal parts of each are simulated as a single one.
     """
 
     def __init__(

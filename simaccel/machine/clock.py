@@ -22,7 +22,7 @@ Call = Callable[[simpy.Event], None]
 
 
 class Alarm(simpy.Timeout):
-    """A timeout that its channel sets, takes back and moves; the clock only keeps its order."""
+    """A timeout that its channel sets, cancels and moves; the clock keeps its order."""
 
 
 class Clock(simpy.Environment, StatefulPart):
@@ -54,7 +54,7 @@ class Clock(simpy.Environment, StatefulPart):
         return event
 
     def run_some(self, steps: int) -> bool:
-        """Process up to ``steps`` events, as SimPy does; give False when none are left."""
+        """Process up to ``steps`` events, as SimPy does; return False when none are left."""
         queue, next_of = self._queue, heapq.heappop
         for _ in range(steps):
             if not queue:
@@ -80,7 +80,7 @@ class Clock(simpy.Environment, StatefulPart):
             raise EmptySchedule
 
     def cancel(self, event: simpy.Event) -> None:
-        """Take a pending event back."""
+        """Cancel a pending event."""
         self._queue[:] = [entry for entry in self._queue if entry[3] is not event]
         heapq.heapify(self._queue)
 
@@ -94,17 +94,17 @@ class Clock(simpy.Environment, StatefulPart):
         heapq.heapify(self._queue)
 
     def state(self) -> tuple[object, ...]:
-        """Return what pending events will call, in their order."""
+        """Return the callbacks of pending events, in order."""
         return tuple(entry[3].callbacks[:1] for entry in sorted(self._queue))
 
     def gauges(self) -> Numbers:
-        """Return when pending events are due; alarms belong to their channels."""
+        """Return the cycles of pending events; those of alarms belong to their channels."""
         return tuple(
             0 if isinstance(entry[3], Alarm) else int(entry[0]) for entry in sorted(self._queue)
         )
 
     def limit(self, seen: GaugeInterval) -> int:
-        """An event has moved on with the period, or is still pending and ends the skip."""
+        """Return the periods until an event is due that has not moved with the period."""
         limit = FOREVER
         for old, new in zip(seen.before, seen.after, strict=True):
             if old == new:
@@ -114,7 +114,7 @@ class Clock(simpy.Environment, StatefulPart):
         return limit
 
     def skip(self, skip: SkippedPeriods) -> None:
-        """Advance time; events of the period move on with it."""
+        """Advance time, with the events that belong to the period."""
         seen = skip.stretch
         self._queue[:] = [
             (due if old == new else due + skip.cycles, priority, number, event)

@@ -1,4 +1,4 @@
-"""Loads on resources of transfers, and of blocks that PEs go through in steps."""
+"""The use of resources by transfers, and by blocks that PEs process in steps."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def transfer(command: Load | Store, accelerator: Accelerator) -> CommandTraffic:
 
 
 def dram_rows(command: Load | Store, accelerator: Accelerator) -> TileRows | None:
-    """Return where a transfer lies in DRAM; None if nobody cares, or parts of it go to PEs."""
+    """Return the DRAM rows of a transfer; None without a banked DRAM, or if PEs get parts."""
     view, _ = transfer_of(command)
     if command.tile.place != BUFFER:
         return None
@@ -72,7 +72,7 @@ def pass_of(command: Compute, steps: Steps, accelerator: Accelerator) -> Command
 
 
 def held_in_pes(command: Compute) -> Stationarity:
-    """Return what the PEs of a systolic array hold during a pass, the others being streamed."""
+    """Return the operand that the PEs hold during a pass; the others are streamed."""
     if command.out.place != BUFFER:
         return "os"
     return "is" if command.inputs[0].place != BUFFER else "ws"

@@ -1,4 +1,4 @@
-"""Budget of looking for repetitions: events earn credit, comparing machine states spends it."""
+"""Budget for detecting repetitions: events earn points, comparing machine states costs points."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ LOOK_POINTS = 6
 PART_POINTS = 3
 
 _EVENTS_PER_POINT = 8
-"""Of the run, for each watch."""
+"""Events of the run for each point that a detector earns."""
 _EVENTS_PER_POOL_POINT = 3
-"""Of the run, for what the watches may spend in advance."""
+"""Events of the run for each point that is added to the shared pool."""
 _FIRST = 1500
-"""What a watch may spend in advance of what it earns, as long as the pool lasts."""
+"""Points that a detector may spend before it has earned them, if the pool has them."""
 _POOL = 12_000
 _MOST = 1 << 20
 _REWARD = 3
-"""One in so many points of the events that a skip saves comes back for more looks."""
+"""A skip gives back one in so many points of the events that it saves."""
 _LONGEST_PAUSE = 1 << 12
 
 
 @dataclass(eq=False)
 class SharedBudget:
-    """Points that watches may take in advance; it fills up as the run goes on, to a limit."""
+    """Points that detectors may take in advance; refilled during the run, up to a limit."""
 
     spent: int = 0
 
     def points_left(self, events: int) -> int:
-        """Return the points that nobody has taken by now; less than none after the last look."""
+        """Return the points that are left; negative after a look that took more than there were."""
         return min(events // _EVENTS_PER_POOL_POINT, _POOL) - self.spent
 
 
 class DetectionBudget:
-    """The points of one watch. It saves up for bursts of looks, longer ones each time."""
+    """The points of one detector, which saves them for series of looks of growing length."""
 
     def __init__(self, pool: SharedBudget) -> None:
         self.pool = pool
@@ -43,12 +43,12 @@ class DetectionBudget:
         self.most = _FIRST
         self.resting = False
         self.asked = 0
-        """Events when the watch last had to rest."""
+        """Events at the last rest."""
         self.paid = 0
         """Events that have earned their points."""
 
     def may_look(self, events: int) -> bool:
-        """Earn from the events since last time; tell whether there are points to spend."""
+        """Add the points earned since the last call; return whether there are points to spend."""
         earned = (events - self.paid) // _EVENTS_PER_POINT
         self.points = min(self.points + earned, self.most)
         self.paid += earned * _EVENTS_PER_POINT
@@ -60,9 +60,9 @@ class DetectionBudget:
         return True
 
     def rest(self, events: int, passed: int) -> int:
-        """Return how many boundaries to let pass, after ``passed`` since the last rest.
+        """Return how many boundaries to let pass without a look; ``passed`` since the last call.
 
-        Once nothing more comes in advance, more is saved up each time that all was spent in vain.
+        When the pool is empty, the pause grows each time that all points were spent in vain.
         """
         if self.advance > 0 and events < _POOL * _EVENTS_PER_POOL_POINT:
             needed = (1 - self.pool.points_left(events)) * _EVENTS_PER_POOL_POINT
@@ -75,7 +75,7 @@ class DetectionBudget:
         return min(needed * passed // max(since, 1), _LONGEST_PAUSE)
 
     def spend(self, points: int) -> None:
-        """Pay. What is missing is taken in advance; an empty pool then has to fill up first."""
+        """Pay ``points``; missing ones are taken from the pool, which has to be refilled first."""
         self.points -= points
         if self.points < 0:
             taken = min(self.advance, -self.points)
@@ -84,7 +84,7 @@ class DetectionBudget:
             self.points += taken
 
     def reward(self, events: int) -> None:
-        """Take a share of what a skip saved."""
+        """Add a share of the events that a skip saved."""
         points = events * EVENT_POINTS // _REWARD
         self.pool.spent = max(self.pool.spent - points, 0)
         self.points = min(self.points + points, self.most)

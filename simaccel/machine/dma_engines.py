@@ -28,9 +28,9 @@ class DmaEngine(Engine):
     busy_root = Cause.DRAM_BANDWIDTH
     direction: ClassVar[int]
     ways: ClassVar[tuple[str, ...]]
-    """Levels and directions of what it moves from or to memories."""
+    """Levels and directions of the bytes that it moves from or to memories."""
     hops: ClassVar[str]
-    """Level and direction of what crosses links."""
+    """Level and direction of the bytes that cross links."""
 
     def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
         super().__init__(name, plan, wires)
@@ -50,19 +50,19 @@ class DmaEngine(Engine):
         return (*parts, *((link, cycles) for link in self.wires.ways[self.direction]))
 
     def ask(self) -> Pieces:
-        """Request the transfer of the present step from its memory."""
+        """Request the transfer of the current step from its memory."""
         return [
             (channel, channel.request(cycles, self.direction, self.name))
             for channel, cycles in self.parts[self.at]
         ]
 
     def asks(self, at: int) -> bool:
-        """Return whether a step is asked for in its own name, and not in that of another core."""
+        """Return whether this core's engine requests a step, and not another core's."""
         shared = self.multicasts.get(at)
         return shared is None or shared.members[0] is self
 
     def amounts(self, at: int) -> Amounts:
-        """Return what a step moves; what several cores read at once counts for the first."""
+        """Return the bytes of a step; those of a multicast are counted for the first core."""
         moved = super().amounts(at)
         if not self.asks(at):
             return tuple(one for one in moved if one[0][0] not in READS)
@@ -75,7 +75,7 @@ class DmaEngine(Engine):
         return self._transfer(op) if op.dram_bytes else ()
 
     def _transfer(self, op: Instruction) -> Waiting:
-        """Let DRAM channels and the port on the chip work at the same time."""
+        """Move a tile through the DRAM channels and the port on the chip at the same time."""
         account, clock, direction = self.account, self.clock, self.direction
         account.enter(clock.cycle, op.site)
         pieces = None
@@ -103,7 +103,7 @@ class DmaEngine(Engine):
 
 
 class DmaInEngine(DmaEngine):
-    """Loads. What was read arrives a latency later, by its token; the engine goes on at once."""
+    """Loads. Data arrive a latency after they were read; the engine goes on at once."""
 
     kind = EngineKind.DMA_IN
     direction = READ
@@ -112,9 +112,9 @@ class DmaInEngine(DmaEngine):
 
 
 class DmaOutEngine(DmaEngine):
-    """Stores. A write is posted: it is done when the DRAM has taken it, and links have carried it.
+    """Stores. A write is posted: it ends when links and DRAM channels have taken it.
 
-    It is in the memory when its last byte has come through the links (``written_at``).
+    Its data are in the memory when the last byte has passed the links (``written_at``).
     """
 
     STATE: ClassVar[tuple[str, ...]] = (*DmaEngine.STATE, "written_at")
@@ -130,11 +130,11 @@ class DmaOutEngine(DmaEngine):
         self.written_at = 0
 
     def state(self) -> tuple[object, ...]:
-        """Add in how many cycles the last bytes are in the memory."""
+        """Return also the cycles until the last bytes are in the memory."""
         return (*super().state(), self.last_lag())
 
     def skip(self, skip: SkippedPeriods) -> None:
-        """Let them be there as much later as all else."""
+        """Move the arrival of the last bytes by the skipped cycles."""
         super().skip(skip)
         self.written_at += skip.cycles
 
@@ -147,5 +147,5 @@ class DmaOutEngine(DmaEngine):
         self.written_at = self.clock.cycle + self.latency_cycles
 
     def last_lag(self) -> int:
-        """Return in how many cycles the last bytes are in the memory."""
+        """Return the cycles until the last bytes are in the memory."""
         return max(self.written_at - self.clock.cycle, 0)

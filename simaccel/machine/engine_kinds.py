@@ -37,7 +37,7 @@ class EngineKind(Enum):
 def engine_kinds(accelerator: Accelerator, program: Program) -> dict[str, EngineKind]:
     """Return the engines that a program runs on by name, in the order that breaks ties.
 
-    Those of the NoC are there where tiles are brought to PEs.
+    Engines of the NoC are included if tiles are moved to memories in PEs.
     """
     queues = {False: LEAST_QUEUES, True: LEAST_QUEUES}
     has_noc = False
@@ -60,7 +60,7 @@ def engine_kinds(accelerator: Accelerator, program: Program) -> dict[str, Engine
 
 
 def engine_of(command: Command, accelerator: Accelerator) -> str:
-    """Name the engine that runs a command."""
+    """Return the name of the engine that runs a command."""
     if isinstance(command, Load | Reserve):
         if between_tiles(command):
             return f"noc_in{command.queue}"

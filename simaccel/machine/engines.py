@@ -1,7 +1,7 @@
 """Engines: SimPy processes that walk a program and run their own commands.
 
-Each engine's ``run`` reads like the hardware's own story. Where an engine is stands in plain
-attributes (``at``, ``iterations``, ``stage``), never in local variables only.
+Each engine's ``run`` is the sequence of what the hardware does. The position of an engine is kept
+in attributes (``at``, ``iterations``, ``stage``), never in local variables only.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ PORT_CAUSES = {
     "noc_distribution": Cause.NOC,
     "noc_collection": Cause.NOC,
 }
-"""What waiting for a channel on the chip is booked to."""
+"""Causes of waits for channels on the chip."""
 _ENDINGS = (Cause.DRAIN, Cause.IDLE, Cause.LINK)
-"""What waiting for the end of an operator is booked to."""
+"""The cause of waits for the end of an operator."""
 Waiting = Generator[simpy.Event, Any, None]
 
 
 class Engine(StatefulPart):
-    """The walk that all engines share; subclasses add what their commands do.
+    """An engine that goes through its plan; subclasses define what their commands do.
 
-    A position in the walk never comes back; so when ``at`` and ``stage`` do, either the engine
-    has not moved or it has gone round in one of the loops.
+    If ``at`` and ``stage`` are the same at two times, either the engine has not moved, or it has
+    gone through iterations of one of its loops.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("at", "stage", "behind_links")
@@ -98,19 +98,19 @@ class Engine(StatefulPart):
         self.done_at: int | None = None
 
     def state(self) -> tuple[object, ...]:
-        """Return the place in the walk; what the engine waits for stands in what it waits for."""
+        """Return the position in the plan; waits are part of the tokens' and channels' state."""
         return self.at, self.stage, self.behind_links
 
     def gauges(self) -> Numbers:
-        """Return the iterations of the loops around the place."""
+        """Return the iterations of the loops around the position."""
         return tuple(self.iterations[: len(self.plan.around[self.at])])
 
     def counters(self) -> Numbers:
-        """Return how often each command and loop was begun that can be begun again from here."""
+        """Return the executions of each command and loop that can be executed again."""
         return tuple(self.counts[self.plan.again[self.at]])
 
     def limit(self, seen: GaugeInterval) -> int:
-        """One loop goes round some times in each period, as long as it has trips left."""
+        """Return the periods for which the loop that repeats has trips left."""
         if seen.before == seen.after:
             return FOREVER
         moved = [at for at, old in enumerate(seen.before) if seen.after[at] != old]
@@ -125,7 +125,7 @@ class Engine(StatefulPart):
         return left // (seen.after[depth] - seen.before[depth])
 
     def skip(self, skip: SkippedPeriods) -> None:
-        """Go round as often as in the periods."""
+        """Add the iterations of the skipped periods."""
         for depth, amount in growth(skip.stretch.before, skip.stretch.after, skip.times):
             self.iterations[depth] += amount
         first = self.plan.again[self.at].start
@@ -133,7 +133,7 @@ class Engine(StatefulPart):
             self.counts[first + at] += amount
 
     def run(self) -> Waiting:  # noqa: C901, PLR0912 - a branch per act, where most time goes
-        """Walk the plan from the first step to the last."""
+        """Go through the plan from the first step to the last."""
         ops, tokens, counts, iterations = self.plan.ops, self.tokens, self.counts, self.iterations
         end, command, loop = Action.END, Action.COMMAND, Action.LOOP
         meet, gate, claim, wait = Action.MEET, Action.GATE, Action.CLAIM, Action.WAIT
@@ -183,7 +183,7 @@ class Engine(StatefulPart):
         self.done_at = self.clock.cycle
 
     def _needed_tokens(self) -> list[Tokens]:
-        """Return what this step waits for, and the next command besides, that is to come."""
+        """Return the missing tokens of this step and of the next command."""
         found = [
             tokens
             for tokens, op in self.needed[self.at]
@@ -192,7 +192,7 @@ class Engine(StatefulPart):
         return list(dict.fromkeys(found)) if len(found) > 1 else found
 
     def _is_first(self, op: Instruction) -> bool:
-        """Return whether it is the first iteration, in which alone a step waits."""
+        """Return whether it is the first iteration, the only one in which the step waits."""
         iterations = self.iterations
         for depth in op.depths:  # noqa: SIM110 - a generator takes three times as long
             if iterations[depth]:
@@ -200,7 +200,7 @@ class Engine(StatefulPart):
         return True
 
     def _is_last(self, op: Instruction) -> bool:
-        """Return whether it is the last iteration, in which alone a step passes something on."""
+        """Return whether it is the last iteration, the only one in which the step hands over."""
         iterations, trips = self.iterations, self.plan.around[self.at]
         for depth in op.depths:  # noqa: SIM110 - as above
             if iterations[depth] != trips[depth] - 1:
@@ -208,14 +208,14 @@ class Engine(StatefulPart):
         return True
 
     def _claim(self, op: Instruction) -> None:
-        """Go on with a slot that is free."""
+        """Take a slot that is free."""
         self.wires.occupancy.claim(op.operator, op.tile, op.n_bytes, op.place)
 
     def note(self, op: Instruction, tokens: Tokens) -> None:
-        """Learn when a tile came that was waited for."""
+        """Note the arrival of a tile that the step waited for."""
 
     def _hand_on(self, op: Instruction, tokens: Tokens | None) -> None:
-        """Pass a tile on, or the slot that it was in."""
+        """Hand over a tile, or release its slot."""
         if op.act is Action.RELEASE:
             self.wires.occupancy.release(op.tile, op.n_bytes, op.place)
         if tokens is not None:
@@ -225,11 +225,11 @@ class Engine(StatefulPart):
                 tokens.hand_on(self.lag(op, tokens))
 
     def lag(self, op: Instruction, tokens: Tokens) -> int:  # noqa: ARG002 - for the array
-        """Return in how many cycles the data of a tile have left the engine."""
+        """Return the cycles until the data of a tile have left the engine."""
         return 0
 
     def _wait_for_end(self) -> Waiting:
-        """Wait until the operator that was left last has ended."""
+        """Wait until the engine's previous operator has ended."""
         event = self.meeting.gate(self.name)
         if event is not None:
             if self.account.cause not in _ENDINGS:
@@ -247,7 +247,7 @@ class Engine(StatefulPart):
             account.unfollow(other)
 
     def _start(self, op: Instruction) -> Waiting:
-        """Wait until an operator whose turn it is has been set up."""
+        """Wait for the start cycles of an operator."""
         cycles = self.wires.accelerator.groups.start_cycles
         if cycles:
             self.account.enter(self.clock.cycle, op.site)
@@ -257,7 +257,7 @@ class Engine(StatefulPart):
             self.stage = 0
 
     def _meet(self, op: Instruction) -> Waiting:
-        """Come to the end of an operator; go on as far as its end need not be awaited."""
+        """Arrive at the end of an operator; wait for its end only if the next one needs it."""
         yield from self._wait_for_end()
         event = self.meeting.arrive(self.name, op.operator, self.last_lag())
         self.account.enter(self.clock.cycle, op.site)
@@ -270,15 +270,15 @@ class Engine(StatefulPart):
             self.account.early = self.early[op.operator]
 
     def last_lag(self) -> int:
-        """Return in how many cycles the last results have left the engine."""
+        """Return the cycles until the last results have left the engine."""
         return 0
 
     def amounts(self, at: int) -> Amounts:
-        """Return what a step moves that the engine counts."""
+        """Return the bytes of a step that are counted for this engine."""
         return self.plan.ops[at].amounts
 
     def work(self, op: Instruction) -> Iterable[simpy.Event]:
-        """Run one own step; ``()`` if it never waits."""
+        """Run one command of the engine; ``()`` if it never waits."""
         raise NotImplementedError
 
 
@@ -293,7 +293,7 @@ class UnitEngine(Engine):
         super().__init__(name, plan, wires)
 
     def work(self, op: Instruction) -> Waiting:
-        """Execute one piece of work; its passes read and write through the ports meanwhile."""
+        """Execute a command; at the same time its passes read and write through the ports."""
         account, clock = self.account, self.clock
         reads, writes = self.ports["buffer_read"], self.ports["buffer_write"]
         read = reads.request(op.read_cycles, READ, self.name)

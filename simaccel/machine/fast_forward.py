@@ -1,9 +1,9 @@
-"""Exact fast-forward: what repeats is skipped, to the cycle.
+"""Exact fast-forward: periods that repeat are skipped, with results that are exact to the cycle.
 
-At the boundary of a loop's iteration the leader of the loop (one of its engines, when its turn
-comes) compares the machine with what it was at an earlier boundary. When all parts say that they
-repeat, whole periods are skipped: each part moves on by what it grew in one period times their
-number. ``docs/decisions/0002-fast-forward.md`` says why this is exact.
+At the boundary of a loop's iteration the leader of the loop (one of its engines) compares the state
+of the machine with the state at an earlier boundary. If all parts repeat, whole periods are
+skipped: each counter grows by its growth in one period times the number of periods.
+``docs/decisions/0002-fast-forward.md`` proves that this is exact.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from simaccel.machine.stateful import (
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The machine at one boundary."""
+    """The state of the machine at one boundary."""
 
     cycle: int
     events: int
     places: list[int]
-    """Where the engines are: a first look, which tells most states apart."""
+    """Positions of the engines, which distinguish most states at little cost."""
     states: list[tuple[object, ...]]
     gauges: list[Numbers]
     counters: list[Numbers]
-    """By part; empty where a part has none."""
+    """By part; empty for a part without any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """The machine is as it was at a snapshot, and stays so for ``times`` more periods."""
+    """The machine has the state of a snapshot, and repeats its period ``times`` more times."""
 
     cycles: int
     times: int
@@ -49,10 +49,10 @@ class Repetition:
 
 
 class Scope:
-    """The parts that can change while engines are in one operator (or anywhere), and their lanes.
+    """The parts that can change while engines are in one operator (or in any), and their probes.
 
-    Engines meet at the end of an operator. So nobody touches the tokens of another one; data that
-    are still under way to them are pending events of the clock, which is always a part.
+    Engines meet at the end of an operator, so they use no tokens of another operator; data in
+    flight are pending events of the clock, which is part of every scope.
     """
 
     def __init__(self, parts: Sequence[StatefulPart], lanes: Sequence[Probe]) -> None:
@@ -67,9 +67,9 @@ class Scope:
 
 
 class FastForward:
-    """Remembers, compares and skips. ``looked_at`` counts parts, for those who budget looks.
+    """The comparison of states and the skip. ``looked_at`` counts compared parts (the cost).
 
-    ``scopes`` by operator; that of no name has all parts.
+    ``scopes`` are by operator; the one with the empty name has all parts.
     """
 
     def __init__(
@@ -86,18 +86,18 @@ class FastForward:
         self.looked_at = 0
 
     def places(self) -> list[int]:
-        """Return the step at which each engine is."""
+        """Return the position of each engine: the number of its step."""
         return [engine.at for engine in self.engines]
 
     def flush(self, scope: Scope) -> None:
-        """Book all cycles up to now, so that accounts and lanes count to the same point."""
+        """Book all cycles up to now in accounts and probes."""
         for engine in self.engines:
             engine.account.flush(self.clock.cycle)
         for lane in scope.lanes:
             lane.flush(self.clock.cycle)
 
     def snapshot(self, scope: Scope) -> Snapshot:
-        """Remember the machine as it is. With a listener, flush first if counters matter."""
+        """Return the present state. With a listener, flush first if counters matter."""
         if self.listener is None:
             self.flush(scope)
         self.looked_at += 2 * len(scope.parts)
@@ -111,10 +111,10 @@ class FastForward:
         )
 
     def compare(self, scope: Scope, old: Snapshot) -> Repetition | None:
-        """Find how often the period since a snapshot repeats, if it does.
+        """Return how often the period since a snapshot repeats; None if it doesn't.
 
-        One period less than the limits allow, because the machine may have something to set
-        right in the first one (``Channel._limit_skip``).
+        It is one period less than the limits allow, because alarms may have to be set again in
+        the first one (``Channel._limit_skip``).
         """
         now, limit = self.clock.cycle, FOREVER
         if now == old.cycle:
@@ -136,7 +136,7 @@ class FastForward:
         return Repetition(now - old.cycle, limit - 1, stretches)
 
     def skip(self, scope: Scope, old: Snapshot, found: Repetition) -> None:
-        """Move the machine on by the periods that would repeat."""
+        """Advance the machine by the periods of a repetition."""
         self.flush(scope)
         for at in scope.movers:
             part, counters = scope.parts[at], old.counters[at]

@@ -18,27 +18,27 @@ class Fold:
     cycles: int
     macs: int
     native_macs: int
-    """What they cost the array: a MAC of wide operands is several."""
+    """MACs in units of the array's multipliers: a MAC of wide operands is several."""
     a_bytes: int
     b_bytes: int
     sums_bytes: int
-    """Partial sums read back before they are added to."""
+    """Bytes of partial sums that are read before they are added to."""
     out_bytes: int
     a_sent_bytes: int
-    """Through the distribution pipes, as ``b_sent_bytes``."""
+    """Bytes of A through the distribution pipes; ``b_sent_bytes``: those of B."""
     b_sent_bytes: int
     pipe_in_bytes: int
-    """Through the distribution pipe of the array that takes most."""
+    """Bytes through the distribution pipe of the array that takes most."""
     pipe_out_bytes: int
-    """Through the collection pipe of the array that makes most."""
+    """Bytes through the collection pipe of the array that makes most."""
     held_read_bytes: int = 0
-    """Of the accumulator, for sums that it adds to."""
+    """Bytes of the accumulator for sums that the fold adds to."""
     held_write_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class FoldLoop:
-    """``trips`` times the same folds."""
+    """The same folds, ``trips`` times."""
 
     trips: int
     body: tuple[Fold | FoldLoop, ...]
@@ -46,7 +46,7 @@ class FoldLoop:
 
 @dataclass(frozen=True)
 class _Place:
-    """A block on the array: cut as ``grid`` says."""
+    """A block on the array, cut into folds by ``grid``."""
 
     command: Compute
     folds: Folds
@@ -58,10 +58,10 @@ class _Place:
     def fold(
         self, rows: int, cols: int, *, sums: bool, adds: bool = False, leaves: bool = True
     ) -> Fold:
-        """Charge a fold of ``rows`` x ``cols`` PEs, or a round of folds on several arrays.
+        """Return the costs of a fold of ``rows`` x ``cols`` PEs, or of folds on several arrays.
 
-        ``sums``: it adds to sums of the buffer; ``adds``: to those of the accumulator. Unless
-        what it makes ``leaves`` for the buffer, it stays in the accumulator.
+        ``sums``: it adds to sums in the buffer; ``adds``: to sums in the accumulator. Its results
+        go to the buffer if ``leaves``, and stay in the accumulator otherwise.
         """
         array, stationarity = self.accelerator.systolic, self.folds.stationarity
         a, b, out = (tile.view for tile in (*self.command.inputs, self.command.out))
@@ -113,10 +113,10 @@ class _Place:
 
 @dataclass(frozen=True)
 class BlockFolds:
-    """A command on the array: what is before its folds, the folds of all g, what is after.
+    """A command on the array: its fill, the folds of all products, and its drain.
 
     ``hidden``: last cycles of the folds in which the next stationary operand may shift in.
-    ``leaving``: cycles behind them in which sums keep those of the next block in the rows.
+    ``leaving``: cycles after them in which sums keep those of the next block in the rows.
     """
 
     lead: int
@@ -142,7 +142,7 @@ class FoldEdge:
     hidden: int = 0
     """Last cycles of its folds in which the next stationary operand, or sums, may shift."""
     leaving: int = 0
-    """Cycles behind its folds in which its sums keep those of the next block in the rows."""
+    """Cycles after its folds in which its sums keep those of the next block in the rows."""
 
 
 def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> BlockFolds:

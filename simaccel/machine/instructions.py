@@ -42,17 +42,17 @@ class TokenStream:
     place: str = BUFFER
     """The memory of the tile."""
     stepped: bool = False
-    """Whether PEs that go through a block in steps use the tile: its data pass the NoC on the way
-    from one engine to the other, and not within the command as those of folds do."""
+    """Whether the tile is used by PEs that process a block in steps: its data then pass the NoC
+    between the two engines, and not within the command as those of folds do."""
     tensor_kind: str = ""
-    """Class of the tile's tensor, which says in which memory it lives."""
+    """Class of the tile's tensor, which determines the memory that it is in."""
 
 
 @dataclass(eq=False, slots=True)
 class Instruction:
     """One instruction of an engine; cycles are those of service, without any waiting.
 
-    `make_walks` says what it does and what it waits for, `make_plan` what it costs.
+    `make_walks` sets what it does and waits for, `make_plan` what it costs.
     """
 
     act: Action
@@ -71,20 +71,20 @@ class Instruction:
     touches: tuple[str, ...] = ()
     """Names of the tiles of the command."""
     within: tuple[int, ...] = ()
-    """Sites of loops around it in whose first iteration alone (a wait), or last one, it is done."""
+    """Sites of the loops in whose first iteration only (for a wait), or last one, it is done."""
     before: frozenset[str] = frozenset()
-    """Tiles of which it uses those of the iteration before, beside which the next have begun."""
+    """Tiles of which it uses those of the previous iteration, while the next ones are in work."""
     alike: tuple[bool, ...] = ()
-    """By loop over cores around a load that is read once whether it is the same on all of them."""
+    """For a multicast load: by loop over cores around it, whether it is the same on all cores."""
     renews: bool = False
-    """Whether it is the first of an iteration to use such a tile: the one there is from before."""
+    """Whether it is the first in an iteration to use a tile of the previous iteration."""
     depth: int = 0
     depths: tuple[int, ...] = ()
-    """Of the loops ``within``."""
+    """Depths of the loops ``within``."""
     target: int = 0
     cycles: int = 0
     latency_cycles: int = 0
-    """In which the first or last word is on its way through the NoC, after ``cycles``."""
+    """Latency of the NoC for the first or last word, after ``cycles``."""
     distribution_cycles: int = 0
     collection_cycles: int = 0
     read_cycles: int = 0
@@ -93,9 +93,9 @@ class Instruction:
     """The memory of a transfer of ``dram_bytes``."""
     dram_bytes: int = 0
     dram_rows: TileRows | None = None
-    """Where a transfer lies in DRAM, for a model with banks."""
+    """The DRAM rows of a transfer, for a model with banks."""
     root: Cause | None = None
-    """Whom those blame that wait for the transfer; None: the engine's own."""
+    """Root cause of waits for the transfer; None: the engine's own."""
     port: str = ""
     """The channel on the chip that a DMA transfer uses, for ``port_cycles``."""
     port_cycles: int = 0
@@ -106,11 +106,11 @@ class Instruction:
     begins: FoldEdge | None = None
     ends: FoldEdge | None = None
     empty: bool = False
-    """Whether it reserves a slot, or passes on one that was reserved: no data are on their way."""
+    """Whether it only reserves a slot, or hands over a reserved one: no data are in flight."""
 
     @property
     def names(self) -> frozenset[str]:
-        """The tiles that it has to do with; the slots of a FIFO have a name of their own."""
+        """The tiles that it uses; the slots of a FIFO have a common name."""
         tokens = {self.tokens.tile} if self.tokens is not None else set()
         return frozenset(self.touches) | ({self.tile} if self.tile else tokens)
 
@@ -127,12 +127,12 @@ class InstructionLoop:
 
 @dataclass(frozen=True, slots=True)
 class PlacedInstruction:
-    """An instruction, and the engine whose it is."""
+    """An instruction and its engine."""
 
     engine: str
     op: Instruction
     behind: bool = False
-    """Whether it stands in the part of a pipelined body that runs an iteration later."""
+    """Whether it is in the part of a pipelined body that runs an iteration later."""
 
 
 Item = InstructionLoop | PlacedInstruction
@@ -146,7 +146,7 @@ def project(items: Sequence[Item], engines: Iterable[str]) -> dict[str, list[Ins
 
 
 def _extend(walks: Mapping[str, list[Instruction]], items: Sequence[Item]) -> None:
-    """Append the instructions of items to the walks of their engines; a loop where it has any."""
+    """Append the instructions of items to the walks of their engines, with the loops they need."""
     for item in items:
         if isinstance(item, PlacedInstruction):
             walks[item.engine].append(item.op)
@@ -173,7 +173,7 @@ def working(items: Sequence[Item]) -> set[str]:
 
 
 def engines_touching(item: Item, name: str) -> list[str]:
-    """Engines that touch a tile, in program order, neighbours merged."""
+    """Return the engines that use a tile in program order, without adjacent duplicates."""
     if isinstance(item, PlacedInstruction):
         return [item.engine] if name in item.op.touches else []
     found: list[str] = []
@@ -185,7 +185,7 @@ def engines_touching(item: Item, name: str) -> list[str]:
 
 
 def is_cyclic(item: InstructionLoop, name: str) -> bool:
-    """Return whether a tile goes round in a loop, from one engine to another."""
+    """Return whether a tile is handed from engine to engine across the iterations of a loop."""
     engines = engines_touching(item, name)
     return len(set(engines)) > 1 and engines[0] != engines[-1]
 
@@ -193,8 +193,8 @@ def is_cyclic(item: InstructionLoop, name: str) -> bool:
 def put_before(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) -> None:
     """Put a wait or claim directly before the first use of a tile in an item.
 
-    In a loop it is done in the first iteration, before those of the loop's own tiles. A tile that
-    goes round in the loop is waited for outside of it.
+    In a loop it is done in the first iteration only, before waits for the loop's own tiles. The
+    wait for a tile that is handed around the loop is outside of the loop.
     """
     item = items[at]
     if isinstance(item, InstructionLoop) and not is_cyclic(item, tile.name):
@@ -210,7 +210,7 @@ def put_before(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) ->
 
 
 def put_after(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) -> None:
-    """Put a post or release directly after the last use of a tile, as ``put_before``."""
+    """Put a post or release directly after the last use of a tile, like ``put_before``."""
     item = items[at]
     if isinstance(item, InstructionLoop) and not is_cyclic(item, tile.name):
         inner = list(item.items)
@@ -229,7 +229,7 @@ def put_after(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) -> 
 
 
 def put_gate(items: list[Item], engine: str, early: Collection[str], gate: Instruction) -> None:
-    """Insert a wait for operators before, where an engine first uses what is not early."""
+    """Insert a wait for earlier operators before the first use of a tile that is not ``early``."""
     for at, item in enumerate(items):
         if not _loads_only(item, engine, early):
             items.insert(at, PlacedInstruction(engine, replace(gate)))
@@ -239,7 +239,7 @@ def put_gate(items: list[Item], engine: str, early: Collection[str], gate: Instr
 def add_gates(
     items: Sequence[Item], engine: str, ahead: Collection[str], gate: Instruction
 ) -> list[Item]:
-    """Insert waits of a loader for operators before, after tiles that are not ``ahead``."""
+    """Insert waits of a loader for earlier operators; tiles ``ahead`` are loaded without."""
     gated: list[Item] = []
     for item in items:
         if isinstance(item, InstructionLoop):
@@ -253,7 +253,7 @@ def add_gates(
 
 
 def mark_renewals(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list[Item]:
-    """Mark where an iteration first uses some tiles: the engine claims them or waits for them."""
+    """Mark the first use of some tiles in an iteration: the engine claims or waits for them."""
     renewed: list[Item] = []
     left = set(tiles)
     for item in items:
@@ -283,12 +283,12 @@ def mark_earlier_uses(items: Sequence[Item], engine: str, tiles: Collection[str]
 
 
 def _loads_only(item: Item, engine: str, tiles: Collection[str]) -> bool:
-    """Return whether an engine has to do with no other tiles in an item."""
+    """Return whether an engine uses no other tiles in an item."""
     if isinstance(item, InstructionLoop):
         return all(_loads_only(inner, engine, tiles) for inner in item.items)
     return item.engine != engine or item.op.names <= set(tiles)
 
 
 def _is(item: Item, engine: str, *acts: Action) -> bool:
-    """Return whether an item is one of some steps of an engine."""
+    """Return whether an item is one of an engine's instructions with one of ``acts``."""
     return isinstance(item, PlacedInstruction) and item.engine == engine and item.op.act in acts

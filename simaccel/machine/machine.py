@@ -1,4 +1,4 @@
-"""The machine: builds the units of an accelerator, runs a program, and tells what happened."""
+"""The machine: builds the units of an accelerator, runs a program, and returns its counters."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from simaccel.program.program import Program
 from simaccel.units import STALLS, Cause
 
 _CHUNK = 20_000
-"""Events between two looks at the progress."""
+"""Events between two reports of the progress."""
 _GLANCE = 500
-"""Events between two looks whether a run can still be short enough."""
+"""Events between two checks whether a run can still be below its limit."""
 _CHECKPOINT = 16
-"""Looks at the progress between two checkpoints of a trace."""
+"""Reports of the progress between two checkpoints of a trace."""
 
 
 class DeadlockError(SimaccelError):
@@ -82,11 +82,12 @@ class Run:
 class Machine:
     """One accelerator that executes one program once.
 
-    ``fast_forward`` skips what would repeat; every figure of the run but ``events`` is the same.
-    ``walks`` are those of the program, if they are known: of an accelerator with the same queues,
-    capacities and overlap of operators. Without ``accounts`` nobody books where the cycles of the
-    engines go, and there is no listener; all else is the same. ``clock``: of machines that run
-    together, without fast-forward; its owner runs it between ``start`` and ``finish``.
+    ``fast_forward`` skips periods that repeat; every figure of the run but ``events`` is the same.
+    ``walks`` are the instruction streams of the program, if they are already known (made for an
+    accelerator with the same queues, capacities and overlap of operators). Without ``accounts``
+    the cycles of engines are not booked, and there is no listener; all else is the same. ``clock``
+    is shared by machines that run together, without fast-forward; its owner runs it between
+    ``start`` and ``finish``.
     """
 
     def __init__(
@@ -127,10 +128,10 @@ class Machine:
         self.tokens = connect(walks, self.cores, self.engines)
         self.multicasts = share_loads(walks, self.cores, self.engines)
         self.lanes = self._make_lanes(listener) if listener is not None else []
-        self.teller = RepeatRecorder(listener) if listener is not None else None
+        self.recorder = RepeatRecorder(listener) if listener is not None else None
         if fast_forward:
             forward = FastForward(self.clock, self.engines, self._scopes(near), listener)
-            watch_loops(forward, self.teller)
+            watch_loops(forward, self.recorder)
 
     def channels(self) -> dict[str, Channel]:
         """Channels by name."""
@@ -146,11 +147,11 @@ class Machine:
 
     @property
     def memories(self) -> Mapping[str, DramChannels]:
-        """The DRAM and what is beside it, which all cores share, by name."""
+        """The DRAM and the memories beside it, which all cores share, by name."""
         return self.cores[0].memories
 
     def _make_lanes(self, listener: Listener) -> list[Probe]:
-        """Let channels and tiles tell the listener what they do."""
+        """Make the probes of channels and tiles that report to the listener."""
         clock = self.clock
         names: dict[Channel, list[str]] = {}
         for name, channel in self.channels().items():
@@ -187,7 +188,7 @@ class Machine:
         return scopes
 
     def _operators_of(self, near: Mapping[str, Collection[str]]) -> dict[StatefulPart, set[str]]:
-        """Return the operators in which tokens and tiles change; all else may in each."""
+        """Return the operators in which tokens and tiles change; other parts may change in all."""
         of: dict[StatefulPart, set[str]] = {}
         for tokens in self.tokens:
             if tokens.handover.operator:
@@ -201,7 +202,7 @@ class Machine:
         return of
 
     def parts(self) -> list[StatefulPart]:
-        """Everything that changes while the machine runs; the clock is the first."""
+        """All parts that change while the machine runs; the clock is the first."""
         return [
             self.clock,
             *self.engines,
@@ -218,7 +219,7 @@ class Machine:
         ]
 
     def _close(self, operator: str) -> None:
-        """Book an operator when all engines have met at its end."""
+        """Record the counters of an operator when all engines have met at its end."""
         self.books.close(self.clock.cycle, operator)
         for core in self.books.places[operator]:
             for engine in self.by_core[core]:
@@ -243,8 +244,8 @@ class Machine:
                 lane.tell()
             if self.listener is not None and next(chunks) % _CHECKPOINT == 0:
                 self._flush(self.clock.cycle)
-                if self.teller is not None:
-                    self.teller.forget()
+                if self.recorder is not None:
+                    self.recorder.forget()
                 self.listener.checkpoint(self.clock.cycle)
             if progress is not None:
                 done = sum(self._work(e, np.array(e.counts, dtype=object)) for e in self.engines)
@@ -252,7 +253,7 @@ class Machine:
         return self.finish()
 
     def finish(self) -> Run:
-        """Return what was done, when nothing is left to do.
+        """Return the counters of the run when no event is left.
 
         Raises:
             DeadlockError: an engine waits.
@@ -262,9 +263,9 @@ class Machine:
         return self._report()
 
     def cycles_below(self, limit: float) -> int | None:
-        """Execute the program for its cycles alone; None if they are not below ``limit``.
+        """Execute the program and return its cycles; None if they are not below ``limit``.
 
-        A run is given up as soon as its clock and the work that is left of an engine reach that.
+        The run ends early as soon as its clock plus the remaining work of an engine reach it.
 
         Raises:
             DeadlockError: no engine can go on.
@@ -349,7 +350,7 @@ class Machine:
         )
 
     def _flush(self, now: int) -> None:
-        """Tell the listener all up to ``now``."""
+        """Report everything up to ``now`` to the listener."""
         for engine in self.engines:
             engine.account.flush(now)
         for lane in self.lanes:

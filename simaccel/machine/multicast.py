@@ -25,14 +25,14 @@ class Loader(Protocol):
     account: StallAccount
 
     def ask(self) -> Pieces:
-        """Request the transfer of its present step from the memory."""
+        """Request the transfer of the current step from the memory."""
 
 
 class Multicast(StatefulPart):
-    """The same load of engines of several cores. The last one that comes asks for all.
+    """One load for engines of several cores; the last engine that arrives requests it for all.
 
-    Who waits blames the first core that has not come. The engine of the first core is the one
-    whose counts have the bytes that were read.
+    Waits are booked to the first core that has not arrived. The bytes are counted for the engine
+    of the first core.
     """
 
     STATE = ("waiting",)
@@ -45,11 +45,11 @@ class Multicast(StatefulPart):
         self.blamed: StallAccount | None = None
 
     def state(self) -> tuple[object, ...]:
-        """Return who waits, in the order in which they came."""
+        """Return the waiting engines in the order of their arrival."""
         return tuple(self.members.index(engine) for engine in self.waiting)
 
     def join(self, engine: Loader, tile: str) -> Pieces | simpy.Event:
-        """Come with a free slot; return the requests, or the event that gives them."""
+        """Arrive with a free slot; return the requests, or an event that has them as its value."""
         now = engine.clock.cycle
         for other in self.waiting:
             if self.blamed is not None:

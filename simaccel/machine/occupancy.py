@@ -13,10 +13,10 @@ from simaccel.program.program import BUFFER, Program, operators_with_tiles
 
 @dataclass(eq=False)
 class Occupancy(StatefulPart):
-    """Bytes of the buffer in use, and the most that were; tiles in PEs have lanes only.
+    """Bytes of the buffer in use, and their peak; tiles in PEs are only reported to probes.
 
-    ``enclosing`` are the bytes of tiles that live around each operator; all engines meet at an
-    operator's end, so they are counted from then, or its first claim on, and its peak at its end.
+    ``enclosing`` are the bytes of tiles that live around each operator. They count from the end of
+    the previous operator, or from its first claim; an operator's peak is recorded at its end.
     """
 
     STATE = ("n_bytes", "operator", "ended", "following")
@@ -25,22 +25,22 @@ class Occupancy(StatefulPart):
 
     enclosing: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     lanes: dict[str, TileProbe] = field(default_factory=dict)
-    """By tile; without a listener there are none."""
+    """Probes by tile; empty without a listener."""
     operator: str = ""
     ended: bool = True
-    """Whether the operator has ended, and none has claimed anything since."""
+    """Whether the operator has ended and no operator has claimed space since."""
     following: str = ""
-    """The operator that has claimed early what it loads."""
+    """The operator that has claimed space for early loads."""
     n_bytes: int = 0
     operator_peak_bytes: int = 0
     peak_bytes: int = 0
 
     def state(self) -> tuple[object, ...]:
-        """Peaks need not repeat: a period that does leaves them as they are."""
+        """Return the bytes in use, without peaks: a period that repeats does not raise them."""
         return self.n_bytes, self.operator, self.ended, self.following
 
     def claim(self, operator: str, tile: str, n_bytes: int, place: str) -> None:
-        """Take space for a tile."""
+        """Claim space for a tile."""
         if place == BUFFER:
             self.n_bytes += n_bytes
         self.operator_peak_bytes = max(self.operator_peak_bytes, self.n_bytes)
@@ -52,7 +52,7 @@ class Occupancy(StatefulPart):
             self.lanes[tile].hold(n_bytes)
 
     def _enter(self, operator: str) -> None:
-        """Go over to the tiles around another operator."""
+        """Switch to the tiles around another operator."""
         before = self.enclosing.get(self.operator, {})
         after = self.enclosing.get(operator, {})
         self.operator, self.ended, self.following = operator, False, ""
@@ -60,14 +60,14 @@ class Occupancy(StatefulPart):
             lane.hold(after.get(tile, 0) - before.get(tile, 0))
 
     def release(self, tile: str, n_bytes: int, place: str) -> None:
-        """Return the space of a tile back."""
+        """Release the space of a tile."""
         if place == BUFFER:
             self.n_bytes -= n_bytes
         if self.lanes:
             self.lanes[tile].hold(-n_bytes)
 
     def close(self, operator: str) -> None:
-        """Count the peak of an operator with the tiles around it."""
+        """Record the peak of an operator, with the tiles around it."""
         around = sum(self.enclosing.get(operator, {}).values())
         self.peak_bytes = max(self.peak_bytes, self.operator_peak_bytes + around)
         self.operator_peak_bytes = self.n_bytes

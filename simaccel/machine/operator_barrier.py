@@ -1,4 +1,4 @@
-"""The ends of operators: who may begin the next one, and when."""
+"""The barrier at the end of each operator: which engines may begin the next one, and when."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from simaccel.program.dependences import CoreDependence
 
 
 class OperatorBarrier(StatefulPart):
-    """Engines come to the end of each operator; when all have, DRAM holds what was stored.
+    """Engines arrive at the end of each operator; when all have, its results are in DRAM.
 
-    Who needs that waits at a gate; whoever has come goes on as far as the next gate, and no
-    further than the end of its next operator. ``loaders`` go on together, so that loads of the
-    next operator stand behind those of this one. Who has waited goes on in the order of the
-    engines, those of all cores. Loaders of one core do not wait for those of another.
+    Engines that need these results wait at a gate. An engine that has arrived goes on up to the
+    next gate, at most to the end of its next operator. ``loaders`` of a core go on together, so
+    that loads of the next operator queue after those of this one. Engines that waited go on in the
+    order of all engines of all cores.
 
-    ``members``: by operator the engines of its cores. Who begins an operator waits for those on
-    other cores that it depends on (``dependences``), too.
+    ``members`` are the engines of each operator's cores. Before an operator, engines also wait for
+    operators of other cores that it depends on (``dependences``).
     """
 
     STATE = ("arrived", "here", "held", "gated", "coming", "depending")
@@ -60,7 +60,7 @@ class OperatorBarrier(StatefulPart):
         """Engines that wait for operators of other cores, and with which operator."""
 
     def state(self) -> tuple[object, ...]:
-        """Return who has come and who waits, and how far operators that depend are apart."""
+        """Return the engines that arrived or wait, and the leads of operators that are awaited."""
         where = tuple(
             (one in self.here, one in self.held, one in self.gated, one in self.depending)
             for one in self.engines
@@ -71,7 +71,7 @@ class OperatorBarrier(StatefulPart):
         return where, tuple(self.coming.items()), apart
 
     def _lead(self, operator: str, other: CoreDependence) -> int:
-        """Return how often more than it has to an operator has ended that another depends on."""
+        """Return how much more often an awaited operator has ended than needed."""
         more = self.ended[other.operator] - other.needed_rounds(self.ended[operator])
         return more if other.common else min(more, 0) and -1
 
@@ -80,15 +80,15 @@ class OperatorBarrier(StatefulPart):
         return tuple(self.ended.values())
 
     def skip(self, skip: SkippedPeriods) -> None:
-        """Let operators end as often as in the periods."""
+        """Add the ends of operators in the skipped periods."""
         names = list(self.ended)
         for at, amount in skip.growth():
             self.ended[names[at]] += amount
 
     def arrive(self, engine: str, operator: str, lag: int = 0) -> simpy.Event | None:
-        """Come to the end of an operator; return what to wait for before going on.
+        """Arrive at the end of an operator; return the event to wait for, or None.
 
-        ``lag``: cycles until the last results of the engine are there.
+        ``lag``: cycles until the last results of the engine have arrived.
         """
         if lag > 0:
             self.coming[engine] = operator
@@ -121,7 +121,7 @@ class OperatorBarrier(StatefulPart):
         return event
 
     def _free(self) -> dict[str, simpy.Event]:
-        """Take out who waits for operators of other cores no longer."""
+        """Remove and return the waits for operators of other cores that are fulfilled."""
         free = [one for one, (name, _) in self.depending.items() if not self.awaited_operator(name)]
         return {one: self.depending.pop(one)[1] for one in free}
 
@@ -131,25 +131,25 @@ class OperatorBarrier(StatefulPart):
                 waiting[one].succeed()
 
     def waits(self, engine: str) -> bool:
-        """Whether the operator that an engine left last has not ended."""
+        """Return whether the operator that an engine did last has not ended."""
         return engine in self.here or engine in self.coming
 
     def gate(self, engine: str) -> simpy.Event | None:
-        """Return the event to wait for if the operator that the engine has done has not ended."""
+        """Return the event to wait for if the engine's last operator has not ended."""
         if not self.waits(engine):
             return None
         self.gated[engine] = self.clock.event()
         return self.gated[engine]
 
     def awaited_operator(self, operator: str) -> str:
-        """Name an operator of other cores that has to end before one goes on; empty if none."""
+        """Return an operator of other cores that has to end before ``operator``; empty if none."""
         for other in self.dependences.get(operator, ()):
             if self._lead(operator, other) < 0:
                 return other.operator
         return ""
 
     def depend(self, engine: str, operator: str) -> simpy.Event:
-        """Return the event to wait for as long as one of other cores is awaited."""
+        """Return the event to wait for while operators of other cores are awaited."""
         event = self.clock.event()
         self.depending[engine] = operator, event
         return event

@@ -1,4 +1,4 @@
-"""The books of the operators: cycles, and where each engine's went, summed over repetitions."""
+"""Totals of operators: their cycles, and each engine's cycles by cause, over all repetitions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from simaccel.units import Cause
 
 
 class OperatorTotals(StatefulPart):
-    """All operators' sums in one row of numbers, which changes only when an operator ends.
+    """Totals of all operators in one row of numbers, which changes only when an operator ends.
 
-    The row: by core the cycle of the last closing; each engine's cycles by cause at it; then for
+    The row has, by core, the cycle of the last end; each engine's cycles by cause then; and for
     each operator its cycles, which are those of the first of its cores (``places``), and each
     engine's by cause. ``accounts``: by core those of its engines.
     """
@@ -38,7 +38,7 @@ class OperatorTotals(StatefulPart):
         return len(self.accounts) + self.width + self.operators[operator] * (1 + self.width)
 
     def close(self, now: int, operator: str) -> None:
-        """Book an operator when all engines of its cores have met at its end."""
+        """Add an operator's cycles when all engines of its cores have met at its end."""
         start, place = self._start(operator), self.places[operator]
         numbers = list(self.numbers)
         numbers[start] += now - numbers[place.start]
@@ -54,7 +54,7 @@ class OperatorTotals(StatefulPart):
 
     @staticmethod
     def _book(numbers: list[int], at: int, apart: int, account: StallAccount) -> None:
-        """Book an engine's cycles since they were last booked, ``at``, so far ``apart``."""
+        """Add an engine's cycles since the last call (at ``at``) to those ``apart`` from it."""
         for index, n in enumerate(account.cycles, at):
             numbers[index + apart] += n - numbers[index]
             numbers[index] = n
@@ -76,7 +76,7 @@ class OperatorTotals(StatefulPart):
         return self.numbers
 
     def skip(self, skip: SkippedPeriods) -> None:
-        """Add what the operators of the periods would have booked."""
+        """Add the cycles of the operators in the skipped periods."""
         numbers = list(self.numbers)
         for index, amount in skip.growth():
             numbers[index] += amount

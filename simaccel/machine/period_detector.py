@@ -1,4 +1,4 @@
-"""Detection of repetitions: a watch for each loop, at the boundaries of its iterations."""
+"""Detection of repetitions: a detector for each loop, at the boundaries of its iterations."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from simaccel.machine.instructions import Action, Instruction
 from simaccel.units import COMPUTE_UNITS
 
 LEAST_TRIPS = 5
-"""A loop of fewer trips is over before there is something to skip."""
+"""A loop of fewer trips ends before a period could be skipped."""
 _NEAR_THE_END = 4
-"""Periods before the end of a loop when looking again is not worth it."""
+"""Periods before the end of a loop from which on no more looks are worth their cost."""
 
 
 @dataclass(eq=False)
 class Slot:
-    """The one snapshot that the loops at one depth of an engine share: only one of them runs."""
+    """The snapshot that the loops at one depth of an engine share, as only one of them runs."""
 
     owner: PeriodDetector | None = None
     snapshot: Snapshot | None = None
 
 
 class RepeatRecorder:
-    """Knows where in what a listener heard each snapshot lies, and says what is repeated."""
+    """The positions of snapshots in a listener's rows, by which it is told what repeats."""
 
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
         self.first_rows: dict[PeriodDetector, int] = {}
 
     def begin(self, watch: PeriodDetector) -> None:
-        """Note where a period begins, if the watch finds the machine again as it is now."""
+        """Note the position at which a period begins, in case it repeats."""
         self.first_rows[watch] = self.listener.position()
 
     def forget(self) -> None:
@@ -49,18 +49,18 @@ class RepeatRecorder:
         self.first_rows = {}
 
     def knows(self, watch: PeriodDetector) -> bool:
-        """Return whether what was heard since the watch's snapshot is in one piece."""
+        """Return whether the rows since the detector's snapshot are contiguous."""
         return watch in self.first_rows
 
     def repeat(self, watch: PeriodDetector, found: Repetition) -> None:
-        """Repeat what was heard; periods that began inside are torn by it and forgotten."""
+        """Repeat the rows; open periods that began inside them are dropped."""
         first_row = self.first_rows.pop(watch)
         self.listener.repeat(first_row, found.cycles, found.times)
         self.first_rows = {w: row for w, row in self.first_rows.items() if row <= first_row}
 
 
 class PeriodDetector:
-    """Looks at the machine when its loop goes round; Brent's search for a period."""
+    """Compares states of the machine at iterations of its loop (Brent's cycle detection)."""
 
     def __init__(
         self, forward: FastForward, leader: Engine, at: int, pool: SharedBudget, slot: Slot
@@ -69,11 +69,11 @@ class PeriodDetector:
         self.leader = leader
         self.op = leader.plan.ops[at]
         self.scope = forward.scopes[_operator(leader.plan.ops[self.op.target - 1 : at])]
-        self.purse = DetectionBudget(pool)
+        self.budget = DetectionBudget(pool)
         self.slot = slot
-        self.teller: RepeatRecorder | None = None
+        self.recorder: RepeatRecorder | None = None
         self.bystanders: list[int] = []
-        """Others on cores that are in the loop: once they have moved, nothing comes back."""
+        """Other engines in the loop: once they have moved, no earlier state can occur again."""
         self.rest = self.paused = 0
         self.entered = 0
         self.iteration = 0
@@ -81,19 +81,19 @@ class PeriodDetector:
         self.looks = 0
 
     def go_round(self) -> None:
-        """Note that the loop goes round."""
+        """Take note of an iteration; skip periods if the machine repeats."""
         self.rest -= 1
         if self.rest < 0 and self._rounds_left() > 0:
             self._look()
 
     def _rounds_left(self) -> int:
-        """Return how often the loop will still go round."""
+        """Return the iterations that are left of the loop."""
         return self.op.trips - 1 - self.leader.iterations[self.op.depth]
 
     def _look(self) -> None:
-        purse, forward = self.purse, self.forward
-        if not purse.may_look(forward.clock.events):
-            self.rest = self.paused = purse.rest(forward.clock.events, self.paused + 1)
+        budget, forward = self.budget, self.forward
+        if not budget.may_look(forward.clock.events):
+            self.rest = self.paused = budget.rest(forward.clock.events, self.paused + 1)
             return
         looked_at, places = forward.looked_at, forward.places()
         old = self._recall_snapshot(places)
@@ -104,15 +104,15 @@ class PeriodDetector:
             self._remember(2 * self.power if old else 1)
         else:
             self.looks += 1
-        purse.spend(LOOK_POINTS + self._points(forward.looked_at - looked_at))
+        budget.spend(LOOK_POINTS + self._points(forward.looked_at - looked_at))
 
     def _points(self, looked_at: int) -> int:
-        """Return the price of some parts: lanes are free, as each event costs more with them."""
+        """Return the cost in points of comparing some parts; probes are free."""
         parts, lanes = len(self.scope.parts), len(self.scope.lanes)
         return PART_POINTS * looked_at * (parts - lanes) // parts
 
     def _recall_snapshot(self, places: list[int]) -> Snapshot | None:
-        """Return the snapshot, unless it is another loop's or can't come back."""
+        """Return the snapshot, unless it is another loop's or its state can't occur again."""
         old = self.slot.snapshot
         if old is None or self.slot.owner is not self:
             return None
@@ -123,43 +123,43 @@ class PeriodDetector:
         return old
 
     def _remember(self, power: int) -> None:
-        if self.teller is not None:
+        if self.recorder is not None:
             self.forward.flush(self.scope)
-            self.teller.begin(self)
+            self.recorder.begin(self)
         self.slot.owner, self.slot.snapshot = self, self.forward.snapshot(self.scope)
         self.entered = self.leader.counts[self.op.target - 1]
         self.iteration = self.leader.iterations[self.op.depth]
         self.power, self.looks = power, 0
 
     def _use(self, old: Snapshot, repetition: Repetition) -> None:
-        """Skip, unless a listener can't tell any more what happened since the snapshot."""
+        """Skip the repetition, unless the listener's rows since the snapshot were interrupted."""
         round_trips = self.leader.iterations[self.op.depth] - self.iteration
-        if self.teller is not None and not self.teller.knows(self) and repetition.times > 1:
+        if self.recorder is not None and not self.recorder.knows(self) and repetition.times > 1:
             self._remember(1)
             self.rest = round_trips - 1
             return
-        if repetition.times > 0 and (self.teller is None or self.teller.knows(self)):
+        if repetition.times > 0 and (self.recorder is None or self.recorder.knows(self)):
             self.forward.skip(self.scope, old, repetition)
-            if self.teller is not None:
-                self.teller.repeat(self, repetition)
+            if self.recorder is not None:
+                self.recorder.repeat(self, repetition)
             self.slot.owner = None
-            self.purse.reward((self.forward.clock.events - old.events) * repetition.times)
+            self.budget.reward((self.forward.clock.events - old.events) * repetition.times)
         left = self._rounds_left()
         self.rest = left if left <= _NEAR_THE_END * round_trips else 0
 
 
 def _operator(ops: Sequence[Instruction]) -> str:
-    """Name the operator that a loop is in; nothing if operators are in the loop."""
+    """Return the operator that a loop is in; empty if operators are in the loop."""
     if any(op.act is Action.MEET for op in ops):
         return ""
     return next((op.operator for op in ops if op.operator), "")
 
 
-def watch_loops(forward: FastForward, teller: RepeatRecorder | None) -> None:
-    """Return each loop a watch in the walk of its leader; ``teller``: for the listener.
+def watch_loops(forward: FastForward, recorder: RepeatRecorder | None) -> None:
+    """Give each loop a detector at its boundary in the plan of its leader.
 
-    The array leads the loops that it is in, then the SFU, then the DMA engines: who works
-    longest in an iteration is the last to come round.
+    The leader of a loop is the array if it has steps in it, else the SFU, else a DMA engine: the
+    engine that works longest in an iteration is the last to finish it.
     """
     pool, slots = SharedBudget(), dict[tuple[str, int], Slot]()
     sites = {e.name: {o.site for o in e.plan.ops if o.act is Action.END} for e in forward.engines}
@@ -176,7 +176,7 @@ def watch_loops(forward: FastForward, teller: RepeatRecorder | None) -> None:
             if op.act is Action.END and op.trips >= LEAST_TRIPS and op.site not in led:
                 slot = slots.setdefault((leader.name, op.depth), Slot())
                 watch = PeriodDetector(forward, leader, at, pool, slot)
-                watch.teller = teller
+                watch.recorder = recorder
                 watch.bystanders = [
                     i
                     for i, e in enumerate(forward.engines)

@@ -1,4 +1,4 @@
-"""Plans: an engine's walk with every cost filled in, ready to run."""
+"""Plans: an engine's instructions with all their costs, ready to run."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Plan:
     depth: int = 0
     around: list[tuple[int, ...]] = field(default_factory=list)
     uneven: list[tuple[bool, ...]] = field(default_factory=list)
-    """For each of these loops whether the first or last iteration has steps of its own."""
+    """For each of these loops, whether its first or last iteration differs from the others."""
     again: list[slice] = field(default_factory=list)
-    """By step: those that an engine can go through until it is there again."""
+    """By step: the steps that an engine can execute before it comes back to it."""
 
 
 def make_plan(walk: Sequence[Instruction], accelerator: Accelerator) -> Plan:
-    """Fill in the costs of a walk; a block that is folded becomes its folds."""
+    """Return a walk with its costs; a block on a systolic array becomes its folds."""
     plan = Plan()
     starts: list[int] = []
 
@@ -76,7 +76,7 @@ def make_plan(walk: Sequence[Instruction], accelerator: Accelerator) -> Plan:
 
 
 def find_waiters(ops: Sequence[Instruction]) -> list[Sequence[int]]:
-    """Return for each step that waits those that wait for what it, or the next command, needs."""
+    """Return for each waiting step the waits that it and the next command depend on."""
     waits, steps = (Action.CLAIM, Action.WAIT), (Action.LOOP, Action.RELEASE, Action.POST)
     needed_by_op: list[Sequence[int]] = [()] * len(ops)
     needed: tuple[int, ...] = ()
@@ -92,7 +92,7 @@ def find_waiters(ops: Sequence[Instruction]) -> list[Sequence[int]]:
 
 
 def _loops_around(ops: Sequence[Instruction], of: Sequence[_Of]) -> Iterator[tuple[_Of, ...]]:
-    """Yield what the loops around each step have, and those around the end of the walk."""
+    """Yield an attribute of the loops around each step, and around the end of the walk."""
     found: tuple[_Of, ...] = ()
     for op, one in zip(ops, of, strict=True):
         yield found
@@ -104,7 +104,7 @@ def _loops_around(ops: Sequence[Instruction], of: Sequence[_Of]) -> Iterator[tup
 
 
 def _uneven(ops: Sequence[Instruction]) -> list[bool]:
-    """Return for each loop, where it starts, whether it has steps that not every iteration does."""
+    """Return for each loop, at its start, whether its iterations differ."""
     found = [False] * len(ops)
     starts: list[int] = []
     for at, op in enumerate(ops):
@@ -127,7 +127,7 @@ def _outer_loops(ops: Sequence[Instruction]) -> list[slice]:
 
 
 def _charge_waits(ops: list[Instruction]) -> None:
-    """Return what waits for a tile the site of the command that will use it."""
+    """Give waits for a tile the site of the command that will use it."""
     site = 0
     for op in reversed(ops):
         if op.act is Action.COMMAND:
@@ -137,7 +137,7 @@ def _charge_waits(ops: list[Instruction]) -> None:
 
 
 def _mark_empty(ops: list[Instruction]) -> None:
-    """Mark what a reservation passes on."""
+    """Mark the hand-overs of slots that were only reserved."""
     empty = False
     for op in ops:
         if op.act is Action.COMMAND:
@@ -199,7 +199,7 @@ def _transfer(step: Instruction, command: _Move, accelerator: Accelerator) -> In
 def _root(
     n_bytes: int, rows: TileRows | None, command: Load | Store, accelerator: Accelerator
 ) -> Cause | None:
-    """Blame the banks, or the limit of requests, for a transfer that the data bus does not hold."""
+    """Return the cause of waits for a transfer that the data bus does not limit."""
     dram, write = accelerator.dram, isinstance(command, Store)
     held = Cause.DRAM_QUEUE if accelerator.waits_for_requests and not write else None
     if rows is None:

@@ -1,8 +1,8 @@
-"""Lanes: what a listener hears of channels and tiles. Without a listener there are none.
+"""Probes: they report the intervals of channels and tiles to a listener, such as a trace writer.
 
-A lane only watches. It moves on with the periods that are skipped, and says how far a period can
-be repeated for it: when a request that nobody waits for ends, the machine doesn't care, but the
-trace does.
+A probe does not change the run. It advances with skipped periods, and limits how often a period
+can repeat: the end of a request that no engine waits for changes nothing in the machine, but is an
+event of the trace.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from simaccel.machine.stateful import (
 
 
 class Probe(StatefulPart):
-    """The time since which nothing has been told."""
+    """The part common to probes: the cycle since which nothing was reported."""
 
     RECORDS: ClassVar[tuple[str, ...]] = ("since",)  # at a flush it is now
     WIRING: ClassVar[tuple[str, ...]] = ("clock", "listener")
@@ -43,28 +43,28 @@ class Probe(StatefulPart):
         raise NotImplementedError
 
     def skip(self, skip: SkippedPeriods) -> None:
-        """Take the periods as told: the listener repeats them."""
+        """Count the skipped periods as reported: the listener repeats them."""
         self.since += skip.cycles
 
 
 class ProbedServer(Protocol):
-    """The interface of a channel to its lane."""
+    """The interface of a channel to its probe."""
 
     turns: RoundRobinArbiter | ReadWriteArbiter
     idle_since: int
-    """May be still to come."""
+    """May be in the future."""
     served_cycles: int
     log: list[int] | None
 
     def catch_up(self) -> None:
-        """Bring the turns up to the present cycle."""
+        """Bring the arbiter up to the present cycle."""
 
 
 class ChannelProbe(Probe):
-    """In use from a request to an idle channel until everybody is served.
+    """The uses of a channel: each from a request to the idle channel until no request is left.
 
-    Uses and the pauses after them are told together, many at once. Channels that do the same have
-    one lane, which has all their names.
+    Uses and the pauses after them are reported in batches. Channels that do the same have
+    one probe, with all their names.
     """
 
     GAUGES = ("channel",)
@@ -85,7 +85,7 @@ class ChannelProbe(Probe):
         channel.log = self.log
 
     def tell(self) -> None:
-        """Report uses that a later request has ended, with the pauses between them."""
+        """Report uses that have ended, with the pauses between them."""
         log = self.log
         if log:
             log[0] = max(log[0], self.since)
@@ -106,23 +106,23 @@ class ChannelProbe(Probe):
         self.tell()
 
     def skip(self, skip: SkippedPeriods) -> None:
-        """Take the periods as told, a pause at their end too."""
+        """Count the skipped periods as reported, with the pause at their end."""
         super().skip(skip)
         for _, served in skip.growth():
             self.told += served
 
     def counters(self) -> Numbers:
-        """Return how much service the listener has heard of; true at a flush only."""
+        """Return the service that was reported, which is complete only after a flush."""
         return (self.told,)
 
     def gauges(self) -> Numbers:
-        """Return what was asked for so far, until when, and how far the turns are by now."""
+        """Return the service requested so far, its end, and the progress of the arbiter."""
         channel = self.channel
         channel.catch_up()
         return channel.served_cycles, channel.idle_since, *channel.turns.gauges()
 
     def limit(self, seen: GaugeInterval) -> int:
-        """Without a new request, serve as in the period: all of the time, or in whole rounds."""
+        """Return the limit without new requests: service all of the time, or in whole rounds."""
         if seen.before[0] != seen.after[0]:
             return FOREVER
         if not self.channel.turns.ring:
@@ -149,7 +149,7 @@ class TileProbe(Probe):
         self.held = 0
 
     def hold(self, n_bytes: int) -> None:
-        """Claim (or with a negative number give back) some bytes."""
+        """Claim some bytes, or release them (a negative number)."""
         if n_bytes:
             self.flush(self.clock.cycle)
             self.held += n_bytes

@@ -1,8 +1,8 @@
-"""Batches: a DRAM channel keeps its direction, reading or writing, while it has work in it.
+"""Read-write arbiter: a DRAM channel keeps its direction while requests of it are left.
 
-Where the other direction waits, it gets its chance after a batch. Within a direction the oldest
-request is served first. Pure arithmetic, no SimPy: whole rounds of batches are skipped in closed
-form, so the cost of a request does not depend on its size.
+If requests of the other direction wait, the channel turns around after a batch. Within a direction
+the oldest request is served first. Pure arithmetic, no SimPy: whole rounds of batches are skipped
+in closed form, so the cost of a request does not depend on its size.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from simaccel.machine.stateful import GaugeInterval, Numbers, SkippedPeriods, St
 class ReadWriteArbiter(StatefulPart):
     """Requests by direction (0 reads, 1 writes), the oldest first.
 
-    ``left`` cycles of the batch come after ``gap`` idle ones. A batch counts from the change of
-    direction, or from when the other direction begins to wait.
+    ``left`` cycles of the batch are left, after ``gap`` idle cycles. A batch begins with a change
+    of direction, or when the first request of the other direction arrives.
     """
 
     STATE = ("queues", "ring")
@@ -33,14 +33,14 @@ class ReadWriteArbiter(StatefulPart):
         default_factory=lambda: ([], [])
     )
     ring: list[ServiceRequest] = field(default_factory=list)
-    """Everybody who waits: reads, then writes."""
+    """All waiting requests: reads, then writes."""
     left: int = 0
     gap: int = 0
     direction: int = 0
     finish: int = 0
 
     def add(self, entry: ServiceRequest) -> None:
-        """Append a request behind those of its direction."""
+        """Append a request to those of its direction."""
         self.finish = 0
         queue, ours = self.queues[entry.direction], entry.direction == self.direction
         if not (self.ring or ours):
@@ -55,9 +55,9 @@ class ReadWriteArbiter(StatefulPart):
         self.gap, self.left = self.turnaround, self.batch[self.direction]
 
     def advance(self, cycles: int) -> int:
-        """Serve for ``cycles``; entries whose service ends on the way leave, ``finished``.
+        """Serve for ``cycles``; requests whose service ends leave as ``finished``.
 
-        Return the cycles of them in which nobody was left.
+        Return the cycles of these in which no request was left.
         """
         while self.ring:
             finish = self.next_finish()
@@ -71,7 +71,7 @@ class ReadWriteArbiter(StatefulPart):
         return cycles
 
     def next_finish(self) -> int:
-        """Cycles until the next entry leaves, if nothing arrives."""
+        """Return the cycles until the next request is finished, if none arrives."""
         if not self.finish:
             self.finish = self._first_finish()
         return self.finish
@@ -93,7 +93,7 @@ class ReadWriteArbiter(StatefulPart):
         return sum(self.batch) + 2 * self.turnaround
 
     def _pass(self, cycles: int) -> None:
-        """Serve until nobody has left yet, or the first is about to."""
+        """Serve for fewer cycles than until the next finish."""
         if self.queues[1 - self.direction]:
             if cycles >= self.gap + self.left:
                 cycles = self._whole_batches(cycles)
@@ -103,7 +103,7 @@ class ReadWriteArbiter(StatefulPart):
         self.queues[self.direction][0].remaining -= served
 
     def _whole_batches(self, cycles: int) -> int:
-        """Serve whole batches only, whole rounds at once; give the cycles that are left."""
+        """Serve whole rounds at once, then whole batches; return the cycles that are left."""
         cycles -= self._end_batch()
         rounds, cycles = divmod(cycles, self._round())
         for queue, batch in zip(self.queues, self.batch, strict=True):
@@ -113,14 +113,14 @@ class ReadWriteArbiter(StatefulPart):
         return cycles
 
     def _end_batch(self) -> int:
-        """Serve the batch to its end; give its cycles."""
+        """Serve the batch to its end; return its cycles."""
         cycles = self.gap + self.left
         self.queues[self.direction][0].remaining -= self.left
         self._change()
         return cycles
 
     def _leave(self) -> None:
-        """Let the request go that has been served."""
+        """Remove the request that has been served."""
         queue = next(q for q in self.queues if q and not q[0].remaining)
         gone = queue.pop(0)
         gone.finished = True
@@ -132,21 +132,21 @@ class ReadWriteArbiter(StatefulPart):
             self.left = self.batch[self.direction]
 
     def state(self) -> tuple[object, ...]:
-        """Return who waits, by direction and age."""
+        """Return the requests by direction and age."""
         return tuple((entry.owner, entry.direction) for entry in self.ring)
 
     def gauges(self) -> Numbers:
-        """Return where the batch is, and what is left of each entry since when."""
+        """Return the progress of the batch, the rest of each request, and since when it waits."""
         numbers = [self.left, self.gap, self.direction]
         for entry in self.ring:
             numbers += (entry.remaining, entry.since)
         return tuple(numbers)
 
     def limit(self, seen: GaugeInterval, horizon: int = 0) -> int:
-        """Shrink a large entry as long as its size does not affect the others."""
+        """Return how often a period can repeat in which a large request shrinks."""
         return shrinking_limit(seen, horizon + max(self.batch))
 
     def skip(self, skip: SkippedPeriods) -> None:
-        """Shrink large entries; successors take the place of the others."""
+        """Reduce what is left of large requests; the others are replaced by their successors."""
         self.finish = 0
         advance_entries(self.ring, skip)

@@ -1,4 +1,4 @@
-"""Turns: requesters of one resource are served in turns of a fixed quantum of cycles.
+"""Round-robin arbiter: requests for one resource are served in turns of a fixed quantum.
 
 Pure arithmetic, no SimPy: between arrivals and departures whole rounds are skipped in closed
 form, so the cost of a request does not depend on its size.
@@ -26,7 +26,7 @@ READ, WRITE = 0, 1
 class ServiceRequest(StatefulPart):
     """A request in service: cycles of service left, direction, owner.
 
-    An owner has one request at a time in a ring, so ``since`` tells it from those before.
+    An owner has one request at a time in a ring; ``since`` distinguishes successive ones.
     """
 
     STATE = ("direction", "owner")
@@ -42,10 +42,10 @@ class ServiceRequest(StatefulPart):
 
 @dataclass(eq=False, slots=True)
 class RoundRobinArbiter(StatefulPart):
-    """A ring of entries. The head has ``left`` cycles of its turn after ``gap`` idle ones.
+    """A ring of requests. The head has ``left`` cycles of its turn, after ``gap`` idle cycles.
 
-    The first to leave is who needs the fewest more turns, of those the first in the ring. Until
-    then nobody leaves, so the others' turns are whole: this gives its finish in closed form.
+    The first request to finish is the one that needs fewest turns (the first of these in the ring).
+    Until then all others take whole turns, so the cycle in which it finishes has a closed form.
     """
 
     STATE = ("ring",)
@@ -62,7 +62,7 @@ class RoundRobinArbiter(StatefulPart):
     finish: int = 0
 
     def add(self, entry: ServiceRequest) -> None:
-        """Append a request behind those that wait."""
+        """Append a request to those that wait."""
         self.finish = 0
         self.ring.append(entry)
         if len(self.ring) == 1:
@@ -75,9 +75,9 @@ class RoundRobinArbiter(StatefulPart):
         self.direction = direction
 
     def advance(self, cycles: int) -> int:
-        """Serve for ``cycles``; entries whose service ends on the way leave, ``finished``.
+        """Serve for ``cycles``; requests whose service ends leave the ring as ``finished``.
 
-        Return the cycles of them in which nobody was left.
+        Return the cycles of these in which no request was left.
         """
         while len(self.ring) > 1:
             finish = self.finish or self.next_finish()
@@ -90,7 +90,7 @@ class RoundRobinArbiter(StatefulPart):
         return self._advance_alone(cycles) if self.ring else cycles
 
     def _advance_alone(self, cycles: int) -> int:
-        """Serve the only entry, whose turns follow one another."""
+        """Serve the only request, in one turn after the other."""
         head, served = self.ring[0], cycles - self.gap
         if served < 0:
             self.gap = -served
@@ -111,7 +111,7 @@ class RoundRobinArbiter(StatefulPart):
         return 0
 
     def next_finish(self) -> int:
-        """Cycles until the next entry leaves, if nothing arrives."""
+        """Return the cycles until the next request is finished, if none arrives."""
         if len(self.ring) == 1:
             return self.gap + self.ring[0].remaining
         if not self.finish:
@@ -119,7 +119,7 @@ class RoundRobinArbiter(StatefulPart):
         return self.finish
 
     def _next_departure(self) -> tuple[int, int]:
-        """Return the whole rounds that pass before an entry leaves, and its place in the ring."""
+        """Return the whole rounds before a request finishes, and its place in the ring."""
         quantum, ring = self.quantum, self.ring
         rounds = [(entry.remaining - 1) // quantum for entry in ring]
         rounds[0] = (ring[0].remaining - self.left + quantum - 1) // quantum
@@ -127,7 +127,7 @@ class RoundRobinArbiter(StatefulPart):
         return least, rounds.index(least)
 
     def _finish_of(self, rounds: int, place: int) -> int:
-        """Return the cycles until an entry is served: its own and the turns of its competitors."""
+        """Return the cycles until a request is finished: its own turns and those of the others."""
         others = len(self.ring) - 1
         cycles = self.gap + self.ring[place].remaining + rounds * others * self.quantum
         if place:
@@ -146,7 +146,7 @@ class RoundRobinArbiter(StatefulPart):
         )
 
     def _leave(self) -> None:
-        """Go to the next finish. Who stands before the one that leaves had one turn more."""
+        """Advance to the next finish; requests before the finished one had one turn more."""
         ring, quantum = self.ring, self.quantum
         rounds, place = self._next_departure()
         ring[0].remaining += quantum - self.left
@@ -160,7 +160,7 @@ class RoundRobinArbiter(StatefulPart):
         self.finish = 0
 
     def _pass(self, cycles: int) -> None:
-        """Serve several entries for less than the next finish takes."""
+        """Serve several requests for fewer cycles than until the next finish."""
         if cycles >= self.gap + self.left:
             cycles = self._whole_turns(cycles)
         served = cycles - self.gap
@@ -172,7 +172,7 @@ class RoundRobinArbiter(StatefulPart):
         self.ring[0].remaining -= served
 
     def _whole_turns(self, cycles: int) -> int:
-        """Serve whole turns only, whole rounds at once; give the cycles that are left."""
+        """Serve whole rounds at once, then whole turns; return the cycles that are left."""
         ring, quantum = self.ring, self.quantum
         cycles -= self._turn()
         if cycles >= len(ring) * quantum:
@@ -188,7 +188,7 @@ class RoundRobinArbiter(StatefulPart):
         return cycles
 
     def _turn(self) -> int:
-        """End the turn of the head, which stays; give its cycles."""
+        """End the turn of the head, which stays in the ring; return the cycles of the turn."""
         cycles, head = self.gap + self.left, self.ring.pop(0)
         head.remaining -= self.left
         self.ring.append(head)
@@ -196,34 +196,34 @@ class RoundRobinArbiter(StatefulPart):
         return cycles
 
     def state(self) -> tuple[object, ...]:
-        """Return who waits, in turn."""
+        """Return the requests in the order of their turns."""
         return tuple((entry.owner, entry.direction) for entry in self.ring)
 
     def gauges(self) -> Numbers:
-        """Return where the turn is, and what is left of each entry since when."""
+        """Return the progress of the turn, the rest of each request, and since when it waits."""
         numbers = [self.left, self.gap, self.direction]
         for entry in self.ring:
             numbers += (entry.remaining, entry.since)
         return tuple(numbers)
 
     def limit(self, seen: GaugeInterval, horizon: int = 0) -> int:
-        """Shrink a large entry as long as its size does not affect the others.
+        """Return how often a period can repeat in which a large request shrinks.
 
-        They can't while it has more than a turn to go and its finish lies beyond ``horizon``
-        cycles after a period, where nobody has looked yet.
+        Its size does not affect the others as long as more than a turn of it is left and its finish
+        is more than ``horizon`` cycles after the period, where no event has been computed yet.
         """
         return shrinking_limit(seen, horizon + self.quantum)
 
     def skip(self, skip: SkippedPeriods) -> None:
-        """Shrink large entries; successors take the place of the others."""
+        """Reduce what is left of large requests; the others are replaced by their successors."""
         self.finish = 0
         advance_entries(self.ring, skip)
 
 
 def shrinking_limit(seen: GaugeInterval, beyond: int) -> int:
-    """Limit a skip while entries shrink: each must have a period and ``beyond`` left after it.
+    """Return how many periods can be skipped so that each request keeps ``beyond`` cycles.
 
-    The gauges are three that must be the same, and what is left of each entry since when.
+    The first three gauges must not change; the others are the rest of each request, and its start.
     """
     before, after = seen.before, seen.after
     if before[:3] != after[:3]:
@@ -240,7 +240,7 @@ def shrinking_limit(seen: GaugeInterval, beyond: int) -> int:
 
 
 def advance_entries(entries: Sequence[ServiceRequest], skip: SkippedPeriods) -> None:
-    """Shrink entries that waited all the time; successors take the place of the others."""
+    """Reduce what is left of requests that stayed; the others are replaced by successors."""
     before, after = skip.stretch.before, skip.stretch.after
     for at, entry in enumerate(entries):
         left, since = 3 + 2 * at, 4 + 2 * at

@@ -31,20 +31,20 @@ class SharedResources:
     clock: Clock
     accelerator: Accelerator
     memories: Mapping[str, DramChannels]
-    """The DRAM and what is beside it, by name."""
+    """The DRAM and the memories beside it, by name."""
     core: int
     noc: Mapping[str, Channel]
     """All links of the NoC between memories and cores, by name."""
     ports: dict[str, Channel]
     """All channels of the core by name."""
     occupancy: Occupancy
-    """Of the core's buffer."""
+    """Occupancy of the core's buffer."""
     requests: Iterator[int]
-    """Numbers for requests to the DRAM."""
+    """Counter that numbers requests to the DRAM."""
     shared: frozenset[tuple[str, str]]
-    """(NoC pipe, operator) where the array is not the only one to use the pipe."""
+    """(NoC pipe, operator) of pipes that not only the array uses."""
     account: type[StallAccount] = StallAccount
-    """How the engines keep their books."""
+    """The type of the engines' accounts."""
 
     def __post_init__(self) -> None:
         """Find the core's links."""
@@ -63,9 +63,9 @@ def make_wires(
     near: Mapping[str, Collection[str]],
     enclosing: Mapping[str, Mapping[str, int]],
 ) -> list[SharedResources]:
-    """Return what the engines of some plans share, core by core.
+    """Return the shared resources of the engines of some plans, core by core.
 
-    ``near``: by operator those in which engines may be while one is in it. ``enclosing``: bytes of
+    ``near``: by operator, those that engines may be in meanwhile. ``enclosing``: bytes of
     the tiles that live around each operator, which core 0 has.
     """
     turn, transfers = accelerator.buffer.turn_cycles, _transfers(plans, kinds)
@@ -94,7 +94,7 @@ def make_wires(
 def _transfers(
     plans: Collection[tuple[str, Plan]], kinds: Mapping[str, EngineKind]
 ) -> Mapping[str, Collection[DramTransfer]]:
-    """Return all transfers that there will be, by memory."""
+    """Return all transfers of the run, by memory."""
     found: defaultdict[str, dict[DramTransfer, None]] = defaultdict(dict)
     for name, plan in plans:
         direction = WRITE if kinds[name] is EngineKind.DMA_OUT else READ
@@ -109,7 +109,7 @@ def _shared_pipes(
     kinds: Mapping[str, EngineKind],
     near: Mapping[str, Collection[str]],
 ) -> frozenset[tuple[str, str]]:
-    """Find the NoC pipes that others than the array use while it may be in an operator."""
+    """Return the NoC pipes that other engines may use while the array is in an operator."""
     pairs: set[tuple[str, str]] = set()
     for name, plan in plans:
         if kinds[name] is EngineKind.ARRAY:
@@ -128,11 +128,11 @@ def delay_of(
     accelerator: Accelerator,
     core: int = 0,
 ) -> Delay:
-    """Return how long data are on their way from an engine of a core that has moved them.
+    """Return the delay of data that an engine of a core has moved.
 
-    A slot is free as soon as its data have left; where sums were in it, once they have arrived,
-    because they may come back. Of the latencies on the way the longest one is named. What folds
-    use is on its way within the command.
+    A slot is free as soon as its data have left; a slot of partial sums once they have arrived,
+    because they may be loaded again. The cause is that of the longest latency on the way. The
+    latency of data that folds use is part of the command.
     """
     array, source = accelerator.array, kinds[handover.source]
     ready = handover.kind == "ready"

@@ -1,12 +1,12 @@
 """The declaration of every part's state, so that a repetition can be recognised.
 
-The machine is deterministic: when everything that its future follows from is as it was a period
-ago, the period repeats. Each class with attributes that change says here what they are:
+The machine is deterministic: if all that determines its future is as it was a period
+ago, the period repeats. Each class with attributes that change declares them in lists:
 
 - ``STATE`` must be the same again;
 - ``GAUGES`` are numbers that may differ by the same amount from period to period (positions of
-  loops, times of events), with a ``limit`` to how often that can go on;
-- ``COUNTERS`` only count: nothing in the machine looks at them;
+  loops, times of events), with a ``limit`` of the number of repetitions;
+- ``COUNTERS`` only count: nothing in the machine reads them;
 - ``RECORDS`` are written and never read by the machine, and a period that repeats leaves them as
   they are (a peak), or they follow from what is in the state;
 - ``WIRING`` doesn't change while the machine runs.
@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 FOREVER = 2**62
-"""A limit that isn't one."""
+"""The limit of a part that can repeat without end."""
 NEVER = -1
-"""The limit of what doesn't repeat."""
+"""The limit of a part that doesn't repeat."""
 
 Numbers = tuple[int, ...]
 
@@ -43,7 +43,7 @@ class GaugeInterval(NamedTuple):
         return (due - 1 - self.end) // self.cycles
 
     def start_at(self, first: int) -> GaugeInterval:
-        """Return the stretch of the gauges from number ``first`` on."""
+        """Return the interval of the gauges from number ``first`` on."""
         return GaugeInterval(self.start, self.end, self.before[first:], self.after[first:])
 
 
@@ -88,20 +88,20 @@ class StatefulPart:
     WIRING: ClassVar[tuple[str, ...]] = ()
 
     def state(self) -> tuple[object, ...]:
-        """Return what must be the same again, by value."""
+        """Return what must be equal at both boundaries."""
         return ()
 
     def gauges(self) -> Numbers:
-        """Return the numbers that may differ evenly."""
+        """Return the numbers that may differ by the same amount in each period."""
         return ()
 
     def counters(self) -> Numbers:
-        """Return the numbers that only count."""
+        """Return the numbers that only count events."""
         return ()
 
     def limit(self, seen: GaugeInterval) -> int:
-        """Return how often the period can follow itself, as far as the gauges tell."""
+        """Return how often the period can repeat, by the gauges of this part."""
         raise NotImplementedError
 
     def skip(self, skip: SkippedPeriods) -> None:
-        """Move on by some periods."""
+        """Advance by the skipped periods."""

@@ -1,4 +1,4 @@
-"""Tokens: what a tile becomes at run time, a counted hand-over from one engine to another."""
+"""Tokens: counted hand-overs of a tile, or of a free slot, from one engine to another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simaccel.units import Cause
 
 @dataclass(frozen=True)
 class Delay:
-    """Cycles that data are on their way when their engine goes on, and the cause of such waits."""
+    """Cycles that data take to arrive after their engine goes on, and the cause of such waits."""
 
     cycles: int
     cause: Cause
@@ -50,7 +50,7 @@ class Tokens(StatefulPart):
         self.source = source
         self.target = target
         self.in_flight: deque[bool] = deque()
-        """Whose data are on their way, the first first; False has none and comes behind others."""
+        """Whose data are on their way, the first first; False has none and comes after others."""
         self.waiter: simpy.Event | None = None
         self.needed: list[Tokens] = []
         """Of those that the waiting engine needs together, the ones that are still to come."""
@@ -65,7 +65,7 @@ class Tokens(StatefulPart):
         """When the token that was taken last came, if that makes a difference."""
 
     def state(self) -> tuple[object, ...]:
-        """Only the target waits, so whether somebody does is enough."""
+        """Return the tokens and whether the target waits; no other engine can wait for them."""
         waits = self.waiter is not None
         if not self.posted:
             return self.count, tuple(self.in_flight), waits, self.blamed
@@ -74,15 +74,15 @@ class Tokens(StatefulPart):
         return self.count, tuple(self.in_flight), waits, self.blamed, ages
 
     def skip(self, skip: SkippedPeriods) -> None:
-        """Let tokens be as old as before; one that came just now hasn't been noted yet."""
+        """Keep the age of the tokens; a token that has just come is not noted yet."""
         self.posted = deque(cycle + skip.cycles for cycle in self.posted)
         self.came += skip.cycles
 
     def take(self, needed: Callable[[], list[Tokens]]) -> simpy.Event | None:
-        """Take a token, or give the event to wait for; the wait is booked to its root.
+        """Take a token, or return the event to wait for; the wait is booked to its root cause.
 
-        ``needed`` gives all that the target's next command needs and that are to come, this one
-        first: the one that is to come last is to blame.
+        ``needed`` returns the missing tokens of the target's next command, these first. The wait is
+        booked to the one that comes last.
         """
         if self.count:
             self.count -= 1
@@ -100,7 +100,7 @@ class Tokens(StatefulPart):
         return self.waiter
 
     def _blame(self) -> None:
-        """Book the wait to what the tile that comes last is waiting for."""
+        """Book the wait to the root cause of the tile that comes last."""
         last = self if len(self.needed) == 1 else max(self.needed, key=Tokens.lateness)
         if self.blamed is not None:
             self.target.unfollow(self.blamed.source)
@@ -111,7 +111,7 @@ class Tokens(StatefulPart):
             self.target.follow(self.clock.cycle, last.source, last.wait)
 
     def lateness(self) -> tuple[int, int]:
-        """Order tokens that are still to come: in flight, at work on, not yet begun.
+        """Return a key that orders missing tokens: data in flight, in work, not yet begun.
 
         A DRAM channel serves the oldest load first, so of two the younger comes last.
         """
@@ -122,7 +122,7 @@ class Tokens(StatefulPart):
         return (1, source.asked) if begun else (2, 0)
 
     def _tell(self, waiting: Tokens) -> None:
-        """Let who needs this one look again at what comes last."""
+        """Let the engines that need this tile determine again which tile comes last."""
         if waiting is not self:
             if self.count:
                 waiting.needed.remove(self)
@@ -130,7 +130,7 @@ class Tokens(StatefulPart):
             waiting._blame()
 
     def post(self) -> None:
-        """Put a token down; whoever waits takes it at once."""
+        """Add a token; a waiting target takes it at once."""
         if self.waiter is None:
             self.count += 1
             if self.memory:
@@ -148,7 +148,7 @@ class Tokens(StatefulPart):
         self.waiter = None
 
     def hand_on(self, lag: int = 0) -> None:
-        """Put a token down when the data that are on their way have arrived.
+        """Add a token when the data in flight have arrived.
 
         ``lag``: cycles until the last of them leaves its engine.
         """
@@ -165,7 +165,7 @@ class Tokens(StatefulPart):
         self.clock.call_in(cycles, self._arrive)
 
     def pass_empty(self) -> None:
-        """Put a token down of a slot that was reserved: no data of it are on their way."""
+        """Add the token of a reserved slot, for which no data are in flight."""
         if self.in_flight:
             self.in_flight.append(False)
         else:

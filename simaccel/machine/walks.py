@@ -63,7 +63,7 @@ from simaccel.units import ARRAY
 
 @dataclass
 class CoreWalks:
-    """The walks of a core by engine, and its tokens: each stream with the count it starts with."""
+    """The walks of a core by engine, and its token streams with their initial counts."""
 
     steps: dict[str, list[Instruction]] = field(default_factory=dict)
     tokens: dict[TokenStream, int] = field(default_factory=dict)
@@ -71,32 +71,32 @@ class CoreWalks:
 
 @dataclass
 class InstructionStreams:
-    """The walks of each core, and the kinds of its engines; cores that do the same share one."""
+    """The walks of each core, and the kinds of its engines; equal cores share one."""
 
     kinds: dict[str, EngineKind] = field(default_factory=dict)
     cores: list[CoreWalks] = field(default_factory=list)
     digits: list[Mapping[str, tuple[int, ...]]] = field(default_factory=list)
-    """By core and operator the iterations that it has of loops over cores."""
+    """By core and operator, its iterations of loops over cores."""
     operators: list[str] = field(default_factory=list)
     overlaps: Mapping[str, Overlap] = field(default_factory=dict)
     places: dict[str, range] = field(default_factory=dict)
     """The cores of each operator."""
     dependences: Mapping[str, Sequence[CoreDependence]] = field(default_factory=dict)
-    """By operator those on other cores that it waits for."""
+    """By operator, the operators on other cores that it waits for."""
 
     @property
     def distinct(self) -> list[CoreWalks]:
-        """Those that differ, that of core 0 first."""
+        """The different ones among the cores' walks, that of core 0 first."""
         return list({id(one): one for one in self.cores}.values())
 
 
 def _uses(items: Sequence[Item], tile: Tile) -> bool:
-    """Return whether the array uses a tile: it alone asks since when each has been there."""
+    """Return whether the array uses a tile; only the array needs the arrival of tiles."""
     return any(ARRAY in engines_touching(item, tile.name) for item in items)
 
 
 def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams:
-    """Thread a program with tokens and give each engine its walk.
+    """Add token hand-overs to a program, and return the walk of each engine.
 
     Raises:
         ProgramError: a tile is never touched, or passes between engines in a way that one
@@ -209,7 +209,7 @@ class _Builder:
         return items if core is None else self._with_end(node, items, site)
 
     def _with_end(self, node: Operator, items: list[Item], site: int) -> list[Item]:
-        """Put gates into the items of an operator, and its end behind them."""
+        """Add gates to the items of an operator, and its end after them."""
         gate = Instruction(Action.GATE, site, operator=node.name)
         works = working(items)
         links = any(isinstance(command, Link) for command in commands(node.body))
@@ -228,7 +228,7 @@ class _Builder:
         return items
 
     def _build_core_loop(self, node: ProgramLoop, operator: str) -> list[Item]:
-        """Turn the core's iteration of a loop over cores into items, if it has one."""
+        """Return the items of the core's iteration of a loop over cores; none if it has none."""
         left = core_inside(node, self.core)
         if left is None:
             return self._skip_others(node, operator)
@@ -239,7 +239,7 @@ class _Builder:
         return items
 
     def _skip_others(self, node: ProgramLoop | Operator, operator: str) -> list[Item]:
-        """Leave out what other cores do; all number their sites alike."""
+        """Skip the nodes of other cores; sites are numbered in the same way for all cores."""
         kept = self.tokens, self.ends, self.core, self.slots
         self.tokens, self.ends, self.core = {}, {}, 0
         self.slots = rings(node.body, node.tiles)
@@ -311,7 +311,7 @@ class _Builder:
         return tokens
 
     def _free(self, operator: str, tile: Tile, source: str, target: str) -> TokenStream:
-        """Return the slots of a tile; those of a FIFO belong to no operator."""
+        """Return the token stream of a tile's slots; that of a FIFO belongs to no operator."""
         found = self._join(operator, tile, "free", source, target)
         fifo = self.fifos[operator].get(tile.name)
         return found if fifo is None else replace(found, operator="", tile=fifo.name)

@@ -1,4 +1,4 @@
-"""Work that the executed steps of a program did: MACs, SFU work, bytes moved."""
+"""Work of the executed steps of a program: MACs, SFU work, bytes moved."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class WorkTotals:
 
 
 def sum_work(engines: Sequence[Engine], operators: Iterable[str]) -> dict[str, WorkTotals]:
-    """Sum what the executed steps of each operator did."""
+    """Return the work of the executed steps of each operator."""
     totals = {name: WorkTotals() for name in operators}
     for engine in engines:
         for at, (n, op) in enumerate(zip(engine.counts, engine.plan.ops, strict=True)):
@@ -39,7 +39,7 @@ def sum_work(engines: Sequence[Engine], operators: Iterable[str]) -> dict[str, W
 
 
 def sum_totals(parts: Iterable[WorkTotals]) -> WorkTotals:
-    """Add up what operators did."""
+    """Return the sum of the work of operators."""
     found = WorkTotals()
     for one in parts:
         found.macs += one.macs
@@ -50,5 +50,5 @@ def sum_totals(parts: Iterable[WorkTotals]) -> WorkTotals:
 
 
 def by_name(moved: Counter[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """Return what was moved at all, sorted by level and tensor."""
+    """Return the bytes above 0, sorted by level and tensor."""
     return {key: n for key, n in sorted(moved.items()) if n}

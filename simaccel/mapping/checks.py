@@ -1,4 +1,4 @@
-"""Every fault of a mapping with its place: names, sizes, and trees that can't be executed."""
+"""Checks of mappings: names, sizes, and trees that can't be executed, each fault with its place."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def faults(
 ) -> list[Fault]:
     """Return all that is wrong with a mapping, with the place of each (``groups[1].tree[4]``).
 
-    With an accelerator: also what its array hasn't got. What doesn't fit its memories is refused
-    when the program is known. A place counts nodes, and so each keep for itself.
+    With an accelerator: also what its array can't do. Tiles that don't fit its memories are refused
+    later, when the program is known. A place counts nodes, each keep separately.
     """
     if is_sharded(mapping):
         return _check_chips(workload, mapping, accelerator, file)
@@ -90,7 +90,7 @@ def faults(
 def _check_chips(
     workload: Workload, mapping: Mapping, accelerator: Accelerator | None, file: str
 ) -> list[Fault]:
-    """Return what is wrong with spreads over chips; or, if nothing is, with what a chip does."""
+    """Return the faults of spreads over chips; or, without any, those of one chip's part."""
     chips = None if accelerator is None else accelerator.chips
     pod, findings = shard(workload, mapping, chips)
     if pod is None:
@@ -108,7 +108,7 @@ def _check_chips(
 
 
 def _sections(workload: Workload, mapping: Mapping, file: str) -> Iterator[Fault]:
-    """Yield groups that stand between those that are repeated but run once."""
+    """Yield groups that run once but are placed between repeated ones."""
     if workload.repeat == 1:
         return
     known = {operator.name for operator in workload.operators}
@@ -154,14 +154,14 @@ def require_mapping(
 
 
 class IllegalMappingError(MistakeError):
-    """A search returned a mapping that computes something else; the message has it."""
+    """A search returned a mapping that computes something else; the message has the mapping."""
 
 
 def require_legal(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> Mapping:
-    """Return what a search found, if it can be executed.
+    """Return a search's mapping, if it can be executed.
 
     Raises:
-        IllegalMappingError: it can't; with its faults, and the mapping.
+        IllegalMappingError: it can't; the message has its faults and the mapping.
 
     """
     found = faults(workload, mapping, accelerator)
@@ -195,7 +195,7 @@ def _group(
 def _operands(
     workload: Workload, walked: TreeWalk, site: Site, around: tuple[Keep, ...]
 ) -> Iterator[Finding]:
-    """Yield operands that aren't where their unit needs them, kept around the group or in it."""
+    """Yield operands that aren't kept where their unit needs them, in the group or around it."""
     for use, view in walked.bound_leaf(site).uses:
         name = walked.root(use)
         held = holding_tensor(workload, name, around)
@@ -219,7 +219,7 @@ def _operands(
 
 
 def _spans(view: TensorView, site: Site) -> list[tuple[int, int]]:
-    """Return the first position and the one behind the last of each dimension, by the parts."""
+    """Return the first position and the one after the last of each dimension, within the parts."""
     found = []
     for dim, size in zip(view.terms, view.shape, strict=True):
         start, extent = site.box.get(dim[0][0], (0, size)) if len(dim) == 1 else (0, size)
@@ -244,7 +244,7 @@ def _meets(keep: Keep, view: TensorView, site: Site) -> bool:
 def _check_around(
     workload: Workload, around: ResidentScope, walks: list[TreeWalk]
 ) -> Iterator[Finding]:
-    """Yield what is wrong with what is kept around several groups."""
+    """Yield the faults of tensors that are kept around several groups."""
     for at, keep in enumerate(around.keeps):
         place, text = f"keep[{at}]", node_text(keep)
         if keep.tensor not in workload.tensors:
@@ -310,9 +310,9 @@ def _uses(workload: Workload, one: TreeWalk, keep: Keep, around: ResidentScope) 
 def _check_needed(
     workload: Workload, around: ResidentScope, keep: Keep, place: str
 ) -> Iterator[Finding]:
-    """Yield a tensor that others need, which would have to be in DRAM too.
+    """Yield kept tensors that operators outside need, which would have to be in DRAM as well.
 
-    What is made in the tile in place, and has none of its own, is never stored either.
+    A tensor that is made in place in such a tile, without a tile of its own, is not stored either.
     """
     inside = {name for group in around.groups for name in group.operators}
     outside = [outer for outer in workload.operators if outer.name not in inside]
@@ -329,7 +329,7 @@ def _check_needed(
 
 
 def _boxes(workload: Workload, keep: Keep, place: str) -> Iterator[Finding]:
-    """Yield a region of a tensor of which an operator uses a box."""
+    """Yield regions of a tensor of which an operator uses a box."""
     shape = workload.shapes[keep.tensor]
     for operator in workload.operators if keep.region else ():
         for _, given in operands_of(operator):
@@ -341,7 +341,7 @@ def _boxes(workload: Workload, keep: Keep, place: str) -> Iterator[Finding]:
 def _check_padded(
     workload: Workload, around: ResidentScope, keep: Keep, views: list[TensorView], place: str
 ) -> Iterator[Finding]:
-    """Yield a tensor kept whole that a group sees padded."""
+    """Yield tensors kept whole that a group pads."""
     whole = math.prod(workload.shapes[keep.tensor])
     padded = any(group.padded for group in around.groups)
     if padded and not keep.region and any(math.prod(view.shape) > whole for view in views):
@@ -351,7 +351,7 @@ def _check_padded(
 def _check_overwritten(
     around: ResidentScope, keep: Keep, walks: list[TreeWalk], place: str
 ) -> Iterator[Finding]:
-    """Yield what is made in place over a kept tensor that a later group still reads."""
+    """Yield tensors that overwrite a kept tensor which a later group still reads."""
     over: set[str] = set()
     for walked in walks:
         for seen in walked.space.operators:
@@ -371,7 +371,7 @@ def _check_overwritten(
 def _check_apart(
     around: ResidentScope, keep: Keep, walks: list[TreeWalk], place: str
 ) -> Iterator[Finding]:
-    """Yield what is made in place of a tensor kept whole, and has a tile of its own at times."""
+    """Yield tensors made in place of a kept one that have a tile of their own in some groups."""
     own: dict[str, set[bool]] = {}
     for walked in walks if not keep.region else ():
         for site in walked.sites:

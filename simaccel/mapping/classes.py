@@ -1,4 +1,4 @@
-"""Ranks of the operators of a group that are one."""
+"""Rank classes: ranks of several operators of a group that are one rank of the group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Terms = tuple[tuple[str, int], ...]
 
 
 class RankClasses:
-    """Ranks of operators that are one, by the tensors inside of the group."""
+    """Ranks of operators that are one, because they index the same dimension of a tensor."""
 
     def __init__(self, operators: Sequence[Operator]) -> None:
         self.operators = operators
@@ -31,7 +31,7 @@ class RankClasses:
         self.names = self._names()
 
     def root(self, place: Place) -> Place:
-        """Return what stands for all ranks that are one with a rank."""
+        """Return the representative of the class of a rank."""
         while self.parent[place] != place:
             place = self.parent[place]
         return place
@@ -58,7 +58,7 @@ class RankClasses:
             self.terms[place] = tuple(((at, rank), c) for rank, c in mine)
 
     def _join_read(self) -> None:
-        """Join what two operators read of a tensor in the same way, if nothing speaks against."""
+        """Join the ranks by which two operators read a tensor in the same way, where possible."""
         first: dict[str, tuple[int, Operand]] = {}
         for at, operator in enumerate(self.operators):
             for operand in operator.inputs:

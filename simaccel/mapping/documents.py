@@ -86,7 +86,7 @@ def _group_document(group: Group) -> dict[str, object]:
 
 
 def tree_document(tree: Tree) -> list[Any]:
-    """Return the nodes of a tree: a line each, of a fork or a part with its branches behind it."""
+    """Return the nodes of a tree: a line each, of a fork or a part with its branches after it."""
     return [
         {node_text(node): [tree_document(branch) for branch in node.branches]}
         if isinstance(node, Fork | Part)

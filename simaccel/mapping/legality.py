@@ -1,6 +1,6 @@
-"""Whether a tree can be executed: what is made before it is read, whole, once, where it is needed.
+"""Rules for trees that can be executed: tensors are made before they are read, whole and once.
 
-Each rule yields its findings with the place of the leaf that can't run.
+Each rule yields its findings, with the place of the leaf that can't run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from simaccel.workload.matmul import part_of
 
 
 def repeat_faults(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield operators that are done nowhere, or twice."""
+    """Yield operators without a leaf, or with two."""
     for seen in walk.space.operators:
         sites = [site for site in walk.sites if site.do.operator == seen.name]
         if not sites:
@@ -33,7 +33,7 @@ def repeat_faults(walk: TreeWalk) -> Iterator[Finding]:
 
 
 def parts(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield parts in which an operator isn't done that others do."""
+    """Yield parts that lack the leaf of an operator which other parts have."""
     done: dict[str, dict[int, set[str]]] = {}
     for site in walk.sites:
         for step in site.steps:
@@ -49,7 +49,7 @@ def parts(walk: TreeWalk) -> Iterator[Finding]:
 
 
 def sums(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield sums whose tile stands inside of parts of what is added up: each would begin anew."""
+    """Yield sums whose tile is inside of a part of the summed rank: each part would start again."""
     for site in walk.sites:
         seen = walk.bound_leaf(site)
         name = walk.root(seen.output.name)
@@ -62,7 +62,7 @@ def sums(walk: TreeWalk) -> Iterator[Finding]:
 
 
 def _meeting(one: Site, two: Site) -> Fork | Part | None:
-    """Return the fork or part whose branches two leaves are in."""
+    """Return the fork or part that has two leaves in different branches."""
     at = one.shared_steps(two)
     node = one.steps[at].node if at < len(one.steps) else None
     return node if isinstance(node, Fork | Part) else None
@@ -88,7 +88,7 @@ def folds(walk: TreeWalk) -> Iterator[Finding]:
 
 
 def _find_misplaced(site: Site, seen: BoundOperator) -> Iterator[Finding]:
-    """Yield spreads of ranks that a stationarity doesn't have at their side of the array."""
+    """Yield spreads of ranks that a stationarity doesn't have on that side of the array."""
     kind = site.do.stationarity
     assert kind is not None  # noqa: S101 - every array has one
     tensors = [view.names for _, view in seen.uses]
@@ -105,7 +105,7 @@ def _find_misplaced(site: Site, seen: BoundOperator) -> Iterator[Finding]:
 
 
 def remake_faults(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield leaves that make a tile again into itself, or add to sums again."""
+    """Yield leaves that would compute a tile twice, or add to sums twice."""
     for site in walk.sites:
         seen, own = walk.bound_leaf(site), walk.ranks_of(site)
         name = walk.root(seen.output.name)
@@ -125,7 +125,7 @@ def remake_faults(walk: TreeWalk) -> Iterator[Finding]:
 
 
 def _overlaps(walk: TreeWalk, site: Site, seen: BoundOperator, name: str) -> Iterator[Finding]:
-    """Yield pieces of a halo that come twice into one tile."""
+    """Yield overlapping pieces of a halo that would be added twice into one tile."""
     keep = next(site.keeps(name), 0)
     for dim in seen.output.terms:
         terms = walk.space.derived.get(dim[0][0], ())
@@ -138,7 +138,7 @@ def _overlaps(walk: TreeWalk, site: Site, seen: BoundOperator, name: str) -> Ite
 
 
 def reads(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield reads of what isn't there: made later, elsewhere, in pieces, or not added up yet."""
+    """Yield reads of tensors that are made later, elsewhere, in other pieces, or not yet summed."""
     order = {site: at for at, site in enumerate(walk.sites)}
     for site in walk.sites:
         seen = walk.bound_leaf(site)
@@ -172,7 +172,7 @@ def _find_unfinished(
 
 
 def _partial(walk: TreeWalk, site: Site, maker: Site, view: TensorView) -> Iterator[Finding]:
-    """Yield shared loops that give the reader another piece than the maker."""
+    """Yield shared loops whose pieces differ between maker and reader."""
     made = walk.bound_leaf(maker).output
     cut = {rank for _, rank in site.cutting(site.shared_steps(maker))}
     for mine, its in zip(walk.dims(view), walk.dims(made), strict=True):
@@ -184,7 +184,7 @@ def _partial(walk: TreeWalk, site: Site, maker: Site, view: TensorView) -> Itera
 
 
 def _gap_faults(walk: TreeWalk, site: Site, maker: Site) -> Iterator[Finding]:
-    """Yield ranks with a stride of which a leaf reads positions between its maker's blocks."""
+    """Yield strided ranks of which a leaf reads positions between its maker's blocks."""
     made = walk.bound_leaf(maker)
     for rank in walk.bound_leaf(site).ranks:
         terms = walk.space.derived.get(rank, ())
@@ -201,7 +201,7 @@ def _gap_faults(walk: TreeWalk, site: Site, maker: Site) -> Iterator[Finding]:
 
 
 def homes(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield intermediates that aren't kept in what the branches of maker and readers share."""
+    """Yield intermediates that aren't kept in the part shared by maker and readers."""
     for site in walk.sites:
         seen = walk.bound_leaf(site)
         for name, view in zip(seen.names, seen.inputs, strict=True):
@@ -223,7 +223,7 @@ def _are_both_below(mine: int | None, its: int | None, shared: int) -> bool:
 
 
 def in_place(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield work in place on what is needed later, or that isn't laid out alike."""
+    """Yield work in place on a tensor that is needed later, or has another layout."""
     for at, site in enumerate(walk.sites):
         seen, text = walk.bound_leaf(site), node_text(site.do)
         made = seen.output.name
@@ -297,7 +297,7 @@ def _crossing(
 
 
 def _touched_tiles(walk: TreeWalk, site: Site) -> Iterator[tuple[str, TensorView]]:
-    """Yield the tiles that a leaf touches, sums that an online one corrects too."""
+    """Yield the tiles that a leaf uses, also sums that an online operator corrects."""
     seen = walk.bound_leaf(site)
     for use, view in seen.uses:
         yield walk.root(use), view

@@ -1,4 +1,4 @@
-"""One line of a mapping: nodes of a tree, and what stands on the lines around them, as text."""
+"""One line of a mapping: nodes of a tree, and the lines around them, as text."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class LineReader:
         self.left = _TOKEN.findall(self.text)
 
     def fault(self) -> LineError:
-        """Return what may stand on the line."""
+        """Return what is allowed on the line."""
         return LineError(self.text, self.allowed)
 
     def is_next(self, *words: str) -> bool:
@@ -120,7 +120,7 @@ class LineReader:
         return bool(self.left) and self.left[0] in words
 
     def take_word(self, word: str) -> bool:
-        """Take a word if it comes next, and say whether it did."""
+        """Take a word if it comes next, and return whether it did."""
         if self.is_next(word):
             self.left.pop(0)
             return True

@@ -3,7 +3,7 @@
 Ranks that index the same dimension of a tensor inside the group are one rank: ``n`` of the first
 GEMM is ``k`` of the second. Where a reader sees a dimension as a sum of ranks (``2*p+r``), the
 writer's rank is *derived*: it follows from theirs, halo included. A group rank has the name that
-its first operator gives it, with a number behind it if that is taken.
+its first operator gives it, with a number after it if that is taken.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class IterationSpace:
         return frozenset(found)
 
     def plain(self, view: TensorView) -> TensorView:
-        """Return a view with the ranks behind derived ones in their place."""
+        """Return a view with the ranks after derived ones in their place."""
         if not view.names & set(self.derived):
             return view
         dims = []
@@ -331,7 +331,7 @@ def _bind_operator(
 def natural_ranks(
     space: IterationSpace, group: Group, seen: BoundOperator, number: int
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the operator's own ranks behind each dimension of one of its views.
+    """Return the operator's own ranks after each dimension of one of its views.
 
     ``number`` counts the inputs, then the output. A dimension that is a sum of ranks gives its
     first rank.

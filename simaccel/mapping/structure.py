@@ -1,4 +1,4 @@
-"""Checks of a group by itself: known names, sizes that fit, nodes where they may stand."""
+"""Checks of a group by itself: known names, sizes that fit, nodes at allowed places."""
 
 from __future__ import annotations
 

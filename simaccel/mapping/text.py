@@ -113,7 +113,7 @@ class _Line:
 
 
 def parse_text(text: str, file: str = _FILE) -> Mapping:
-    """Return the mapping that a text says.
+    """Return the mapping of a text.
 
     Raises:
         InputError: names the line that can't be read.
@@ -123,7 +123,7 @@ def parse_text(text: str, file: str = _FILE) -> Mapping:
 
 
 def parse_tree(text: str, file: str = _FILE) -> Tree:
-    """Return the tree that a text says, without a mapping around it.
+    """Return the tree of a text, without a mapping around it.
 
     Raises:
         InputError: names the line that can't be read.
@@ -140,7 +140,7 @@ def parse_tree(text: str, file: str = _FILE) -> Tree:
 
 
 def _lines(text: str) -> list[_Line]:
-    """Take a text apart; a bar is a line of its own, and so is what stands behind it."""
+    """Take a text apart; a bar is a line of its own, and so is what stands after it."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         rest = line.lstrip(" ")

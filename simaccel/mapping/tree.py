@@ -177,7 +177,7 @@ def nodes(tree: Tree) -> Iterator[Node]:
 
 
 def paths(tree: Tree) -> Iterator[tuple[tuple[Node, ...], Do]]:
-    """Yield each leaf with the nodes that stand outside it; ``Fork`` and ``Part`` are left out."""
+    """Yield each leaf with the nodes outside it; ``Fork`` and ``Part`` are left out."""
     for at, node in enumerate(tree):
         if isinstance(node, Do):
             yield tree[:at], node

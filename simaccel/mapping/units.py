@@ -84,7 +84,7 @@ def lifetimes(walk: TreeWalk) -> Iterator[Finding]:
 
 
 def keep_faults(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield keeps in PEs that stand in some parts, or differ, where no loop in them moves the tile.
+    """Yield keeps in PEs that differ among parts, if no loop there moves the tile.
 
     It is one tile, of one size in each PE, for all of them.
     """
@@ -111,7 +111,7 @@ def _places(site: Site, name: str) -> list[Spread | str]:
 
 
 def node_faults(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield nodes behind a spread, or behind a tile in PEs, that PEs can't do."""
+    """Yield nodes after a spread, or after a tile in PEs, that PEs can't do."""
     findings: dict[str, Finding] = {}
     for site in walk.sites:
         fans, done = 0, False
@@ -139,7 +139,7 @@ def node_faults(walk: TreeWalk) -> Iterator[Finding]:
 
 
 def inmost(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield keeps in PEs behind what cuts a PE's part: PEs take the whole of it at once."""
+    """Yield keeps in PEs after what cuts a PE's part: PEs take the whole of it at once."""
     findings: dict[str, Finding] = {}
     for site in walk.sites:
         behind = False

@@ -1,4 +1,4 @@
-"""The walk over a group's tree: each node with its place and with what stands outside it."""
+"""The walk over a group's tree: each node with its place and with the nodes outside it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TreeStep:
     """A node on the way to a leaf.
 
     ``sizes``: the full size of each rank as it arrives. ``branch``: which one of a fork's or part's
-    branches the way takes. ``inside``: behind a spread, so in PEs.
+    branches the way takes. ``inside``: after a spread, so in PEs.
     """
 
     node: Node
@@ -128,7 +128,7 @@ class TreeWalk:
         return max((at for at, rank in site.cutting(keep) if rank in moves), default=-1)
 
     def ranks_of(self, site: Site) -> frozenset[str]:
-        """Return the ranks of the group that cut a leaf's work, those behind derived ones too."""
+        """Return the ranks of the group that cut a leaf's work, those after derived ones too."""
         ranks = self.bound_leaf(site).ranks
         return frozenset(term for rank in ranks for term in self.terms(rank))
 
@@ -211,7 +211,7 @@ def _part(node: Part, number: int, whole: int) -> tuple[int, int]:
 
 
 def _step_behind(node: Node, here: _Here) -> _Here:
-    """Return what arrives behind a loop, spread or keep."""
+    """Return what arrives after a loop, spread or keep."""
     if not isinstance(node, Loop | Spread):
         return here
     whole = here.sizes[node.rank]

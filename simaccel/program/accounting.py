@@ -24,7 +24,7 @@ _MAKES: Final = frozenset({"whole", "normalise", "online"})
 _MOST_CELLS: Final = 1 << 16
 """Boxes are joined exactly in a grid of so many cells; else each dimension for itself."""
 Interval = tuple[int, int]
-"""First position, and the one behind the last."""
+"""First position, and the one after the last."""
 Box = tuple[tuple[Interval, ...], ...]
 """Positions of each dimension."""
 Outside = tuple[tuple[str, int, int, int], ...]

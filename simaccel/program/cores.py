@@ -88,7 +88,7 @@ def is_spread(operator: Operator) -> bool:
 
 
 def part_of(program: Program, core: int) -> tuple[object, ...]:
-    """Return what tells the parts of cores apart: which loops over cores they are in."""
+    """Return the key that distinguishes the parts of cores: which loops over cores they are in."""
     return tuple(
         _part(operator, core_of(operator, core))
         for operator, _ in operators_with_tiles(program.body)

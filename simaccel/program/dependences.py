@@ -32,8 +32,8 @@ class CoreDependence:
     """An operator that has to have ended before another begins with what depends on it.
 
     ``now``: in the same iteration of the loops around both, else in the one before. ``trips`` and
-    ``own_trips``: how often it, and who waits for it, runs in such an iteration. ``common``:
-    whether there are such loops.
+    ``own_trips``: how often it, and the operator that waits for it, run in such an iteration.
+    ``common``: whether there are such loops.
     """
 
     operator: str
@@ -43,7 +43,7 @@ class CoreDependence:
     common: bool = False
 
     def needed_rounds(self, ended: int) -> int:
-        """Return how often it has to have ended when who waits for it has ``ended`` times.
+        """Return how often it has to end before the waiting operator can end once more.
 
         >>> CoreDependence("A", now=True).needed_rounds(2)
         3

@@ -1,8 +1,8 @@
-"""The division of a block over PEs and lanes, and the bytes that this makes tensors move.
+"""The division of a block over PEs and lanes, and the bytes that tensors move for it.
 
-Along a rank a block is cut for the rows, what a row gets for its columns, and a PE's part by the
-loops in it, each time into pieces of one size but for the last (Ruby, equation 5). A step is what
-the lanes of a PE do side by side.
+Along a rank a block is cut over the rows, a row's part over its columns, and a PE's part by the
+PE's loops, each time into pieces of one size except the last (Ruby, equation 5). A step is the work
+of all lanes of a PE at one time.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def _count(boxes: Boxes) -> int:
 
 @dataclass(frozen=True)
 class SlidingWindow:
-    """A window that moves along a rank by ``step``, the size of the block that was there before."""
+    """A window that slides along a rank by ``step``, the size of the block before."""
 
     rank: str
     step: int
 
     def boxes(self, size: int, *tiles: int) -> list[tuple[int, int, int]]:
-        """Cut a block as ``cut`` does: (how many, their size, that of what was in their place).
+        """Cut a block as ``cut`` does: (how many, their size, the size of the piece before).
 
         >>> SlidingWindow("p", 5).boxes(4, 3), SlidingWindow("p", 5).boxes(5, 3)
         ([(1, 3, 3), (1, 1, 2)], [(1, 3, 3), (1, 2, 2)])
@@ -81,9 +81,9 @@ def volume(
 ) -> int:
     """Sum the bytes of a tensor's bounding boxes over all combinations of the boxes of ranks.
 
-    Ranks that the tensor lacks repeat them. With ``slide``: less what each box shares with the
-    one that was in its place before, where ``tiles`` cut the rank that slides. ``bits``: of an
-    element; each box is packed on its own.
+    Ranks that the tensor lacks multiply them. With ``slide``: without elements that a box shares
+    with the one before in its place; ``tiles`` cut the sliding rank. ``bits``: of an element; each
+    box is packed separately.
     """
     repeats = math.prod(_count(pieces) for rank, pieces in boxes.items() if rank not in view.names)
     spans = [_spans(dim, boxes, slide, tiles) for dim in view.terms]
@@ -101,7 +101,7 @@ def _spans(
     slide: SlidingWindow | None,
     tiles: Sequence[int],
 ) -> list[tuple[int, int]]:
-    """Return how many combinations of boxes there are of each extent along one dimension."""
+    """Return the number of combinations of boxes by their extent along one dimension."""
     every = {rank: [(n, size, size) for n, size in boxes[rank]] for rank, _ in dim}
     moved = 0
     if slide is not None and slide.rank in every:
@@ -122,8 +122,8 @@ def _spans(
 class Division:
     """The tiles that cut a block by rank: for ``rows``, for ``cols``, and in a PE.
 
-    ``loops``: of a PE, one after the other. ``laned``: ranks of which a step takes all positions
-    that loops leave. ``part``: full sizes of a PE's part.
+    ``loops`` are those of a PE. ``laned``: ranks of which a step takes all positions
+    inside of the loops. ``part``: full sizes of a PE's part.
     """
 
     rows: Tiles
@@ -159,7 +159,7 @@ class Division:
     def spread(
         self, view: TensorView, sizes: Sizes, bits: int, slide: SlidingWindow | None = None
     ) -> TransferTraffic:
-        """Bytes of a block that PEs keep: read or written outside once, in each PE its own."""
+        """Return the bytes of a block that PEs keep: once outside, and once in each PE."""
         parts, whole = self.parts(sizes), {rank: ((1, size),) for rank, size in sizes.items()}
         tiles = self._sides(slide.rank) if slide else ()
         return TransferTraffic(
@@ -167,10 +167,10 @@ class Division:
         )
 
     def accesses(self, view: TensorView, sizes: Sizes, bits: int) -> TransferTraffic:
-        """Bytes that the steps of a pass access: over all PEs, each of them its own.
+        """Return the bytes that the steps of a pass access, summed over all PEs.
 
-        Outside them, what PEs need in the same step is accessed once: in one box where their
-        positions adjoin, so where the rank has one step.
+        Outside of the PEs, elements that PEs need in the same step are accessed once, in one box
+        if their positions adjoin (if the rank has one step).
         """
         steps = {rank: self._every_step(rank, size) for rank, size in sizes.items()}
         joint = {
@@ -180,7 +180,7 @@ class Division:
         return TransferTraffic(volume(view, joint, bits), volume(view, steps, bits))
 
     def first_accesses(self, view: TensorView, sizes: Sizes, bits: int) -> TransferTraffic:
-        """Bytes of sums that start from nothing: outside once, in each PE its own."""
+        """Return the bytes of sums that start at zero: each once outside, and once in each PE."""
         mine = {rank: size for rank, size in sizes.items() if rank in view.names}
         steps = {rank: self._every_step(rank, size) for rank, size in mine.items()}
         joint = {rank: self._joint(rank, size) for rank, size in mine.items()}

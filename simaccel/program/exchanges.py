@@ -1,4 +1,4 @@
-"""The program of one of several chips: what it computes, and exchanges behind what they wait for.
+"""The program of one of several chips: what it computes, and exchanges after what they wait for.
 
 An exchange loads what the chip has of a tensor, chunk by chunk, hands it to the links, and stores
 what comes back; two slots a tile let loads, links and stores of neighbouring chunks overlap.
@@ -20,7 +20,7 @@ from simaccel.program.program import Load, Node, Operator, Program, ProgramLoop,
 from simaccel.program.unit_commands import Link
 
 EXCHANGE_QUEUE: Final = 3
-"""The DMA queue of what goes to links: behind those of operands, so that weights come meanwhile."""
+"""The DMA queue of what goes to links: after those of operands, so that weights come meanwhile."""
 
 
 def lower_pod(pod: Pod, accelerator: Accelerator) -> Program:
@@ -84,7 +84,7 @@ def _view(name: str, bits: int, chunks: Sequence[tuple[int, int, int]], side: in
 
 @dataclass
 class _Weaver:
-    """Puts exchanges behind operators, and lets parts of tensors come from where those lie."""
+    """Puts exchanges after operators, and lets parts of tensors come from where those lie."""
 
     behind: Mapping[str, Sequence[Operator]]
     parts: Mapping[str, str]

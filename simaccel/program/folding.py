@@ -1,4 +1,4 @@
-"""A block that a systolic array folds, seen as (batched) matrix products."""
+"""Blocks on a systolic array as (batched) matrix products."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from simaccel.workload.matmul import part_of
 
 
 def folded_shape(command: Compute) -> tuple[int, int, int, int]:
-    """Return g, m, k, n of ``g`` products of m x k by k x n: the sizes of what plays each.
+    """Return g, m, k, n: the block is ``g`` products of m x k by k x n.
 
     A rank of size 1 may be in any tensors.
 
     Raises:
-        ProgramError: there are not two inputs, or a rank plays none of the four.
+        ProgramError: the number of inputs is not two, or a rank is none of the four.
 
     """
     if len(command.inputs) != 2:  # noqa: PLR2004 - a product has two factors
@@ -45,7 +45,7 @@ def folded_shape(command: Compute) -> tuple[int, int, int, int]:
 
 
 def streamed_run(command: Compute, stationarity: Stationarity) -> int:
-    """Return the size of the innermost rank that streams past what the PEs hold."""
+    """Return the size of the innermost rank of the streamed operand."""
     tensors = [tile.view.names for tile in (*command.inputs, command.out)]
     streams = PLACES[stationarity][2]
     found = [
@@ -57,7 +57,7 @@ def streamed_run(command: Compute, stationarity: Stationarity) -> int:
 
 
 def require_sums_fit(program: Program, accelerator: Accelerator) -> None:
-    """Refuse a program of which a block has more sums than the array's accumulator takes.
+    """Refuse a program with a block whose sums exceed the array's accumulator.
 
     Raises:
         DoesNotFitError: names the first such block, and what it needs.

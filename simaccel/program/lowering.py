@@ -380,7 +380,7 @@ class _Lowering:
     def _correct(
         self, summed: OperatorLeaf, step: str, leaf: OperatorLeaf, state: BodyState
     ) -> Sfu:
-        """Correct what an einsum has summed up behind an online vector operator."""
+        """Correct what an einsum has summed up after an online vector operator."""
         view = summed.seen.output
         _, tile = self._operand(summed, view.name, view, state)
         sizes = self.space.widen(dict(state.sizes))

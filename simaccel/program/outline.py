@@ -41,7 +41,7 @@ _MOST_SLOTS: Final = 64
 
 
 class NotExecutableError(SimaccelError):
-    """A mapping that the machine doesn't execute; the message says why."""
+    """A mapping that the machine doesn't execute; the message has the reason."""
 
 
 @dataclass
@@ -97,7 +97,7 @@ class _Walk:
         self.placed: dict[tuple[int, str, str], TilePlacement] = {}
 
     def tree(self, tree: Tree, path: _Path) -> None:
-        """Add what a tree says to the innermost body."""
+        """Add the nodes of a tree to the innermost body."""
         for node in tree:
             if isinstance(node, Loop):
                 self._loop(node, path)
@@ -198,7 +198,7 @@ class _Walk:
         return Division(cuts["rows"], cuts["cols"], cuts[PE], frozenset(laned), part)
 
     def _folds(self, path: _Path) -> tuple[int | None, int | None]:
-        """Return the sides of a fold where spreads say them."""
+        """Return the sides of a fold, if spreads set them."""
         sizes = dict(path.spread_from or {})
         sides: dict[str, int] = {}
         for node in path.spreads:

@@ -66,7 +66,7 @@ _FIRST = Overlap(free=True, whole=True)
 
 @dataclass
 class _Place:
-    """An operator and those that can stand directly before it: name -> in the layer before.
+    """An operator and those that can come directly before it: name -> in the layer before.
 
     ``elsewhere``: likewise those of other cores that it waits for.
     """

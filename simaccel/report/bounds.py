@@ -36,7 +36,7 @@ class BoundReport:
 
     @property
     def chosen(self) -> WorkloadPoint | None:
-        """The point for the asked buffer."""
+        """The point for the given buffer."""
         number = None if self.room is None else self.found.front.find_point(self.room)
         return None if number is None else self.found.point(number)
 
@@ -85,7 +85,7 @@ def bound_table(report: BoundReport) -> Table:
 
 
 def bound_lines(report: BoundReport) -> list[str]:
-    """Return what the front says: where it ends, the gap, and what attains the asked buffer."""
+    """Return the lines below the front: its end, the gap, and the bound for the given buffer."""
     bound = report.found
     room, moved = bound.largest
     effectual = f"maximal effectual buffer {bytes_text(room)} ({cycles_text(room)} B)"

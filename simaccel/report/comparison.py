@@ -110,7 +110,7 @@ def speedups(rows: Sequence[ComparisonRow]) -> list[float | None]:
 
 
 def comparison_table(rows: Sequence[ComparisonRow], metrics: Sequence[Metric] = ()) -> Table:
-    """Tabulate runs, with metrics of one's choice as columns behind the others.
+    """Tabulate runs, with metrics of one's choice as columns after the others.
 
     One that has no result gets its reason from ``problem_lines``.
     """
@@ -289,7 +289,7 @@ def _problem_line(rows: Sequence[ComparisonRow], names: Sequence[str]) -> str:
 
 
 def place_json(row: ComparisonRow) -> dict[str, Any]:
-    """Return what tells a row from the others: the value of the sweep, the length, the dataflow."""
+    """Return the key of a row: the value of the sweep, the length, the dataflow."""
     swept = {point.axis.column: point.value for point in row.points}
     return {**swept, "seq_len": row.seq_len, "dataflow": row.dataflow}
 

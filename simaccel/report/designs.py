@@ -84,7 +84,7 @@ def _cells(best: BestDesign) -> tuple[str, ...]:
 
 
 def designs_lines(found: DirectedDesigns) -> list[str]:
-    """Count the designs, and say what the figures are."""
+    """Return lines with the number of designs and the meaning of the figures."""
     valid = int(found.designs.is_valid.sum())
     problems = dict.fromkeys(one.problem for one in found.best if one.problem)
     count = count_text(found.designs.count, "design")

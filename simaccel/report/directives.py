@@ -171,7 +171,7 @@ def _cells(analysed: LayerAnalysis) -> tuple[str, ...]:
 
 
 def _inputs(analysed: LayerAnalysis, network: str) -> dict[str, Any]:
-    """Return what a published run says of its inputs; what it has no name for is None."""
+    """Return the inputs of a published run; what it has no name for is None."""
     layer, hardware = analysed.layer, analysed.hardware[0]
     return {
         "network": network,

@@ -30,11 +30,11 @@ EXHIBITS: Final[tuple[Exhibit, ...]] = ("roofline", "granularity", "breakdown", 
 ATTENTION: Final = "attention"
 Row = dict[str, Any]
 TARGET: Final = 0.95
-"""The utilisation for which FLAT's figure 17 asks."""
+"""The utilisation of FLAT's figure 17."""
 
 
 def peak_bytes_per_cycle(accelerator: Accelerator) -> float | None:
-    """Return what DRAM moves in a cycle at most; None if that is unlimited."""
+    """Return the DRAM bandwidth in bytes per cycle; None if it is unlimited."""
     rate = accelerator.channel_rate
     if rate.unlimited:
         return None
@@ -46,13 +46,13 @@ def roofline_rows(
     workloads: Mapping[int | None, Workload],
     accelerator: Accelerator,
 ) -> list[Row]:
-    """Return the operation intensity of each group, what it allows, and what was reached (Fig. 5).
+    """Return the operation intensity of each group, its roofline, and the result (Fig. 5).
 
-    ``macs_per_byte`` counts bytes as moved, ``most_macs_per_byte`` what has to move at least if
-    all that a group reads and makes is in DRAM before and after it: of single operators in `flex`
-    (whose S may stay on chip, so that it moves less), of L, softmax and A together in `flat`.
-    ``array_macs_per_cycle`` is the second roof, of what the array does with these tiles: loading
-    it, part-filled folds and skew.
+    ``macs_per_byte`` is relative to the bytes moved; ``most_macs_per_byte`` to the bytes that have
+    to move if all inputs and outputs of a group are in DRAM before and after it (of single
+    operators in `flex`, whose S may stay on chip, so that it moves less; of L, softmax and A
+    together in `flat`). ``array_macs_per_cycle`` is the second roof: the rate of the array with
+    these tiles, limited by loading it, part-filled folds and skew.
     """
     points: list[Row] = []
     for row in rows:
@@ -87,7 +87,7 @@ def roofline_rows(
 
 
 def _peak_of(operator: Mapping[str, Any], workload: Workload, accelerator: Accelerator) -> float:
-    """Return the bytes per cycle of a group's memories together, as it shares its bytes out."""
+    """Return the bytes per cycle of all memories of a group, in the proportions of its bytes."""
     moved: dict[str, int] = {}
     for tensors in operator["bytes"]["dram"].values():
         for name, n_bytes in tensors.items():
@@ -110,7 +110,7 @@ def granularity_rows(
 ) -> list[Row]:
     """Return the utilisation of the attentions by dataflow and buffer size (Fig. 9).
 
-    Of a workload without an attention that of all operators.
+    For a workload without attention, the utilisation of all operators.
     """
     figures: list[Row] = []
     for row in rows:
@@ -172,11 +172,11 @@ def breakdown_rows(
 
 
 PARTS: Final = ("projections", ATTENTION, "other einsums", "vector operators")
-"""What a model is made of: einsums right before and behind an attention are its projections."""
+"""The parts of a model: einsums directly before and after an attention are its projections."""
 
 
 def part_of(workload: Workload, operators: Sequence[str]) -> str:
-    """Return which part of a model a group belongs to."""
+    """Return the part of a model that a group belongs to."""
     attentions = {name for part in parts(workload) if isinstance(part, tuple) for name in part}
     if {*operators} & attentions:
         return ATTENTION
@@ -190,7 +190,7 @@ def part_of(workload: Workload, operators: Sequence[str]) -> str:
 def _projections_of(workload: Workload, attentions: set[str]) -> set[str]:
     """Return the einsums whose results an attention reads, or which read its results.
 
-    Through vector operators such as a rotary embedding.
+    Vector operators in between, such as a rotary embedding, are passed over.
     """
     made = {operator.output.tensor: operator for operator in workload.operators}
     beside: set[str] = set()
@@ -245,7 +245,7 @@ _HIDDEN: Final = ("macs",)
 
 
 def exhibit_table(rows: Sequence[Row]) -> Table:
-    """Tabulate an exhibit; a column that says the same in all rows is left to the title."""
+    """Return an exhibit as a table, without columns that are equal in all rows."""
     names = [name for name in rows[0] if name not in _HIDDEN]
     if len({row["seq_len"] for row in rows}) == 1:
         names.remove("seq_len")
@@ -264,7 +264,7 @@ def exhibit_table(rows: Sequence[Row]) -> Table:
 
 
 def exhibit_csv(rows: Sequence[Row]) -> str:
-    """Return one line a row after a line of names; units stand in the names."""
+    """Return an exhibit as CSV: a line of names with their units, then a line for each row."""
     out = io.StringIO()
     writer = csv.DictWriter(out, tuple(rows[0]), restval="", lineterminator="\n")
     writer.writeheader()
@@ -273,6 +273,6 @@ def exhibit_csv(rows: Sequence[Row]) -> str:
 
 
 def exhibit_json(name: Exhibit, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return an exhibit as one JSON object; what can't be said in JSON (no traffic) is null."""
+    """Return an exhibit as one JSON object; infinite values (no traffic) are null."""
     plain = [{k: None if v == float("inf") else v for k, v in row.items()} for row in rows]
     return {"exhibit": name, "rows": plain}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _TOP_CAUSES = 3
 _AT_A_LEVEL = ("stays", "summed", "again", "returns")
-"""What a dimension does to a tensor in the memory that is named behind it."""
+"""What a dimension does to a tensor in the memory that is named after it."""
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
 body {{ font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem;
@@ -237,7 +237,7 @@ def _need_text(need: NeededRate) -> str:
 
 
 def _runtime_rows(group: GroupExplanation) -> list[tuple[str, ...]]:
-    """Return a row for a group, and one for each of its operators where they are told apart."""
+    """Return a row for a group, and one for each of its operators with figures of its own."""
     said = group.directives
     times = said.operators
     memory = f"the bytes of {said.memory}" if said.memory else ""

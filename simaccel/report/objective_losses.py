@@ -27,11 +27,11 @@ _BEST: Final[dict[Objective, str]] = {
 }
 _SMALL: Final = 0.001
 _SEEN: Final = 0.0001
-"""Shares below are not told: a hundredth of a percent decides nothing."""
+"""Smaller shares are not printed."""
 
 
 def given_up_json(gave: Sequence[ObjectiveLosses], objective: Objective) -> dict[str, Any]:
-    """Return what is taken beyond the best: cycles, bytes and energy; nothing where that is all."""
+    """Return the differences to the best mapping in cycles, bytes and energy; empty without any."""
     total = sum(gave, start=ObjectiveLosses())
     return (
         {"given_up": {"against": _BEST[objective], **vars(total)}}
@@ -46,9 +46,9 @@ def given_up_lines(
     objective: Objective,
     tolerance: float,
 ) -> list[str]:
-    """Return the line that says what was given up; none where nothing was.
+    """Return the line with the differences to the best mapping; none without a difference.
 
-    The best is what the searches of the groups found, each alone.
+    The best is the sum over the groups' searches, each alone.
     """
     total = sum(gave, start=ObjectiveLosses())
     if total == ObjectiveLosses():
@@ -61,7 +61,7 @@ def given_up_lines(
 def given_up_amounts(
     gave: Sequence[ObjectiveLosses], objective: Objective, tolerance: float
 ) -> list[str]:
-    """Return the line of a mapping that has not run: cycles, bytes and energy themselves."""
+    """Return the line for a mapping that has not run: cycles, bytes and energy, not shares."""
     total = sum(gave, start=ObjectiveLosses())
     every = (
         (total.cycles, f"{cycles_text(round(abs(total.cycles)))} cycles"),

@@ -39,7 +39,7 @@ def outlook_table(searches: Outlooks) -> Table:
 
 
 def outlook_lines(searches: Outlooks, files: Files, *, runs: bool) -> list[str]:
-    """Sum searches up, and say what would be written where.
+    """Return the sum over searches, and the files that would be written.
 
     ``runs``: what they find then runs on the machine.
     """

@@ -69,7 +69,7 @@ def front_row(dataflow: str, front: Front[FrontPoint]) -> FrontRow:
 
 
 def pareto_table(rows: Sequence[FrontRow], x: str, y: str) -> Table:
-    """Tabulate fronts, the two figures asked for first; of many points some that lie evenly."""
+    """Return fronts as a table, the two figures of the front first; of many points, spaced ones."""
     names = [x, y, *(column for column in COLUMNS if column not in {x, y})]
     table = make_table(("dataflow",), [HEADINGS[name] for name in names])
     for number, row in enumerate(rows):

@@ -83,7 +83,7 @@ def analysis_of(
     what_if: WhatIfResult | None = None,
     proposal: Proposal | None = None,
 ) -> StallAnalysis:
-    """Put together what is said of a trace: with kinds, and what loading the array takes."""
+    """Return the analysis of a trace: with kinds, and what loading the array takes."""
     accelerator = trace.accelerator() if trace.header.accelerator else None
     if accelerator is None or trace.partial or not trace.header.program or trace.unreadable():
         return StallAnalysis(diagnosis, accelerator, what_if, proposal)

@@ -19,7 +19,7 @@ _MOST_ROWS = 20
 _FIGURES = ("cycles A", "cycles B", "difference", "of A")
 _MOST_FIELDS = 8
 _NAMED = 0.1
-"""A smaller part of all that changed is not named in the sentence."""
+"""Smaller shares of the difference are not named in the sentence."""
 _MOST_NAMED = 3
 
 
@@ -44,14 +44,14 @@ def groups_table(difference: Difference) -> Table:
 
 
 def _fusion_text(group: str, names: Sequence[str]) -> str:
-    """Return how a run has a group, unless it is one operator of that name."""
+    """Return how a run fuses the operators of a group; empty if it is one operator of that name."""
     return "" if names == (group,) else ", ".join(names) or "nothing"
 
 
 def causes_table(difference: Difference) -> Table:
     """Tabulate operators and causes by how much they changed, and their total.
 
-    What has changed least is summed in one row, so that the rows always add up.
+    The smallest changes are summed in one row, so that the rows always add up.
     """
     table = make_table(("operator", f"cause ({difference.engine})"), _FIGURES)
     changed = [share for share in difference.shares if share.difference]
@@ -86,7 +86,7 @@ def signed_text(cycles: int) -> str:
 
 
 def difference_lines(found: Difference) -> Iterator[str]:
-    """Return what differs between the runs, then what that did."""
+    """Return the fields that differ between the runs, then the effect on the cycles."""
     for field in found.fields[:_MOST_FIELDS]:
         yield f"{field.name}: {field.a} in A, {field.b} in B"
     if len(found.fields) > _MOST_FIELDS:
@@ -107,7 +107,7 @@ def _change_text(cycles: int) -> str:
 
 
 def _by_cause(found: Difference) -> str:
-    """Return what changed most over all operators."""
+    """Return a sentence on the causes that changed most over all operators."""
     sums: Counter[str] = Counter()
     for one in found.shares:
         sums[one.cause] += one.difference
@@ -127,7 +127,7 @@ def _cause_text(cause: str, cycles: int) -> str:
 
 
 def _by_operator(found: Difference) -> str:
-    """Say in which operators the difference lies."""
+    """Return a sentence on the operators with the largest differences."""
     named = [one for one in found.groups if one.difference * found.cycles > 0]
     named = [one for one in named if one.difference / found.cycles >= _NAMED][:_MOST_NAMED]
     if not named or len(found.groups) == 1:

@@ -1,4 +1,4 @@
-"""The verdict on the stalls of an operator, as an expert says it: one to three sentences."""
+"""The verdict on the stalls of an operator, in a sentence: one to three sentences."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def plain_dataflow(dataflow: str, workload: Workload) -> str:
 
 
 def default_dataflow(accelerator: Accelerator, workload: Workload) -> str:
-    """Return the dataflow that suits a workload on an accelerator if none is asked for.
+    """Return the default dataflow of a workload on an accelerator.
 
     On a systolic array ``flat``, which fuses attentions, or ``flex`` where there is none.
     """

@@ -103,7 +103,7 @@ def _section(workload: Workload, group: Group) -> tuple[bool, int]:
 def _strands(workload: Workload, groups: Map[int, Group]) -> list[Strand]:
     """Return groups in parts that hand nothing to one another's first operators, in their order.
 
-    What is fused behind a first operator waits for what it reads of others.
+    What is fused after a first operator waits for what it reads of others.
     """
     strands: list[tuple[Strand, set[str]]] = []
     for number, group in groups.items():

@@ -201,7 +201,7 @@ def _alone_value(steps: Sequence[ScheduleStep], step: ScheduleStep, total: Total
 def _steps(
     workload: Workload, start: int, search: TreeSearch, options: Options
 ) -> Iterator[ScheduleStep]:
-    """Yield the steps that begin with an operator: alone, and with those behind it."""
+    """Yield the steps that begin with an operator: alone, and with those after it."""
     names = [operator.name for operator in workload.operators[start : start + LONGEST]]
     first = names[0]
     promise = search.operator_candidates(workload, first).candidates.bound(search.goal.room)

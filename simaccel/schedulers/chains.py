@@ -42,7 +42,7 @@ _MANY = 2
 
 @dataclass(frozen=True)
 class OperatorChain:
-    """Operators in order, each behind the first reading what another of them makes.
+    """Operators in order, each after the first reading what another of them makes.
 
     ``rows``: ranks that all of them have and none sums over or normalises; none of a sum of ranks,
     whose blocks would overlap. ``between``: tensors that only they touch.
@@ -266,7 +266,7 @@ def _kept_intermediates(chain: OperatorChain) -> list[str]:
 
 
 def made_in_place(chain: OperatorChain, seen: BoundOperator) -> bool:
-    """Return whether an operator writes over its first input, which nobody reads after it."""
+    """Return whether an operator overwrites its first input, which no later operator reads."""
     source = seen.inputs[0]
     return (
         not isinstance(seen.operator, Einsum)

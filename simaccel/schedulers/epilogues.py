@@ -36,7 +36,7 @@ LONGEST = 8
 
 
 def epilogue(workload: Workload, names: Sequence[str]) -> OperatorChain | None:
-    """Return an einsum and elementwise operators behind it as a chain; None if they are none."""
+    """Return an einsum and elementwise operators after it as a chain; None if they are none."""
     others = [workload.operator(name) for name in names[1:]]
     if not all(isinstance(one, Vector) and not one.axis for one in others):
         return None
@@ -55,7 +55,7 @@ def is_epilogue(chain: OperatorChain) -> bool:
 
 
 def chains(workload: Workload) -> dict[str, OperatorChain]:
-    """Return einsums with as many operators behind each as can follow it, by the einsum's name."""
+    """Return einsums with as many operators after each as can follow it, by the einsum's name."""
     known: dict[str, OperatorChain] = {}
     names = [operator.name for operator in workload.operators]
     for at in range(len(names)):

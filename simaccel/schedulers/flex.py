@@ -175,7 +175,7 @@ def _promise(problem: AttentionProblem, search: TreeSearch, rows: int, room: int
 
     Rows that are not resident take at least their share of what all rows would take; resident ones
     at least the work of array and SFU on them. From the sum goes what may be loaded and stored
-    beside the operators before and behind.
+    beside the operators before and after.
     """
     share, rest = _share(problem, search, rows)
     grids = [operator.candidates for operator, _ in _search_apart(problem, search, rows)]

@@ -111,7 +111,7 @@ def _naive(explorer: FrontSearch, options: Options, granularities: str) -> Front
 
 
 def _single_front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alternative]:
-    """Return the one mapping that a scheduler makes which says no others."""
+    """Return the single mapping of a scheduler without a search."""
     mapping = make_mapping(explorer.workload, explorer.accelerator, dataflow, options)
     return explorer.join_fronts([explorer.bodies([(one,)]) for one in mapping.body])
 

@@ -56,7 +56,7 @@ class FixedTiles:
 
     @classmethod
     def from_goal(cls, goal: Goal, options: Options) -> FixedTiles:
-        """Return the tiles that a user asks for.
+        """Return the tiles of a user's constraints.
 
         Raises:
             InputError: constraints, which they have no room for.

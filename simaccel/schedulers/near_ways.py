@@ -1,7 +1,7 @@
 """Near-ties of whole ways: of all about as fast as the fastest, what takes least energy or bytes.
 
-A step that nobody has searched, because others promise to be a little faster, is searched where it
-promises to move fewer bytes.
+A step that was not searched, because others have slightly lower bounds, is searched if it may move
+fewer bytes.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def over_cores(
 ) -> Mapping:
     """Return the mapping of a workload on all cores, no slower than on one of them.
 
-    Where ranks are asked for, those are spread wherever that can be.
+    If the user gives ranks, these are spread wherever that is possible.
 
     Raises:
         InputError: what is asked for can't be read, or no group can have it.

@@ -10,7 +10,7 @@ experts, which it cuts instead (Lepikhin et al., "GShard", 2020). Sequence paral
 and residuals, which all chips of a layer would do alike, by tokens over them (Korthikanti et al.,
 "Reducing activation recomputation in large transformer models", 2022). What follows, such as two
 all-reduces a layer, a reduce-scatter and an all-gather in place of each, or all-to-alls before
-and behind experts, is found from the cuts (`simaccel.mapping.chips`).
+and after experts, is found from the cuts (`simaccel.mapping.chips`).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def degrees_of(
     *,
     sequence: bool = False,
 ) -> ParallelDegrees:
-    """Return how chips are used; what isn't asked for is the rest of them.
+    """Return how chips are used; a degree that is not given takes the remaining chips.
 
     Raises:
         InputError: there are not as many chips.

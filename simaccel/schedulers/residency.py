@@ -1,11 +1,11 @@
 """Residency: intermediates that stay on chip from one group of a mapping to a later one.
 
-Each intermediate lives from the group that makes it to the last one that reads it; held in the
-buffer, it isn't stored and loaded, and the groups in between have that much less room. Which ones
-are held follows by dynamic programming over the groups in order; its states are sets of what is
-held between two of them. A state's price is a promise (the bound of its best candidate) until the
-cheapest way goes over it: then its groups are searched with the room that is left. The machine has
-the last word: what holds nothing is kept where it is as fast.
+An intermediate lives from the group that makes it to the last one that reads it. If it is held in
+the buffer, it is neither stored nor loaded, and the groups in between have less room. Which
+intermediates are held is determined by dynamic programming over the groups in order; a state is the
+set of tensors held between two groups. The cost of a state is at first a lower bound (that of its
+best candidate); when a cheapest path uses the state, its groups are searched with the room that is
+left. Runs on the machine decide in the end: without a gain in cycles nothing is held.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from simaccel.schedulers.epilogues import epilogue, search_epilogue
 from simaccel.schedulers.resident_tensors import (
     ResidentTensor,
     remove_tiles,
-    tenants,
+    resident_tensors,
     tight,
     touches,
 )
@@ -39,20 +39,20 @@ from simaccel.search.judge import Body, mapping_of
 from simaccel.workload import Vector, Workload
 
 ALIVE = 6
-"""Tensors that are weighed at once, at most; of more, those that live longest are left out."""
+"""The most tensors that are considered at once; of more, those that live longest are left out."""
 _ROUNDS = 4
-"""Times that the cheapest way is sought; the states on it are searched each time."""
+"""Rounds of finding the cheapest path and searching its states."""
 _STEPS = 64
-"""Steps of the buffer that a room is rounded down to, so that groups that are alike share one."""
+"""Steps of the buffer to which a room is rounded down, so that equal groups share a search."""
 Price = tuple[float, float]
-"""The objective, and DRAM bytes where it is equal."""
+"""The objective, then DRAM bytes for equal values."""
 NOWHERE: Price = (float("inf"), float("inf"))
 
 
 def hold_between(workload: Workload, body: Body, search: TreeSearch) -> Body:
-    """Return groups with what is worth it held between them; ``body`` as it was if nothing is.
+    """Return groups with tensors held between them where that pays; else ``body`` unchanged.
 
-    What is kept around some of them already stays as it is, and so do all once the time is over.
+    Tensors that are already kept around groups stay so; when the time budget ends, nothing changes.
     """
     if search.goal.objective == "footprint" or search.goal.is_over:
         return body
@@ -64,15 +64,15 @@ def hold_between(workload: Workload, body: Body, search: TreeSearch) -> Body:
 
 
 def best_held(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Body:
-    """Return the best of some sequences of groups, each with what it holds; the first of equals."""
+    """Return the best of some sequences of groups with held tensors; the first of equals."""
     found = [hold_between(workload, body, search) for body in unique(bodies)]
     return best_of(workload, found, search.goal)
 
 
 def has_room(workload: Workload, body: Body, search: TreeSearch) -> bool:
-    """Return whether all that could be held while fused groups run fits beside them.
+    """Return whether all tensors that could be held while fused groups run fit beside them.
 
-    Other ways to fuse the same operators, which are slower, then let nothing more be held.
+    Then slower ways to fuse the same operators need not be tried: they could not hold more.
     """
     mapping = mapping_of(workload, "", body)
     predicted = {
@@ -80,9 +80,13 @@ def has_room(workload: Workload, body: Body, search: TreeSearch) -> bool:
     }
     for _, run in groupby(body, lambda part: _times(workload, part)):
         places = list(_places(workload, list(run), search))
-        few = _weighable_tensors(tenants(workload, [place.group for place in places]), search.goal)
+        few = _weighable_tensors(
+            resident_tensors(workload, [place.group for place in places]), search.goal
+        )
         for at, place in enumerate(places):
-            alive = sum(tenant.n_bytes for tenant in few if tenant.first <= at <= tenant.last)
+            alive = sum(
+                resident.n_bytes for resident in few if resident.first <= at <= resident.last
+            )
             is_fused = len(place.group.operators) > 1 or bool(place.fixed)
             taken = predicted[place.group.name].buffer_bytes
             if is_fused and alive + taken > capacity(search.accelerator):
@@ -96,7 +100,7 @@ def _times(workload: Workload, one: Group | ResidentScope) -> tuple[bool, int]:
 
 
 def _better(workload: Workload, before: Body, after: Body, search: TreeSearch) -> bool:
-    """Return whether groups with what they hold are better, by the machine where cycles decide."""
+    """Return whether ``after`` is better than ``before``, by runs if the objective is cycles."""
     goal = search.goal
     old = measure_groups(workload, before, goal)
     try:
@@ -113,7 +117,7 @@ def _better(workload: Workload, before: Body, after: Body, search: TreeSearch) -
 
 @dataclass
 class GroupPlace:
-    """A group in the sequence; ``fixed_bytes`` of the buffer are kept around it already."""
+    """A group in the sequence; ``fixed_bytes`` of the buffer are already kept around it."""
 
     workload: Workload
     group: Group
@@ -122,9 +126,9 @@ class GroupPlace:
     fixed_bytes: int = 0
     known: dict[object, tuple[Price, Tree]] = field(default_factory=dict)
     grids: dict[object, CandidateSet] = field(default_factory=dict)
-    """Of what is fused, by the tensors that are held."""
+    """Costs of fused groups by the tensors that are held."""
     error: float = 1.0
-    """What the group takes with nothing held, as a multiple of its bound."""
+    """Cost of the group with nothing held, divided by its bound."""
 
     @property
     def goal(self) -> Goal:
@@ -132,7 +136,7 @@ class GroupPlace:
         return self.search.goal
 
     def promise(self, held: Sequence[ResidentTensor]) -> Price:
-        """Return what the group takes with some tensors held; by its bound if it isn't known."""
+        """Return the cost of the group with some tensors held; from its bound if not searched."""
         key = self._key(held)
         if key in self.known:
             return self.known[key][0]
@@ -150,7 +154,7 @@ class GroupPlace:
         return self._key(held) in self.known
 
     def begin(self) -> None:
-        """Search the group with nothing held, and see how far that is from its bound."""
+        """Search the group with nothing held, and compare the result with its bound."""
         self.find(())
         value = self.known[self._key(())][0][0]
         bound = self._grid(()).promise(self._room(()))[0]
@@ -165,7 +169,7 @@ class GroupPlace:
         self.known[key] = self._find_price(held, rounded)
 
     def tree(self, held: Sequence[ResidentTensor]) -> Tree:
-        """Return what was found with these tensors held."""
+        """Return the tree that was found with these tensors held."""
         return self.known[self._key(held)][1]
 
     def _find_price(self, held: Sequence[ResidentTensor], room: int) -> tuple[Price, Tree]:
@@ -186,16 +190,16 @@ class GroupPlace:
         return epilogue(self.workload, self.group.operators)
 
     def _is_cut(self) -> bool:
-        """Whether cores have pieces of what is fused: then nothing stays in the buffer of one."""
+        """Whether the group is cut over cores: then nothing can stay in one core's buffer."""
         return bool(core_spreads(self.group)) and not self._is_searched()
 
     def _is_searched(self) -> bool:
-        """Whether it is searched anew: an operator, its epilogue; else what is fused stays."""
+        """Whether the group is searched again: an operator with its epilogue; others stay."""
         alone = len(self.group.operators) == 1 or self._chain is not None
         return alone and not self.fixed
 
     def _touched_tensors(self, held: Sequence[ResidentTensor]) -> list[ResidentTensor]:
-        """Return the tenants that the group touches."""
+        """Return the resident tensors that the group reads or writes."""
         operators = [self.workload.operator(name) for name in self.group.operators]
         return [
             one
@@ -204,7 +208,7 @@ class GroupPlace:
         ]
 
     def _kept_tensors(self, held: Sequence[ResidentTensor]) -> tuple[str, ...]:
-        """Return the tensors of the group's own that are held, one of each tenant."""
+        """Return the names of the group's tensors that are held, one for each resident tensor."""
         operators = [self.workload.operator(name) for name in self.group.operators]
         return tuple(
             next(name for name in one.tensors if any(touches(by, name) for by in operators))
@@ -234,7 +238,7 @@ class GroupPlace:
         if not isinstance(operator, Vector):
             return search.einsum(self.workload, name, roots, self.group.merged)
         made = operator.output.tensor
-        over = made not in roots and any(made in tenant.tensors for tenant in held)
+        over = made not in roots and any(made in resident.tensors for resident in held)
         return search.vector(self.workload, name, merged=self.group.merged, kept=roots, over=over)
 
     def _grid(self, held: Sequence[ResidentTensor]) -> CandidateSet:
@@ -247,14 +251,14 @@ class GroupPlace:
         return self.grids[key]
 
     def _fuse_held(self, held: Sequence[ResidentTensor]) -> CandidateSet:
-        """Return the tree of a fused group with some tenants held, and it with few slots."""
-        keeps = (*self.fixed, *(Keep(tenant.name) for tenant in held))
+        """Return candidates of a fused group with held tensors: its tree, also with few slots."""
+        keeps = (*self.fixed, *(Keep(resident.name) for resident in held))
         space, spreads = space_of(self.workload, self.group), core_spreads(self.group)
         cut = CoreCut(spreads, space.sizes) if spreads else None
         tiles = {spread.rank: spread.tile for spread in spreads}
         group = piece_of(self.group, {**space.sizes, **tiles})
         space = space_of(self.workload, group)
-        kept = {name for tenant in held for name in tenant.tensors}
+        kept = {name for resident in held for name in resident.tensors}
         over = aliases_of(space, group.tree, self.fixed)
         sources = {out: self.workload.in_place.get(out) for out in over if out not in kept}
         own = {out: source for out, source in sources.items() if source in kept}
@@ -273,15 +277,15 @@ class GroupPlace:
 def _section(
     workload: Workload, body: list[Group | ResidentScope], search: TreeSearch
 ) -> list[Group | ResidentScope]:
-    """Return groups that run equally often with what is worth it held between them."""
+    """Return groups that run equally often, with tensors held between them where that pays."""
     places = list(_places(workload, body, search))
     groups = [place.group for place in places]
     fixed = [keep for place in places for keep in place.fixed]
     taken = {keep.tensor for keep in fixed}
     free = [
-        tenant
-        for tenant in tenants(workload, groups)
-        if not taken & {holding_tensor(workload, name, fixed) for name in tenant.tensors}
+        resident
+        for resident in resident_tensors(workload, groups)
+        if not taken & {holding_tensor(workload, name, fixed) for name in resident.tensors}
     ]
     few = _weighable_tensors(free, search.goal)
     if not few:
@@ -305,7 +309,7 @@ def _places(
 
 
 def _weighable_tensors(found: Sequence[ResidentTensor], goal: Goal) -> list[ResidentTensor]:
-    """Return the tenants that fit, not more of them alive at once than can be weighed."""
+    """Return the resident tensors that fit, as many as can be considered at once."""
     kept = [one for one in found if one.n_bytes <= capacity(goal.accelerator)]
     ends = range(max((one.last for one in kept), default=-1) + 1)
     for at in ends:
@@ -317,11 +321,11 @@ def _weighable_tensors(found: Sequence[ResidentTensor], goal: Goal) -> list[Resi
 
 
 Way = list[tuple[ResidentTensor, ...]]
-"""What is held while each group runs."""
+"""The tensors held while each group runs."""
 
 
 def _way(places: Sequence[GroupPlace], few: Sequence[ResidentTensor]) -> Way:
-    """Return the cheapest way, as far as is known after a few rounds."""
+    """Return the cheapest path after a few rounds of search."""
     nothing: Way = [() for _ in places]
     for place in places:
         place.begin()
@@ -347,17 +351,17 @@ def _total(places: Sequence[GroupPlace], way: Way) -> Price:
 
 
 def _cheapest(places: Sequence[GroupPlace], few: Sequence[ResidentTensor]) -> Way:
-    """Return what to hold while each group runs (dynamic programming), fewest bytes of equals."""
+    """Return the tensors to hold while each group runs, by dynamic programming."""
     ways: dict[frozenset[ResidentTensor], tuple[Price, Way]] = {frozenset(): ((0.0, 0.0), [])}
     for at, place in enumerate(places):
-        fresh = [tenant for tenant in few if tenant.first == at]
+        fresh = [resident for resident in few if resident.first == at]
         further: dict[frozenset[ResidentTensor], tuple[Price, Way]] = {}
         for held, (before, way) in ways.items():
             for new in _subsets(fresh):
-                now = tuple(tenant for tenant in few if tenant in held or tenant in new)
+                now = tuple(resident for resident in few if resident in held or resident in new)
                 value, moved = place.promise(now)
                 total = before[0] + value, before[1] + moved
-                after = frozenset(tenant for tenant in now if tenant.last > at)
+                after = frozenset(resident for resident in now if resident.last > at)
                 if value < NOWHERE[0] and (after not in further or total < further[after][0]):
                     further[after] = total, [*way, now]
         ways = further
@@ -370,7 +374,7 @@ def _subsets(some: Sequence[ResidentTensor]) -> Iterator[tuple[ResidentTensor, .
 
 
 def _build_groups(places: Sequence[GroupPlace], way: Way) -> Iterator[Group | ResidentScope]:
-    """Yield the groups; those that something is held between together."""
+    """Yield the groups, those that hold tensors together in one scope."""
     groups = [
         replace(place.group, tree=place.tree(held)) for place, held in zip(places, way, strict=True)
     ]
@@ -382,7 +386,7 @@ def _build_groups(places: Sequence[GroupPlace], way: Way) -> Iterator[Group | Re
         keeps = dict.fromkeys(
             keep
             for place, held in zip(places[at:end], way[at:end], strict=True)
-            for keep in (*place.fixed, *(Keep(tenant.name) for tenant in held))
+            for keep in (*place.fixed, *(Keep(resident.name) for resident in held))
         )
         inside = tuple(groups[at:end])
         yield ResidentScope(keeps=tuple(keeps), groups=inside) if keeps else inside[0]
@@ -390,6 +394,6 @@ def _build_groups(places: Sequence[GroupPlace], way: Way) -> Iterator[Group | Re
 
 
 def _holds_from_before(places: Sequence[GroupPlace], way: Way, at: int) -> bool:
-    """Return whether something is held from the group before to this one."""
+    """Return whether a tensor is held from the previous group to this one."""
     fixed = bool(places[at].fixed) and places[at].fixed is places[at - 1].fixed
     return fixed or any(one.first < at for one in way[at])

@@ -30,7 +30,7 @@ class ResidentTensor:
         return self.tensors[0]
 
 
-def tenants(workload: Workload, groups: Sequence[Group]) -> list[ResidentTensor]:
+def resident_tensors(workload: Workload, groups: Sequence[Group]) -> list[ResidentTensor]:
     """Return the intermediates that go from one group to a later one, and that nobody else reads.
 
     What a vector operator makes over its input in place has its tile, if nobody reads the input

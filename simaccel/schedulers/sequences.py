@@ -17,7 +17,7 @@ from simaccel.workload import Workload
 
 
 def finish_mapping(workload: Workload, dataflow: str, body: Body, goal: Goal) -> Mapping:
-    """Put the mapping of a workload together, and tell what it gives up."""
+    """Return the mapping of a workload, and report what it gives up."""
     goal.gave(goal.trades.total(workload, body))
     return mapping_of(workload, dataflow, body)
 

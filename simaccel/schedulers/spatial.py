@@ -48,7 +48,7 @@ _RUNS: Final = 12
 
 
 class NotNestedError(SimaccelError):
-    """An operator that no spatial array takes; the message says which and why."""
+    """An operator that no spatial array takes; the message names it and the reason."""
 
 
 Choice = tuple[MappingTarget, ...]
@@ -160,7 +160,7 @@ def _best(choice: Choice, options: Options) -> tuple[NestResult, ObjectiveLosses
 
     Also return what that gives up against the best of the objective.
 
-    A search counts one slot a tile, and that everything else happens behind the busiest resource.
+    A search assumes one slot for each tile, and that the busiest resource hides all others.
     Where memory outside takes time, it is also made within half of the memories, so that all
     tiles can have two; the machine chooses among the good ones. Those of smaller mapspaces inside
     are among them: so none is better than a larger one.

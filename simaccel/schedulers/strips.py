@@ -4,7 +4,7 @@ The array holds one fold of weights at a time; as many as its memory's staging t
 of slots. A strip of columns adds up before the next one begins, over as many rows of the output
 as the accumulator takes. Weights lie in memory as whole folds, edges filled up with zeros. Vector
 operators on what an einsum makes follow it in its group, where both fit, so that weights for the
-einsum behind them come meanwhile.
+einsum after them come meanwhile.
 """
 
 from __future__ import annotations

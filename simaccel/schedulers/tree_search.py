@@ -117,7 +117,7 @@ class TreeSearch:
         return self.goal.accelerator
 
     def quiet(self) -> TreeSearch:
-        """Return the same search, with what is known, that tells nobody of what it does."""
+        """Return the same search with all results so far, without reports of what it does."""
         found = copy(self)
         found.goal = replace(self.goal, note=ignore_account)
         return found

@@ -120,11 +120,11 @@ Note = Callable[[SearchAccount], None]
 
 
 def ungiven(_gave: ObjectiveLosses) -> None:
-    """Tell nobody."""
+    """Ignore the account."""
 
 
 def ignore_account(_account: SearchAccount) -> None:
-    """Tell nobody."""
+    """Ignore the losses."""
 
 
 def merge_accounts(name: str, parts: Sequence[SearchAccount]) -> SearchAccount:

@@ -391,5 +391,5 @@ def _has_no_gap(tiles: Ints) -> bool:
 
 
 def index_of(places: Ints, shape: tuple[int, ...]) -> tuple[Ints, ...]:
-    """Return where candidates stand in a family of a shape; a family of one has none."""
+    """Return the places of candidates in a family of a shape; a family of one has none."""
     return tuple(map(ints, np.unravel_index(places, shape))) if shape else ()

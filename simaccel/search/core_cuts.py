@@ -160,7 +160,7 @@ def _piece(space: IterationSpace, cut: CoreCut | None) -> IterationSpace:
 def _asked_spreads(
     group: Group, space: IterationSpace, spreads: Map[str, int]
 ) -> Iterator[tuple[str, Spread]]:
-    """Yield the ranks that are asked for and that cores may have pieces of, with the spread.
+    """Yield the given ranks that may be cut over cores, with the spread.
 
     What is merged with others is cut where it is the outermost of them.
     """

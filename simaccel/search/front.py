@@ -1,4 +1,4 @@
-"""Fronts of mappings: those that no other beats in all figures asked for.
+"""Fronts of mappings: those that no other beats in all given figures.
 
 The figures are kept as *parts* that add up over the operators of a workload (cycles, energy, DRAM
 bytes) or whose largest counts (buffer bytes), each the smaller the better. Utilisation follows from
@@ -88,7 +88,7 @@ class Alternative:
         return self.cycles, self.energy_pj, self.dram_bytes, self.buffer_bytes
 
     def join(self, other: Alternative) -> Alternative:
-        """Return this and, behind it, another."""
+        """Return this and, after it, another."""
         return Alternative(
             (*self.body, *other.body),
             self.cycles + other.cycles,

@@ -56,7 +56,7 @@ the smaller one is a power of two (and nothing is held between groups).
 
 @dataclass(frozen=True)
 class Goal:
-    """An objective on an accelerator, and the constraints of who searches.
+    """An objective on an accelerator, with the constraints of a search.
 
     ``judge``: runs mappings. ``stationarity``: what the array holds, if that is not free;
     ``asked``: other constraints; ``patience``: runs without a gain after which a search ends, in
@@ -87,7 +87,7 @@ class Goal:
 
     @classmethod
     def from_options(cls, accelerator: Accelerator, options: Options, workload: Workload) -> Goal:
-        """Return what a user asks for, of a workload.
+        """Return the goal of a user's options for a workload.
 
         Raises:
             InputError: constraints that no tree of a systolic array has.
@@ -114,11 +114,11 @@ class Goal:
         return self.judge.accelerator
 
     def grid(self, group: Group, families: Sequence[Family]) -> CandidateSet:
-        """Return the candidates of a group's families, held by the array as a user asks."""
+        """Return the candidates of a group's families, with the stationarity of the constraints."""
         return self.candidates(group, self._restrict_families(families))
 
     def extend_grid(self, grid: CandidateSet, families: Sequence[Family]) -> CandidateSet:
-        """Return a grid and the candidates of more families, held as a user asks."""
+        """Return a grid with the candidates of more families, by the same constraints."""
         return grid.extend(self._restrict_families(families))
 
     def _restrict_families(self, families: Sequence[Family]) -> list[Family]:

@@ -121,7 +121,7 @@ def _rows(
 
 
 def _arrays(one: Family) -> Iterator[tuple[Ints, _Axis]]:
-    """Yield the arrays of a family that say something, in the order of its nodes."""
+    """Yield the arrays of a family that vary, in the order of its nodes."""
     for array in one.held.values():
         yield array, _Axis(id(array), "held")
     for node in branches_of(one.branch):

@@ -24,7 +24,7 @@ _NO_TIME = 1e-9
 
 
 class NotMappableError(SimaccelError):
-    """A dataflow doesn't take an operator of the workload; the message says which and why."""
+    """A dataflow doesn't take an operator of the workload; the message names it and the reason."""
 
 
 class NothingFitsError(SimaccelError):
@@ -32,7 +32,7 @@ class NothingFitsError(SimaccelError):
 
 
 def ignore_progress(_done: float, _note: str) -> None:
-    """Tell nobody."""
+    """Ignore the progress."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Options:
         return time.monotonic() + budget
 
     def share(self, searches: int) -> Options:
-        """Return what the first of so many searches is told: its part of the time that is left."""
+        """Return the options of the first of so many searches: its part of the time left."""
         until = self.end_time()
         if until is None:
             return self
@@ -91,7 +91,7 @@ class Options:
 
 
 def settle_options(options: Options, accelerator: Accelerator) -> Options:
-    """Return options with what an accelerator says where nothing is asked for.
+    """Return options with the accelerator's defaults for those not given.
 
     That is the stationarity of its array, and what mapspaces make small where its energies are
     unknown: cycles. A budget of time begins now.
@@ -141,7 +141,7 @@ def parts(workload: Workload) -> list[str | Attention]:
 
 
 def _is_attention(workload: Workload, three: Sequence[Einsum | Vector]) -> bool:
-    """Return whether operators are L, softmax and A, and nobody else needs what is between them."""
+    """Return whether operators are L, softmax and A, and no other reads their intermediates."""
     if len(three) < 3:  # noqa: PLR2004 - L, softmax, A
         return False
     logit, softmax, attend = three

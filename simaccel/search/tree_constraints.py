@@ -76,14 +76,14 @@ class TreeConstraints:
     spread: set[str] = field(default_factory=set, compare=False)
 
     def __bool__(self) -> bool:
-        """Return whether anything is asked."""
+        """Return whether there is any constraint."""
         return bool(self.sides or self.spreads or self.dram.model_fields_set)
 
     @classmethod
     def from_texts(
         cls, texts: Sequence[str], spreads: Sequence[str] = (), cores: int = 1
     ) -> TreeConstraints:
-        """Read constraints as they stand on the command line, those on so many ``cores`` too.
+        """Read constraints from the texts of the command line, also those on ``cores``.
 
         Raises:
             InputError: every one that no tree of a systolic array has.
@@ -98,7 +98,7 @@ class TreeConstraints:
         return cls(limits.get("dram", LevelConstraint()), sides, asked_spreads(spreads, cores))
 
     def cut(self, family: Family) -> Family:
-        """Return a family with the tiles that are asked for.
+        """Return a family with only the tiles that the constraints allow.
 
         Raises:
             InputError: a rank can't be cut into that many pieces.
@@ -111,7 +111,7 @@ class TreeConstraints:
         return replace(family, branch=self._branch(family.branch, sizes))
 
     def allows(self, family: Family) -> Bools:
-        """Return which candidates have tiles, orders and stationarities as asked, by broadcast."""
+        """Return which candidates satisfy the constraints, by broadcast."""
         allowed: Bools = np.ones((), dtype=np.bool_)
         for node in _loops(family.branch):
             allowed = allowed & self._has_order(node, family.space.sizes)
@@ -171,7 +171,7 @@ class TreeConstraints:
         return tuple(nodes)  # type: ignore[arg-type]
 
     def _tile(self, rank: str, tile: Ints, size: int) -> Ints:
-        """Return tiles with the pieces that are asked for, of those that are given."""
+        """Return those of some tiles whose pieces the constraints allow."""
         pieces = _name_constraint(self.dram.factors, rank)
         if isinstance(pieces, int):
             even = -(-size // pieces)
@@ -185,7 +185,7 @@ class TreeConstraints:
         return np.maximum(tile, -(-size // most)) if isinstance(most, int) else tile
 
     def _has_order(self, node: FamilyLoops, sizes: Mapping[str, int]) -> Bools:
-        """Return which candidates have loops in the order that is asked for."""
+        """Return which candidates have loops in the order of the constraints."""
         order = [rank.lower() for rank in self.dram.order]
         loops = {
             rank.lower(): (place, tile < sizes[rank])
@@ -200,7 +200,7 @@ class TreeConstraints:
         return ordered
 
     def _folds(self, seen: BoundOperator, stationarity: Stationarity) -> bool:
-        """Return whether an array that holds this has what is asked down rows and across."""
+        """Return whether a stationarity has the ranks of the constraints on rows and columns."""
         tensors = [view.names for _, view in seen.uses]
         for level, part in zip(("rows", "cols"), PLACES[stationarity][:2], strict=True):
             mine = [rank for rank in seen.ranks if part_of(rank, tensors) == part]

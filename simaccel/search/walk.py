@@ -1,7 +1,7 @@
-"""A walk through candidates, which run on the machine.
+"""A walk through candidates in the order of their bounds; each one visited runs on the machine.
 
-From the lowest bound on, of about equal ones those first that move least, until no bound is below
-the best by more than the optimality gap.
+Of candidates with about equal bounds those that move fewest bytes run first. The walk ends when no
+bound that is left is below the best run by more than the optimality gap.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from simaccel.analytic.family import Ints, ints
 from simaccel.search.candidate_set import PATIENCE, CandidateSet, ScoredTree, Values
 
 GAP: Final = 0.001
-"""The optimality gap: by so much, relative to its bound, the best may be above what is left."""
+"""The optimality gap: the most by which the best run may exceed the least bound left, relative."""
 GAIN: Final = 0.0005
-"""The least that counts as a gain, relative to the best."""
+"""The least improvement that counts, relative to the best."""
 NEAR: Final = 1.01
-"""How much worse than the best a run may be before it is given up, and still be looked near to."""
+"""A run is stopped when it is so many times as long as the best; below, neighbours are tried."""
 _BY_BOUND: Final = 8
-"""Candidates that run in the order of their bounds, before others run, too."""
+"""Candidates that run strictly in the order of their bounds, before other orders are mixed in."""
 _OF_EACH: Final = 3
-"""Candidates of each family that run first where cores have pieces."""
+"""Candidates of each family that run first if operators are cut over cores."""
 _AT_ONCE: Final = 4
-"""Candidates that run at once after the first few, whether one process runs them or several."""
+"""Candidates of one batch after the first few, for any number of processes."""
 
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """When a search ends: see `GAP` and `PATIENCE`; ``slack`` of the objective may be left, too.
+    """When a search ends: see `GAP` and `PATIENCE`; ``slack``: an absolute gap that is allowed.
 
-    ``until``: the monotonic time at which it does in any case, in seconds. ``equals``: so many of
-    equals by counts alone run, to find the fastest.
+    ``until``: the monotonic time in seconds at which it ends in any case. ``equals``: the number of
+    candidates with equal counts that run, to find the fastest of them.
     """
 
     gap: float = GAP
@@ -45,16 +45,16 @@ class StoppingRule:
     equals: int = PATIENCE
 
     def allowed_bound(self, best: float) -> float:
-        """Return what the lowest bound left may be below the best."""
+        """Return how far the lowest bound left may be below ``best`` when the search ends."""
         return max(best * self.gap, self.slack)
 
 
 @dataclass
 class CandidateWalk:
-    """A walk through the candidates that fit into a room, from the lowest bound on.
+    """A walk through the candidates that fit a room of the buffer, from the lowest bound on.
 
-    ``cycles``: of those that ran, by number; infinite where they are no better than what was known.
-    ``left``: no candidate that fits is below this. ``ended``: why the walk did.
+    ``cycles`` of the candidates that ran, by number; infinite for runs that were no better than a
+    known result. ``left``: no candidate that fits is below it. ``ended``: why the walk ended.
     """
 
     candidates: CandidateSet
@@ -69,7 +69,7 @@ class CandidateWalk:
     """The first few in the order of the walk, whether they ran or not."""
 
     def go(self, room: int, stopping: StoppingRule, below: float = float("inf")) -> None:
-        """Run candidates until none can be better by much, or ``below`` something that is known."""
+        """Run candidates until none can be much better than the best, or below ``below``."""
         candidates = self.candidates
         fits = candidates.fitting(room)
         bounds = candidates.values(fits, candidates.bounds[fits])
@@ -112,10 +112,10 @@ class CandidateWalk:
         return True
 
     def _order(self, fits: Ints, bounds: Values, gap: float) -> Ints:
-        """Return the order of about the lowest bound, then least bytes, then the largest tiles.
+        """Return the order: lowest bound (roughly), then fewest bytes, then largest tiles.
 
-        Where cores have pieces, of each family a few before all others. After the first few every
-        second one is the next of those that are likely the fastest.
+        If operators are cut over cores, a few candidates of each family come first. After the first
+        few, every second one is the next of those that are likely to be fastest.
         """
         candidates, width = self.candidates, max(bounds.min(), 1) * max(gap, GAP / 4)
         moved, space = candidates.dram[fits], candidates.space[fits]
@@ -135,9 +135,9 @@ class CandidateWalk:
         return np.asarray(both[np.sort(first)], dtype=np.int64)
 
     def _run_count(self, fits: Ints) -> int:
-        """Return how many candidates run before others: a few of each family.
+        """Return how many candidates run first: a few of each family.
 
-        Where cores wait for one another, bounds say less of which is the fastest.
+        If cores wait for one another, bounds are a weaker hint at the fastest candidate.
         """
         candidates = self.candidates
         if not candidates.is_shared:
@@ -146,7 +146,7 @@ class CandidateWalk:
         return int(np.minimum(counts, _OF_EACH).sum())
 
     def _take(self, fits: Ints, values: Values, most: int) -> None:
-        """Take what is best by counts alone; of about equals the fastest."""
+        """Take the best candidates by counts alone; of equal ones, run some for the fastest."""
         candidates = self.candidates
         self.best = self.left = float(values.min())
         equal = fits[values == self.best]
@@ -160,7 +160,7 @@ class CandidateWalk:
             fastest = min(fastest, cycles)
 
     def _run(self, which: Ints, gain: float) -> bool:
-        """Run candidates; return whether the best is better by more than ``gain``."""
+        """Run candidates; return whether the best has improved by more than ``gain``."""
         candidates, before = self.candidates, self.best
         ran = candidates.run(which, candidates.most_cycles(which, before) * NEAR)
         values = candidates.values(which, ran)
@@ -172,10 +172,10 @@ class CandidateWalk:
         return self.best < before * (1 - gain)
 
     def numbers(self) -> list[int]:
-        """Return the candidates that ran and are no worse than what was known, the best first."""
+        """Return the candidates that ran with finite cycles, the best first."""
         ran = [number for number, cycles in self.cycles.items() if np.isfinite(cycles)]
         return sorted(ran, key=lambda number: self.score(number).rank)
 
     def score(self, number: int) -> ScoredTree:
-        """Return a candidate that ran."""
+        """Return a candidate that ran, with its figures."""
         return self.candidates.score(number, self.cycles[number])

@@ -1,8 +1,8 @@
 """Blocks of rows: many uses of a channel at once, and a block as HDF5 packs it.
 
-A chunk of each column is shuffled, deflated and has a checksum. HDF5 does the same behind its
-interface, column by column, in twice the time: rows lie one after the other here, so that one
-transposition shuffles all columns.
+A chunk of each column is shuffled, deflated and has a checksum. HDF5 does the same, but
+column by column, in twice the time: here rows follow one another, so that a single transposition
+shuffles all columns.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _CODED = {
     "kind": ("wait_kind", "kinds"),
     "waits_for": ("wait_engine", "lanes"),
 }
-"""Where a name comes from: the column of its number, the table of the texts."""
+"""For each field: the column of its number, and the table of its names."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Event:
 def decode(
     events: Events, tables: Mapping[str, Sequence[str]], sites: Mapping[int, CommandSite]
 ) -> list[Event]:
-    """Put the texts in for the numbers."""
+    """Return events with names in place of numbers."""
     lanes, tiles, kinds, causes = (tables[name] for name in TABLES)
     decoded = []
     for number, start, end, cause, tile, kind, waits_for, site, held, served in events.tolist():

@@ -67,7 +67,7 @@ def no_trace(path: Path) -> TraceError:
 
 
 def _no_file(path: Path) -> str:
-    """Return what stands where a file should."""
+    """Return the reason why a path is no regular file."""
     if path.is_dir():
         return "is a folder"
     return "is no regular file" if path.exists() else "no such file"
@@ -100,7 +100,7 @@ def read_superblock(path: Path) -> bytes:
 
 
 def require_named(path: Path) -> None:
-    """Refuse a file that is no trace, as far as its first bytes tell, without HDF5.
+    """Refuse a file that is no trace by its first bytes, without HDF5.
 
     Raises:
         TraceError: as of `read_superblock`, or nothing in it names the format.

@@ -36,7 +36,7 @@ def open_file(path: Path) -> Iterator[File]:
     """Open a file for the ``with`` block, also one that a killed writer has not closed.
 
     Raises:
-        TraceError: it is no HDF5 file as traces are, or cut off.
+        TraceError: it is no HDF5 file, or it is truncated.
 
     """
     block = read_superblock(path)
@@ -57,7 +57,7 @@ def read_texts(dataset: Any) -> list[str]:  # noqa: ANN401 - h5py has no types
 
 
 def read_header(seed: int, code: str, parts: Parts) -> TraceHeader:
-    """Return what reproduces the run."""
+    """Return the texts from which the run can be reproduced."""
     places = map(
         CommandSite, read_texts(parts["sites/operator"]), read_texts(parts["sites/command"])
     )
@@ -70,7 +70,7 @@ def read_header(seed: int, code: str, parts: Parts) -> TraceHeader:
 
 
 _OLD_DRAM = ("turn_cycles", "max_outstanding")
-"""Fields of the DRAM of schema 2 that have no counterpart; clock and rates are as they were."""
+"""Fields of the DRAM in schema 2 without a counterpart today."""
 
 
 class RunRecord:
@@ -84,7 +84,7 @@ class RunRecord:
         """Load the accelerator of the run.
 
         Raises:
-            TraceError: the header does not hold one; so for ``workload`` and the others.
+            TraceError: the header does not contain it (also for ``workload`` and the others).
 
         """
         with self._parsing("accelerator"):
@@ -94,10 +94,10 @@ class RunRecord:
             return Accelerator.model_validate(raw)
 
     def workload(self) -> Workload:
-        """Load the workload of the run: what the file holds operator by operator.
+        """Load the workload of the run from its operators in the file.
 
-        Older files have only the document that it was made from; it is made again. Where the
-        file has a mapping, too, that is for this workload.
+        Older files have only the document that it was made from, so it is made again. If the
+        file has a mapping, the fingerprints have to agree.
         """
         from simaccel.workload import parse_workload  # noqa: PLC0415 - few need it
 
@@ -110,7 +110,7 @@ class RunRecord:
         return workload
 
     def _fingerprint(self) -> str:
-        """Return the fingerprint of the workload that the mapping is for; nothing without one."""
+        """Return the fingerprint of the mapping's workload; empty without a mapping."""
         if not self.header.mapping:
             return ""
         with self._parsing("mapping"):
@@ -125,7 +125,7 @@ class RunRecord:
             return parse_mapping(parse_document(self.header.mapping), str(self.path))
 
     def dataflow(self) -> str:
-        """Name the dataflow of the run, without its mapping: older versions have it too."""
+        """Return the dataflow of the run, which older versions have without a mapping."""
         with self._parsing("mapping"):
             return str(dict(parse_document(self.header.mapping))["dataflow"])
 
@@ -136,13 +136,13 @@ class RunRecord:
             return parse_program(self.header.program)
 
     def unreadable(self) -> str:
-        """Return why mapping and program can't be read; nothing if they can."""
+        """Return why mapping and program can't be read; empty if they can."""
         if self.schema_version == SCHEMA_VERSION:
             return ""
         return f"mapping and program are in the language of schema version {self.schema_version}"
 
     def _require_present(self) -> None:
-        """Refuse what older versions wrote in another language."""
+        """Refuse mapping and program of older versions, which have another form."""
         if missing := self.unreadable():
             allowed = f"schema version {SCHEMA_VERSION}; run it again"
             raise TraceError(self.path, f"can't be read whole: {missing}", allowed)

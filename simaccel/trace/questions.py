@@ -14,7 +14,7 @@ BY = ("engine", "operator", "site", "cause", "tile", "kind", "waits_for")
 
 @dataclass(frozen=True)
 class Stall:
-    """Cycles of an engine, and what it did or waited for; what wasn't asked for is empty."""
+    """Cycles of an engine, by what it did or waited for; parts not requested are empty."""
 
     engine: str
     operator: str

@@ -128,7 +128,7 @@ class EventColumns:
         return [LaneRows(part, numbers) for part, numbers in parts]
 
     def _cut(self, block: int, row: int) -> RowBoundary:
-        """Cut a block before a row; every lane asks for the same cuts, so they are kept."""
+        """Cut a block before a row; the cuts are kept, as all lanes need the same ones."""
         parts = self._block(block)
         at = [int(np.searchsorted(part.numbers, row)) for part in parts]
         both = list(zip(parts, at, strict=True))

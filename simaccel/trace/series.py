@@ -172,7 +172,7 @@ def bytes_by_resource(
 ) -> dict[str, int]:
     """Return the bytes of a run by resource, from those by level, direction and tensor.
 
-    ``workload`` is asked only if there are memories beside the DRAM.
+    ``workload`` is called only if there are memories beside the DRAM.
     """
     moved = {
         f"{level}_{way}": sum(tensors.values())

@@ -55,7 +55,7 @@ class Track(Protocol):
 
     @property
     def activity(self) -> Events:
-        """The one row that says all that is done here, or no row when more is done."""
+        """The single row of this part, or no row if there are several."""
 
     def expand(self, start: int, end: int, at_most: int) -> Events:
         """Rows that overlap the cycles from ``start`` up to ``end``, whole, in order of time."""
@@ -103,7 +103,7 @@ class RowTrack:
 
     @cached_property
     def activity(self) -> Events:
-        """The one row that says all that is done here, or no row when more is done."""
+        """The single row of this part, or no row if there are several."""
         rows = self.rows
         if not same_activity(rows[:-1], rows[1:]).all():
             return NOTHING

@@ -267,7 +267,7 @@ class TraceWriter:
         self._segments.append((first_row, end_row, period_cycles, times))
 
     def checkpoint(self, now: int) -> None:
-        """Keep what was heard in the file, for whom a killed run leaves it to."""
+        """Write what was reported to the file, so that a killed run leaves it."""
         known = {"cycles": now, "rows": self.position(), "segments": len(self._segments)}
         try:
             with defer_interrupts():
@@ -356,7 +356,7 @@ class TraceWriter:
         self._stored["index"] = current
 
     def _take(self, n_bytes: int) -> None:
-        """Take space behind what the file has."""
+        """Take space after what the file has."""
         take(self._partial, int(self._file.id.get_filesize()), n_bytes)
 
     def _grow(self, group: str, what: str, columns: Mapping[str, Any]) -> None:

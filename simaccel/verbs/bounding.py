@@ -1,4 +1,4 @@
-"""`bound`: the least DRAM traffic of any mapping, and what it shows in a notebook."""
+"""`bound` in Python: the least DRAM traffic of any mapping, with tables and a figure."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Bound:
 
     @property
     def title(self) -> str:
-        """The title: the workload that is bounded."""
+        """The title, with the workload."""
         from simaccel.report.titles import workload_title
 
         return f"{workload_title(self.report.found.workload)}: least DRAM traffic"
 
     @property
     def points(self) -> list[tuple[int, int]]:
-        """Bytes of the buffer and bytes that are moved with it, at least."""
+        """Pairs of bytes of the buffer and least bytes moved."""
         return [(room, moved) for room, moved in self.report.found.front.points()]
 
     @property
@@ -80,7 +80,7 @@ class Bound:
         return frame(bound_rows(self.report))
 
     def plot(self) -> Plot:
-        """Draw the bytes that are moved against the buffer, and what that allows."""
+        """Draw the least bytes against the buffer, and the operational intensity."""
         return Plot(self._draw)
 
     def _draw(self) -> Figure:
@@ -99,12 +99,12 @@ def bound(
 ) -> Bound:
     """Bound the DRAM traffic of any mapping, for every size of the buffer (Orojenesis).
 
-    ``buffer``: bytes (or text, ``64 KiB``) whose point and mapping are wanted; by default the
-    accelerator's, if there is one. ``mapspace`` says which mappings count, ``fuse`` which
-    operators may share loops.
+    ``buffer``: bytes (or text, ``64 KiB``) for which point and mapping are returned; by default
+    those of the accelerator, if there is one. ``mapspace`` is the set of mappings, ``fuse`` the
+    way in which operators are fused.
 
     Raises:
-        SimaccelError: what can't be read, or an operator whose bound isn't known.
+        SimaccelError: an input can't be read, or the bound of an operator isn't known.
 
     """
     checked, there, room, _ = gather_placed(
@@ -123,7 +123,7 @@ def bound_of(
     accelerator: Accelerator | None,
     room: int | None,
 ) -> Bound:
-    """Bound a workload; ``room``: bytes of the buffer whose mapping is wanted."""
+    """Return the bound of a workload; ``room``: bytes of the buffer for point and mapping."""
     if accelerator is not None and room is None:
         room = accelerator.buffer.capacity_bytes
     names = [operator.name for operator in workload.operators]
@@ -149,10 +149,10 @@ def _bytes(buffer: int | str | None) -> int | None:
 
 
 def _require_known(mapspace: Mapspace, fuse: str) -> None:
-    """Refuse what no bound knows, and what doesn't go together.
+    """Refuse unknown values, and options that don't go together.
 
     Raises:
-        InputError: all of it.
+        InputError: all faults.
 
     """
     faults = []

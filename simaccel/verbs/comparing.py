@@ -251,8 +251,8 @@ def title_of(tasks: Sequence[ComparisonTask]) -> str:
 def slopes_of(tasks: Sequence[ComparisonTask]) -> dict[int | None, tuple[SlopeSeries, ...]]:
     """Return the bounds of the DRAM bytes of each length: of operators alone, and fused.
 
-    None where weights or caches have memories of their own, which a bound doesn't tell apart, and
-    of operators whose bound isn't known.
+    None if weights or caches have memories of their own, which a bound doesn't distinguish, and for
+    operators whose bound isn't known.
     """
     found: dict[int | None, tuple[SlopeSeries, ...]] = {}
     for task in tasks:

@@ -117,7 +117,7 @@ def simulate(
     """Run a workload on an accelerator, beside what is predicted of it.
 
     ``dataflow``: of a scheduler, a mapping or the Path of its file; None takes what suits the
-    array. ``options`` is what the scheduler is asked, ``progress`` is told cycle and share.
+    array. ``options`` are the scheduler's options; ``progress`` is called with cycle and share.
 
     Raises:
         SimaccelError: what can't be read, nothing fits, a deadlock.

@@ -1,4 +1,4 @@
-"""`Trace`: a recorded run, and what it shows in a notebook."""
+"""`Trace`: a recorded run in Python, with tables and figures for notebooks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class StallReport:
-    """Cycles of a run by cause, the reasons, and what freeing a resource would gain."""
+    """Cycles of a run by cause, the reasons, and the gain from each resource without limit."""
 
     title: str
     analysis: StallAnalysis
@@ -90,7 +90,7 @@ class Trace(trace.TraceReader):
 
     @property
     def title(self) -> str:
-        """The title: what ran on what."""
+        """The title: workload, accelerator and dataflow."""
         from simaccel.report.titles import experiment_title
 
         return experiment_title(self.workload(), self.accelerator(), self.dataflow())
@@ -129,8 +129,8 @@ class Trace(trace.TraceReader):
     ) -> Plot:
         """Draw a figure of the trace (timeline, bandwidth, occupancy, stalls), or all of them.
 
-        As ``simaccel trace plot``: a readable window of the run, of an operator, or of the cycles
-        from ``start`` up to ``end``.
+        As ``simaccel trace plot``: by default of a steady period of the run or of an operator,
+        else of the cycles from ``start`` up to ``end``.
 
         Raises:
             InputError: there is no such figure, operator or window.

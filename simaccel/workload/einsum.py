@@ -52,7 +52,7 @@ class AffineDimension:
         return len(self.terms) == 1 and self.terms[0][1] == 1
 
     def outermost(self, ranks: Mapping[str, int]) -> str | None:
-        """Return the rank, or the first digit, whose pieces are pieces of the dimension; or None.
+        """Return the rank whose pieces are contiguous pieces of the dimension, or None.
 
         >>> AffineDimension((("s", 1), ("u", 4))).outermost({"u": 8, "s": 4})
         'u'
@@ -78,11 +78,11 @@ class AffineDimension:
 class Tensor:
     """A tensor's element size in bytes and its role in the workload; operands give its shape.
 
-    ``packed``: its elements have 4 bits, two in a byte. ``assumed``: an accelerator's precision
-    says how large they are. ``inside``: the first element of each dimension and the one behind
-    the last, where zeros stand around, stored but of no source. ``distinct``: how many differ from
-    those of other tensors, or leave the workload.
-    ``shared``: cores share it. ``number``: what elements are, if one of `TOLD_APART`.
+    ``packed``: its elements have 4 bits, two in a byte. ``assumed``: the element size is a default,
+    which an accelerator's precision may replace. ``inside``: the first element of each dimension
+    and the one after the last, if a stored border of zeros surrounds them. ``distinct``: the number
+    of elements that are no copies of other tensors' elements, or that leave the workload.
+    ``shared``: it is in the buffer that cores share. ``number``: its format, if in `TOLD_APART`.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Tensor:
     number: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse element sizes that are not 1 to 16 bytes; another than the assumed one is said."""
+        """Refuse element sizes that are not 1 to 16 bytes; note a size that is no default."""
         if self.bytes_per_element != ASSUMED_BYTES or self.packed:
             object.__setattr__(self, "assumed", False)
         sizes = {f"tensors.{self.name}.bytes_per_element": self.bytes_per_element}
@@ -111,7 +111,7 @@ class Tensor:
 
     @property
     def lives(self) -> str:
-        """The class that says in which memory it lies: ``shared``, or its kind."""
+        """The class that determines the memory it is in: ``shared``, or its kind."""
         return SHARED if self.shared else self.kind
 
 
@@ -196,9 +196,9 @@ class Einsum:
 
     @property
     def elementwise(self) -> bool:
-        """Whether it is a product element by element: its tensors have all ranks of two and more.
+        """Whether it is an elementwise product: each tensor has all ranks of size 2 and more.
 
-        Nothing is used twice and nothing is added up, so a systolic array has nothing to fold.
+        No element is reused and nothing is summed, so a systolic array can't fold it.
         """
         large = {rank for rank, size in self.ranks.items() if size > 1}
         operands = (*self.inputs, self.output)
@@ -211,10 +211,10 @@ class Einsum:
 
 @dataclass(frozen=True)
 class VisibleSpan:
-    """The part of the axis that a row sees: of position p of ``row``, all up to p + ``before``.
+    """The positions of an axis that a row sees: up to p + ``before`` for position p of ``row``.
 
-    With a ``window``: the last so many of them. A causal mask, and one of a sliding window; it is
-    found from positions, so that no mask is stored or moved.
+    With a ``window``, only the last ``window`` of them. This describes causal masks and sliding
+    windows; it follows from positions, so that no mask is stored or moved.
     """
 
     row: str
@@ -222,15 +222,15 @@ class VisibleSpan:
     window: int | None = None
 
     def mask(self, rows: Array, axis: Array) -> Booleans:
-        """Return which positions of the axis are visible from positions of rows, lined up."""
+        """Return which positions of the axis are visible from rows (arrays that broadcast)."""
         last = rows + self.before
         seen = axis <= last
         return np.asarray(seen if self.window is None else seen & (axis > last - self.window))
 
     def hide(self, values: Array, names: Sequence[str], axis: str, at: Mapping[str, int]) -> Array:
-        """Return a block with minus infinity where nothing is seen.
+        """Return a block with minus infinity at positions that a row doesn't see.
 
-        ``names`` are the ranks of its dimensions, ``at`` says where they start.
+        ``names`` are the ranks of its dimensions, ``at`` has the positions where they start.
         """
         where = {}
         for name in (self.row, axis):
@@ -250,8 +250,8 @@ class Vector:
     """A vector operator of a kind of `VECTORS`: passes over its elements, no MACs.
 
     `axis` is the rank that softmax, norms and rotary embeddings go along; a row is all of one
-    axis. `scale` multiplies the input on the way in, where the kind has a scale. `visible` says
-    what a row sees of the axis, where the kind can be masked.
+    axis. `scale` multiplies the input, if the kind has a scale. `visible`: the part of the axis
+    that a row sees, if the kind can be masked.
     """
 
     name: str
@@ -264,7 +264,7 @@ class Vector:
     visible: VisibleSpan | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what an einsum refuses, unknown kinds, and what does not suit the kind."""
+        """Refuse what an einsum refuses, unknown kinds, and fields that the kind does not have."""
         object.__setattr__(self, "ranks", FrozenDict(self.ranks))
         faults = _rank_faults(self)
         kind = VECTORS.get(self.kind)
@@ -289,7 +289,7 @@ class Vector:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates: none, the PE array has no part in a vector operator."""
+        """Multiply-accumulates: 0, as a vector operator does not run on the PE array."""
         return 0
 
     def __str__(self) -> str:

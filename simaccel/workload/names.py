@@ -7,7 +7,7 @@ from simaccel.errors import Fault
 MAX_NAME = 200
 """Characters of a name at most."""
 _LONGEST = 150
-"""Characters that are kept of another tool's name: room for what is put behind it."""
+"""Characters that are kept of another tool's name: room for what is put after it."""
 _STRUCTURE = "[]{}(),;=<>\"'&*|`\\"
 _FORMULA = ("=", "+", "-", "@")
 """What a spreadsheet takes for the beginning of a formula, where a table of CSV has a name."""

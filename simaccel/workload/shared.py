@@ -69,8 +69,8 @@ def _runs(workload: Workload) -> dict[str, int]:
 def _lives(workload: Workload, at: Mapping[str, int]) -> dict[str, set[int]]:
     """Return the steps in which each intermediate has a place.
 
-    From the one that makes it to one behind the last that reads it, as a step may begin while the
-    one before it ends: behind the last step of a layer that is the first of the next layer.
+    From the one that makes it to one after the last that reads it, as a step may begin while the
+    one before it ends: after the last step of a layer that is the first of the next layer.
     """
     repeated = [at[op.name] for op in workload.operators if op.name not in workload.once]
     touching: dict[str, list[int]] = {}

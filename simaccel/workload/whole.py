@@ -2,11 +2,11 @@
 
 Tensors of images have the dimensions n, c, h, w (samples, channels, rows, columns). A convolution
 with padding reads a border of zeros, which is stored and moved like any other row (as in `conv`):
-the tensor has the border, and who makes it writes the box inside. A convolution of several groups
-is one for each group, over its box of the channels. A fully connected layer is a convolution whose
+the tensor has the border, and its maker writes the box inside. A convolution of several groups is
+one for each group, over its box of the channels. A fully connected layer is a convolution whose
 filter is as large as its image. Batch norm is part of the filters, a bias begins the sums, and a
-rectifier is applied as they leave: none of them costs anything. Who reads more channels than were
-made finds zeros in the others; who reads fewer, the first ones.
+rectifier is applied as they leave: none of them costs anything. A reader of more channels than were
+made gets zeros for the others; a reader of fewer gets the first ones.
 """
 
 from __future__ import annotations

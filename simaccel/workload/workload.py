@@ -32,7 +32,7 @@ _Shape = tuple[tuple[int, ...], str]
 class Workload:
     """Operators over tensors, done `repeat` times (the layers of a model).
 
-    Operators of `once` run once, before or behind all repetitions (embedding, logits).
+    Operators of `once` run once, before or after all repetitions (embedding, logits).
     `operators` are of one repetition, in a topological order that keeps the given order where
     it can. `parameters` (plain data) is the document that `parse_workload` makes it from again;
     `account` has what became of all that its file says. Equality, hash and fingerprint leave both
@@ -351,7 +351,7 @@ def _once_faults(workload: Workload) -> list[Fault]:
 
 
 def _topological(workload: Workload) -> tuple[Operator, ...]:
-    """Order the operators; those on a cycle, and behind one, are missing."""
+    """Order the operators; those on a cycle, and after one, are missing."""
     readers: dict[str, list[int]] = {}
     waits = [0] * len(workload.operators)
     written = Counter(operator.output.tensor for operator in workload.operators)

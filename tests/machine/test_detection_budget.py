@@ -4,10 +4,10 @@ from simaccel.machine.detection_budget import DetectionBudget, SharedBudget
 
 
 def test_nothing_is_spent_before_the_first_events() -> None:
-    purse = DetectionBudget(SharedBudget())
-    assert not purse.may_look(0)
-    assert not purse.may_look(2)
-    assert purse.may_look(3)
+    budget = DetectionBudget(SharedBudget())
+    assert not budget.may_look(0)
+    assert not budget.may_look(2)
+    assert budget.may_look(3)
 
 
 def test_points_do_not_depend_on_how_often_one_asks() -> None:
@@ -31,31 +31,31 @@ def test_what_one_watch_takes_in_advance_the_others_wait_for() -> None:
 
 def test_a_rest_lasts_as_long_as_the_pool_needs() -> None:
     """Two events a boundary: 98 points are missing and one more is wanted, 297 events."""
-    purse = DetectionBudget(SharedBudget())
-    assert purse.may_look(6)
-    purse.spend(100)
-    assert purse.rest(6, 3) == 148
+    budget = DetectionBudget(SharedBudget())
+    assert budget.may_look(6)
+    budget.spend(100)
+    assert budget.rest(6, 3) == 148
 
 
 def test_without_advance_a_watch_saves_up_longer_each_time() -> None:
-    purse = DetectionBudget(SharedBudget())
-    purse.advance = 0
+    budget = DetectionBudget(SharedBudget())
+    budget.advance = 0
     pauses = []
     events = 0
     for _ in range(3):
         events += 100_000
-        assert purse.may_look(events)
-        purse.spend(purse.points + 100)
-        pauses.append(purse.rest(events, 1))
-        assert not purse.may_look(events + 800)
-    assert purse.most == 8 * 1500
+        assert budget.may_look(events)
+        budget.spend(budget.points + 100)
+        pauses.append(budget.rest(events, 1))
+        assert not budget.may_look(events + 800)
+    assert budget.most == 8 * 1500
     assert pauses == sorted(pauses)
 
 
 def test_a_skip_fills_pool_and_purse() -> None:
-    purse = DetectionBudget(SharedBudget())
-    assert purse.may_look(300)
-    purse.spend(200 + purse.points)
-    purse.reward(150)
-    assert purse.pool.spent == 0
-    assert purse.points == 1300
+    budget = DetectionBudget(SharedBudget())
+    assert budget.may_look(300)
+    budget.spend(200 + budget.points)
+    budget.reward(150)
+    assert budget.pool.spent == 0
+    assert budget.points == 1300

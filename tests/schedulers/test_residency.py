@@ -21,7 +21,7 @@ from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.resident_tensors import tenants, tight
+from simaccel.schedulers.resident_tensors import resident_tensors, tight
 from simaccel.workload import Conv, ModelDimensions, Tensor, Workload, attention
 from simaccel.workload.whole import IMAGE, NetworkNode, conv, link_nodes
 from tests.agreement import assert_counts
@@ -134,7 +134,9 @@ def test_sums_and_activations_are_made_in_place() -> None:
         einsum("three", "V m n", "Z m k", "C k n", m=3, k=3, n=2),
     )
     mapping = make_mapping(of, _on(4096), "flex", BYTES)
-    found = {one.name: (one.tensors, one.first, one.last) for one in tenants(of, mapping.groups)}
+    found = {
+        one.name: (one.tensors, one.first, one.last) for one in resident_tensors(of, mapping.groups)
+    }
     assert found == {"T": (("T", "U"), 0, 3), "R": (("R", "Z"), 2, 4)}
     assert _kept(mapping) == ["T", "R"]
     assert not faults(of, mapping, _on(4096))
@@ -153,7 +155,7 @@ def test_what_a_later_group_reads_is_not_written_over() -> None:
     (around,) = mapping.body
     assert isinstance(around, ResidentScope)
     wrong = replace(mapping, body=(replace(around, keeps=around.keeps[:1]),))
-    assert "a keep of what is made over T, which sum reads later" in [
+    assert "a keep of a tensor that overwrites T, which sum reads later" in [
         one.allowed for one in faults(of, wrong)
     ]
     check(of, mapping, lower(of, mapping))

@@ -119,7 +119,7 @@ class TileCounter:
         place: str,
         seen: BoundOperator,
     ) -> tuple[object, ...]:
-        """Return what tells a tile from others: the loop that moves it, and its tensor.
+        """Return the key of a tile: the loop that moves it, and its tensor.
 
         Keeps of a tensor in several branches are one tile where nothing inside moves it.
         """

@@ -129,7 +129,7 @@ class WorkCounter:
         first: frozenset[str] = frozenset(),
         sign: int = 1,
     ) -> None:
-        """Count a step in place on the sums of an einsum behind an online vector operator."""
+        """Count a step in place on the sums of an einsum after an online vector operator."""
         view = summed.output
         ranks = tuple(rank for dim in view.terms for rank, _ in dim)
         name = self.family.aliases.get(view.name, view.name)

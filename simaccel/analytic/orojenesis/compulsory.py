@@ -1,4 +1,4 @@
-"""Compulsory traffic: what has to be read and written once, whatever the buffer."""
+"""Compulsory traffic: the bytes that have to be read and written with any buffer."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from simaccel.workload import Workload
 def compulsory_bytes(workload: Workload, groups: Sequence[Sequence[str]]) -> int:
     """Return the bytes that groups of operators read from others and write for others, once each.
 
-    What a group makes and nobody else needs doesn't count: it may stay on chip. Of inputs with
-    strides only what is used counts. For all repetitions.
+    Tensors that only their own group uses don't count: they may stay on chip. Of inputs with
+    strides only used elements count. The bytes are those of all repetitions.
     """
     return sum(workload.times(one[0]) * group_bytes(workload, one) for one in groups)
 
 
 def group_bytes(workload: Workload, operators: Sequence[str]) -> int:
-    """Return what one group reads from DRAM and writes there at least."""
+    """Return the least bytes that one group reads from DRAM and writes there."""
     space = space_of(workload, Group(operators=tuple(operators), tree=()))
     both = (*read_bytes(space).items(), *written_bytes(space).items())
     return sum(n_bytes for name, n_bytes in both if not workload.tensors[name].shared)

@@ -113,7 +113,7 @@ class FusedGroup:
     def common(self) -> tuple[str, ...]:
         """Other ranks that all operators have.
 
-        Those behind a window are ranks of the operator that reads it: its rows, not its taps.
+        Those after a window are ranks of the operator that reads it: its rows, not its taps.
         """
         taps = {rank for seen in self.space.operators for rank in seen.reduced}
         return tuple(

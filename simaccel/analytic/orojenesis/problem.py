@@ -24,7 +24,7 @@ MOST_BYTES = 2**62
 
 
 class NoBoundError(SimaccelError):
-    """An operator whose bound isn't known; the message says which and why."""
+    """An operator whose bound isn't known; the message names it and the reason."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class BoundProblem:
     """An einsum of a workload: sizes of its ranks (above 1), and its operands.
 
     ``batch``: ranks that all operands have; nothing is used again from one position to another,
-    so that their tiles are 1 and their loops outermost. ``merged``: own ranks behind each rank.
+    so that their tiles are 1 and their loops outermost. ``merged``: own ranks after each rank.
     """
 
     workload: Workload

@@ -25,10 +25,10 @@ from simaccel.numbers import BYTE
 class Mapspace:
     """The set of mappings that a bound is over.
 
-    ``imperfect``: every tile size, not only those that divide a rank. ``uneven``: each tensor is
-    also kept at a depth of its own, and ranks cut twice. ``bypass``: any tensors may pass by the
-    buffer, at an access for each multiply-accumulate. ``array``: only what a systolic array can
-    take as one block: two factors, and ranks that are in one tensor alone cut to 1.
+    ``imperfect``: also tile sizes that do not divide a rank. ``uneven``: also mappings that keep
+    each tensor at a loop depth of its own, and cut ranks twice. ``bypass``: also tensors that
+    bypass the buffer, with one access for each multiply-accumulate. ``array``: only blocks that a
+    systolic array can take: two factors, and size 1 for ranks that are in one tensor only.
     """
 
     imperfect: bool = False
@@ -42,9 +42,9 @@ class Mapspace:
 class BoundPoint:
     """A point of a front and the mapping that attains it.
 
-    ``group``: its tree, None where a tensor passes the buffer by (PEs hold what they use for a
-    while, and so move less). ``moved_bytes``: what simaccel's machine moves; it is more
-    than ``dram_bytes`` only where a reading of halos reuses what the machine doesn't.
+    ``group``: its tree, None if a tensor bypasses the buffer (on the machine, PEs hold operands for
+    a while, and move less). ``moved_bytes``: the bytes that simaccel's machine moves; more than
+    ``dram_bytes`` only if the count of halos reuses elements that the machine loads again.
     """
 
     buffer_bytes: int
@@ -55,11 +55,11 @@ class BoundPoint:
 
 @dataclass(frozen=True)
 class EinsumBound:
-    """The front of an einsum over a mapspace; ``mappings``: how many it is over.
+    """The front of an einsum over a mapspace; ``mappings``: their number.
 
-    ``all_sizes``: whether ranks in sums took every size (else even pieces only, as there are too
-    many), and uneven trees of more than three tensors every second cut (with windows, or of too
-    many tilings, not). Origins: tensors kept and tiles, or (below 0) as in ``uneven``.
+    ``all_sizes``: whether all sizes were searched. If there are too many, ranks of windows take
+    only even pieces, and uneven trees of more than three tensors not every second cut. Origins of
+    points: tensors kept and tiles, or (below 0) as in ``uneven``.
     """
 
     problem: BoundProblem
@@ -89,12 +89,12 @@ class EinsumBound:
 
     @property
     def largest(self) -> tuple[int, int]:
-        """The maximal effectual buffer and what is moved with it: more changes nothing."""
+        """The maximal effectual buffer, and the bytes moved with it; a larger one saves nothing."""
         return int(self.front.buffer[-1]), int(self.front.accesses[-1])
 
 
 def bound(problem: BoundProblem, mapspace: Mapspace | None = None) -> EinsumBound:
-    """Return the front of an einsum: all tilings, orders and, if asked, what passes by.
+    """Return the front of an einsum over all tilings, orders and, with ``bypass``, bypasses.
 
     Raises:
         NoBoundError: an uneven bound for a systolic array that can't fold the einsum, or elements
@@ -126,7 +126,7 @@ def _require_folds(problem: BoundProblem) -> None:
 
 
 def _even_front(problem: BoundProblem, mapspace: Mapspace) -> tuple[SkiSlope, bool]:
-    """Return the front of trees with one loop a rank, and whether all sizes that matter are in."""
+    """Return the front of trees with one loop for each rank, and whether it has all sizes."""
     alone = [rank for rank in problem.free if mapspace.array and is_alone(problem, rank)]
     sizes, complete = options(problem, imperfect=mapspace.imperfect, whole=alone)
     front, subsets = SkiSlope(), _subsets(problem, mapspace)
@@ -153,7 +153,7 @@ def _buffer(cuts: Cuts, kept: Sequence[BoundOperand]) -> Ints:
 
 
 def _subsets(problem: BoundProblem, mapspace: Mapspace) -> list[tuple[BoundOperand, ...]]:
-    """Return which tensors may be kept: all of them first."""
+    """Return the sets of tensors that may be kept; the set of all comes first."""
     every = problem.operands
     if not mapspace.bypass or mapspace.array:
         return [every]

@@ -82,7 +82,7 @@ def stalls(
 
 
 def verdict_lines(trace: TraceReader, *, what_if: bool) -> list[str]:
-    """Return what an expert would say of a trace's run, with what could be gained if asked for."""
+    """Return the analysis of a trace's stalls, with what-if runs if they are wanted."""
     from simaccel.experiment.diagnosis import diagnose
     from simaccel.report.stalls import analysis_of, verdicts
 
@@ -127,7 +127,7 @@ def _accelerator(trace: TraceReader) -> Accelerator | None:
 def _what_if(
     trace: TraceReader, accelerator: Accelerator | None
 ) -> tuple[WhatIfResult | None, str]:
-    """Run the trace's program with resources freed, or say why not."""
+    """Run the trace's program with resources without limit, or return why not."""
     from simaccel.experiment.remembered_what_if import remembered_what_if
 
     if trace.partial:

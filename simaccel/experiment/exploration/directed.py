@@ -1,7 +1,7 @@
 """The design space of a description's own dataflow: swept by the analysis, the best run.
 
-The analysis says cycles, energy and what L1 and L2 must hold; the machine runs the same dataflow
-on as many PEs and as wide a NoC, with memories as large as its mapping needs.
+The analysis gives cycles, energy and the needed sizes of L1 and L2; the machine runs the same
+dataflow on as many PEs and as wide a NoC, with memories as large as its mapping needs.
 """
 
 from __future__ import annotations

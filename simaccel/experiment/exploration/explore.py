@@ -1,4 +1,4 @@
-"""Exploring a space: each design is mapped, and run on the machine."""
+"""Exploration of a design space: each design is mapped, and runs on the machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from simaccel.experiment.store import ResultStore
 
 @dataclass(frozen=True)
 class ExplorationObjective:
-    """Limits that designs have to keep, and the figures that are made small."""
+    """Limits of designs, and the figures to minimise."""
 
     limits: tuple[FigureLimit, ...] = ()
     objective: str = "edp"
@@ -38,8 +38,8 @@ class ExploredPoint:
     """One design, and the figures of its runs.
 
     ``within``: all limits hold, as far as figures are known. ``frontier``: no other design of its
-    scenario is better; ``best``: of these it has the smallest objective. ``limit``: what limits it,
-    by its name in `LIMITS`. ``problem``: why there are no figures.
+    scenario is better; ``best``: of these it has the smallest objective. ``limit``: the resource or
+    wait that limits it, by its name in `LIMITS`. ``problem``: why there are no figures.
     """
 
     design: DesignPoint
@@ -54,7 +54,7 @@ class ExploredPoint:
 
 @dataclass(frozen=True)
 class ExploredDesigns:
-    """All designs in their order, and what it took."""
+    """All designs in their order, and the numbers of runs."""
 
     dimensions: tuple[DesignAxis, ...]
     plan: ExplorationObjective
@@ -65,15 +65,15 @@ class ExploredDesigns:
 
 
 _TIMED: Final = 3
-"""Runs from whose expected time that of all follows."""
+"""Runs whose times are extrapolated to all."""
 
 
 @dataclass(frozen=True)
 class ExplorationCost:
     """Runs and seconds that an exploration takes.
 
-    ``outside``: designs that can't be, or are too large; ``runs``: a workload of a design each,
-    without what the ``store`` has; ``timed``: those whose time was looked at.
+    ``outside``: designs that are impossible or too large; ``runs``: one for each workload of a
+    design that is not in the ``store``; ``timed``: runs whose time was measured or known.
     """
 
     designs: int
@@ -82,13 +82,13 @@ class ExplorationCost:
     stored: int
     timed: int
     cpu_seconds: float
-    """Of all runs, as far as those looked at are like the others."""
+    """Estimated CPU seconds of all runs, from those of the ``timed`` ones."""
 
 
 def cost_of(
     designs: Iterable[DesignPoint], plan: ExplorationObjective, store: ResultStore
 ) -> ExplorationCost:
-    """Count the runs, and look at a few of them; only what is soon done is run, nothing is kept."""
+    """Count the runs, and estimate their time from a few; only short ones run, none is stored."""
     points = [_screen_design(design, plan) for design in designs]
     able = _open(points)
     asked = {each.key: each for at in sorted(able) for each in _run_keys(points[at].design)}
@@ -102,7 +102,7 @@ def cost_of(
 
 
 def _expected_seconds(asked: RunKey) -> float:
-    """Return the CPU seconds of a run: as published of long searches, or by making it."""
+    """Return the CPU seconds of a run: from published rates of long searches, or measured."""
     if not asked.description:
         options = asked.options
         with suppress(SimaccelError):  # which its record says
@@ -116,7 +116,7 @@ def _expected_seconds(asked: RunKey) -> float:
 
 @dataclass
 class _Doing:
-    """Runs designs, and keeps what comes out."""
+    """The execution of designs, and the storage of their results."""
 
     team: TaskWorkers
     store: ResultStore
@@ -176,9 +176,9 @@ def explore(
     store: ResultStore | None = None,
     watch: Callable[[str], Watch] = lambda _label: lambda _done, _note: None,
 ) -> ExploredDesigns:
-    """Run designs on the machine, but for those that can't be or are too large.
+    """Run designs on the machine, except those that are impossible or too large.
 
-    ``store`` keeps what comes out; ``watch`` gives whom to tell how a step stands.
+    ``store`` keeps the results; ``watch`` returns the callback for the progress of a step.
     """
     store = store or ResultStore()
     doing = _Doing(team, store, watch)
@@ -195,7 +195,7 @@ def explore(
 
 
 def _screen_design(design: DesignPoint, plan: ExplorationObjective) -> ExploredPoint:
-    """Leave out what can't be, and what is too large before anything is run."""
+    """Return a design with its problem, if it is impossible or outside a limit without a run."""
     if design.problem:
         return ExploredPoint(design, problem=design.problem, within=False)
     known = static_figures(design.accelerator)
@@ -210,7 +210,7 @@ def _open(points: Sequence[ExploredPoint]) -> set[int]:
 def _with_figures(
     doing: _Doing, points: Sequence[ExploredPoint], plan: ExplorationObjective
 ) -> list[ExploredPoint]:
-    """Run the designs."""
+    """Run designs and add their figures."""
     order = sorted(_open(points))
     records = doing.records([points[at].design for at in order])
     explored = list(points)
@@ -228,7 +228,7 @@ def _with_figures(
 
 
 def _scenarios(points: Sequence[ExploredPoint], chosen: Iterable[int]) -> list[list[int]]:
-    """Part designs by what is asked of them."""
+    """Group designs by scenario."""
     found: dict[tuple[str, ...], list[int]] = {}
     for at in sorted(chosen):
         found.setdefault(points[at].design.scenario, []).append(at)

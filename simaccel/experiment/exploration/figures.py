@@ -1,4 +1,4 @@
-"""Figures of designs: what is compared, limited and made small."""
+"""Figures of designs, which explorations compare, limit and minimise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simaccel.numbers import plain
 from simaccel.pareto import undominated_rows
 
 Figures = dict[str, float | int | None]
-"""By name, with the unit in it; None is unknown."""
+"""Figures by name, which ends with the unit; None is unknown."""
 OBJECTIVES: Final = {
     "cycles": "seconds",
     "energy": "energy_pj",
@@ -27,15 +27,15 @@ OBJECTIVES: Final = {
     "area": "area_mm2",
     "power": "power_mw",
 }
-"""What can be made small, and its figure; cycles are compared in seconds, as clocks may differ."""
+"""Objectives and their figures; cycles are compared in seconds, as clocks may differ."""
 FRONTIER: Final = ("seconds", "energy_pj", "area_mm2", "footprint_bytes")
-"""What the Pareto frontier weighs against each other."""
+"""The figures of the Pareto frontier."""
 
 
 def figures_of(design: DesignPoint, records: Sequence[Record]) -> Figures:
-    """Sum up the workloads of a design, each as often as it counts; the buffer holds any of them.
+    """Return the figures of a design: weighted sums over workloads, and the largest footprint.
 
-    Powers are averages over all of them.
+    Powers are averages over all workloads.
     """
     accelerator = design.accelerator
     weights = [load.weight for load in design.loads]
@@ -77,26 +77,26 @@ def limit_of(records: Sequence[Record]) -> str:
 
 
 def _sum(numbers: Iterable[float]) -> float:
-    """Sum; whole numbers stay whole."""
+    """Return the sum; a sum of integers is an integer."""
     total = sum(numbers)
     return int(total) if total == int(total) else total
 
 
 def static_figures(accelerator: Accelerator) -> Figures:
-    """Return what is known of a design before anything is run."""
+    """Return the figures of a design that are known without a run."""
     return {"area_mm2": area_of(accelerator).mm2}
 
 
 def objective_of(figures: Mapping[str, float | int | None], objective: str) -> float:
-    """Return what is made small; what is unknown is infinitely large."""
+    """Return the figure of an objective; infinity if it is unknown."""
     found = figures[OBJECTIVES[objective]]
     return math.inf if found is None else float(found)
 
 
 def frontier(designs: Sequence[Figures]) -> list[bool]:
-    """Return for each design whether no other is as good in all of ``FRONTIER`` and once better.
+    """Return for each design whether no other is as good in all of ``FRONTIER`` and better in one.
 
-    What is unknown counts as infinitely large.
+    An unknown figure counts as infinite.
     """
     if not designs:
         return []

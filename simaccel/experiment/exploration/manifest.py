@@ -1,4 +1,4 @@
-"""The folder of an exploration: what was run, and a manifest of who computed it and how."""
+"""The folder of an exploration: stored runs, and a manifest with versions, commands and host."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ RUNS: Final = "runs"
 
 
 def store_in(folder: str | Path | None) -> ResultStore:
-    """Return the store of runs in a folder, which may be there or not; None: in memory only.
+    """Return the store of runs in a folder, which need not exist; None: in memory only.
 
     Raises:
-        InputError: something else is in the folder, or it can't be made.
+        InputError: the folder contains other files, or it can't be made.
 
     """
     if folder is None:
@@ -37,7 +37,7 @@ def store_in(folder: str | Path | None) -> ResultStore:
 
 
 def is_record(document: object) -> bool:
-    """Return whether plain data are the record of a run: figures, or why there are none."""
+    """Return whether plain data are the record of a run: figures, or the reason for none."""
     if not isinstance(document, dict):
         return False
     if "problem" in document:
@@ -54,7 +54,7 @@ def is_record(document: object) -> bool:
 
 
 def open_store(store: ResultStore, command: str, seed: int) -> None:
-    """Make the folder, and note in its manifest what is done in it; the same again adds nothing.
+    """Make the folder, and add the command to its manifest, unless it is there already.
 
     Raises:
         InputError: the folder can't be written.
@@ -83,7 +83,7 @@ def open_store(store: ResultStore, command: str, seed: int) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Return what computes."""
+    """Return the versions of simaccel, its code, Python and numpy."""
     return {
         "simaccel": version(),
         "code": code_digest(),
@@ -93,7 +93,7 @@ def versions() -> dict[str, str]:
 
 
 def host() -> dict[str, Any]:
-    """Return where it computes."""
+    """Return a description of the computer."""
     return {
         "system": platform.platform(),
         "machine": platform.machine(),
@@ -103,7 +103,7 @@ def host() -> dict[str, Any]:
 
 
 def _require_store(folder: Path) -> None:
-    """Refuse a folder with something else in it."""
+    """Refuse a folder that contains other files."""
     allowed = "a new or empty folder, or one that an exploration has made"
     try:
         names = {path.name for path in folder.iterdir()}

@@ -57,7 +57,7 @@ def run(asked: RunKey) -> Record:
 
 
 def _directed_mapping(asked: RunKey) -> Mapping | None:
-    """Return the mapping that a description says; None where a scheduler is asked."""
+    """Return the mapping of a description; None for runs with a scheduler."""
     if not asked.description:
         return None
     names = {one.name for one in asked.workload.operators}

@@ -109,8 +109,8 @@ def _usual() -> Options:
 class DesignSpace:
     """Accelerators, weighted workloads, and axes whose product is explored.
 
-    ``options``: of the scheduler, where no axis says otherwise. ``dataflows``: names of dataflows
-    and mapspaces; none: `flat` on systolic arrays and `ruby-s` on spatial ones.
+    ``options``: of the scheduler, unless an axis sets them. ``dataflows``: names of dataflows and
+    mapspaces; none: `flat` on systolic arrays and `ruby-s` on spatial ones.
     """
 
     accelerators: tuple[Accelerator, ...]
@@ -225,7 +225,7 @@ def _latin(sizes: Sequence[int], count: int, chance: random.Random) -> list[tupl
 def _exchange_setting(
     row: list[int], other: list[int], axis: int, times: Counter[tuple[int, ...]]
 ) -> bool:
-    """Exchange a setting between two rows, if both become rows that nobody has."""
+    """Exchange a setting between two rows, if both become new rows."""
     before = [tuple(row), tuple(other)]
     row[axis], other[axis] = other[axis], row[axis]
     after = [tuple(row), tuple(other)]
@@ -341,7 +341,7 @@ def require_described(dataflows: Sequence[str], loads: Sequence[WeightedWorkload
 def _scheduler_of_design(
     space: DesignSpace, hardware: Accelerator, values: Mapping[str, Value]
 ) -> tuple[str, Options]:
-    """Return who schedules a design, and what it is asked."""
+    """Return the scheduler of a design, and its options."""
     default = MAPSPACE if isinstance(hardware.array, SpatialArraySpec) else DATAFLOW
     flow = str(values.get("dataflow", space.dataflows[0] if space.dataflows else default))
     options = space.options

@@ -1,6 +1,6 @@
-"""The area of a whole accelerator by its parts, and the power of what it does.
+"""The area of a whole accelerator by its parts, and the average power of a run.
 
-Sums of products, for comparing designs: control, NoC, wiring, interfaces and pads are not in them.
+For comparing designs: control, NoC, wiring, interfaces and pads are not included.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PER_MILLI_PICO = 1e-9
 
 @dataclass(frozen=True)
 class ChipArea:
-    """Area by part in um2; ``unlimited``: memories that have no capacity, and so no area."""
+    """Area by part in um2; ``unlimited``: memories without a capacity, and so without an area."""
 
     by_part: Mapping[str, float]
     unlimited: tuple[str, ...]
@@ -67,7 +67,7 @@ def area_of(accelerator: Accelerator) -> ChipArea:
 def area_and_power(
     accelerator: Accelerator, energy_pj: Mapping[str, float], cycles: int
 ) -> dict[str, Any]:
-    """Return area and average power as results have them; those of DRAM are not of the chip.
+    """Return area and average power of a run; power of DRAM is not part of ``chip_power_mw``.
 
     An area is None where a memory has no limit.
     """

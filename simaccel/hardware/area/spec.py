@@ -31,7 +31,7 @@ NODE: Final[Node] = "45nm"
 
 
 class NoAreaError(SimaccelError):
-    """A memory without a capacity has no area; the message says which."""
+    """A memory without a capacity has no area; the message names it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class AreaSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return empty_fields(self) | (set() if self.mac_um2 is None else {"number"})
 
     def areas(self, node: Node = NODE) -> UnitAreas:

@@ -99,7 +99,7 @@ class DramPart(Spec):
 
     @property
     def default_map(self) -> str:
-        """The address map where nobody chooses: bank groups take turns, where there are any."""
+        """The default address map: bank groups take turns, if there are any."""
         return "bgil" if self.bank_groups > 1 else "rbc"
 
     @property

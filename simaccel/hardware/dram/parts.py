@@ -11,7 +11,7 @@ from simaccel.hardware.dram.part import DramPart
 
 
 class DramParts(Mapping[str, DramPart]):
-    """The published parts, each read and checked when it is first asked for."""
+    """The published parts, each read and checked at its first use."""
 
     def __init__(self) -> None:
         """Read nothing yet."""

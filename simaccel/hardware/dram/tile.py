@@ -22,7 +22,7 @@ Whole: TypeAlias = "int | npt.NDArray[np.int64]"
 INTERLEAVED: Final = "bgil"
 """The map in which bank groups take turns burst by burst; in the other, ``rbc``, page by page."""
 _WINDOW: Final = 40
-"""Bursts behind those that are served that a controller sees: 32 reads, and 8 in a bank's queue."""
+"""Bursts after those that are served that a controller sees: 32 reads, and 8 in a bank's queue."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def rows_of(sides: tuple[Whole, ...], shape: tuple[int, ...], bits: int) -> Tile
 
 
 def requested_rows(sides: tuple[Whole, ...], bits: int) -> TileRows:
-    """Return the rows of a tile where a DMA engine asks for each of its innermost dimension.
+    """Return the rows of a tile whose DMA engine requests each row of the innermost dimension.
 
     >>> requested_rows((3, 4, 16), 8)
     TileRows(count=12, n_bytes=16, pitch=16)

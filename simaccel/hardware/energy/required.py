@@ -1,4 +1,4 @@
-"""Objectives that need energies, refused where nobody gives them."""
+"""Objectives that need energies are refused if energies are not given."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NEEDING: Final = ("energy", "edp", "power")
 
 
 def require_energies(accelerator: Accelerator, objective: str) -> None:
-    """Refuse an objective that needs energies which nobody gives.
+    """Refuse an objective that needs energies which are not given.
 
     Raises:
         InputError: names them, and what can be made small without them.

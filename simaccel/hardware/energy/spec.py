@@ -51,7 +51,7 @@ class EnergySpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         unread = {"number"} if self.node is None else set()
         return unread | empty_fields(self) | unset_fields(self, "known", "leakage_pj_per_cycle")
 
@@ -81,7 +81,7 @@ class EnergySpec(Spec):
     ) -> EnergyPrices | None:
         """Return all prices for a buffer's capacity and a DRAM part; None if DRAM has none.
 
-        ``shared``: pJ of a byte of a buffer that cores share, where that is said.
+        ``shared``: pJ per byte of a buffer that cores share, if it is given.
 
         >>> EnergySpec(node="7nm", dram_pj_per_byte=30).prices(2**20, None).buffer_pj_per_byte
         1.75
@@ -96,7 +96,7 @@ class EnergySpec(Spec):
         return EnergyPrices(**known, shared_pj_per_byte=shared)
 
     def unknown(self, part: str | None) -> tuple[str, ...]:
-        """Return the figures that nobody gives: no number, no node, no DRAM part, or nothing but 0.
+        """Return the figures that are not given: no number, no node, no DRAM part, or only 0.
 
         >>> EnergySpec(known=False, mac_pj=1, node="7nm").unknown(None)
         ('dram_pj_per_byte',)

@@ -1,4 +1,4 @@
-"""Energies that nobody gives."""
+"""Unknown energies: those that an accelerator does not give."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def unknown_energies(
     noc: CoreNocSpec,
     chips: ChipsSpec,
 ) -> tuple[str, ...]:
-    """Return the fields of an accelerator's energies that nobody gives.
+    """Return the fields of an accelerator's energies that are not given.
 
     Memories of PEs without any price count as one, where not all are known. So do links of
     the cores' NoC, and those between several chips.

@@ -1,4 +1,4 @@
-"""A Hugging Face configuration while it is read."""
+"""The reading of a Hugging Face configuration: values, and the account of its keys."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ ACTIVATIONS: Final[Mapping[str, Activation]] = {
     **dict.fromkeys(("gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "quick_gelu"), "gelu"),
     "relu": "relu",
 }
-"""What acts between the layers of a feed-forward network, by the names that files have."""
+"""Activations of feed-forward networks by their names in files."""
 PART: Final = "part"
-"""The kind of entries for parts of a model that its blocks are not."""
+"""The kind of account entries for parts of a model outside of its blocks."""
 
 
 @dataclass
 class Configuration:
-    """A configuration while it is read: what was taken of it, and what it lacks.
+    """A configuration that is being read: the keys that were taken, and those that are missing.
 
-    ``usual``: the defaults of its family, which files leave out where it is ``inside`` of another
-    one. ``left``: what its family has and is not taken.
+    ``usual`` are the defaults of its family, used if it is ``inside`` of another configuration,
+    whose files leave them out. ``left`` are the parts of its family that are not taken.
     """
 
     file: str
@@ -37,7 +37,7 @@ class Configuration:
     left: list[AccountEntry] = field(default_factory=list)
 
     def get(self, *names: str, default: object = ABSENT) -> Any:  # noqa: ANN401 - plain data
-        """Return the value of the first name that there is; a fault where nothing says it."""
+        """Return the value of the first name that is present; without any, note a fault."""
         self.taken.update(names)
         for name in names:
             if self.given.get(name) is not None:
@@ -59,7 +59,7 @@ class Configuration:
         return 1
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Return what is true or false."""
+        """Return a boolean."""
         given = self.get(name, default=default)
         if type(given) is bool:
             return given
@@ -67,7 +67,7 @@ class Configuration:
         return default
 
     def activation(self, *names: str, default: str) -> Activation:
-        """Return what acts between the layers of a feed-forward network."""
+        """Return the activation of the feed-forward network."""
         found = str(self.get(*names, default=default))
         if found in ACTIVATIONS:
             return ACTIVATIONS[found]
@@ -75,7 +75,7 @@ class Configuration:
         return "gelu"
 
     def leave(self, name: str, why: str, kind: str = "key") -> None:
-        """Note what the model has and is not taken; of a part the work can't be counted."""
+        """Note a part of the model that is not taken; the work of a ``PART`` can't be counted."""
         self.taken.add(name)
         macs = 0 if kind == "key" else None
         self.left.append(AccountEntry(name, "not taken", why, kind, macs))

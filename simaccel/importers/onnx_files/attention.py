@@ -1,8 +1,8 @@
-"""Nodes that are an attention: L, softmax and A, of heads that may share keys and values.
+"""Attention nodes as L, softmax and A, with heads that may share keys and values.
 
-ONNX's own Attention (opset 23), and of ONNX Runtime's domain MultiHeadAttention,
-GroupQueryAttention, and Attention (QAttention of quantised numbers), whose weights make queries,
-keys and values of one input.
+These are ONNX's own Attention (opset 23), and from ONNX Runtime's domain MultiHeadAttention,
+GroupQueryAttention, and Attention (or QAttention, quantised), whose weights project one input to
+queries, keys and values.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _HARMLESS: Final = (
     *("scale", "unidirectional", "mask_filter_value", "softcap", "smooth_softmax", "qk_output"),
     *("rotary_interleaved", "do_rotary", "rotary_embedding_dim"),
 )
-"""Attributes that change values; a causal mask leaves nothing out, as no dense product does."""
+"""Attributes that change only values; a causal mask is computed as a dense product."""
 
 
 @dataclass(frozen=True)
 class _AttentionInputs:
-    """Queries, keys and values of a node, and what is known of them.
+    """Queries, keys and values of a node, and their sizes.
 
     ``given``: queries, keys and values, each [batch, tokens, heads x size] or [batch, heads,
-    tokens, size]. ``seen``: tokens of keys, and of values, with those of before. ``turned``:
-    queries and keys turn by their positions first. ``left``: inputs that are not read. ``macs``
-    of the product that makes them.
+    tokens, size]. ``seen``: tokens of keys and of values, including earlier ones. ``turned``:
+    whether rotary embeddings are applied to queries and keys first. ``left``: inputs that are not
+    read. ``macs`` of the projection.
     """
 
     given: tuple[Given, Given, Given]
@@ -106,7 +106,7 @@ def _onnx(place: NodePlace) -> _AttentionInputs:
 def _multi_head(place: NodePlace) -> _AttentionInputs:
     """Read a MultiHeadAttention, whose inputs may be packed: [batch, tokens, heads, 2 or 3, size].
 
-    Keys and values that another attention made before are [batch, heads, tokens, size].
+    Keys and values of an earlier attention are [batch, heads, tokens, size].
     """
     heads, inputs = _number(place, "num_heads"), place.node.input
     names = [name for name in inputs[:3] if name]
@@ -122,7 +122,7 @@ def _multi_head(place: NodePlace) -> _AttentionInputs:
 
 
 def _group_query(place: NodePlace) -> _AttentionInputs:
-    """Read a GroupQueryAttention; a window bounds what a single token sees."""
+    """Read a GroupQueryAttention; a window limits the keys that a token sees."""
     heads, shared = _number(place, "num_heads"), _number(place, "kv_num_heads")
     name, shape = place.shaped_input(0)
     if not place.node.input[1]:  # queries, keys and values are packed
@@ -143,7 +143,7 @@ def _group_query(place: NodePlace) -> _AttentionInputs:
 
 
 def _read_projections(place: NodePlace) -> _AttentionInputs:
-    """Read ONNX Runtime's Attention: a product that makes queries, keys and values."""
+    """Read ONNX Runtime's Attention, with its projection to queries, keys and values."""
     heads, (batch, tokens, inner), columns = (
         _number(place, "num_heads"),
         place.shape(0),
@@ -164,16 +164,16 @@ def _read_projections(place: NodePlace) -> _AttentionInputs:
 
 
 def _number(place: NodePlace, name: str) -> int:
-    """Return a number of heads, and note all attributes that change values as read."""
+    """Return a number of heads, and note the attributes that change only values as read."""
     for harmless in _HARMLESS:
         place.attribute(harmless)
     return int(place.attribute(name, 0))
 
 
 def _count_tokens(place: NodePlace, given: Given, past: int) -> int:
-    """Return the tokens of keys or values: new ones, and those of a tensor of before.
+    """Return the tokens of keys or values: the new ones, and those of a cache tensor.
 
-    Where that tensor has room for all, as an output of the same size shows, they are in it.
+    If the cache has room for all tokens (an output has the same size), the new ones are in it.
     """
     names, shapes, shape = place.node.input, place.network.shapes, given[1]
     new = shape[1] if len(shape) == _FLAT else shape[2]
@@ -200,7 +200,7 @@ _READ: Final[Mapping[tuple[str, str], Callable[[NodePlace], _AttentionInputs]]] 
 def _heads(
     place: NodePlace, letter: str, operand: Given, heads: tuple[int, ...], seen: int = 0
 ) -> SlotView:
-    """Return an operand as [batch, heads, tokens, size], of so many tokens as are seen."""
+    """Return an operand as [batch, heads, tokens, size], with the tokens that are seen."""
     (source, shape), building = operand, place.building
     flat, count = len(shape) == _FLAT, math.prod(heads)
     order = (0, 2, 1, 3) if flat else (0, 1, 2, 3)
@@ -235,13 +235,13 @@ def _heads(
 
 
 def _rotate_heads(place: NodePlace, letter: str, view: SlotView) -> SlotView:
-    """Return heads that turn by their positions: a pass over them."""
+    """Return heads after rotary embedding: one pass over them."""
     name = f"{place.name}.rotary.{letter}"
     return place.building.vector(name, "scale", view.shape, [(view, view.shape)])
 
 
 def _repeat_heads(view: SlotView, group: int) -> SlotView:
-    """Return keys or values for a group of heads each."""
+    """Return keys or values, each used by a group of query heads."""
     if group == 1:
         return view
     shared = (*view.dims[1], SlotSpan(REPEATED, 0, group))

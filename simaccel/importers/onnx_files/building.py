@@ -258,7 +258,7 @@ class WorkloadBuilder:
         self.pending.append(replace(pending, inputs=tuple(inputs)))
 
     def join(self, name: str, parts: Sequence[str], axis: int) -> SlotView | None:
-        """Return tensors put one behind the other, if they are made for nothing else."""
+        """Return tensors put one after the other, if they are made for nothing else."""
         views = [self.views[one] for one in parts if one in self.views]
         if len(views) < len(parts) or self.derived & set(parts):
             return None

@@ -233,7 +233,7 @@ class ConstantFolder:
         return self._run(node, {name: self.values[name] for name in node.input if name})
 
     def _run(self, node: Proto, values: Mapping[str, Value]) -> list[Value] | None:
-        """Return what ONNX's reference makes of a node, in the version that the file says."""
+        """Return the results of ONNX's reference for a node, in the version of the file."""
         helper = self.onnx.helper
         infos = [helper.make_value_info(name, self.onnx.TypeProto()) for name in values]
         outputs = [helper.make_value_info(name, self.onnx.TypeProto()) for name in node.output]

@@ -84,7 +84,7 @@ def _broadcast(one: Shape, two: Shape) -> Shape:
 
 
 def _wide(given: list[Shape | None]) -> Shape | None:
-    """Return the shape of a sum of two quantised tensors, the second behind scale and zero."""
+    """Return the shape of a sum of two quantised tensors, the second after scale and zero."""
     one, two = given[0], given[3] if len(given) > 3 else None  # noqa: PLR2004 - its place
     return None if one is None or two is None else _broadcast(one, two)
 
@@ -142,7 +142,7 @@ def _infer_rows(node: Proto, inputs: list[Shape | None], number: int) -> Shape |
 
 
 def _infer_embedding(_node: Proto, given: list[Shape | None]) -> Shape | None:
-    """Return the rows of the words of an embedding, behind the tokens and their segments."""
+    """Return the rows of the words of an embedding, after the tokens and their segments."""
     return None if given[0] is None or given[2] is None else (*given[0], given[2][-1])
 
 
@@ -175,7 +175,7 @@ def _pool_shape(node: Proto, inputs: list[Shape | None]) -> Shape | None:
 
 
 _SECOND: Final[Mapping[str, int]] = {"QGemm": 3, "QLinearMatMul": 3}
-"""Where a product's second factor stands, if not behind the first."""
+"""Where a product's second factor stands, if not after the first."""
 _MADE: Final[Mapping[str, Callable[[Proto, list[Shape | None]], Shape | None]]] = {
     "MatMulNBits": _columns,
     "MatMulBnb4": _columns,

@@ -33,7 +33,7 @@ _PASSED = frozenset(("Mul", "Div", "Add", "Where", "Cast", "Identity", "Dropout"
 
 @dataclass(frozen=True)
 class ImportedWorkload:
-    """A workload, whose account says what became of each node of its file."""
+    """A workload with an account of what became of each node of its file."""
 
     workload: Workload
     constants: int
@@ -330,7 +330,7 @@ def splits(network: OnnxGraph) -> dict[int, tuple[int, ...]]:
 
 
 def _moves(place: NodePlace) -> bool:
-    """Return whether a node only says where elements stand."""
+    """Return whether a node only moves elements."""
     if place.node.domain not in DOMAINS:
         return False
     return place.node.op_type in FREE or (place.node.op_type == "Gather" and _addresses(place))

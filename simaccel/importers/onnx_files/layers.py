@@ -44,7 +44,7 @@ class Filters:
 def pooling(
     building: WorkloadBuilder, name: str, kind: str, operand: Given, windows: Sequence[FilterWindow]
 ) -> SlotView:
-    """Add a pooling whose windows go over all dimensions behind samples and channels."""
+    """Add a pooling whose windows go over all dimensions after samples and channels."""
     source, view = image(building, name, operand, windows)
     if not any((*view.dims[:2], view.fixed)) and all(window.made == 1 for window in windows):
         source, view = _own_image(building, name, operand, windows, (0,))  # it makes a rank

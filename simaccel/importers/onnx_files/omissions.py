@@ -1,4 +1,4 @@
-"""Parts of an ONNX model that are left out: attributes nobody reads, and what a node hides."""
+"""Parts of an ONNX model that are left out: unread attributes, and nodes inside of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of ONNX nodes: each becomes an operator, nothing, or is not taken."""
+"""Kinds of ONNX nodes: each becomes an operator, needs no work, or is not taken."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from simaccel.importers.onnx_files.vectors import (
 )
 
 DOMAINS: Final = ("", "ai.onnx", "com.microsoft")
-"""Whose nodes are known: ONNX's own, and ONNX Runtime's."""
+"""Known domains of nodes: ONNX's own, and ONNX Runtime's."""
 FREE: Final = frozenset(
     (
         *("Concat", "Dropout", "Expand", "Flatten", "Identity", "Pad"),
@@ -49,7 +49,7 @@ FREE: Final = frozenset(
         *("SpaceToDepth", "Constant", "ConstantOfShape", "Shape", "Size", "Range"),
     )
 )
-"""Where elements stand, not what they are: whoever reads or writes next addresses them so."""
+"""Kinds that only move elements: the next operator addresses them accordingly."""
 MULTIPLY: Final = frozenset(
     (
         *("Attention", "Conv", "ConvInteger", "ConvTranspose", "DynamicQuantizeMatMul", "Einsum"),
@@ -66,7 +66,7 @@ UNCOUNTED: Final = frozenset(
         *("STFT", "LinearAttention", "CausalConvWithState"),
     )
 )
-"""Kinds of nodes that are not taken and multiply, or hide what does; others have no MACs."""
+"""Kinds of nodes that are not taken and have MACs, or hide nodes with MACs."""
 HANDLERS: Final[Mapping[str, Callable[[NodePlace], AccountEntry]]] = {
     **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv", "FusedConv"), conv),
     "ConvTranspose": conv_transpose,
@@ -100,4 +100,4 @@ HANDLERS: Final[Mapping[str, Callable[[NodePlace], AccountEntry]]] = {
     **dict.fromkeys(UNARY, unary),
     **dict.fromkeys(BINARY, binary),
 }
-"""What maps each kind of node."""
+"""The function that maps each kind of node."""

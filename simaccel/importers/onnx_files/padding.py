@@ -66,7 +66,7 @@ def _takes(node: Any, padding: Any) -> bool:  # noqa: ANN401 - nodes
 
 
 def _zeros(node: Any, values: Values, ranks: Mapping[str, int]) -> list[int]:  # noqa: ANN401
-    """Return how many zeros a node puts before and behind each dimension of windows; or nothing."""
+    """Return how many zeros a node puts before and after each dimension of windows; or nothing."""
     if node.op_type != "Pad" or node.domain or attribute_of(node, "mode", "constant") != "constant":
         return []
     rank, names = ranks.get(node.input[0], 0), [*node.input, "", "", ""]

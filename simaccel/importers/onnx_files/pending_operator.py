@@ -62,7 +62,7 @@ def note_distinct(
 
 
 def _count_used(root: StoredTensor, pending: Sequence[PendingOperator]) -> int:
-    """Return how many elements that differ are used of a tensor that nobody made."""
+    """Return the number of distinct elements that are used of a tensor without a maker."""
     if root.distinct is not None:
         return root.distinct
     if math.prod(root.sizes) > _MOST_MARKED:

@@ -80,7 +80,7 @@ class NodePlace:
 
 
 def windows_of(place: NodePlace, size: Shape, reach: Shape) -> list[FilterWindow]:
-    """Return the windows over all dimensions behind samples and channels."""
+    """Return the windows over all dimensions after samples and channels."""
     count = len(reach)
     stride = tuple(place.attribute("strides") or [1] * count)
     dilation = tuple(place.attribute("dilations") or [1] * count)

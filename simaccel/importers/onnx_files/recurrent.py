@@ -15,7 +15,7 @@ from simaccel.importers.onnx_files.views import SlotView
 _MOST_STEPS: Final = 256
 """Steps of a recurrent layer that are spelled out."""
 _LENGTHS: Final = 4
-"""Where what is no weight begins, of the inputs behind the first."""
+"""Where what is no weight begins, of the inputs after the first."""
 
 
 def recurrent(place: NodePlace) -> AccountEntry:

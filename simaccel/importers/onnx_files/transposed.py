@@ -1,10 +1,10 @@
-"""Transposed convolutions by their true output: a convolution for each phase of the strides.
+"""Transposed convolutions as convolutions, one for each phase of the strides.
 
-With stride s, position o = s j + a of the output is made by every s-th tap of the filter, of inputs
-that stand beside each other: for each phase a it is a convolution with its own taps. What it makes
-is stored as [.., j, a, ..]. Each tap is in one phase, so that weights and inputs are those of the
-file, and so are the multiply-accumulates, but at the edges: taps that fall behind the output are
-not computed, and those that need an input before the first one multiply zero.
+With stride s, position o = s j + a of the output is the sum of every s-th tap of the filter over
+adjacent inputs: each phase a is a convolution with its own taps. Its results are stored as
+[.., j, a, ..]. Each tap belongs to one phase, so that weights, inputs and multiply-accumulates are
+those of the file, except at the edges: taps beyond the output are not computed, and taps before
+the first input multiply zeros.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from simaccel.importers.onnx_files.views import (
 )
 
 MOST_PHASES: Final = 256
-"""Convolutions that a transposed one may become."""
+"""The most convolutions that replace a transposed one."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Phases:
 def transposed_conv(
     building: WorkloadBuilder, name: str, operand: Given, filters: Filters, phases: Sequence[Phases]
 ) -> SlotView:
-    """Add the convolutions of all phases; return what they make together."""
+    """Add the convolutions of all phases, and return their joint output."""
     if all(each.joined or each.stride == each.reach == 1 for each in phases):
         ways = [[(0, FilterWindow(each.made // each.stride, 1))] for each in phases]
         taps = [each.reach for each in phases]
@@ -109,7 +109,7 @@ def _view_of_phase(
     at: Sequence[int],
     taps: Sequence[int],
 ) -> tuple[SlotView, dict[int, tuple[Terms, int]]]:
-    """Return the view of the whole output, and where a phase stands in it; adds its ranks."""
+    """Return the view of the whole output, and the place of a phase in it; adds its ranks."""
     stored: list[int] = []
     slots: dict[int, tuple[Terms, int]] = {}
     dims: list[tuple[SlotSpan, ...]] = []

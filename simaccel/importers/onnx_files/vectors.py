@@ -163,7 +163,7 @@ def norm(place: NodePlace) -> AccountEntry:
 
 
 def skip_norm(place: NodePlace) -> AccountEntry:
-    """Map ONNX Runtime's sum with a norm behind it."""
+    """Map ONNX Runtime's sum with a norm after it."""
     kind = "rms_norm" if "Simplified" in place.node.op_type else "layer_norm"
     made, building = place.made, place.building
     inputs = [place.shaped_input(0), place.shaped_input(1)]

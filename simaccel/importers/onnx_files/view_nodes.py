@@ -1,4 +1,4 @@
-"""Nodes that only say where elements stand: views of what others make, where they can be."""
+"""Nodes that only move elements: views of what others make, where they can be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views: how a tensor of the graph stands in one that is stored.
+"""Views: how a tensor of the graph is contained in a stored one.
 
 A `StoredTensor` has slots, the dimensions of two and more elements of who makes it. What nodes such
 as Reshape, Transpose, Slice and Concat make is no tensor of its own but a view: each dimension is
@@ -207,7 +207,7 @@ class SlotUse:
     """The terms of a slot, and the position that they begin at (before 0: zeros)."""
 
     def box(self, ranks: Mapping[str, int]) -> list[tuple[int, int]]:
-        """Return the first position and that behind the last one of each slot."""
+        """Return the first position and that after the last one of each slot."""
         slots = (self.slots[at] for at in range(len(self.slots)))
         return [(start, start + AffineDimension(terms).size(ranks)) for terms, start in slots]
 
@@ -259,7 +259,7 @@ def ranks_of(letter: str, group: Sequence[SlotSpan]) -> dict[SlotSpan, str]:
 
 
 def join_views(root: StoredTensor, views: Sequence[SlotView], axis: int) -> SlotView | None:
-    """Return views of whole tensors put one behind the other along a dimension, if they can be."""
+    """Return views of whole tensors put one after the other along a dimension, if they can be."""
     first = views[0]
     slots = [view.dims[axis] for view in views]
     fits = all(

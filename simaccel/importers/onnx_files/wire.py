@@ -49,7 +49,7 @@ def _field(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number and where it ends: behind the data, if it doesn't."""
+    """Return a number and where it ends: after the data, if it doesn't."""
     value = 0
     for place, byte in enumerate(data[at : at + _MOST_VARINT]):
         value |= (byte & 0x7F) << (7 * place)

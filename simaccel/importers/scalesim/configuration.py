@@ -1,7 +1,7 @@
 """SCALE-Sim configurations (`.cfg`) as accelerators.
 
 Taken over: the array's sides and its dataflow; a fold is preload, stream and skew with nothing
-behind it; words of one byte, as the tool has them (scalesim/single_layer_sim.py), at a clock of 1
+after it; words of one byte, as the tool has them (scalesim/single_layer_sim.py), at a clock of 1
 GHz, which it hasn't got. So the array's cycles are the tool's own.
 
 With `InterfaceBandwidth: CALC` nothing waits for a memory there, whatever its size, so that buffer

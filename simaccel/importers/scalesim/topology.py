@@ -15,7 +15,7 @@ Read as SCALE-Sim 3 does (scalesim/topology_utils.py):
 - A name with "DP" is a depth-wise convolution: a group for each channel.
 - A product is O[M,N] = I[M,K] W[K,N].
 
-Beside these there may be columns of these titles, wherever: Stride Width (a number behind the
+Beside these there may be columns of these titles, wherever: Stride Width (a number after the
 strides without a title is one, too), Batch (of a product, which it repeats with other factors),
 Sparsity, and Estimate, with the cycles that one expects of a layer, for `load_estimates`. Other
 columns, sparsity other than 1:1 and lines with a name alone are accounted for. Layers of the same

@@ -170,7 +170,7 @@ def _words(reading: TimeloopReading, part: TimeloopPart) -> int | None:
 
 
 def _capacity_bits(reading: TimeloopReading, part: TimeloopPart) -> int | None:
-    """Return the size of a memory in bits; None if the file doesn't say it."""
+    """Return the size of a memory in bits; None if the file doesn't have it."""
     amounts = {
         name: reading.amount(part, name)
         for name in ("depth", "width", "word_bits", "block_size", "entries", "sizeKB")

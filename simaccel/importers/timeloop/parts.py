@@ -171,7 +171,7 @@ class TimeloopReading:
         return parts, where
 
     def _spread(self, node: Mapping[str, Any], where: _Where) -> _Where:
-        """Return where a node's own instances stand."""
+        """Return the place of a node's own instances."""
         spatial = node.get("spatial")
         if spatial is None:
             return where
@@ -237,7 +237,7 @@ class TimeloopReading:
         return given
 
     def _split_mesh(self, part: TimeloopPart, own: Mapping[str, Any]) -> TimeloopPart:
-        """Return a part with its columns, which either side of a mesh says."""
+        """Return a part with its columns, from either side of a mesh."""
         if part.columns is not None:
             return part
         across, down = self.amount(part, "meshX"), self.amount(part, "meshY")
@@ -278,7 +278,7 @@ class TimeloopReading:
         return kept
 
     def _require_roles(self, name: str, rule: Mapping[str, Any]) -> None:
-        """Note data spaces of a constraint whose names say no role."""
+        """Note data spaces of a constraint whose names imply no role."""
         for key in ("keep", "bypass", "keep_only", "bypass_only"):
             unknown = [str(space) for space in _list(rule.get(key)) if role_of(str(space)) is None]
             if unknown:
@@ -345,7 +345,7 @@ def roles(given: object) -> frozenset[Role]:
 
 
 def role_of(name: str) -> Role | None:
-    """Return the role that a name speaks of.
+    """Return the role that a name implies.
 
     >>> role_of("weights_spad"), role_of("psum_spad"), role_of("pe_spad")
     ('weight', 'output', None)

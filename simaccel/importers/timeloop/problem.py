@@ -1,12 +1,12 @@
 """Timeloop problems (`problem: {shape: ..., instance: ...}`) as workloads of one einsum.
 
 A data space that is `read_write` is the output, the others are inputs. A dimension of a projection
-is a sum of products, each a rank alone or with a coefficient: `[[R, Wdilation], [P, Wstride]]`.
-Of the shapes of Timeloop's library that files name, `cnn-layer` (with output channels M or K, by
-the sizes) and `gemm-ABZ` are known; old files that name none have a `cnn-layer`. Densities are
-accounted for: all is dense. A size that nothing uses is a fault, if it isn't 1, or of the input
-(H, W and their pads), which Timeloop takes from the projections. How large elements are no problem
-says.
+is a sum of products, each a rank alone or with a coefficient: `[[R, Wdilation], [P, Wstride]]`. Of
+the shapes of Timeloop's library that files name, `cnn-layer` (with output channels M or K, by the
+sizes) and `gemm-ABZ` are known; old files that name none have a `cnn-layer`. Densities are
+accounted for: all is dense. A size that nothing uses is a fault, if it isn't 1, or of the input (H,
+W and their pads), which Timeloop takes from the projections. A problem does not contain element
+sizes.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def timeloop_problem(document: Mapping[Any, Any], source: str) -> Workload:
 def _shape(
     problem: Mapping[Any, Any], source: str, instance: Mapping[Any, Any]
 ) -> Mapping[Any, Any]:
-    """Return the shape of a problem, one of the library's if it is named, or says nothing."""
+    """Return the shape of a problem: its own, a named one of the library, or the default."""
     named = problem.get("shape", ABSENT if "instance" in problem else "cnn-layer")
     if not isinstance(named, str):
         return _section(problem, "shape", "a mapping with dimensions and data_spaces", source)

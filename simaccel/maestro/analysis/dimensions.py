@@ -45,7 +45,7 @@ class Coupling:
 
 @dataclass(frozen=True, kw_only=True)
 class Dimension:
-    """A directive that a tree says, in MAESTRO's words.
+    """A directive that a tree implies, in MAESTRO's notation.
 
     ``steps``: how many pieces follow each other, or (``in_space``) run at once, at most.
     """
@@ -215,9 +215,9 @@ def _is_window(view: TensorView, ranks: Sequence[str]) -> bool:
 def dram_bytes_of(space: IterationSpace, group: Group) -> dict[str, int]:
     """Return the bytes that tensors of einsums move with DRAM, once through the group.
 
-    Left out are tensors that the directives of one operator don't tell: in windows, passed between
-    or used by several operators, in parts of a rank, kept nowhere in the buffer, or packed (whose
-    tiles are rounded up to bytes).
+    Left out are tensors that the directives of one operator don't determine: in windows, passed
+    between or used by several operators, in parts of a rank, kept nowhere in the buffer, or packed
+    (whose tiles are rounded up to bytes).
     """
     leaves = list(paths(group.tree))
     if len(leaves) > len(space.operators):

@@ -243,7 +243,7 @@ def _reused_rows(
 ) -> Ints:
     """Return the positions of a row that a tile had before its filter moved on by ``step``.
 
-    Each output reads a window of the filter's size, a stride behind the one before. Windows of a
+    Each output reads a window of the filter's size, a stride after the one before. Windows of a
     stride or more are one stretch together; smaller ones have gaps, which others may fill.
     """
     outputs, stride = now[axis[0]], axis[2]

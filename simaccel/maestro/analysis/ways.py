@@ -64,7 +64,7 @@ def pieces_of(
 
 
 def plain_ranks(space: IterationSpace, ranks: Sequence[str]) -> tuple[str, ...]:
-    """Return the ranks that loops can cut behind some of which follow from others."""
+    """Return the ranks that loops can cut after some of which follow from others."""
     found = (one for rank in ranks for one, _ in space.derived.get(rank, ((rank, 1),)))
     return tuple(dict.fromkeys(found))
 

@@ -1,7 +1,7 @@
 """Layers of MAESTRO descriptions: what they are, checked, and as operators of a workload.
 
 Y and X are sizes of the input with its padding; one may give Y' and X', the outputs at stride 1,
-instead. A layer's operator has what its dimensions and stride say: (Y - R) // stride + 1 rows.
+instead. A layer's operator has the sizes of its dimensions and stride: (Y - R) // stride + 1 rows.
 
     CONV    I[n,c,y,x] W[k,c,r,s] -> O[n,k,y',x']      NGCONV  G groups of K outputs and C inputs
     DSCONV  a group for each channel                   TRCONV  up-sampling, see below

@@ -1,12 +1,12 @@
-"""Completion of a dataflow: what each cluster level inherits, unrolls and makes of strides.
+"""Completion of a dataflow: maps that cluster levels inherit or unroll, and strides.
 
-MAESTRO's own rules (its public tool, head 4eb08d1), so that a description means here what it does
-there:
+The rules are those of MAESTRO (its public tool, head 4eb08d1), so that a description has the same
+meaning here:
 
 1. Y' and X' become Y and X: their size grows by the map of R (S) at the same level, less 1.
-2. A dimension that the level above maps and this one doesn't is mapped in time as there. Such
-   maps stand in front, the last inherited first.
-3. Dimensions of the inputs that are still missing are unrolled behind, in alphabetical order.
+2. A dimension that the level above maps and this one doesn't is mapped in time, as there. Such
+   maps are put in front, the last inherited first.
+3. Dimensions of the inputs that are still missing are unrolled after them, alphabetically.
 4. A stride shortens maps of Y and X that hold at least a filter to what their outputs read,
    and lengthens the offset.
 """
@@ -53,14 +53,14 @@ def split(dataflow: Dataflow) -> tuple[list[list[DimMap]], list[int]]:
 
 
 def pes_of_cluster(dataflow: Dataflow) -> int:
-    """Return the PEs of one top-level cluster: fewer than that are none."""
+    """Return the PEs of one top-level cluster, the least number that can work."""
     return prod(split(dataflow)[1])
 
 
 def complete(layer: DescribedLayer, dataflow: Dataflow, pes: int) -> tuple[ClusterLevel, ...]:
     """Return the levels from the outermost to the innermost.
 
-    PEs that don't fill a cluster are lost. The dataflow must be sound (``faults`` of its reader).
+    PEs that don't fill a cluster stay idle. The dataflow must have no ``faults``.
     """
     written, clusters = split(dataflow)
     sizes: dict[str, int] = dict(layer.sizes)
@@ -113,7 +113,7 @@ def _unroll_maps(
 
 
 def _shorten_map(layer: DescribedLayer, one: DimMap, *, is_top: bool) -> DimMap:
-    """Shorten a map of Y or X to what its outputs read, where the stride isn't 1."""
+    """Shorten a map of Y or X to the positions that its outputs read, if the stride isn't 1."""
     stride = layer.stride_of(one.dim)
     if one.dim not in SLIDING or not layer.slides or stride == 1:
         return one

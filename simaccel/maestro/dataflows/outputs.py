@@ -21,7 +21,7 @@ OUTPUT_OF: Mapping[str, str] = {dim: outer for outer, dim in OF_INPUT.items()}
 
 
 class NotDirectedError(SimaccelError):
-    """A dataflow whose maps don't compute a layer; the message says which map and why."""
+    """A dataflow whose maps don't compute a layer; the message names it map and why."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 Maps in time are loops in the same order, maps in space are loops over as many pieces as there are
 sub-clusters, and a spread of those. The loops of inner levels stand outside of all spreads, as
 the sub-clusters go through them together; where a loop cuts what an outer level spreads, it
-stands behind the spreads, with those that follow it. A PE's tile is the innermost level's, in
+stands after the spreads, with those that follow it. A PE's tile is the innermost level's, in
 two slots; in the buffer, a tensor has what is used again later.
 """
 

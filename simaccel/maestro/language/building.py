@@ -137,13 +137,13 @@ class _Builder:
         return self._leaf(ClusterDirective(_value(_tree(units)), named), tree, limit)
 
     def _leaf(self, node: _AnyNode, tree: _Tree, limit: int) -> _AnyNode:
-        """Return a node of one line its comments: those before and inside, and one behind."""
+        """Return a node of one line its comments: those before and inside, and one after."""
         above = self._comments_before(tree.meta.end_pos)
         behind = self._comment_behind(tree.meta.end_line, limit)
         return replace(node, place=_place(tree), above=above, behind=behind)
 
     def _header(self, node: _AnyNode, tree: _Tree) -> _AnyNode:
-        """Return a block its comments: those before it, and one behind its brace."""
+        """Return a block its comments: those before it, and one after its brace."""
         brace = next(one for one in _tokens(tree) if one.type == "LBRACE")
         inner = _trees(tree)
         limit = _start(inner[0]) if inner else _brace(tree, "RBRACE")

@@ -65,7 +65,7 @@ WORDS: Final = {
 }
 """How messages call a terminal."""
 INSERTED: Final = ("RPAR", "LPAR", "COMMA", "LBRACE", "RBRACE", "NUMBER", "DIM")
-"""What may be taken as forgotten, so that reading goes on behind it."""
+"""What may be taken as forgotten, so that reading goes on after it."""
 KEYWORDS: Final = (
     *("TEMPORAL", "SPATIAL", "CLUSTER", "CONSTANT", "NETWORK", "LAYER"),
     *("TYPE", "STRIDE", "DIMENSIONS", "DATAFLOW"),

@@ -63,7 +63,7 @@ def understand(text: str, source: str, meaning: Callable[[Description, str], _Me
     """Return what a text means; ``meaning`` takes its syntax tree and the name of its source.
 
     Raises:
-        InputError: all faults of its syntax, and behind them those that ``meaning`` raises of the
+        InputError: all faults of its syntax, and after them those that ``meaning`` raises of the
             layers that could be read, each with line and column.
 
     """
@@ -163,7 +163,7 @@ def _without_comments(text: str) -> str:
 class _Recovery:
     """Notes what the parser stumbles over, and lets it go on.
 
-    It does so with a token that was forgotten, or without the one that nobody expects.
+    It goes on with a forgotten token added, or without an unexpected one.
     """
 
     def __init__(self, text: str, source: str) -> None:
@@ -207,7 +207,7 @@ class _Recovery:
         return not at_end
 
     def _skip_block(self, parser: InteractiveParser, token: Token) -> int:
-        """Leave out what stands in braces behind an unknown word; give where reading goes on."""
+        """Skip the text in braces after an unknown word; give where reading goes on."""
         end = token.end_pos or 0
         rest = _BLOCK.match(self.blank, end)
         if rest is None:
@@ -298,7 +298,7 @@ def _missing_bracket(parser: InteractiveParser, token: Token) -> str | None:
 
 
 def _read_dimension(parser: InteractiveParser, token: Token) -> Token:
-    """Return a word as the name of a dimension where only such a name can stand."""
+    """Return a word as the name of a dimension, where only such a name is allowed."""
     is_name = (
         token.type == "LABEL" and "DIM" in _accepted_terminals(parser) and _DIM.fullmatch(token)
     )

@@ -1,7 +1,7 @@
 """The syntax tree of a MAESTRO description, and its text.
 
 Each node knows where it stands, for messages; equality leaves that out. Comments stay with what
-they stand before or behind.
+they stand before or after.
 """
 
 from __future__ import annotations

@@ -13,11 +13,11 @@ from simaccel.numbers import BYTE, in_bytes
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """A collective of one tensor, behind the operator that makes it.
+    """A collective of one tensor, after the operator that makes it.
 
-    ``source`` and ``target`` name the tensor on a chip before and behind it, of so many elements
+    ``source`` and ``target`` name the tensor on a chip before and after it, of so many elements
     of ``bits``. It goes over ``digits`` of chips' numbers, in ``rings`` of these sizes. ``before``
-    and ``behind``: how all of it lies.
+    and ``after``: how all of it lies.
     """
 
     kind: Collective

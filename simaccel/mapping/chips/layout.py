@@ -90,7 +90,7 @@ class ChipLayout:
 
 @dataclass(frozen=True)
 class LayoutStep:
-    """A collective over some digits, and how the tensor lies behind it."""
+    """A collective over some digits, and how the tensor lies after it."""
 
     kind: Collective
     digits: tuple[ChipAxis, ...]
@@ -100,7 +100,7 @@ class LayoutStep:
 def moves(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
     """Yield the collectives between how a tensor is made and how it is read, none if they agree.
 
-    What is left to do behind the last of them is to take a part of what a chip has. Partial sums
+    What is left to do after the last of them is to take a part of what a chip has. Partial sums
     are scattered where the reader wants them cut, else reduced everywhere; then digits change
     dimensions; then what is missing is gathered. Where the chips among which digits would change
     don't have together what each of them is to have, all that is cut otherwise is gathered.
@@ -152,7 +152,7 @@ def _swap_then_gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
 
 
 def _gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
-    """Return the gather of all digits behind those that both ways begin with."""
+    """Return the gather of all digits after those that both ways begin with."""
     dims = tuple(own[: _common(own, its)] for own, its in zip(have.dims, read.dims, strict=True))
     rest = _digits(have.dims) - _digits(dims)
     return [LayoutStep("all_gather", _sort_digits(rest), ChipLayout(dims))] if rest else []
@@ -185,7 +185,7 @@ def _chips(digits: Iterable[ChipAxis]) -> list[int]:
 
 
 def _scatter_digits(made: ChipLayout, read: ChipLayout) -> tuple[Digits, ...] | None:
-    """Return the dimensions behind a reduce-scatter, if the reader wants partial sums cut."""
+    """Return the dimensions after a reduce-scatter, if the reader wants partial sums cut."""
     dims = []
     for mine, its in zip(made.dims, read.dims, strict=True):
         more = its[len(mine) :] if its[: len(mine)] == mine else ()

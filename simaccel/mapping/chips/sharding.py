@@ -115,7 +115,7 @@ def _inner(group: Group) -> Group:
 
 
 def group_places(mapping: MappingTree) -> list[str]:
-    """Return where each group stands in a mapping, such as ``groups[1]``."""
+    """Return the place of each group in a mapping, such as ``groups[1]``."""
     found: list[str] = []
     for at, one in enumerate(mapping.body):
         if isinstance(one, ResidentScope):

@@ -1,4 +1,4 @@
-"""Figures for papers: vector output, column widths, colours that colour-blind readers can tell."""
+"""Figures for papers: vector output, column widths, colours for colour-blind readers."""
 
 from __future__ import annotations
 

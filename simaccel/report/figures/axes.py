@@ -28,7 +28,7 @@ _UNITS: Final = (
     (1, "cycles"),
 )
 _FIRST_UNIT: Final = 2
-"""A unit is used from this many of it on, so that ticks have few digits behind the point."""
+"""A unit is used from this many of it on, so that ticks have few digits after the point."""
 _LETTERS_PER_INCH: Final = 18.5
 """Of ``SMALL_POINTS``; a little fewer than fit, as letters differ in width."""
 _WIDE_INCHES: Final = 5
@@ -51,7 +51,7 @@ def fill(colour: str, hatch: str) -> dict[str, Any]:
 
 
 def width_inches(axes: Axes) -> float:
-    """Return the width of the whole figure that axes stand in."""
+    """Return the width of the whole figure of some axes."""
     return float(axes.get_figure(root=True).get_size_inches()[0])  # type: ignore[union-attr]
 
 

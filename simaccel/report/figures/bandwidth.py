@@ -1,4 +1,4 @@
-"""Bytes that DRAM, buffer ports and NoC move over a run, against the most that they can."""
+"""Bandwidth of DRAM, buffer ports and NoC over a run, with their limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEIGHT_INCHES: Final = 0.31
 _LOW_INCHES: Final = 0.18
 _HEADING_INCHES: Final = 0.21
 _NEARLY_EMPTY: Final = 0.2
-"""A plot is low where the resource never moves more than this share of its limit."""
+"""A plot is low if the resource never moves more than this share of its limit."""
 _FRAME_INCHES: Final = 0.4
 _NAMES: Final = {
     "dram": "DRAM",
@@ -35,7 +35,7 @@ _NAMES: Final = {
     "noc_collection": "NoC from array",
 }
 _ROOM: Final = 1.12
-"""How much higher than the limit the axis goes."""
+"""The end of the axis, relative to the limit."""
 _GIGA: Final = 1e9
 _TICKS: Final = 3
 _LARGE: Final = 1000
@@ -77,7 +77,7 @@ class ResourceRate:
 
 
 def flows(trace: TraceReader, start: int, end: int, *, bins: int = BINS) -> list[ResourceRate]:
-    """Return what each resource moves from cycle ``start`` up to ``end``."""
+    """Return the rate of each resource from cycle ``start`` up to ``end``."""
     found = trace.bandwidth(bins=bins, start=start, end=end)
     cycles = np.diff(found.edges)
     return [
@@ -87,7 +87,7 @@ def flows(trace: TraceReader, start: int, end: int, *, bins: int = BINS) -> list
 
 
 def bandwidth_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
-    """Draw one small plot for each resource, all over the same cycles."""
+    """Return a panel with a small plot for each resource, over the same cycles."""
     drawn = flows(trace, *shown.whole)
     clock_hz = trace.accelerator().clock_hz
     return Panel(
@@ -128,7 +128,7 @@ def _draw_flow(axes: Axes, flow: ResourceRate, clock_hz: int) -> None:
 
 
 def _ticks(flow: ResourceRate, scale: float) -> Locator:
-    """Return the places of numbers; a low plot has room for nothing and the limit."""
+    """Return the ticks of an axis; a low plot has room for 0 and the limit only."""
     if flow.is_low and flow.limit is not None:
         return FixedLocator([0, flow.limit * scale])
     return MaxNLocator(_TICKS)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _HEIGHT_INCHES = 2.5
 _BEYOND = 4
-"""How far the flat end is drawn behind the maximal effectual buffer."""
+"""How far the flat end is drawn after the maximal effectual buffer."""
 
 
 def draw_bound(report: BoundReport, title: str) -> Figure:
@@ -59,7 +59,7 @@ def _steps(axes: Axes, rooms: list[int], values: list[float], label: str) -> Non
 
 
 def _mark(axes: Axes, report: BoundReport) -> None:
-    """Draw a line where the maximal effectual buffer is, and where the asked one is."""
+    """Draw lines at the maximal effectual buffer and at the given one."""
     room = report.found.largest[0]
     label = f"maximal effectual buffer, {bytes_text(room)}"
     axes.axvline(room, color=SERIES_COLOURS[1], linestyle="--", linewidth=0.8, label=label)

@@ -89,7 +89,7 @@ class _Band:
 def _place_bands(
     workload: Workload, places: Mapping[str, Place]
 ) -> tuple[dict[str, Place], dict[str, _Band]]:
-    """Return where each operator stands in inches, and its band."""
+    """Return the position of each operator in inches, and its band."""
     makers, scale, bands = _makers(workload), dict[str, Place](), dict[str, _Band]()
     number = {name: int(row) // _BAND for name, (_, row) in places.items()}
     left = 0.0

@@ -140,7 +140,7 @@ def _merge(points: Sequence[tuple[str, Place]]) -> list[tuple[str, Place]]:
 
 
 def _candidates(point: Place, width: float, line: float) -> Iterator[_Box]:
-    """Yield where a name may stand: right beside its point, then farther away."""
+    """Yield the places for a name: right beside its point, then farther away."""
     x, y = point
     for up in (-0.8 * line, 0.8 * line):
         for left in (x + 0.015, x - 0.015 - width):

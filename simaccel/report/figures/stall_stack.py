@@ -39,7 +39,7 @@ _LETTERS_PER_INCH: Final = 5
 _DARK: Final = 0.5
 _FILLED_POINTS: Final = 1.4
 _BEHIND: Final = 101.5
-"""Percent at which the text behind a bar begins."""
+"""Percent at which the text after a bar begins."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def draw_stall_stacks(
     engine: str,
     ideal: Mapping[str, float] | None = None,
 ) -> None:
-    """Draw one bar per stack, in percent of its cycles; its cycles stand behind it.
+    """Draw one bar per stack, in percent of its cycles; its cycles stand after it.
 
     ``ideal``: cycles by stack at which a line says how many of the PEs' MACs are used.
     """

@@ -1,4 +1,4 @@
-"""Style of figures: widths, type sizes, and one colour and hatch for what an engine does.
+"""Style of figures: widths, type sizes, and a colour and hatch for each activity of an engine.
 
 Nothing here imports matplotlib at the top: the palette also serves pages that draw without it.
 """
@@ -29,9 +29,9 @@ DPI: Final = 300
 CAUSE_COLOURS: Final[Mapping[str, tuple[str, str]]] = {
     name: (cause.colour, cause.hatch) for name, cause in CAUSES.items()
 }
-"""Colour (RGB hex) and matplotlib hatch of what an engine does, in the order of stacks."""
+"""Colour (RGB hex) and matplotlib hatch of each activity of an engine, in the order of stacks."""
 CAUSE_LABELS: Final = {name: cause.label for name, cause in CAUSES.items()}
-"""What people read for a cause."""
+"""Texts for causes."""
 
 SERIES_COLOURS: Final = (
     "#0072B2",
@@ -43,7 +43,7 @@ SERIES_COLOURS: Final = (
     "#F0E442",
     "#882255",
 )
-"""Colours of things that aren't causes (tiles, dataflows), in the order of their use."""
+"""Colours of series that are no causes (tiles, dataflows), in the order of their use."""
 SERIES_HATCHES: Final = ("", "////", "..", "xxxx", "\\\\\\\\", "----")
 SERIES_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
 LIMIT_COLOUR: Final = "#000000"
@@ -106,7 +106,7 @@ def style() -> Iterator[None]:
 
 
 def new_figure(width_inches: float, height_inches: float) -> Figure:
-    """Return an empty figure whose parts make room for each other. Call it inside ``style()``."""
+    """Return an empty figure with automatic layout. Call it inside ``style()``."""
     from matplotlib.figure import Figure
 
     return Figure((width_inches, height_inches), layout="constrained")
@@ -140,7 +140,7 @@ def require_figure_target(
     """Refuse a path that a figure can't be written to, before anything is drawn.
 
     Raises:
-        InputError: the suffix is none of ``SUFFIXES``, or it is no target (``require_target``).
+        InputError: the suffix is none of ``SUFFIXES``, or as of ``require_target``.
 
     """
     if path != STDOUT and Path(path).suffix.lower() not in SUFFIXES:
@@ -153,12 +153,12 @@ def require_figure_target(
 def save_figure(
     figure: Figure, path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()
 ) -> Path:
-    """Write a figure; the suffix says how. Call it inside ``style()``.
+    """Write a figure in the format of the suffix. Call it inside ``style()``.
 
-    The same figure gives the same bytes, and at the target there is never a part of it.
+    The same figure gives the same bytes; the target is never half-written.
 
     Raises:
-        InputError: see ``require_figure_target``, or the disk refuses.
+        InputError: as of ``require_figure_target``, or writing fails.
 
     """
     path = require_figure_target(path, force=force, inputs=inputs)

@@ -89,8 +89,8 @@ def require_operator(trace: TraceReader, operator: str) -> None:
 def default_window(trace: TraceReader, operator: str | None = None) -> CycleWindow:
     """Choose the window: the steady period with most cycles that is readable, and its fill.
 
-    ``operator`` asks for a period that has something of that operator. Where no period is
-    readable with its fill, the window is a period alone, or what can be read of the first one.
+    ``operator`` selects a period with events of that operator. Where no period is readable with its
+    fill, the window is a period alone, or what can be read of the first one.
     """
     roots = trace.segments()
     alone: list[CycleWindow] = []
@@ -211,7 +211,7 @@ def _is_readable(trace: TraceReader, start: int, end: int) -> bool:
 
 
 def _readable(trace: TraceReader, start: int, end: int) -> CycleWindow:
-    """Cut a window off behind what is readable."""
+    """Cut a window off after what is readable."""
     unreadable = bisect_left(
         range(start + 1, end + 1), x=True, key=lambda cycle: not _is_readable(trace, start, cycle)
     )

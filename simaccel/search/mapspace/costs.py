@@ -40,7 +40,7 @@ _BLOCK: Final = 1 << 13
 
 
 class NotNestableError(SimaccelError):
-    """An einsum that mapspaces don't take; the message says why."""
+    """An einsum that mapspaces don't take; the message has the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,7 @@ class MappingLimits:
 def limits(
     einsum: Einsum, hierarchy: Hierarchy, dataflow: Constraints, asked: Constraints
 ) -> MappingLimits:
-    """Combine a dataflow with what the user asked for; the user's word counts.
+    """Combine a dataflow with the user's constraints; the user's word counts.
 
     Ranks of a dataflow that the einsum lacks are for other operators; those that the user names
     have to exist.
@@ -110,7 +110,7 @@ def _drop_unknown_ranks(einsum: Einsum, given: LevelConstraint) -> LevelConstrai
 
 
 def _contradictions(einsum: Einsum, asked: Constraints) -> Iterator[Fault]:
-    """Find what the user asks for in two ways; over a dataflow the user's word counts."""
+    """Find constraints that contradict each other; over a dataflow the user's word counts."""
     for level, constraint in asked.items():
         given = _drop_unknown_ranks(einsum, constraint)
         for rank, pieces in given.factors.items():

@@ -1,4 +1,4 @@
-"""The tables behind a mapspace: chains by rank, orders by level and ranks that have loops there."""
+"""The tables of a mapspace: chains by rank, orders by level and ranks that have loops there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mapping one einsum: mapspace, search, and what is wrong if nothing is found."""
+"""The mapping of one einsum: its mapspace, the search, and the reason if nothing is found."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from simaccel.units import ARRAY
 from simaccel.workload import Einsum, Tensor
 
 _TRIES = 8
-"""Blocks drawn to see whether a mapspace has any valid mapping."""
+"""Blocks that are drawn to test whether a mapspace has any valid mapping."""
 
 
 class EmptyMapspaceError(SimaccelError):
-    """No mapping is left; the message says which constraint leaves none."""
+    """No mapping is left; the message names the constraint that leaves none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MappingTarget:
     """An einsum on an accelerator, with the constraints of its mappings.
 
-    ``stationarity``: what a systolic array holds. ``room``: the accelerator's levels with less
-    room than they have. ``known``: mappings to start from; none that is in the mapspace is better
-    than what is found.
+    ``stationarity``: the operand that a systolic array holds. ``room``: levels of which mappings
+    may use less than their capacity. ``known``: mappings to start from; the result is at least as
+    good as those that are in the mapspace.
     """
 
     einsum: Einsum
@@ -67,10 +67,10 @@ class MappingTarget:
         )
 
     def problem(self) -> MapspaceProblem:
-        """Return the mapspaces of this.
+        """Return the mapspaces of the target.
 
         Raises:
-            InputError: constraints that can't be, a known mapping of something else.
+            InputError: impossible constraints, or a known mapping of another einsum.
             NotNestableError: an einsum that mapspaces don't take.
 
         """
@@ -91,12 +91,12 @@ class NestResult:
     target: MappingTarget
     group: Group
     totals: FamilyTotals
-    """Of one candidate, with one slot a tile."""
+    """Totals of the mapping, with one slot for each tile."""
     found: MapspaceResult
 
     @property
     def cycles(self) -> int:
-        """Cycles of the busiest resource: what the search goes by."""
+        """Cycles of the busiest resource, which the search compares."""
         return int(self.totals.resource_bound())
 
     @property
@@ -119,7 +119,7 @@ class NestResult:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates, those of padding among them."""
+        """Multiply-accumulates, including those of padding."""
         return int(self.totals.counts.macs)
 
     @property
@@ -129,7 +129,7 @@ class NestResult:
 
     @property
     def utilisation(self) -> float:
-        """Effectual MACs over those that all PEs could do in these cycles."""
+        """Effectual MACs divided by the MACs that all PEs could do in these cycles."""
         return self.target.einsum.macs / (self.cycles * self.target.hierarchy.macs_per_cycle)
 
     @property
@@ -152,7 +152,7 @@ def map_einsum(
     """Find the best mapping of an einsum.
 
     Raises:
-        InputError: constraints that can't be.
+        InputError: impossible constraints.
         EmptyMapspaceError: no mapping satisfies them, or none fits.
         WorkerDiedError: a process of ``each`` died; it names the einsum.
 
@@ -174,7 +174,7 @@ def map_einsum(
 
 
 def figures_of_mapping(target: MappingTarget, found: MapspaceResult) -> NestResult:
-    """Return all figures of a mapping that was found."""
+    """Return all figures of a search's mapping."""
     assert found.best is not None  # noqa: S101 - narrows the type
     setting = target.setting
     group = setting.group(found.space, found.best)
@@ -187,7 +187,7 @@ def figures_of_mapping(target: MappingTarget, found: MapspaceResult) -> NestResu
 
 
 def _conflicting_constraints(target: MappingTarget) -> str:
-    """Find the constraints without which there are mappings, one at a time."""
+    """Return the reason for no mapping: constraints without any one of which there are mappings."""
     every = merge_constraints(target.dataflow, target.asked)
     parts = single(every)
     guilty = []

@@ -67,7 +67,7 @@ class Genes:
 
     @classmethod
     def concatenate(cls, parts: list[Genes]) -> Genes:
-        """Put several behind each other."""
+        """Put several after each other."""
         return cls(
             np.concatenate([part.chains for part in parts]),
             np.concatenate([part.orders for part in parts]),
@@ -93,7 +93,7 @@ class EinsumMapspace:
         return _book(self)
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave the tables behind: another process makes its own."""
+        """Return the state without tables: another process makes its own."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def chain_counts(self) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ def dataflow(einsum: Einsum, stationarity: Stationarity) -> Constraints:
 
 
 def dataflows(einsum: Einsum, asked: Constraints) -> dict[Stationarity, Constraints]:
-    """Return the constraints of all stationarities that what a user asked for leaves.
+    """Return the constraints of all stationarities that the user's constraints allow.
 
     Raises:
         InputError: the einsum has other than two inputs, is an elementwise product, a rank is in

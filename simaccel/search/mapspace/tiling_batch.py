@@ -72,7 +72,7 @@ class TilingBatch:
 
     @classmethod
     def concatenate(cls, parts: Sequence[TilingBatch]) -> Self:
-        """Put several (at least one) behind each other."""
+        """Put several (at least one) after each other."""
         return cls(
             factors=np.concatenate([part.factors for part in parts]),
             orders=np.concatenate([part.orders for part in parts]),
@@ -218,7 +218,7 @@ def _family_keeps(
 
 
 def _places(orders: Ints) -> Ints:
-    """Return where the loop of each rank stands, by (rank, candidate)."""
+    """Return the place of each rank's loop, by (rank, candidate)."""
     found = np.empty(orders.shape[::-1], dtype=np.int64)
     every = np.arange(len(orders))
     for place in range(orders.shape[1]):

@@ -56,7 +56,7 @@ class VisitedSet:
         return len(self.codes)
 
     def fresh(self, asked: Codes) -> Ints:
-        """Return which mappings are new, each the first time it is asked for; now all are known."""
+        """Return which mappings are new, each at its first call; now all are known."""
         each, first = np.unique(asked, return_index=True)
         at = np.searchsorted(self.codes, each)
         new = np.ones(len(each), dtype=np.bool_)

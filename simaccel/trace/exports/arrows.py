@@ -1,4 +1,4 @@
-"""Arrows of a time line: who handed over the tiles that others waited for."""
+"""Arrows of a time line: from the engine that hands over a tile to the one that waited for it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Attention of a transformer's layer: projections, rotary embedding, cache, L, softmax, A, O.
 
 A causal mask is cut into blocks of rows, each with the keys that it sees: what lies above the
-diagonal blocks is neither computed nor moved. K and V of the new tokens go to the cache behind
+diagonal blocks is neither computed nor moved. K and V of the new tokens go to the cache after
 what is there, and L and A read it.
 """
 
@@ -36,7 +36,7 @@ class Attention:
         return ("b", "n", *self.heads, "d")
 
     def add(self, source: str) -> str:
-        """Add all operators behind the norm and return the output of O."""
+        """Add all operators after the norm and return the output of O."""
         graph, model = self.graph, self.model
         self._project("Q", source, part(graph.prefix + "Q", self.queries))
         keys = self.tokens.keys(self.window)

@@ -1,8 +1,8 @@
-"""The decoder beside an encoder: a second attention, to what the encoder made of the prompt.
+"""The decoder beside an encoder, with cross-attention to the encoder's output.
 
-A layer (Raffel et al. 2020, section 2.1) is one of the encoder whose tokens see those before them,
-with an attention to the encoded prompt between. The keys and values of that are the same in all
-steps: they are made once, behind the encoder, and stay in a cache.
+A layer (Raffel et al. 2020, section 2.1) is a layer of the encoder with causal self-attention, and
+cross-attention to the encoded prompt after it. The keys and values of the cross-attention are the
+same in all steps: they are computed once, after the encoder, and stay in a cache.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def add_encoded(graph: Graph, encoded: str) -> None:
 
 
 def add_cross(graph: Graph, model: Transformer, normed: str) -> str:
-    """Add the attention of new tokens to the m that were encoded, and return the output of O."""
+    """Add cross-attention of new tokens to the m encoded ones, and return the output of O."""
     heads = "gr" if model.heads > model.kv_heads else "g"
     prefix, queries = graph.prefix, f"bn{heads}d"
     keys, values = (

@@ -1,4 +1,4 @@
-"""The tokens of a transformer's run: those that are new, and the ones that each sees."""
+"""The tokens of a phase of a transformer: the new ones, and the keys that each of them sees."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from simaccel.workload.einsum import VisibleSpan
 PhaseName = Literal["prefill", "decode"]
 PHASES: tuple[PhaseName, ...] = ("prefill", "decode")
 _LEAST_ROWS = 64
-"""Rows of a block under a causal mask; smaller ones fill no array."""
+"""The least rows of a block under a causal mask; smaller blocks would not fill an array."""
 CAUSAL_BLOCKS = 8
-"""Blocks of rows under a causal mask where nothing is asked."""
+"""Default number of blocks of rows under a causal mask."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseTokens:
-    """``rows`` new tokens of each of ``batch`` sequences, ``past`` before them in the cache.
+    """``rows`` new tokens of each of ``batch`` sequences, after ``past`` tokens in the cache.
 
-    ``blocks``: how many blocks of rows attention has at most, each with the keys that it sees.
-    ``encoded``: tokens that an encoder made, which a decoder sees.
+    ``blocks``: the most blocks of rows of an attention, each with the keys that it sees.
+    ``encoded``: tokens of an encoder's output, which a decoder sees.
     """
 
     batch: int
@@ -35,7 +35,7 @@ class PhaseTokens:
         return 0 if window is None else max(0, self.past + 1 - window)
 
     def keys(self, window: int | None) -> int:
-        """Return how many keys the new tokens see together, their own included."""
+        """Return the number of keys that any of the new tokens sees, their own included."""
         return self.past + self.rows - self.first_key(window)
 
     def row_blocks(self, window: int | None, *, causal: bool = True) -> Iterator[RowBlock]:

@@ -1,8 +1,8 @@
 """Softmax of ``scale * x`` along the axis: plain, in pieces of long rows, and online.
 
-A whole one makes three passes: maximum; exponential (written) and sum; division. Merged, maximum
-and sum take one pass together (Milakov and Gimelshein 2018), and two are left. The scale
-(1/sqrt(d) in attention) is applied on the way in and costs nothing.
+The plain form has three passes: maximum; exponential (written) and sum; division. With merged
+statistics, maximum and sum take one pass together (Milakov and Gimelshein 2018), so that two are
+left. The scale (1/sqrt(d) in attention) is applied to the input at no cost.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ Made = tuple[Array, Statistics]
 
 
 def _update(x: Array, scale: float, known: Statistics) -> Made:
-    """Return the exponentials, and (maximum, sum, correction of what was summed before)."""
+    """Return the exponentials, and (maximum, sum, correction factor of earlier sums)."""
     scaled = x * scale
     highest = scaled.max(axis=-1, keepdims=True)
     old, total, _ = known or (np.full_like(highest, -np.inf), np.zeros_like(highest), None)
