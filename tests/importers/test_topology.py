@@ -171,7 +171,7 @@ def test_all_faults_of_a_file_are_reported_with_line_and_column(file: Path) -> N
                 (
                     "line 1: got 'Layer name, IFMAP Height Intraline Factor, IFMAP Width Intraline "
                     "Factor'; allowed: a topology; this is a SCALE-Sim layout of memory banks, "
-                    "which simaccel does not model"
+                    "which are not modelled"
                 )
             ],
         ),

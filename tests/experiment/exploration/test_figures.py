@@ -102,11 +102,11 @@ def test_a_limit_holds_from_one_side(text: str, holding: float, failing: float) 
     [
         ("area_mm2", "got 'area_mm2'; allowed: FIGURE<=NUMBER (or <, >=, >), as in area_mm2<=16"),
         ("aera_mm2<=1", "got 'aera_mm2'; did you mean 'area_mm2'?"),
-        ("power_mw<=much", "got 'much'; allowed: a number behind power_mw<="),
-        ("power_mw<=nan", "got 'nan'; allowed: a number behind power_mw<="),
+        ("power_mw<=much", "got 'much'; allowed: a number after power_mw<="),
+        ("power_mw<=nan", "got 'nan'; allowed: a number after power_mw<="),
         (
             "footprint_bytes<=1MB",
-            "got '1MB'; allowed: a number, perhaps with a unit (64 KiB) behind",
+            "got '1MB'; allowed: a number, perhaps with a unit (64 KiB) after",
         ),
         ("<=4", "got '<=4'; allowed: FIGURE<=NUMBER"),
     ],
