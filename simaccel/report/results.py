@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from simaccel.experiment.capacity import memory_demands
 from simaccel.experiment.limits import Row, RunLimit, gain_without, longest_wait, next_limit
 from simaccel.experiment.run import ExperimentResult, energy_pj, floor_json
-from simaccel.experiment.traffic import dram_by_class
+from simaccel.experiment.traffic import dram_by_class, reformed_dram_bytes
 from simaccel.experiment.waiting import OF_UNIT, computing_unit, waiting_by_cause
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power, area_of
@@ -216,7 +216,11 @@ def traffic_line(result: ExperimentResult) -> str:
 def _by_class(result: ExperimentResult) -> str:
     moved = {name: n for name, n in dram_by_class(result.workload, result.run.moved).items() if n}
     parts = [f"{name} {bytes_text(n)}" for name, n in moved.items()]
-    return f"; {', '.join(parts)}" if len(parts) > 1 else ""
+    found = f"; {', '.join(parts)}" if len(parts) > 1 else ""
+    reformed = reformed_dram_bytes(result.workload, result.run.moved)
+    if reformed:
+        found += f"; {bytes_text(reformed)} of it for readers that need another form"
+    return found
 
 
 def energy_line(result: ExperimentResult) -> str:

@@ -176,7 +176,8 @@ class GroupPlace:
     def _find_price(self, held: Sequence[ResidentTensor], room: int) -> tuple[Price, Tree]:
         taken = capacity(self.search.goal.accelerator) - room
         if self._is_searched():
-            best = self._search_held(held).fastest(taken)
+            like = self.tree(()) if held and self.is_known(()) else ()
+            best = self._search_held(held).fastest(taken, like=like)
         else:
             best = search(self._grid(held), replace(self.search.goal, held_bytes=taken)).best
         if best is None:
