@@ -10,7 +10,7 @@ import numpy as np
 
 from simaccel.analytic.native import least_array_cycles
 from simaccel.hardware import Accelerator
-from simaccel.hardware.memory import crosses_dram
+from simaccel.hardware.memory import crosses_dram, way_outside
 from simaccel.numbers import in_bytes
 from simaccel.workload import CLASSES, Kind, Vector, Workload, class_of, operands_of
 from simaccel.workload.names import tensor_of
@@ -30,6 +30,19 @@ def dram_by_class(workload: Workload, moved: Mapping[tuple[str, str], int]) -> d
             tensor = workload.tensors.get(tensor_of(name))
             found[class_of("intermediate" if tensor is None else tensor.kind)] += n_bytes
     return found
+
+
+def reformed_dram_bytes(workload: Workload, moved: Mapping[tuple[str, str], int]) -> int:
+    """Return the bytes that cross the DRAM channels as a reader has another form of what was made.
+
+    Another deployment could keep them on the chip.
+    """
+    ways = (
+        (way_outside("write" if tensor.kind == "output" else "read", tensor.kind), name)
+        for name, tensor in workload.tensors.items()
+        if tensor.distinct == 0
+    )
+    return sum(moved.get(way, 0) for way in ways)
 
 
 def least_dram_bytes(workload: Workload) -> dict[str, int]:

@@ -10,7 +10,7 @@ from typing import Any
 from simaccel.analytic.family import Family
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import IterationSpace, mergeable, space_of
-from simaccel.mapping.tree import Group
+from simaccel.mapping.tree import Group, Loop, Tree, nodes
 from simaccel.schedulers.einsums import (
     Merged,
     einsum_families,
@@ -55,14 +55,17 @@ class OperatorCandidateSet:
         found: CandidateSet = self.known["grid"]
         return found
 
-    def fastest(self, held_bytes: int = 0, limit: float = float("inf")) -> ScoredTree | None:
+    def fastest(
+        self, held_bytes: int = 0, limit: float = float("inf"), like: Tree = ()
+    ) -> ScoredTree | None:
         """Return the best of all beside ``held_bytes`` of the buffer; None if nothing fits.
 
-        What is not below ``limit`` may be missing.
+        What is not below ``limit`` may be missing. ``like``: a tree of the same operator with
+        something else held: what has its tiles runs first.
         """
         scored = self._find_best(held_bytes, limit)
         if scored is None:
-            goal = replace(self.goal, held_bytes=held_bytes)
+            goal = replace(self.goal, held_bytes=held_bytes, start=self._start(like))
             name = "kept" if self.families[0].around else "alone"
             searched = search(self.candidates, goal, limit, name)
             if searched.best is not None:
@@ -74,6 +77,12 @@ class OperatorCandidateSet:
         best = replace(best, tree=rename_tree(best.tree, self.names))
         self.goal.trades.note((replace(self.group, tree=best.tree),), best)
         return best
+
+    def _start(self, like: Tree) -> dict[str, int] | None:
+        """Return a tree's innermost tiles by rank, in the names that the candidates have."""
+        made = {name: old for (kind, old), name in self.names.items() if kind == "rank"}
+        loops = [node for node in nodes(like) if isinstance(node, Loop)]
+        return {made.get(loop.rank, loop.rank): loop.tile for loop in loops} if like else None
 
     @property
     def found(self) -> dict[int, tuple[ScoredTree | None, float]]:

@@ -5,7 +5,7 @@ The objective of a candidate is never below its bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -191,6 +191,24 @@ class CandidateSet:
     def fitting(self, room: int) -> Ints:
         """Return the numbers of the different candidates that fit into ``room`` bytes."""
         return np.flatnonzero(self.space <= room)
+
+    def with_tiles(self, tiles: Mapping[str, int]) -> Ints:
+        """Return the numbers of candidates whose innermost tiles have these sizes, by rank."""
+        found = []
+        for number, family in enumerate(self.families):
+            inner = {
+                rank: tile
+                for node in branches_of(family.branch)
+                if isinstance(node, FamilyLoops)
+                for rank, tile in zip(node.ranks, node.tiles, strict=True)
+            }
+            alike = np.ones(family.shape, dtype=np.bool_)
+            for rank, tile in inner.items():
+                alike &= tile == tiles.get(rank, family.space.sizes[rank])
+            start = int(self._ends[number - 1]) if number else 0
+            places = self.place[start : int(self._ends[number])]
+            found.append(start + np.flatnonzero(alike.ravel()[places]))
+        return ints(np.concatenate(found))
 
     def values(self, which: Ints, cycles: Ints | Values) -> Values:
         """Return the objective of candidates that take so many cycles."""

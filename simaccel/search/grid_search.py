@@ -7,7 +7,7 @@ then their neighbours (`neighbours`), until nothing near is better.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from simaccel.analytic.family import Family, FamilyLoops, branches_of, ints
@@ -38,6 +38,8 @@ from simaccel.workload import Workload
 
 _STARTS = 3
 """Candidates whose neighbours are looked at."""
+_STARTED = 12
+"""Runs without a gain after which a walk ends that began with what is likely good."""
 _NEAR_PATIENCE = 48
 """Runs of neighbours without a gain after which a round ends."""
 _MOST_NEAR = 256
@@ -78,6 +80,8 @@ class Goal:
     trades: GroupLosses = field(default_factory=GroupLosses)
     gave: Gave = ungiven
     """Told what the whole workload gives up."""
+    start: Mapping[str, int] | None = None
+    """Innermost tiles by rank that are likely good: candidates that have them run first."""
     is_spread: bool = True
     """Whether cores have pieces of what is searched, if there are several."""
 
@@ -151,15 +155,12 @@ class Goal:
         return max(GAP, self.tolerance / 2 if decides(self.objective, self.tolerance) else 0.0)
 
     def stopping(self, grid: CandidateSet, room: int) -> StoppingRule:
-        """Return when the walk through a grid ends.
-
-        Small ones that are complete have no gap, but for what is given up anyway.
-        """
+        """Return when the walk through a grid ends: in small complete ones at no gap of its own."""
         if self.patience is not None:
             return StoppingRule(0.0, self.patience, gain=0.0, until=self.until, equals=self.equals)
         if grid.is_complete() and grid.fitting(room).size <= EXACT * grid.cuts:
             return StoppingRule(self.gap - GAP, float("inf"), self.slack, until=self.until)
-        patience = PATIENCE // self.hurry
+        patience = (PATIENCE if self.start is None else _STARTED) // self.hurry
         return StoppingRule(self.gap, patience, self.slack, self.gap / 2, self.until)
 
     @property
@@ -322,6 +323,8 @@ class _Climb:
 
     def _walk(self, candidates: CandidateSet, room: int, stopping: StoppingRule) -> CandidateWalk:
         walk = CandidateWalk(candidates)
+        if self.goal.start is not None and candidates is self.grid:
+            walk.likely = candidates.with_tiles(self.goal.start)
         walk.go(room, stopping, self.below)
         for number in walk.numbers()[:1]:
             best = walk.score(number)

@@ -63,6 +63,8 @@ class CandidateWalk:
     left: float = float("inf")
     ended: str = "all judged"
     curve: list[tuple[int, float]] = field(default_factory=list)
+    likely: Ints = field(default_factory=lambda: ints([]))
+    """Candidates that are likely good, a few of which run first."""
     first: Ints = field(default_factory=lambda: ints([]))
     """The first few in the order of the walk, whether they ran or not."""
 
@@ -80,6 +82,9 @@ class CandidateWalk:
             self._take(fits, bounds, stopping.equals)
             return
         order = self._order(fits, bounds, stopping.gap)
+        if self.likely.size:
+            few = np.flatnonzero(np.isin(fits[order], self.likely))[:_OF_EACH]
+            order = np.concatenate([order[few], np.delete(order, few)])
         fits, bounds = fits[order], bounds[order]
         self.first = fits[:_BY_BOUND]
         each = self._run_count(fits)

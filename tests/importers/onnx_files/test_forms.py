@@ -12,7 +12,9 @@ from simaccel import load_accelerator, simulate
 from simaccel.analytic.orojenesis.distinct import distinct_bytes
 from simaccel.errors import InputError
 from simaccel.experiment.check import check
+from simaccel.experiment.traffic import reformed_dram_bytes
 from simaccel.importers.onnx_files import load_onnx
+from simaccel.schedulers import make_mapping
 from simaccel.workload import Workload, parse_workload
 from tests.importers.onnx_files.models import Type, save
 
@@ -404,3 +406,7 @@ def test_what_operators_give_each_other_in_another_form_need_not_move(tmp_path: 
     workload = _made(tmp_path / "m.onnx", nodes, {"x": [1, 3, 16, 16]}, constants)
     weights = 4 * 3 * 9 + 4 * 4 * 9 + 4 * 4 * 4 + 2 * 11 * 9
     assert distinct_bytes(workload) == 4 * (3 * 16 * 16 + weights + 2 * 16 * 16)
+    on = load_accelerator("edge")
+    moved = simulate(workload, on, make_mapping(workload, on, "naive-m")).run.moved
+    both = 11 * 18 * 18  # with the zeros around it
+    assert reformed_dram_bytes(workload, moved) == 4 * (4 * 256 + 4 * 256 + both)
