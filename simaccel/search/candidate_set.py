@@ -194,7 +194,7 @@ class CandidateSet:
 
     def with_tiles(self, tiles: Mapping[str, int]) -> Ints:
         """Return the numbers of candidates whose innermost tiles have these sizes, by rank."""
-        found = []
+        numbers = []
         for number, family in enumerate(self.families):
             inner = {
                 rank: tile
@@ -207,8 +207,8 @@ class CandidateSet:
                 alike &= tile == tiles.get(rank, family.space.sizes[rank])
             start = int(self._ends[number - 1]) if number else 0
             places = self.place[start : int(self._ends[number])]
-            found.append(start + np.flatnonzero(alike.ravel()[places]))
-        return ints(np.concatenate(found))
+            numbers.append(start + np.flatnonzero(alike.ravel()[places]))
+        return ints(np.concatenate(numbers))
 
     def values(self, which: Ints, cycles: Ints | Values) -> Values:
         """Return the objective of candidates that take so many cycles."""
