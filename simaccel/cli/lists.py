@@ -198,7 +198,7 @@ def require_tokens(metrics: Sequence[Metric], tasks: Sequence[ComparisonTask]) -
 
     """
     if all(task.row.tokens is None for task in tasks):
-        allowed = "nothing but with a whole model (--scope model), which has tokens or images"
+        allowed = "other metrics for a part of a model; with --scope model it has tokens or images"
         require_none(fault("--metric", one.name, allowed) for one in metrics if one.of_tokens)
 
 

@@ -34,6 +34,7 @@ _OF_RESOURCE: Final = {
 }
 """Limits of resources other than memories outside, by the resource's name on a core."""
 _HALF: Final = 2
+_WORTH_A_WAIT: Final = 0.1
 _CASES: Final[Mapping[str, tuple[str, ...]]] = {
     ARRAY: (ARRAY,),
     UNFILLED: (ARRAY,),
@@ -147,6 +148,18 @@ def gain_without(result: FinishedRun, limit: RunLimit) -> float | None:
     return result.run.cycles / run.cycles if run.cycles else None
 
 
+def longest_wait(result: FinishedRun, limit: RunLimit) -> RunLimit | None:
+    """Return what the computing unit waits for most, if that is another than the limit.
+
+    None where that can't be freed, or is less than a tenth of the cycles.
+    """
+    waits = Counter({cause: n for cause, n in _waits(result.run).items() if cause in _CASES})
+    for cause, n in waits.most_common(1):
+        if _CASES[cause] != _CASES.get(limit.name) and n >= _WORTH_A_WAIT * result.run.cycles:
+            return RunLimit(cause, n / result.run.cycles)
+    return None
+
+
 def next_limit(result: FinishedRun, limit: RunLimit) -> RunLimit:
     """Return the limit with most work after another: what is met next where that one is freed."""
     work = result.prediction.resources
@@ -181,15 +194,24 @@ def _limit(
     """
     work = predicted.resources
     busiest = max(work, key=lambda name: work[name])
-    account = run.engines[computing_unit(run)]
-    waits = Counter({**account.stalls, "idle": account.idle})
-    cause, n = waits.most_common(1)[0]
-    if work[busiest] * _HALF < cycles and n > work[busiest]:
-        return RunLimit(cause, n / cycles)
+    for cause, n in _waits(run).most_common(1):
+        if work[busiest] * _HALF < cycles and n > work[busiest]:
+            return RunLimit(cause, n / cycles)
     name = _name_limit(accelerator, busiest)
     if name == ARRAY:
         name = _of_array(run.native_macs * share / accelerator.pes, work[busiest], loading)
     return RunLimit(name, work[busiest] / cycles)
+
+
+def _waits(run: Run | OperatorRun) -> Counter[str]:
+    """Return the cycles that the computing unit waits, by cause.
+
+    Those of the SFU where the array has nothing to do for longer than it waits for anything.
+    """
+    account = run.engines[computing_unit(run)]
+    if account.idle > max(account.stalls.values(), default=0):
+        account = run.engines[SFU]
+    return Counter(account.stalls)
 
 
 def _of_memory(accelerator: Accelerator, memory: str) -> str:

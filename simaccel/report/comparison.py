@@ -16,7 +16,7 @@ from simaccel.report.units import (
     power_text,
     seconds_text,
     share_text,
-    short_name,
+    short_names,
     work_energy_text,
 )
 from simaccel.units import LIMITS
@@ -93,7 +93,10 @@ class ComparisonRow:
 def series_of(row: ComparisonRow) -> str:
     """Name the line of a figure that a row belongs to: its dataflow, and what else differs."""
     length = [] if row.seq_len is None else [f"{row.seq_len} tokens"]
-    return ", ".join([row.dataflow, *(point.text for point in row.also), *length])
+    points = [
+        point.text if point.axis.named else f"{point.axis.name} {point.text}" for point in row.also
+    ]
+    return ", ".join([row.dataflow, *points, *length])
 
 
 def speedups(rows: Sequence[ComparisonRow]) -> list[float | None]:
@@ -117,7 +120,9 @@ def comparison_table(rows: Sequence[ComparisonRow], metrics: Sequence[Metric] = 
     names, several = varied_names(rows), several_dataflows(rows)
     table = _empty_table(rows, names, metrics, speedup=several)
     before = rows[0].place
-    for row, faster in zip(rows, speedups(rows), strict=True):
+    texts = zip(*(_place_texts(row, names) for row in rows), strict=True)
+    places = list(zip(*map(short_names, texts), strict=True)) or [()] * len(rows)
+    for row, place, faster in zip(rows, places, speedups(rows), strict=True):
         if several and row.place != before:
             table.add_section()
         before = row.place
@@ -129,8 +134,7 @@ def comparison_table(rows: Sequence[ComparisonRow], metrics: Sequence[Metric] = 
             cells += _given_texts(row)
         if several:
             cells.append(_NOTHING if faster is None else f"{faster:.2f} x")
-        places = map(short_name, _place_texts(row, names))
-        add_row(table, [*places, row.dataflow, *cells])
+        add_row(table, [*place, row.dataflow, *cells])
     return table
 
 

@@ -37,6 +37,11 @@ class Metric:
     text: Callable[[Any], str]
 
     @property
+    def has_unit(self) -> bool:
+        """Whether its text has a unit, which changes with the size of the figure."""
+        return self.text not in (cycles_text, rate_of_tokens_text)
+
+    @property
     def of_tokens(self) -> bool:
         """Whether it is known of runs with tokens (or images) only."""
         return "token" in self.name
@@ -116,7 +121,7 @@ def rate_of_tokens_text(rate: float) -> str:
 
 _ALL = (
     Metric("cycles", "cycles", "cycles", _plain("cycles"), cycles_text),
-    Metric("time", "seconds", "time (s)", _plain("seconds"), seconds_text),
+    Metric("time", "seconds", "time", _plain("seconds"), seconds_text),
     Metric("utilisation", "utilisation", "utilisation", _plain("utilisation"), share_text),
     Metric("tokens/s", "tokens_per_second", "tokens per second", _rate, rate_of_tokens_text),
     Metric(
@@ -129,13 +134,13 @@ _ALL = (
     Metric(
         "energy/token",
         "energy_per_token_pj",
-        "energy per token (pJ)",
+        "energy per token",
         _energy_per_token,
         work_energy_text,
     ),
-    Metric("energy", "energy_pj", "energy (pJ)", lambda r, _: energy_of(r), work_energy_text),
-    Metric("power", "power_mw", "power (mW)", lambda r, _: r["power_mw"] or None, power_text),
-    Metric("edp", "edp_js", "energy-delay product (Js)", _edp, edp_text),
+    Metric("energy", "energy_pj", "energy", lambda r, _: energy_of(r), work_energy_text),
+    Metric("power", "power_mw", "power", lambda r, _: r["power_mw"] or None, power_text),
+    Metric("edp", "edp_js", "energy-delay product", _edp, edp_text),
     Metric("reads", "dram_read_bytes", "DRAM bytes read", _sum("read"), bytes_text),
     Metric("writes", "dram_write_bytes", "DRAM bytes written", _sum("write"), bytes_text),
     *(
@@ -145,7 +150,7 @@ _ALL = (
     Metric(
         "footprint",
         "footprint_bytes",
-        "buffer in use (bytes)",
+        "buffer in use",
         _plain("footprint_bytes"),
         bytes_text,
     ),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from simaccel.experiment.capacity import memory_demands
-from simaccel.experiment.limits import Row, gain_without, next_limit
+from simaccel.experiment.limits import Row, RunLimit, gain_without, longest_wait, next_limit
 from simaccel.experiment.run import ExperimentResult, energy_pj, floor_json
 from simaccel.experiment.traffic import dram_by_class, reformed_dram_bytes
 from simaccel.experiment.waiting import OF_UNIT, computing_unit, waiting_by_cause
@@ -28,7 +28,7 @@ from simaccel.report.units import (
     power_text,
     seconds_text,
     share_text,
-    short_name,
+    short_names,
     short_share_text,
     work_energy_text,
 )
@@ -65,12 +65,12 @@ def operators_table(
     )
     table.columns[-1].justify = "left"
     rows = sorted(result.rows, key=lambda row: -row.cycles)[:top]
-    for row in rows:
+    for row, name in zip(rows, short_names([row.run.name for row in rows]), strict=True):
         used = row.utilisation(result.accelerator)
         figures = _figures(row.run, row.cycles, used, result.accelerator)
         if estimates:
             figures = (*_given_texts(estimates.get(row.run.name), row.run.cycles), *figures)
-        add_row(table, (short_name(row.run.name), *figures, row.limit.text))
+        add_row(table, (name, *figures, row.limit.text))
     rest = [row for row in result.rows if row not in rows] if len(rows) < len(result.rows) else []
     if rest:
         add_row(table, _join_rows(result, rest, estimates=bool(estimates)))
@@ -128,10 +128,11 @@ def waits_table(result: ExperimentResult) -> Table:
     """Tabulate each row's bound, in the run's order, and what the array waits for in it."""
     table = make_table(("operator",), ("cycles", "bound"), ("stalls of the array",))
     overlap = result.accelerator.groups.overlap
-    for row in result.rows:
+    names = short_names([row.run.name for row in result.rows])
+    for row, name in zip(result.rows, names, strict=True):
         bound = row.predicted.resource_bound_cycles if overlap else row.predicted.bound_cycles
         cells = (cycles_text(row.cycles), cycles_text(bound), _stalls_of_array(row.run))
-        add_row(table, (short_name(row.run.name), *cells))
+        add_row(table, (name, *cells))
     return table
 
 
@@ -179,6 +180,8 @@ def answer_line(result: ExperimentResult) -> str:
     gain = gain_without(result, limit)
     if gain is None:
         return text
+    if better := _better_change(result, limit, gain):
+        return f"{text}; without that limit {gain:.2f} x as fast, {better}"
     if gain >= _WORTH_A_CHANGE:
         return f"{text}; without that limit {gain:.2f} x as fast"
     behind = next_limit(result, limit)
@@ -186,6 +189,15 @@ def answer_line(result: ExperimentResult) -> str:
         f"{text}; without that limit alone it takes as long: {behind.text} "
         f"({short_share_text(behind.share)}) is next"
     )
+
+
+def _better_change(result: ExperimentResult, limit: RunLimit, gain: float) -> str | None:
+    """Return what is waited for, where freeing that gains more than freeing the limit does."""
+    wait = longest_wait(result, limit)
+    other = None if wait is None else gain_without(result, wait)
+    if wait is None or other is None or other < gain * _WORTH_A_CHANGE:
+        return None
+    return f"without {wait.text} {other:.2f} x"
 
 
 def _limit_text(result: ExperimentResult) -> str:

@@ -15,14 +15,13 @@ from simaccel.experiment.what_if import FREE_SLOTS, FreedRun, WhatIfResult
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import without_core
 from simaccel.report.advice import freed_text
-from simaccel.report.kinds import kind_of
+from simaccel.report.kinds import kind_of, kinds_text
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     bytes_text,
-    count_text,
     cycles_text,
     share_text,
-    short_name,
+    short_names,
     short_share_text,
 )
 from simaccel.report.verdict import (
@@ -118,14 +117,15 @@ def overview_table(diagnosis: Diagnosis) -> Table:
     )
     for at in (3, 4):
         table.columns[at].justify = "left"
-    for part in (*diagnosis.operators, diagnosis.total):
+    parts = (*diagnosis.operators, diagnosis.total)
+    for part, name in zip(parts, short_names([part.name for part in parts]), strict=True):
         if part is diagnosis.total:
             table.add_section()
         engine = part.compute
         add_row(
             table,
             (
-                short_name(part.name),
+                name,
                 cycles_text(part.cycles),
                 share_text(part.cycles / diagnosis.total.cycles),
                 f"{part.critical} {short_share_text(part.share(part.critical, 'busy'))}",
@@ -268,7 +268,7 @@ def by_kind(analysis: StallAnalysis) -> Iterator[str]:
         share = _cycles(parts) / total
         if len(parts) < 2 or share < _WORTH_A_SUM:  # noqa: PLR2004 - one is told of already
             continue
-        text = f"{short_share_text(share)} of the cycles: {count_text(len(parts), kind)}, {limit}"
+        text = f"{short_share_text(share)} of the cycles: {kinds_text(len(parts), kind)}, {limit}"
         if without_core(parts[0].compute) == SFU and "DRAM" in limit:
             work = sum(part.engines[part.unit_name(SFU)].get("busy", 0) for part in parts)
             text += f"; with their tensors on chip {short_share_text(work / total)} is left"

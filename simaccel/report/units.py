@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 _SECONDS = ("ns", "us", "ms", "s")
@@ -14,6 +15,10 @@ _DIGITS = 3
 _TWO_DIGITS = 9.95
 _SMALLEST_ERROR = 5e-5
 """What rounds to 0.00%."""
+_ROUNDS = 8
+"""Times that names which look alike are told apart, at most."""
+_HEAD = 4
+"""Letters that stay of what names have in common."""
 
 
 def cycles_text(cycles: int) -> str:
@@ -157,6 +162,37 @@ def short_name(name: str, width: int = 28) -> str:
         return name
     tail = (width - 1) * 4 // 9
     return f"{name[: width - 1 - tail]}…{name[len(name) - tail :]}"
+
+
+def short_names(names: Sequence[str], width: int = 28) -> list[str]:
+    """Write names in at most so many characters each, different ones differently.
+
+    Of those that would look alike, what they begin with in common gives way.
+
+    >>> short_names(["/encoder/0/reduced/conv", "/encoder/1/reduced/conv", "/decoder/conv"], 16)
+    ['/enc…0/re…d/conv', '/enc…1/re…d/conv', '/decoder/conv']
+    """
+    shown = {name: short_name(name, width) for name in names}
+    for _ in range(_ROUNDS):
+        alike: dict[str, list[str]] = {}
+        for name, text in shown.items():
+            alike.setdefault(text, []).append(name)
+        for group in (group for group in alike.values() if len(group) > 1):
+            shown |= _tell_apart(group, width)
+    return [shown[name] for name in names]
+
+
+def _tell_apart(names: Sequence[str], width: int) -> dict[str, str]:
+    """Shorten what names have in common at the front, to where the first differing word begins."""
+    first, last = min(names), max(names)
+    pairs = enumerate(zip(first, last, strict=False))
+    end = next((at for at, (one, other) in pairs if one != other), len(first))
+    word = max((match.end() for match in re.finditer(r"[^A-Za-z0-9]", first[:end])), default=0)
+    for start in (word, end):
+        cut = {name: short_name(f"{name[:_HEAD]}…{name[start:]}", width) for name in names}
+        if len(set(cut.values())) > 1:
+            return cut
+    return {}
 
 
 def error_text(error: float) -> str:

@@ -31,7 +31,13 @@ from simaccel.schedulers.resident_tensors import (
     tight,
     touches,
 )
-from simaccel.schedulers.sequences import best_of, measure_groups, preferred_sequence, unique
+from simaccel.schedulers.sequences import (
+    additive_value,
+    best_of,
+    measure_groups,
+    preferred_sequence,
+    unique,
+)
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.candidate_set import CandidateSet, capacity
 from simaccel.search.grid_search import Goal, search
@@ -130,11 +136,6 @@ class GroupPlace:
     error: float = 1.0
     """Cost of the group with nothing held, divided by its bound."""
 
-    @property
-    def goal(self) -> Goal:
-        """The goal of the search."""
-        return self.search.goal
-
     def promise(self, held: Sequence[ResidentTensor]) -> Price:
         """Return the cost of the group with some tensors held; from its bound if not searched."""
         key = self._key(held)
@@ -147,7 +148,7 @@ class GroupPlace:
         value, moved = grid.promise(self._round_room(room))
         if (value, moved) == NOWHERE:
             value, moved = grid.promise(room)
-        return value * self.error, moved
+        return additive_value(value, self.search.goal) * self.error, moved
 
     def is_known(self, held: Sequence[ResidentTensor]) -> bool:
         """Whether the group has been searched with these tensors held."""
@@ -157,7 +158,7 @@ class GroupPlace:
         """Search the group with nothing held, and compare the result with its bound."""
         self.find(())
         value = self.known[self._key(())][0][0]
-        bound = self._grid(()).promise(self._room(()))[0]
+        bound = additive_value(self._grid(()).promise(self._room(()))[0], self.search.goal)
         self.error = max(1.0, value / bound) if 0 < bound < NOWHERE[0] else 1.0
 
     def find(self, held: Sequence[ResidentTensor]) -> None:
@@ -173,16 +174,16 @@ class GroupPlace:
         return self.known[self._key(held)][1]
 
     def _find_price(self, held: Sequence[ResidentTensor], room: int) -> tuple[Price, Tree]:
-        taken = capacity(self.goal.accelerator) - room
+        taken = capacity(self.search.goal.accelerator) - room
         if self._is_searched():
             like = self.tree(()) if held and self.is_known(()) else ()
             best = self._search_held(held).fastest(taken, like=like)
         else:
-            best = search(self._grid(held), replace(self.goal, held_bytes=taken)).best
+            best = search(self._grid(held), replace(self.search.goal, held_bytes=taken)).best
         if best is None:
             return NOWHERE, self.group.tree
         tree = best.tree if held or self._is_searched() else self.group.tree
-        return (best.value, float(best.dram_bytes)), tree
+        return (additive_value(best.value, self.search.goal), float(best.dram_bytes)), tree
 
     @cached_property
     def _chain(self) -> OperatorChain | None:
@@ -221,11 +222,11 @@ class GroupPlace:
 
     def _room(self, held: Sequence[ResidentTensor]) -> int:
         taken = sum(one.n_bytes for one in held) + self.fixed_bytes
-        return capacity(self.goal.accelerator) - taken
+        return capacity(self.search.goal.accelerator) - taken
 
     def _round_room(self, room: int) -> int:
-        step = capacity(self.goal.accelerator) // _STEPS
-        if not step or room == capacity(self.goal.accelerator):
+        step = capacity(self.search.goal.accelerator) // _STEPS
+        if not step or room == capacity(self.search.goal.accelerator):
             return room
         return room // step * step
 
@@ -268,7 +269,7 @@ class GroupPlace:
             )
             for tree in (group.tree, tight(group.tree))
         ]
-        return self.goal.candidates(self.group, families)
+        return self.search.goal.candidates(self.group, families)
 
 
 # -- what is held
@@ -331,7 +332,7 @@ def _way(places: Sequence[GroupPlace], few: Sequence[ResidentTensor]) -> Way:
         place.begin()
     best, price = nothing, _total(places, nothing)
     for _ in range(_ROUNDS if price[0] < NOWHERE[0] else 0):
-        if places[0].goal.is_over:
+        if places[0].search.goal.is_over:
             break
         way = _cheapest(places, few)
         unknown = [(p, held) for p, held in zip(places, way, strict=True) if not p.is_known(held)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -43,6 +44,15 @@ def preferred_sequence(
     pairs = zip(bodies, scored, strict=True)
     lowest = min(n.value - given * goal.trades.total(workload, body).cycles for body, n in pairs)
     return preferred_index(scored, goal.objective, goal.tolerance, lowest)
+
+
+def additive_value(value: float, goal: Goal) -> float:
+    """Return an objective of a group as one whose sum is small where that of all groups is.
+
+    Energy times cycles of all are at least the square of the sum of each group's roots, and about
+    that where all take as much energy a cycle.
+    """
+    return math.sqrt(value) if goal.objective == "edp" else value
 
 
 def unique(bodies: Sequence[Body]) -> list[Body]:

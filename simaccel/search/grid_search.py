@@ -153,10 +153,7 @@ class Goal:
         return max(GAP, self.tolerance / 2 if decides(self.objective, self.tolerance) else 0.0)
 
     def stopping(self, grid: CandidateSet, room: int) -> StoppingRule:
-        """Return when the walk through a grid ends.
-
-        Small ones that are complete have no gap, but for what is given up anyway.
-        """
+        """Return when the walk through a grid ends: in small complete ones at no gap of its own."""
         if self.patience is not None:
             return StoppingRule(0.0, self.patience, gain=0.0, until=self.until, equals=self.equals)
         if grid.is_complete() and grid.fitting(room).size <= EXACT * grid.cuts:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.experiment import run as experiment
 from simaccel.experiment.run import Progress, result_json
-from simaccel.report.units import short_name, short_share_text
+from simaccel.report.units import short_names, short_share_text
 from simaccel.schedulers import Options
 from simaccel.verbs.inputs import AcceleratorLike, DataflowLike, WorkloadLike, as_inputs
 from simaccel.verbs.showing import Plot, frame, select_rows
@@ -84,9 +84,10 @@ class Result(experiment.ExperimentResult):
         parts = figures["operators"]
         longest = sorted(range(len(parts)), key=lambda at: -parts[at]["cycles"])[:_MOST_BARS]
         whole = max(sum(part["cycles"] for part in parts), 1)
+        drawn = [parts[at] for at in sorted(longest)]
         named = [
-            (f"{short_name(part['name'])} ({short_share_text(part['cycles'] / whole)})", part)
-            for part in (parts[at] for at in sorted(longest))
+            (f"{name} ({short_share_text(part['cycles'] / whole)})", part)
+            for name, part in zip(short_names([row["name"] for row in drawn]), drawn, strict=True)
         ]
         named += [("total", figures)] if len(parts) > 1 else []
         rows = [

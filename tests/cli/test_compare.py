@@ -363,7 +363,7 @@ def test_mappings_stand_beside_dataflows_and_mapspaces(cli: Call, tmp_path: Path
         ("--stationarity ws,xs", "'xs' is not one of"),
         ("--exhibit roofline --hw toy,edge", "--accelerator: got 'a list'; allowed: one value"),
         ("--exhibit roofline --metric reads", "nothing with --exhibit"),
-        ("--metric tokens/s", "--metric: got 'tokens/s'; allowed: nothing but with a"),
+        ("--metric tokens/s", "--metric: got 'tokens/s'; allowed: other metrics"),
     ],
 )
 def test_lists_that_are_wrong_are_named(cli: Call, given: str, text: str) -> None:

@@ -1,9 +1,13 @@
 """What limits a run, against figures worked out by hand."""
 
-from simaccel.experiment.limits import gain_without
+import pytest
+
+from simaccel import build
+from simaccel.experiment.limits import gain_without, longest_wait
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.report.results import answer_line
 from simaccel.schedulers import Options
 from simaccel.units import LIMITS, STALLS
 from simaccel.workload import ModelDimensions, attention, gemm
@@ -64,3 +68,30 @@ def test_slow_links_are_the_limit_of_what_chips_add_up() -> None:
     gain = gain_without(result, result.limit)
     assert gain is not None
     assert gain > 100
+
+
+def test_an_idle_array_is_no_limit() -> None:
+    """The SFU applies norms, biases and residuals of a block pass after pass, and waits for DRAM.
+
+    No resource is busy for half of the time, and the array has nothing to do for most of it.
+    """
+    block = build("gpt2", phase="prefill", prompt=32, kv_len=0)
+    result = simulate(block, load_accelerator("tpu_v3"), "naive")
+    array = result.run.engines["array"]
+    assert array.idle > max(array.stalls.values())
+    assert result.limit.name == "dram_latency"
+
+
+def test_a_wait_that_costs_more_than_the_busiest_resource_is_told() -> None:
+    """DRAM is busy for two thirds of the time, by rules; its latency costs more than that."""
+    result = simulate(gemm(m=32, k=768, n=768), load_accelerator("edge"), "naive")
+    assert result.limit.name == "dram_bandwidth"
+    wait = longest_wait(result, result.limit)
+    assert wait is not None
+    assert wait.name == "dram_latency"
+    without = simulate(
+        gemm(m=32, k=768, n=768), load_accelerator("edge", ["dram.latency_cycles=0"]), "naive"
+    )
+    gain = result.run.cycles / without.run.cycles
+    assert gain == pytest.approx(gain_without(result, wait), rel=0.02)
+    assert answer_line(result).endswith(f"x as fast, without DRAM latency {gain:.2f} x")

@@ -9,6 +9,7 @@ from simaccel.report.units import (
     rounded_count,
     seconds_text,
     share_text,
+    short_names,
 )
 
 
@@ -55,3 +56,20 @@ def test_energy_shares_errors_and_counts() -> None:
     assert error_text(0) == "0%"
     assert error_text(-0.0123456) == "-1.23%"
     assert rounded_count(12_345_678_901) == "12.3 billion"
+
+
+def test_shortened_names_stay_apart() -> None:
+    """The digits of the second and third are in the middle, where a long name is cut."""
+    names = [
+        "/Mul",
+        *(f"/model/{half}coder/{at}/reparam_conv/Conv" for half in ("en", "de") for at in range(3)),
+    ]
+    shown = short_names(names)
+    assert shown[0] == "/Mul"
+    assert len(set(shown)) == len(names)
+    assert max(map(len, shown)) <= 28
+    assert all(f"/{at % 3}/" in text for at, text in enumerate(shown[1:]))
+    assert (
+        short_names(["a" * 40 + "1" + "b" * 40, "a" * 40 + "2" + "b" * 40])
+        != ["a" * 15 + "…" + "b" * 12] * 2
+    )

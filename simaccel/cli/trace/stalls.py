@@ -168,11 +168,7 @@ def _show(analysis: StallAnalysis, operator: str | None, *, each: bool) -> None:
 
     diagnosis = analysis.diagnosis
     part = diagnosis.part(operator)
-    lead, *said = verdicts(analysis, part)
-    if said:
-        show("", lead, "")
-    else:
-        said = [lead]
+    show(*verdicts(analysis, part), "")
     if operator is None:
         show(overview_table(diagnosis))
     for shown in (*(diagnosis.operators if each and operator is None else ()), part):
@@ -180,7 +176,6 @@ def _show(analysis: StallAnalysis, operator: str | None, *, each: bool) -> None:
     waits = waits_table(part)
     if waits is not None:
         show(waits)
-    show(*said)
 
 
 def _show_what_if(

@@ -117,18 +117,6 @@ def wrap_text(text: str, width_inches: float, points: float = SMALL_POINTS) -> s
     return textwrap.fill(text, int(letters))
 
 
-def shorten_name(name: str, letters: int) -> str:
-    """Leave out the middle of a name that is too long; its end tells it from its neighbours.
-
-    >>> shorten_name("L+softmax+A", 12), shorten_name("inception_4a_5x5_reduce", 12)
-    ('L+softmax+A', 'incept…educe')
-    """
-    if len(name) <= letters:
-        return name
-    end = (letters - 1) // 2
-    return f"{name[: letters - 1 - end]}\N{HORIZONTAL ELLIPSIS}{name[-end:]}"
-
-
 def steps(axes: Axes, values: Any, edges: Any, low: Any = 0, **look: Any) -> None:  # noqa: ANN401 - of matplotlib
     """Fill the steps between two lines; the limits of the axes stay, they take long to find."""
     look = {"linewidth": 0} | look

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.experiment.exploration.explore import ExploredDesigns, ExploredPoint
 from simaccel.experiment.exploration.figures import FRONTIER, objective_of
+from simaccel.report.figures.point_names import Place, axes_place, name_points
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
@@ -40,8 +41,8 @@ _ACROSS: Final = 3
 _MOST_TICKS: Final = 8
 
 
-def _drawable_points(found: ExploredDesigns) -> list[ExploredPoint]:
-    return [one for one in found.points if one.figures is not None]
+def _drawable_points(explored: ExploredDesigns) -> list[ExploredPoint]:
+    return [one for one in explored.points if one.figures is not None]
 
 
 def _value(figures: dict[str, Any], name: str) -> float:
@@ -53,7 +54,7 @@ _MOST_NAMED = 10
 """Designs of a frontier that are named where they lie."""
 
 
-def draw_frontier(found: ExploredDesigns, title: str) -> Figure:
+def draw_frontier(explored: ExploredDesigns, title: str) -> Figure:
     """Draw energy over time, and area over time: all designs, and the frontier.
 
     Call it inside ``style()``.
@@ -61,31 +62,35 @@ def draw_frontier(found: ExploredDesigns, title: str) -> Figure:
     figure = new_figure(DOUBLE_COLUMN_INCHES, 3.0)
     axes = figure.subplots(1, 2)
     for ax, name in zip(axes, ("energy_pj", "area_mm2"), strict=True):
-        _scatter(ax, found, "seconds", name)
-        _draw_on(ax, [one for one in found.points if one.frontier], "seconds", name)
+        _scatter(ax, explored, "seconds", name)
+        _draw_on(ax, [point for point in explored.points if point.frontier], "seconds", name)
     _finish(figure, axes, title)
+    for ax, name in zip(axes, ("energy_pj", "area_mm2"), strict=True):
+        _name_frontier(ax, explored, "seconds", name)
     return figure
 
 
-def draw_pairs(found: ExploredDesigns, title: str) -> Figure:
+def draw_pairs(explored: ExploredDesigns, title: str) -> Figure:
     """Draw each two figures of the frontier against each other. Call it inside ``style()``."""
     pairs = list(combinations(FRONTIER, 2))
     figure = new_figure(DOUBLE_COLUMN_INCHES, 4.4)
-    axes = figure.subplots(2, 3).flat
+    axes = list(figure.subplots(2, 3).flat)
     for ax, (x, y) in zip(axes, pairs, strict=True):
-        _scatter(ax, found, x, y)
-        _draw_on(ax, [one for one in found.points if one.frontier], x, y)
-    _finish(figure, list(figure.axes), title)
+        _scatter(ax, explored, x, y)
+        _draw_on(ax, [point for point in explored.points if point.frontier], x, y)
+    _finish(figure, axes, title)
+    for ax, (x, y) in zip(axes, pairs, strict=True):
+        _name_frontier(ax, explored, x, y)
     return figure
 
 
-def _scatter(ax: Axes, found: ExploredDesigns, x: str, y: str) -> None:
+def _scatter(ax: Axes, explored: ExploredDesigns, x: str, y: str) -> None:
     """Draw all designs, those outside the limits lighter."""
     for within, colour, label in (
         (False, "#DDDDDD", "outside the limits"),
         (True, _GREY, "within"),
     ):
-        some = [one.figures or {} for one in _drawable_points(found) if one.within is within]
+        some = [one.figures or {} for one in _drawable_points(explored) if one.within is within]
         if some:
             xs, ys = ([_value(one, name) for one in some] for name in (x, y))
             ax.scatter(xs, ys, s=7, color=colour, linewidths=0, label=label)
@@ -128,17 +133,9 @@ def _set_log_scale(axis: Axis, low: float, high: float, *, of_bytes: bool) -> No
 
 
 def _draw_on(ax: Axes, points: Sequence[ExploredPoint], x: str, y: str) -> None:
-    """Draw the frontier, the best marked; few designs have their settings beside them."""
+    """Draw the frontier, the best marked."""
     for point in points:
         figures = point.figures or {}
-        if len(points) <= _MOST_NAMED:
-            ax.annotate(
-                ", ".join(setting.text for setting in point.design.settings),
-                (_value(figures, x), _value(figures, y)),
-                xytext=(3, 3),
-                textcoords="offset points",
-                fontsize="xx-small",
-            )
         ax.scatter(
             [_value(figures, x)],
             [_value(figures, y)],
@@ -150,6 +147,23 @@ def _draw_on(ax: Axes, points: Sequence[ExploredPoint], x: str, y: str) -> None:
             zorder=4 if point.best else 3,
             label="best" if point.best else "frontier",
         )
+
+
+def _name_frontier(ax: Axes, explored: ExploredDesigns, x: str, y: str) -> None:
+    """Write the settings of designs on the frontier beside them, of the best first."""
+    ax.autoscale_view()
+    named: list[tuple[str, Place]] = []
+    others: list[Place] = []
+    for point in sorted(_drawable_points(explored), key=lambda point: not point.best):
+        values = [_value(point.figures or {}, name) for name in (x, y)]
+        if not all(map(math.isfinite, values)):
+            continue
+        if point.frontier:
+            text = ", ".join(setting.text for setting in point.design.settings)
+            named.append((text, axes_place(ax, *values)))
+        else:
+            others.append(axes_place(ax, *values))
+    name_points(ax, named, others, _MOST_NAMED)
 
 
 def _finish(figure: Figure, axes: Sequence[Axes], title: str) -> None:
@@ -179,9 +193,10 @@ def draw_sensitivity(exploration: ExploredDesigns, title: str) -> Figure:
         for dimension in exploration.dimensions
         if dimension.of != "workload" and len(dimension.settings) > 1
     ]
-    rows = max(1, -(-len(shown) // _ACROSS))
+    across = max(1, min(len(shown), _ACROSS))
+    rows = max(1, -(-len(shown) // across))
     figure = new_figure(DOUBLE_COLUMN_INCHES, 2.0 * rows + 0.7)
-    grid = figure.subplots(rows, _ACROSS, squeeze=False, sharey=True)
+    grid = figure.subplots(rows, across, squeeze=False, sharey=True)
     for ax, dimension in zip(grid.flat, shown, strict=False):
         _draw_axis(ax, exploration, exploration.dimensions.index(dimension))
     for ax in [*grid.flat][len(shown) :]:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError
-from simaccel.report.figures.axes import shorten_name
 from simaccel.report.figures.style import SERIES_COLOURS, SMALL_POINTS, new_figure
-from simaccel.report.units import bytes_text
+from simaccel.report.units import bytes_text, short_name
 from simaccel.workload import Operator, Vector, Workload
 
 if TYPE_CHECKING:
@@ -165,7 +164,7 @@ def _draw_edges(
                 start, end, band = places[name], places[operator.name], bands[name].number
                 if band != bands[operator.name].number:
                     _draw_stub(
-                        axes, end, shorten_name(read.tensor, 12), 1 if stubs[operator.name] else -1
+                        axes, end, short_name(read.tensor, 12), 1 if stubs[operator.name] else -1
                     )
                     stubs[operator.name] += 1
                 elif start[1] - end[1] > 1.5 * _ROW_INCHES:
@@ -178,13 +177,13 @@ def _draw_edges(
                 if name not in labelled:
                     labelled.add(name)
                     size = bytes_text(workload.tensor_bytes(read.tensor))
-                    text = f"{shorten_name(read.tensor, 12)} {size}"
+                    text = f"{short_name(read.tensor, 12)} {size}"
                     side = -1 if end[0] > start[0] else 1
                     where = (start[0] + side * 0.06, start[1] - _BOX_HEIGHT / 2 - 0.02)
                     axes.text(*where, text, va="top", ha="left" if side > 0 else "right", **_LABEL)
             if workload.tensors[read.tensor].kind in _FROM_OUTSIDE and read.tensor not in makers:
                 size = bytes_text(workload.tensor_bytes(read.tensor))
-                text = f"{shorten_name(read.tensor, 12)} {size}"
+                text = f"{short_name(read.tensor, 12)} {size}"
                 _draw_stub(axes, places[operator.name], text, 1 if stubs[operator.name] else -1)
                 stubs[operator.name] += 1
 
@@ -252,7 +251,7 @@ def _draw_box(
     )
     second = f"{work}, W {bytes_text(weights)}" if weights else work
     style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": SMALL_POINTS - 1}
-    axes.text(x, y + 0.075, shorten_name(operator.name, _LETTERS), fontweight="bold", **style)
+    axes.text(x, y + 0.075, short_name(operator.name, _LETTERS), fontweight="bold", **style)
     axes.text(x, y - 0.075, second, **style)
 
 

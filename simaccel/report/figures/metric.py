@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from simaccel.report.comparison import ComparisonRow, series_of
@@ -11,7 +12,7 @@ from simaccel.report.figures.comparison import looks
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure
 from simaccel.report.metrics import Metric
 from simaccel.report.titles import wrap_title
-from simaccel.report.units import bytes_text, short_name
+from simaccel.report.units import bytes_text, short_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +34,7 @@ def draw_metric(rows: Sequence[ComparisonRow], title: str, metric: Metric) -> Fi
     """
     from matplotlib.ticker import MultipleLocator
 
+    rows = list(map(_over_a_number, rows))
     figure = new_figure(_WIDTH, _HEIGHT)
     figure.suptitle(wrap_title(title, 76), fontsize="medium", x=0.01, ha="left")
     axes = figure.subplots()
@@ -48,12 +50,21 @@ def draw_metric(rows: Sequence[ComparisonRow], title: str, metric: Metric) -> Fi
     if metric.column.endswith("_bytes") and top > _TICKS:
         axes.yaxis.set_major_locator(MultipleLocator(2 ** math.ceil(math.log2(top / _TICKS))))
         axes.yaxis.set_major_formatter(lambda value, _: bytes_text(value))
+    elif metric.has_unit:
+        axes.yaxis.set_major_formatter(lambda value, _: metric.text(value) if value else "0")
     elif top >= _TICKS:
         axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(visible=True, axis="y", linewidth=0.3, alpha=0.6)
     if any(axes.get_legend_handles_labels()[1]):
         figure.legend(loc="outside lower center", ncols=4)
     return figure
+
+
+def _over_a_number(row: ComparisonRow) -> ComparisonRow:
+    """Return a row whose point is the first of its values that is a number, if one is."""
+    at = next((at for at, point in enumerate(row.points) if not point.axis.named), 0)
+    also = (*row.points[:at], *row.points[at + 1 :])
+    return replace(row, point=row.points[at], also=also) if row.points else row
 
 
 def _value(row: ComparisonRow, metric: Metric) -> float:
@@ -99,6 +110,4 @@ def _bars(axes: Axes, rows: Sequence[ComparisonRow], metric: Metric) -> None:
         bars = axes.bar(at, [values[group] for group in groups], width, color=look.colour)
         bars.set_label(name)
     turned = 45 if len(groups) > _MOST_FLAT else 0
-    axes.set_xticks(
-        range(len(groups)), [short_name(label, 20) for label in groups], rotation=turned
-    )
+    axes.set_xticks(range(len(groups)), short_names(groups, 20), rotation=turned)

@@ -92,8 +92,10 @@ def name_points(
     """
     taken: list[_Box] = []
     leads: list[list[Place]] = []
-    width, height = (_AXES * inches for inches in axes.get_figure(root=True).get_size_inches())  # type: ignore[union-attr]
-    letter, line = _LETTER_INCHES / width, _LINE_INCHES / height
+    width, height = axes.get_figure(root=True).get_size_inches()  # type: ignore[union-attr]
+    spec = axes.get_subplotspec()
+    down, across = (1, 1) if spec is None else spec.get_gridspec().get_geometry()
+    letter, line = _LETTER_INCHES * across / width / _AXES, _LINE_INCHES * down / height / _AXES
     named, colours = _merge(points), colours or {}
     for text, point in named[:most]:
         others = [place for _, place in named if place != point]

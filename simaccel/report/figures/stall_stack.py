@@ -14,11 +14,11 @@ from matplotlib.lines import Line2D
 from simaccel.analytic.native import mac_share
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.experiment.limits import operators_of
-from simaccel.report.figures.axes import cause_keys, cycle_unit, look, shorten_name, width_inches
+from simaccel.report.figures.axes import cause_keys, cycle_unit, look, width_inches
 from simaccel.report.figures.comparison import FILLED
 from simaccel.report.figures.panel import Panel, ShownWindow, part_text
 from simaccel.report.figures.style import CAUSE_COLOURS, LIMIT_COLOUR, in_order
-from simaccel.report.units import cycles_text, short_share_text
+from simaccel.report.units import cycles_text, short_names, short_share_text
 from simaccel.trace import TraceReader
 from simaccel.units import ARRAY, SFU
 
@@ -204,7 +204,7 @@ def draw_stall_stacks(
         axes.axhline(len(stacks) - 1.5, color="#000000", linewidth=0.6)
     axes.set_ylim(len(stacks) - 0.5, -0.5)
     letters = int(_LETTERS_PER_INCH * width_inches(axes))
-    axes.set_yticks(range(len(stacks)), [shorten_name(stack.name, letters) for stack in stacks])
+    axes.set_yticks(range(len(stacks)), short_names([stack.name for stack in stacks], letters))
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(0, 100)
     axes.set_xlabel(f"cycles of {engine} (%)")

@@ -127,7 +127,7 @@ def test_a_long_name_keeps_its_end() -> None:
     with style():
         axes = new_figure(3.3, 2).subplots()
         draw_stall_stacks(axes, [StallStack("layer_with_a_long_name_11", {"busy": 1})], "array")
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["layer_wi…name_11"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["layer_wit…ame_11"]
 
 
 def test_the_lines_across_bars_are_utilisations(toy: TraceReader) -> None:
