@@ -38,8 +38,6 @@ from simaccel.workload import Workload
 
 _STARTS = 3
 """Candidates whose neighbours are looked at."""
-_STARTED = 12
-"""Runs without a gain after which a walk ends that began with what is likely good."""
 _NEAR_PATIENCE = 48
 """Runs of neighbours without a gain after which a round ends."""
 _MOST_NEAR = 256
@@ -160,7 +158,7 @@ class Goal:
             return StoppingRule(0.0, self.patience, gain=0.0, until=self.until, equals=self.equals)
         if grid.is_complete() and grid.fitting(room).size <= EXACT * grid.cuts:
             return StoppingRule(self.gap - GAP, float("inf"), self.slack, until=self.until)
-        patience = (PATIENCE if self.start is None else _STARTED) // self.hurry
+        patience = PATIENCE // (1 if self.start is None else 2) // self.hurry
         return StoppingRule(self.gap, patience, self.slack, self.gap / 2, self.until)
 
     @property

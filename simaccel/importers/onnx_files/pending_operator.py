@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from simaccel.importers.onnx_files.views import Shape, SlotUse, StoredTensor
+from simaccel.lazy import np
 from simaccel.workload.einsum import Einsum, Operator, Vector
 
 _MOST_MARKED: Final = 10**8

@@ -13,8 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
+from simaccel.lazy import np
 from simaccel.workload.einsum import AffineDimension, Kind, Operand
 
 if TYPE_CHECKING:
