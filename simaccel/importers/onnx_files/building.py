@@ -109,33 +109,34 @@ class WorkloadBuilder:
             self.views[name] = fresh(root, self.shapes[name], (), self.splits)
         return self.views.get(name)
 
-    def outside_elements(self, source: Source) -> Mapping[str, int]:
-        """Return how many elements a source has of which inputs and weights of the graph."""
+    def outside_elements(self, source: Source) -> Mapping[str, int] | None:
+        """Return how many elements a source has of which inputs and weights; None if unknown."""
         view = self.view(source)
         if view is not None and view.root.made:
             return {}
         if isinstance(source, str):
-            whole = {source: math.prod(self.shapes.get(source, ()))}
-            return self.outside.get(source, whole)
-        return {} if view is None else view.root.outside
+            whole = {
+                name: math.prod(self.shapes[name]) for name in (source,) if name in self.shapes
+            }
+            return self.outside.get(source, whole or None)
+        return view.root.outside or None if view is not None else None
 
     def _note_outside(self, root: StoredTensor, source: Source) -> None:
         """Note what a new tensor has of which inputs and weights; none of what was made."""
-        root.outside = self.outside_elements(source)
-        if not root.outside:
-            root.distinct = 0
+        known = self.outside_elements(source)
+        if known is not None:
+            root.outside, root.distinct = known, root.distinct if known else 0
 
     def note_moved(self, names: Sequence[str], moved: Sequence[str]) -> None:
         """Note that tensors of the graph have elements of others, in another place."""
-        found: Counter[str] = Counter()
-        for name in moved:
-            found.update(self.outside_elements(name))
-        for name in names:
-            most = math.prod(self.shapes.get(name, ()))
+        parts = [self.outside_elements(name) for name in moved]
+        counts = Counter[str]()
+        for part in parts:
+            counts.update(part or {})
+        for name in self.shapes.keys() & {*names} if None not in parts else ():
             self.outside[name] = {
-                source: min(count, most, math.prod(self.shapes[source]))
-                for source, count in found.items()
-                if source in self.shapes
+                source: min(count, *(math.prod(self.shapes[one]) for one in (source, name)))
+                for source, count in counts.items()
             }
 
     def bits_of(self, source: Source) -> int:
