@@ -147,6 +147,15 @@ class GroupTotals:
             moved[way, name] = known + sum(crossed.values(), start=ints(0))
         return moved
 
+    @property
+    def received(self) -> dict[str, int]:
+        """Bytes by tensor that loads write to the buffers of all cores; of a group alone."""
+        received: Counter[str] = Counter()
+        for share in self.every:
+            for (level, name), n_bytes in share.totals.counts.moved.items():
+                received[name] += len(share.cores) * int(n_bytes) if level in READS else 0
+        return received
+
     @cached_property
     def _crossings(self) -> dict[Level, dict[str, Ints]]:
         """Bytes by level and tensor, then by the link of the cores' NoC that they cross."""

@@ -19,17 +19,19 @@ from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.units import LINK
 
 
-def merge_parts(moved: Mapping[Level, int], parts: Mapping[str, str]) -> dict[Level, int]:
+def merge_parts(
+    moved: Mapping[Level, int], parts: Mapping[str, str], received: Mapping[str, int]
+) -> dict[Level, int]:
     """Return bytes with those that loads of parts bring under the tensors that they are parts of.
 
-    ``parts``: part -> tensor.
+    ``parts``: part -> tensor; ``received``: by tensor the bytes that loads write to the buffers of
+    all cores, more than what is read where a read serves several.
     """
     merged = Counter(moved)
     for part, tensor in parts.items():
-        n = merged.pop(("dram_read", part), 0)
-        merged["dram_read", tensor] += n
-        merged["buffer_write", tensor] += n
-        merged["buffer_write", part] -= n
+        merged["dram_read", tensor] += merged.pop(("dram_read", part), 0)
+        merged["buffer_write", tensor] += received.get(part, 0)
+        merged["buffer_write", part] -= received.get(part, 0)
         merged[HOPS_READ, tensor] += merged.pop((HOPS_READ, part), 0)
     return {level: n for level, n in merged.items() if n}
 

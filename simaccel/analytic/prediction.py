@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from simaccel.analytic.core_totals import GroupTotals, core_totals
 from simaccel.analytic.evaluation import require_countable
@@ -137,11 +137,10 @@ def predict(
             for exchange in exchanges
             if exchange.after in group.group.operators
         ]
-    told = (
-        _predict_exchange(part) if isinstance(part, LinkWork) else _predict_group(part)
+    groups = tuple(
+        _predict_exchange(part) if isinstance(part, LinkWork) else _predict_group(part, parts or {})
         for part in placed
     )
-    groups = tuple(replace(group, moved=merge_parts(group.moved, parts or {})) for group in told)
     is_apart = any(part.place is not None for part in placed)
     if not accelerator.groups.overlap and not is_apart:
         return Prediction(groups, dict(_add_terms(group.bound_terms for group in groups)))
@@ -183,14 +182,15 @@ def _evaluate_group(
     return PlacedGroup(workload, group, around, cores, kept, workload.times(group.operators[0]))
 
 
-def _predict_group(placed: PlacedGroup) -> GroupPrediction:
+def _predict_group(placed: PlacedGroup, parts: Mapping[str, str]) -> GroupPrediction:
     sums, times = GroupTotals(placed.cores), placed.times
+    moved = merge_parts({level: int(n) for level, n in sums.moved.items()}, parts, sums.received)
     return GroupPrediction(
         name=placed.group.name,
         bound_terms={name: n * times for name, n in sums.bound_terms.items()},
         macs=int(sums.macs) * times,
         elements=int(sums.elements) * times,
-        moved={level: int(n) * times for level, n in sums.moved.items() if int(n)},
+        moved={level: n * times for level, n in moved.items()},
         buffer_bytes=int(sums.buffer_bytes()) + placed.kept_bytes,
         resources={name: n * times for name, n in sums.resources.items()},
         energy_pj={level: n * times for level, n in sums.energy_pj.items()},

@@ -46,3 +46,15 @@ def test_what_the_draw_found(seed: int) -> None:
     assert case is not None
     predict(case.pod.workload, case.pod.mapping, case.on, case.pod.exchanges, case.pod.parts)
     check_chips(case.of, case.pod, case.on.chips.count)
+
+
+def test_a_read_of_a_part_is_written_to_the_buffers_of_all_cores_that_it_serves() -> None:
+    """Half of U, 8 rows of 6 numbers of 2 bytes, is read once and goes to two cores."""
+    case = draw_pod(22034213020631344133)
+    assert case is not None
+    pod = case.pod
+    assert pod.parts["U.part"] == "U"
+    predicted = predict(pod.workload, pod.mapping, case.on, pod.exchanges, pod.parts)
+    assert predicted.moved["dram_read", "U"] == 8 * 6 * 2
+    assert predicted.moved["buffer_write", "U"] == 2 * 8 * 6 * 2
+    assert Machine(case.on, lower_pod(pod, case.on)).run().moved["buffer_write", "U"] == 192
