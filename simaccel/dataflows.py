@@ -20,3 +20,5 @@ _FIXED: Final = ("naive", "strips")
 SEARCHING: Final = tuple(name for name, module in DATAFLOWS.items() if module not in _FIXED)
 COMPARED: Final = ("naive", "flex", "flat", "flash")
 """What a systolic array is compared with where nothing is given."""
+FUSING: Final = ("flat", "flash")
+"""Those of them that fuse attentions: without one they do what `flex` does."""

@@ -191,7 +191,7 @@ def main() -> None:
 
     \b
     simaccel run --hw edge --workload bert --seq-len 512 --batch 64 --dataflow flat
-    simaccel compare --hw edge --workload bert --seq-len 512,4096 --batch 64
+    simaccel compare --hw edge --workload bert --seq-len 512,4096 --batch 64 --dataflow flex,flat
 
     Exit codes: 0 success, 1 a worker process died or the output can't be written, 2 a mistake
     in the input, 3 an internal error or a deadlock, 4 a check failed, 130 interrupted.

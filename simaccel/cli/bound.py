@@ -107,7 +107,7 @@ def bound(
     )
     files.require({"--json": as_json})
     from simaccel.analytic.orojenesis.single import Mapspace
-    from simaccel.report.bounds import bound_csv, bound_json, bound_lines, bound_table
+    from simaccel.report.bounds import bound_csv, bound_json, bound_lines, bound_table, front_lines
     from simaccel.report.figures.bound import draw_bound
     from simaccel.verbs.bounding import bound_of
 
@@ -120,7 +120,7 @@ def bound(
     if as_json:
         show_json(bound_json(report))
     elif not files.prints:
-        show(title, bound_table(report), *bound_lines(report))
+        show(title, *bound_lines(report), bound_table(report), *front_lines(report))
     files.write("--csv", lambda: bound_csv(report))
     files.write("-o", lambda: _mapping_of(report))
     files.write("--plot", lambda: draw_bound(report, title))

@@ -16,7 +16,7 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import SimaccelError
 from simaccel.files.targets import STDOUT, writing_text
-from simaccel.report.units import cycles_text
+from simaccel.report.units import count_text, cycles_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -194,6 +194,7 @@ def show_workload(
     workload = asked.read_anyway()
     from simaccel.report.catalogues import workload_table
     from simaccel.report.imports import import_lines, import_table
+    from simaccel.report.titles import workload_title
     from simaccel.workload import describe
 
     if plot is not None:
@@ -215,12 +216,10 @@ def show_workload(
     told = (
         (import_table(imported), *import_lines(imported)) if imported else workload.account.lines()
     )
-    show(
-        workload_table(rows),
-        f"{workload.name} ({workload.fingerprint}): {workload.repeat} x, "
-        f"{cycles_text(workload.macs)} MACs",
-        *told,
-    )
+    title = [workload_title(workload), f"{cycles_text(workload.macs)} MACs"]
+    title += [f"{count_text(len(rows), 'operator')}"]
+    title += [f"repeated {workload.repeat} times"] if workload.repeat > 1 else []
+    show(", ".join(title), workload_table(rows), f"fingerprint: {workload.fingerprint}", *told)
     if plot is not None:
         show(f"figure: {plot}")
 

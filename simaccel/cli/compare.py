@@ -12,7 +12,7 @@ import click
 
 from simaccel.cli.choices import EACH, EXHIBITS, FRONT_FIGURES, METRIC_NAMES, SWEPT, TARGET
 from simaccel.cli.command import Command
-from simaccel.cli.experiment_options import ExperimentOptions
+from simaccel.cli.experiment_options import DATAFLOW, ExperimentOptions
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
 from simaccel.cli.jobs import JOBS_HELP, Jobs, jobs_options
 from simaccel.cli.options import (
@@ -130,12 +130,13 @@ def compare(
     fast_forward: bool,
     as_json: bool,
 ) -> None:
-    """Compare runs: lists of dataflows, mapspaces, accelerators, lengths, batches and phases.
+    """Compare runs: lists of dataflows, mapspaces, accelerators, lengths, batches, objectives.
 
     Options that take a list: --dataflow flex,flat --mapspace pfm,ruby-s --hw edge,cloud
     --seq-len 512,4096 --batch 1,4,16 --phase prefill,decode --stationarity ws,os,is
-    --tensor-parallel 1,2,4 --pipeline-parallel 1,2. All combinations are run. The speedup is
-    relative to the first dataflow or mapspace with the same other values.
+    --objective cycles,energy --tensor-parallel 1,2,4 --pipeline-parallel 1,2. All combinations
+    are run. Without --dataflow and --mapspace the default one is run, or, if nothing else
+    differs, several. The speedup is relative to the first with the same other values.
     """
     from simaccel.cli import lists
 
@@ -155,6 +156,8 @@ def compare(
         asked, sweep = with_defaults(asked, exhibit, sweep)
     if exhibit == "bandwidth":
         ctx.exit(show_bandwidths(asked, target, files, jobs, as_json=as_json))
+    if stages is not None and asked.names_nothing:
+        asked = replace(asked, dataflow=DATAFLOW)  # pipelines are of transformers
     every, shown = gather(
         lambda: lists.stage(_tasks(asked, sweep, each, files, mappings), stages, micro_batches),
         lambda: lists.metrics_of(metrics),
@@ -342,7 +345,7 @@ def _tasks_of(
     mappings: Sequence[str],
 ) -> list[ComparisonTask]:
     """Give the tasks of one value of each list."""
-    from simaccel.cli.lists import mapped_ways, place_task, scheduled_ways
+    from simaccel.cli.lists import mapped_ways, names_of, place_task, scheduled_ways
 
     asked = variant.asked
     lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
@@ -350,7 +353,7 @@ def _tasks_of(
         files.require,
         lambda: _require_each(each, sweep_texts),
         asked.accelerator,
-        lambda: _names(asked, mappings),
+        lambda: asked.names(several=True),
         lambda: _sweep(sweep_texts, asked),
         asked.workload.estimates,
         *(replace(asked.workload, seq_len=length).read for length in lengths),
@@ -369,15 +372,11 @@ def _tasks_of(
     return [
         way
         for task in (place_task(place, variant) for place in places)
-        for way in (*mapped_ways(task, mappings), *scheduled_ways(task, names, asked))
+        for way in (
+            *mapped_ways(task, mappings),
+            *scheduled_ways(task, names_of(task, names, asked, len(mappings)), asked),
+        )
     ]
-
-
-def _names(asked: ExperimentOptions, mappings: Sequence[str]) -> list[str]:
-    """Name the dataflows and mapspaces: none together with mappings, unless dataflows are given."""
-    if mappings and asked.dataflow is None and asked.sought.mapspace is None:
-        return []
-    return asked.names(several=True)
 
 
 def _sweep(texts: tuple[str, ...], asked: ExperimentOptions) -> Sweep | None:

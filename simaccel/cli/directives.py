@@ -15,6 +15,7 @@ from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.errors import Fault
+from simaccel.report.units import count_text
 
 if TYPE_CHECKING:
     from simaccel.maestro.analysis.analysis import LayerAnalysis
@@ -122,7 +123,8 @@ def _report(
     if as_json:
         show_json(directives_json(analysed, described.name, limits, added))
         return
-    title = f"{described.name}: {len(analysed)} layers on {hardware.pes} PEs, default reading"
+    layers = count_text(len(analysed), "layer")
+    title = f"{described.name}: {layers} on {hardware.pes} PEs, default reading"
     show(title, directives_table(analysed), limits_table(analysed, limits))
     show("corrected, and how much it adds over all layers:", corrections_table(added))
 

@@ -34,7 +34,7 @@ DATAFLOWS: Final[dict[Exhibit, str]] = {
 _SIZES: Final = tuple(1 << at for at in range(16, 31, 2))
 """The buffer sizes of `granularity`, where nothing is given: 64 KiB to 1 GiB."""
 _HEADINGS: Final[dict[Exhibit, str]] = {
-    "roofline": "operation intensity",
+    "roofline": "operational intensity",
     "granularity": "utilisation of the attentions by granularity",
     "breakdown": "cycles by part",
     "bandwidth": "bandwidth needed",

@@ -54,7 +54,7 @@ class ExperimentOptions:
         sought = self.sought
         return Options(
             pipeline=self.pipeline,
-            objective=sought.objective or Options.objective,
+            objective=cast("Objective", sought.objective or Options.objective),
             stationarity=cast("Stationarity | None", sought.stationarity),
             effort=sought.effort(),
             constraints=sought.constraints,
@@ -132,9 +132,13 @@ class ExperimentOptions:
 
     @property
     def is_default(self) -> bool:
+        """Whether a systolic array gets the dataflow that is the workload's default."""
+        return self.names_nothing and not self.is_spatial()
+
+    @property
+    def names_nothing(self) -> bool:
         """Whether neither a dataflow nor a mapspace nor a mapping is given."""
-        given = (self.dataflow, self.mapping, self.sought.mapspace)
-        return all(one is None for one in given) and not self.is_spatial()
+        return self.dataflow is None and self.mapping is None and self.sought.mapspace is None
 
     def read_mapping(self) -> tuple[Workload, Accelerator, Mapping]:
         """Read everything and let the scheduler make the mapping where none is given."""

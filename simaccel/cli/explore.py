@@ -160,7 +160,7 @@ class _Wanted:
         sought = replace(self.sought, objective=searched[0] if searched else None)
         return Options(
             pipeline=self.pipeline,
-            objective=sought.objective or Options.objective,
+            objective=searched[0] if searched else Options.objective,
             stationarity=cast("Stationarity | None", sought.stationarity),
             effort=sought.effort(),
             constraints=sought.constraints,

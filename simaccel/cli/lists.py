@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, require_none
+from simaccel.dataflows import FUSING
 from simaccel.errors import InputError, suggest
 from simaccel.report.comparison import ACCELERATOR, Axis, SweepPoint
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 _SIZES: Final = ("batch", "prompt", "kv_len")
 _LISTED: Final = (*_SIZES, "phase")
 _DEGREES: Final = ("tensor_parallel", "data_parallel", "expert_parallel")
-_NAMED: Final = ("accelerator", "batch", "phase", "prompt", "kv-len")
+_SOUGHT: Final = (*_DEGREES, "objective")
+_NAMED: Final = ("accelerator", "batch", "phase", "prompt", "kv-len", "objective")
 """Axes of lists."""
 _LOG_RATIO: Final = 8
 _MOST: Final = 1000
@@ -36,7 +38,7 @@ class OptionVariant:
 
 
 def variants(asked: ExperimentOptions) -> list[OptionVariant]:
-    """Return the options with each value of each list: accelerators, sizes, phases, degrees.
+    """Return the options with each value of each list: names, sizes, degrees, objectives.
 
     Raises:
         InputError: a value that is given twice, or too many together.
@@ -48,9 +50,9 @@ def variants(asked: ExperimentOptions) -> list[OptionVariant]:
         lists.append(
             ("hw", tuple(SweepPoint(ACCELERATOR, name, name, at) for at, name in enumerate(hw)))
         )
-    for name in (*_LISTED, *_DEGREES):
+    for name in (*_LISTED, *_SOUGHT):
         option = f"--{name.replace('_', '-')}"
-        holder = asked.sought if name in _DEGREES else asked.workload
+        holder = asked.sought if name in _SOUGHT else asked.workload
         values = _values(option, getattr(holder, name) or "")
         if len(values) > 1:
             lists.append((name, _points(name, values)))
@@ -94,15 +96,36 @@ def _points(name: str, values: Sequence[str]) -> tuple[SweepPoint, ...]:
 def _apply_points(asked: ExperimentOptions, points: dict[str, SweepPoint]) -> ExperimentOptions:
     chosen = {name: str(point.value) for name, point in points.items()}
     hw = chosen.pop("hw", asked.hw)
-    degrees = {name: chosen.pop(name) for name in _DEGREES if name in chosen}
+    sought = {name: chosen.pop(name) for name in _SOUGHT if name in chosen}
     workload = replace(asked.workload, **chosen)  # type: ignore[arg-type]
-    return replace(asked, hw=hw, workload=workload, sought=replace(asked.sought, **degrees))  # type: ignore[arg-type]
+    return replace(asked, hw=hw, workload=workload, sought=replace(asked.sought, **sought))  # type: ignore[arg-type]
 
 
 def place_task(task: ComparisonTask, variant: OptionVariant) -> ComparisonTask:
     """Put a task at the place of its variant, after that of a sweep or an operator."""
     points = ((task.point,) if task.point else ()) + variant.points
     return replace(task, point=points[0] if points else None, also=points[1:])
+
+
+def names_of(
+    task: ComparisonTask, names: Sequence[str], asked: ExperimentOptions, mappings: int
+) -> Sequence[str]:
+    """Return the dataflows or mapspaces of a task: ``names``, where some are given.
+
+    Otherwise none beside mappings, the default one where runs differ in something else, and
+    without an attention none of those that only attentions tell apart.
+    """
+    if not asked.names_nothing:
+        return names
+    if mappings:
+        return []
+    from simaccel.schedulers import default_dataflow
+
+    default = default_dataflow(task.accelerator, task.workload)
+    lists = (asked.workload.seq_len, asked.sought.stationarity)
+    if task.point is not None or any("," in (text or "") for text in lists):
+        return [default]
+    return names if default in FUSING else [name for name in names if name not in FUSING]
 
 
 def scheduled_ways(

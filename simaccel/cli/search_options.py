@@ -12,7 +12,7 @@ import click
 from simaccel.cli.choices import OBJECTIVES, PATIENCE, STATIONARITIES, STRATEGIES, WITHIN
 from simaccel.cli.faults import fault, require_none
 from simaccel.errors import Fault, suggest
-from simaccel.search.effort import Effort, Objective, Strategy
+from simaccel.search.effort import Effort, Strategy
 
 MAPSPACE: Final[Strategy] = "ruby-s"
 """The default mapspace of searches."""
@@ -23,7 +23,7 @@ class SearchOptions:
     """The options of a search, as given."""
 
     mapspace: str | None = None
-    objective: Objective | None = None
+    objective: str | None = None
     within: float | None = None
     stationarity: str | None = None
     constraints: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ class SearchOptions:
     def effort(self) -> Effort:
         """Return the effort of a search."""
         names = ("objective", "patience", "budget_seconds", "seed")
-        given = {name: getattr(self, name) for name in names}
+        given: dict[str, Any] = {name: getattr(self, name) for name in names}
         return Effort(**{name: value for name, value in given.items() if value is not None})
 
     def require_constraints(self) -> None:
@@ -161,10 +161,13 @@ class ListedValues(click.ParamType):  # type: ignore[type-arg]  # generic in its
 
 
 DEGREES = ListedValues("degree", "[1-9][0-9]{0,3}", "a whole number from 1 to 9999")
-_STATIONARITIES = ListedValues(
-    *("stationarity", "|".join(STATIONARITIES)),
-    f"one of {', '.join(map(repr, STATIONARITIES))}, each once",
-    once=True,
+_STATIONARITIES, _OBJECTIVES = (
+    ListedValues(
+        *(name, "|".join(values)),
+        f"one of {', '.join(map(repr, values))}, each once",
+        once=True,
+    )
+    for name, values in (("stationarity", STATIONARITIES), ("objective", OBJECTIVES))
 )
 FIELDS = tuple(field.name for field in fields(SearchOptions))
 SEARCH_OPTIONS = (
@@ -176,8 +179,9 @@ SEARCH_OPTIONS = (
     ),
     click.option(
         "--objective",
-        type=click.Choice(OBJECTIVES),
-        help="The figure to minimise (default cycles; for mapspaces edp).",
+        type=_OBJECTIVES,
+        metavar="|".join(OBJECTIVES),
+        help="The figure to minimise (default cycles; for mapspaces edp); for `compare` a list.",
     ),
     click.option(
         "--within",

@@ -265,6 +265,8 @@ def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
         )
         if value is None and name not in leaf_fields(type(spec)):
             continue  # a section that isn't there, not an amount without a limit
+        if value is None and not name.endswith(tuple(_UNITS)):
+            continue  # what is derived from other fields
         if value in (ChipsSpec(), CoresSpec()):
             continue
         if isinstance(value, Spec):
@@ -284,7 +286,8 @@ def _with_unit(name: str, value: object) -> str:
         if name.endswith(suffix) and (value is None or isinstance(value, int)):
             return format_quantity(value, kind)
     matching = [unit for suffix, unit in _SUFFIXES.items() if name.endswith(suffix)]
-    return f"{value}{matching[0] if matching else ''}"
+    unit = matching[0] if matching else ""
+    return f"{value}{' cycle' if unit == ' cycles' and value == 1 else unit}"
 
 
 def _derived_figures(accelerator: Accelerator) -> Iterator[tuple[str, str]]:
@@ -301,8 +304,8 @@ def _derived_figures(accelerator: Accelerator) -> Iterator[tuple[str, str]]:
         yield "derived.link_rate", _per_cycle(link)
     yield "derived.noc_distribution_rate", _per_cycle(accelerator.distribution_rate)
     yield "derived.noc_collection_rate", _per_cycle(accelerator.collection_rate)
-    yield "derived.noc_lead_latency", f"{accelerator.lead_latency_cycles} cycles"
-    yield "derived.noc_tail_latency", f"{accelerator.tail_latency_cycles} cycles"
+    yield "derived.noc_lead_latency", _with_unit("_cycles", accelerator.lead_latency_cycles)
+    yield "derived.noc_tail_latency", _with_unit("_cycles", accelerator.tail_latency_cycles)
     yield "derived.machine_balance", balance
     given_energies = accelerator.energy.model_dump()
     for name, price in asdict(accelerator.prices).items():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from pydantic import BeforeValidator
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 Amount = TypeVar("Amount", int, "npt.NDArray[np.int64]")
 """A number of bytes or cycles, or an array of them, one per candidate mapping."""
 
+_DECIMALS: Final = 10**4
 _UNITS: dict[str, int] = {
     "B": 1,
     "KiB": 1024,
@@ -77,21 +79,23 @@ def parse_quantity(value: object, kind: str) -> int:
 
 
 def format_quantity(amount: int | None, kind: str) -> str:
-    """Write an amount in the largest unit that it is a whole number of, rates with a decimal, too.
+    """Write an amount exactly, in the largest unit that it is a whole number of.
+
+    Rates and clocks may have up to four decimals.
 
     >>> format_quantity(524288, "B"), format_quantity(None, "B/s"), format_quantity(1000, "B")
     ('512 KiB', 'unlimited', '1000 B')
     >>> format_quantity(12_800_000_000, "B/s")
     '12.8 GB/s'
+    >>> format_quantity(48_537_600_000, "B/s"), format_quantity(1_050_000_000, "Hz")
+    ('48.5376 GB/s', '1.05 GHz')
     """
     if amount is None:
         return "unlimited"
-    tens = [u for u in _units(kind) if kind != "B" and 10 * amount % _UNITS[u] == 0]
-    largest = max((u for u in tens if amount >= _UNITS[u]), key=_UNITS.__getitem__, default=None)
-    if largest is not None and amount % _UNITS[largest]:
-        return f"{amount / _UNITS[largest]:.1f} {largest}"
-    unit = max((u for u in _units(kind) if amount % _UNITS[u] == 0), key=_UNITS.__getitem__)
-    return f"{amount // _UNITS[unit]} {unit}"
+    parts = 1 if kind == "B" else _DECIMALS
+    exact = [u for u in _units(kind) if parts * amount % _UNITS[u] == 0]
+    unit = max((u for u in exact if amount >= _UNITS[u]), key=_UNITS.__getitem__)
+    return f"{Decimal(amount) / _UNITS[unit]:f} {unit}"
 
 
 def _quantity(kind: str, *, unlimited: bool) -> BeforeValidator:

@@ -85,21 +85,31 @@ def bound_table(report: BoundReport) -> Table:
 
 
 def bound_lines(report: BoundReport) -> list[str]:
-    """Return the lines below the front: its end, the gap, and the bound for the given buffer."""
-    bound = report.found
-    room, moved = bound.largest
+    """Return the lines above the front: the bound for the given buffer, its end, and the gap."""
+    room, moved = report.found.largest
     effectual = f"maximal effectual buffer {bytes_text(room)} ({cycles_text(room)} B)"
     compulsory = f"{moved / report.compulsory_bytes:.3f} x the compulsory "
-    lines = [
-        f"{len(bound.front)} points over {cycles_text(bound.mappings)} mappings",
+    return [
+        *_chosen_lines(report),
         f"{effectual}: a larger one saves nothing",
         f"there {bytes_text(moved)}, {compulsory}{bytes_text(report.compulsory_bytes)}",
     ]
+
+
+def front_lines(report: BoundReport) -> list[str]:
+    """Return the lines below the front: how many points and mappings, and what was not tried."""
+    bound = report.found
+    lines = [f"{len(bound.front)} points over {cycles_text(bound.mappings)} mappings"]
     if not bound.all_sizes:
         lines.append(
             "not all sizes were tried (of windows, or second cuts of more than three tensors: too "
             "many), so lower may be possible"
         )
+    return lines
+
+
+def _chosen_lines(report: BoundReport) -> list[str]:
+    bound, lines = report.found, []
     if report.room is not None and report.chosen is None:
         smallest = bytes_text(bound.smallest)
         lines.append(

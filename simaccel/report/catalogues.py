@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.quantity import format_quantity
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.units import bytes_text, cycles_text, rate_text
+from simaccel.report.units import bytes_text, clock_text, cycles_text, rate_text
 from simaccel.workload import Model, Network, OperatorRow, Transformer, network
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def accelerators_table(accelerators: Sequence[Accelerator]) -> Table:
             bytes_text(accelerator.buffer.capacity_bytes),
             rate_text(accelerator.buffer.read_bytes_per_second),
             rate_text(accelerator.dram.bandwidth_bytes_per_second),
-            format_quantity(accelerator.clock_hz, "Hz"),
+            clock_text(accelerator.clock_hz),
             accelerator.description,
         )
         add_row(table, cells)

@@ -46,7 +46,7 @@ def roofline_rows(
     workloads: Mapping[int | None, Workload],
     accelerator: Accelerator,
 ) -> list[Row]:
-    """Return the operation intensity of each group, its roofline, and the result (Fig. 5).
+    """Return the operational intensity of each group, its roofline, and the result (Fig. 5).
 
     ``macs_per_byte`` is relative to the bytes moved; ``most_macs_per_byte`` to the bytes that have
     to move if all inputs and outputs of a group are in DRAM before and after it (of single

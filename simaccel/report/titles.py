@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from typing import Any
 
 from simaccel.experiment.precision import place_on
 from simaccel.hardware import Accelerator
@@ -17,13 +18,17 @@ def experiment_title(
     dataflow: str | None = None,
     *,
     varied: Container[str] = (),
+    also: Sequence[str] = (),
 ) -> str:
-    """Return the title of an experiment, without the parameters that ``varied`` names."""
+    """Return the title of an experiment, without the parameters that ``varied`` names.
+
+    ``also``: what is said of them all, behind the names.
+    """
     last = [] if dataflow is None else [f"dataflow {dataflow}"]
     workload = place_on(workload, accelerator)
     name, *sizes = _workload_words(workload, varied)
     sizes += ["elements of 2 bytes"] * any(tensor.assumed for tensor in workload.tensors.values())
-    return ", ".join([f"{name} on {accelerator.name}", *sizes, *last])
+    return ", ".join([f"{name} on {accelerator.name}", *also, *sizes, *last])
 
 
 def wrap_title(title: str, width: int) -> str:
@@ -41,6 +46,27 @@ def wrap_title(title: str, width: int) -> str:
         else:
             lines[-1] = longer
     return "\n".join(lines)
+
+
+def phase_words(workloads: Iterable[Workload], varied: Container[str]) -> list[str]:
+    """Say what each of several phases takes in, where no column has it.
+
+    >>> from simaccel.workload import transformer
+    >>> sizes = {"prompt": 9, "kv_len": 64}
+    >>> steps = [transformer("gpt2", phase=phase, **sizes) for phase in ("prefill", "decode")]
+    >>> phase_words(steps, varied=("phase",))
+    ['prefill of 9 tokens after 64', 'decode after 64']
+    """
+    return list(dict.fromkeys(_phase_text(one.parameters, varied) for one in workloads))
+
+
+def _phase_text(parameters: Mapping[str, Any], varied: Container[str]) -> str:
+    phase, prompt = parameters["phase"], parameters.get("prompt")
+    past = parameters.get("kv_len", prompt if phase == "decode" else None)
+    taken = phase == "prefill" and prompt is not None and "prompt" not in varied
+    after = past and "kv-len" not in varied and ("kv_len" in parameters or "prompt" not in varied)
+    tokens = f" of {prompt} tokens" if taken else ""
+    return f"{phase}{tokens}{f' after {past}' if after else ''}"
 
 
 def workload_title(workload: Workload) -> str:
@@ -70,4 +96,16 @@ def _numbers(workload: Workload) -> list[str]:
     every = set(used.values())
     if NATIVE in workload.parameters and len(every) == 1 and None not in every:
         return [str(number) for number in every]
+    if not given and workload.parameters.get("typed"):
+        return [_size_text({one.bits for one in workload.tensors.values()})]
     return [f"{name} {number}" for name, number in given.items()]
+
+
+def _size_text(bits: Collection[int]) -> str:
+    """Write the sizes of elements, which a file said.
+
+    >>> _size_text({32}), _size_text({8, 32, 4})
+    ('elements of 4 bytes', 'elements of 0.5 to 4 bytes')
+    """
+    texts = [f"{number / 8:g}" for number in sorted({min(bits), max(bits)})]
+    return f"elements of {' to '.join(texts)} byte{'s' * (texts != ['1'])}"

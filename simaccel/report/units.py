@@ -10,6 +10,8 @@ _SECONDS = ("ns", "us", "ms", "s")
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _RATES = ("B/s", "KB/s", "MB/s", "GB/s", "TB/s")
 _JOULES = ("pJ", "nJ", "uJ", "mJ", "J", "kJ")
+_JOULE_SECONDS = tuple(f"{unit}s" for unit in ("aJ", "fJ", *_JOULES))
+_HERTZ = ("Hz", "kHz", "MHz", "GHz")
 _WATTS = ("nW", "uW", "mW", "W", "kW")
 _DIGITS = 3
 _TWO_DIGITS = 9.95
@@ -66,6 +68,15 @@ def rate_text(bytes_per_second: int | None) -> str:
     return _scale_text(bytes_per_second, 1000, _RATES)
 
 
+def clock_text(hertz: int) -> str:
+    """Write a clock.
+
+    >>> clock_text(1_050_000_000), clock_text(720_000_000)
+    ('1.05 GHz', '720 MHz')
+    """
+    return _scale_text(hertz, 1000, _HERTZ)
+
+
 def energy_text(picojoules: float) -> str:
     """Write an energy.
 
@@ -87,12 +98,12 @@ def work_energy_text(picojoules: float | None) -> str:
 def edp_text(joule_seconds: float | None) -> str:
     """Write a product of energy and delay.
 
-    >>> edp_text(2e-6), edp_text(0), edp_text(None)
-    ('2.00 uJs', 'unknown', 'unknown')
+    >>> edp_text(2e-6), edp_text(2.42e-15), edp_text(0), edp_text(None)
+    ('2.00 uJs', '2.42 fJs', 'unknown', 'unknown')
     """
     if not joule_seconds or not joule_seconds > 0:
         return "unknown"
-    return f"{_scale_text(joule_seconds * 1e12, 1000, _JOULES)}s"
+    return _scale_text(joule_seconds * 1e18, 1000, _JOULE_SECONDS)
 
 
 def power_text(milliwatts: float | None) -> str:

@@ -57,10 +57,11 @@ class Bound:
         return f"<Bound {self.title}: {least}, {len(self.points)} points>"
 
     def _repr_html_(self) -> str:
-        from simaccel.report.bounds import bound_lines, bound_table
+        from simaccel.report.bounds import bound_lines, bound_table, front_lines
         from simaccel.report.html import parts_html
 
-        return parts_html(self.title, (bound_table(self.report), *bound_lines(self.report)))
+        answer, table = bound_lines(self.report), bound_table(self.report)
+        return parts_html(self.title, (*answer, table, *front_lines(self.report)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the bound as plain data (the format of ``simaccel bound --json``)."""

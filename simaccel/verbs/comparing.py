@@ -25,7 +25,7 @@ from simaccel.report.figures.slope import SlopeSeries
 from simaccel.report.metrics import tokens_of
 from simaccel.report.objective_losses import given_up_json, given_up_lines
 from simaccel.report.pipeline_row import pipeline_row
-from simaccel.report.titles import experiment_title, workload_title
+from simaccel.report.titles import experiment_title, phase_words, workload_title
 from simaccel.report.units import count_text
 from simaccel.schedulers import Options
 from simaccel.search.accounts import ObjectiveLosses
@@ -241,8 +241,9 @@ def title_of(tasks: Sequence[ComparisonTask]) -> str:
     if point is not None and point.axis in (_RUN, _WORKLOAD):
         return "several workloads" if point.axis == _WORKLOAD else "several runs"
     names = {*varied_names(rows), *({"seq-len"} if point is None else ())}
+    phases = phase_words((task.workload for task in tasks), names) if "phase" in names else []
     names = {*names, "prompt", "kv-len"} if "phase" in names else names
-    title = experiment_title(tasks[0].workload, tasks[0].accelerator, varied=names)
+    title = experiment_title(tasks[0].workload, tasks[0].accelerator, varied=names, also=phases)
     if ACCELERATOR in (axis_point.axis for axis_point in rows[0].points):
         title = title.replace(f" on {tasks[0].accelerator.name}", "", 1)
     return title

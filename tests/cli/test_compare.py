@@ -45,12 +45,6 @@ def test_json_is_a_list_with_speedups(cli: Call) -> None:
     ]
 
 
-def test_the_default_is_four_dataflows(cli: Call) -> None:
-    gemm = "--hw toy --workload gemm --shape M=4,K=3,N=2"
-    found = json.loads(cli(f"compare {gemm} --jobs 1 --json").stdout)
-    assert [one["dataflow"] for one in found] == ["naive", "flex", "flat", "flash"]
-
-
 def test_a_dataflow_that_does_not_fit_is_a_row_with_the_reason(cli: Call) -> None:
     line = f"compare {SMALL} --seq-len 48 --dataflow flat-m,flash --jobs 1"
     result = cli(line)

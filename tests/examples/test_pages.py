@@ -11,7 +11,9 @@ import io
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Callable
+from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 
@@ -53,6 +55,9 @@ def _blocks(page: Path) -> list[Block]:
 
 
 def _write_files(page: Path, folder: Path) -> None:
+    """Write the files of a page, and copy the models that are named from onnx's own tests."""
+    for name in set(re.findall(r"\blight_\w+\.onnx", page.read_text(encoding="utf-8"))):
+        shutil.copy(str(resources.files("onnx") / "backend/test/data/light" / name), folder)
     for block in _blocks(page):
         if block.note and block.note != "heavy":
             (folder / block.note).write_text(block.text, encoding="utf-8")

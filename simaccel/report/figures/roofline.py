@@ -71,7 +71,7 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
             draw(places, below=below)
     _points(axes, finite, [row["dataflow"] for row in rows], hertz)
     _name_points(axes, finite, hertz, peak, rate)
-    axes.set_xlabel("operation intensity (MACs per byte moved with DRAM)")
+    axes.set_xlabel("operational intensity (MACs per byte moved with DRAM)")
     axes.set_ylabel("TMAC/s")
     second = axes.secondary_yaxis("right", functions=(_double_value, _halve_value))  # type: ignore[arg-type]
     second.set_ylabel("TOPS")
