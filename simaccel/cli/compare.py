@@ -12,7 +12,7 @@ import click
 
 from simaccel.cli.choices import EACH, EXHIBITS, FRONT_FIGURES, METRIC_NAMES, SWEPT, TARGET
 from simaccel.cli.command import Command
-from simaccel.cli.experiment_options import DATAFLOW, ExperimentOptions
+from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
 from simaccel.cli.jobs import JOBS_HELP, Jobs, jobs_options
 from simaccel.cli.options import (
@@ -130,7 +130,7 @@ def compare(
     fast_forward: bool,
     as_json: bool,
 ) -> None:
-    """Compare runs: lists of dataflows, mapspaces, accelerators, lengths, batches, objectives.
+    """Compare runs: lists of dataflows, mapspaces, accelerators, lengths, batches and phases.
 
     Options that take a list: --dataflow flex,flat --mapspace pfm,ruby-s --hw edge,cloud
     --seq-len 512,4096 --batch 1,4,16 --phase prefill,decode --stationarity ws,os,is
@@ -156,8 +156,7 @@ def compare(
         asked, sweep = with_defaults(asked, exhibit, sweep)
     if exhibit == "bandwidth":
         ctx.exit(show_bandwidths(asked, target, files, jobs, as_json=as_json))
-    if stages is not None and asked.names_nothing:
-        asked = replace(asked, dataflow=DATAFLOW)  # pipelines are of transformers
+    asked = lists.default_of_stages(asked, stages)
     every, shown = gather(
         lambda: lists.stage(_tasks(asked, sweep, each, files, mappings), stages, micro_batches),
         lambda: lists.metrics_of(metrics),

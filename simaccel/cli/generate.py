@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.output import show, show_json
@@ -12,6 +12,7 @@ from simaccel.cli.progress import ProgressBar
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
     from simaccel.experiment.generation import Generation
+    from simaccel.hardware import Accelerator
 
 
 def generates(
@@ -20,11 +21,14 @@ def generates(
     lengths: int | None,
     others: Mapping[str, object],
     *,
+    dry_run: bool,
     fast_forward: bool,
     as_json: bool,
     quiet: bool,
 ) -> bool:
     """Run a generation and show it, if ``--generate`` is given; return whether it was.
+
+    ``dry_run``: estimate what is to be searched and run instead.
 
     ``others`` are options that have no meaning beside it.
 
@@ -40,7 +44,11 @@ def generates(
         )
         return False
     taken = "nothing with --generate, which runs several workloads"
-    faults = [fault(option, value, taken) for option, value in others.items() if value]
+    faults = [
+        fault(option, "given" if value is True else value, taken)
+        for option, value in others.items()
+        if value
+    ]
     faults += [fault("--mapping", asked.mapping, taken)] if asked.mapping else []
     if asked.workload.phase is not None:
         faults.append(fault("--phase", asked.workload.phase, "nothing: a generation has both"))
@@ -48,6 +56,10 @@ def generates(
     accelerator, (dataflow,), _ = gather(
         asked.accelerator, lambda: asked.names(several=False), asked.workload.require_transformer
     )
+    sizes: dict[str, Any] = {"tokens": tokens, **({} if lengths is None else {"lengths": lengths})}
+    if dry_run:
+        _forecast(asked, accelerator, dataflow, sizes, as_json=as_json)
+        return True
     from simaccel.experiment.generation import generate
 
     with ProgressBar("simulating", quiet=quiet) as bar:
@@ -56,16 +68,43 @@ def generates(
                 model,
                 accelerator,
                 dataflow,
-                tokens=tokens,
                 options=asked.options,
                 progress=bar.show,
                 fast_forward=fast_forward,
-                **({} if lengths is None else {"lengths": lengths}),
+                **sizes,
                 **figures,
             )
         )
     _show(generation, as_json=as_json, quiet=quiet)
     return True
+
+
+def _forecast(
+    asked: ExperimentOptions,
+    accelerator: Accelerator,
+    dataflow: str,
+    sizes: Mapping[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    """Estimate the searches of the prefill and of the decode steps."""
+    from simaccel.cli.outlook import show_outlook
+    from simaccel.experiment.generation import planned_phases
+    from simaccel.experiment.outlook import outlook
+    from simaccel.experiment.precision import place_on
+    from simaccel.report.titles import experiment_title
+
+    prefill, decodes = asked.workload.generation(
+        lambda model, figures: planned_phases(model, **sizes, **figures)
+    )
+    phases = {"prefill": prefill, **{f"decode after {n}": step for n, step in decodes.items()}}
+    searches = [
+        (name, outlook(place_on(phase, accelerator), accelerator, dataflow, asked.options))
+        for name, phase in phases.items()
+    ]
+    title = experiment_title(prefill, accelerator, dataflow, varied=("phase",))
+    shown = f"{title}, {sizes['tokens']} tokens"
+    show_outlook(shown, searches, {}, runs=True, as_json=as_json)
 
 
 def _show(generation: Generation, *, as_json: bool, quiet: bool) -> None:

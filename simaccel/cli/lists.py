@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from simaccel.cli.experiment_options import ExperimentOptions
+from simaccel.cli.experiment_options import DATAFLOW, ExperimentOptions
 from simaccel.cli.faults import fault, require_none
 from simaccel.dataflows import FUSING
 from simaccel.errors import InputError, suggest
@@ -144,6 +144,12 @@ def scheduled_ways(
         for name in names
         for stationarity in held
     ]
+
+
+def default_of_stages(asked: ExperimentOptions, stages: str | None) -> ExperimentOptions:
+    """Return the options with the default dataflow of a pipeline, if none is named."""
+    is_default = stages is not None and asked.names_nothing
+    return replace(asked, dataflow=DATAFLOW) if is_default else asked
 
 
 def stage(

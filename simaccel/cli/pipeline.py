@@ -39,7 +39,11 @@ def pipelines(
         require_none([fault("--micro-batches", micro_batches, wrong)] if micro_batches else [])
         return False
     taken = "nothing with --pipeline-parallel, which runs several workloads"
-    faults = [fault(option, value, taken) for option, value in others.items() if value]
+    faults = [
+        fault(option, "given" if value is True else value, taken)
+        for option, value in others.items()
+        if value
+    ]
     faults += [fault("--mapping", asked.mapping, taken)] if asked.mapping else []
     require_none(faults)
     accelerator, (dataflow,), whole = gather(

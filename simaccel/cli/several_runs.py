@@ -42,7 +42,9 @@ class SeveralRuns:
         stages = None if self.stages is None else int(self.stages)
         if pipelines(asked, stages, self.micro_batches, beside, **how):
             return True
-        return generates(asked, self.tokens, self.lengths, others, **how)
+        dry_run = bool(others.get("--dry-run"))
+        beside = {option: value for option, value in others.items() if option != "--dry-run"}
+        return generates(asked, self.tokens, self.lengths, beside, dry_run=dry_run, **how)
 
 
 def pipeline_options(command: Callable[..., None]) -> Callable[..., None]:

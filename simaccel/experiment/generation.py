@@ -141,23 +141,8 @@ def generate(  # noqa: PLR0913 - what a generation is asked
         SimaccelError: as of `simulate`.
 
     """
-    faults = size_faults("generation", {"generate": tokens, "lengths": lengths}, MOST_TOKENS)
-    if isinstance(model, Transformer) and model.decoder_layers:
-        allowed = "a decoder alone: for an encoder with a decoder run --phase prefill and decode"
-        faults.append(Fault("generation", "model", model.name, allowed))
-    if "phase" in asked:
-        faults.append(Fault("generation", "phase", asked["phase"], "nothing: it has both"))
-    whole = {"scope": "model", **asked, "phase": "prefill"}
-    try:
-        prefill = build(model, prompt=prompt, **whole)
-    except InputError as error:
-        raise InputError([*faults, *error.faults]) from None
-    if faults:
-        raise InputError(faults)
-    past = prompt + (whole.pop("kv_len", None) or 0)
-    places = chosen_lengths(past, tokens - 1, lengths)
-    whole["phase"] = "decode"
-    decodes = [build(model, kv_len=kv_len, **whole) for kv_len in places]
+    prefill, decodes = planned_phases(model, tokens=tokens, prompt=prompt, lengths=lengths, **asked)
+    places = [*decodes]
 
     def run(at: int, workload: Workload) -> ExperimentResult:
         what = f"decode after {places[at - 1]}" if at else "prefill"
@@ -176,7 +161,7 @@ def generate(  # noqa: PLR0913 - what a generation is asked
             fast_forward=fast_forward,
         )
 
-    results = [run(at, workload) for at, workload in enumerate((prefill, *decodes))]
+    results = [run(at, workload) for at, workload in enumerate((prefill, *decodes.values()))]
     pairs = zip(places, results[1:], strict=True)
     steps = tuple(DecodeStep(kv_len=kv_len, result=result) for kv_len, result in pairs)
     return Generation(
@@ -188,6 +173,39 @@ def generate(  # noqa: PLR0913 - what a generation is asked
         decode=_sum_steps(steps),
         spread=_spread_of_steps(steps),
     )
+
+
+def planned_phases(
+    model: str | Transformer,
+    *,
+    tokens: int,
+    prompt: int = 512,
+    lengths: int = LENGTHS,
+    **asked: Any,  # noqa: ANN401 - what `build` takes of a transformer
+) -> tuple[Workload, dict[int, Workload]]:
+    """Return what a generation simulates: the prefill, and decode steps by the tokens before them.
+
+    Raises:
+        InputError: wrong sizes, or a model that doesn't decode.
+
+    """
+    faults = size_faults("generation", {"generate": tokens, "lengths": lengths}, MOST_TOKENS)
+    if isinstance(model, Transformer) and model.decoder_layers:
+        allowed = "a decoder alone: for an encoder with a decoder run --phase prefill and decode"
+        faults.append(Fault("generation", "model", model.name, allowed))
+    if "phase" in asked:
+        faults.append(Fault("generation", "phase", asked["phase"], "nothing: it has both"))
+    whole = {"scope": "model", **asked, "phase": "prefill"}
+    try:
+        prefill = build(model, prompt=prompt, **whole)
+    except InputError as error:
+        raise InputError([*faults, *error.faults]) from None
+    if faults:
+        raise InputError(faults)
+    past = prompt + (whole.pop("kv_len", None) or 0)
+    places = chosen_lengths(past, tokens - 1, lengths)
+    whole["phase"] = "decode"
+    return prefill, {kv_len: build(model, kv_len=kv_len, **whole) for kv_len in places}
 
 
 def chosen_lengths(first: int, count: int, most: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -13,12 +13,11 @@ from simaccel.experiment.limits import operators_of
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.what_if import FREE_SLOTS, FreedRun, WhatIfResult
 from simaccel.hardware import Accelerator
-from simaccel.hardware.cores import without_core
 from simaccel.report.advice import freed_text
-from simaccel.report.kinds import kind_of, kinds_text
+from simaccel.report.kinds import kind_of
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
-    bytes_text,
+    count_text,
     cycles_text,
     share_text,
     short_names,
@@ -26,13 +25,10 @@ from simaccel.report.units import (
 )
 from simaccel.report.verdict import (
     VerdictFigures,
-    engine_text,
-    is_bound,
     sentences,
-    worst_causes,
 )
 from simaccel.trace import Stall, TraceReader
-from simaccel.units import ARRAY, FREED, LIMITS, SFU
+from simaccel.units import FREED
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,9 +39,6 @@ _SMALLEST_SHARE = 0.0005
 """Below this a cause has no column."""
 _MOST_WAITS = 12
 _SMALLEST_WAIT = 0.01
-_WORTH_A_VERDICT = 0.04
-_WORTH_A_SUM = 0.1
-_MOST_VERDICTS = 3
 
 
 @dataclass(frozen=True)
@@ -109,17 +102,24 @@ def speedup(what_if: WhatIfResult | None, freed: FreedRun, operator: str) -> flo
     return before / after if before and after else None
 
 
-def overview_table(diagnosis: Diagnosis) -> Table:
-    """Tabulate the operators: what the compute engine of each does, in percent of its cycles."""
+def overview_table(diagnosis: Diagnosis, top: int | None = None) -> Table:
+    """Tabulate the operators: what the compute engine of each does, in percent of its cycles.
+
+    ``top``: how many, the longest first, and the others together; None: all, as they run.
+    """
     causes = _causes(diagnosis.operators, lambda part: [part.compute])
     table = make_table(
         ("operator",), ("cycles", "of all", "critical", "compute", *_headers(("busy", *causes)))
     )
     for at in (3, 4):
         table.columns[at].justify = "left"
-    parts = (*diagnosis.operators, diagnosis.total)
+    every = sorted(diagnosis.operators, key=lambda part: -part.cycles)
+    chosen = diagnosis.operators if top is None or top >= len(every) else every[:top]
+    parts = (*chosen, diagnosis.total)
     for part, name in zip(parts, short_names([part.name for part in parts]), strict=True):
         if part is diagnosis.total:
+            if len(chosen) < len(every):
+                add_row(table, _join_cells(every[len(chosen) :], diagnosis.total, len(causes)))
             table.add_section()
         engine = part.compute
         add_row(
@@ -135,6 +135,15 @@ def overview_table(diagnosis: Diagnosis) -> Table:
             style="bold" if part is diagnosis.total else "",
         )
     return table
+
+
+def _join_cells(
+    parts: Sequence[OperatorDiagnosis], total: OperatorDiagnosis, causes: int
+) -> tuple[str, ...]:
+    """Return the cells of several operators in one row, without what differs among them."""
+    cycles = sum(part.cycles for part in parts)
+    figures = (cycles_text(cycles), share_text(cycles / total.cycles))
+    return (count_text(len(parts), "other"), *figures, *[""] * (3 + causes))
 
 
 def engines_table(part: OperatorDiagnosis) -> Table:
@@ -228,113 +237,6 @@ def what_if_table(what_if: WhatIfResult, operator: str) -> Table:
         )
         add_row(table, (freed_text(freed.resources), *figures, meaning))
     return table
-
-
-def verdicts(analysis: StallAnalysis, part: OperatorDiagnosis) -> Iterator[str]:
-    """Return what an expert would: of one operator, or of those that make up the run.
-
-    Of a run the operator that costs most comes first, with those like it.
-    """
-    diagnosis = analysis.diagnosis
-    if len(diagnosis.operators) == 1:
-        part = diagnosis.operators[0]
-    if part.name != TOTAL or diagnosis.costliest is None:
-        yield " ".join(sentences(analysis.scene(part)))
-        return
-    alike = _group_alike(diagnosis)
-    yield _lead(analysis, diagnosis.costliest, alike)
-    yield from by_kind(analysis)
-    yield " ".join(sentences(analysis.scene(diagnosis.total)))
-    yield from _bound_together(diagnosis)
-    for first, *others in alike[:_MOST_VERDICTS]:
-        if (
-            first is not diagnosis.costliest
-            and first.cycles >= _WORTH_A_VERDICT * diagnosis.total.cycles
-        ):
-            yield " ".join([*sentences(analysis.scene(first)), *_names_text(others)])
-
-
-def by_kind(analysis: StallAnalysis) -> Iterator[str]:
-    """Sum up by kind of operator and what limits it, where a kind has several operators.
-
-    Of vector operators that wait for DRAM also the work that stays where their tensors do not move.
-    """
-    groups: dict[tuple[str, str], list[OperatorDiagnosis]] = {}
-    for part in analysis.diagnosis.operators:
-        if part.name in analysis.kinds:
-            groups.setdefault((analysis.kinds[part.name], _limit_of(part)), []).append(part)
-    total = analysis.diagnosis.total.cycles
-    for (kind, limit), parts in sorted(groups.items(), key=lambda item: -_cycles(item[1])):
-        share = _cycles(parts) / total
-        if len(parts) < 2 or share < _WORTH_A_SUM:  # noqa: PLR2004 - one is told of already
-            continue
-        text = f"{short_share_text(share)} of the cycles: {kinds_text(len(parts), kind)}, {limit}"
-        if without_core(parts[0].compute) == SFU and "DRAM" in limit:
-            work = sum(part.engines[part.unit_name(SFU)].get("busy", 0) for part in parts)
-            text += f"; with their tensors on chip {short_share_text(work / total)} is left"
-        yield f"{text}."
-
-
-def _cycles(parts: Sequence[OperatorDiagnosis]) -> int:
-    return sum(part.cycles for part in parts)
-
-
-def _limit_of(part: OperatorDiagnosis) -> str:
-    """Say what bounds an operator, or what it waits for most."""
-    worst = worst_causes(VerdictFigures(part))
-    if is_bound(part) or not worst:
-        return f"bound by {engine_text(part.compute)}"
-    return f"waiting for {LIMITS[worst[0]]}"
-
-
-def _lead(
-    analysis: StallAnalysis, part: OperatorDiagnosis, alike: Sequence[Sequence[OperatorDiagnosis]]
-) -> str:
-    """Tell of the operator that costs most, and of a dataflow that moves fewer bytes for it."""
-    share = short_share_text(part.cycles / analysis.diagnosis.total.cycles)
-    said = sentences(analysis.scene(part))
-    others = next((group[1:] for group in alike if group[0] is part), ())
-    told = said[:1] if is_bound(part) else [*said, *_names_text(others)]
-    return " ".join(
-        [f"{part.name} costs most, {share} of the cycles.", *told, *_describe_proposal(analysis)]
-    )
-
-
-def _describe_proposal(analysis: StallAnalysis) -> Iterator[str]:
-    """Say what the proposed dataflow would move, and in how many cycles."""
-    one = analysis.proposal
-    if one is not None:
-        yield (
-            f"Dataflow {one.dataflow} moves {bytes_text(one.proposed_bytes)} with DRAM for "
-            f"{', '.join(one.operators)} instead of {bytes_text(one.moved_bytes)}, alone "
-            f"in {cycles_text(one.proposed_cycles)} instead of {cycles_text(one.cycles)} "
-            f"cycles ({one.cycles / one.proposed_cycles:.2f} x)."
-        )
-
-
-def _names_text(others: Sequence[OperatorDiagnosis]) -> list[str]:
-    return [f"The same holds for {', '.join(p.name for p in others)}."] if others else []
-
-
-def _group_alike(found: Diagnosis) -> list[list[OperatorDiagnosis]]:
-    """Group operators that wait for the same causes, the longest first."""
-    groups: dict[tuple[str, ...], list[OperatorDiagnosis]] = {}
-    for one in sorted(found.operators, key=lambda p: -p.cycles):
-        if not is_bound(one):
-            causes = worst_causes(VerdictFigures(one))
-            groups.setdefault((one.compute, *sorted(causes)), []).append(one)
-    return list(groups.values())
-
-
-def _bound_together(found: Diagnosis) -> Iterator[str]:
-    """Say of the operators that are bound by their compute engine that they are."""
-    for engine in (ARRAY, SFU):
-        bound = [p for p in found.operators if is_bound(p) and p.compute == p.unit_name(engine)]
-        if bound:
-            share = sum(p.cycles for p in bound) / found.total.cycles
-            names = ", ".join(p.name for p in bound)
-            part = f"{short_share_text(share)} of the cycles"
-            yield f"Bound by {engine_text(engine)}: {names} ({part})."
 
 
 def part_json(analysis: StallAnalysis, part: OperatorDiagnosis) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class StallReport:
     @property
     def verdict(self) -> str:
         """The verdict, in a few sentences."""
-        from simaccel.report.stalls import verdicts
+        from simaccel.report.stall_verdicts import verdicts
 
         return " ".join(verdicts(self.analysis, self._part))
 

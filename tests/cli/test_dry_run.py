@@ -139,3 +139,16 @@ def test_fronts_have_no_dry_run(cli: Call) -> None:
     for option in ("--pareto cycles,energy", "--exhibit bandwidth"):
         (message,) = refused(cli(f"compare --hw edge --workload bert {option} --dry-run"))
         assert message.endswith("nothing with --pareto or --exhibit bandwidth")
+
+
+@pytest.mark.usefixtures("unsearched")
+def test_the_phases_of_a_generation_are_searched_one_by_one(cli: Call) -> None:
+    """33 tokens after 16: a prefill, and steps after 16 to 47, of which three are simulated."""
+    line = "run --hw edge --workload gpt2 --prompt 16 --generate 33 --lengths 3 --batch 2"
+    found = _json(cli, line)
+    names = [one["name"] for one in found["searches"]]
+    assert names == ["prefill", "decode after 16", "decode after 32", "decode after 47"]
+    alone = _json(cli, "run --hw edge --workload gpt2 --phase decode --kv-len 32 --batch 2")
+    block, whole = alone["searches"][0]["operators"], found["searches"][2]["operators"]
+    assert whole > block  # the model has the logits, too
+    assert "33 tokens: not run" in cli(f"{line} --dry-run").stdout.splitlines()[0]

@@ -73,7 +73,7 @@ def test_a_transformer_file_has_the_phases_of_the_catalogue(cli: Call, tmp_path:
     ("options", "said"),
     [
         ("--workload gpt2 --generate 3 --phase decode", "--phase: got 'decode'; allowed: nothing"),
-        ("--workload gpt2 --generate 3 --check", "--check: got True; allowed: nothing with"),
+        ("--workload gpt2 --generate 3 --check", "--check: got 'given'; allowed: nothing with"),
         ("--workload gpt2 --lengths 3", "--lengths: got 3; allowed: nothing without --generate"),
         ("--workload bert --generate 3", "--workload: got 'bert'; allowed: a transformer"),
         ("--workload bert --phase decode", "--phase: got 'decode'; allowed: nothing with"),

@@ -7,13 +7,13 @@ from rich.console import Console, RenderableType
 from simaccel.experiment.diagnosis import TOTAL, Diagnosis, OperatorDiagnosis
 from simaccel.experiment.proposal import Proposal
 from simaccel.experiment.what_if import FreedRun, WhatIfResult
+from simaccel.report.stall_verdicts import verdicts
 from simaccel.report.stalls import (
     StallAnalysis,
     engines_table,
     overview_table,
     speedup,
     stalls_json,
-    verdicts,
     waits_table,
     what_if_table,
 )
@@ -70,6 +70,41 @@ def test_the_overview_has_a_row_for_each_operator() -> None:
         ["A", "400", "40.0%", "dma_in1", "78%", "array", "25.0%", "75.0%"],
         ["total", "1,000", "100.0%", "array", "70%", "array", "70.0%", "30.0%"],
     ]
+
+
+def test_the_longest_operators_have_rows_and_the_others_share_one() -> None:
+    """Of 10, 20, ... 80 cycles, 360 in all, the three longest have 210."""
+    parts = tuple(
+        OperatorDiagnosis(f"op{n}", 10 * n, {"array": {"busy": 10 * n}}) for n in range(1, 9)
+    )
+    total = OperatorDiagnosis(TOTAL, 360, {"array": {"busy": 360}})
+    found = _lines(overview_table(Diagnosis(0, 360, total, parts), 3))
+    rows = [line.split() for line in found if line][2:]
+    assert [row[:3] for row in rows[:3]] == [
+        ["op8", "80", "22.2%"],
+        ["op7", "70", "19.4%"],
+        ["op6", "60", "16.7%"],
+    ]
+    assert rows[3] == ["5", "others", "150", "41.7%"]
+    assert rows[4][:3] == ["total", "360", "100.0%"]
+
+
+def test_the_run_comes_first_where_no_operator_stands_for_it() -> None:
+    """Ten equal operators, each a tenth; five of them are named."""
+    parts = tuple(
+        OperatorDiagnosis(f"op{n}", 100, {"array": {"busy": 10, "dram_bandwidth": 90}, "sfu": {}})
+        for n in range(10)
+    )
+    engines = {"array": {"busy": 100, "dram_bandwidth": 900}, "sfu": {"busy": 500, "idle": 500}}
+    total = OperatorDiagnosis(TOTAL, 1000, engines)
+    kinds = {part.name: "fused GEMM" for part in parts}
+    first, second, third, *_ = verdicts(
+        StallAnalysis(Diagnosis(0, 1000, total, parts), kinds=kinds), total
+    )
+    assert first.startswith("The run waits 90% of its time")
+    assert second == "100% of the cycles: 10 fused GEMMs, waiting for DRAM bandwidth."
+    assert third.startswith("op0 costs most, 10% of the cycles.")
+    assert third.endswith("The same holds for op1, op2, op3, op4, op5 and 4 others.")
 
 
 def test_engines_have_cycles_and_percent_of_every_cause() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -11,6 +11,7 @@ from simaccel.cli.faults import fault
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
+from simaccel.cli.top import ALL, TOP
 from simaccel.cli.trace.sound import sound
 from simaccel.cli.trace.title import run_title
 from simaccel.cli.workload_options import number
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from simaccel.report.stalls import StallAnalysis
     from simaccel.trace import TraceReader
 
+_ROWS: Final = 10
+
 
 @click.command(cls=Command)
 @click.argument("file")
@@ -37,6 +40,13 @@ if TYPE_CHECKING:
     "--to", "end", metavar="CYCLE", help="End of the window (default: the end of the run)."
 )
 @click.option("--each", is_flag=True, help="Print a table of the engines for each operator.")
+@click.option(
+    "--top",
+    type=TOP,
+    metavar="N|all",
+    default=_ROWS,
+    help=f"Rows of the table of operators, the longest first (default {_ROWS}).",
+)
 @click.option(
     "--what-if/--no-what-if",
     "what_if",
@@ -50,14 +60,15 @@ def stalls(
     start: str,
     end: str | None,
     each: bool,
+    top: int | str,
     what_if: bool,
     as_json: bool,
 ) -> None:
     """Show the cycles of each engine by cause, its waits, and the gain without each cause.
 
-    The operator that costs most comes first. If it waits for DRAM, a search looks for a dataflow
-    that moves fewer bytes. With --from or --to the tables are of that window; the gains are
-    always those of the whole run.
+    What limits the run comes first, with the operators that cost most. If the first of them waits
+    for DRAM, a search looks for a dataflow that moves fewer bytes. With --from or --to the tables
+    are of that window; the gains are always those of the whole run.
     """
     window(start, end)  # what the run needs not say
     with sound(file) as opened:
@@ -77,14 +88,15 @@ def stalls(
             show_json(stalls_json(analysis, operator))
         else:
             show(_title(opened, diagnosis))
-            _show(analysis, operator, each=each)
+            _show(analysis, operator, None if top == ALL or each else int(top), each=each)
             _show_what_if(opened, analysis, operator, reason)
 
 
 def verdict_lines(trace: TraceReader, *, what_if: bool) -> list[str]:
     """Return the analysis of a trace's stalls, with what-if runs if they are wanted."""
     from simaccel.experiment.diagnosis import diagnose
-    from simaccel.report.stalls import analysis_of, verdicts
+    from simaccel.report.stall_verdicts import verdicts
+    from simaccel.report.stalls import analysis_of
 
     accelerator = _accelerator(trace)
     freed, reason = _what_if(trace, accelerator) if what_if else (None, "")
@@ -158,19 +170,15 @@ def _title(trace: TraceReader, found: Diagnosis) -> str:
     return f"{run_title(trace)}: {cycles}{partial}"
 
 
-def _show(analysis: StallAnalysis, operator: str | None, *, each: bool) -> None:
-    from simaccel.report.stalls import (
-        engines_table,
-        overview_table,
-        verdicts,
-        waits_table,
-    )
+def _show(analysis: StallAnalysis, operator: str | None, top: int | None, *, each: bool) -> None:
+    from simaccel.report.stall_verdicts import verdicts
+    from simaccel.report.stalls import engines_table, overview_table, waits_table
 
     diagnosis = analysis.diagnosis
     part = diagnosis.part(operator)
     show(*verdicts(analysis, part), "")
     if operator is None:
-        show(overview_table(diagnosis))
+        show(overview_table(diagnosis, top))
     for shown in (*(diagnosis.operators if each and operator is None else ()), part):
         show(engines_table(shown))
     waits = waits_table(part)

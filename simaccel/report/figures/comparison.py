@@ -29,6 +29,8 @@ EDGE_COLOUR: Final = "#333333"
 """Around what is filled; also the colour of hatches."""
 EDGE_POINTS: Final = 0.3
 UTILISATION: Final = "utilisation (% of peak MACs)"
+_EDGE: Final = 0.6
+"""From the middle of the first and last row to the edge, in rows."""
 ARRAY_CYCLES: Final = "cycles of the PE array (%)"
 FILLED: Final = "utilisation (busy beyond it: with empty PEs)"
 """A line across a stack."""
@@ -82,12 +84,12 @@ def _family(name: str) -> str:
 def array_shares(result: dict[str, Any]) -> dict[str, float]:
     """Return what the array did as percent of the cycles: busy, idle and each stall cause.
 
-    Where it has no work, it waits for the SFU: for its work, and for what it waits for itself.
+    Where it does no work, it waits for the SFU: for its work, and for what it waits for itself.
     """
     array, cycles = result["engines"][ARRAY], result["cycles"]
     parts = {"busy": array["busy"], "idle": array["idle"], **array["stalls"]}
     sfu = result["engines"].get(SFU)
-    if sfu and sfu["busy"] and array["idle"] == cycles:
+    if sfu and sfu["busy"] and not array["busy"]:
         parts = {SFU: sfu["busy"], "idle": sfu["idle"], **sfu["stalls"]}
     return {cause: 100 * n / cycles for cause, n in parts.items()}
 
@@ -124,7 +126,7 @@ def draw_comparison(rows: Sequence[ComparisonRow], title: str) -> Figure:
     _draw_utilisation(left, rows, places)
     _draw_stacks(right, rows, places)
     left.set_yticks(places, [_label(row, rows) for row in rows])
-    left.invert_yaxis()
+    left.set_ylim(places[-1] + _EDGE, -_EDGE)
     figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
     figure.legend(*legend_of(right), loc="outside lower center", ncols=6)
     return figure

@@ -202,7 +202,9 @@ def draw_sensitivity(exploration: ExploredDesigns, title: str) -> Figure:
     for ax in [*grid.flat][len(shown) :]:
         ax.set_axis_off()
     for ax in grid[:, 0]:
-        ax.set_ylabel(f"{exploration.plan.objective}, relative to the best")
+        objective = exploration.plan.objective
+        name = objective.upper() if objective == "edp" else objective
+        ax.set_ylabel(f"{name}, relative to the best")
     handles, labels = grid.flat[0].get_legend_handles_labels()
     if handles:
         figure.legend(handles, labels, loc="outside lower center", ncols=4)
@@ -247,8 +249,8 @@ def _draw_axis(ax: Axes, exploration: ExploredDesigns, number: int) -> None:
     ax.set_xlabel(dimension.label)
     ax.grid(visible=True, linewidth=0.3, alpha=0.6)
     low, high = ax.dataLim.intervaly
-    if 0 < low * _LOG_RATIO <= high < math.inf:
-        ax.set_yscale("log")
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    _set_log_scale(ax.yaxis, low, high, of_bytes=False)
 
 
 def _mean(values: Sequence[float]) -> float:

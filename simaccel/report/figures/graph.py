@@ -246,9 +246,11 @@ def _draw_box(
         read.tensor for read in operator.inputs if workload.tensors[read.tensor].kind == "weight"
     }
     weights = sum(map(workload.tensor_bytes, names))
-    work = (
-        f"{_short(operator.macs)} MACs" if operator.macs else f"{_short(_elements(operator))} el."
-    )
+    work = f"{_short(operator.macs)} MACs"
+    if not operator.macs:
+        kind = operator.kind if isinstance(operator, Vector) else ""
+        told = [kind.replace("_", " ")] if kind and kind not in operator.name else []
+        work = ", ".join([*told, f"{_short(_elements(operator))} el."])
     second = f"{work}, W {bytes_text(weights)}" if weights else work
     style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": SMALL_POINTS - 1}
     axes.text(x, y + 0.075, short_name(operator.name, _LETTERS), fontweight="bold", **style)

@@ -97,7 +97,7 @@ def _sum_window(
 
 def _engine_causes(engines: Mapping[str, Counter[str]], engine: str) -> Counter[str]:
     own, sfu = engines[engine], engines.get(SFU, Counter[str]())
-    if engine != ARRAY or {*own} != {"idle"} or not sfu["busy"]:
+    if engine != ARRAY or own["busy"] or not sfu["busy"]:
         return own
     found: Counter[str] = Counter()
     for cause, n in sfu.items():
