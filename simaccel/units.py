@@ -178,6 +178,15 @@ FREED: Final[Mapping[str, tuple[str, str]]] = {
 """What can be freed in a run, as people read it, and meaning."""
 
 
+def cause_text(cause: str) -> str:
+    """Return a cause by its name in data as people read it.
+
+    >>> cause_text("dram_bandwidth"), cause_text("sfu"), cause_text("drain")
+    ('DRAM bandwidth', 'SFU', 'drain')
+    """
+    return CAUSES[cause].label if cause in CAUSES else cause
+
+
 def cause_of(unit: str) -> Cause:
     """Return the cause to which waits for a working unit are booked.
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 SILENT_SECONDS = 1.0
 """What is over sooner shows no bar."""
+_MOST_SECONDS = 2.0
+"""In which a bar is drawn, or never."""
+_SHOW_CURSOR = "\x1b[?25h"
 _open: list[ProgressBar] = []
 """Bars that are open, the innermost last: the only one that is drawn."""
 
@@ -46,6 +49,8 @@ class ProgressBar:
         self._last = (0.0, "")
         """What was shown last, or would have been."""
         self._lock = threading.RLock()
+        self._streams = sys.stdout, sys.stderr
+        """As they are without a bar, which takes their place."""
         self._timer: threading.Timer | None = None
 
     def __enter__(self) -> Self:
@@ -63,14 +68,25 @@ class ProgressBar:
         self._timer.start()
 
     def pause(self) -> None:
-        """Draw nothing, until the bar inside of it has ended."""
+        """Draw nothing, until the bar inside of it has ended.
+
+        Ctrl-C may end an import of this thread without its lock being given back. The thread that
+        draws then waits for it for good with the bar's own lock, so that this one must not wait.
+        """
         if self._timer is not None:
             self._timer.cancel()
-        with self._lock:
+        if not self._lock.acquire(timeout=_MOST_SECONDS):
+            self.hidden = True
+            sys.stdout, sys.stderr = self._streams
+            sys.stderr.write(_SHOW_CURSOR)
+            return
+        try:
             self._timer = None
             if self._progress is not None:
                 self._progress.stop()
             self._progress = None
+        finally:
+            self._lock.release()
 
     def _appear(self) -> None:
         """Refresh the bar if there is no report for a while."""

@@ -16,6 +16,7 @@ from simaccel.maestro.analysis.runtime import OperatorTime
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group, Keep, Loop, Node, paths
 from simaccel.mapping.view import TensorView
+from simaccel.units import cause_text
 
 TOLERANCE: Final = 0.02
 """Of cycles, relative to the machine's. Bytes have none: one byte more is a disagreement."""
@@ -103,7 +104,7 @@ def against_prediction(run: OperatorRun, predicted: GroupPrediction) -> Iterator
     if bound > run.cycles:
         assumed = "the bound is of the group alone; here it overlaps others"
     disagreements = _cycles("bound", "cycles", run.cycles, bound, assumed)
-    shares = tuple(AssumptionShare(cause, -n) for cause, n in by_cause.items())
+    shares = tuple(AssumptionShare(cause_text(cause), -n) for cause, n in by_cause.items())
     yield from (replace(disagreement, shares=shares) for disagreement in disagreements)
     for level, tensor in sorted(run.moved.keys() | predicted.moved.keys()):
         key = level, tensor
@@ -209,7 +210,7 @@ def _waits(run: OperatorRun, unit: str) -> str:
     if not top or not top[0][1]:
         return f"its {unit} never waits"
     cause, cycles = top[0]
-    return f"its {unit} waits {cycles:,} cycles for {cause}"
+    return f"its {unit} waits {cycles:,} cycles for {cause_text(cause)}"
 
 
 def _repeated_crossings(

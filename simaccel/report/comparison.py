@@ -19,7 +19,7 @@ from simaccel.report.units import (
     short_names,
     work_energy_text,
 )
-from simaccel.units import LIMITS
+from simaccel.units import LIMITS, cause_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -200,7 +200,7 @@ def _consists(result: dict[str, Any]) -> str:
 
 def _sum_text(cycles: dict[str, int]) -> str:
     largest = sorted(cycles.items(), key=lambda one: (-one[1], one[0]))
-    return " + ".join(f"{name} {cycles_text(n)}" for name, n in largest)
+    return " + ".join(f"{cause_text(name)} {cycles_text(n)}" for name, n in largest)
 
 
 def area_lines(rows: Sequence[ComparisonRow]) -> list[str]:

@@ -16,6 +16,7 @@ from simaccel.maestro.analysis.dimensions import Dimension
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.results import SMALLEST_SHARE
 from simaccel.report.units import bytes_text, cycles_text, error_text, share_text, short_share_text
+from simaccel.units import cause_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -178,7 +179,7 @@ def explanation_json(
 def _analyses(group: GroupExplanation) -> tuple[str, ...]:
     cycles = group.run.cycles
     shares = [(cause, n / cycles) for cause, n in group.stalls[:_TOP_CAUSES]]
-    stalls = [f"{c} {short_share_text(n)}" for c, n in shares if n >= SMALLEST_SHARE]
+    stalls = [f"{cause_text(c)} {short_share_text(n)}" for c, n in shares if n >= SMALLEST_SHARE]
     shared = f" ({'+'.join(group.together)})" if len(group.together) > 1 else ""
     return (
         group.run.name,

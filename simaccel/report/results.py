@@ -32,7 +32,7 @@ from simaccel.report.units import (
     short_share_text,
     work_energy_text,
 )
-from simaccel.units import ARRAY, LOADING
+from simaccel.units import ARRAY, LOADING, cause_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -251,7 +251,7 @@ def _stalls_of_array(run: Run | OperatorRun) -> str:
     """Name the largest stall causes of the array, in percent of the cycles."""
     largest = Counter(run.engines[ARRAY].stalls).most_common(_TOP_CAUSES)
     shown = [(cause, n / run.cycles) for cause, n in largest if n / run.cycles >= SMALLEST_SHARE]
-    return ", ".join(f"{cause} {short_share_text(share)}" for cause, share in shown)
+    return ", ".join(f"{cause_text(cause)} {short_share_text(share)}" for cause, share in shown)
 
 
 def engines_table(result: ExperimentResult) -> Table:
@@ -261,7 +261,9 @@ def engines_table(result: ExperimentResult) -> Table:
     for engine in engines.values():
         totals.update(engine.stalls)
     causes = [cause for cause, n in totals.most_common() if n]
-    table = make_table(("engine",), ("busy", "idle", *(c.replace("_", "\n") for c in causes)))
+    table = make_table(
+        ("engine",), ("busy", "idle", *(cause_text(c).replace(" ", "\n") for c in causes))
+    )
     for name, engine in engines.items():
         parts = [engine.busy, engine.idle, *(engine.stalls.get(cause, 0) for cause in causes)]
         add_row(table, [name, *(share_text(n / cycles) if n else "" for n in parts)])
@@ -337,7 +339,8 @@ def waiting_text(run: Run | OperatorRun, terms: Mapping[str, int]) -> str:
     largest = list(causes.items())[:_MOST_CAUSES]
     unit = computing_unit(run)
     shown = ", ".join(
-        f"{f'{unit} {cause}' if cause in OF_UNIT else cause} {fine_share_text(n / run.cycles)}"
+        f"{f'{cause_text(unit)} ' * (cause in OF_UNIT)}{cause_text(cause)} "
+        f"{fine_share_text(n / run.cycles)}"
         for at, (cause, n) in enumerate(largest)
         if not at or n / run.cycles >= _SMALLEST_WAIT
     )

@@ -28,7 +28,7 @@ from simaccel.report.verdict import (
     sentences,
 )
 from simaccel.trace import Stall, TraceReader
-from simaccel.units import FREED
+from simaccel.units import FREED, cause_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -167,7 +167,7 @@ def _share(part: OperatorDiagnosis, engine: str, cause: str) -> str:
 
 
 def _headers(causes: Sequence[str]) -> list[str]:
-    return [cause.replace("_", "\n") for cause in causes]
+    return [cause_text(cause).replace(" ", "\n") for cause in causes]
 
 
 def _causes(
@@ -195,7 +195,7 @@ def waits_table(part: OperatorDiagnosis) -> Table | None:
     for wait in _longest(part, whole=whole):
         place = [wait.operator] if whole else []
         share = share_text(wait.cycles / part.cycles)
-        cause = wait.cause.replace("_", " ")
+        cause = cause_text(wait.cause)
         cells = (wait.engine, *place, cause, direct_text(wait), cycles_text(wait.cycles), share)
         add_row(table, cells)
     return table if table.row_count else None

@@ -10,7 +10,7 @@ from simaccel.experiment.difference import Difference, GroupDifference
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import cycles_text, error_text, short_share_text
 from simaccel.report.verdict import engine_text
-from simaccel.units import CAUSES
+from simaccel.units import CAUSES, cause_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -60,7 +60,7 @@ def causes_table(difference: Difference) -> Table:
     for share in shown:
         add_row(
             table,
-            (share.group, share.cause.replace("_", " "), *_figures(share.a, share.b, difference.a)),
+            (share.group, cause_text(share.cause), *_figures(share.a, share.b, difference.a)),
         )
     if rest:
         sums = sum(share.a for share in rest), sum(share.b for share in rest)

@@ -3,6 +3,7 @@
 import io
 import re
 import sys
+import threading
 
 import pytest
 
@@ -143,3 +144,25 @@ def test_a_run_of_a_network_tells_of_each_layer(monkeypatch: pytest.MonkeyPatch)
         "searched softmax: 2 mappings run, best cycles 101",
         "searched A: 3 mappings run, best cycles 102",
     ]
+
+
+def test_a_bar_that_waits_for_good_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after Ctrl-C in an import, whose lock the thread that draws then waits for."""
+    terminal = _look(monkeypatch)
+    monkeypatch.setattr(progress, "_MOST_SECONDS", 0.05)
+    bar, held, over = ProgressBar("working"), threading.Event(), threading.Event()
+
+    def draw() -> None:
+        with bar._lock:
+            held.set()
+            over.wait(60)
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    held.wait(60)
+    bar.pause()
+    assert thread.is_alive()
+    assert bar.hidden
+    assert terminal.getvalue().endswith("\x1b[?25h")
+    over.set()
+    thread.join(60)

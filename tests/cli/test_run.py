@@ -21,6 +21,7 @@ from simaccel.mapping.chips.sharding import Pod
 from simaccel.program.exchanges import lower_pod
 from simaccel.program.program import Program
 from simaccel.trace import TraceReader
+from simaccel.units import CAUSES
 from tests.program.changed import changed, unstored
 
 Call = Callable[[str], Result]
@@ -98,7 +99,7 @@ def test_the_quiet_line_says_what_the_cycles_beyond_the_bound_are(cli: Call) -> 
     assert sum(causes.values()) == cycles - bound["cycles"] > 0
     assert f"{100 * (cycles - bound['cycles']) / cycles:.2f}% is " in last
     first = next(iter(causes))
-    assert f" is {first} {100 * causes[first] / cycles:.2f}%" in last
+    assert f" is {CAUSES[first].label} {100 * causes[first] / cycles:.2f}%" in last
     assert cli(f"run {asked} --detail").stdout.splitlines()[-1] == last
 
 

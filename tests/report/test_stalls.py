@@ -110,7 +110,7 @@ def test_the_run_comes_first_where_no_operator_stands_for_it() -> None:
 def test_engines_have_cycles_and_percent_of_every_cause() -> None:
     rows = [line.split() for line in _lines(engines_table(A))]
     assert rows == [
-        ["dram"],
+        ["DRAM"],
         ["A", "busy", "bandwidth", "array", "drain", "idle"],
         rows[2],
         ["dma_in1", "310", "90"],
@@ -125,7 +125,7 @@ def test_engines_have_cycles_and_percent_of_every_cause() -> None:
 def test_waits_of_an_operator_are_those_of_all_engines() -> None:
     rows = [line.split() for line in _lines(waits_table(A))[2:]]
     assert rows == [
-        ["array", "dram", "bandwidth", "V", "from", "dma_in1", "300", "75.0%"],
+        ["array", "DRAM", "bandwidth", "V", "from", "dma_in1", "300", "75.0%"],
         ["dma_in1", "array", "a", "free", "slot", "of", "V,", "held", "by", "array", "90", "22.5%"],
         ["sfu", "drain", "the", "end", "of", "the", "operator", "4", "1.0%"],
     ]
@@ -133,7 +133,7 @@ def test_waits_of_an_operator_are_those_of_all_engines() -> None:
 
 def test_waits_of_the_run_are_those_of_the_compute_engine() -> None:
     rows = [line.split() for line in _lines(waits_table(RUN))[2:]]
-    assert rows == [["array", "A", "dram", "bandwidth", "V", "from", "dma_in1", "300", "30.0%"]]
+    assert rows == [["array", "A", "DRAM", "bandwidth", "V", "from", "dma_in1", "300", "30.0%"]]
     assert waits_table(L) is None
 
 

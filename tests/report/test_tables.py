@@ -98,7 +98,7 @@ def test_an_estimate_of_ones_own_has_the_terms_of_the_bound_and_the_waits_beside
     row = ComparisonRow("flat", result={"cycles": 100, "bound": bound}, given_cycles=80.0)
     (line,) = terms_lines([row, ComparisonRow("flex", result={"cycles": 90})])
     assert line.startswith("flat: estimate 80; bound 85 = array 70 + fill 10 + drain 5; ")
-    assert line.endswith("; waits 15 = noc 12 + dram_latency 3")
+    assert line.endswith("; waits 15 = NoC 12 + DRAM latency 3")
     still = {"terms": {"array": 7}, "waiting_by_cause": {}}
     row = ComparisonRow("flat", result={"cycles": 7, "bound": still}, given_cycles=8.0)
     assert terms_lines([row]) == ["flat: estimate 8; bound 7 = array 7; waits 0"]

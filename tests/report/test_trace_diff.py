@@ -63,9 +63,9 @@ def test_where_no_operator_is_fused_otherwise_there_is_no_column_for_it() -> Non
 def test_causes_add_up_to_the_total() -> None:
     assert _rows(causes_table(FOUND)) == [
         ["L+softmax+A", "idle", "200", "0", "-200", "-20.00%"],
-        ["L+softmax+A", "sfu", "0", "60", "+60", "+6.00%"],
-        ["L+softmax+A", "dram", "bandwidth", "100", "30", "-70", "-7.00%"],
-        ["Q", "dram", "latency", "0", "10", "+10", "+1.00%"],
+        ["L+softmax+A", "SFU", "0", "60", "+60", "+6.00%"],
+        ["L+softmax+A", "DRAM", "bandwidth", "100", "30", "-70", "-7.00%"],
+        ["Q", "DRAM", "latency", "0", "10", "+10", "+1.00%"],
         ["2", "unchanged", "700", "700", "0"],
         ["total", "1,000", "800", "-200", "-20.00%"],
     ]
