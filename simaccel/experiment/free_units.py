@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from simaccel.hardware import ArraySpec, FoldGrid, SfuSpec, SpatialArraySpec, Stationarity
+from simaccel.hardware import (
+    Accelerator,
+    ArraySpec,
+    FoldGrid,
+    SfuSpec,
+    SpatialArraySpec,
+    Stationarity,
+)
 from simaccel.hardware.quantity import Amount
 from simaccel.hardware.sfu import InPasses
+from simaccel.units import SFU
 
 
 class FreeArray(ArraySpec):
@@ -54,3 +62,12 @@ class FreeSfu(SfuSpec):
     def cycles(self, work: InPasses, elements: Amount, rows: Amount) -> Amount:  # noqa: ARG002
         """Nothing for any work."""
         return elements * 0
+
+
+def without_sfu_latency(accelerator: Accelerator) -> Accelerator:
+    """Return an accelerator whose vector operators take what their elements take, and no more."""
+    sfu = accelerator.sfu
+    fields = {name: getattr(sfu, name) for name in type(sfu).model_fields}
+    sections = {name: getattr(accelerator, name) for name in type(accelerator).model_fields}
+    sections[SFU] = type(sfu).model_validate(fields | {"latency_cycles": 0})
+    return Accelerator.model_validate(sections)

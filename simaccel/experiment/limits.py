@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from simaccel.analytic.native import mac_share
 from simaccel.analytic.prediction import GroupPrediction, Prediction
+from simaccel.experiment.free_units import without_sfu_latency
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.waiting import computing_unit
 from simaccel.experiment.what_if import FREED_UNITS, free, takes_time
@@ -144,7 +145,16 @@ def gain_without(result: FinishedRun, limit: RunLimit) -> float | None:
     case = _CASES.get(limit.name)
     if case is None or not takes_time(result.accelerator, case):
         return None
-    run = Machine(*free(result.accelerator, result.program, case), accounts=False).run()
+    return _gain_of(result, *free(result.accelerator, result.program, case))
+
+
+def gain_without_sfu_latency(result: FinishedRun) -> float | None:
+    """Run the program on an SFU whose work has no latency: how many times as fast that is."""
+    return _gain_of(result, without_sfu_latency(result.accelerator), result.program)
+
+
+def _gain_of(result: FinishedRun, accelerator: Accelerator, program: Program) -> float | None:
+    run = Machine(accelerator, program, accounts=False).run()
     return result.run.cycles / run.cycles if run.cycles else None
 
 

@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from simaccel.experiment.capacity import memory_demands
-from simaccel.experiment.limits import Row, RunLimit, gain_without, longest_wait, next_limit
+from simaccel.experiment.limits import (
+    Row,
+    RunLimit,
+    gain_without,
+    gain_without_sfu_latency,
+    longest_wait,
+    next_limit,
+)
 from simaccel.experiment.run import ExperimentResult, energy_pj, floor_json
 from simaccel.experiment.traffic import dram_by_class, reformed_dram_bytes
 from simaccel.experiment.waiting import OF_UNIT, computing_unit, waiting_by_cause
@@ -32,7 +39,7 @@ from simaccel.report.units import (
     short_share_text,
     work_energy_text,
 )
-from simaccel.units import ARRAY, LOADING, cause_text
+from simaccel.units import ARRAY, LOADING, SFU, cause_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -171,13 +178,13 @@ def answer_line(result: ExperimentResult) -> str:
     For the speedup the program runs once more.
     """
     run, limit = result.run, result.limit
+    gain = gain_without(result, limit)
     text = (
         f"{seconds_text(result.accelerator.seconds(run.cycles))} ({cycles_text(run.cycles)} "
         f"cycles, bound {cycles_text(result.prediction.bound_cycles)}) at "
-        f"{share_text(result.utilisation)} utilisation, limited by {_limit_text(result)} "
+        f"{share_text(result.utilisation)} utilisation, limited by {_limit_text(result, gain)} "
         f"({_SHARES.get(limit.name, 'busy')} {short_share_text(limit.share)} of the time)"
     )
-    gain = gain_without(result, limit)
     if gain is None:
         return text
     if better := _better_change(result, limit, gain):
@@ -200,12 +207,20 @@ def _better_change(result: ExperimentResult, limit: RunLimit, gain: float) -> st
     return f"without {wait.text} {other:.2f} x"
 
 
-def _limit_text(result: ExperimentResult) -> str:
-    """Return what limits a run, with the rate at which an array is loaded."""
-    limit, array = result.limit, result.accelerator.array
-    if limit.name != LOADING:
-        return limit.text
-    return f"{limit.text}, {cycles_text(array.cols)} elements a cycle"
+def _limit_text(result: ExperimentResult, gain: float | None) -> str:
+    """Return what limits a run, with the rate at which an array is loaded, or an SFU's latency.
+
+    ``gain``: without the limit; an SFU whose latency alone costs most of it needs no more lanes.
+    """
+    limit, on = result.limit, result.accelerator
+    if limit.name == LOADING:
+        return f"{limit.text}, {cycles_text(on.array.cols)} elements a cycle"
+    if limit.name == SFU and on.sfu.latency_cycles and gain is not None and gain > 1:
+        quick = gain_without_sfu_latency(result) or 1
+        if quick - 1 > (gain - 1) / 2:
+            cycles = count_text(on.sfu.latency_cycles, "cycle")
+            return f"{limit.text}, mostly its latency of {cycles}"
+    return limit.text
 
 
 def traffic_line(result: ExperimentResult) -> str:

@@ -95,3 +95,16 @@ def test_a_wait_that_costs_more_than_the_busiest_resource_is_told() -> None:
     gain = result.run.cycles / without.run.cycles
     assert gain == pytest.approx(gain_without(result, wait), rel=0.02)
     assert answer_line(result).endswith(f"x as fast, without DRAM latency {gain:.2f} x")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("sfu.lanes=4", "limited by SFU (busy"),
+        ("sfu.latency_cycles=9000", "limited by SFU, mostly its latency of 9,000 cycles (busy"),
+    ],
+)
+def test_an_sfu_is_limited_by_its_lanes_or_by_its_latency(change: str, told: str) -> None:
+    """12 heads of 64 x 64: 37,000 cycles in three passes of 4 lanes, or 12 times 9,000."""
+    workload = build("bert", seq_len=64, scope="la")
+    assert told in answer_line(simulate(workload, load_accelerator("edge", [change]), "naive"))
