@@ -130,8 +130,8 @@ def vector_families(
 ) -> Iterator[Family]:
     """Yield blocks of rows of a vector operator; where its axis may be cut, in two kinds.
 
-    ``kept`` tensors are around the group; ``over``: the output takes the place of the first input,
-    which is one of them.
+    Without an axis blocks are a piece of one row, or several whole rows. ``kept`` tensors are
+    around the group; ``over``: the output takes the place of the first input, which is one of them.
     """
     axis = space.axes.get(seen.name)
     outer = [rank for rank in seen.ranks if rank != axis and rank in seen.output.names]
@@ -150,16 +150,25 @@ def vector_families(
     names = [tensor for tensor in names if tensor_of(tensor) not in kept]
     around = tuple(Keep(tensor) for tensor in kept)
     slots = ints([1, 2, 3]).reshape(-1, 1, 1)
-    for part in ([widths[0]], widths[1:]):
-        if not part:
-            continue
-        ranks = [*outer, *([inner] if inner else []), *([axis] if axis else [])]
-        tiles = [ints(1) for _ in outer]
-        tiles += [ints(heights).reshape(1, -1, 1)] if inner else []
-        tiles += [ints(part).reshape(1, 1, -1)] if axis else []
-        loops = FamilyLoops(tuple(ranks), tuple(tiles), tuple(ints(at) for at in range(len(ranks))))
-        keeps = tuple(FamilyKeep(name, BUFFER, slots) for name in dict.fromkeys(names))
-        aliases = {seen.output.name: seen.names[0]} if in_place else {}
+    ranks = (*outer, *([inner] if inner else []), *([axis] if axis else []))
+    order = tuple(ints(at) for at in range(len(ranks)))
+    keeps = tuple(FamilyKeep(name, BUFFER, slots) for name in dict.fromkeys(names))
+    aliases = {seen.output.name: seen.names[0]} if in_place else {}
+    single = [ints(1) for _ in outer]
+    blocks = [
+        [
+            *single,
+            *([ints(heights).reshape(1, -1, 1)] if inner else []),
+            *([ints(part).reshape(1, 1, -1)] if axis else []),
+        ]
+        for part in ([widths[0]], widths[1:])
+        if part
+    ]
+    if inner and outer and not axis and not rows:
+        several = tile_sizes(space.sizes[outer[-1]], array.rows)
+        blocks.append([*single[:-1], ints(several).reshape(1, -1, 1), ints(space.sizes[inner])])
+    for tiles in blocks:
+        loops = FamilyLoops(ranks, tuple(tiles), order)
         yield Family(space, (loops, *keeps, Do(seen.name, SFU)), aliases, around)
 
 

@@ -8,8 +8,9 @@ from typing import Final
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.numbers import BITS, BYTE, PACKED_BITS, SUMS, TOLD_APART
-from simaccel.workload.einsum import Tensor
+from simaccel.workload.einsum import Tensor, Vector
 from simaccel.workload.language.graph import CLASSES, class_of
+from simaccel.workload.vectors.lookup import LOOKUP
 from simaccel.workload.workload import Workload
 
 Precision = Mapping[str, str]
@@ -65,14 +66,24 @@ def _not_a_class(name: str) -> str:
 def with_precision(workload: Workload, precision: Precision) -> Workload:
     """Return a workload whose tensors have the numbers of their classes.
 
-    A class that no precision names keeps its element sizes.
+    A class that no precision names keeps its element sizes, as do indices of lookups.
 
     >>> from simaccel.workload import gemm
     >>> one = with_precision(gemm(m=3, k=5, n=7), {"weights": "int4"})
     >>> one.tensors["B"].bits, one.tensor_bytes("B"), one.tensors["A"].bits
     (4, 18, 16)
     """
-    tensors = {name: _set_number(tensor, precision) for name, tensor in workload.tensors.items()}
+    indices = {
+        operator.inputs[1].tensor
+        for operator in workload.operators
+        if isinstance(operator, Vector)
+        and operator.kind == LOOKUP.name
+        and len(operator.inputs) > 1
+    }
+    tensors = {
+        name: tensor if name in indices else _set_number(tensor, precision)
+        for name, tensor in workload.tensors.items()
+    }
     known = workload.parameters.get("precision", {})
     parameters = {**workload.parameters, "precision": {**known, **precision}}
     return replace(workload, tensors=tensors, parameters=parameters)

@@ -51,6 +51,14 @@ def test_a_hardware_file_of_maestro(cli: Call, net: Path, tmp_path: Path) -> Non
         assert found[name] == int(row[name])
 
 
+def test_a_hardware_file_with_the_names_of_before(cli: Call, net: Path, tmp_path: Path) -> None:
+    file = tmp_path / "accelerator.m"
+    file.write_text("NumPEs: 64\nL1Size: 37\nL2Size: 3215880\nNoC_BW: 8\nNoC_NumHops: 2\n")
+    (found,) = _json(cli, f"directives {net} --hw {file} --json")
+    assert (found["num_pes"], found["noc_bw"], found["noc_hop_latency"]) == (64, 8, 2)
+    assert "L1 has 37, needed are 38" in cli(f"directives {net} --hw {file}").stderr
+
+
 def test_what_does_not_fit_is_noted(cli: Call, net: Path, tmp_path: Path) -> None:
     file = tmp_path / "small.m"
     file.write_text("num_pes: 256\nl1_size_cstr: 37\nl2_size_cstr: 3215880")

@@ -49,6 +49,7 @@ def _onnx(path: Path) -> None:
         (CONFIGURATION, "configuration"),
         (LAYERS, "description"),
         ("num_pes: 256\nl1_size_cstr: 100\n", "MAESTRO's hardware"),
+        ("NumPEs: 1024\nL1Size: 256\n", "MAESTRO's hardware"),
         ("# a search\nmapper:\n  algorithm: random\n", "Timeloop's others"),
         ("mapping:\n  nodes:\n  - !Compute {einsum: M, component: MAC}\n", "AccelForge"),
         ("sparse_optimizations:\n  targets:\n  - name: DRAM\n", "Timeloop's others"),

@@ -178,6 +178,16 @@ def test_what_cannot_be_taken_is_named(tmp_path: Path, old: str, new: str, said:
     assert "this looks like a Timeloop architecture" in str(caught.value)
 
 
+def test_sizes_as_the_components_of_accelergy_say_them(tmp_path: Path) -> None:
+    """4 words of 16 bits in each of 16,384 rows: 128 KiB, whichever names they have."""
+    words = "memory_depth: 16384, word_width: 16, n_words: 4, read_bandwidth: 16"
+    old = "memory_depth: 16384, memory_width: 64, word-bits: 16, read_bandwidth: 16"
+    for text in (NESTED, NESTED.replace(old, words)):
+        buffer = load_accelerator(_write(tmp_path, text)).buffer
+        assert buffer.capacity_bytes == 16384 * 64 // 8
+        assert buffer.read_bytes_per_second == 16 * 2 * 10**9
+
+
 @pytest.mark.parametrize(
     "text", ["architecture: []", "architecture: {}", "arch: {nodes: [3]}", "arch: {nodes: []}"]
 )

@@ -269,6 +269,7 @@ def test_a_rank_twice_in_a_dimension_counts_twice(tmp_path: Path) -> None:
     [
         ("read_write: true", "read_write: 'False'", "read_write must be true or false"),
         ("    coefficients:\n", "    coefficients: {s: 2}\n    x:\n", "a list of mappings such as"),
+        ("[[[C]], [[M]]", "[[[[C, M]]], [[M]]", "must be sums of a rank"),
         ("  instance: {", "  $include: sizes.yaml\n  instance: {", "this is a template"),
         ("{N: 1,", "!include {N: 1,", "this is a template"),
     ],

@@ -41,7 +41,16 @@ def attribute_of(node: Proto, name: str, default: Any = None) -> Any:  # noqa: A
 def outputs_of(
     node: Proto, shapes: Mapping[str, Shape], types: Mapping[str, int]
 ) -> list[Made | None] | None:
-    """Return what the outputs of a node are; None where that isn't known."""
+    """Return what the outputs of a node are; None where that isn't known, or inputs lack."""
+    try:
+        return _outputs(node, shapes, types)
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return None
+
+
+def _outputs(
+    node: Proto, shapes: Mapping[str, Shape], types: Mapping[str, int]
+) -> list[Made | None] | None:
     inputs = [shapes.get(name) for name in node.input]
     kind, make = node.op_type, _MADE.get(node.op_type)
     if not inputs or inputs[0] is None:

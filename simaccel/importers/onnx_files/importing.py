@@ -15,6 +15,7 @@ from simaccel.importers.onnx_files.building import WorkloadBuilder
 from simaccel.importers.onnx_files.constants import graphs_of
 from simaccel.importers.onnx_files.extensions import attribute_of
 from simaccel.importers.onnx_files.layers import attention
+from simaccel.importers.onnx_files.lookups import LOOKUPS, index_names
 from simaccel.importers.onnx_files.omissions import hidden_nodes, hides_products, unread_attributes
 from simaccel.importers.onnx_files.operators import DOMAINS, FREE, HANDLERS, MULTIPLY, UNCOUNTED
 from simaccel.importers.onnx_files.places import NodePlace
@@ -46,7 +47,8 @@ def load_onnx(
 ) -> ImportedWorkload:
     """Return the workload of an ONNX file; ``dims`` has the sizes of dynamic dimensions.
 
-    Elements are as large as the types of the file say, if ``bytes_per_element`` doesn't.
+    Elements are as large as the types of the file say, if ``bytes_per_element`` doesn't; indices
+    of lookups always are.
 
     Raises:
         InputError: no ONNX, dimensions without a size, nothing that could be mapped.
@@ -74,7 +76,10 @@ def _load(
     width: int | None,
 ) -> ImportedWorkload:
     network = read_network(Path(path), dict(dims))
-    bits = network.bits if width is None else dict.fromkeys(network.bits, BYTE * width)
+    bits = network.bits
+    if width is not None:
+        indices = index_names(network)
+        bits = {name: size if name in indices else BYTE * width for name, size in bits.items()}
     building = WorkloadBuilder(
         network.shapes, bits, network.weights, splits(network), network.distinct
     )
@@ -240,6 +245,16 @@ class _Importer:
 
 
 def _map_node(place: NodePlace) -> AccountEntry:
+    before = len(place.building.pending)
+    try:
+        return _map_complete(place)
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        del place.building.pending[before:]
+        works = None if place.node.op_type in MULTIPLY else 0
+        return place.pass_node("not taken", "inputs or attributes that no such node has", works)
+
+
+def _map_complete(place: NodePlace) -> AccountEntry:
     kind = place.node.op_type
     if kind == "Pad" and not place.node.input:
         return place.pass_node("harmless", "pads of the convolutions that read it")
@@ -252,13 +267,7 @@ def _map_node(place: NodePlace) -> AccountEntry:
         return place.pass_node("not taken", why, macs)
     if 0 in place.made:
         return place.pass_node("harmless", "no elements")
-    before = len(place.building.pending)
-    try:
-        return HANDLERS[kind](place)
-    except (ArithmeticError, LookupError, TypeError, ValueError):
-        del place.building.pending[before:]
-        works = None if kind in MULTIPLY else 0
-        return place.pass_node("not taken", "inputs or attributes that no such node has", works)
+    return HANDLERS[kind](place)
 
 
 def _omission(place: NodePlace) -> tuple[str, int | None]:
@@ -309,13 +318,13 @@ def splits(network: OnnxGraph) -> dict[int, tuple[int, ...]]:
     made = {name: node for node in network.nodes for name in node.output}
     parted: dict[int, tuple[int, ...]] = {}
     for node in network.nodes:
-        if node.op_type == "Tile":
+        if node.op_type == "Tile" and node.input:
             single, many = (
                 network.shapes.get(name, ()) for name in (node.input[0], node.output[0])
             )
             pairs = zip(single[:-2], many[:-2], strict=False)
             parted |= {size: (size // had, had) for had, size in pairs if 1 < had < size}
-        before = made.get(node.input[0]) if node.op_type == "Reshape" else None
+        before = made.get(next(iter(node.input), "")) if node.op_type == "Reshape" else None
         if before is None or before.op_type not in {"Expand", "Tile"}:
             continue
         had, wide = (network.shapes.get(name) for name in (before.input[0], node.input[0]))
@@ -333,9 +342,12 @@ def _moves(place: NodePlace) -> bool:
     """Return whether a node only moves elements."""
     if place.node.domain not in DOMAINS:
         return False
-    return place.node.op_type in FREE or (place.node.op_type == "Gather" and _addresses(place))
+    return place.node.op_type in FREE or (place.node.op_type in LOOKUPS and _addresses(place))
 
 
 def _addresses(place: NodePlace) -> bool:
-    """Return whether a Gather looks nothing up in a table of weights."""
-    return place.node.input[0] not in place.network.weights or place.elements < 2  # noqa: PLR2004
+    """Return whether a lookup reads at places that are known, or a single element."""
+    indices, made = place.node.input[1], place.network.shapes.get(place.node.output[0])
+    if indices in place.network.values or indices in place.network.weights:
+        return True
+    return made is not None and math.prod(made) < 2  # noqa: PLR2004 - one element

@@ -7,6 +7,7 @@ from typing import Final
 
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files.attention import attention_node
+from simaccel.importers.onnx_files.lookups import LOOKUPS, embed, gather, gather_blocks
 from simaccel.importers.onnx_files.places import NodePlace
 from simaccel.importers.onnx_files.products import (
     conv,
@@ -25,9 +26,6 @@ from simaccel.importers.onnx_files.vectors import (
     UNARY,
     batch_norm,
     binary,
-    embed,
-    gather,
-    gather_blocks,
     group_norm,
     lp_norm,
     norm,
@@ -81,7 +79,7 @@ HANDLERS: Final[Mapping[str, Callable[[NodePlace], AccountEntry]]] = {
     "RMSNormalization": norm,
     "SimplifiedLayerNormalization": norm,
     "BatchNormalization": batch_norm,
-    "Gather": gather,
+    **dict.fromkeys(LOOKUPS, gather),
     "GatherBlockQuantized": gather_blocks,
     "EmbedLayerNormalization": embed,
     **dict.fromkeys(("Resize", "Upsample"), resize),

@@ -87,13 +87,22 @@ def gemm(place: NodePlace) -> AccountEntry:
     second = _SECOND.get(place.node.op_type, 1)
     turned = bool(place.attribute("transA", 0)), bool(place.attribute("transB", 0))
     factor = _factor(place, second, turned=turned[1])
-    place.makes(
-        layers.product(place.building, place.name, place.shaped_input(0), factor, turned=turned[0])
+    made = layers.product(
+        place.building, place.name, place.shaped_input(0), factor, turned=turned[0]
     )
     inner = place.shape(0)[0 if turned[0] else 1]
-    if second == 1 and not place.network.weights.issuperset(place.node.input[2:3]):
-        place.leaves(2, "a sum that is no bias: not read")
+    if second == 1 and _is_summand(place):
+        operands = [(made, place.made), place.shaped_input(2)]
+        made = place.building.vector(f"{place.name}.sum", "residual", place.made, operands)
+    place.makes(made)
     return place.take_node("gemm", math.prod(place.made) * inner)
+
+
+def _is_summand(place: NodePlace) -> bool:
+    """Return whether the third input is a matrix or comes from outside: no bias."""
+    name = place.node.input[2] if len(place.node.input) > 2 else ""  # noqa: PLR2004 - its place
+    count = math.prod(place.network.shapes.get(name, ()))
+    return count > 1 and (name not in place.network.weights or count > place.made[-1])
 
 
 def matmul(place: NodePlace) -> AccountEntry:

@@ -19,6 +19,7 @@ from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.documents import read_bytes
 from simaccel.importers.onnx_files.constant_folder import ConstantFolder
 from simaccel.importers.onnx_files.constants import graphs_of, graphs_within, take_constants
+from simaccel.importers.onnx_files.dim_expressions import expression_size
 from simaccel.importers.onnx_files.padding import fold_paddings
 from simaccel.importers.onnx_files.wire import wire_fault
 from simaccel.workload.sizes import MAX_LAYER_SIZE, MAX_OPERATORS, size_faults
@@ -230,7 +231,10 @@ def _set_dims(path: Path, model: Proto, dims: Mapping[str, int], constants: set[
         names = [f"{input_name}.{at}", *([dim.dim_param] if dim.dim_param else [])]
         known = [name for name in names if name in dims]
         used.update(known)
-        if not known:
+        size = None if known else expression_size(dim.dim_param, dims, used)
+        if size is not None:
+            dim.dim_value = size
+        elif not known:
             missing[names[-1][:_LONGEST]] = f"dimension {at} of input {input_name[:_LONGEST]}"
         elif not faults:
             dim.dim_value = dims[known[0]]

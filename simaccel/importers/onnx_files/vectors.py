@@ -13,7 +13,7 @@ from simaccel.importers.onnx_files.filter_window import FilterWindow
 from simaccel.importers.onnx_files.pending_operator import PendingOperator
 from simaccel.importers.onnx_files.places import NodePlace, windows_of
 from simaccel.importers.onnx_files.reading import Shape
-from simaccel.importers.onnx_files.views import SlotView, fresh
+from simaccel.importers.onnx_files.views import SlotView
 
 UNARY: Final[Mapping[str, str]] = {
     "Relu": "relu",
@@ -52,7 +52,6 @@ REDUCTIONS: Final = (
     *("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "QLinearGlobalAveragePool"),
 )
 """Nodes that make one element of many: a pass over all of them."""
-_INDICES: Final = "indices of rows: not moved"
 _COERCED: Final = 13
 """The opset from which softmax goes over one axis; before, over all dimensions from it on."""
 
@@ -284,41 +283,3 @@ def resize(place: NodePlace) -> AccountEntry:
         building.notes.append(AccountEntry(place.name, "not taken", why, "tensor", 0, had))
         building.roots[f"{place.name}.I"].distinct = min(had, math.prod(made))
     return entry
-
-
-def gather(place: NodePlace) -> AccountEntry:
-    """Map the rows that are looked up in a table of weights."""
-    place.makes(place.building.vector(place.name, "scale", place.made, [(None, place.made)]))
-    place.leaves(1, _INDICES)
-    return place.take_node("scale")
-
-
-def gather_blocks(place: NodePlace) -> AccountEntry:
-    """Map the rows that are looked up in a table of few bits, whose blocks have scales."""
-    bits, made = place.attribute("bits", 4), place.made
-    for harmless in ("gather_axis", "quantize_axis", "block_size"):
-        place.attribute(harmless)
-    rows = fresh(
-        place.building.root(f"{place.name}.I", "weight", bits=bits), made, range(len(made))
-    )
-    place.makes(place.building.vector(place.name, "scale", made, [(rows, made)]))
-    place.leaves(1, _INDICES)
-    for number in (2, 3):
-        place.leaves(number, "scales and zero points of blocks are not moved")
-    return place.take_node("scale")
-
-
-def embed(place: NodePlace) -> AccountEntry:
-    """Map ONNX Runtime's embedding: rows of words and of positions, their sum, and its norm."""
-    made, building = place.made, place.building
-    place.attribute("mask_index_type")
-    positions: Given = None, (*(1,) * (len(made) - 2), *made[-2:])
-    rows: list[Given] = [(None, made), positions]
-    summed = building.vector(f"{place.name}.sum", "residual", made, rows)
-    place.leaves(0, _INDICES)
-    place.leaves(4, "an embedding of segments: not read")
-    place.leaves(6, "a bias beside a gain: not read")
-    both: list[Given] = [(summed, made), place.shaped_input(5)]
-    place.makes(building.vector(place.name, "layer_norm", made, both, len(made) - 1))
-    place.makes(summed, 2)
-    return place.take_node("residual and layer_norm")

@@ -27,10 +27,10 @@ _NAMES: Final[Mapping[Role, tuple[str, ...]]] = {
     "input": ("input", "ifmap", "iact", "activation"),
 }
 SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
-    "depth": ("depth", "memory_depth", "memory-depth"),
-    "width": ("width", "memory_width", "memory-width"),
-    "word_bits": ("word-bits", "word_bits", "datawidth", "data-width"),
-    "block_size": ("block-size", "block_size"),
+    "depth": ("depth", "memory_depth", "memory-depth", "data_storage_depth"),
+    "width": ("width", "memory_width", "memory-width", "data_storage_width"),
+    "word_bits": ("word-bits", "word_bits", "word_width", "datawidth", "data-width"),
+    "block_size": ("block-size", "block_size", "n_words"),
     "meshX": ("meshX", "mesh-x", "mesh_x"),
     "meshY": ("meshY", "mesh-y", "mesh_y"),
 }

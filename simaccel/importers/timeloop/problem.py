@@ -300,9 +300,9 @@ def _operand(
     for number, dim in enumerate(dims):
         terms: dict[str, int] = {}
         for term in dim if isinstance(dim, list) else [None]:
-            names = term if isinstance(term, list) else [term]
-            known = [name for name in names if isinstance(name, str) and name in ranks]
-            factors = [coefficients.get(str(name)) for name in names if name not in ranks]
+            names = [str(name) for name in (term if isinstance(term, list) else [term])]
+            known = [name for name in names if name in ranks]
+            factors = [coefficients.get(name) for name in names if name not in ranks]
             if len(known) != 1 or len(factors) > 1 or None in factors:
                 what = "sums of a rank, or of a rank and a coefficient: [[R, Wdilation], [P]]"
                 raise _fault(source, f"{path}.projection[{number}]", dim, what)

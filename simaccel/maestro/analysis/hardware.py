@@ -27,7 +27,12 @@ _KEYS: Final = {
     "offchip_bw_cstr": "offchip_bandwidth",
     "l1_size_cstr": "l1",
     "l2_size_cstr": "l2",
+    "NumPEs": "pes",
+    "NoC_BW": "noc_bandwidth",
+    "L1Size": "l1",
+    "L2Size": "l2",
 }
+"""Fields of a hardware file, and the names that they had before."""
 _COMMENT = re.compile(r"//[^\n]*")
 _WORD = re.compile(r"[^\s:;,(){}]+")
 _PAIR = 2
@@ -57,8 +62,10 @@ class DirectiveHardware:
 def is_hardware_text(text: str) -> bool:
     """Return whether a text is one of MAESTRO's hardware files.
 
-    >>> is_hardware_text("num_pes: 256"), is_hardware_text("name: edge")
-    (True, False)
+    >>> is_hardware_text("num_pes: 256"), is_hardware_text("NumPEs: 256")
+    (True, True)
+    >>> is_hardware_text("name: edge")
+    False
     """
     first = _WORD.search(_COMMENT.sub("", text))
     return first is not None and first[0] in _KEYS

@@ -14,6 +14,7 @@ from simaccel.workload.vectors.kind import (
 )
 from simaccel.workload.vectors.largest import LARGEST
 from simaccel.workload.vectors.layer_norm import LAYER_NORM
+from simaccel.workload.vectors.lookup import LOOKUP
 from simaccel.workload.vectors.mask import MASK
 from simaccel.workload.vectors.pooling import POOLING
 from simaccel.workload.vectors.product import PRODUCT
@@ -43,6 +44,7 @@ _KINDS = (
     MASK,
     SOFT_CAP,
     LARGEST,
+    LOOKUP,
     *FUNCTIONS,
 )
 

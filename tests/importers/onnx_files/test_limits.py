@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from simaccel.errors import InputError
 from simaccel.importers.onnx_files import load_onnx
-from tests.importers.onnx_files.models import save
+from tests.importers.onnx_files.models import Type, save
 
 F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 node = helper.make_node
@@ -152,3 +152,26 @@ def test_a_node_that_lacks_inputs_or_attributes_is_named(
     path = save(tmp_path / "m.onnx", nodes, kinds, made, domains={"com.microsoft": 1})
     account = load_onnx(path).workload.account
     assert f"{kind}_0" in [one.name for one in account.entries_of("not taken")]
+
+
+@pytest.mark.parametrize("kind", ["Gather", "GatherND", "Tile", "Reshape", "Split", "Transpose"])
+@pytest.mark.parametrize("inputs", [[], ["x"]])
+def test_a_node_without_its_inputs_is_named(tmp_path: Path, kind: str, inputs: list[str]) -> None:
+    """Among the runtime's kinds, which ONNX's checker doesn't look at."""
+    nodes = [
+        helper.make_node(kind, inputs, ["o"], domain="com.microsoft"),
+        helper.make_node("EmbedLayerNormalization", inputs, ["e"], domain="com.microsoft"),
+        helper.make_node("Relu", ["x"], ["y"]),
+    ]
+    made: dict[str, Type] = {
+        "y": (TensorProto.FLOAT, [2, 3]),
+        "o": (TensorProto.FLOAT, ["a", "b"]),
+        "e": (TensorProto.FLOAT, ["c", "d"]),
+    }
+    given: dict[str, Type] = {"x": (TensorProto.FLOAT, [2, 3])}
+    path = save(tmp_path / "m.onnx", nodes, given, made, domains={"com.microsoft": 1})
+    account = load_onnx(path).workload.account
+    left = {entry.kind for entry in account.entries_of("not taken")}
+    assert "EmbedLayerNormalization" in left
+    if not inputs:
+        assert kind in left

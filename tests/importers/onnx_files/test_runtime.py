@@ -71,7 +71,7 @@ CASES: dict[str, tuple[list[Any], dict[str, Type], Type, dict[str, Any], int, in
             "w": _floats(8, 5),
         },
         8 * 40,
-        4 * (64 + 32 + 8 + 40 + 40),
+        8 * 8 + 4 * (64 + 32 + 8 + 40 + 40),
     ),
     # 3 heads of 8: Q, K and V of 8 tokens, then scores of 4 x 4 for each of 2 samples
     "quantised attention": (
@@ -106,7 +106,7 @@ CASES: dict[str, tuple[list[Any], dict[str, Type], Type, dict[str, Any], int, in
         (FLOAT, [4, 6]),
         {"t": _floats(100, 16, kind=np.uint8), "s": _floats(100, 2), "w": _floats(32, 6)},
         4 * 192,
-        4 * 16 + 4 * (192 + 24),
+        8 * 4 + 4 * 16 + 4 * (192 + 24),
     ),
     "weights of 4 bits in a row": (
         [_own("MatMulBnb4", ["x", "w", "s"], ["y"], K=64, N=16, block_size=32, quant_type=1)],
@@ -115,6 +115,14 @@ CASES: dict[str, tuple[list[Any], dict[str, Type], Type, dict[str, Any], int, in
         {"w": _floats(512, kind=np.uint8), "s": _floats(32)},
         5 * 1024,
         4 * 320 + 512 + 4 * 80,
+    ),
+    "a product plus a matrix": (
+        [node("Gemm", ["x", "w", "c"], ["y"], beta=0.5)],
+        {"x": (FLOAT, [4, 6]), "c": (FLOAT, [4, 5])},
+        (FLOAT, [4, 5]),
+        {"w": _floats(6, 5)},
+        120,
+        4 * (24 + 30 + 20 + 20),
     ),
     "weights read as they are and turned": (
         [
@@ -185,3 +193,23 @@ def test_an_attribute_that_a_call_leaves_out_is_the_functions(tmp_path: Path) ->
     path = tmp_path / "m.onnx"
     path.write_bytes(model.SerializeToString())
     assert load_onnx(path).workload.macs == 4 * 4 * 4 * 27
+
+
+def test_sizes_that_are_sums_of_others_follow_from_these(tmp_path: Path) -> None:
+    """A decoder with past keys: scores of 2 heads of 8, of 1 token against 11 + 1."""
+    nodes = [
+        node("Concat", ["past", "k"], ["keys"], axis=2),
+        node("Transpose", ["keys"], ["turned"], perm=[0, 1, 3, 2]),
+        node("MatMul", ["q", "turned"], ["s"]),
+        node("Add", ["s", "mask"], ["y"]),
+    ]
+    every = "past_length + tokens"
+    inputs: dict[str, Type] = {
+        "past": (FLOAT, [1, 2, "past_length", 8]),
+        **{name: (FLOAT, [1, 2, "tokens", 8]) for name in "qk"},
+        "mask": (FLOAT, [1, 1, "tokens", every]),
+    }
+    path = save(tmp_path / "m.onnx", nodes, inputs, {"y": (FLOAT, [1, 2, "tokens", every])})
+    workload = load_onnx(path, {"past_length": 11, "tokens": 1}).workload
+    assert workload.macs == 2 * 12 * 8
+    assert distinct_bytes(workload) == 4 * (2 * 12 * 8 + 2 * 8 + 12 + 2 * 12)
