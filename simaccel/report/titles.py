@@ -7,7 +7,7 @@ from typing import Any
 
 from simaccel.experiment.precision import place_on
 from simaccel.hardware import Accelerator
-from simaccel.workload import Workload
+from simaccel.workload import CLASSES, Workload
 from simaccel.workload.language.graph import class_of
 from simaccel.workload.precision import NATIVE
 
@@ -98,7 +98,8 @@ def _numbers(workload: Workload) -> list[str]:
         return [str(number) for number in every]
     if not given and workload.parameters.get("typed"):
         return [_size_text({one.bits for one in workload.tensors.values()})]
-    return [f"{name} {number}" for name, number in given.items()]
+    names = sorted(given, key=lambda name: [*CLASSES, name].index(name))
+    return [f"{name} {given[name]}" for name in names]
 
 
 def _size_text(bits: Collection[int]) -> str:

@@ -88,7 +88,7 @@ def _scatter(ax: Axes, explored: ExploredDesigns, x: str, y: str) -> None:
     """Draw all designs, those outside the limits lighter."""
     for within, colour, label in (
         (False, "#DDDDDD", "outside the limits"),
-        (True, _GREY, "within"),
+        (True, _GREY, "within the limits"),
     ):
         some = [one.figures or {} for one in _drawable_points(explored) if one.within is within]
         if some:
