@@ -23,7 +23,7 @@ from simaccel.hardware.energy.spec import EnergySpec
 from simaccel.hardware.energy.tables import NODES
 from simaccel.hardware.memory import BufferSpec, DramSpec, MemoriesSpec
 from simaccel.hardware.precision import PrecisionSpec
-from simaccel.hardware.presets import with_presets
+from simaccel.hardware.presets import SECTIONS, with_presets
 from simaccel.hardware.quantity import Hertz, Rate, format_quantity
 from simaccel.hardware.sections import Sections
 from simaccel.hardware.spatial import SpatialArraySpec
@@ -93,10 +93,18 @@ def build_accelerator(
     files, unknown = _override(raw, overrides)
     accelerator, wrong = _build(raw, str(path))
     wrong += _empty(raw, str(path), wrong)
-    wrong = [Fault(files.get(f.field, f.file), f.field, f.value, f.allowed) for f in wrong]
+    wrong = [
+        Fault(_file_of(fault, files), fault.field, fault.value, fault.allowed) for fault in wrong
+    ]
     require_none([*faults, *unknown, *wrong])
     assert accelerator is not None, "what is not built has faults"  # noqa: S101
     return accelerator
+
+
+def _file_of(fault: Fault, files: Mapping[str, str]) -> str:
+    """Return where the value of a fault comes from: ``files`` of fields and of whole sections."""
+    section = fault.field.partition(".")[0]
+    return files.get(fault.field) or files.get(section, fault.file)
 
 
 def _refuse_others(raw: Mapping[str, Any], file: str) -> None:
@@ -160,6 +168,9 @@ def _override(raw: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
         field, file = field.strip(), f"--set {field.strip()}"
         if not equals:
             faults.append(Fault("--set", "override", override, "path.to.field=value"))
+        elif field in SECTIONS:
+            faults += _name_section(raw, field, text.strip(), file)
+            files[field] = file
         elif field not in leaves:
             instead = replaced_fields(Accelerator).get(field) or suggest(field, leaves)
             faults.append(Fault(file, field, text, instead))
@@ -173,6 +184,14 @@ def _override(raw: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
             _put_value(raw, field.split("."), value)
     _follow_topology(raw, files)
     return files, faults
+
+
+def _name_section(raw: dict[str, Any], section: str, name: str, file: str) -> list[Fault]:
+    """Put the section of a name in place of a document's; return the faults of the name."""
+    named = {**raw, section: name}
+    found, faults = with_presets(named, file, list_accelerators, _sections_of)
+    raw |= {section: found[section]} if section in found else {}
+    return faults
 
 
 def _follow_topology(raw: dict[str, Any], replaced: Collection[str]) -> None:

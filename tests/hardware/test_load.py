@@ -433,3 +433,19 @@ def test_a_replaced_field_is_refused_and_the_new_one_is_named(
     with pytest.raises(InputError) as in_file:
         load_accelerator(write(yaml.safe_dump(raw)))
     assert [(f.field, f.allowed) for f in in_file.value.faults] == [(f"dram.{field}", instead)]
+
+
+def test_a_section_is_set_by_its_name() -> None:
+    """Four channels have twice the bandwidth and capacity of two."""
+    two, four = (
+        load_accelerator("edge", [f"dram={count} x DDR4-3200x64"]).dram for count in (2, 4)
+    )
+    assert two.bandwidth_bytes_per_second is not None
+    assert two.capacity_bytes is not None
+    assert four.bandwidth_bytes_per_second == 2 * two.bandwidth_bytes_per_second
+    assert (four.capacity_bytes, four.channels) == (2 * two.capacity_bytes, 4)
+    assert load_accelerator("edge", ["sfu=cloud"]).sfu == load_accelerator("cloud").sfu
+    with pytest.raises(InputError, match=r"--set dram: dram: got '4 x DDR9'; allowed: a section"):
+        load_accelerator("edge", ["dram=4 x DDR9"])
+    with pytest.raises(InputError, match=r"--set energy: energy.dram_pj_per_byte: got nothing"):
+        load_accelerator("edge", ["energy=7nm"])
