@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -19,13 +19,11 @@ from simaccel.hardware.blocks import BlocksSpec
 from simaccel.hardware.fold_grid import (
     FoldBytes,
     FoldGrid,
-    Gang,
     Stationarity,
-    any_true,
+    choose_gang,
     gangs,
     larger,
     operand_bytes,
-    select_where,
     smaller,
     spatial,
 )
@@ -42,10 +40,6 @@ class NotSystolicError(SimaccelError):
 
 class NotSpatialError(SimaccelError):
     """A spatial array is needed; the message names the mapping."""
-
-
-_MORE_CYCLES: Final = 2**62
-"""More than any GEMM takes."""
 
 
 def _systolic(kind: object) -> object:
@@ -170,23 +164,17 @@ class ArraySpec(Spec):
             return grid
         count = unit if products is None else products
         rows, cols = grid.first_rows, smaller(grid.wide, grid.cols)
-        best, chosen = unit * _MORE_CYCLES, Gang(unit, unit, unit, unit)
+        options = ((1, 1, 1, 1), *gangs(self.count))
         folds: dict[int, Amount] = {}
-        for numbers in ((1, 1, 1, 1), *gangs(self.count)):
-            down, across, along, apart = numbers
+        cycles = []
+        for down, across, along, apart in options:
             if along not in folds:  # of an array whose folds are freed, too: the shares stay
                 steps = grid.cycles_of(-(-grid.stream // along))
                 folds[along] = ArraySpec.fold_cycles(self, rows, cols, steps, stationarity, rows)
-            strips, under = (
-                -(-grid.wide // (grid.cols * across)),
-                -(-grid.high // (grid.rows * down)),
-            )
-            cycles = -(-count // apart) * strips * under * folds[along]
-            better = cycles * 0 + ((cycles < best) | (best == 0))
-            if any_true(better):
-                chosen = select_where(better, numbers, chosen)
-                best = best + (cycles - best) * better
-        return replace(grid, gang=chosen)
+            strips = -(-grid.wide // (grid.cols * across))
+            under = -(-grid.high // (grid.rows * down))
+            cycles.append(-(-count // apart) * strips * under * folds[along])
+        return replace(grid, gang=choose_gang(options, cycles))
 
     def _sides(self, rows: Amount, cols: Amount) -> tuple[Amount, Amount]:
         if self.edge_folds == "used":

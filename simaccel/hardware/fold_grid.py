@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, Generic, Literal
+
+import numpy as np
 
 from simaccel.hardware.quantity import Amount
 from simaccel.numbers import in_bytes
@@ -174,22 +177,14 @@ def operand_bytes(
     return in_bytes(a, widths[0]), in_bytes(b, widths[1]), in_bytes(out, widths[2])
 
 
-def any_true(which: Amount) -> bool:
-    """Return whether any of some 0 and 1 is 1."""
-    return which > 0 if isinstance(which, int) else bool(which.any())
-
-
-def select_where(
-    which: Amount, numbers: tuple[int, int, int, int], other: Gang[Amount]
+def choose_gang(
+    options: Sequence[tuple[int, int, int, int]], cycles: Sequence[Amount]
 ) -> Gang[Amount]:
-    """Return a gang of these numbers where ``which`` is 1, and the other where it is 0."""
-    down, across, along, apart = numbers
-    return Gang(
-        other.down + (down - other.down) * which,
-        other.across + (across - other.across) * which,
-        other.along + (along - other.along) * which,
-        other.apart + (apart - other.apart) * which,
-    )
+    """Return the gang that takes the fewest cycles, by candidate; of equal ones the first."""
+    if isinstance(cycles[0], int):
+        return Gang(*options[cycles.index(min(cycles))])
+    best = np.argmin(np.stack(np.broadcast_arrays(*cycles)), axis=0)
+    return Gang(*np.array(options, dtype=np.int64).T[:, best])
 
 
 @cache
