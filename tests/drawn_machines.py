@@ -70,7 +70,7 @@ def _machine(on: Accelerator, seed: str) -> Accelerator:
     drawn = draw_accelerator(draw)
     raw = drawn.model_dump()
     overlap = draw.random() < 0.5
-    raw["cores"] = on.model_dump()["cores"]
+    raw |= {name: there for name, there in on.model_dump().items() if name == "cores"}
     raw["groups"] = {"overlap": overlap, "start_cycles": 0 if overlap else draw.choice([0, 0, 13])}
     if isinstance(on.array, ArraySpec):
         if draw.random() < 0.5:

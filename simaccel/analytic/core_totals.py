@@ -221,6 +221,16 @@ class GroupTotals:
             busiest = np.maximum(busiest, work + first.start_cycles)
         return ints(busiest)
 
+    @property
+    def likely(self) -> Ints:
+        """About the cycles: no transfer but the last waits for a unit, and none hides another.
+
+        No bound knows that stores keep loads waiting; where more is moved, they do so longer.
+        """
+        first = self.every[0].totals
+        exposed = [n for name, n in first.after_loads.items() if name not in ("dram", "drain")]
+        return np.maximum(self.bound, sum(exposed, start=self._shared["dram"]))
+
     def work(self) -> Ints:
         """Return the cycles that an array or SFU works at least, whatever is on chip already."""
         return self.every[0].totals.work()
@@ -242,8 +252,8 @@ class GroupTotals:
 
     @property
     def bound_terms(self) -> dict[str, int]:
-        """The bound of one mapping by term: core 0's way, or the busiest resource of all."""
-        alone, work = self.every[0].totals.path_terms(), self.resources
+        """The bound of one mapping by term: core 0's longest way, or the busiest resource."""
+        alone, work = self.every[0].totals.longest_terms(), self.resources
         busiest = max(work, key=lambda name: work[name])
         found = alone if sum(alone.values()) >= work[busiest] else {busiest: work[busiest]}
         start = self.accelerator.groups.start_cycles

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from simaccel.analytic.block_fills import BlockFills
 from simaccel.analytic.counting.counts import count
 from simaccel.analytic.family import Bools, Family, Ints, ints
 from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts, Level
-from simaccel.analytic.lower_bound import BlockFills, Terms, lower_bound
+from simaccel.analytic.lower_bound import Terms, after_loads, lower_bound
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.memory import leaves_core
@@ -97,18 +98,27 @@ class FamilyTotals:
         return ints(np.maximum(*(busy.get(unit, ints(0)) for unit in COMPUTE_UNITS)))
 
     @cached_property
+    def _fills(self) -> BlockFills:
+        return BlockFills(self.family, self.accelerator)
+
+    @cached_property
     def path(self) -> Terms:
         """The cycles of the array's own way through the tree, by term (`lower_bound`)."""
-        return lower_bound(self.family, self.accelerator, self.counts)
+        return lower_bound(self._fills, self.counts)
+
+    @cached_property
+    def after_loads(self) -> Terms:
+        """The cycles of all loads, and of what comes after the last of them, by term."""
+        return after_loads(self._fills, self.counts)
 
     def fill(self, late: Collection[str]) -> Ints:
         """Return the cycles until ``late`` tensors are there for the first command."""
-        return BlockFills(self.family, self.accelerator).fill_cycles(late)
+        return self._fills.fill_cycles(late)
 
     def bound(self) -> Ints:
-        """Return what no run is below: its start, and the busiest resource or the array's way."""
-        path = sum(self.path.values(), start=ints(0))
-        return ints(np.maximum(self.resource_bound(), path)) + self.start_cycles
+        """Return what no run is below: its start, and the busiest resource or the longest way."""
+        path, loads = (sum(way.values(), start=ints(0)) for way in (self.path, self.after_loads))
+        return ints(np.maximum(self.resource_bound(), np.maximum(path, loads))) + self.start_cycles
 
     @property
     def start_cycles(self) -> int:
@@ -117,7 +127,12 @@ class FamilyTotals:
 
     def path_terms(self) -> dict[str, int]:
         """Return the way of a single candidate by term, those that take no cycles left out."""
-        return {name: int(cycles) for name, cycles in self.path.items() if int(cycles)}
+        return _cycles_of(self.path)
+
+    def longest_terms(self) -> dict[str, int]:
+        """Return the longest way of a single candidate by term, as of ``path_terms``."""
+        ways = (_cycles_of(self.path), _cycles_of(self.after_loads))
+        return max(ways, key=lambda way: sum(way.values()))
 
     def buffer_bytes(self) -> Ints:
         """Return the bytes that the tiles need in the buffer, those kept around not counted."""
@@ -150,3 +165,7 @@ class FamilyTotals:
 def evaluate(family: Family, accelerator: Accelerator) -> FamilyTotals:
     """Count a family on an accelerator."""
     return FamilyTotals(family, accelerator, count(family, accelerator))
+
+
+def _cycles_of(terms: Terms) -> dict[str, int]:
+    return {name: int(cycles) for name, cycles in terms.items() if int(cycles)}

@@ -11,18 +11,14 @@ turns.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
-from typing import TypeGuard
 
 import numpy as np
 
-from simaccel.analytic.array import FoldEdges
-from simaccel.analytic.counting.transfers import blocks_of
+from simaccel.analytic.block_fills import BlockFills, is_kept
 from simaccel.analytic.family import (
     Bools,
     Entry,
@@ -31,19 +27,16 @@ from simaccel.analytic.family import (
     FamilyFork,
     FamilyKeep,
     FamilyLoops,
-    FamilySpread,
     Ints,
     TreePath,
     ints,
 )
 from simaccel.analytic.family_counts import FamilyCounts
-from simaccel.analytic.pieces import PathCuts, expand_view, extent, number
+from simaccel.analytic.pieces import PathCuts, number
 from simaccel.analytic.transfers import TransferSeries
-from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER
 from simaccel.mapping.view import TensorView
-from simaccel.numbers import in_bytes
 from simaccel.units import ARRAY, MAC, SFU
 from simaccel.workload.names import tensor_of
 
@@ -67,7 +60,7 @@ class _Phases:
     inside: int = 0
 
 
-def lower_bound(family: Family, accelerator: Accelerator, counts: FamilyCounts) -> Terms:
+def lower_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
     """Return the cycles that no run is below by term, an entry for each candidate.
 
     ``fill``: until the first command has its inputs; ``array`` (or ``sfu`` where it works alone):
@@ -75,7 +68,8 @@ def lower_bound(family: Family, accelerator: Accelerator, counts: FamilyCounts) 
     vector operators that it waits for; ``between``: fills and drains around these; ``drain``: from
     the last block to its last result in memory.
     """
-    phases, fills = _phases(family), BlockFills(family, accelerator)
+    family, accelerator = fills.family, fills.accelerator
+    phases = _phases(family)
     sfu = sum((counts.chains[name] for name in phases.between), start=ints(0))
     for name, is_turn in phases.turns:
         sfu = sfu + is_turn * counts.chains[name]
@@ -94,7 +88,45 @@ def lower_bound(family: Family, accelerator: Accelerator, counts: FamilyCounts) 
         "dram": dram,
         SFU: sfu + work if alone else sfu,
         "between": between,
-        "drain": fills.drain_cycles(),
+        "drain": fills.drain_cycles,
+    }
+
+
+def after_loads(fills: BlockFills, counts: FamilyCounts) -> Terms:
+    """Return the cycles of all loads and of what comes after the last of them, by term.
+
+    The unit that uses it still has its last block to do then, whose results go to memory (terms as
+    of `lower_bound`). Empty where array and SFU both use what is loaded: the one need not wait for
+    the last load of the other.
+    """
+    family, accelerator = fills.family, fills.accelerator
+    paths = list(family.paths())
+    unit = ARRAY if any(path.leaf.unit == ARRAY for path in paths) else SFU
+    loads = {
+        name: ints(n_bytes)
+        for (level, name), n_bytes in counts.moved.items()
+        if level == "dram_read" and np.any(n_bytes)
+    }
+    others = (path for path in paths if path.leaf.unit != unit)
+    if any(not loads.keys().isdisjoint(_used_tensors(family, path)) for path in others):
+        return {}
+    kept = {keep.tensor for path in paths for keep in _keeps_of(path.entries)}
+    tensors = family.space.workload.tensors
+    series = TransferSeries(accelerator)
+    for name in sorted(kept & loads.keys()):
+        if accelerator.memory(tensors[tensor_of(name)].lives) == "dram":
+            series.add(loads[name], ints(0), ints(1))
+    *_, last = (path for path in paths if path.leaf.unit == unit)
+    block = fills.last_block_cycles(last)
+    if block is None:
+        return {}
+    latency = accelerator.dram.latency_cycles + accelerator.cores.latency_cycles(0)
+    latency += accelerator.lead_latency_cycles if unit == ARRAY else 0
+    return {
+        "fill": latency * (series.read > 0),
+        "dram": series.load_cycles(),
+        unit: block,
+        "drain": fills.drain_cycles if last is paths[-1] else ints(0),
     }
 
 
@@ -143,7 +175,7 @@ def _turns(
     last = max(
         (at for at, node in enumerate(outside) if not isinstance(node, FamilyKeep)), default=-1
     )
-    shared = [node for node in outside[last + 1 :] if _is_kept(node)]
+    shared = [node for node in outside[last + 1 :] if is_kept(node)]
     read, turns = _used_tensors(family, arrays[0]), []
     for path in paths:
         if path.leaf.unit != SFU:
@@ -223,7 +255,7 @@ def _tiles(
         for rank in family.space.sizes:
             times = times * number(cuts.pieces(rank, inside))
         for at, keep in enumerate(path.entries[inside:], inside):
-            if not _is_kept(keep) or uses[tensor_of(keep.tensor)] != 1:
+            if not is_kept(keep) or uses[tensor_of(keep.tensor)] != 1:
                 continue
             slots, _, passes = by_tensor.get(keep.tensor, (ints(0), times, ints(0)))
             passes = passes + _passes(family, path, cuts, at, times)
@@ -247,154 +279,4 @@ def _passes(family: Family, path: TreePath, cuts: PathCuts, at: int, times: Ints
 
 
 def _keeps_of(entries: Sequence[Entry]) -> list[FamilyKeep]:
-    return [one for one in entries if _is_kept(one)]
-
-
-def _is_kept(entry: object) -> TypeGuard[FamilyKeep]:
-    return isinstance(entry, FamilyKeep) and entry.level == BUFFER
-
-
-Sizes = dict[str, Ints]
-
-
-@dataclass
-class BlockFills:
-    """Cycles that every candidate of a family has before, between and after its blocks at least.
-
-    Between a block and what takes its results, or the other way round, the array fills or drains;
-    blocks that follow one another hide that.
-    """
-
-    family: Family
-    accelerator: Accelerator
-
-    @cached_property
-    def units(self) -> UnitCosts:
-        """Costs of a block."""
-        return UnitCosts(self.family, self.accelerator)
-
-    def fill_cycles(self, late: Collection[str] | None = None) -> Ints:
-        """Return the cycles before the first command: its inputs come from DRAM, and enter.
-
-        In which order they come is left open. ``late``: of the tensors that come now, where others
-        may be there already.
-        """
-        path = next(self.family.paths())
-        cuts = PathCuts(self.family.space, path)
-        inputs = self.family.space.bound_operator(path.leaf.operator).uses[:-1]
-        block = _first_sizes(self._sizes, path.entries)
-        known: dict[str, Ints] = {}
-        cycles = ints(0)
-        for position, (use, view) in enumerate(inputs):
-            for at, entry in enumerate(path.entries):
-                if not isinstance(entry, FamilyKeep) or entry.tensor != use:
-                    continue
-                is_late = late is None or tensor_of(use) in late
-                if use in self.family.space.made or not is_late:
-                    continue
-                sides = (extent(dim, cuts.full[at]) for dim in expand_view(self.family.space, view))
-                n_bytes = in_bytes(math.prod(sides, start=ints(1)), view.bits)
-                backing = self.accelerator.backing(view.kind)
-                spec = backing.dram
-                service = backing.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
-                name, served = self.accelerator.memory(view.kind), service * (entry.slots > 0)
-                once = use not in dict(inputs[:position])  # X + X needs one tile
-                latency = spec.latency_cycles + self.accelerator.cores.latency_cycles(0)
-                known[name] = known.get(name, ints(latency)) + served * once
-                alone = latency + served + self._entering(path, cuts, block, position)
-                cycles = np.maximum(cycles, alone)
-                break
-        for there in known.values():
-            cycles = np.maximum(cycles, there + self._entering(path, cuts, block))
-        return ints(cycles)
-
-    @property
-    def _sizes(self) -> Sizes:
-        return {rank: ints(size) for rank, size in self.family.space.sizes.items()}
-
-    def _entering(
-        self, path: TreePath, cuts: PathCuts, sizes: Sizes, number: int | None = None
-    ) -> Ints:
-        """Return the cycles from an operand's arrival to the folds of its block.
-
-        ``number``: of the operand; None where it may be any.
-        """
-        if path.leaf.unit != ARRAY:
-            return ints(0)
-        cycles = ints(self.accelerator.lead_latency_cycles)
-        if number is None:
-            return cycles
-        edges = self._edges(path, cuts, sizes)
-        return ints(cycles + (edges.held == number) * edges.lead)
-
-    def drain_cycles(self) -> Ints:
-        """Return the cycles after the last command of the array: what it made goes to DRAM."""
-        *_, path = self.family.paths()
-        output = self.family.space.bound_operator(path.leaf.operator).output
-        if path.leaf.unit != ARRAY or output.name not in self.family.space.escapes:
-            return ints(0)
-        every = self._sizes
-        cuts = PathCuts(self.family.space, path)
-        for at, entry in enumerate(path.entries):
-            if isinstance(entry, FamilyCut | FamilySpread):
-                break  # the last of these are not in one piece
-            if _is_kept(entry) and entry.tensor == output.name:
-                sizes = _last_sizes(every, path.entries[:at])
-                sides = (extent(dim, sizes) for dim in expand_view(self.family.space, output))
-                n_bytes = in_bytes(math.prod(sides, start=ints(1)), output.bits)
-                backing = self.accelerator.backing(output.kind)
-                share = backing.dram.channel_bytes(n_bytes, 0)
-                service = backing.channel_rate.cycles(share)
-                return ints(service * (entry.slots > 0) + self._leaving(path, cuts, every))
-        return ints(0)
-
-    def interval_cycles(self, before: TreePath, behind: TreePath, name: str, inside: int) -> Ints:
-        """Return the cycles in which results leave, and what is made of them enters, all together.
-
-        ``name``: of what ``after`` takes; entries of both paths from ``inside`` on are their own.
-        After a vector operator that is online it enters while sums are rescaled.
-        """
-        space, total = self.family.space, ints(0)
-        used = space.bound_operator(behind.leaf.operator)
-        number = [view.name for view in used.inputs].index(name)
-        out, come = PathCuts(space, before), PathCuts(space, behind)
-        whole = ints(1)
-        for axis in space.axes.values():
-            whole = whole * (come.full[inside][axis] == space.sizes[axis])
-        for count, sizes in blocks_of(out, tuple(space.sizes), upto=inside):
-            leaving = self._leaving(before, out, sizes, inside)
-            first = _first_sizes(sizes, behind.entries[inside:])
-            entering = self._entering(behind, come, first, number)
-            total = total + count * (leaving + whole * entering)
-        return total
-
-    def _leaving(self, path: TreePath, cuts: PathCuts, sizes: Sizes, inside: int = 0) -> Ints:
-        """Return the cycles from the end of the last block to its last result in the buffer."""
-        if path.leaf.unit != ARRAY:
-            return ints(0)
-        last = _last_sizes(sizes, path.entries[inside:])
-        return ints(self._edges(path, cuts, last).tail + self.accelerator.tail_latency_cycles)
-
-    def _edges(self, path: TreePath, cuts: PathCuts, sizes: Sizes) -> FoldEdges:
-        return self.units.edges(path, cuts, self.units.widen_sizes(sizes))
-
-
-def _first_sizes(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
-    """Return the sizes of the first block that some loops leave."""
-    found = dict(sizes)
-    for entry in entries:
-        if isinstance(entry, FamilyLoops):
-            for rank, tile in zip(entry.ranks, entry.tiles, strict=True):
-                found[rank] = np.minimum(tile, found[rank])
-    return found
-
-
-def _last_sizes(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
-    """Return the sizes of the last block that some loops leave."""
-    found = dict(sizes)
-    for entry in entries:
-        if isinstance(entry, FamilyLoops):
-            for rank, tile in zip(entry.ranks, entry.tiles, strict=True):
-                piece = np.minimum(tile, found[rank]).clip(1)
-                found[rank] = ints(found[rank] - (-(-found[rank] // piece) - 1) * piece)
-    return found
+    return [one for one in entries if is_kept(one)]

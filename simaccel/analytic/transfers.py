@@ -28,12 +28,15 @@ class TransferSeries:
     def cycles(self) -> Ints:
         """Return the cycles of the channel."""
         channels = self.accelerator.dram.channels
-        coming = self.accelerator.channel_read_rate.cycles(self.read // channels)
         going = self.accelerator.channel_rate.cycles(self.written // channels)
-        return ints(coming + going - 1).clip(0)
+        return ints(self.load_cycles() + going - 1).clip(0)
+
+    def load_cycles(self) -> Ints:
+        """Return the cycles of the channel for what comes."""
+        channels = self.accelerator.dram.channels
+        return ints(self.accelerator.channel_read_rate.cycles(self.read // channels))
 
     def serial_cycles(self) -> Ints:
         """Return the cycles without work, as each tile is waited for."""
-        channels, latency = self.accelerator.dram.channels, self.accelerator.dram.latency_cycles
-        coming = self.accelerator.channel_read_rate.cycles(self.read // channels)
-        return ints(np.maximum(self.cycles(), coming + latency * self.loads))
+        latency = self.accelerator.dram.latency_cycles
+        return ints(np.maximum(self.cycles(), self.load_cycles() + latency * self.loads))

@@ -147,9 +147,13 @@ class UnitCosts(BitWidths):
     def edges(self, path: TreePath, cuts: PathCuts, sizes: dict[str, Ints]) -> FoldEdges:
         """Return what is before and after the folds of a block."""
         seen = self.family.space.bound_operator(path.leaf.operator)
-        pace = self.pace(self.accelerator, path, seen)
-        options = self._select_by_stationarity(partial(edges, pace=pace), path, cuts, sizes)
-        return choose_option(self.stationarity_index(path), options)
+        key = ("edges", id(path.leaf), *(identity(sizes[rank]) for rank in seen.ranks))
+        if key not in self.known:
+            self.kept += [sizes[rank] for rank in seen.ranks]
+            of = partial(edges, pace=self.pace(self.accelerator, path, seen))
+            options = self._select_by_stationarity(of, path, cuts, sizes)
+            self.known[key] = choose_option(self.stationarity_index(path), options)
+        return self.known[key]  # type: ignore[return-value]
 
     def _select_by_stationarity(
         self, of: Callable[..., _Of], path: TreePath, cuts: PathCuts, sizes: dict[str, Ints]

@@ -40,8 +40,6 @@ PATIENCE: Final = 24
 """Runs without a gain after which a search ends, unless all sizes are few."""
 EXACT: Final = 512
 """Spaces of so many candidates that fit, with all sizes, are searched without a gap."""
-_EXPOSED: Final = 0.4
-"""The part of the DRAM's work that is likely to wait."""
 Values = npt.NDArray[np.float64]
 
 
@@ -136,14 +134,14 @@ class CandidateSet:
             places = np.flatnonzero(~again & allowed)
             rows = [
                 np.broadcast_to(column, shape).ravel()[places]
-                for column in (bound, totals.dram_bytes, space, energy)
+                for column in (bound, totals.likely, totals.dram_bytes, space, energy)
             ]
             columns.append([*rows, places])
             self.size += again.size
             self.same += int(np.count_nonzero(again & allowed))
             self.excluded += int(np.count_nonzero(~allowed))
             works.append(int(totals.work().min()))
-        self.bounds, self.dram, self.space, self.energy, self.place = (
+        self.bounds, self.likely, self.dram, self.space, self.energy, self.place = (
             np.concatenate(column) for column in zip(*columns, strict=True)
         )
         self._ends = np.cumsum([places.size for *_, places in columns])
@@ -307,16 +305,6 @@ class CandidateSet:
             buffer_bytes=int(self.space[number]),
             energy_pj=float(self.energy[number] + leaked),
         )
-
-    def likely_cycles(self, which: Ints) -> Values:
-        """Return about the cycles of candidates: a part of the DRAM's work waits, too.
-
-        No bound knows it; there is more of it where there is more to move.
-        """
-        rate = self.accelerator.bytes_per_cycle
-        waits = 0.0 if rate is None else _EXPOSED / float(rate)
-        found: Values = self.bounds[which] + waits * self.dram[which]
-        return found
 
     def most_cycles(self, which: Ints, value: float) -> float:
         """Return cycles in which candidates have at least an objective of so much."""

@@ -213,9 +213,7 @@ class _Choice:
         end = int(np.searchsorted(column, column[at] * (1 + _ABOUT), side="right"))
         same = np.arange(at, max(end, at + 1))
         return int(
-            same[
-                np.lexsort((-candidates.space[fits[same]], candidates.likely_cycles(fits[same])))[0]
-            ]
+            same[np.lexsort((-candidates.space[fits[same]], candidates.likely[fits[same]]))[0]]
         )
 
     def _keys(self, candidates: CandidateSet, which: Ints) -> Floats:

@@ -128,7 +128,7 @@ class CandidateWalk:
             order = np.concatenate([order[each], np.delete(order, each)])
         if candidates.accelerator.bytes_per_cycle is None or candidates.objective != "cycles":
             return np.asarray(order, dtype=np.int64)
-        waiting = np.lexsort((-space, moved, candidates.likely_cycles(fits)))
+        waiting = np.lexsort((-space, moved, candidates.likely[fits]))
         rest = np.stack([waiting, order]).T.ravel()
         both = np.concatenate([order[: max(_BY_BOUND, self._run_count(fits))], rest])
         _, first = np.unique(both, return_index=True)

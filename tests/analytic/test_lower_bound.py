@@ -155,7 +155,7 @@ def test_passes_over_a_row_have_tiles_of_their_own() -> None:
     run = Machine(on, lower(of, one)).run()
     path = {name: int(n) for name, n in totals(of, one, on).path.items() if int(n)}
     assert run.cycles == 180
-    assert path == {"fill": 48, "sfu": 4 * 4, "dram": 2 * (8 + 40)}
+    assert path == {"fill": 48, "sfu": 4 * 4, "dram": 2 * (8 + 40), "drain": 8}
 
 
 def test_tiles_of_one_slot_are_waited_for() -> None:

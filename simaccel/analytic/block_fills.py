@@ -1,0 +1,206 @@
+"""Cycles before, between and after the blocks of a family: fills, drains, and the last block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeGuard
+
+import numpy as np
+
+from simaccel.analytic.array import FoldEdges, chosen_folds
+from simaccel.analytic.counting.transfers import blocks_of
+from simaccel.analytic.family import (
+    Entry,
+    Family,
+    FamilyCut,
+    FamilyKeep,
+    FamilyLoops,
+    FamilySpread,
+    Ints,
+    TreePath,
+    ints,
+)
+from simaccel.analytic.pieces import PathCuts, expand_view, extent, number
+from simaccel.analytic.units import UnitCosts
+from simaccel.hardware import Accelerator
+from simaccel.mapping.tree import BUFFER
+from simaccel.numbers import in_bytes
+from simaccel.units import ARRAY, SFU
+from simaccel.workload import Vector
+from simaccel.workload.names import tensor_of
+from simaccel.workload.vectors import VECTORS
+
+Sizes = dict[str, Ints]
+
+
+def is_kept(entry: object) -> TypeGuard[FamilyKeep]:
+    """Return whether an entry of a path keeps a tensor in the buffer."""
+    return isinstance(entry, FamilyKeep) and entry.level == BUFFER
+
+
+@dataclass
+class BlockFills:
+    """Cycles that every candidate of a family has before, between and after its blocks at least.
+
+    Between a block and what takes its results, or the other way round, the array fills or drains;
+    blocks that follow one another hide that.
+    """
+
+    family: Family
+    accelerator: Accelerator
+
+    @cached_property
+    def units(self) -> UnitCosts:
+        """Costs of a block."""
+        return UnitCosts(self.family, self.accelerator)
+
+    def fill_cycles(self, late: Collection[str] | None = None) -> Ints:
+        """Return the cycles before the first command: its inputs come from DRAM, and enter.
+
+        In which order they come is left open. ``late``: of the tensors that come now, where others
+        may be there already.
+        """
+        path = next(self.family.paths())
+        cuts = PathCuts(self.family.space, path)
+        inputs = self.family.space.bound_operator(path.leaf.operator).uses[:-1]
+        block = _first_sizes(self._sizes, path.entries)
+        known: dict[str, Ints] = {}
+        cycles = ints(0)
+        for position, (use, view) in enumerate(inputs):
+            for at, entry in enumerate(path.entries):
+                if not isinstance(entry, FamilyKeep) or entry.tensor != use:
+                    continue
+                is_late = late is None or tensor_of(use) in late
+                if use in self.family.space.made or not is_late:
+                    continue
+                sides = (extent(dim, cuts.full[at]) for dim in expand_view(self.family.space, view))
+                n_bytes = in_bytes(math.prod(sides, start=ints(1)), view.bits)
+                backing = self.accelerator.backing(view.kind)
+                spec = backing.dram
+                service = backing.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
+                name, served = self.accelerator.memory(view.kind), service * (entry.slots > 0)
+                once = use not in dict(inputs[:position])  # X + X needs one tile
+                latency = spec.latency_cycles + self.accelerator.cores.latency_cycles(0)
+                known[name] = known.get(name, ints(latency)) + served * once
+                alone = latency + served + self._entering(path, cuts, block, position)
+                cycles = np.maximum(cycles, alone)
+                break
+        for there in known.values():
+            cycles = np.maximum(cycles, there + self._entering(path, cuts, block))
+        return ints(cycles)
+
+    @cached_property
+    def _sizes(self) -> Sizes:
+        return {rank: ints(size) for rank, size in self.family.space.sizes.items()}
+
+    def _entering(
+        self, path: TreePath, cuts: PathCuts, sizes: Sizes, number: int | None = None
+    ) -> Ints:
+        """Return the cycles from an operand's arrival to the folds of its block.
+
+        ``number``: of the operand; None where it may be any.
+        """
+        if path.leaf.unit != ARRAY:
+            return ints(0)
+        cycles = ints(self.accelerator.lead_latency_cycles)
+        if number is None:
+            return cycles
+        edges = self._edges(path, cuts, sizes)
+        return ints(cycles + (edges.held == number) * edges.lead)
+
+    @cached_property
+    def drain_cycles(self) -> Ints:
+        """The cycles after the last command of the array, or of the SFU where it is alone.
+
+        What it made goes to DRAM.
+        """
+        *_, path = paths = list(self.family.paths())
+        output = self.family.space.bound_operator(path.leaf.operator).output
+        is_after = path.leaf.unit == ARRAY or all(one.leaf.unit == SFU for one in paths)
+        if not is_after or output.name not in self.family.space.escapes:
+            return ints(0)
+        every, tile = self._sizes, self.family.aliases.get(output.name, output.name)
+        cuts = PathCuts(self.family.space, path)
+        for at, entry in enumerate(path.entries):
+            if isinstance(entry, FamilyCut | FamilySpread):
+                break  # the last of these are not in one piece
+            if is_kept(entry) and entry.tensor == tile:
+                sizes = _last_sizes(every, path.entries[:at])
+                sides = (extent(dim, sizes) for dim in expand_view(self.family.space, output))
+                n_bytes = in_bytes(math.prod(sides, start=ints(1)), output.bits)
+                backing = self.accelerator.backing(output.kind)
+                share = backing.dram.channel_bytes(n_bytes, 0)
+                service = backing.channel_rate.cycles(share)
+                return ints(service * (entry.slots > 0) + self._leaving(path, cuts, every))
+        return ints(0)
+
+    def last_block_cycles(self, path: TreePath) -> Ints | None:
+        """Return the cycles of the last block of a path on its unit; None if that isn't known."""
+        if any(isinstance(entry, FamilyCut | FamilySpread) for entry in path.entries):
+            return None
+        space = self.family.space
+        seen, cuts = space.bound_operator(path.leaf.operator), PathCuts(space, path)
+        sizes = self.units.widen_sizes(_last_sizes(self._sizes, path.entries))
+        if path.leaf.unit == ARRAY:
+            options = self.units.folds(path, cuts, sizes, accumulate=False)
+            return chosen_folds(self.units.stationarity_index(path), options)["cycles"]
+        if path.leaf.unit != SFU or not isinstance(seen.operator, Vector):
+            return None
+        axis = space.axes.get(seen.name)
+        pieces = number(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
+        cycles = self.units.vector_cycles(path, seen, VECTORS[seen.operator.kind].steps["whole"])
+        return ints(cycles[SFU](sizes) * (pieces == 1))
+
+    def interval_cycles(self, before: TreePath, behind: TreePath, name: str, inside: int) -> Ints:
+        """Return the cycles in which results leave, and what is made of them enters, all together.
+
+        ``name``: of what ``after`` takes; entries of both paths from ``inside`` on are their own.
+        After a vector operator that is online it enters while sums are rescaled.
+        """
+        space, total = self.family.space, ints(0)
+        used = space.bound_operator(behind.leaf.operator)
+        number = [view.name for view in used.inputs].index(name)
+        out, come = PathCuts(space, before), PathCuts(space, behind)
+        whole = ints(1)
+        for axis in space.axes.values():
+            whole = whole * (come.full[inside][axis] == space.sizes[axis])
+        for count, sizes in blocks_of(out, tuple(space.sizes), upto=inside):
+            leaving = self._leaving(before, out, sizes, inside)
+            first = _first_sizes(sizes, behind.entries[inside:])
+            entering = self._entering(behind, come, first, number)
+            total = total + count * (leaving + whole * entering)
+        return total
+
+    def _leaving(self, path: TreePath, cuts: PathCuts, sizes: Sizes, inside: int = 0) -> Ints:
+        """Return the cycles from the end of the last block to its last result in the buffer."""
+        if path.leaf.unit != ARRAY:
+            return ints(0)
+        last = _last_sizes(sizes, path.entries[inside:])
+        return ints(self._edges(path, cuts, last).tail + self.accelerator.tail_latency_cycles)
+
+    def _edges(self, path: TreePath, cuts: PathCuts, sizes: Sizes) -> FoldEdges:
+        return self.units.edges(path, cuts, self.units.widen_sizes(sizes))
+
+
+def _first_sizes(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
+    """Return the sizes of the first block that some loops leave."""
+    found = dict(sizes)
+    for entry in entries:
+        if isinstance(entry, FamilyLoops):
+            for rank, tile in zip(entry.ranks, entry.tiles, strict=True):
+                found[rank] = np.minimum(tile, found[rank])
+    return found
+
+
+def _last_sizes(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
+    """Return the sizes of the last block that some loops leave."""
+    found = dict(sizes)
+    for entry in entries:
+        if isinstance(entry, FamilyLoops):
+            for rank, tile in zip(entry.ranks, entry.tiles, strict=True):
+                piece = np.minimum(tile, found[rank]).clip(1)
+                found[rank] = ints(found[rank] - (-(-found[rank] // piece) - 1) * piece)
+    return found
