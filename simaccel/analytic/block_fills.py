@@ -119,7 +119,7 @@ class BlockFills:
         """
         *_, path = paths = list(self.family.paths())
         output = self.family.space.bound_operator(path.leaf.operator).output
-        is_after = path.leaf.unit == ARRAY or all(one.leaf.unit == SFU for one in paths)
+        is_after = path.leaf.unit == ARRAY or all(other.leaf.unit == SFU for other in paths)
         if not is_after or output.name not in self.family.space.escapes:
             return ints(0)
         every, tile = self._sizes, self.family.aliases.get(output.name, output.name)
