@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final, Generic, Literal
 
-import numpy as np
-
 from simaccel.hardware.quantity import Amount
 from simaccel.numbers import in_bytes
 
@@ -183,6 +181,8 @@ def choose_gang(
     """Return the gang that takes the fewest cycles, by candidate; of equal ones the first."""
     if isinstance(cycles[0], int):
         return Gang(*options[cycles.index(min(cycles))])
+    import numpy as np  # noqa: PLC0415 - what no array is given loads none
+
     best = np.argmin(np.stack(np.broadcast_arrays(*cycles)), axis=0)
     return Gang(*np.array(options, dtype=np.int64).T[:, best])
 
