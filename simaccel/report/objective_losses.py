@@ -48,15 +48,14 @@ def given_up_lines(
 ) -> list[str]:
     """Return the line with the differences to the best mapping; none without a difference.
 
-    The best is the sum over the groups' searches, each alone: all together may be faster than it.
+    The best is the sum over the groups' searches, each alone.
     """
     total = sum(gave, start=ObjectiveLosses())
     if total == ObjectiveLosses():
         return []
     shares = ", ".join(_shares(total, result))
     lead = f"chosen within {100 * tolerance:g}%"
-    alone = " of each group alone" * (objective == "cycles" and total.cycles < 0)
-    return [f"{lead}: {shares} against {_BEST[objective]}{alone}"] if shares else []
+    return [f"{lead}: {shares} against {_BEST[objective]}"] if shares else []
 
 
 def given_up_amounts(

@@ -138,7 +138,7 @@ def choose_near_tie(
         choice.look(near, room)
         if choice.place is before:
             break
-    return best if choice.chosen is best else replace(choice.chosen, instead=best)
+    return best if choice.chosen is best else _note_alternative(choice.chosen, best)
 
 
 def settle_among(candidates: CandidateSet, number: int, best: ScoredTree) -> tuple[int, ScoredTree]:
@@ -149,7 +149,12 @@ def settle_among(candidates: CandidateSet, number: int, best: ScoredTree) -> tup
     choice.look(candidates, UNLIMITED)
     if choice.place is None:
         return number, best
-    return choice.place[1], replace(choice.chosen, instead=best)
+    return choice.place[1], _note_alternative(choice.chosen, best)
+
+
+def _note_alternative(chosen: ScoredTree, best: ScoredTree) -> ScoredTree:
+    """Return a choice with what it was preferred to, unless it is better than that, too."""
+    return chosen if chosen.value <= best.value else replace(chosen, instead=best)
 
 
 def cheapest_within(sets: Sequence[CandidateSet], room: int, limit: float) -> ScoredTree | None:

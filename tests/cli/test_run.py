@@ -304,7 +304,7 @@ def test_a_run_that_does_something_else_is_no_figure(
 
 def test_a_mapping_says_what_it_gave_up(cli: Call, tmp_path: Path) -> None:
     """It is the difference between two runs; what is printed beside it is a file for --mapping."""
-    workload = "--hw edge --workload gemm --shape M=128,K=256,N=256"
+    workload = "--hw edge --workload gemm --shape M=64,K=768,N=256"
     found = cli(f"map {workload}")
     near, fastest = (
         json.loads(cli(f"run {workload} --within {within} --json").stdout)
