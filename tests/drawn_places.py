@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
+from simaccel.mapping.cores import core_spreads
 from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import Group, Mapping, Spread
+from simaccel.mapping.tree import Group, Loop, Mapping, Spread
 from simaccel.workload import Operator, Workload
 from tests.drawn_machines import executes
 from tests.drawn_trees import Drawn, draw_accelerator, draw_mapping
@@ -53,7 +54,8 @@ def draw_placed(seed: int) -> Drawn | None:
     for _ in range(_TRIES):
         one = draw_mapping(draw, of, on, most=draw.choice([1, 1, 2]))
         if executes(on, of, one):
-            return Drawn(of, on, with_places(draw, of, on, one))
+            placed = with_places(draw, of, on, one)
+            return Drawn(of, on, with_tiles_alike(draw, of, on, placed))
     return None
 
 
@@ -85,6 +87,32 @@ def with_places(draw: Random, of: Workload, on: Accelerator, one: Mapping) -> Ma
             body[at] = _placed(draw, of, on, group)
             if executes(on, of, replace(one, body=tuple(body))):
                 break
+            body[at] = group
+    return replace(one, body=tuple(body))
+
+
+def with_tiles_alike(draw: Random, of: Workload, on: Accelerator, one: Mapping) -> Mapping:
+    """Return a mapping of which most groups go through blocks of as many rows, if that is legal.
+
+    Of a product a group may go through blocks of columns that the next one sums over, too.
+    """
+    if draw.random() < 0.3:
+        return one
+    tile, body, apart = draw.randint(1, 4), list(one.body), draw.random() < 0.5
+    outer = [Loop("m", tile)]
+    if draw.random() < 0.3:
+        outer.insert(draw.randint(0, 1), Loop("n", draw.randint(1, 3)))
+    for at, group in enumerate(body):
+        if not isinstance(group, Group) or draw.random() < 0.1:
+            continue
+        spreads = core_spreads(group)
+        sums = draw.random() < 0.5 and "k" in space_of(of, group).sizes
+        loops = [replace(loop, rank="k") if sums and loop.rank == "n" else loop for loop in outer]
+        tree = (*spreads, *loops, *group.tree[len(spreads) :])
+        first = at % on.cores.count
+        place = range(first, first + 1) if apart and not spreads else group.place
+        body[at] = replace(group, tree=tree, place=place)
+        if not executes(on, of, replace(one, body=tuple(body))):
             body[at] = group
     return replace(one, body=tuple(body))
 

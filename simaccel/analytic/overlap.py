@@ -30,6 +30,8 @@ class PlacedGroup:
     cores: tuple[CoreTotals, ...]
     kept_bytes: int
     times: int
+    streamed: frozenset[str] = frozenset()
+    """Tensors that groups on other cores hand to it tile by tile."""
 
     @property
     def totals(self) -> FamilyTotals:
@@ -178,7 +180,7 @@ def longest_path(placed: Sequence[PlacedGroup | LinkWork]) -> Counter[str]:
         core: _Way([part for part in placed if first_core(part) == core])
         for core in sorted(set(map(first_core, placed)))
     }
-    made: dict[str, tuple[int, Counter[str]]] = {}
+    made: dict[str, _Made] = {}
     for times, run in groupby(placed, lambda part: part.times):
         layer = list(run)
         for group in layer:
@@ -190,29 +192,43 @@ def longest_path(placed: Sequence[PlacedGroup | LinkWork]) -> Counter[str]:
     return _latest(*(way.ends.last for way in ways.values())) or Counter()
 
 
-def _step(
-    ways: Mapping[int, _Way],
-    group: PlacedGroup | LinkWork,
-    made: dict[str, tuple[int, Counter[str]]],
-) -> None:
+@dataclass(frozen=True)
+class _Made:
+    """The first core of the group that has made a tensor last, and its end.
+
+    ``alone``: whether it stores nothing else, so that it ends with the tensor's last tile.
+    """
+
+    core: int
+    end: Counter[str]
+    alone: bool
+
+
+def _step(ways: Mapping[int, _Way], group: PlacedGroup | LinkWork, made: dict[str, _Made]) -> None:
     """Put a group on the way of its first core, and its end on those of its others.
 
-    ``made``: by tensor the first core of the group that has made it last, and its end.
+    Who reads a tensor tile by tile waits for its last tile at the end.
     """
     core, place = first_core(group), group.place
-    own, elsewhere = ways[core], []
+    own, elsewhere, streamed = ways[core], [], []
     if isinstance(group, PlacedGroup):
         known = {name: made[name] for name in sorted(group.read) if name in made}
-        elsewhere = [(end, name) for name, (other, end) in known.items() if other != core]
+        apart = {name: other for name, other in known.items() if other.core != core}
+        elsewhere = [
+            (maker.end, name) for name, maker in apart.items() if name not in group.streamed
+        ]
+        streamed = [
+            maker.end for name, maker in apart.items() if name in group.streamed and maker.alone
+        ]
     own.ends.add(group, own.previous, elsewhere=elsewhere)
     own.previous = group
     others = [way for at, way in ways.items() if at != core and (place is None or at in place)]
-    end = _latest(own.ends.last, *(way.ends.last for way in others))
+    end = _latest(own.ends.last, *streamed, *(way.ends.last for way in others))
     own.ends.last = end
     for way in others:
         way.ends.last, way.ends.before, way.previous = end, way.ends.last, group
     if isinstance(group, PlacedGroup) and end is not None:
-        made.update(dict.fromkeys(group.stored, (core, end)))
+        made.update(dict.fromkeys(group.stored, _Made(core, end, len(group.stored) == 1)))
 
 
 def _core_cycles(part: PlacedGroup | LinkWork) -> Counter[str]:
@@ -246,7 +262,8 @@ def one_after_the_other(
             cores = [core for core in ends if part.place is None or core in part.place]
             starts = [min((ends[core] for core in cores), key=total_of)]
             if isinstance(part, PlacedGroup):
-                starts += [made[name] for name in sorted(part.read) if name in made]
+                read = part.read - part.streamed
+                starts += [made[name] for name in sorted(read) if name in made]
             end = _latest(max(starts, key=total_of) + bound, *(ends[core] for core in cores))
             ends.update(dict.fromkeys(cores, end or zero))
             if isinstance(part, PlacedGroup):

@@ -179,12 +179,20 @@ class PathCuts:
         return found
 
     def position(self, ranks: frozenset[str], upto: int) -> Ints:
-        """Return the place of the innermost loop outside an entry that moves one of the ranks."""
-        found = ints(-1)
+        """Return the place of the innermost loop outside an entry that moves one of the ranks.
+
+        A part of such a rank comes anew with each iteration of all loops outside it: its place is
+        directly inside them.
+        """
+        innermost = ints(-1)
+        parts = [at for at, entry in enumerate(self.entries[:upto]) if _is_part(entry, ranks)]
+        last = max(parts, default=-1)
         for (at, rank), place in self.places.items():
             if at < upto and rank in ranks:
-                found = np.maximum(found, place)
-        return found
+                innermost = np.maximum(innermost, place)
+            if at < last:
+                innermost = np.maximum(innermost, np.where(place >= 0, place + 1, -1))
+        return innermost
 
     def innermost_loop(self, ranks: Collection[str], position: Ints, upto: int) -> Ints:
         """Return the place of the innermost loop over some ranks outside a position; or -1."""
@@ -251,6 +259,10 @@ class PathCuts:
             return False if place is None else place <= position
 
         return number(self.pieces(rank, upto, counts))
+
+
+def _is_part(entry: Entry, ranks: Collection[str]) -> bool:
+    return isinstance(entry, FamilyCut) and entry.rank in ranks
 
 
 def tiles(entry: Entry) -> Iterator[tuple[str, Ints]]:

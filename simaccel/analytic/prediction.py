@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simaccel.analytic.core_totals import GroupTotals, core_totals
 from simaccel.analytic.evaluation import require_countable
@@ -17,6 +17,7 @@ from simaccel.analytic.overlap import PlacedGroup, longest_path, one_after_the_o
 from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.lifetimes import Lifetime, lives
+from simaccel.mapping.tile_streams import tile_streams
 from simaccel.mapping.tree import Group, Keep
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.workload import Workload
@@ -129,8 +130,12 @@ def predict(
     """
     require_countable(workload)
     placed: list[PlacedGroup | LinkWork] = []
+    streamed: dict[str, set[str]] = {}
+    for stream in tile_streams(workload, mapping):
+        streamed.setdefault(stream.reader, set()).add(stream.tensor)
     for place in _place_groups(workload, mapping):
         group = _evaluate_group(workload, accelerator, *place)
+        group = replace(group, streamed=frozenset(streamed.get(group.group.name, ())))
         placed.append(group)
         placed += [
             LinkWork(exchange, accelerator, group.times)

@@ -12,13 +12,16 @@ from simaccel.machine.clock import Clock
 from simaccel.machine.dma_engines import DmaEngine, DmaInEngine, DmaOutEngine
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import Engine, UnitEngine
+from simaccel.machine.instructions import Action
 from simaccel.machine.multicast import Multicast
 from simaccel.machine.operator_barrier import OperatorBarrier
 from simaccel.machine.plan import find_waiters, make_plan
 from simaccel.machine.shared_resources import SharedResources, delay_of, make_wires
+from simaccel.machine.tile_counts import Reader, TileCounts
 from simaccel.machine.tokens import Tokens
 from simaccel.machine.walks import CoreWalks, InstructionStreams
 from simaccel.program.overlap import overlapping_operators
+from simaccel.program.program import ProgramError
 from simaccel.units import ARRAY
 
 _ENGINES: dict[EngineKind, type[Engine]] = {
@@ -119,6 +122,33 @@ def share_loads(
             for engine, at in places:
                 engine.multicasts[at], engine.parts[at] = shared[-1], tuple(every)
     return shared
+
+
+def count_tiles(engines: Sequence[Engine]) -> list[TileCounts]:
+    """Return the counts of tiles that go from core to core, and give engines references to them.
+
+    Raises:
+        ProgramError: a tile is awaited that nobody hands on.
+
+    """
+    makers: dict[str, list[tuple[str, StallAccount]]] = {}
+    readers: dict[str, dict[Reader, None]] = {}
+    for engine in engines:
+        made = [op.tensor for op in engine.plan.ops if op.act is Action.HAND_ON]
+        for tensor in dict.fromkeys(made):
+            makers.setdefault(tensor, []).append((engine.name, engine.account))
+        for op in engine.plan.ops:
+            if op.act is Action.AWAIT:
+                readers.setdefault(op.tensor, {})[engine.name, op.operator] = None
+    for tensor in readers.keys() - makers.keys():
+        raise ProgramError(f"a loop awaits tiles of {tensor}, which no loop hands on")
+    counts = {
+        tensor: TileCounts(engines[0].clock, own, list(readers.get(tensor, ())))
+        for tensor, own in makers.items()
+    }
+    for engine in engines if counts else ():
+        engine.streams = counts
+    return list(counts.values())
 
 
 def _loads_of_all(

@@ -18,6 +18,8 @@ from simaccel.program.program import (
 )
 from simaccel.units import ARRAY, SFU, UNITS
 
+STORES = "dma_out"
+"""The engine that stores to memories."""
 LEAST_QUEUES = 3
 """DMA-in queues of an accelerator with a queue per tensor, one per operand of a command, and queues
 of the NoC into PEs with memories: so many, or as many as the program names."""
@@ -56,7 +58,7 @@ def engine_kinds(accelerator: Accelerator, program: Program) -> dict[str, Engine
     kinds |= {name: EngineKind.UNIT for name in UNITS if name in own}
     if has_noc:
         kinds["noc_out"] = EngineKind.NOC_OUT
-    return kinds | {"dma_out": EngineKind.DMA_OUT}
+    return kinds | {STORES: EngineKind.DMA_OUT}
 
 
 def engine_of(command: Command, accelerator: Accelerator) -> str:
@@ -67,7 +69,7 @@ def engine_of(command: Command, accelerator: Accelerator) -> str:
         single = accelerator.dma.in_queues == "single"
         return "dma_in" if single else f"dma_in{command.queue}"
     if isinstance(command, Store):
-        return "noc_out" if between_tiles(command) else "dma_out"
+        return "noc_out" if between_tiles(command) else STORES
     if isinstance(command, UnitCommand):
         return command.unit
     return SFU if isinstance(command, Sfu) else ARRAY

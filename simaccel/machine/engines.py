@@ -28,6 +28,7 @@ from simaccel.machine.stateful import (
     StatefulPart,
     growth,
 )
+from simaccel.machine.tile_counts import TileCounts
 from simaccel.machine.tokens import Tokens
 from simaccel.units import Cause, cause_of
 
@@ -66,6 +67,7 @@ class Engine(StatefulPart):
         "meeting",
         "early",
         "storers",
+        "streams",
         "boundaries",
     )
 
@@ -93,6 +95,8 @@ class Engine(StatefulPart):
         """What is added to sites of the next operator while one drains, by operator."""
         self.storers: Mapping[str, StallAccount] = {}
         """By operator the books of who stores its results, on the first of its cores."""
+        self.streams: Mapping[str, TileCounts] = {}
+        """By tensor that goes from core to core tile by tile."""
         self.boundaries: list[Callable[[], None] | None] = [None] * len(plan.ops)
         """What is called when the loop that ends at a step goes round, by step."""
         self.done_at: int | None = None
@@ -174,6 +178,8 @@ class Engine(StatefulPart):
                 yield from self._wait_for_end()
                 yield from self._wait_for_others(op)
                 yield from self._start(op)
+            elif op.tensor:
+                yield from self._pass_tile(op)
             elif not op.depths or self._is_last(op):
                 self._hand_on(op, tokens[at])
             self.at += 1
@@ -244,6 +250,19 @@ class Engine(StatefulPart):
             account.enter(now, op.site)
             account.follow(now, other, Wait(awaited, "end", other.engine))
             yield self.meeting.depend(self.name, op.operator)
+            account.unfollow(other)
+
+    def _pass_tile(self, op: Instruction) -> Waiting:
+        """Hand a tile on to other cores; or wait until they have made the next one, and take it."""
+        account, stream, reader = self.account, self.streams[op.tensor], (self.name, op.operator)
+        if op.act is Action.HAND_ON:
+            stream.hand_on(self.name, self.last_lag())
+            return
+        while (missing := stream.take(reader)) is not None:
+            maker, other = missing
+            account.enter(self.clock.cycle, op.site)
+            account.follow(self.clock.cycle, other, Wait(op.tensor, "ready", maker))
+            yield stream.wait(reader)
             account.unfollow(other)
 
     def _start(self, op: Instruction) -> Waiting:

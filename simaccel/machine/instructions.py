@@ -27,6 +27,8 @@ class Action(IntEnum):
     GATE = auto()
     MEET = auto()
     COMMAND = auto()
+    AWAIT = auto()
+    HAND_ON = auto()
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class Instruction:
     n_bytes: int = 0
     place: str = BUFFER
     command: Command | None = None
+    tensor: str = ""
+    """The tensor of which it awaits a tile of other cores, or hands one on."""
     touches: tuple[str, ...] = ()
     """Names of the tiles of the command."""
     within: tuple[int, ...] = ()

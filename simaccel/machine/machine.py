@@ -12,7 +12,7 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_core
 from simaccel.machine.accounts import EngineCycles, Listener, NoAccount, StallAccount, early_site
-from simaccel.machine.assembly import assemble, connect, make_barrier, share_loads
+from simaccel.machine.assembly import assemble, connect, count_tiles, make_barrier, share_loads
 from simaccel.machine.channel import Channel, DramChannels
 from simaccel.machine.clock import Clock
 from simaccel.machine.dma_engines import DmaEngine
@@ -127,6 +127,7 @@ class Machine:
             engine.early = early
         self.tokens = connect(walks, self.cores, self.engines)
         self.multicasts = share_loads(walks, self.cores, self.engines)
+        self.tile_counts = count_tiles(self.engines)
         self.lanes = self._make_lanes(listener) if listener is not None else []
         self.recorder = RepeatRecorder(listener) if listener is not None else None
         if fast_forward:
@@ -209,6 +210,7 @@ class Machine:
             *(engine.account for engine in self.engines),
             *self.tokens,
             *self.multicasts,
+            *self.tile_counts,
             self.meeting,
             *(port for wires in self.cores for port in wires.ports.values()),
             *(channel for memory in self.memories.values() for channel in memory.channels),

@@ -132,7 +132,7 @@ def _charge_waits(ops: list[Instruction]) -> None:
     for op in reversed(ops):
         if op.act is Action.COMMAND:
             site = op.site
-        elif op.act in (Action.CLAIM, Action.WAIT):
+        elif op.act in (Action.CLAIM, Action.WAIT, Action.AWAIT):
             op.site = site or op.site
 
 

@@ -8,12 +8,12 @@ tile in program order, so counting them is enough.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
 from simaccel.hardware import Accelerator
-from simaccel.machine.engine_kinds import EngineKind, engine_kinds, engine_of
+from simaccel.machine.engine_kinds import STORES, EngineKind, engine_kinds, engine_of
 from simaccel.machine.instructions import (
     Action,
     Instruction,
@@ -40,12 +40,13 @@ from simaccel.program.cores import (
     moving_ranks,
     part_of,
 )
-from simaccel.program.dependences import CoreDependence, dependences
+from simaccel.program.dependences import CoreDependence, awaited_ends
 from simaccel.program.fifos import Fifo, fifos
 from simaccel.program.fit import rings
 from simaccel.program.overlap import Overlap, overlaps
 from simaccel.program.program import (
     Compute,
+    Load,
     Node,
     Operator,
     Program,
@@ -53,9 +54,11 @@ from simaccel.program.program import (
     ProgramLoop,
     Steps,
     Tile,
+    between_tiles,
     commands,
     operators_with_tiles,
     tiles_of,
+    transfer_of,
 )
 from simaccel.program.unit_commands import Link
 from simaccel.units import ARRAY
@@ -82,7 +85,7 @@ class InstructionStreams:
     places: dict[str, range] = field(default_factory=dict)
     """The cores of each operator."""
     dependences: Mapping[str, Sequence[CoreDependence]] = field(default_factory=dict)
-    """By operator, the operators on other cores that it waits for."""
+    """By operator, the operators on other cores whose ends it waits for."""
 
     @property
     def distinct(self) -> list[CoreWalks]:
@@ -109,7 +112,7 @@ def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams
     every = range(accelerator.cores.count)
     places = {node.name: every if node.cores is None else node.cores for node in operators}
     walks = InstructionStreams(
-        engines, overlaps=beside, places=places, dependences=dependences(program)
+        engines, overlaps=beside, places=places, dependences=awaited_ends(program)
     )
     known: dict[object, CoreWalks] = {}
     for core in range(accelerator.cores.count):
@@ -251,6 +254,7 @@ class _Builder:
         if node.core is not None:
             return self._build_core_loop(node, operator)
         items = self.body(node.body, node.tiles, operator, node.ahead)
+        items = [*self._await_tiles(node, operator), *items, *self._hand_on(node, operator)]
         if not node.ahead:
             return [InstructionLoop(next(self.sites), node.trips, tuple(items))]
         first = [i for i in items if not i.behind]
@@ -262,6 +266,23 @@ class _Builder:
             (*mark_renewals(first, ARRAY, both), *mark_earlier_uses(later, ARRAY, both)),
         )
         return [*first, *([steady] if steady.trips else []), *later]
+
+    def _await_tiles(self, node: ProgramLoop, operator: str) -> Iterator[Item]:
+        """Yield the waits for tiles of other cores at the beginning of an iteration."""
+        loads = [
+            one for one in commands(node.body) if isinstance(one, Load) and not between_tiles(one)
+        ]
+        for tensor in node.awaits:
+            step = Instruction(Action.AWAIT, next(self.sites), operator=operator, tensor=tensor)
+            own = (load for load in loads if transfer_of(load)[0].name == tensor)
+            for engine in dict.fromkeys(engine_of(load, self.accelerator) for load in own):
+                yield PlacedInstruction(engine, step)
+
+    def _hand_on(self, node: ProgramLoop, operator: str) -> Iterator[Item]:
+        """Yield what tells other cores, at the end of an iteration, that a tile is made."""
+        for tensor in node.hands_on:
+            step = Instruction(Action.HAND_ON, next(self.sites), operator=operator, tensor=tensor)
+            yield PlacedInstruction(STORES, step, behind=bool(node.ahead))
 
     def _thread(
         self, items: list[Item], tile: Tile, operator: str, *, pipelined: bool

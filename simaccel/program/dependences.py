@@ -33,7 +33,8 @@ class CoreDependence:
 
     ``now``: in the same iteration of the loops around both, else in the one before. ``trips`` and
     ``own_trips``: how often it, and the operator that waits for it, run in such an iteration.
-    ``common``: whether there are such loops.
+    ``common``: whether there are such loops. ``by_tiles``: all that it makes for the other comes
+    tile by tile, so that loops of both say what waits for what.
     """
 
     operator: str
@@ -41,6 +42,7 @@ class CoreDependence:
     trips: int = 1
     own_trips: int = 1
     common: bool = False
+    by_tiles: bool = False
 
     def needed_rounds(self, ended: int) -> int:
         """Return how often it has to end before the waiting operator can end once more.
@@ -56,13 +58,28 @@ class CoreDependence:
 def dependences(program: Program) -> dict[str, tuple[CoreDependence, ...]]:
     """Return what each operator waits for on cores that it isn't on, or that do other things."""
     uses = dict(_uses(program.body, ()))
-    found: dict[str, dict[str, bool]] = {name: {} for name in uses}
+    awaited: _Awaited = {name: {} for name in uses}
     if any(use.operator.cores is not None for use in uses.values()):
-        _walk(program.body, {}, uses, found)
+        _walk(program.body, {}, uses, awaited)
     return {
-        name: tuple(_dependence(uses[other], uses[name], now) for other, now in others.items())
-        for name, others in found.items()
+        name: tuple(
+            _dependence(uses[other], uses[name], now, by_tiles)
+            for (other, by_tiles), now in others.items()
+        )
+        for name, others in awaited.items()
     }
+
+
+def awaited_ends(program: Program) -> dict[str, tuple[CoreDependence, ...]]:
+    """Return the operators on other cores whose ends each operator waits for."""
+    return {
+        name: tuple(other for other in others if not other.by_tiles)
+        for name, others in dependences(program).items()
+    }
+
+
+_Awaited = dict[str, dict[tuple[str, bool], bool]]
+"""Operator -> (operator that it waits for, whether tile by tile) -> whether in this iteration."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +93,8 @@ class _Use:
     loads: frozenset[str]
     weights: frozenset[str]
     stores: frozenset[str]
+    hands_on: frozenset[str]
+    awaits: frozenset[str]
     around: tuple[tuple[int, int], ...]
 
     def is_behind(self, other: _Use) -> bool:
@@ -83,9 +102,9 @@ class _Use:
         mine, others = self.operator.cores, other.operator.cores
         return others is None or (mine is not None and mine[0] in others and mine[-1] in others)
 
-    def meets(self, other: _Use) -> bool:
-        """Return whether one writes what the other uses."""
-        read = other.stores & self.loads or other.loads & self.stores
+    def meets(self, other: _Use, apart: frozenset[str] = frozenset()) -> bool:
+        """Return whether one writes what the other uses; it may read tensors ``apart``."""
+        read = other.stores & self.loads - apart or other.loads & self.stores
         return bool(read or other.stores & self.stores)
 
 
@@ -109,16 +128,25 @@ def _uses(body: Sequence[Node], around: tuple[tuple[int, int], ...]) -> Iterator
                     frozenset(name for name, _ in loads),
                     frozenset(name for name, weight in loads if weight),
                     frozenset(name for name, _ in stores),
+                    frozenset(name for loop in _loops(node.body) for name in loop.hands_on),
+                    frozenset(name for loop in _loops(node.body) for name in loop.awaits),
                     around,
                 ),
             )
+
+
+def _loops(body: Sequence[Node]) -> Iterator[ProgramLoop]:
+    for node in body:
+        if isinstance(node, ProgramLoop):
+            yield node
+            yield from _loops(node.body)
 
 
 def _walk(
     body: Sequence[Node],
     seen: dict[str, bool],
     uses: Mapping[str, _Use],
-    awaited: dict[str, dict[str, bool]],
+    awaited: _Awaited,
 ) -> None:
     """Note what each operator waits for; ``seen``: those before, and whether in this iteration."""
     for node in body:
@@ -136,7 +164,8 @@ def _walk(
                 hidden = unknown and not (now and before.around == own.around)
                 if (hidden or own.meets(before)) and not own.is_behind(before):
                     waits = awaited[node.name]
-                    waits[other] = waits.get(other, False) or now
+                    by_tiles = not hidden and not own.meets(before, own.awaits & before.hands_on)
+                    waits[other, by_tiles] = waits.get((other, by_tiles), False) or now
             seen[node.name] = True
         elif isinstance(node, ProgramLoop):
             _walk(node.body, seen, uses, awaited)
@@ -146,9 +175,9 @@ def _walk(
                 _walk(node.body, seen, uses, awaited)
 
 
-def _dependence(other: _Use, own: _Use, now: bool) -> CoreDependence:  # noqa: FBT001 - one switch
+def _dependence(other: _Use, own: _Use, now: bool, by_tiles: bool) -> CoreDependence:  # noqa: FBT001 - two switches
     pairs = zip(other.around, own.around, strict=False)
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     trips = math.prod(n for _, n in other.around[common:])
     own_trips = math.prod(n for _, n in own.around[common:])
-    return CoreDependence(other.operator.name, now, trips, own_trips, common > 0)
+    return CoreDependence(other.operator.name, now, trips, own_trips, common > 0, by_tiles)

@@ -9,6 +9,7 @@ from simaccel.program.program import Node, Operator, ProgramLoop, Tile
 
 _LOOP: Final = re.compile(
     r"loop (\S+) (\d+) from (\d+) step (\d+)(?: ahead (\d+))?(?: on core (\d+) step (\d+))?"
+    r"(?: hands on (\S+))?(?: awaits (\S+))?"
 )
 _OPERATOR: Final = re.compile(r"operator (.+?)(?: on cores (\d+)-(\d+))?")
 
@@ -28,10 +29,15 @@ def loop_line(loop: ProgramLoop) -> str:
 
     >>> loop_line(ProgramLoop(rank="m", trips=4, step=8, core=0, cores_apart=2))
     'loop m 4 from 0 step 8 on core 0 step 2'
+    >>> loop_line(ProgramLoop(rank="m", trips=4, step=8, hands_on=("S", "T"), awaits=("Q",)))
+    'loop m 4 from 0 step 8 hands on S,T awaits Q'
     """
     ahead = f" ahead {loop.ahead}" if loop.ahead else ""
     cores = "" if loop.core is None else f" on core {loop.core} step {loop.cores_apart}"
-    return f"loop {loop.rank} {loop.trips} from {loop.start} step {loop.step}{ahead}{cores}"
+    tiles = f" hands on {','.join(loop.hands_on)}" if loop.hands_on else ""
+    tiles += f" awaits {','.join(loop.awaits)}" if loop.awaits else ""
+    where = f"from {loop.start} step {loop.step}"
+    return f"loop {loop.rank} {loop.trips} {where}{ahead}{cores}{tiles}"
 
 
 def parse_block(
@@ -48,7 +54,7 @@ def parse_block(
         cores = range(int(ends[0]), int(ends[1]) + 1) if ends[1] else None
         return Operator(name=name, body=body, tiles=tiles, cores=cores)
     if match := _LOOP.fullmatch(line):
-        rank, trips, start, step, ahead, core, apart = match.groups()
+        rank, trips, start, step, ahead, core, apart, hands_on, awaits = match.groups()
         return ProgramLoop(
             rank=rank,
             trips=int(trips),
@@ -57,6 +63,8 @@ def parse_block(
             ahead=int(ahead or 0),
             core=None if core is None else int(core),
             cores_apart=int(apart or 1),
+            hands_on=tuple(hands_on.split(",")) if hands_on else (),
+            awaits=tuple(awaits.split(",")) if awaits else (),
             tiles=tiles,
             body=body,
         )

@@ -16,6 +16,7 @@ from itertools import groupby
 from simaccel.mapping.cores import core_spreads, piece_of, pieces
 from simaccel.mapping.lifetimes import holder
 from simaccel.mapping.space import IterationSpace, aliases_of, space_of
+from simaccel.mapping.tile_streams import tile_streams
 from simaccel.mapping.tree import BUFFER, Group, Keep, Mapping, ResidentScope, Spread
 from simaccel.mapping.view import TensorView
 from simaccel.program.bodies import Body, Item, OperatorLeaf, Outline, RankParts, TilePlacement
@@ -33,8 +34,9 @@ from simaccel.program.program import (
     Tile,
     TransferTraffic,
 )
+from simaccel.program.tile_streams import mark_streams
 from simaccel.program.tiles import BodyState, GroupTiles
-from simaccel.workload import Vector, VisibleSpan, Workload
+from simaccel.workload import Vector, Workload
 
 Built = tuple[tuple[Tile, ...], tuple[Node, ...], int]
 """Tiles of a body, its nodes, and how many of them run ahead."""
@@ -61,8 +63,9 @@ def lower(workload: Workload, mapping: Mapping) -> Program:
 
     """
     body: list[Node] = []
-    for times, run in groupby(mapping.body, lambda one: _times(workload, one)):
-        nodes = tuple(_lower(workload, one) for one in run)
+    streams = tile_streams(workload, mapping)
+    for times, run in groupby(mapping.body, lambda part: _times(workload, part)):
+        nodes = tuple(mark_streams(_lower(workload, part), streams) for part in run)
         body += [ProgramLoop(rank="layer", trips=times, body=nodes)] if times > 1 else nodes
     return Program(name=f"{workload.name}-{mapping.dataflow}", body=tuple(body))
 
@@ -356,7 +359,7 @@ class _Lowering:
     def _vector(self, leaf: OperatorLeaf, vector: Vector, state: BodyState) -> Iterator[Node]:
         uses = leaf.seen.uses[:-1] if state.step == "statistics" else leaf.seen.uses
         tiles = [self._operand(leaf, use, view, state)[1] for use, view in uses]
-        sums = self.online.get(leaf.seen.name, ())
+        sums, row = self.online.get(leaf.seen.name, ()), self.space.rows.get(leaf.seen.name, "")
         yield Sfu(
             operator=leaf.seen.name,
             work=vector.kind,
@@ -367,15 +370,11 @@ class _Lowering:
             shape=self._shape(leaf, state),
             axis=self.space.axes.get(leaf.seen.name, ""),
             scale=vector.scale,
-            visible=self._visible(leaf, vector),
+            visible=vector.visible and replace(vector.visible, row=row),
         )
         for producer in sums:
             if producer.seen.name in state.begun:
                 yield self._correct(producer, "rescale", leaf, state)
-
-    def _visible(self, leaf: OperatorLeaf, vector: Vector) -> VisibleSpan | None:
-        row = self.space.rows.get(leaf.seen.name, "")
-        return replace(vector.visible, row=row) if vector.visible else None
 
     def _correct(
         self, summed: OperatorLeaf, step: str, leaf: OperatorLeaf, state: BodyState

@@ -93,7 +93,9 @@ def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
     for core in _different_cores(program, accelerator.cores.count):
         _walk(program.body, {}, places, core)
     for name, others in dependences(program).items():
-        places[name].elsewhere = {other.operator: not other.now for other in others}
+        for other in others:
+            again = places[name].elsewhere.get(other.operator, False)
+            places[name].elsewhere[other.operator] = again or not other.now
     for name, shared in fifos(program, accelerator).items():
         places[name].fifos = shared
     if not accelerator.groups.overlap:

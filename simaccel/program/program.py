@@ -270,6 +270,9 @@ class ProgramLoop:
 
     With a ``core`` the iterations run at once, on cores of their own: the first one on that core,
     the others each ``cores_apart`` further. Cores are counted from that of an enclosing such loop.
+
+    ``hands_on``: tensors of which each iteration makes a tile that operators on other cores wait
+    for; ``awaits``: those of which it reads one that others make.
     """
 
     rank: str
@@ -281,6 +284,8 @@ class ProgramLoop:
     ahead: int = 0
     core: int | None = None
     cores_apart: int = 1
+    hands_on: tuple[str, ...] = ()
+    awaits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ of 4 (preload) + h (stream) + 6 (skew) cycles. Ports and NoC are unlimited.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -30,16 +30,20 @@ class _Product:
     rows: int
     reads: str
     """The tensor in the place of A, which nobody makes or another product does."""
+    hands_on: bool = False
+    awaits: bool = False
+    """Whether it hands C on, and waits for A, block by block."""
 
     @property
     def text(self) -> list[str]:
         """The lines of its program."""
         name, m = self.name, self.blocks * self.rows
+        tiles = f" hands on C_{name}" * self.hands_on + f" awaits {self.reads}" * self.awaits
         return [
             f"  operator {name} on cores {self.core}-{self.core}",
             f"    tile B 4x4 x1 of B_{name}[k=4,n=4] 2B weight",
             "    load B queue 0",
-            f"    loop m {self.blocks} from 0 step {self.rows}",
+            f"    loop m {self.blocks} from 0 step {self.rows}{tiles}",
             f"      tile A {self.rows}x4 x2 of {self.reads}[m={m},k=4] 2B",
             f"      tile C {self.rows}x4 x1 of C_{name}[m={m},n=4] 2B",
             "      load A queue 0",
@@ -102,6 +106,23 @@ def test_a_product_waits_for_what_another_core_makes() -> None:
     run = _run(_cores(2, 10, overlap=True), products)
     assert run.cycles == 156
     assert [one.cycles for one in run.operators] == [86, 156]
+
+
+def test_a_product_reads_block_by_block_what_another_core_makes() -> None:
+    """B 0-8, B' 8-16. Blocks of 5 rows take 10 in the DRAM, folds 15; two blocks, one slot of C.
+
+    dram    A0 16-26  A1 26-36  C0 51-61  X0 61-71  C1 76-86  X1 86-96  C'0 96-106  C'1 121-131
+    array   36-51, and 61-76 when C0 is stored
+    core1   81-96 (X0 is there at 81), and 106-121 (X1 is there, and C'0 stored)
+    """
+    products = [
+        _Product("one", 0, 2, 5, "A", hands_on=True),
+        _Product("two", 1, 2, 5, "C_one", awaits=True),
+    ]
+    run = _run(_cores(2, 10, overlap=True), products)
+    assert [one.cycles for one in run.operators] == [86, 131]
+    whole = [replace(one, hands_on=False, awaits=False) for one in products]
+    assert _run(_cores(2, 10, overlap=True), whole).cycles > run.cycles
 
 
 def test_without_overlap_nothing_of_it_comes_early() -> None:
@@ -169,8 +190,8 @@ class _Tie(Exception):  # noqa: N818 - two ask at once, and who comes first isn'
 def _model(products: Sequence[_Product], n_cores: int, latency: int) -> int:
     """Return the cycles: each core does its products one after the other, without overlap."""
     cores = [_Core([one for one in products if one.core == core]) for core in range(n_cores)]
-    made = {f"C_{one.name}" for one in products}
-    ended: set[str] = set()
+    made = {f"C_{one.name}": one.blocks for one in products}
+    stored: dict[str, int] = {}
     queues: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
     way, serving, done_at, now = 0, -1, 0, 0
     while any(core.products for core in cores):
@@ -182,8 +203,9 @@ def _model(products: Sequence[_Product], n_cores: int, latency: int) -> int:
             else:
                 core.storing, core.stored = False, core.stored + 1
             serving = -1
-        _end(cores, ended, now)
-        asked = [_ask(core, number, made - ended, now) for number, core in enumerate(cores)]
+        _end(cores, stored, now)
+        there = [_blocks_there(core, made, stored) for core in cores]
+        asked = [_ask(core, number, there[number], now) for number, core in enumerate(cores)]
         turns = serving < 0 and not queues[way] and bool(queues[1 - way])
         for side in (0, 1):
             new = [request for some in asked for request in some[side]]
@@ -205,23 +227,35 @@ def _is_tied(asked: Sequence[_Asked], way: int, *, turns: bool) -> bool:
     return n > 1 or (turns and any(some[way] for some in asked))
 
 
-def _end(cores: Sequence[_Core], ended: set[str], now: int) -> None:
+def _blocks_there(core: _Core, made: Mapping[str, int], stored: Mapping[str, int]) -> int:
+    """Return how many blocks of A a core may load; -1 if it can't begin."""
+    if not core.products:
+        return -1
+    product = core.products[0]
+    if product.reads not in made:
+        return product.blocks
+    done = stored.get(product.reads, 0)
+    return done if product.awaits or done == made[product.reads] else -1
+
+
+def _end(cores: Sequence[_Core], stored: dict[str, int], now: int) -> None:
     """Let arrays and products end that are through."""
     for core in cores:
         if core.busy and core.until == now:
             core.busy, core.computed = False, core.computed + 1
-        if core.products and core.stored == core.products[0].blocks:
-            ended.add(f"C_{core.products[0].name}")
-            core.begin()
+        if core.products:
+            stored[f"C_{core.products[0].name}"] = core.stored
+            if core.stored == core.products[0].blocks:
+                core.begin()
 
 
-def _ask(core: _Core, number: int, missing: set[str], now: int) -> _Asked:
+def _ask(core: _Core, number: int, there: int, now: int) -> _Asked:
     """Go on where nothing is missing; return what is asked of the DRAM."""
-    if not core.products or core.products[0].reads in missing:
+    if not core.products or there < 0:
         return [], []
     product, loads, stores = core.products[0], [], []
     block = 2 * product.rows  # cycles of h x 4 elements of 2 B at 4 B a cycle
-    free = core.loads - 1 - core.computed < 2
+    free = core.loads - 1 - core.computed < 2 and core.loads - 1 < there
     if not core.loading and core.loads <= product.blocks and (core.loads == 0 or free):
         loads.append((number, block if core.loads else 8))
         core.loads, core.loading = core.loads + 1, True
@@ -242,10 +276,15 @@ def _draw(draw: random.Random) -> tuple[list[_Product], int]:
         before = [one for one in products if draw.random() < 0.6]
         rows, blocks = draw.randint(1, 9), draw.randint(1, 4)
         reads = "A"
+        core, awaits = draw.randrange(n_cores), False
         if before:
             other = before[-1]
             rows, blocks, reads = other.rows, other.blocks, f"C_{other.name}"
-        products.append(_Product(name, draw.randrange(n_cores), blocks, rows, reads))
+            awaits = other.core != core and draw.random() < 0.7
+        product = _Product(name, core, blocks, rows, reads, awaits=awaits)
+        products.append(product)
+    awaited = {one.reads for one in products if one.awaits}
+    products = [replace(one, hands_on=f"C_{one.name}" in awaited) for one in products]
     return products, n_cores
 
 
