@@ -9,7 +9,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.mapping.cores import core_spreads
 from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import Group, Loop, Mapping, Spread
+from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, Spread, Tree, WorkloadReference
 from simaccel.workload import Operator, Workload
 from tests.drawn_machines import executes
 from tests.drawn_trees import Drawn, draw_accelerator, draw_mapping
@@ -57,6 +57,46 @@ def draw_placed(seed: int) -> Drawn | None:
             placed = with_places(draw, of, on, one)
             return Drawn(of, on, with_tiles_alike(draw, of, on, placed))
     return None
+
+
+def draw_windows(seed: int) -> Drawn | None:
+    """Draw two filters on cores of their own; the second reads windows of what the first makes.
+
+    Its tiles begin where those of the first do.
+    """
+    draw = Random(f"windows {seed}")
+    stride, window, tile = draw.randint(1, 3), draw.randint(1, 5), draw.randint(1, 3)
+    rows = draw.randint(2, draw.choice([8, 90]))
+    m, n = draw.randint(1, 4), draw.randint(1, 4)
+    of = workload(
+        einsum("one", "S m p", "X c p", "V m c", m=m, c=2, p=(rows - 1) * stride + window),
+        einsum("two", "Y n p", f"S m {stride}*p+r", "W n m r", n=n, m=m, p=rows, r=window),
+        weights=["V", "W"],
+        repeat=draw.choice([1, 1, 3]),
+    )
+    on = _with_cores(draw, draw_accelerator(draw, spatial=False))
+    first = draw.randint(1, on.cores.count - 1)
+    groups = (
+        _filter(draw, "one", "XVS", ("m", m, stride * tile), range(first)),
+        _filter(draw, "two", "SWY", ("n", n, tile), range(first, on.cores.count)),
+    )
+    reference = WorkloadReference(of.name, of.fingerprint)
+    one = Mapping(workload=reference, dataflow="drawn", body=groups)
+    return Drawn(of, on, one) if executes(on, of, one) else None
+
+
+def _filter(
+    draw: Random, name: str, tensors: str, cut: tuple[str, int, int], place: range
+) -> Group:
+    """Return a group that goes through rows in tiles, with a rank over its cores."""
+    rank, size, tile = cut
+    kept: Tree = tuple(Keep(tensor, slots=draw.randint(1, 3)) for tensor in tensors)
+    if draw.random() < 0.3:
+        kept = (Loop(rank, draw.randint(1, size)), *kept)
+    tree: Tree = (Loop("p", tile), *kept, Do(name, "array", draw.choice(["ws", "os"])))
+    if len(place) > 1:
+        tree = (Spread(rank, -(-size // len(place)), "cores"), *tree)
+    return Group(operators=(name,), tree=tree, place=place)
 
 
 def _with_cores(draw: Random, on: Accelerator) -> Accelerator:

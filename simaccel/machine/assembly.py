@@ -20,6 +20,7 @@ from simaccel.machine.shared_resources import SharedResources, delay_of, make_wi
 from simaccel.machine.tile_counts import Reader, TileCounts
 from simaccel.machine.tokens import Tokens
 from simaccel.machine.walks import CoreWalks, InstructionStreams
+from simaccel.program.awaited_tiles import AwaitedTiles
 from simaccel.program.overlap import overlapping_operators
 from simaccel.program.program import ProgramError
 from simaccel.units import ARRAY
@@ -132,18 +133,18 @@ def count_tiles(engines: Sequence[Engine]) -> list[TileCounts]:
 
     """
     makers: dict[str, list[tuple[str, StallAccount]]] = {}
-    readers: dict[str, dict[Reader, None]] = {}
+    readers: dict[str, dict[Reader, AwaitedTiles]] = {}
     for engine in engines:
         made = [op.tensor for op in engine.plan.ops if op.act is Action.HAND_ON]
         for tensor in dict.fromkeys(made):
             makers.setdefault(tensor, []).append((engine.name, engine.account))
         for op in engine.plan.ops:
-            if op.act is Action.AWAIT:
-                readers.setdefault(op.tensor, {})[engine.name, op.operator] = None
+            if op.awaited is not None:
+                readers.setdefault(op.tensor, {})[engine.name, op.operator] = op.awaited
     for tensor in readers.keys() - makers.keys():
         raise ProgramError(f"a loop awaits tiles of {tensor}, which no loop hands on")
     counts = {
-        tensor: TileCounts(engines[0].clock, own, list(readers.get(tensor, ())))
+        tensor: TileCounts(engines[0].clock, own, readers.get(tensor, {}))
         for tensor, own in makers.items()
     }
     for engine in engines if counts else ():

@@ -8,6 +8,7 @@ from enum import IntEnum, auto
 
 from simaccel.hardware.dram.tile import TileRows
 from simaccel.machine.folds import FoldEdge
+from simaccel.program.awaited_tiles import AwaitedTiles
 from simaccel.program.program import BUFFER, Command, Tile
 from simaccel.units import Cause
 
@@ -72,6 +73,7 @@ class Instruction:
     command: Command | None = None
     tensor: str = ""
     """The tensor of which it awaits a tile of other cores, or hands one on."""
+    awaited: AwaitedTiles | None = None
     touches: tuple[str, ...] = ()
     """Names of the tiles of the command."""
     within: tuple[int, ...] = ()

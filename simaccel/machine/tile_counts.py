@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 
@@ -19,6 +19,7 @@ from simaccel.machine.stateful import (
     StatefulPart,
     growth,
 )
+from simaccel.program.awaited_tiles import AwaitedTiles
 
 Reader = tuple[str, str]
 """An engine, and the operator for which it reads."""
@@ -33,15 +34,19 @@ class TileCounts(StatefulPart):
 
     STATE = ("waiting", "coming")
     GAUGES = ("made", "taken")
-    WIRING = ("clock", "makers", "comers")
+    WIRING = ("clock", "makers", "readers", "comers")
 
     def __init__(
-        self, clock: Clock, makers: Sequence[tuple[str, StallAccount]], readers: Sequence[Reader]
+        self,
+        clock: Clock,
+        makers: Sequence[tuple[str, StallAccount]],
+        readers: Mapping[Reader, AwaitedTiles],
     ) -> None:
         self.clock = clock
         self.makers = tuple(makers)
         """Engines that store the tensor, and their books."""
         self.made = dict.fromkeys((name for name, _ in makers), 0)
+        self.readers = readers
         self.taken = dict.fromkeys(readers, 0)
         self.waiting: dict[Reader, simpy.Event] = {}
         self.coming = dict.fromkeys(self.made, 0)
@@ -59,10 +64,15 @@ class TileCounts(StatefulPart):
     def limit(self, seen: GaugeInterval) -> int:
         """Return the periods in which no reader waits for more or fewer tiles than in this one."""
         grown = [new - old for old, new in zip(seen.before, seen.after, strict=True)]
-        n_makers = len(self.made)
+        tiles, n_makers = tuple(self.readers.values()), len(self.made)
         pairs = product(range(n_makers), range(n_makers, len(grown)))
-        leads = ((seen.before[a] - seen.before[b], grown[a], grown[b]) for a, b in pairs)
-        return min((_periods(*lead) for lead in leads), default=FOREVER)
+        return min(
+            (
+                _periods(tiles[b - n_makers], (seen.before[a], seen.before[b]), grown[a], grown[b])
+                for a, b in pairs
+            ),
+            default=FOREVER,
+        )
 
     def skip(self, skip: SkippedPeriods) -> None:
         """Add the tiles of the skipped periods."""
@@ -90,9 +100,9 @@ class TileCounts(StatefulPart):
 
     def take(self, reader: Reader) -> tuple[str, StallAccount] | None:
         """Take the next tile if it is there; else return the first maker that it waits for."""
-        number = self.taken[reader]
+        needed = self.readers[reader].needed_count(self.taken[reader])
         for name, account in self.makers:
-            if self.made[name] <= number:
+            if self.made[name] < needed:
                 return name, account
         self.taken[reader] += 1
         return None
@@ -103,19 +113,23 @@ class TileCounts(StatefulPart):
         return self.waiting[reader]
 
 
-def _periods(lead: int, made: int, taken: int) -> int:
+def _periods(tiles: AwaitedTiles, before: tuple[int, int], made: int, taken: int) -> int:
     """Return how often a period that makes and takes so many tiles can repeat after the first.
 
-    ``lead``: tiles made and not taken at the beginning of the first one. If it changes from period
-    to period, all that a period takes has to be there as it begins.
+    ``before``: those made and taken as the first one begins. If the lead of the maker changes from
+    period to period, all that a period takes has to be there as it begins. Where a reader needs
+    tiles ahead, it is so in the middle of a round only: at its end they are all there.
 
-    >>> _periods(0, 2, 2) == FOREVER, _periods(3, 2, 1) == FOREVER, _periods(9, 1, 3)
-    (True, True, 3)
-    >>> _periods(0, 2, 1)
-    -1
+    >>> plain, window = AwaitedTiles("S", 100, 100), AwaitedTiles("S", 100, 100, ahead=2)
+    >>> _periods(plain, (9, 0), 1, 3), _periods(plain, (0, 0), 2, 1), _periods(window, (2, 0), 2, 2)
+    (3, -1, 48)
     """
-    if made == taken:
+    known, number = before
+    rounds, rest = divmod(taken, tiles.read)
+    if not rest and made == rounds * tiles.made:
         return FOREVER
-    if lead < taken:
+    left, lead = tiles.steady_count(number), known + 1 - tiles.needed_count(number)
+    if left < taken or (made != taken and lead < max(taken, 1)):
         return NEVER
-    return FOREVER if made > taken else (lead - taken) // (taken - made)
+    most = left // taken - 1 if taken else FOREVER
+    return most if made >= taken else min(most, (lead - taken) // (taken - made))

@@ -269,12 +269,12 @@ class _Builder:
 
     def _await_tiles(self, node: ProgramLoop, operator: str) -> Iterator[Item]:
         """Yield the waits for tiles of other cores at the beginning of an iteration."""
-        loads = [
-            one for one in commands(node.body) if isinstance(one, Load) and not between_tiles(one)
-        ]
-        for tensor in node.awaits:
-            step = Instruction(Action.AWAIT, next(self.sites), operator=operator, tensor=tensor)
-            own = (load for load in loads if transfer_of(load)[0].name == tensor)
+        every = (one for one in commands(node.body) if isinstance(one, Load))
+        loads = [load for load in every if not between_tiles(load)]
+        for tiles in node.awaits:
+            what = Action.AWAIT, next(self.sites)
+            step = Instruction(*what, operator=operator, tensor=tiles.tensor, awaited=tiles)
+            own = (load for load in loads if transfer_of(load)[0].name == tiles.tensor)
             for engine in dict.fromkeys(engine_of(load, self.accelerator) for load in own):
                 yield PlacedInstruction(engine, step)
 

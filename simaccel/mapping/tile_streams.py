@@ -2,6 +2,7 @@
 
 Groups on other cores than the one that makes a tensor wait for its end, unless the outermost loops
 of both cut the tensor into the same tiles in the same order: then each tile is read as it comes.
+Tiles of the innermost of these loops may overlap where they are read, as windows do.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from simaccel.mapping.classes import Terms
 from simaccel.mapping.cores import core_spreads
 from simaccel.mapping.space import IterationSpace, aliases_of, space_of
 from simaccel.mapping.tree import BUFFER, Group, Keep, Loop, Mapping
@@ -23,7 +23,8 @@ class TileStream:
     """A tensor that a group makes and another reads tile by tile.
 
     ``maker`` and ``reader``: their names. ``maker_ranks`` and ``reader_ranks``: of the outermost
-    loops of each, as many, that cut the tensor into the same tiles.
+    loops of each, as many, that cut the tensor into the same tiles. ``made`` and ``read``: tiles of
+    the innermost of them. ``ahead``: tiles behind its own that the reader needs of each.
     """
 
     tensor: str
@@ -31,21 +32,39 @@ class TileStream:
     reader: str
     maker_ranks: tuple[str, ...]
     reader_ranks: tuple[str, ...]
+    made: int
+    read: int
+    ahead: int = 0
 
 
 @dataclass(frozen=True)
 class _Cut:
-    """A loop that cuts a dimension of a tensor (by its number, and ``size``) into tiles."""
+    """A loop over a rank of a ``size`` that cuts a dimension of a tensor into tiles.
+
+    A position of the rank is ``step`` positions of the dimension, and ``reach`` more: those of the
+    other ranks of a window.
+    """
 
     rank: str
     dimension: int
     size: int
     tile: int
+    step: int
+    reach: int
 
-    def is_like(self, other: _Cut) -> bool:
-        """Return whether another loop makes the same tiles."""
-        mine, others = (self.dimension, self.size, self.tile), (other.dimension, other.size)
-        return mine == (*others, other.tile)
+    @property
+    def count(self) -> int:
+        """Number of tiles."""
+        return -(-self.size // self.tile)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its tiles do not overlap, and have no gaps between them."""
+        return (self.step, self.reach) == (1, 0)
+
+    def advances_like(self, made: _Cut) -> bool:
+        """Return whether its tiles begin where those of a plain cut do."""
+        return (self.dimension, self.step * self.tile) == (made.dimension, made.tile)
 
 
 def tile_streams(workload: Workload, mapping: Mapping) -> tuple[TileStream, ...]:
@@ -86,12 +105,16 @@ def _stream(workload: Workload, tensor: str, maker: Group, reader: Group) -> Ite
     for made, read in zip(
         _outer_cuts(workload, tensor, maker), _outer_cuts(workload, tensor, reader), strict=False
     ):
-        if not made.is_like(read):
+        if not made.is_plain or not read.advances_like(made):
             break
         cuts.append((made, read))
+        if not read.is_plain or made.size != read.size:
+            break
     if cuts:
-        ranks = tuple(made.rank for made, _ in cuts), tuple(read.rank for _, read in cuts)
-        yield TileStream(tensor, maker.name, reader.name, *ranks)
+        made, read = cuts[-1]
+        ranks = tuple(cut.rank for cut, _ in cuts), tuple(cut.rank for _, cut in cuts)
+        ahead = max(0, -(-(read.reach - read.step + 1) // made.tile))
+        yield TileStream(tensor, maker.name, reader.name, *ranks, made.count, read.count, ahead)
 
 
 def _outer_cuts(workload: Workload, tensor: str, group: Group) -> Iterator[_Cut]:
@@ -117,23 +140,23 @@ def _outer_cuts(workload: Workload, tensor: str, group: Group) -> Iterator[_Cut]
             return
         if space.sizes[node.rank] <= node.tile:
             continue
-        dimension = _cut_dimension(space, node.rank, [view for _, view in uses])
-        if dimension is None:
+        cut = _find_cut(space, node, [view for _, view in uses])
+        if cut is None:
             return
         unfit.add(node.rank)
-        yield _Cut(node.rank, dimension, space.sizes[node.rank], node.tile)
+        yield cut
 
 
-def _cut_dimension(space: IterationSpace, rank: str, views: list[TensorView]) -> int | None:
-    """Return the dimension that a rank is, in all views of a tensor alike; None if it isn't one."""
-    found = {
-        tuple(at for at, dim in enumerate(view.terms) if _wide_terms(space, dim) == ((rank, 1),))
-        for view in map(space.plain, views)
-    }
-    (dimensions,) = found if len(found) == 1 else ((),)
-    return dimensions[0] if len(dimensions) == 1 else None
-
-
-def _wide_terms(space: IterationSpace, dim: Terms) -> Terms:
-    """Return the terms of a dimension whose ranks have several positions."""
-    return tuple((rank, factor) for rank, factor in dim if space.sizes.get(rank, 1) > 1)
+def _find_cut(space: IterationSpace, loop: Loop, views: list[TensorView]) -> _Cut | None:
+    """Return how a loop cuts the only dimension that it moves; None where views differ."""
+    cuts: set[_Cut] = set()
+    for view in map(space.plain, views):
+        moved = [at for at, dim in enumerate(view.terms) if loop.rank in dict(dim)]
+        if len(moved) != 1:
+            return None
+        terms = dict(view.terms[moved[0]])
+        step = terms.pop(loop.rank)
+        reach = sum(factor * (space.sizes[rank] - 1) for rank, factor in terms.items())
+        size = space.sizes[loop.rank]
+        cuts.add(_Cut(loop.rank, moved[0], size, loop.tile, step, reach))
+    return cuts.pop() if len(cuts) == 1 else None

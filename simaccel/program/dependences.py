@@ -129,7 +129,7 @@ def _uses(body: Sequence[Node], around: tuple[tuple[int, int], ...]) -> Iterator
                     frozenset(name for name, weight in loads if weight),
                     frozenset(name for name, _ in stores),
                     frozenset(name for loop in _loops(node.body) for name in loop.hands_on),
-                    frozenset(name for loop in _loops(node.body) for name in loop.awaits),
+                    frozenset(tiles.tensor for loop in _loops(node.body) for tiles in loop.awaits),
                     around,
                 ),
             )

@@ -18,6 +18,7 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, Stationarity
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
+from simaccel.program.awaited_tiles import AwaitedTiles
 from simaccel.workload import VisibleSpan
 from simaccel.workload.vectors import VECTORS, VectorStep
 from simaccel.workload.vectors.kind import Array
@@ -285,7 +286,7 @@ class ProgramLoop:
     core: int | None = None
     cores_apart: int = 1
     hands_on: tuple[str, ...] = ()
-    awaits: tuple[str, ...] = ()
+    awaits: tuple[AwaitedTiles, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

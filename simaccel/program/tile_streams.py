@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from simaccel.mapping.tile_streams import TileStream
+from simaccel.program.awaited_tiles import AwaitedTiles
 from simaccel.program.program import Node, Operator, ProgramLoop
 
 
@@ -18,7 +19,8 @@ def mark_streams(node: Node, streams: Iterable[TileStream]) -> Node:
         if stream.maker == operator.name:
             operator = _mark(operator, stream.maker_ranks, hands_on=(stream.tensor,))
         if stream.reader == operator.name:
-            operator = _mark(operator, stream.reader_ranks, awaits=(stream.tensor,))
+            tiles = AwaitedTiles(stream.tensor, stream.made, stream.read, stream.ahead)
+            operator = _mark(operator, stream.reader_ranks, awaits=(tiles,))
     return operator
 
 
@@ -26,7 +28,7 @@ def _mark(
     operator: Operator,
     ranks: Sequence[str],
     hands_on: tuple[str, ...] = (),
-    awaits: tuple[str, ...] = (),
+    awaits: tuple[AwaitedTiles, ...] = (),
 ) -> Operator:
     """Mark the loops over the last of some ranks, whose loops stand one inside the other.
 

@@ -38,7 +38,8 @@ class _Product:
     def text(self) -> list[str]:
         """The lines of its program."""
         name, m = self.name, self.blocks * self.rows
-        tiles = f" hands on C_{name}" * self.hands_on + f" awaits {self.reads}" * self.awaits
+        tiles = f" hands on C_{name}" * self.hands_on
+        tiles += f" awaits {self.reads} {self.blocks} for {self.blocks}" * self.awaits
         return [
             f"  operator {name} on cores {self.core}-{self.core}",
             f"    tile B 4x4 x1 of B_{name}[k=4,n=4] 2B weight",

@@ -1,14 +1,18 @@
 """Tiles that go from core to core: which loops hand them on, and that nothing is read too early."""
 
+from collections.abc import Callable
+
 import pytest
 
 from simaccel.experiment.check import check
 from simaccel.mapping.text import parse_text
 from simaccel.mapping.tile_streams import tile_streams
 from simaccel.mapping.tree import Mapping
+from simaccel.program.awaited_tiles import AwaitedTiles
 from simaccel.program.lowering import lower
-from simaccel.workload import Workload
-from tests.drawn_places import draw_placed
+from simaccel.workload import Workload, build
+from tests.drawn_places import draw_placed, draw_windows
+from tests.drawn_trees import Drawn
 from tests.draws import DRAWS
 from tests.program.tile_order import read_order, stored_order
 from tests.trees import einsum, workload
@@ -29,7 +33,8 @@ _APART = "0-0", "1-1"
 
 def _mapping(of: Workload, first: str, second: str, places: _Places = _APART) -> Mapping:
     lines = [f"mapping hand of {of.name} {of.fingerprint}"]
-    for name, tree, place in zip(("one", "two"), (first, second), places, strict=True):
+    names = [operator.name for operator in of.operators]
+    for name, tree, place in zip(names, (first, second), places, strict=True):
         group = f"  group {name} on cores {place}" if place else f"  group {name}"
         lines += [group.replace("cores 0-0", "core 0").replace("cores 1-1", "core 1")]
         lines += [f"    {node.strip()}" for node in tree.split(";")]
@@ -38,6 +43,90 @@ def _mapping(of: Workload, first: str, second: str, places: _Places = _APART) ->
 
 _ROWS = "loop m 4; keep X buffer, W buffer, S buffer; do one array ws"
 _READ = "loop m 4; keep S buffer x2, V buffer, Y buffer; do two array ws"
+
+
+def _two_filters(filter_rows: int, stride: int) -> Workload:
+    """S = X * V, then Y = S * W with five rows."""
+    rows = 4 * stride + filter_rows
+    return workload(
+        einsum("one", "S m p", "X c p", "V m c", m=3, c=2, p=rows),
+        einsum("two", "Y n p", f"S m {stride}*p+r", "W n m r", n=2, m=3, p=5, r=filter_rows),
+        weights=["V", "W"],
+    )
+
+
+def _filters(of: Workload, made: int, read: int) -> Mapping:
+    first = f"loop p {made}; keep X buffer, V buffer, S buffer; do one array ws"
+    second = f"loop p {read}; keep S buffer, W buffer, Y buffer; do two array ws"
+    return _mapping(of, first, second)
+
+
+@pytest.mark.parametrize(
+    ("filter_rows", "stride", "made", "read", "expected"),
+    [
+        (3, 1, 2, 2, (4, 3, 1)),  # rows 0-1, 2-3, ...; the first two read rows 0-3
+        (3, 1, 1, 1, (7, 5, 2)),
+        (3, 2, 2, 1, (6, 5, 1)),  # row 2p + 2 is in the next tile
+        (2, 2, 4, 2, (3, 3, 0)),  # windows that do not overlap
+        (1, 2, 4, 2, (3, 3, 0)),  # windows with gaps
+    ],
+)
+def test_windows_need_tiles_ahead(
+    filter_rows: int, stride: int, made: int, read: int, expected: tuple[int, int, int]
+) -> None:
+    of = _two_filters(filter_rows, stride)
+    mapping = _filters(of, made, read)
+    (stream,) = tile_streams(of, mapping)
+    assert (stream.made, stream.read, stream.ahead) == expected
+    _require_in_time(of, mapping)
+
+
+@pytest.mark.parametrize(("stride", "made", "read"), [(1, 2, 1), (1, 1, 2), (2, 2, 2)])
+def test_windows_that_move_by_other_steps_hand_on_nothing(
+    stride: int, made: int, read: int
+) -> None:
+    of = _two_filters(3, stride)
+    assert tile_streams(of, _filters(of, made, read)) == ()
+
+
+def test_rows_of_zeros_are_not_waited_for() -> None:
+    """Of 58 rows that a 3 x 3 filter reads, 56 are made: 7 tiles of 8, of which each needs two."""
+    of = build("resnet50").select_operators(["res2a_branch2a", "res2a_branch2b"])
+    first, second = (
+        f"loop p 8; keep {given} buffer, {name}.W buffer, {name}.O buffer; do {name} array ws"
+        for given, name in (
+            ("pool1.O", "res2a_branch2a"),
+            ("res2a_branch2a.O", "res2a_branch2b"),
+        )
+    )
+    mapping = _mapping(of, first, second)
+    (stream,) = tile_streams(of, mapping)
+    assert (stream.made, stream.read, stream.ahead) == (7, 7, 1)
+    assert _require_in_time(of, mapping) == 1
+
+
+def _require_in_time(of: Workload, mapping: Mapping) -> int:
+    """Require that nothing is read before it is handed on; return the number of streams.
+
+    Of groups on one core each, as cores of one group do the same to other parts.
+    """
+    groups = {group.name: group for group in mapping.groups}
+    program, seen = lower(of, mapping), 0
+    for stream in tile_streams(of, mapping):
+        if any(len(groups[name].place or ()) != 1 for name in (stream.maker, stream.reader)):
+            continue
+        made = stored_order(program, stream.maker, stream.tensor)
+        read = read_order(program, stream.reader, stream.tensor)
+        assert made.count % stream.made == read.count % stream.read == 0
+        assert made.count // stream.made == read.count // stream.read
+        whole = set[tuple[int, ...]]().union(*made.tiles)
+        tiles = AwaitedTiles(stream.tensor, stream.made, stream.read, stream.ahead)
+        for number in range(read.count):
+            stored = set[tuple[int, ...]]().union(*made.tiles[: tiles.needed_count(number)])
+            assert read.tiles[number + 1] & whole <= stored, (stream, number)
+        assert not read.tiles[0]
+        seen += 1
+    return seen
 
 
 def _streams(first: str, second: str, places: _Places = _APART) -> list[tuple[object, ...]]:
@@ -91,25 +180,9 @@ def test_the_program_says_what_is_handed_on() -> None:
     assert read.tiles == [set(), *made.tiles[:3]]
 
 
-def test_drawn_programs_read_nothing_before_it_is_handed_on() -> None:
-    """On one core each, as cores of one group do the same to other parts."""
-    seen = 0
-    for seed in range(60 * DRAWS):
-        case = draw_placed(seed)
-        if case is None:
-            continue
-        for stream in tile_streams(case.of, case.mapping):
-            groups = {group.name: group for group in case.mapping.groups}
-            both = groups[stream.maker], groups[stream.reader]
-            if any(len(group.place or ()) != 1 for group in both):
-                continue
-            program = lower(case.of, case.mapping)
-            made = stored_order(program, stream.maker, stream.tensor)
-            read = read_order(program, stream.reader, stream.tensor)
-            assert made.count == read.count > 1
-            for number in range(1, read.count + 1):
-                stored = set[tuple[int, ...]]().union(*made.tiles[:number])
-                assert read.tiles[number] <= stored, (seed, stream, number)
-            assert not read.tiles[0]
-            seen += 1
-    assert seen > 0
+@pytest.mark.parametrize("draw", [draw_placed, draw_windows])
+def test_drawn_programs_read_nothing_before_it_is_handed_on(
+    draw: Callable[[int], Drawn | None],
+) -> None:
+    cases = filter(None, map(draw, range(40 * DRAWS)))
+    assert sum(_require_in_time(case.of, case.mapping) for case in cases) > 0

@@ -73,7 +73,8 @@ def _walk(operator: Operator, tensor: str) -> Iterator[tuple[str, Elements]]:
                 assert node.core is None or node.trips == 1, "one core only"
                 for trip in range(node.trips):
                     start = at.get(node.rank, 0) + node.start + trip * node.step
-                    yield from [("await", set[tuple[int, ...]]())] * (tensor in node.awaits)
+                    awaited = [tiles for tiles in node.awaits if tiles.tensor == tensor]
+                    yield from (("await", set[tuple[int, ...]]()) for _ in awaited)
                     yield from inside(node.body, {**at, node.rank: start})
                     yield from [("hand on", set[tuple[int, ...]]())] * (tensor in node.hands_on)
             elif _moves(node, tensor):

@@ -1,5 +1,6 @@
 """Drawn groups on drawn cores: values, work, bounds, and fast-forward."""
 
+from collections.abc import Callable
 from itertools import islice
 
 import pytest
@@ -11,18 +12,20 @@ from simaccel.program.lowering import lower
 from simaccel.program.text import parse_program, program_text
 from tests.agreement import assert_bounded, assert_exact
 from tests.drawn_machines import machines
-from tests.drawn_places import draw_placed
+from tests.drawn_places import draw_placed, draw_windows
+from tests.drawn_trees import Drawn
 from tests.draws import DRAWS
 
 _SEEDS, _CHUNKS, _MACHINES = 6 * DRAWS, 2, 2
 
 
+@pytest.mark.parametrize("draw", [draw_placed, draw_windows])
 @pytest.mark.parametrize("chunk", range(_CHUNKS))
-def test_groups_at_once(chunk: int) -> None:
+def test_groups_at_once(chunk: int, draw: Callable[[int], Drawn | None]) -> None:
     """On several machines each: no run is below its bound, or differs without fast-forward."""
     together = 0
     for seed in range(chunk, _SEEDS, _CHUNKS):
-        case = draw_placed(seed)
+        case = draw(seed)
         if case is None:
             continue
         assert parse_text(tree_text(case.mapping)) == case.mapping
