@@ -76,6 +76,8 @@ REPEATS = {
     "Engine.stage",
     "Engine.behind_links",
     "Multicast.waiting",
+    "TileCounts.waiting",
+    "TileCounts.coming",
     "Occupancy.operator",
     "Array.came",
     "Array.free_at",
@@ -103,6 +105,8 @@ VIEWS = {
     "ServiceRequest.direction",
     "ServiceRequest.owner",
 }
+# Of tiles that go from core to core: see test_tile_counts.py.
+COUNTED = {"TileCounts.made", "TileCounts.taken"}
 # Only a trace is about these: see test_lanes.py and the traces of tests/properties.
 WATCHED = {"ChannelProbe.channel", "TileProbe.held"}
 
@@ -215,7 +219,7 @@ def test_every_component_is_in_one_of_the_lists() -> None:
         for name in (*kind.__dict__.get("STATE", ()), *kind.__dict__.get("GAUGES", ()))
         if not any(name in {*base.STATE, *base.GAUGES} for base in _bases(kind))
     }
-    assert declared == TELLS | REPEATS | TELLS_WITHOUT | VIEWS | WATCHED
+    assert declared == TELLS | REPEATS | TELLS_WITHOUT | VIEWS | COUNTED | WATCHED
 
 
 def _drop_state(patch: pytest.MonkeyPatch, kind: type[StatefulPart], index: int | None) -> None:

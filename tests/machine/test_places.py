@@ -14,7 +14,7 @@ import pytest
 
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine, Run
-from simaccel.program.program import Program, ProgramLoop
+from simaccel.program.program import Program, ProgramError, ProgramLoop
 from simaccel.program.text import parse_program, program_text
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
@@ -357,3 +357,9 @@ def test_a_token_that_came_in_the_cycle_of_a_skip_is_as_old_as_before() -> None:
     full = Machine(on, program, fast_forward=False).run()
     assert run.events < full.events
     assert replace(run, events=0) == replace(full, events=0)
+
+
+def test_a_tile_that_nobody_hands_on_is_refused() -> None:
+    products = [_Product("one", 0, 2, 5, "A"), _Product("two", 1, 2, 5, "C_one", awaits=True)]
+    with pytest.raises(ProgramError, match="awaits tiles of C_one, which no loop hands on"):
+        Machine(_cores(2, 10, overlap=True), _program(products))
