@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 from typing import NamedTuple
 
 import simpy
@@ -221,6 +222,16 @@ class DramTransfer(NamedTuple):
     rows: TileRows | None = None
 
 
+@lru_cache(1 << 14)
+def _channel_cycles(accelerator: Accelerator, transfer: DramTransfer) -> tuple[int, ...]:
+    """Return the cycles of each channel for its part of a transfer."""
+    n_bytes, direction, rows = transfer
+    return tuple(
+        accelerator.transfer_cycles(n_bytes, rows, write=bool(direction), channel=at)
+        for at in range(accelerator.dram.channels)
+    )
+
+
 class DramChannels:
     """The channels of the DRAM, or of a memory beside it that ``accelerator`` has as its DRAM.
 
@@ -233,15 +244,8 @@ class DramChannels:
     ) -> None:
         spec = accelerator.dram
         batch = (accelerator.batch_cycles(write=False), accelerator.batch_cycles(write=True))
-        shares = [
-            tuple(
-                accelerator.transfer_cycles(
-                    transfer.n_bytes, transfer.rows, write=bool(transfer.direction), channel=at
-                )
-                for transfer in transfers
-            )
-            for at in range(spec.channels)
-        ]
+        cycles = [_channel_cycles(accelerator, transfer) for transfer in transfers]
+        shares = list(zip(*cycles, strict=True)) or [()] * spec.channels
         distinct = {
             share: Channel(clock, ReadWriteArbiter(batch, spec.turnaround_cycles))
             for share in shares

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from simaccel.hardware import Accelerator, FoldGrid
+from simaccel.hardware import Accelerator, FoldGrid, Stationarity
 from simaccel.hardware.fold_grid import spatial
+from simaccel.numbers import Element
 from simaccel.program.folding import folded_shape, streamed_run
 from simaccel.program.program import Compute, Folds, ProgramError
 
@@ -45,11 +47,27 @@ class FoldLoop:
 
 
 @dataclass(frozen=True)
+class _Block:
+    """A block as folds see it: (g, m, k, n), and the elements of A, B and C.
+
+    ``run``: positions of the innermost rank that streams. ``rows``, ``cols``: of a full fold.
+    ``sums``: it adds to sums of earlier blocks.
+    """
+
+    shape: tuple[int, int, int, int]
+    run: int
+    elements: tuple[Element, Element, Element]
+    rows: int
+    cols: int
+    stationarity: Stationarity
+    sums: bool
+
+
+@dataclass(frozen=True)
 class _Place:
     """A block on the array, cut into folds by ``grid``."""
 
-    command: Compute
-    folds: Folds
+    block: _Block
     accelerator: Accelerator
     grid: FoldGrid[int]
     products: int = 1
@@ -63,14 +81,14 @@ class _Place:
         ``sums``: it adds to sums in the buffer; ``adds``: to sums in the accumulator. Its results
         go to the buffer if ``leaves``, and stay in the accumulator otherwise.
         """
-        array, stationarity = self.accelerator.systolic, self.folds.stationarity
-        a, b, out = (tile.view for tile in (*self.command.inputs, self.command.out))
+        array, stationarity = self.accelerator.systolic, self.block.stationarity
+        (a_bits, _), (b_bits, _), (out_bits, _) = self.block.elements
         grid = self.grid
         moved = array.fold_bytes(
             grid,
             (rows, cols),
             stationarity,
-            (a.bits, b.bits, out.bits),
+            (a_bits, b_bits, out_bits),
             multicasts=self.accelerator.noc.distribution.multicasts,
             products=self.products,
         )
@@ -107,7 +125,7 @@ class _Place:
         )
 
     def _held_width(self) -> int:
-        accumulator = self.accelerator.systolic.accumulates(self.folds.stationarity)
+        accumulator = self.accelerator.systolic.accumulates(self.block.stationarity)
         return 0 if accumulator is None else accumulator.bytes_per_element
 
 
@@ -156,25 +174,37 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> BlockF
 
     """
     array = accelerator.systolic
-    g, m, k, n = folded_shape(command)
-    high, wide, stream = spatial(m, k, n, folds.stationarity)
-    rows = _side(command, folds.rows, array.rows, "rows")
-    cols = _side(command, folds.cols, array.cols, "cols")
-    pace = array.pace(tile.view.element for tile in command.inputs)
-    run = streamed_run(command, folds.stationarity)
-    grid = array.grid((high, wide, stream), (rows, cols), pace, folds.stationarity, g, run)
+    a, b, out = (tile.view.element for tile in (*command.inputs, command.out))
+    block = _Block(
+        shape=folded_shape(command),
+        run=streamed_run(command, folds.stationarity),
+        elements=(a, b, out),
+        rows=_side(command, folds.rows, array.rows, "rows"),
+        cols=_side(command, folds.cols, array.cols, "cols"),
+        stationarity=folds.stationarity,
+        sums=command.accumulate,
+    )
+    return _fold_block(block, accelerator)
+
+
+@lru_cache(1 << 14)
+def _fold_block(block: _Block, accelerator: Accelerator) -> BlockFolds:
+    array, (g, m, k, n) = accelerator.systolic, block.shape
+    sizes = spatial(m, k, n, block.stationarity)
+    sides, pace = (block.rows, block.cols), array.pace(block.elements[:2])
+    grid = array.grid(sizes, sides, pace, block.stationarity, g, block.run)
     apart = 1 if grid.gang is None else grid.gang.apart
-    place = _Place(command, folds, accelerator, grid, apart)
+    place = _Place(block, accelerator, grid, apart)
     rounds = FoldLoop(g // apart, _columns(place))
     if g % apart:
         last = FoldLoop(1, _columns(replace(place, products=g % apart)))
         rounds = FoldLoop(1, (rounds, last) if g >= apart else (last,))
     return BlockFolds(
-        lead=array.lead_cycles(grid, folds.stationarity),
+        lead=array.lead_cycles(grid, block.stationarity),
         folds=rounds,
-        tail=array.tail_cycles(grid, folds.stationarity),
-        hidden=array.hidden_cycles(grid, folds.stationarity),
-        leaving=array.leaving_cycles(grid, folds.stationarity),
+        tail=array.tail_cycles(grid, block.stationarity),
+        hidden=array.hidden_cycles(grid, block.stationarity),
+        leaving=array.leaving_cycles(grid, block.stationarity),
     )
 
 
@@ -235,13 +265,13 @@ def _side(command: Compute, asked: int | None, there: int, name: str) -> int:
 
 def _column(place: _Place, high: int, cols: int) -> tuple[Fold | FoldLoop, ...]:
     """Folds that follow one another down one strip of columns."""
-    if place.accelerator.systolic.accumulates(place.folds.stationarity) is not None:
+    if place.accelerator.systolic.accumulates(place.block.stationarity) is not None:
         return _held_column(place, cols)
     side = place.grid.round_rows
     full, edge = divmod(high, side)
     body: list[Fold | FoldLoop] = []
-    sums = place.command.accumulate
-    if place.folds.stationarity != "os" and not sums:
+    sums = place.block.sums
+    if place.block.stationarity != "os" and not sums:
         body.append(place.fold(side if full else edge, cols, sums=False))
         full, edge, sums = (full - 1, edge, True) if full else (0, 0, True)
     if full:
@@ -253,7 +283,7 @@ def _column(place: _Place, high: int, cols: int) -> tuple[Fold | FoldLoop, ...]:
 
 def _held_column(place: _Place, cols: int) -> tuple[Fold | FoldLoop, ...]:
     """Folds down one strip whose sums stay beside the array until the last of them."""
-    grid, sums = place.grid, place.command.accumulate
+    grid, sums = place.grid, place.block.sums
     count, side = grid.row_rounds, grid.round_rows
     if count == 1:
         return (place.fold(grid.high, cols, sums=sums),)

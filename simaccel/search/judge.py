@@ -113,5 +113,5 @@ def key_of_body(body: Body) -> tuple[object, ...]:
             found.append((one.keeps, key_of_body(one.groups)))
         else:
             ranks = (tuple(sorted(some.items())) for some in (one.merged, one.padded))
-            found.append((one.operators, one.tree, *ranks))
+            found.append((one.operators, one.tree, one.place, *ranks))
     return tuple(found)
