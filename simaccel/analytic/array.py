@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -37,18 +37,18 @@ FIGURES = (
 """Figures of folds: cycles as executed, and of compute alone, bytes, pipes, ports, bytes of the
 accumulator."""
 ONE_CYCLE = Fraction(1)
-_AT = {name: at for at, name in enumerate(FIGURES)}
 
 
 @dataclass(frozen=True)
 class FoldFigures:
-    """The folds of one block: ``figures`` along the first axis, in the order of `FIGURES`."""
+    """The folds of one block: ``figures`` along the first axis, in the order of ``NAMES``."""
 
+    NAMES: ClassVar[tuple[str, ...]] = FIGURES
     figures: Ints
 
     def __getitem__(self, name: str) -> Ints:
         """Return one of them by its name."""
-        found: Ints = self.figures[_AT[name]]
+        found: Ints = self.figures[self.NAMES.index(name)]
         return found
 
     @classmethod
@@ -60,16 +60,14 @@ class FoldFigures:
 
 
 @dataclass(frozen=True)
-class FoldEdges:
+class FoldEdges(FoldFigures):
     """Cycles before and after the folds of one block, and the operand that shifts in before them.
 
     ``lead``: until the stationary operand is in place; ``tail``: until the last result is out.
     ``held``: number of the stationary operand; -1 for sums.
     """
 
-    lead: Ints
-    tail: Ints
-    held: Ints
+    NAMES: ClassVar[tuple[str, ...]] = ("lead", "tail", "held")
 
 
 Sides = tuple[Ints | None, Ints | None]
@@ -179,14 +177,13 @@ def edges(
 ) -> FoldEdges:
     """Return what is before and after the folds of a block; ``pace``: cycles of a step."""
     array, grid = accelerator.systolic, _grid(accelerator, shape, stationarity, sides, pace, runs)
-    return FoldEdges(
-        lead=ints(array.lead_cycles(grid, stationarity)),
-        tail=ints(array.tail_cycles(grid, stationarity)),
-        held=ints({"ws": 1, "is": 0, "os": -1}[stationarity]),
-    )
+    lead, tail = array.lead_cycles(grid, stationarity), array.tail_cycles(grid, stationarity)
+    held = {"ws": 1, "is": 0, "os": -1}[stationarity]
+    return FoldEdges(stack([ints(lead), ints(tail), ints(held)]))
 
 
 _Of = TypeVar("_Of", Ints, FoldEdges, FoldFigures)
+_Figures = TypeVar("_Figures", FoldEdges, FoldFigures)
 
 
 def by_number(which: Ints, of: Callable[..., _Of]) -> list[_Of]:
@@ -201,24 +198,18 @@ def by_number(which: Ints, of: Callable[..., _Of]) -> list[_Of]:
     return [found.get(number, found[min(there)]) for number in range(len(STATIONARITIES))]
 
 
-def choose_option(which: Ints, options: Sequence[FoldEdges]) -> FoldEdges:
-    """Return for each candidate what is before and after the folds of the option of its number."""
-    names = [one.name for one in fields(FoldEdges)]
-    each = ([getattr(option, name) for option in options] for name in names)
-    return FoldEdges(*(chosen_number(which, one) for one in each))
-
-
 def chosen_number(which: Ints, options: Sequence[Ints]) -> Ints:
     """Return for each candidate the option of its number, or the only one."""
     return options[0] if isinstance(which, int) else ints(np.choose(which, options))
 
 
-def chosen_folds(which: Ints, options: Sequence[FoldFigures]) -> FoldFigures:
-    """Return for each candidate the folds of the option of its number, or of the only one."""
+def chosen_figures(which: Ints, options: Sequence[_Figures]) -> _Figures:
+    """Return for each candidate the figures of the option of its number, or of the only one."""
     if isinstance(which, int):
         return options[0]
     ndim = max(which.ndim, *(option.figures.ndim - 1 for option in options))
-    return FoldFigures(np.choose(which, [_add_axes(option.figures, ndim) for option in options]))
+    each = [_add_axes(option.figures, ndim) for option in options]
+    return type(options[0])(np.choose(which, each))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from simaccel.analytic.array import FoldEdges, chosen_folds
+from simaccel.analytic.array import FoldEdges, chosen_figures
 from simaccel.analytic.counting.transfers import blocks_of
 from simaccel.analytic.family import (
     Entry,
@@ -109,7 +109,7 @@ class BlockFills:
         if number is None:
             return cycles
         edges = self._edges(path, cuts, sizes)
-        return ints(cycles + (edges.held == number) * edges.lead)
+        return ints(cycles + (edges["held"] == number) * edges["lead"])
 
     @cached_property
     def drain_cycles(self) -> Ints:
@@ -146,7 +146,7 @@ class BlockFills:
         sizes = self.units.widen_sizes(_last_sizes(self._sizes, path.entries))
         if path.leaf.unit == ARRAY:
             options = self.units.folds(path, cuts, sizes, accumulate=False)
-            return chosen_folds(self.units.stationarity_index(path), options)["cycles"]
+            return chosen_figures(self.units.stationarity_index(path), options)["cycles"]
         if path.leaf.unit != SFU or not isinstance(seen.operator, Vector):
             return None
         axis = space.axes.get(seen.name)
@@ -179,7 +179,7 @@ class BlockFills:
         if path.leaf.unit != ARRAY:
             return ints(0)
         last = _last_sizes(sizes, path.entries[inside:])
-        return ints(self._edges(path, cuts, last).tail + self.accelerator.tail_latency_cycles)
+        return ints(self._edges(path, cuts, last)["tail"] + self.accelerator.tail_latency_cycles)
 
     def _edges(self, path: TreePath, cuts: PathCuts, sizes: Sizes) -> FoldEdges:
         return self.units.edges(path, cuts, self.units.widen_sizes(sizes))

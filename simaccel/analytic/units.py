@@ -16,7 +16,7 @@ from simaccel.analytic.array import (
     FoldFigures,
     by_number,
     charge_folds,
-    choose_option,
+    chosen_figures,
     edges,
     fold_sides,
     matmul_of,
@@ -24,6 +24,7 @@ from simaccel.analytic.array import (
 )
 from simaccel.analytic.counting.transfers import Cost
 from simaccel.analytic.family import Ints, TreePath, ints
+from simaccel.analytic.known_blocks import Bits, find_known
 from simaccel.analytic.pieces import PathCuts, extent
 from simaccel.analytic.pointwise import identity, plain
 from simaccel.analytic.widths import BitWidths
@@ -139,9 +140,10 @@ class UnitCosts(BitWidths):
         if key not in self.known:
             self.kept += [sizes[rank] for rank in seen.ranks]
             widths = self.widths(path, seen)
-            pace, of = self.pace(self.accelerator, path, seen), (widths[0], widths[1], widths[-1])
-            fold = partial(charge_folds, widths=of, pace=pace, accumulate=accumulate)
-            self.known[key] = self._select_by_stationarity(fold, path, cuts, sizes)
+            of = {"widths": (widths[0], widths[1], widths[-1]), "accumulate": accumulate}
+            self.known[key] = self._select_by_stationarity(
+                FoldFigures, charge_folds, of, path, cuts, sizes
+            )
         return self.known[key]  # type: ignore[return-value]
 
     def edges(self, path: TreePath, cuts: PathCuts, sizes: dict[str, Ints]) -> FoldEdges:
@@ -150,20 +152,42 @@ class UnitCosts(BitWidths):
         key = ("edges", id(path.leaf), *(identity(sizes[rank]) for rank in seen.ranks))
         if key not in self.known:
             self.kept += [sizes[rank] for rank in seen.ranks]
-            of = partial(edges, pace=self.pace(self.accelerator, path, seen))
-            options = self._select_by_stationarity(of, path, cuts, sizes)
-            self.known[key] = choose_option(self.stationarity_index(path), options)
+            options = self._select_by_stationarity(FoldEdges, edges, {}, path, cuts, sizes)
+            self.known[key] = chosen_figures(self.stationarity_index(path), options)
         return self.known[key]  # type: ignore[return-value]
 
     def _select_by_stationarity(
-        self, of: Callable[..., _Of], path: TreePath, cuts: PathCuts, sizes: dict[str, Ints]
+        self,
+        made: type[_Of],
+        of: Callable[..., _Of],
+        kind: dict[str, object],
+        path: TreePath,
+        cuts: PathCuts,
+        sizes: dict[str, Ints],
     ) -> list[_Of]:
-        """Return ``of`` of a block, by the stationarity if it is free."""
+        """Return ``of`` of a block, by the stationarity if it is free.
+
+        A block of a size that others had is known, unless a tree or instructions say more of its
+        folds than its size does.
+        """
         seen = self.family.space.bound_operator(path.leaf.operator)
-        runs = None if self.accelerator.systolic.blocks is None else runs_of(seen, sizes)
-        shape = matmul_of(seen, sizes)
-        priced = partial(of, self.accelerator, shape, sides=fold_sides(cuts), runs=runs)
+        sides, in_blocks = fold_sides(cuts), self.accelerator.systolic.blocks is not None
+        pace = self.pace(self.accelerator, path, seen)
+        if in_blocks or any(side is not None for side in sides):
+            runs = runs_of(seen, sizes) if in_blocks else None
+            price = partial(of, self.accelerator, sides=sides, runs=runs)
+        else:
+            price = partial(find_known, made, of, self.accelerator, self._bits(seen))
+        priced = partial(price, matmul_of(seen, sizes), pace=pace, **kind)
         return by_number(self.stationarity_index(path), priced)
+
+    def _bits(self, seen: BoundOperator) -> Bits:
+        """Return the bits of the sizes g, m, k, n of an operator."""
+        if ("bits", seen.name) not in self.known:
+            every = {rank: ints(size) for rank, size in self.family.space.sizes.items()}
+            g, m, k, n = (int(one) for one in matmul_of(seen, self.widen_sizes(every)))
+            self.known["bits", seen.name] = tuple(size.bit_length() for size in (g, m, k, n))
+        return self.known["bits", seen.name]  # type: ignore[return-value]
 
     def widen_sizes(self, sizes: dict[str, Ints]) -> dict[str, Ints]:
         """Return sizes with those of ranks that follow from others, as of a window's positions."""

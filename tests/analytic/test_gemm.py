@@ -171,7 +171,7 @@ def test_array_cycles_are_the_specs_if_nothing_holds_it_up(
         around = edges(on, shape, stationarity)
         expected = on.systolic.gemm_cycles(m=m, k=k, n=n, stationarity=stationarity)
         assert int(one["cycles"]) == int(one["compute"])
-        assert int(around.lead + one["cycles"] + around.tail) == expected
+        assert int(around["lead"] + one["cycles"] + around["tail"]) == expected
 
 
 def test_a_fold_is_as_slow_as_its_slowest_part() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from simaccel.analytic.array import (
     FoldFigures,
     by_number,
-    chosen_folds,
+    chosen_figures,
     chosen_number,
     fold_sides,
     held_bytes,
@@ -166,7 +166,7 @@ class WorkCounter:
         sums = [
             FoldFigures.sum(list(zip(counts, fold_option, strict=True))) for fold_option in options
         ]
-        totals = chosen_folds(self.units.stationarity_index(path), sums)
+        totals = chosen_figures(self.units.stationarity_index(path), sums)
         self.found.add_serial_cycles(seen.name, totals["cycles"])
         for name, what in _WORK:
             self.found.work(name, totals[what])
