@@ -8,7 +8,7 @@ import numpy as np
 
 from simaccel.search.effort import Effort, Strategy
 from simaccel.search.mapspace.chain_table import chain_table
-from simaccel.search.mapspace.chains import MAPSPACES, Mapspace, SplitLimit, chains
+from simaccel.search.mapspace.chains import MAPSPACES, Mapspace, SplitLimit, choices
 from simaccel.search.mapspace.nests import MappingTarget, NestResult
 from validation.ruby.problems import (
     FILTER_ROWS,
@@ -132,7 +132,10 @@ def table_1(sizes: tuple[int, ...] = TABLE_SIZES) -> list[Row]:
 
 
 def _enumerated(size: int, splits: tuple[SplitLimit, ...], mapspace: Mapspace) -> int:
-    return sum(len(block) for block in chains(size, splits, mapspace))
+    if not splits:
+        return 1
+    pieces = choices(size, splits[0], mapspace).tolist()
+    return sum(_enumerated(-(-size // p), splits[1:], mapspace) for p in pieces)
 
 
 def fig_8(sizes: tuple[int, ...] = FIG8_SIZES) -> list[Row]:

@@ -19,15 +19,17 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 import simaccel
-from simaccel.errors import InputError
+from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.mapping.checks import require_legal
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Spread, nodes
 from simaccel.search.effort import Effort, Objective, Strategy
+from simaccel.search.judge import mapping_of
 from simaccel.search.mapspace.nests import MappingTarget, NestResult, map_einsum
-from simaccel.search.mapspace.tiling_batch import candidates_of
+from simaccel.verbs.estimating import fitting
 from simaccel.workload.layers import Shape, layers_workload
 from simaccel.workload.workload import Workload
 
@@ -169,23 +171,15 @@ def _figures(
 ) -> Result | None:
     """Compute the figures of a mapping; nothing if it isn't one of this point."""
     target = goal(point)
-    setting, ranks = target.setting, target.einsum.ranks
     if mapping.operators != (target.einsum.name,):
         return None
-    (space, *_) = target.problem().spaces
+    work, accelerator = workload(point), target.accelerator
     try:
-        seen = setting.ranks(space).operators[0]
-        candidates = candidates_of(ranks, seen, target.hierarchy, [mapping])
-    except (InputError, ValueError):
+        whole = require_legal(work, mapping_of(work, "", [mapping]), accelerator)
+        fitting(work, accelerator, whole)
+    except (SimaccelError, ValueError):
         return None
-    padded = {rank: mapping.padded.get(rank, size) for rank, size in ranks.items()}
-    space = replace(space, einsum=replace(space.einsum, ranks=padded))
-    pieces = [candidates.factors[0, at].prod() for at in target.hierarchy.spatial]
-    fans = target.hierarchy.fanouts
-    fits = all(n <= fan.fanout for n, fan in zip(pieces, fans, strict=True))
-    if not (fits and setting.fits(space, candidates)[0]):
-        return None
-    totals = setting.totals(mapping)
+    totals = target.setting.totals(mapping)
     cycles = int(totals.bound())
     return Result(
         mapping=mapping,

@@ -14,7 +14,6 @@ from simaccel.search.effort import Objective
 from simaccel.search.mapspace.costs import Setting, score
 from simaccel.search.mapspace.ordered_tilings import best_orders
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
-from simaccel.search.mapspace.tiling_batch import TilingBatch
 
 Score = tuple[float, float]
 """The objective and what decides between equals: the smaller the better."""
@@ -33,14 +32,10 @@ _MIX: Final = 1_000_003
 
 @dataclass(frozen=True)
 class MapspaceProblem:
-    """The mapspaces of one einsum that are searched.
-
-    ``known``: mappings to start from, those of the mapspaces that are nearest to them.
-    """
+    """The mapspaces of one einsum that are searched."""
 
     setting: Setting
     spaces: tuple[EinsumMapspace, ...]
-    known: TilingBatch | None = None
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,9 @@ class _Step:
 
 
 class ChainTable:
-    """The canonical chains of a rank, numbered from 0 in the order of ``chains``.
+    """The canonical chains of a rank, numbered from 0 by the pieces of the innermost level first.
+
+    A chain is a row: the P from the innermost level to the outermost, which takes what is left.
 
     Raises:
         InputError: the rank is too large for a table in a mapspace with remainders.
@@ -74,7 +76,7 @@ class ChainTable:
         """Number of chains."""
 
     def chains_at(self, numbers: Ints) -> Factors:
-        """Return the chains of these numbers (0 to ``count`` - 1), a row each, as of ``chains``."""
+        """Return the chains of these numbers (0 to ``count`` - 1), a row each."""
         rows = np.empty((len(numbers), len(self._steps) + 1), dtype=np.int64)
         state = np.zeros(len(numbers), dtype=np.int64)
         rest = np.asarray(numbers, dtype=np.int64)
@@ -88,7 +90,7 @@ class ChainTable:
         return rows
 
     def numbers(self, rows: Factors) -> Ints:
-        """Return the numbers of chains, rows as of ``chains``; the last column is ignored.
+        """Return the numbers of chains; their last column is ignored.
 
         A row that is not in the table gets the number of a chain near it: level by level from the
         innermost the most pieces that are not more than the row's, else the fewest there are.

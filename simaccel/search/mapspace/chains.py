@@ -14,7 +14,6 @@ of their sizes and the last size say all that accesses and cycles follow from.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
@@ -26,7 +25,6 @@ Factors = npt.NDArray[np.int64]
 """Chains by row: the P from the innermost level to the outermost."""
 Mapspace = Literal["pfm", "ruby", "ruby-s", "ruby-t"]
 MAPSPACES: Final[tuple[Mapspace, ...]] = ("pfm", "ruby", "ruby-s", "ruby-t")
-_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,35 +123,3 @@ def choices(n: int, split: SplitLimit, mapspace: Mapspace) -> Factors:
     else:
         pieces = imperfect(n, split.most) if split.may_leave(mapspace) else perfect(n)
     return pieces if split.most is None else pieces[pieces <= split.most]
-
-
-def chains(
-    size: int, splits: Sequence[SplitLimit], mapspace: Mapspace, block: int = _BLOCK
-) -> Iterator[Factors]:
-    """Return all canonical chains of a rank in blocks of at most about ``block`` rows.
-
-    Each row has the P of ``splits`` and, last, what the outermost level takes.
-    """
-
-    def extend(prefix: tuple[int, ...], n: int) -> Iterator[Factors]:
-        level = len(prefix)
-        if level == len(splits):
-            yield np.array([[*prefix, n]], dtype=np.int64)
-            return
-        pieces = choices(n, splits[level], mapspace)
-        if level == len(splits) - 1:
-            rows = np.empty((len(pieces), level + 2), dtype=np.int64)
-            rows[:, :level], rows[:, level], rows[:, level + 1] = prefix, pieces, -(-n // pieces)
-            yield rows
-            return
-        for p in pieces.tolist():
-            yield from extend((*prefix, p), -(-n // p))
-
-    held: list[Factors] = []
-    for rows in extend((), size):
-        held.append(rows)
-        if sum(map(len, held)) >= block:
-            yield np.concatenate(held)
-            held = []
-    if held:
-        yield np.concatenate(held)

@@ -212,16 +212,12 @@ class _Standing:
         self.small = self.size <= self.effort.exhaustive
 
     def start(self, inside: Sequence[_Standing]) -> None:
-        """Begin with what is known, and what smaller mapspaces inside have found."""
+        """Begin with what smaller mapspaces inside have found."""
         if self.small:
             return
-        starts = [] if self.problem.known is None else [self.problem.known]
         winners = [candidates for smaller in inside for candidates in smaller.winners()]
         for at, space in enumerate(self.problem.spaces):
             task = BlockTask(self.problem, self.effort.aim, at, refine=self.effort.refine)
-            for candidates in starts:
-                genes, factors = space.fitting(space.nearest_mappings(candidates))
-                self.add(run_block(self.new(task, len(candidates), genes, factors)))
             for candidates in winners:
                 outcome = judge(task, 0, *space.fitting(space.nearest_mappings(candidates)))
                 self.add(BlockOutcome(at, 0, 0, found=outcome.found))  # they have been counted

@@ -19,7 +19,6 @@ from simaccel.search.mapspace.blocks import BlockTask, MapspaceProblem, run_bloc
 from simaccel.search.mapspace.costs import Setting
 from simaccel.search.mapspace.mapspace_search import MapspaceResult, search_mapspace
 from simaccel.search.mapspace.space import spaces
-from simaccel.search.mapspace.tiling_batch import TilingBatch, candidates_of
 from simaccel.units import ARRAY
 from simaccel.workload import Einsum, Tensor
 
@@ -36,8 +35,7 @@ class MappingTarget:
     """An einsum on an accelerator, with the constraints of its mappings.
 
     ``stationarity``: the operand that a systolic array holds. ``room``: levels of which mappings
-    may use less than their capacity. ``known``: mappings to start from; the result is at least as
-    good as those that are in the mapspace.
+    may use less than their capacity.
     """
 
     einsum: Einsum
@@ -48,7 +46,6 @@ class MappingTarget:
     asked: Constraints
     stationarity: Stationarity | None = None
     room: Hierarchy | None = None
-    known: tuple[Group, ...] = ()
 
     @cached_property
     def hierarchy(self) -> Hierarchy:
@@ -70,18 +67,13 @@ class MappingTarget:
         """Return the mapspaces of the target.
 
         Raises:
-            InputError: impossible constraints, or a known mapping of another einsum.
+            InputError: impossible constraints.
             NotNestableError: an einsum that mapspaces don't take.
 
         """
-        setting = self.setting
-        setting.require()
+        self.setting.require()
         searched = spaces(self.einsum, self.hierarchy, self.strategy, self.dataflow, self.asked)
-        known: TilingBatch | None = None
-        if self.known:
-            seen = setting.ranks(searched[0]).operators[0]
-            known = candidates_of(self.einsum.ranks, seen, self.hierarchy, self.known)
-        return MapspaceProblem(setting, searched, known)
+        return MapspaceProblem(self.setting, searched)
 
 
 @dataclass(frozen=True, kw_only=True)

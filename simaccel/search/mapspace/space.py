@@ -11,7 +11,6 @@ the same loops move the same tensors (`orders`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from itertools import product
@@ -195,12 +194,6 @@ class EinsumMapspace:
             orders=self.book.orders(factors, genes.orders),
             keeps=self.book.keeps[genes.keeps],
         )
-
-    def blocks(self, block: int = 1 << 14) -> Iterator[tuple[int, TilingBatch]]:
-        """Yield all mappings within the fan-outs by block, and the number of those examined."""
-        for start in range(0, self.combinations, block):
-            gone, genes, factors = self.block(start, min(start + block, self.combinations))
-            yield gone, self.candidates(*self.in_all_orders(genes, factors))
 
     @property
     def combinations(self) -> int:

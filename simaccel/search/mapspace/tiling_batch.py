@@ -9,9 +9,9 @@ the sides of a full fold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Self, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +27,10 @@ from simaccel.analytic.family import (
     Ints,
     ints,
 )
-from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware.levels import ROLES, Hierarchy, SpatialLevel
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.space import IterationSpace as Ranks
-from simaccel.mapping.tree import Do, Group, Keep, Loop, Spread, Tree
+from simaccel.mapping.tree import Do, Keep, Loop, Spread, Tree
 from simaccel.mapping.tree import Fan as FanName
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
@@ -68,15 +67,6 @@ class TilingBatch:
             factors=rows(self.factors, which),
             orders=rows(self.orders, which),
             keeps=rows(self.keeps, which),
-        )
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[TilingBatch]) -> Self:
-        """Put several (at least one) after each other."""
-        return cls(
-            factors=np.concatenate([part.factors for part in parts]),
-            orders=np.concatenate([part.orders for part in parts]),
-            keeps=np.concatenate([part.keeps for part in parts]),
         )
 
     def tiles(self, sizes: Sequence[int]) -> Ints:
@@ -285,75 +275,3 @@ def _without_spread(family: Family, leaf: Do) -> set[str]:
     if leaf.unit == ARRAY:
         return {*levels} - real
     return {"rows"} if real.isdisjoint(("rows", "cols")) else set()
-
-
-def candidates_of(
-    ranks: Mapping[str, int], seen: BoundOperator, hierarchy: Hierarchy, groups: Sequence[Group]
-) -> TilingBatch:
-    """Return trees of one einsum as candidates.
-
-    Raises:
-        InputError: a tree has ranks that the einsum lacks.
-
-    """
-    faults = [
-        Fault("mapping", f"{group.name}: rank", node.rank, suggest(node.rank, ranks))
-        for group in groups
-        for node in group.tree
-        if isinstance(node, Loop | Spread) and node.rank not in ranks
-    ]
-    if faults:
-        raise InputError(faults)
-    shape = (len(groups), len(hierarchy.levels), len(ranks))
-    factors = np.ones(shape, dtype=np.int64)
-    orders = np.empty((len(groups), len(hierarchy.memories), len(ranks)), dtype=np.int64)
-    keeps = np.zeros((len(groups), len(hierarchy.memories), len(ROLES)), dtype=np.bool_)
-    keeps[:, 0] = True
-    names = [level.name for level in hierarchy.memories]
-    for row, group in enumerate(groups):
-        sizes = [group.padded.get(rank, size) for rank, size in ranks.items()]
-        nest = _Read(group, hierarchy)
-        factors[row] = nest.factors(dict(zip(ranks, sizes, strict=True)))
-        for index, at in enumerate(hierarchy.temporal):
-            inside = [list(ranks).index(rank) for rank in nest.tiles[at]]
-            orders[row, index] = [*inside, *(n for n in range(len(ranks)) if n not in inside)]
-        for role, (name, _) in roles_of(seen):
-            for level in nest.kept.get(name, ()):
-                keeps[row, names.index(level), role] = True
-    return TilingBatch(factors=factors, orders=orders, keeps=keeps)
-
-
-class _Read:
-    """A tree by level: a loop belongs to the level whose keeps or spreads it follows.
-
-    A second loop over a rank belongs to the memory further in.
-    """
-
-    def __init__(self, group: Group, hierarchy: Hierarchy) -> None:
-        self.hierarchy, self.leaf = hierarchy, group.tree[-1]
-        self.tiles: list[dict[str, int]] = [{} for _ in hierarchy.levels]
-        self.kept: dict[str, list[str]] = {}
-        at = 0
-        for node in group.tree:
-            if isinstance(node, Keep):
-                at = max(at, hierarchy.names.index(node.level))
-                self.kept.setdefault(node.tensor, []).append(node.level)
-            elif isinstance(node, Spread):
-                at = hierarchy.names.index(node.level)
-                self.tiles[at][node.rank] = node.tile
-            elif isinstance(node, Loop):
-                if at in hierarchy.spatial or node.rank in self.tiles[at]:
-                    at = next((level for level in hierarchy.temporal if level > at), at)
-                self.tiles[at][node.rank] = node.tile
-
-    def factors(self, sizes: Mapping[str, int]) -> Ints:
-        """Return the pieces by level and rank; ``sizes`` of the ranks as they are run."""
-        found = np.ones((len(self.tiles), len(sizes)), dtype=np.int64)
-        for rank, (name, size) in enumerate(sizes.items()):
-            left = size
-            for at, tiles in enumerate(self.tiles):
-                tile = tiles.get(name, left)
-                found[at, rank], left = -(-left // tile), tile
-            if isinstance(self.leaf, Do) and self.leaf.unit == ARRAY:
-                found[self.hierarchy.temporal[-1], rank] = left
-        return found

@@ -1,4 +1,4 @@
-"""The number of chains of a rank, by the tiles that arrive at each level."""
+"""The chains of a rank, and their number, by the tiles that arrive at each level."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -24,3 +24,18 @@ def count_chains(size: int, splits: Sequence[SplitLimit], mapspace: Mapspace) ->
         return sum(count(-(-n // p), level + 1) for p in pieces.tolist())
 
     return count(size, 0)
+
+
+def list_chains(size: int, splits: Sequence[SplitLimit], mapspace: Mapspace) -> list[list[int]]:
+    """List the canonical chains: the pieces of each level, and what the outermost takes.
+
+    >>> list_chains(5, [SplitLimit(spatial=True, most=3)], "ruby-s")
+    [[1, 5], [2, 3], [3, 2]]
+    """
+    if not splits:
+        return [[size]]
+    return [
+        [p, *outer]
+        for p in choices(size, splits[0], mapspace).tolist()
+        for outer in list_chains(-(-size // p), splits[1:], mapspace)
+    ]

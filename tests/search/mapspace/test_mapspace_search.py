@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from itertools import permutations, product
 
 import numpy as np
@@ -37,6 +36,7 @@ from simaccel.workload.conv import parse_conv
 from simaccel.workload.einsum import Operand, operand
 from tests.draws import some
 from tests.machine.accelerators import accelerator
+from tests.search.mapspace.blocks import blocks
 
 
 def toy(pes: int, pad_bytes: int = 1024) -> Accelerator:
@@ -92,7 +92,7 @@ def test_the_complete_search_finds_the_best_of_all(strategy: Strategy, objective
     goal = target(product_of(7, 6, 5), toy(4, 32), strategy)
     (space,) = goal.problem().spaces
     best = np.inf
-    for _, nests in space.blocks():
+    for _, nests in blocks(space):
         costs = goal.setting.costs(space, fitting(goal, space, nests))
         best = min(best, *score(objective, costs)[0].tolist())  # type: ignore[arg-type]
     mapped = map_einsum(goal, Effort(objective=objective))  # type: ignore[arg-type]
@@ -134,7 +134,7 @@ def test_no_pruned_order_costs_less_or_otherwise() -> None:
     )
     goal = target(einsum, accelerator, "pfm", asked=["pe=C,R", "rows=M", "buffer.C=1"])
     (space,) = goal.problem().spaces
-    for _, nests in space.blocks(block=40):
+    for _, nests in blocks(space, 40):
         every, kept = set(), set()
         rows = len(nests)
         same: dict[bytes, list[int]] = {}
@@ -392,23 +392,6 @@ def test_smaller_mapspaces_are_searched_first_also_where_one_is_empty_or_complet
         assert (space.combinations > 0) == more
         if more:
             assert found.score <= map_einsum(perfect, limit).found.score
-
-
-@pytest.mark.parametrize("strategy", ["pfm", "ruby", "padded"])
-def test_a_search_that_knows_a_mapping_finds_none_worse(strategy: Strategy) -> None:
-    goal = target(product_of(180, 144, 105), toy(12, 128), strategy)
-    long = map_einsum(goal, Effort(exhaustive=0, patience=6_000))
-    short = Effort(exhaustive=0, most=1)
-    alone = map_einsum(goal, short)
-    known = map_einsum(replace(goal, known=(alone.group, long.group)), short)
-    assert known.found.score <= long.found.score < alone.found.score
-
-
-def test_a_known_mapping_of_something_else_is_refused() -> None:
-    known = map_einsum(target(rank_one(12), toy(4)), Effort()).group
-    goal = replace(target(product_of(4, 4, 4), toy(4)), known=(known,))
-    with pytest.raises(InputError, match="rank: got 'd'; allowed: one of"):
-        map_einsum(goal, Effort())
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 2), st.integers(1, 4)), min_size=1))

@@ -23,6 +23,7 @@ from simaccel.workload import Einsum, gemm
 from simaccel.workload.conv import parse_conv
 from simaccel.workload.einsum import operand
 from tests.draws import DRAWS
+from tests.search.mapspace.blocks import blocks
 
 
 def toy(pes: int = 4) -> Hierarchy:
@@ -83,7 +84,7 @@ def test_the_size_is_that_of_all_blocks() -> None:
             for space in spaces(einsum, hierarchy, strategy):
                 gone, seen = 0, 0
                 found: set[str] = set()
-                for n, nests in space.blocks(block=97):
+                for n, nests in blocks(space, 97):
                     gone += n
                     seen += len(nests)
                     found |= {str(row) for row in rows_of(space, nests)}
@@ -141,7 +142,7 @@ def test_a_given_order_is_kept() -> None:
     (space,) = spaces(product_of(4, 4, 4), toy(), "pfm", asked=asked)
     names = list(space.einsum.ranks)
     seen = set()
-    for _, nests in space.blocks():
+    for _, nests in blocks(space):
         for order, outer in zip(nests.orders[:, 0], nests.factors[:, 0], strict=True):
             loops = "".join(names[rank] for rank in order if outer[rank] > 1)
             seen.add(loops)
@@ -152,7 +153,7 @@ def test_a_given_order_is_kept() -> None:
 
 def test_random_mappings_are_of_the_mapspace_and_spread_over_it() -> None:
     (space,) = spaces(rank_one(100), toy(6), "ruby-s")
-    listed = {str(row) for _, nests in space.blocks() for row in rows_of(space, nests)}
+    listed = {str(row) for _, nests in blocks(space) for row in rows_of(space, nests)}
     genes, factors = space.fitting(space.random(np.random.default_rng(1), 4000))
     drawn = [str(row) for row in rows_of(space, space.candidates(genes, factors))]
     assert set(drawn) == listed
@@ -162,7 +163,7 @@ def test_random_mappings_are_of_the_mapspace_and_spread_over_it() -> None:
 
 def test_fan_outs_hold_across_ranks() -> None:
     (space,) = spaces(product_of(4, 4, 4), toy(4), "ruby")
-    for _, nests in space.blocks():
+    for _, nests in blocks(space):
         assert (nests.factors[:, 1].prod(axis=1) <= 4).all()
     genes, factors = space.fitting(space.random(np.random.default_rng(0), 500))
     assert 0 < len(genes) < 500
@@ -172,7 +173,7 @@ def test_fan_outs_hold_across_ranks() -> None:
 def test_reductions_only_where_the_hardware_adds() -> None:
     (space,) = spaces(product_of(6, 6, 6), eyeriss(), "ruby")
     k = list(space.einsum.ranks).index("k")
-    seen = np.concatenate([n.factors[:, 2:4, k] for _, n in space.blocks()])
+    seen = np.concatenate([n.factors[:, 2:4, k] for _, n in blocks(space)])
     assert set(seen[:, 0].tolist()) == {1}
     assert set(seen[:, 1].tolist()) == {1, 2}
 
@@ -195,7 +196,7 @@ def test_constraints_hold_in_every_mapping() -> None:
     (space,) = spaces(product_of(4, 4, 4), eyeriss(), "ruby", asked=parse_constraints(texts))
     rank = {name: at for at, name in enumerate(space.einsum.ranks)}
     total = 0
-    for _, nests in space.blocks():
+    for _, nests in blocks(space):
         total += len(nests)
         assert (nests.factors[:, 2, [rank["k"], rank["n"]]] == 1).all()
         assert (nests.factors[:, 3, rank["k"]] == 2).all()
@@ -208,13 +209,13 @@ def test_a_dataflow_may_name_ranks_that_others_have_and_the_user_overrides_it() 
     dataflow = {"cols": LevelConstraint(ranks=("Q", "M"), most={"M": 2})}
     (space,) = spaces(product_of(4, 4, 4), eyeriss(), "pfm", dataflow)
     assert prod(space.chain_counts()) > 0
-    seen = np.concatenate([n.factors[:, 2] for _, n in space.blocks()])
+    seen = np.concatenate([n.factors[:, 2] for _, n in blocks(space)])
     rank = {name: at for at, name in enumerate(space.einsum.ranks)}
     assert seen[:, rank["m"]].max() == 2
     assert seen[:, rank["n"]].max() == 1
     asked = parse_constraints(["cols=N"])
     (other,) = spaces(product_of(4, 4, 9), eyeriss(), "pfm", dataflow, asked)
-    seen = np.concatenate([n.factors[:, 2] for _, n in other.blocks()])
+    seen = np.concatenate([n.factors[:, 2] for _, n in blocks(other)])
     assert (seen[:, rank["m"]].max(), seen[:, rank["n"]].max()) == (1, 3)
 
 
