@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -92,7 +91,7 @@ class Population:
 
 @dataclass(frozen=True)
 class BlockTask:
-    """One block: ``start`` to ``stop`` of a complete search, drawn mappings, or given ones."""
+    """One block: ``start`` to ``stop`` of a complete search, or drawn mappings."""
 
     problem: MapspaceProblem
     objective: Objective
@@ -100,14 +99,11 @@ class BlockTask:
     """Which mapspace of the problem."""
     start: int = 0
     stop: int = 0
-    seed: tuple[int, ...] | None = None
+    seeds: tuple[tuple[int, ...], ...] = ()
+    """Of drawn mappings, so many for each seed."""
     refine: bool = True
     """Judge each tiling in its best orders, and draw more perfect chains than there are."""
     parents: Genes | None = None
-    genes: Genes | None = None
-    """Mappings within the fan-outs."""
-    gone: int = 0
-    """How many those were drawn among, that are not known."""
 
 
 @dataclass(frozen=True)
@@ -132,24 +128,10 @@ class BlockOutcome:
 def run_block(task: BlockTask) -> BlockOutcome:
     """Evaluate one block."""
     space = task.problem.spaces[task.space]
-    if task.genes is not None:
-        return judge(task, task.gone, *space.fitting(task.genes))
-    if task.seed is None:
+    if not task.seeds:
         return judge(task, *space.block(task.start, task.stop))
-    return judge(task, *draw_counts(task))
-
-
-def draw_counts(task: BlockTask) -> tuple[int, Genes, Ints]:
-    """Return how many mappings a block draws, and those within the fan-outs with their factors."""
-    space = task.problem.spaces[task.space]
-    found = _draw_genes(space, task, np.random.default_rng(np.random.SeedSequence(task.seed)))
-    return len(found), *space.fitting(found)
-
-
-def join_tasks(tasks: Sequence[BlockTask]) -> BlockTask:
-    """Return given mappings of one mapspace as one block."""
-    genes = Genes.concatenate([task.genes for task in tasks if task.genes is not None])
-    return replace(tasks[0], genes=genes, gone=sum(task.gone for task in tasks))
+    drawn = Genes.concatenate([_draw_genes(space, task, seed) for seed in task.seeds])
+    return judge(task, len(drawn), *space.fitting(drawn))
 
 
 def judge(task: BlockTask, gone: int, genes: Genes, factors: Ints) -> BlockOutcome:
@@ -157,7 +139,7 @@ def judge(task: BlockTask, gone: int, genes: Genes, factors: Ints) -> BlockOutco
     setting, space = task.problem.setting, task.problem.spaces[task.space]
     orders = space.book.counts(factors) if task.refine else np.ones_like(genes.orders)
     copies = orders.prod(axis=1)
-    judged = int(copies.sum()) if task.refine and task.genes is not None else gone
+    judged = int(copies.sum()) if task.refine and task.seeds else gone
     if not len(genes):
         return BlockOutcome(task.space, gone, judged)
     candidates = space.candidates(genes, factors)
@@ -184,18 +166,6 @@ def judge(task: BlockTask, gone: int, genes: Genes, factors: Ints) -> BlockOutco
     )
 
 
-def in_all_orders(problem: MapspaceProblem, objective: Objective, at: int, genes: Genes) -> Genes:
-    """Return the best of some tilings' mappings, all their orders counted: a population's.
-
-    So several orders of one tiling may be among them, as if each mapping had been judged alone.
-    """
-    setting, space = problem.setting, problem.spaces[at]
-    every, factors = space.in_all_orders(*space.fitting(genes))
-    candidates = space.candidates(every, factors)
-    value, tie = score(objective, setting.costs(space, candidates))
-    return Population(value, tie, _niches(space, candidates.factors), every).elite().genes
-
-
 def _niches(space: EinsumMapspace, factors: Ints) -> Ints:
     """Number the ways to spread work over the spatial levels; different ones may share a number.
 
@@ -210,7 +180,8 @@ def _niches(space: EinsumMapspace, factors: Ints) -> Ints:
     return found
 
 
-def _draw_genes(space: EinsumMapspace, task: BlockTask, rng: np.random.Generator) -> Genes:
+def _draw_genes(space: EinsumMapspace, task: BlockTask, seed: tuple[int, ...]) -> Genes:
+    rng = np.random.default_rng(np.random.SeedSequence(seed))
     if task.parents is None:
         return space.random(rng, _BLOCK, perfect=task.refine)
     new = int(_BLOCK * _NEW)

@@ -57,31 +57,9 @@ def perfect(n: int) -> Factors:
     >>> perfect(12).tolist()
     [1, 2, 3, 4, 6, 12]
     """
-    divisors, left = np.ones(1, dtype=np.int64), n
-    primes = _primes(math.isqrt(n))
-    for prime in primes[n % primes == 0].tolist():
-        powers = [1]
-        while left % prime == 0:
-            left //= prime
-            powers.append(powers[-1] * prime)
-        divisors = np.outer(divisors, powers).reshape(-1)
-    return np.sort(np.outer(divisors, [1, left] if left > 1 else [1]).reshape(-1))
-
-
-@lru_cache(32)
-def _sieve(most: int) -> Factors:
-    is_prime = np.ones(most + 1, dtype=np.bool_)
-    is_prime[:2] = False
-    for n in range(2, math.isqrt(most) + 1):
-        if is_prime[n]:
-            is_prime[n * n :: n] = False
-    return np.flatnonzero(is_prime)
-
-
-def _primes(most: int) -> Factors:
-    """Return the primes up to a number; those up to a power of two are kept."""
-    primes = _sieve((1 << most.bit_length()) - 1)
-    return primes[: int(np.searchsorted(primes, most, side="right"))]
+    small = np.arange(1, math.isqrt(n) + 1, dtype=np.int64)
+    small = small[n % small == 0]
+    return np.unique(np.concatenate([small, n // small]))
 
 
 def imperfect(n: int, most: int | None = None) -> Factors:

@@ -55,11 +55,6 @@ class Costs:
     dram_bytes: npt.NDArray[np.int64]
     buffer_bytes: npt.NDArray[np.int64]
 
-    @property
-    def edp(self) -> Floats:
-        """Energy times delay in pJ cycles."""
-        return self.energy_pj * self.cycles
-
     @classmethod
     def from_totals(cls, totals: FamilyTotals) -> Self:
         """Return the costs that follow from counts."""
@@ -83,7 +78,7 @@ def score(objective: Objective, costs: Costs) -> tuple[Floats, Floats]:
         return costs.dram_bytes.astype(np.float64), cycles
     if objective == "footprint":
         return costs.buffer_bytes.astype(np.float64), cycles
-    return costs.edp, cycles
+    return costs.energy_pj * costs.cycles, cycles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,10 +181,6 @@ class Setting:
         empty = self.empty(space)
         return Group(operators=empty.operators, tree=tree_of_one(one), padded=empty.padded)
 
-    def evaluate(self, space: EinsumMapspace, candidates: TilingBatch) -> FamilyTotals:
-        """Count candidates with the closed form."""
-        return evaluate(self.family(space, candidates), self.accelerator)
-
     def totals(self, group: Group) -> FamilyTotals:
         """Count one mapping with the closed form."""
         return evaluate(family_of(space_of(self.workload, group), group), self.accelerator)
@@ -200,7 +191,8 @@ class Setting:
         energy = np.empty(len(candidates))
         for start in range(0, len(candidates), _BLOCK):
             part = slice(start, start + _BLOCK)
-            some = Costs.from_totals(self.evaluate(space, candidates.take(part)))
+            family = self.family(space, candidates.take(part))
+            some = Costs.from_totals(evaluate(family, self.accelerator))
             cycles[part], energy[part] = some.cycles, some.energy_pj
             dram[part], buffer[part] = some.dram_bytes, some.buffer_bytes
         return Costs(cycles=cycles, energy_pj=energy, dram_bytes=dram, buffer_bytes=buffer)
@@ -221,16 +213,6 @@ class Setting:
                 raise NotNestableError(f"{einsum}: a rank twice in {operand}; allowed: once")
         if not einsum.output.is_unit:
             raise NotNestableError(f"{einsum}: index of {einsum.output}; allowed: single ranks")
-        require_countable(einsum)
-
-
-def require_countable(einsum: Einsum) -> None:
-    """Refuse an einsum whose counts may not fit 64-bit integers.
-
-    Raises:
-        NotNestableError: names the MACs and the limit.
-
-    """
-    macs = math.prod(einsum.ranks.values())
-    if macs > MOST_MACS:
-        raise NotNestableError(f"{einsum.name}: {macs} MACs; allowed: at most 2^50")
+        macs = math.prod(einsum.ranks.values())
+        if macs > MOST_MACS:
+            raise NotNestableError(f"{einsum.name}: {macs} MACs; allowed: at most 2^50")

@@ -3,8 +3,8 @@
 Work is cut into blocks of a fixed number of mappings. A block's random numbers come from the seed
 and the block's number, blocks are judged in their order, and what one round of blocks found is
 known only to the next round; so the result doesn't depend on how many processes work on them. What
-was drawn before is not judged again (`known`), nor counted. What is drawn are tilings, each of
-which is judged in all its orders (`ordered_tilings`); without ``refine`` single mappings.
+is drawn are tilings, each of which is judged in all its orders (`ordered_tilings`); without
+``refine`` single mappings. One that is drawn again counts again, towards the patience, too.
 
 The blocks of a random search are drawn from the whole mapspace and, most of them, from what is near
 the best so far: chains of two parents crossed, and a few of them moved. The parents are the best of
@@ -22,9 +22,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-import numpy as np
-
-from simaccel.analytic.family import Ints
 from simaccel.search.effort import Each, Effort, Watch
 from simaccel.search.mapspace.blocks import (
     BlockOutcome,
@@ -32,16 +29,12 @@ from simaccel.search.mapspace.blocks import (
     MapspaceProblem,
     Population,
     Score,
-    draw_counts,
-    in_all_orders,
-    join_tasks,
     judge,
     run_block,
 )
 from simaccel.search.mapspace.chains import MAPSPACES
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
 from simaccel.search.mapspace.tiling_batch import TilingBatch
-from simaccel.search.mapspace.visited_set import VisitedSet, codes
 
 _ROWS: Final = 1 << 16
 """Mappings in a block of a complete search, at most."""
@@ -97,7 +90,6 @@ def search_mapspace(
             standing.until = started + effort.budget_seconds * (number + 1) / len(stages)
         standing.watch = _part(watch, number, len(stages))
         inside = [done[(part,)] for space in spaces for part in space.inside if (part,) in done]
-        standing.known = VisitedSet([smaller.known for smaller in inside])
         standing.start(inside)
         _search(standing, each)
         done[spaces] = standing
@@ -130,8 +122,8 @@ def _search(standing: _Standing, each: Each) -> None:
     """Search the mapspaces of one stage."""
     rounds = 0
     while not standing.ended:
-        tasks = list(_all_blocks(standing)) if standing.small else _draw_blocks(standing, rounds)
-        for outcome in each(run_block, tasks):
+        tasks = _all_blocks(standing) if standing.small else _draw_blocks(standing, rounds)
+        for outcome in each(run_block, list(tasks)):
             standing.add(outcome)
             if standing.ended:
                 break
@@ -149,25 +141,25 @@ def _all_blocks(standing: _Standing) -> Iterator[BlockTask]:
             yield BlockTask(problem, objective, at, start, stop)
 
 
-def _draw_blocks(standing: _Standing, rounds: int) -> list[BlockTask]:
-    """Draw the blocks of a round, and leave out what was drawn before."""
+def _draw_blocks(standing: _Standing, rounds: int) -> Iterator[BlockTask]:
+    """Yield the blocks of a round; those of one mapspace are judged together, as far as it pays."""
     problem, effort = standing.problem, standing.effort
-    tasks: dict[tuple[int, int], list[BlockTask]] = {}
+    seeds: dict[tuple[int, int], list[tuple[int, ...]]] = {}
     for at in range(_ROUND):
         number = rounds * _ROUND + at
         space = number % len(problem.spaces)
+        which = MAPSPACES.index(problem.spaces[space].mapspace)
+        seeds.setdefault((space, at // _TOGETHER), []).append((effort.seed, which, number))
+    for (space, _), drawn in seeds.items():
         elite = standing.elite.get(space) if effort.refine else None
-        task = BlockTask(
+        yield BlockTask(
             problem,
             effort.aim,
             space,
-            seed=(effort.seed, MAPSPACES.index(problem.spaces[space].mapspace), number),
+            seeds=tuple(drawn),
             refine=effort.refine,
             parents=None if elite is None else elite.genes,
         )
-        new = standing.new(task, *draw_counts(task))
-        tasks.setdefault((space, at // _TOGETHER), []).append(new)
-    return [join_tasks(group) for group in tasks.values()]
 
 
 @dataclass
@@ -201,10 +193,6 @@ class _Standing:
     ended: Ended | Literal[""] = ""
     elite: dict[int, Population] = field(default_factory=dict)
     """The parents, by mapspace."""
-    known: VisitedSet = field(default_factory=VisitedSet)
-    """Mappings that were drawn."""
-    again: int = 0
-    """How often one was drawn that was known, since the last improvement."""
 
     def __post_init__(self) -> None:
         """Count the mappings."""
@@ -219,16 +207,8 @@ class _Standing:
         for at, space in enumerate(self.problem.spaces):
             task = BlockTask(self.problem, self.effort.aim, at, refine=self.effort.refine)
             for candidates in winners:
-                outcome = judge(task, 0, *space.fitting(space.nearest_mappings(candidates)))
+                outcome = judge(task, 0, *space.fitting(space.nearest_tilings(candidates)))
                 self.add(BlockOutcome(at, 0, 0, found=outcome.found))  # they have been counted
-
-    def new(self, task: BlockTask, gone: int, genes: Genes, factors: Ints) -> BlockTask:
-        """Return a block with those of its mappings that are not known; now they are."""
-        own = codes(self.problem.spaces[task.space], genes, factors, orders=not task.refine)
-        fresh = self.known.fresh(own + np.uint64(task.space))
-        again = len(genes) - len(fresh)
-        self.again += again
-        return replace(task, genes=genes.take(fresh), gone=gone - again, parents=None, seed=None)
 
     def winners(self) -> list[TilingBatch]:
         """Return the best of each mapspace."""
@@ -242,7 +222,7 @@ class _Standing:
         """Take in a block; end the search if it is time."""
         for tiling, at, value in outcome.steps:
             if value < self.best[0]:
-                self.improved, self.again = self.tilings + tiling, 0
+                self.improved = self.tilings + tiling
             if value < self.seen.best:
                 self.seen.best = value
                 self.seen.curve.append((self.seen.valid + at, value))
@@ -269,13 +249,8 @@ class _Standing:
             self.ended = "patience"
 
     def _idle(self) -> int:
-        """Return the mappings since the last improvement.
-
-        Those that were known count a quarter, so that a small mapspace ends, too; where none is
-        valid, invalid ones count a tenth.
-        """
-        new = self.tilings - self.improved if self.valid else self.drawn // 10
-        return new + self.again // 4
+        """Return the tilings since the last improvement; of none that is valid a tenth counts."""
+        return self.tilings - self.improved if self.valid else self.drawn // 10
 
     def _tell(self) -> None:
         effort, spent = self.effort, max(time.monotonic() - self.seen.started, 1e-9)
@@ -289,10 +264,7 @@ class _Standing:
         """Return the result."""
         elite, good = self.elite.get(self.space), None
         if elite is not None:
-            genes = elite.genes
-            if self.effort.refine or self.small:
-                genes = in_all_orders(self.problem, self.effort.aim, self.space, genes)
-            good = self._candidates(self.space, genes)
+            good = self._candidates(self.space, elite.genes)
         return MapspaceResult(
             space=self.problem.spaces[self.space],
             best=None if good is None else good.take(slice(0, 1)),

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
 from math import prod
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +19,9 @@ from simaccel.search.mapspace.orders import (
     Dependence,
     dependences,
     distinct_orders,
-    moves,
     undominated_orders,
 )
 from simaccel.workload import Einsum
-
-_LISTED: Final = 1 << 15
-"""Chains of a rank that are held as a list; of more, only the table."""
 
 
 class MapspaceTables:
@@ -57,65 +52,24 @@ class MapspaceTables:
             for at in range(len(memories))
         )
 
-    @cached_property
-    def _listed(self) -> list[Ints | None]:
-        """The chains of each rank, a column each from the outermost level in, if they are few."""
-        few = [table.count <= _LISTED for table in self.tables]
-        return [
-            np.ascontiguousarray(table.chains_at(np.arange(table.count))[:, ::-1].T)
-            if is_few
-            else None
-            for table, is_few in zip(self.tables, few, strict=True)
-        ]
-
-    def chains(self, rank: int, numbers: Ints) -> Ints:
-        """Return chains of a rank by number, a row each as of `ChainTable.chains_at`."""
-        listed = self._listed[rank]
-        if listed is None:
-            return self.tables[rank].chains_at(numbers)
-        return listed[::-1, numbers].T
-
     def draw_perfect(self, rng: np.random.Generator, rank: int, n: int) -> Ints:
         """Draw perfect chains of a rank that has some."""
-        perfect, numbers = self.perfect[rank], self._perfect_numbers[rank]
-        drawn = rng.integers(0, perfect.count, n)
-        return (
-            self.tables[rank].numbers(perfect.chains_at(drawn))
-            if numbers is None
-            else numbers[drawn]
-        )
+        perfect = self.perfect[rank]
+        drawn = perfect.chains_at(rng.integers(0, perfect.count, n))
+        return self.tables[rank].numbers(drawn)
 
     @cached_property
     def perfect(self) -> list[ChainTable]:
         """The perfect chains of each rank."""
         return [chain_table(table.size, table.splits, "pfm") for table in self.tables]
 
-    @cached_property
-    def _perfect_numbers(self) -> list[Ints | None]:
-        """The numbers of the perfect chains of each rank, if they are few."""
-        return [
-            table.numbers(perfect.chains_at(np.arange(perfect.count)))
-            if perfect.count <= _LISTED
-            else None
-            for table, perfect in zip(self.tables, self.perfect, strict=True)
-        ]
-
     def factors(self, chains: Ints) -> Ints:
         """Return the factors (mapping, level, rank) of chains by number (mapping, rank)."""
         n_levels = len(self.hierarchy.levels)
         found = np.empty((n_levels, len(self.tables), len(chains)), dtype=np.int64)
-        for rank in range(len(self.tables)):
-            found[::-1, rank] = self.chains(rank, chains[:, rank]).T
+        for rank, table in enumerate(self.tables):
+            found[::-1, rank] = table.chains_at(chains[:, rank]).T
         return found.transpose(2, 0, 1)
-
-    def keys(self, factors: Ints, orders: Ints) -> Ints:
-        """Return the keys of orders (mapping, temporal level, rank), as of `orders`."""
-        temporal = self.hierarchy.temporal
-        found = [
-            self._levels[at].find(factors[:, level] > 1, orders[:, at])
-            for at, level in enumerate(temporal)
-        ]
-        return np.stack(found, axis=1)
 
     def orders(self, factors: Ints, keys: Ints) -> Ints:
         """Return the orders (mapping, temporal level, rank): of all that differ, number ``key``."""
@@ -242,20 +196,6 @@ class _Orders:
             some = tuple(t for bit, t in enumerate(self.tensors.values()) if moved >> bit & 1)
             self._best[one, moved] = undominated_orders(rows, some)
         return self._best[one, moved]
-
-    def find(self, active: npt.NDArray[np.bool_], orders: Ints) -> Ints:
-        """Return for each row the number of the order that costs the same, 0 if there is none."""
-        numbers, tensors = np.zeros(len(orders), dtype=np.int64), tuple(self.tensors.values())
-        for row, bits in enumerate(self._know_orders(active).tolist()):
-            inside = [rank for rank in orders[row].tolist() if bits >> rank & 1]
-            first, count = int(self._first[bits]), int(self._counts[bits])
-            kinds = [
-                moves(tuple(order[: len(inside)]), tensors)
-                for order in self._rows[first : first + count].tolist()
-            ]
-            wanted = moves(tuple(inside), tensors)
-            numbers[row] = kinds.index(wanted) if wanted in kinds else 0
-        return numbers
 
     def _know_orders(self, active: npt.NDArray[np.bool_]) -> Ints:
         sets = np.zeros(len(active), dtype=np.int64)

@@ -207,7 +207,6 @@ def _has_mappings(target: MappingTarget) -> bool:
         if not space.combinations:
             continue
         for block in range(_TRIES):
-            seed = (0, block)
-            if run_block(BlockTask(problem, "edp", at, seed=seed)).valid:
+            if run_block(BlockTask(problem, "edp", at, seeds=((0, block),))).valid:
                 return True
     return False

@@ -141,7 +141,7 @@ class EinsumMapspace:
         One level makes more or fewer pieces; what it loses another one gets, or the outermost.
         """
         table, n = self.book.tables[rank], len(numbers)
-        chains = self.book.chains(rank, numbers)
+        chains = table.chains_at(numbers)
         levels = np.flatnonzero([split.exactly is None for split in self.limits.splits[rank]])
         each, level = np.arange(n), levels[rng.integers(0, len(levels), n)]
         other = rng.integers(0, chains.shape[1], n)
@@ -153,10 +153,10 @@ class EinsumMapspace:
         chains[each, level] = np.maximum(np.rint(new), 1)
         return table.numbers(chains)
 
-    def nearest_mappings(self, candidates: TilingBatch) -> Genes:
-        """Return the mappings of this mapspace that are nearest to given ones.
+    def nearest_tilings(self, candidates: TilingBatch) -> Genes:
+        """Return the tilings of this mapspace that are nearest to given ones, each in any order.
 
-        A mapping that is in the mapspace, or costs the same as one that is, gives that one.
+        A tiling that is in the mapspace, or costs the same as one that is, gives that one.
         """
         known = self.book
         chains = np.stack(
@@ -167,11 +167,8 @@ class EinsumMapspace:
             axis=1,
         )
         keeps = [np.flatnonzero((known.keeps == row).all(axis=(1, 2))) for row in candidates.keeps]
-        return Genes(
-            chains,
-            known.keys(known.factors(chains), candidates.orders),
-            np.array([keep[0] if len(keep) else 0 for keep in keeps], dtype=np.int64),
-        )
+        kept = np.array([keep[0] if len(keep) else 0 for keep in keeps], dtype=np.int64)
+        return Genes(chains, np.zeros(candidates.orders.shape[:2], dtype=np.int64), kept)
 
     def fitting(self, genes: Genes) -> tuple[Genes, Ints]:
         """Keep the mappings within the fan-outs; give them with their factors."""
@@ -218,17 +215,6 @@ class EinsumMapspace:
         kept = np.tile(np.arange(keeps), len(chains))
         none = np.zeros((len(row), orders), dtype=np.int64)
         return gone, Genes(chains[row], none, kept), rows(factors, row)
-
-    def in_all_orders(self, genes: Genes, factors: Ints) -> tuple[Genes, Ints]:
-        """Return tilings with each of their orders."""
-        counts = self.book.counts(factors)
-        copies = counts.prod(axis=1)
-        row = np.repeat(np.arange(len(genes)), copies)
-        within = np.arange(len(row)) - np.repeat(np.cumsum(copies) - copies, copies)
-        orders = np.empty((len(row), counts.shape[1]), dtype=np.int64)
-        for at in range(counts.shape[1]):
-            within, orders[:, at] = np.divmod(within, counts[row, at])
-        return Genes(genes.chains[row], orders, genes.keeps[row]), factors[row]
 
 
 @lru_cache(64)

@@ -26,6 +26,7 @@ from simaccel.analytic.family import (
     FamilySpread,
     Ints,
     ints,
+    tree_of,
 )
 from simaccel.hardware.levels import ROLES, Hierarchy, SpatialLevel
 from simaccel.mapping.space import BoundOperator
@@ -257,21 +258,8 @@ def tree_of_one(family: Family) -> Tree:
 
 def _without_spread(family: Family, leaf: Do) -> set[str]:
     """Return the levels that need a spread of one piece, as there is no other."""
-    sizes = dict(family.space.sizes)
-    real: set[str] = set()
-    levels: dict[str, None] = {}
-    for node in family.branch:
-        if isinstance(node, FamilySpread):
-            levels[node.level] = None
-            if int(node.tile) < sizes[node.rank]:
-                real.add(node.level)
-        if isinstance(node, FamilyLoops | FamilySpread):
-            tiles = (
-                zip(node.ranks, node.tiles, strict=True) if isinstance(node, FamilyLoops) else ()
-            )
-            sizes |= {rank: min(int(tile), sizes[rank]) for rank, tile in tiles}
-            if isinstance(node, FamilySpread):
-                sizes[node.rank] = min(int(node.tile), sizes[node.rank])
+    levels = {node.level for node in family.branch if isinstance(node, FamilySpread)}
+    real = {str(node.level) for node in tree_of(family) if isinstance(node, Spread)}
     if leaf.unit == ARRAY:
-        return {*levels} - real
+        return levels - real
     return {"rows"} if real.isdisjoint(("rows", "cols")) else set()

@@ -1,22 +1,21 @@
-"""The best orders of tilings against all of their orders one by one, and that none counts twice."""
+"""The best orders of tilings against all of their orders one by one."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
 
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.search.effort import OBJECTIVES, Effort, Objective
-from simaccel.search.mapspace.blocks import BlockOutcome, BlockTask, Population
+from simaccel.search.mapspace.blocks import Population
 from simaccel.search.mapspace.costs import score
 from simaccel.search.mapspace.nests import MappingTarget, map_einsum
 from simaccel.search.mapspace.ordered_tilings import best_orders
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
 from simaccel.search.mapspace.tiling_batch import rows
 from simaccel.workload.conv import parse_conv
-from tests.search.mapspace.test_mapspace_search import CONV, product_of, target, toy
+from tests.search.mapspace.blocks import in_all_orders
+from tests.search.mapspace.test_mapspace_search import product_of, target, toy
 
 EYERISS = load_accelerator(
     "eyeriss_like", ["array.dataflow=[]", "dram.bandwidth_bytes_per_second=1 GB/s"]
@@ -43,7 +42,7 @@ def test_the_best_orders_are_the_best_of_all(name: str) -> None:
     """To the last bit, for each objective."""
     goal = GOALS[name]
     space, genes, factors = valid(goal, 150)
-    every, all_factors = space.in_all_orders(genes, factors)
+    every, all_factors = in_all_orders(space, genes, factors)
     row = np.repeat(np.arange(len(genes)), space.book.counts(factors).prod(axis=1))
     costs = goal.setting.costs(space, space.candidates(every, all_factors))
     assert len(genes) > 20
@@ -72,7 +71,7 @@ def test_the_good_ones_of_a_whole_mapspace_are_those_of_all_its_mappings(
     assert found.complete
     assert found.good is not None
     _, genes, factors = space.block(0, space.combinations)
-    every = space.candidates(*space.in_all_orders(genes, factors))
+    every = space.candidates(*in_all_orders(space, genes, factors))
     every = every.take(goal.setting.fits(space, every))
     value, tie = score(objective, goal.setting.costs(space, every))
     wide = every.factors[:, space.hierarchy.spatial].reshape(len(every), -1)
@@ -83,28 +82,3 @@ def test_the_good_ones_of_a_whole_mapspace_are_those_of_all_its_mappings(
     assert again[0].tolist() == best.values.tolist()
     assert again[1].tolist() == best.ties.tolist()
     assert found.valid == len(every)
-
-
-@pytest.mark.parametrize("strategy", ["pfm", "ruby-s"])
-def test_as_many_different_mappings_are_judged_as_are_counted(strategy: str) -> None:
-    """Also those of the smaller mapspace inside, which the larger one has too."""
-    goal = target(CONV, toy(4, 64), strategy)  # type: ignore[arg-type]
-    judged: list[bytes] = []
-
-    def each(
-        work: Callable[[BlockTask], BlockOutcome], tasks: Sequence[BlockTask]
-    ) -> Iterator[BlockOutcome]:
-        for task in tasks:
-            assert task.genes is not None
-            space = task.problem.spaces[task.space]
-            genes, factors = space.in_all_orders(*space.fitting(task.genes))
-            made = space.candidates(genes, factors)
-            loops = np.take_along_axis(factors[:, space.hierarchy.temporal], made.orders, 2) > 1
-            parts = (factors[:, 1:], np.where(loops, made.orders, -1), made.keeps)
-            flat = [part.reshape(len(genes), -1).astype(np.int64) for part in parts]
-            judged.extend(row.tobytes() for row in np.concatenate(flat, axis=1))
-            yield work(task)
-
-    objective: Objective = "edp"
-    found = map_einsum(goal, Effort(objective=objective, exhaustive=0, patience=500), each).found
-    assert len(set(judged)) == len(judged) == found.gone >= found.valid > 1000
