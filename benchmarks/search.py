@@ -145,7 +145,8 @@ def group_work(point: Point) -> Work:
 def grid_work(point: Point) -> Work:
     """Return the choice of the best of the grid that the schedulers search."""
     accelerator, workload = load_accelerator("edge"), gemm(**point.get("shape", SHAPE))
-    count = len(TreeSearch(Goal(Judge(accelerator))).einsum(workload, "gemm").candidates)
+    search = TreeSearch(Goal(Judge(accelerator)))
+    count = len(search.operator_candidates(workload, "gemm").candidates)
     return Work(count, lambda: TreeSearch(Goal(Judge(accelerator))).group(workload, "gemm"))
 
 

@@ -22,7 +22,7 @@ from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, settle_options
 from simaccel.schedulers.spatial import choices, rooms_of, shape_of
-from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.effort import Effort
 from simaccel.search.grid_search import Goal
 from simaccel.search.mapspace.nests import EmptyMapspaceError, MappingTarget, map_einsum
@@ -124,7 +124,7 @@ def _of_trees(
     pieces: dict[tuple[int, ...], tuple[str, int]] = {}
     for part in parts(workload):
         names = (part,) if isinstance(part, str) else part
-        each = [_search_candidates(search, workload, name) for name in names]
+        each = [search.operator_candidates(workload, name) for name in names]
         kind = "attention" if len(names) > 1 else _kind(workload, names[0])
         space = sum(
             math.prod(family.shape) for candidates in each for family in candidates.families
@@ -141,12 +141,6 @@ def _of_trees(
         seconds=factor * sum(n * SECONDS[kind] for kind, n in kinds.items()),
         how=f"published: {', '.join(rates)}{sooner}",
     )
-
-
-def _search_candidates(search: TreeSearch, workload: Workload, name: str) -> OperatorCandidateSet:
-    if isinstance(workload.operator(name), Vector):
-        return search.vector(workload, name)
-    return search.einsum(workload, name)
 
 
 def _kind(workload: Workload, name: str) -> str:

@@ -21,13 +21,13 @@ from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.schedulers import flat, flex, naive
 from simaccel.schedulers.at_once import fastest_at_once
 from simaccel.schedulers.attention import problem_of
-from simaccel.schedulers.chains import OperatorChain, chain_families, chain_of, fusion_fault
+from simaccel.schedulers.chains import OperatorChain, chain_family, chain_of, fusion_fault
 from simaccel.schedulers.epilogues import families_of
 from simaccel.schedulers.near_ways import extra_cost, near_way
 from simaccel.schedulers.residency import best_held
-from simaccel.schedulers.resident_attention import GRANULARITIES, score
+from simaccel.schedulers.resident_attention import GRANULARITIES
 from simaccel.schedulers.schedule_steps import ScheduleStep, Total, cheapest, value_of
-from simaccel.schedulers.sequences import finish_mapping, measure_groups, unique
+from simaccel.schedulers.sequences import finish_mapping, score, unique
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount, merge_accounts
 from simaccel.search.candidate_set import CandidateSet, ScoredTree
@@ -45,8 +45,6 @@ EINSUMS = 3
 """Einsums among them, at most."""
 _GAIN = 0.002
 """What a fused run has to promise, by its bound, to be searched."""
-_KINDS = ("flat", "flash", "flex")
-"""Dataflows that map an attention in ways of their own."""
 
 
 def _schedule(workload: Workload, accelerator: Accelerator, options: Options) -> Mapping:
@@ -59,20 +57,16 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     steps = [replace(step, weigh=lambda body: score(workload, body, goal)) for step in steps]
     left = 0.0 if accelerator.groups.resident else goal.slack * len(parts(workload))
     total = max if goal.objective == "footprint" else sum
-    way = _cheapest_steps(steps, len(names), left, total, goal, every=goal.objective == "edp")
+    way = _cheapest_steps(steps, len(names), left, total, goal)
     refused = next((step.refused for step in way if step.refused), None)
     if refused is not None:
         raise refused
     goal.asked.require_met()
-    ways = [way]
-    if goal.objective == "edp" and not goal.is_over:
-        value = measure_groups(workload, _body(way), goal).value
-        ways += _products(steps, len(names), math.sqrt(value))
-        ways += _other_ways(steps, len(names))
-    elif goal.objective == "cycles" and goal.tolerance:
-        ways = [near_way(steps, way, goal)]
-        goal.trades.note_way(_body(ways[0]), extra_cost(ways[0], way))
-    bodies: list[Sequence[Group | ResidentScope]] = list(map(_body, ways))
+    chosen = way
+    if goal.objective == "cycles" and goal.tolerance:
+        chosen = near_way(steps, way, goal)
+        goal.trades.note_way(_body(chosen), extra_cost(chosen, way))
+    bodies: list[Sequence[Group | ResidentScope]] = [_body(chosen)]
     if not goal.is_over and (goal.objective == "edp" or accelerator.groups.resident):
         bodies += _other_bodies(workload, search, options)
     best = best_held(workload, bodies, search)
@@ -112,14 +106,10 @@ def _cheapest_steps(
     left: float,
     total: Total,
     goal: Goal,
-    *,
-    every: bool = False,
 ) -> list[ScheduleStep]:
     """Return the cheapest way, or one that is at most ``left`` above it, all searched.
 
-    Where the goal's time is up it is the cheapest that is known. ``every``: also steps of a way
-    that others of it show not to be the cheapest; where the values of steps don't quite add up,
-    those may be of use in another.
+    Where the goal's time is up it is the cheapest that is known.
     """
     while True:
         way = cheapest(steps, count, total)
@@ -132,7 +122,7 @@ def _cheapest_steps(
         for step in sorted(unknown, key=lambda step: step.stop - step.start):
             if known and goal.is_over:
                 break
-            if every or step in cheapest(steps, count, total):  # with what was found before it
+            if step in cheapest(steps, count, total):  # with what was found before it
                 step.find(_alone_value(steps, step, total))
 
 
@@ -152,38 +142,6 @@ def _root_objective(step: ScheduleStep) -> ScheduleStep:
         return body, math.sqrt(value)
 
     return replace(step, value=math.sqrt(step.value), search=search)
-
-
-def _other_ways(steps: Sequence[ScheduleStep], count: int) -> Iterator[list[ScheduleStep]]:
-    """Yield the ways of other dataflows: a whole may be better than the best by its steps."""
-    for step in steps:
-        if step.kind == "alone" and step.body is None:
-            step.find(float("inf"))
-    for kind in _KINDS:
-        way = cheapest(_steps_of([one for one in steps if one.body], kind), count)
-        if way:
-            yield way
-
-
-def _steps_of(steps: Sequence[ScheduleStep], kind: str) -> list[ScheduleStep]:
-    """Return the steps of a dataflow: its own, and operators alone that are in none of these."""
-    own = [one for one in steps if one.kind == kind and one.body != ()]
-    inside = {at for one in own for at in range(one.start, one.stop)}
-    return own + [one for one in steps if one.kind == "alone" and one.start not in inside]
-
-
-def _products(steps: Sequence[ScheduleStep], count: int, least: float) -> list[list[ScheduleStep]]:
-    """Return the way with the least sum of energies times cycles, for groups that overlap.
-
-    Before, what other dataflows' ways need is searched where they promise less than ``least``.
-    """
-    for kind in _KINDS:
-        way = cheapest(_steps_of(steps, kind), count)
-        for step in way:
-            limit = least - value_of(way, sum) + step.value
-            if step.body is None and step.value < limit:
-                step.find(limit)
-    return [cheapest([replace(one, value=one.value**2) for one in steps if one.body], count)]
 
 
 def _alone_value(steps: Sequence[ScheduleStep], step: ScheduleStep, total: Total) -> float:
@@ -210,15 +168,14 @@ def _steps(
         group, best = search.fastest(workload, first)
         return (replace(group, tree=best.tree),), best.value
 
-    yield ScheduleStep(start, start + 1, promise, find, "alone")
+    yield ScheduleStep(start, start + 1, promise, find)
     if promise < float("inf") and search.goal.is_over:
         return
     for count in range(2, len(names) + 1):
         part = attention_of(workload, names[:count])
         if part is not None:
-            ways = _attention(workload, part, search, options)
-            for kind, (value, way, sets) in zip(_KINDS, ways, strict=True):
-                yield ScheduleStep(start, start + count, value, way, kind, sets=sets)
+            for value, way, sets in _attention(workload, part, search, options):
+                yield ScheduleStep(start, start + count, value, way, sets=sets)
         elif apart := fusion_fault(workload, names[:count]):
             search.goal.note(_omitted_account(names[:count], apart))
         else:
@@ -232,7 +189,7 @@ def _omitted_account(names: Sequence[str], why: str) -> SearchAccount:
 def _grids(chain: OperatorChain, goal: Goal) -> list[CandidateSet]:
     def families(space: IterationSpace) -> dict[int, list[Family]]:
         piece = replace(chain, space=space)
-        made = (*chain_families(piece, goal.accelerator), *families_of(piece, goal.accelerator))
+        made = (chain_family(piece, goal.accelerator), *families_of(piece, goal.accelerator))
         return {at: [family] for at, family in enumerate(made)}
 
     return list(grids_on_cores(chain.group, chain.space, goal, families).values())
@@ -281,7 +238,7 @@ Way = Callable[[float], tuple[Body, float]]
 def _attention(
     workload: Workload, part: Attention, search: TreeSearch, options: Options
 ) -> Iterator[tuple[float, Way, Sequence[CandidateSet]]]:
-    """Yield an attention as each of `_KINDS` maps it: what it promises, how, its candidates."""
+    """Yield an attention as each dataflow maps it: what it promises, how, its candidates."""
     goal, problem = search.goal, problem_of(workload, part)
     for name, granularities in (("flat", GRANULARITIES), ("flash", "")):
         grids = flat.grids(problem, goal, options, granularities)

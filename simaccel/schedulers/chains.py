@@ -1,14 +1,12 @@
 """Operators fused by the rows that they share: what is between them never leaves the chip.
 
-All operators of a chain run on one block of rows before the next one. Two families: *whole*, where
-an intermediate has all its columns (as the rows of S in FLAT), and *streamed*, where its columns
-come in blocks that the second einsum sums up over (a feed-forward pair whose hidden columns are
-never all there at once).
+All operators of a chain run on one block of rows before the next one; an intermediate has all its
+columns, as the rows of S in FLAT.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -109,16 +107,12 @@ def _reason_apart(workload: Workload, names: Sequence[str]) -> str:
     return next(findings, "").removeprefix("another group: ")
 
 
-def chain_families(chain: OperatorChain, accelerator: Accelerator) -> Iterator[Family]:
-    """Yield the families of a chain."""
-    for branch, held in (_whole(chain, accelerator), _stream_family(chain, accelerator)):
-        if branch is not None:
-            family = Family(chain.space, branch, {}, held=held)
-            first = take(family, tuple(ints(0) for _ in family.shape))
-            yield replace(family, aliases=aliases_of(chain.space, tree_of_one(first), ()))
-
-
-Made = tuple[Branch | None, dict[str, Ints]]
+def chain_family(chain: OperatorChain, accelerator: Accelerator) -> Family:
+    """Return the family of a chain."""
+    branch, held = _whole(chain, accelerator)
+    family = Family(chain.space, branch, {}, held=held)
+    first = take(family, tuple(ints(0) for _ in family.shape))
+    return replace(family, aliases=aliases_of(chain.space, tree_of_one(first), ()))
 
 
 class _Grid:
@@ -139,8 +133,8 @@ def _row_blocks(chain: OperatorChain, grid: _Grid, accelerator: Accelerator) -> 
     )
 
 
-def _whole(chain: OperatorChain, accelerator: Accelerator) -> Made:
-    """Return the family in which intermediates have all their columns."""
+def _whole(chain: OperatorChain, accelerator: Accelerator) -> tuple[Branch, dict[str, Ints]]:
+    """Return the trees of a chain, and what the array holds in each."""
     grid, space = _Grid(), chain.space
     slots = grid.axis([2, 1])
     outer: list[Entry] = [*_row_blocks(chain, grid, accelerator)]
@@ -191,49 +185,6 @@ def _cut_loops(
     sizes = tile_sizes(every, accelerator.array.cols)
     step = max(1, len(sizes) // (1 if few else 3))
     return nested_loops(chain.space, ranks, axis(sorted({*sizes[::step], every})))
-
-
-def _stream_family(chain: OperatorChain, accelerator: Accelerator) -> Made:
-    """Return the family in which two einsums share the columns of what is between them."""
-    einsums = [
-        operator for operator in chain.space.operators if isinstance(operator.operator, Einsum)
-    ]
-    if len(einsums) != 2 or [einsums[0], einsums[1]] != [  # noqa: PLR2004 - a pair
-        chain.space.operators[0],
-        chain.space.operators[-1],
-    ]:
-        return None, {}
-    first, second = einsums
-    hidden = [rank for rank in first.output.names if rank in second.reduced]
-    if len(hidden) != 1 or hidden[0] in chain.space.axes.values():
-        return None, {}
-    grid = _Grid()
-    slots = grid.axis([2, 1])
-    size = chain.space.sizes[hidden[0]]
-    sizes = [tile for tile in tile_sizes(size, accelerator.array.cols) if tile < size]
-    if not sizes:
-        return None, {}
-    shared = _shared_inputs(chain)
-    outer: list[Entry] = [*_row_blocks(chain, grid, accelerator)]
-    outer += [
-        FamilyKeep(name, BUFFER, slots) for name in dict.fromkeys((*shared, second.output.name))
-    ]
-    outer.append(FamilyLoops((hidden[0],), (grid.axis(sizes),), (ints(0),)))
-    names = [name for seen in chain.space.operators for name in _outer_tensors(chain, seen, shared)]
-    outer += [
-        FamilyKeep(name, BUFFER, slots)
-        for name in dict.fromkeys(names)
-        if name != second.output.name
-    ]
-    outer += [FamilyKeep(name, BUFFER, ints(1)) for name in _kept_intermediates(chain)]
-    held = {einsum.name: grid.axis(range(len(STATIONARITIES))) for einsum in einsums}
-    branches: list[Branch] = [
-        (Do(seen.name, ARRAY, STATIONARITIES[0]),)
-        if isinstance(seen.operator, Einsum)
-        else (Do(seen.name, SFU),)
-        for seen in chain.space.operators
-    ]
-    return (*outer, FamilyFork(tuple(branches))), held
 
 
 def _shared_inputs(chain: OperatorChain) -> list[str]:

@@ -80,6 +80,26 @@ def tilings(space: IterationSpace, ranks: tuple[str, ...], side: int) -> list[di
     return list(unique.values()) or [{}]
 
 
+def tiles_by_rank(
+    space: IterationSpace, parts: RankRoles, accelerator: Accelerator
+) -> dict[str, Ints]:
+    """Return the tiles of the ranks of m, k and n, on the last three of six axes."""
+    array = accelerator.systolic
+    side = max(1, min(array.rows, array.cols))
+    found: dict[str, Ints] = {}
+    for axis, part in enumerate((parts.m, parts.k, parts.n)):
+        choices, shape = tilings(space, part, side), [1] * 6
+        shape[3 + axis] = len(choices)
+        found |= {rank: ints([one[rank] for one in choices]).reshape(shape) for rank in part}
+    return found
+
+
+def batch_loops(parts: RankRoles) -> tuple[FamilyLoops, ...]:
+    """Return loops over single positions of the ranks that all tensors have, if there are any."""
+    places = tuple(map(ints, range(len(parts.g))))
+    return (FamilyLoops(parts.g, (ints(1),) * len(parts.g), places),) if parts.g else ()
+
+
 def einsum_families(
     space: IterationSpace,
     seen: BoundOperator,
@@ -89,32 +109,22 @@ def einsum_families(
 ) -> list[Family]:
     """Return every order, stationarity and tile size; ``kept`` tensors are around the group."""
     parts = roles(space, seen)
-    array = accelerator.systolic
-    side = max(1, min(array.rows, array.cols))
-    options = [tilings(space, ranks, side) for ranks in (parts.m, parts.k, parts.n)]
-    ranks = (*parts.m, *parts.k, *parts.n)
+    tiles = tiles_by_rank(space, parts, accelerator)
     orders = np.array(list(permutations(range(3))), dtype=np.int64)
-    tiles: dict[str, Ints] = {}
-    places: dict[str, Ints] = {}
-    for axis, (part, choices) in enumerate(zip((parts.m, parts.k, parts.n), options, strict=True)):
-        shape = [1] * 6
-        shape[3 + axis] = len(choices)
-        for number, rank in enumerate(part):
-            tiles[rank] = ints([choice[rank] for choice in choices]).reshape(shape)
-            places[rank] = (orders[:, axis] * len(ranks) + number).reshape(-1, 1, 1, 1, 1)
+    places = tuple(
+        (orders[:, axis] * len(tiles) + number).reshape(-1, 1, 1, 1, 1)
+        for axis, part in enumerate((parts.m, parts.k, parts.n))
+        for number in range(len(part))
+    )
     slot = ints(list(SLOTS)).reshape(1, -1, 1, 1, 1)
-    outer: Branch = ()
-    if parts.g:
-        ones = tuple(ints(1) for _ in parts.g)
-        outer = (FamilyLoops(parts.g, ones, tuple(ints(at) for at in range(len(parts.g)))),)
-    loops = FamilyLoops(ranks, tuple(tiles[r] for r in ranks), tuple(places[r] for r in ranks))
+    loops = FamilyLoops(tuple(tiles), tuple(tiles.values()), places)
     names = dict.fromkeys((*seen.names, seen.output.name))
     keeps = tuple(
         FamilyKeep(tensor, BUFFER, slot) for tensor in names if tensor_of(tensor) not in kept
     )
     around = tuple(Keep(name) for name in kept)
     held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
-    branch = (*outer, loops, *keeps, Do(seen.name, ARRAY, STATIONARITIES[0]))
+    branch: Branch = (*batch_loops(parts), loops, *keeps, Do(seen.name, ARRAY, STATIONARITIES[0]))
     return [Family(space, branch, {}, around, {seen.name: held})]
 
 

@@ -24,7 +24,7 @@ from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import IterationSpace, aliases_of
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
 from simaccel.schedulers.chains import OperatorChain, chain_of, made_in_place
-from simaccel.schedulers.einsums import RankRoles, roles, tilings
+from simaccel.schedulers.einsums import RankRoles, batch_loops, roles, tiles_by_rank
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.grid_search import Goal
 from simaccel.units import ARRAY, SFU
@@ -118,26 +118,17 @@ def _loops(
     space: IterationSpace, parts: RankRoles, accelerator: Accelerator
 ) -> tuple[list[FamilyLoops], list[FamilyLoops]]:
     """Return the loops around a tile of the output, and those over its sums."""
-    array = accelerator.systolic
-    side = max(1, min(array.rows, array.cols))
+    tiles, places = tiles_by_rank(space, parts, accelerator), {}
     count = len((*parts.m, *parts.n))
-    tiles, places = {}, {}
-    for axis, ranks in enumerate((parts.m, parts.k, parts.n)):
-        choices, shape = tilings(space, ranks, side), [1] * 6
-        shape[3 + axis] = len(choices)
-        first = ints([1, 0] if ranks is parts.n else [0, 1]).reshape(1, -1, 1, 1, 1, 1)
+    for ranks, first in ((parts.m, [0, 1]), (parts.k, [0, 1]), (parts.n, [1, 0])):
         for number, rank in enumerate(ranks):
-            tiles[rank] = ints([sizes[rank] for sizes in choices]).reshape(shape)
-            places[rank] = first * count + number
+            places[rank] = ints(first).reshape(1, -1, 1, 1, 1, 1) * count + number
 
     def loops(ranks: Sequence[str]) -> list[FamilyLoops]:
         every = (tuple(made[rank] for rank in ranks) for made in (tiles, places))
         return [FamilyLoops(tuple(ranks), *every)] if ranks else []
 
-    ones = FamilyLoops(
-        parts.g, tuple(ints(1) for _ in parts.g), tuple(map(ints, range(len(parts.g))))
-    )
-    return [*([ones] if parts.g else []), *loops((*parts.m, *parts.n))], loops(parts.k)
+    return [*batch_loops(parts), *loops((*parts.m, *parts.n))], loops(parts.k)
 
 
 def fuse_epilogue(workload: Workload, chain: OperatorChain, search: TreeSearch) -> Group | None:

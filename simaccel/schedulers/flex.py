@@ -118,12 +118,8 @@ def _search_apart(
     workload, whole = problem.workload, rows == every_row(problem)
     search = search.on_one_core() if rows else search
     for name, held in parts_of(problem):
-        merged = problem.merged_ranks(name)
-        if name == problem.part[1]:
-            kept = (held,) if whole else ()
-            yield search.vector(workload, name, merged=merged, kept=kept, over=whole), held
-        else:
-            yield search.einsum(workload, name, (held,) if whole else (), merged=merged), held
+        merged, kept = problem.merged_ranks(name), (held,) if whole else ()
+        yield search.operator_candidates(workload, name, merged, kept, over=whole), held
 
 
 def place_trees(

@@ -14,11 +14,10 @@ from typing import Any, Final
 import numpy as np
 
 from simaccel.analytic.family import Ints
-from simaccel.analytic.prediction import predict
 from simaccel.hardware import Accelerator
-from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.tree import Group, Tree
 from simaccel.pareto import Front, pick_evenly, undominated_rows
+from simaccel.schedulers.sequences import score
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import EXACT, CandidateSet, leakage
 from simaccel.search.canonical import rename_tree
@@ -31,9 +30,9 @@ from simaccel.search.front import (
     join_alternatives,
 )
 from simaccel.search.grid_search import Goal
-from simaccel.search.judge import FOREVER, Body, mapping_of, operators_of
+from simaccel.search.judge import FOREVER, Body, operators_of
 from simaccel.search.neighbours import limits_of, neighbours
-from simaccel.workload import Vector, Workload
+from simaccel.workload import Workload
 
 _STARTS: Final = 8
 """Places of a front whose neighbours are looked at."""
@@ -63,11 +62,8 @@ class FrontSearch:
     def operator(
         self, name: str, merged: Mapping[str, tuple[str, ...]] | None = None
     ) -> Front[Alternative]:
-        """Return the front of one operator on its own; ``merged`` as of `TreeSearch.einsum`."""
-        if isinstance(self.workload.operator(name), Vector):
-            searched = self.search.vector(self.workload, name, merged=merged)
-        else:
-            searched = self.search.einsum(self.workload, name, merged=merged)
+        """Return the front of one operator; ``merged`` as of `TreeSearch.operator_candidates`."""
+        searched = self.search.operator_candidates(self.workload, name, merged)
         group = searched.group
         if "front" not in searched.known:
             names = dict(searched.names)
@@ -104,15 +100,10 @@ class FrontSearch:
 
         None if the machine doesn't take it, or it doesn't fit.
         """
-        alone = self.workload.select_operators(operators_of(body))
-        predicted = predict(alone, mapping_of(alone, "", body), self.accelerator)
-        (cycles,) = self.goal.judge.cycles(alone, [body])
-        if cycles == FOREVER:
+        one = score(self.workload, body, self.goal)
+        if one is None:
             return None
-        moved = dram_bytes(predicted.moved)
-        leaked = sum(group.bound_cycles for group in predicted.groups)
-        energy = sum(predicted.energy_pj.values()) + self._leak * (cycles - leaked)
-        return Alternative(body, int(cycles), energy, moved, predicted.buffer_bytes)
+        return Alternative(body, one.cycles, one.energy_pj, one.dram_bytes, one.buffer_bytes)
 
     def join_fronts(self, fronts: Sequence[Front[Alternative]]) -> Front[Alternative]:
         """Return the front of operators that run one after the other."""
@@ -222,8 +213,7 @@ class FrontSearch:
                     figures[row] = np.array(alternative.parts)[parts]
             return figures
 
-        front, _ = front_of(least, judge, chunk=_AT_ONCE)
-        return {places[int(at)]: known[int(at)] for at in front}
+        return {places[int(at)]: known[int(at)] for at in front_of(least, judge, chunk=_AT_ONCE)}
 
     def _run(self, place: Place, body_of: Callable[[Tree], Body]) -> Alternative | None:
         grid, number = place

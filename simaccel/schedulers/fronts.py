@@ -15,7 +15,7 @@ from simaccel.mapping.tree import Group
 from simaccel.pareto import Front
 from simaccel.schedulers import best, flat, flex, make_mapping, naive, spatial
 from simaccel.schedulers.attention import AttentionProblem, problem_of
-from simaccel.schedulers.chains import chain_families, chain_of
+from simaccel.schedulers.chains import chain_family, chain_of
 from simaccel.schedulers.front_search import FrontSearch
 from simaccel.schedulers.resident_attention import GRANULARITIES, few_counts, stage_attention
 from simaccel.schedulers.tree_search import TreeSearch
@@ -69,7 +69,7 @@ def front(
 
 def _front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alternative]:
     if dataflow in STRATEGIES:
-        return _mapspace(explorer, _strategy(dataflow), options)
+        return _mapspace(explorer, dataflow, options)
     if dataflow == "best":
         return _best(explorer, options)
     name, _, granularity = dataflow.partition("-")
@@ -114,10 +114,6 @@ def _single_front(explorer: FrontSearch, dataflow: str, options: Options) -> Fro
     """Return the single mapping of a scheduler without a search."""
     mapping = make_mapping(explorer.workload, explorer.accelerator, dataflow, options)
     return explorer.join_fronts([explorer.bodies([(one,)]) for one in mapping.body])
-
-
-def _strategy(name: str) -> Strategy:
-    return next(one for one in STRATEGIES if one == name)
 
 
 def _fused_front(
@@ -201,7 +197,7 @@ def _runs(
         return
 
     def families(space: IterationSpace) -> list[Family]:
-        return list(chain_families(replace(chain, space=space), explorer.accelerator))
+        return [chain_family(replace(chain, space=space), explorer.accelerator)]
 
     yield explorer.grids(every_cut(chain.group, chain.space, explorer.goal, families), chain.group)
 

@@ -30,10 +30,10 @@ from simaccel.schedulers.resident_attention import (
     ResidentSearch,
     choose_mapping,
     few_counts,
-    objective_of,
     parts_of,
     stage_attention,
 )
+from simaccel.schedulers.sequences import objective_of
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import capacity, with_one_slot
 from simaccel.search.canonical import rename_tree
@@ -70,7 +70,7 @@ class FixedTiles:
         return cls(TreeSearch(goal), options.stationarity or "ws")
 
     def group(self, workload: Workload, name: str, merged: Merged | None = None) -> Group:
-        """Return an operator with its tile; ``merged`` as of `TreeSearch.einsum`.
+        """Return an operator with its tile; ``merged`` as of `TreeSearch.operator_candidates`.
 
         Raises:
             NotMappableError: the array can't do the operator.
@@ -80,7 +80,7 @@ class FixedTiles:
         accelerator = self.search.accelerator
         if not isinstance(workload.operator(name), Vector):
             return _fix_tile(workload, name, accelerator, self.holds, merged)
-        rows = self.search.vector(workload, name, rows=accelerator.array.rows, merged=merged)
+        rows = self.search.operator_candidates(workload, name, merged, rows=accelerator.array.rows)
         best = rows.fastest()
         if best is None:
             raise NothingFitsError(f"{name}: not even one row fits into {capacity(accelerator)} B")
@@ -90,9 +90,9 @@ class FixedTiles:
         """Return the group of a vector operator, and it in each height of whole rows."""
         group = self.group(workload, name, merged)
         accelerator = self.search.accelerator
-        rows = self.search.vector(workload, name, rows=accelerator.array.rows, merged=merged)
+        rows = self.search.operator_candidates(workload, name, merged, rows=accelerator.array.rows)
         trees = {with_one_slot(group.tree): group.tree}
-        grid = self.search.goal.grid(rows.made, rows.families[:1])
+        grid = self.search.goal.grid(rows.candidates.group, rows.families[:1])
         fits = grid.fitting(capacity(accelerator))
         for number in fits[np.argsort(grid.bounds[fits], kind="stable")]:
             tree = rename_tree(grid.tree(int(number)), rows.names)

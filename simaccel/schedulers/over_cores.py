@@ -18,13 +18,13 @@ from simaccel.errors import SimaccelError, require_none
 from simaccel.hardware import Accelerator
 from simaccel.hardware.core_share import one_core, share_bandwidth
 from simaccel.mapping.checks import faults
-from simaccel.mapping.cores import CORES, CoreCut
+from simaccel.mapping.cores import CORES
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Mapping, ResidentScope, Spread
 from simaccel.schedulers.sequences import finish_mapping, measure_groups
 from simaccel.search.accounts import ignore_account, ungiven
 from simaccel.search.canonical import key_of
-from simaccel.search.core_cuts import CutBounds, numbers, parallel
+from simaccel.search.core_cuts import CutBounds, cuts_of_one_rank, parallel
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body, mapping_of, operators_of
 from simaccel.search.problems import Options
@@ -107,7 +107,7 @@ class _Search:
         ranks = list(parallel(space))
         if asked := [rank for rank in ranks if rank in self.asked]:
             return self._search_spread(whole, group, space, asked)
-        cuts = list(self._cuts(space, ranks))
+        cuts = list(self._cuts(space))
         key = self._key(space)
         if key is not None and key in self.known:
             chosen = self.known[key]
@@ -125,17 +125,12 @@ class _Search:
             self.known.setdefault(key, taken)
         return best
 
-    def _cuts(
-        self, space: IterationSpace, ranks: Sequence[str]
-    ) -> Iterator[tuple[float, str, int]]:
+    def _cuts(self, space: IterationSpace) -> Iterator[tuple[float, str, int]]:
         """Yield what each cut takes at least, its rank, and the size of a piece."""
         floors, timed = CutBounds(space, self.accelerator), self.goal.objective == "cycles"
-        for rank in ranks:
-            size = space.sizes[rank]
-            counts = numbers(self.accelerator.cores.count)
-            for tile in dict.fromkeys(-(-size // count) for count in counts):
-                cut = CoreCut((Spread(rank, tile, CORES),), space.sizes)
-                yield floors.floor_of(cut) if timed else 0, rank, tile
+        for cut in cuts_of_one_rank(space, self.accelerator):
+            (spread,) = cut.spreads
+            yield floors.floor_of(cut) if timed else 0, spread.rank, spread.tile
 
     def _search_spread(
         self, whole: Workload, group: Group, space: IterationSpace, ranks: Sequence[str]

@@ -42,14 +42,12 @@ from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.candidate_set import CandidateSet, capacity
 from simaccel.search.grid_search import Goal, search
 from simaccel.search.judge import Body, mapping_of
-from simaccel.workload import Vector, Workload
+from simaccel.workload import Workload
 
 ALIVE = 6
 """The most tensors that are considered at once; of more, those that live longest are left out."""
 _ROUNDS = 4
 """Rounds of finding the cheapest path and searching its states."""
-_STEPS = 64
-"""Steps of the buffer to which a room is rounded down, so that equal groups share a search."""
 Price = tuple[float, float]
 """The objective, then DRAM bytes for equal values."""
 NOWHERE: Price = (float("inf"), float("inf"))
@@ -144,10 +142,7 @@ class GroupPlace:
         room = self._room(held)
         if room < 0 or (held and self._is_cut()):
             return NOWHERE
-        grid = self._grid(held)
-        value, moved = grid.promise(self._round_room(room))
-        if (value, moved) == NOWHERE:
-            value, moved = grid.promise(room)
+        value, moved = self._grid(held).promise(room)
         return additive_value(value, self.search.goal) * self.error, moved
 
     def is_known(self, held: Sequence[ResidentTensor]) -> bool:
@@ -163,11 +158,7 @@ class GroupPlace:
 
     def find(self, held: Sequence[ResidentTensor]) -> None:
         """Search the group with these tensors held."""
-        key, room = self._key(held), self._room(held)
-        rounded = self._round_room(room)
-        if self._grid(held).promise(rounded) == NOWHERE:
-            rounded = room
-        self.known[key] = self._find_price(held, rounded)
+        self.known[self._key(held)] = self._find_price(held, self._room(held))
 
     def tree(self, held: Sequence[ResidentTensor]) -> Tree:
         """Return the tree that was found with these tensors held."""
@@ -224,23 +215,14 @@ class GroupPlace:
         taken = sum(one.n_bytes for one in held) + self.fixed_bytes
         return capacity(self.search.goal.accelerator) - taken
 
-    def _round_room(self, room: int) -> int:
-        step = capacity(self.search.goal.accelerator) // _STEPS
-        if not step or room == capacity(self.search.goal.accelerator):
-            return room
-        return room // step * step
-
     def _search_held(self, held: Sequence[ResidentTensor]) -> OperatorCandidateSet:
         roots, search = self._kept_tensors(held), self.search.on_one_core() if held else self.search
         if self._chain is not None:
             return search_epilogue(search, self._chain, roots)
         (name,) = self.group.operators
-        operator = self.workload.operator(name)
-        if not isinstance(operator, Vector):
-            return search.einsum(self.workload, name, roots, self.group.merged)
-        made = operator.output.tensor
+        made = self.workload.operator(name).output.tensor
         over = made not in roots and any(made in resident.tensors for resident in held)
-        return search.vector(self.workload, name, merged=self.group.merged, kept=roots, over=over)
+        return search.operator_candidates(self.workload, name, self.group.merged, roots, over=over)
 
     def _grid(self, held: Sequence[ResidentTensor]) -> CandidateSet:
         if self._is_searched():

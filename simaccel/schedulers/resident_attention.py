@@ -11,19 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from simaccel.analytic.prediction import Prediction, predict
 from simaccel.hardware import Accelerator
-from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Keep, Part, ResidentScope, Span, Tree
 from simaccel.schedulers.attention import AttentionProblem
+from simaccel.schedulers.sequences import score
 from simaccel.search.accounts import ObjectiveLosses
-from simaccel.search.candidate_set import ScoredTree, capacity, leakage
+from simaccel.search.candidate_set import ScoredTree, capacity
 from simaccel.search.grid_search import Goal
-from simaccel.search.judge import Body, key_of_body, mapping_of, operators_of
+from simaccel.search.judge import Body, key_of_body
 from simaccel.search.near_ties import preferred_index
 from simaccel.search.walk import GAIN, GAP
-from simaccel.workload import Workload
 
 GRANULARITIES: Final = "mbhr"
 _ALL: Final = 16
@@ -240,44 +238,6 @@ class ResidentSearch:
     def _room(self, rows: int) -> int:
         """Return the bytes that ``rows`` of the intermediate leave of the buffer."""
         return self.goal.room - rows * self.problem.row_bytes
-
-
-def score(
-    workload: Workload, body: Body, goal: Goal, below: float = float("inf")
-) -> ScoredTree | None:
-    """Return the figures of some groups; None if the machine refuses them, or not ``below``."""
-    alone = workload.select_operators(operators_of(body))
-    most = below if goal.objective == "cycles" else float("inf")
-    (cycles,) = goal.judge.cycles(alone, [body], most)
-    if cycles == float("inf"):
-        return None
-    predicted = predict(alone, mapping_of(alone, "", body), goal.accelerator)
-    moved = dram_bytes(predicted.moved)
-    value = objective_of(predicted, goal, cycles)
-    energy = energy_of(predicted, goal, cycles)
-    scored = ScoredTree((), value, int(cycles), moved, predicted.buffer_bytes, energy)
-    return scored if scored.value < below else None
-
-
-def objective_of(predicted: Prediction, goal: Goal, cycles: float) -> float:
-    """Return the objective of a mapping that takes so many cycles."""
-    if goal.objective == "cycles":
-        return float(cycles)
-    if goal.objective == "footprint":
-        return float(predicted.buffer_bytes)
-    if goal.objective == "dram-bytes":
-        return float(dram_bytes(predicted.moved))
-    energy = energy_of(predicted, goal, cycles)
-    return energy * cycles if goal.objective == "edp" else energy
-
-
-def energy_of(predicted: Prediction, goal: Goal, cycles: float) -> float:
-    """Return the energy of a mapping that takes so many cycles; 0 where it is not known."""
-    if goal.accelerator.unknown_energies:
-        return 0.0
-    leaked = sum(one.bound_cycles for one in predicted.groups)
-    energy = sum(predicted.energy_pj.values())
-    return energy + leakage(goal.accelerator) * (cycles - leaked)
 
 
 def parts_of(problem: AttentionProblem) -> Iterator[tuple[str, str]]:

@@ -18,16 +18,14 @@ Total = Callable[[Iterable[float]], float]
 class ScheduleStep:
     """Operators ``start`` to ``stop`` as one run; ``search`` is given what it is to be below.
 
-    ``value``: its objective, and before it has been searched what it promises. ``kind``: the
-    dataflow that has this step; none where only the best one has. ``weigh``: gives the figures that
-    decide between equals.
+    ``value``: its objective, and before it has been searched what it promises. ``weigh``: gives the
+    figures that decide between equals.
     """
 
     start: int
     stop: int
     value: float
     search: Callable[[float], tuple[Body, float]]
-    kind: str = ""
     body: Body | None = None
     refused: SimaccelError | None = None
     weigh: Callable[[Body], ScoredTree | None] | None = None

@@ -6,13 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from simaccel.analytic.prediction import predict
+from simaccel.analytic.prediction import Prediction, predict
 from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.tree import Mapping
-from simaccel.schedulers.resident_attention import energy_of, objective_of
-from simaccel.search.candidate_set import ScoredTree
+from simaccel.search.candidate_set import ScoredTree, leakage
 from simaccel.search.grid_search import Goal
-from simaccel.search.judge import Body, mapping_of
+from simaccel.search.judge import Body, mapping_of, operators_of
 from simaccel.search.near_ties import preferred_index
 from simaccel.workload import Workload
 
@@ -71,13 +70,48 @@ def measure_groups(workload: Workload, body: Body, goal: Goal) -> ScoredTree:
         SimaccelError: the machine refuses them.
 
     """
+    (outcome,) = goal.judge.judge(workload, [body], float("inf"))
+    if outcome.refused is not None:
+        raise outcome.refused
+    return _score_run(workload, body, goal, outcome.cycles)
+
+
+def score(
+    workload: Workload, body: Body, goal: Goal, below: float = float("inf")
+) -> ScoredTree | None:
+    """Return the figures of some groups; None if the machine refuses them, or not ``below``."""
+    alone = workload.select_operators(operators_of(body))
+    most = below if goal.objective == "cycles" else float("inf")
+    (cycles,) = goal.judge.cycles(alone, [body], most)
+    if cycles == float("inf"):
+        return None
+    scored = _score_run(alone, body, goal, cycles)
+    return scored if scored.value < below else None
+
+
+def _score_run(workload: Workload, body: Body, goal: Goal, cycles: float) -> ScoredTree:
     predicted = predict(workload, mapping_of(workload, "", body), goal.accelerator)
-    moved = dram_bytes(predicted.moved)
-    cycles = float(predicted.bound_cycles)
-    if goal.is_timed:
-        (outcome,) = goal.judge.judge(workload, [body], float("inf"))
-        if outcome.refused is not None:
-            raise outcome.refused
-        cycles = outcome.cycles
     value, energy = objective_of(predicted, goal, cycles), energy_of(predicted, goal, cycles)
+    moved = dram_bytes(predicted.moved)
     return ScoredTree((), value, int(cycles), moved, predicted.buffer_bytes, energy)
+
+
+def objective_of(predicted: Prediction, goal: Goal, cycles: float) -> float:
+    """Return the objective of a mapping that takes so many cycles."""
+    if goal.objective == "cycles":
+        return float(cycles)
+    if goal.objective == "footprint":
+        return float(predicted.buffer_bytes)
+    if goal.objective == "dram-bytes":
+        return float(dram_bytes(predicted.moved))
+    energy = energy_of(predicted, goal, cycles)
+    return energy * cycles if goal.objective == "edp" else energy
+
+
+def energy_of(predicted: Prediction, goal: Goal, cycles: float) -> float:
+    """Return the energy of a mapping that takes so many cycles; 0 where it is not known."""
+    if goal.accelerator.unknown_energies:
+        return 0.0
+    leaked = sum(one.bound_cycles for one in predicted.groups)
+    energy = sum(predicted.energy_pj.values())
+    return energy + leakage(goal.accelerator) * (cycles - leaked)

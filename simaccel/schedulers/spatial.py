@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from simaccel.errors import Fault, InputError, SimaccelError
+from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator, SpatialArraySpec, Stationarity
 from simaccel.hardware.dataflow import Constraints, parse_constraints
 from simaccel.hardware.hierarchy import levels
@@ -40,15 +40,10 @@ from simaccel.search.problems import Options, Scheduler
 from simaccel.search.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Einsum, Vector, Workload
 
-_INPUTS: Final = 2
 _FEW: Final = 16
 """Mappings of a search that a front has."""
 _RUNS: Final = 12
 """Runs of good mappings without a gain after which no more are run."""
-
-
-class NotNestedError(SimaccelError):
-    """An operator that no spatial array takes; the message names it and the reason."""
 
 
 Choice = tuple[MappingTarget, ...]
@@ -67,7 +62,7 @@ def choices(
     ``held``: what a systolic array holds, if that is not free.
 
     Raises:
-        NotNestedError: an einsum of more than two inputs.
+        NotNestableError: an einsum that mapspaces don't take.
         InputError: constraints that can't be.
 
     """
@@ -75,11 +70,6 @@ def choices(
     for operator in workload.operators:
         if not isinstance(operator, Einsum):
             continue
-        if len(operator.inputs) > _INPUTS:
-            raise NotNestedError(
-                f"{accelerator.name}: operator {operator.name} has {len(operator.inputs)} inputs; "
-                "mapspaces take einsums of one or two"
-            )
         array = accelerator.array
         limits(operator, levels(accelerator), {}, asked)  # what no array knows is said first
         by_held: dict[Stationarity | None, Constraints] = (

@@ -91,7 +91,7 @@ def _fuse_operators(
     windows = _windows(workload, names[0], accelerator)
     if windows is not None:
         return windows
-    rows = search.vector(workload, names[0])
+    rows = search.operator_candidates(workload, names[0])
     best = rows.fastest()
     if best is None:
         raise NothingFitsError(f"{names[0]}: not even one row fits")

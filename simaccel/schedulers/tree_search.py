@@ -31,8 +31,6 @@ class OperatorCandidateSet:
     """The candidates of one operator, and the names under which they were made."""
 
     group: Group
-    made: Group
-    """The group of the operator that they were made for."""
     families: Sequence[Family]
     """Of one core."""
     pieces: Callable[[], CandidateSet]
@@ -41,11 +39,6 @@ class OperatorCandidateSet:
     names: Names
     known: dict[object, Any]
     """What is known of operators that are alike: the grid, and what was found in some room."""
-
-    @property
-    def smallest(self) -> int:
-        """Buffer bytes of the smallest candidate."""
-        return self.candidates.smallest
 
     @property
     def candidates(self) -> CandidateSet:
@@ -128,65 +121,44 @@ class TreeSearch:
         found.goal = replace(self.goal, is_spread=False)
         return found
 
-    def einsum(
+    def operator_candidates(
         self,
         workload: Workload,
         name: str,
-        kept: Sequence[str] = (),
-        merged: Merged | None = None,
-    ) -> OperatorCandidateSet:
-        """Return an einsum's candidates; ``kept`` tensors are around the group.
-
-        ``merged``: ranks to be seen as one, where not all that can be.
-
-        Raises:
-            NotMappableError: the einsum is none that a systolic array folds.
-
-        """
-        if merged is None:
-            merged = mergeable(workload, [name])
-        group = Group(operators=(name,), tree=(), merged=merged)
-        space = space_of(workload, group)
-        seen = space.bound_operator(name)
-        return self.known_candidates(
-            group,
-            space,
-            kept,
-            lambda space: einsum_families(space, seen, self.accelerator, kept=kept),
-        )
-
-    def vector(
-        self,
-        workload: Workload,
-        name: str,
-        rows: int | None = None,
         merged: Merged | None = None,
         kept: Sequence[str] = (),
         *,
+        rows: int | None = None,
         over: bool = False,
     ) -> OperatorCandidateSet:
-        """Return a vector operator's candidates; ``rows`` fixes the height of its blocks.
+        """Return an operator's candidates; ``kept`` tensors are around the group.
 
-        ``kept`` and ``over`` as of `vector_families`.
+        ``merged``: ranks to be seen as one, where not all that can be. Of a vector operator
+        ``rows`` fixes the height of its blocks; ``over`` as of `vector_families`.
+
+        Raises:
+            NotMappableError: the operator is an einsum that no systolic array folds.
+
         """
         operator = workload.operator(name)
-        assert isinstance(operator, Vector)  # noqa: S101 - callers have looked
         if merged is None:
-            merged = row_merges(operator) or mergeable(workload, [name])
+            by_rows = row_merges(operator) if isinstance(operator, Vector) else {}
+            merged = by_rows or mergeable(workload, [name])
         group = Group(operators=(name,), tree=(), merged=merged)
         space = space_of(workload, group)
         seen = space.bound_operator(name)
-        return self.known_candidates(
-            group,
-            space,
-            kept,
-            lambda space: list(
+
+        def families(space: IterationSpace) -> list[Family]:
+            if not isinstance(operator, Vector):
+                return einsum_families(space, seen, self.accelerator, kept=kept)
+            return list(
                 vector_families(
                     space, seen, operator, self.accelerator, rows=rows, kept=kept, over=over
                 )
-            ),
-            (rows, over),
-        )
+            )
+
+        of_vector = (rows, over) if isinstance(operator, Vector) else ()
+        return self.known_candidates(group, space, kept, families, of_vector)
 
     def known_candidates(
         self,
@@ -199,7 +171,7 @@ class TreeSearch:
         """Return a group's candidates, those of one that is mapped alike where it is known.
 
         ``more``: what else decides the families, beside the operators and what is kept around;
-        where something is, cores have no pieces.
+        where something is kept, cores have no pieces.
         """
         names, goal = names_of(space.operators), self.goal
         ranks = [name for kind, name in names if kind == "rank"]
@@ -211,7 +183,6 @@ class TreeSearch:
                 names,
                 OperatorCandidateSet(
                     group,
-                    group,
                     families(space),
                     lambda: on_cores(group, space, on, families),
                     goal,
@@ -222,11 +193,6 @@ class TreeSearch:
         first, known = self._seen[key]
         new = dict(zip(first, (name for _, name in names), strict=True))
         return replace(known, group=group, goal=goal, names=new)
-
-    def operator_candidates(self, workload: Workload, name: str) -> OperatorCandidateSet:
-        """Return the candidates of an operator on its own; errors as of ``einsum``."""
-        is_vector = isinstance(workload.operator(name), Vector)
-        return (self.vector if is_vector else self.einsum)(workload, name)
 
     def fastest(self, workload: Workload, name: str) -> tuple[Group, ScoredTree]:
         """Return an operator's group, and its best tree with its figures.
@@ -241,7 +207,7 @@ class TreeSearch:
         if best is None:
             raise NothingFitsError(
                 f"{name}: no tiling fits the buffer of {self.goal.room} B; the smallest that was "
-                f"tried needs {searched.smallest} B"
+                f"tried needs {searched.candidates.smallest} B"
             )
         return searched.group, best
 

@@ -88,12 +88,12 @@ def cuts_of(group: Group, space: IterationSpace, goal: Goal) -> list[PricedCut]:
     accelerator, spreads = goal.accelerator, goal.asked.spreads
     cuts: list[CoreCut | None] = [None]
     if goal.is_spread:
-        cuts += _cuts(space, accelerator)
+        cuts += cuts_of_one_rank(space, accelerator)
     if spreads and goal.is_spread:
         own = list(_asked_spreads(group, space, spreads))
         goal.asked.spread.update(rank for rank, _ in own)
         if own:
-            cuts = [_make_cut(space, spread) for _, spread in own]
+            cuts = [CoreCut((spread,), space.sizes) for _, spread in own]
     floors = CutBounds(space, accelerator)
     priced = [PricedCut(_piece(space, cut), cut, floors.floor_of(cut)) for cut in cuts]
     return sorted(priced, key=lambda cut: (cut.floor, math.prod(cut.space.sizes.values())))
@@ -140,15 +140,13 @@ def numbers(count: int) -> list[int]:
     return [count >> at for at in range(count.bit_length() - 1)]
 
 
-def _cuts(space: IterationSpace, accelerator: Accelerator) -> Iterator[CoreCut]:
+def cuts_of_one_rank(space: IterationSpace, accelerator: Accelerator) -> Iterator[CoreCut]:
+    """Yield the cuts of each rank that may be cut, over several numbers of cores."""
     for rank in parallel(space):
         size = space.sizes[rank]
         tiles = dict.fromkeys(-(-size // count) for count in numbers(accelerator.cores.count))
-        yield from (_make_cut(space, Spread(rank, tile, CORES)) for tile in tiles if tile < size)
-
-
-def _make_cut(space: IterationSpace, spread: Spread) -> CoreCut:
-    return CoreCut((spread,), space.sizes)
+        spreads = (Spread(rank, tile, CORES) for tile in tiles if tile < size)
+        yield from (CoreCut((spread,), space.sizes) for spread in spreads)
 
 
 def _piece(space: IterationSpace, cut: CoreCut | None) -> IterationSpace:

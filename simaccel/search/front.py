@@ -37,15 +37,6 @@ _PARTS: Final[dict[Figure, tuple[int, ...]]] = {
     "dram-bytes": (_DRAM,),
     "footprint": (_SPACE,),
 }
-_CLOSE: Final = 0.001
-"""Of many candidates, one that may be better by less than this is not looked at (decision 0029)."""
-_MANY: Final = 4096
-"""So many candidates are looked at in all detail."""
-_CHUNK: Final = 1024
-"""Candidates that are judged in one go, at least, while there are as many.
-
-Of a BERT attention of 128 tokens 256 take twice the time; 8,192 too, as more are judged.
-"""
 _MOST: Final = 2048
 """Mappings of some operators that are kept; of more, some that lie evenly between the ends."""
 Floats = npt.NDArray[np.float64]
@@ -62,11 +53,6 @@ class FrontFigures:
     def parts(self) -> list[int]:
         """The columns of parts that decide."""
         return sorted({*_PARTS[self.x], *_PARTS[self.y]})
-
-    @property
-    def timed(self) -> bool:
-        """Whether cycles decide, or energy, of which leakage in these cycles is a part."""
-        return bool({_CYCLES, _ENERGY} & {*self.parts})
 
 
 @dataclass(frozen=True)
@@ -98,10 +84,8 @@ class Alternative:
         )
 
 
-def front_of(
-    least: Floats, judge: Callable[[Ints], Floats], *, chunk: int = _CHUNK
-) -> tuple[Ints, Floats]:
-    """Return the numbers of a front, and the figures of all that were judged (else infinite).
+def front_of(least: Floats, judge: Callable[[Ints], Floats], *, chunk: int) -> Ints:
+    """Return the numbers of a front.
 
     ``least``: what the figures of each candidate are not below, in columns; ``judge`` returns the
     figures of some. Candidates are judged, some ``chunk`` at a time, until no other one's ``least``
@@ -109,7 +93,6 @@ def front_of(
     """
     figures = np.full(least.shape, np.inf)
     left = np.arange(len(least))
-    slack = 1 + _CLOSE if len(least) > _MANY else 1.0
     front = np.empty(0, dtype=np.int64)
     while left.size:
         layer = _layers(least, left, chunk)
@@ -118,8 +101,8 @@ def front_of(
         front = front[undominated_rows(figures[front])]
         front = front[np.isfinite(figures[front]).all(axis=1)]
         left = left[~np.isin(left, layer)]
-        left = left[~beaten(least[left] * slack, figures[front])]
-    return front, figures
+        left = left[~beaten(least[left], figures[front])]
+    return front
 
 
 def _layers(least: Floats, left: Ints, size: int) -> Ints:

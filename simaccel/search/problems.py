@@ -117,36 +117,12 @@ Attention = tuple[str, str, str]
 
 
 def attention_of(workload: Workload, names: Sequence[str]) -> Attention | None:
-    """Return operators as an attention, if they are one."""
-    operators = [workload.operator(name) for name in names]
-    if len(operators) == 3 and _is_attention(workload, operators):  # noqa: PLR2004 - L, softmax, A
-        return operators[0].name, operators[1].name, operators[2].name
-    return None
-
-
-def parts(workload: Workload) -> list[str | Attention]:
-    """Return the operators in order, those of an attention together."""
-    problems: list[str | Attention] = []
-    operators = list(workload.operators)
-    at = 0
-    while at < len(operators):
-        three = operators[at : at + 3]
-        if _is_attention(workload, three):
-            problems.append((three[0].name, three[1].name, three[2].name))
-            at += 3
-        else:
-            problems.append(operators[at].name)
-            at += 1
-    return problems
-
-
-def _is_attention(workload: Workload, three: Sequence[Einsum | Vector]) -> bool:
-    """Return whether operators are L, softmax and A, and no other reads their intermediates."""
-    if len(three) < 3:  # noqa: PLR2004 - L, softmax, A
-        return False
-    logit, softmax, attend = three
+    """Return operators as an attention, if they are one: no other reads their intermediates."""
+    if len(names) != 3:  # noqa: PLR2004 - L, softmax, A
+        return None
+    logit, softmax, attend = map(workload.operator, names)
     between = logit.output.tensor, softmax.output.tensor
-    return (
+    are_one = (
         isinstance(logit, Einsum)
         and len(logit.inputs) == 2  # noqa: PLR2004 - Q and K
         and isinstance(softmax, Vector)
@@ -156,10 +132,20 @@ def _is_attention(workload: Workload, three: Sequence[Einsum | Vector]) -> bool:
         and attend.inputs[0].tensor == between[1]
         and softmax.axis not in attend.output.ranks
         and all(_is_inside(workload, name) for name in between)
-        and not fusion_faults(
-            workload, Group(operators=tuple(operator.name for operator in three), tree=())
-        )
+        and not fusion_faults(workload, Group(operators=tuple(names), tree=()))
     )
+    return (logit.name, softmax.name, attend.name) if are_one else None
+
+
+def parts(workload: Workload) -> list[str | Attention]:
+    """Return the operators in order, those of an attention together."""
+    problems: list[str | Attention] = []
+    names = [operator.name for operator in workload.operators]
+    while names:
+        three = attention_of(workload, names[:3])
+        problems.append(three or names[0])
+        names = names[len(three or names[:1]) :]
+    return problems
 
 
 def _is_inside(workload: Workload, tensor: str) -> bool:

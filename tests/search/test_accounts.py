@@ -192,7 +192,7 @@ def test_no_candidate_of_a_grid_is_below_what_is_left() -> None:
     ran = []
 
     def walked(patience: float) -> CandidateWalk:
-        grid = TreeSearch(Goal(Judge(_TOY))).einsum(_BEYOND, "gemm").candidates
+        grid = TreeSearch(Goal(Judge(_TOY))).operator_candidates(_BEYOND, "gemm").candidates
         walk = CandidateWalk(grid)
         walk.go(capacity(_TOY), StoppingRule(gap=0.0, patience=patience))
         ran.append(len(walk.cycles))

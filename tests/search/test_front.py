@@ -77,7 +77,7 @@ def test_candidates_that_are_not_judged_are_beaten(
         seen.extend(which.tolist())
         return np.asarray(rows[which], dtype=np.float64)
 
-    front, _ = front_of(least, judge, chunk=chunk)
+    front = front_of(least, judge, chunk=chunk)
     assert {tuple(rows[at]) for at in front} == _front_by_pairs(rows)
     assert len(seen) == len({*seen})
 

@@ -276,12 +276,13 @@ def test_operators_that_are_alike_are_searched_once() -> None:
     """Q, K and P of other names, but the same sizes: one search, each with its own names."""
     search = TreeSearch(_goal(_toy()))
     workload = gemm(m=5, k=6, n=7)
-    first = search.einsum(workload, "gemm")
-    assert search.einsum(gemm(m=5, k=6, n=7), "gemm").candidates is first.candidates
-    assert search.einsum(workload, "gemm", kept=("A",)).candidates is not first.candidates
-    assert search.einsum(gemm(m=5, k=6, n=8), "gemm").candidates is not first.candidates
+    find = search.operator_candidates
+    first = find(workload, "gemm")
+    assert find(gemm(m=5, k=6, n=7), "gemm").candidates is first.candidates
+    assert find(workload, "gemm", kept=("A",)).candidates is not first.candidates
+    assert find(gemm(m=5, k=6, n=8), "gemm").candidates is not first.candidates
     renamed = replace(workload.operator("gemm"), name="other")
-    other = search.einsum(replace(workload, operators=(renamed,)), "other")
+    other = search.operator_candidates(replace(workload, operators=(renamed,)), "other")
     assert other.candidates is first.candidates
     chosen = other.fastest()
     assert chosen is not None

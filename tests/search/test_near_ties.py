@@ -53,7 +53,7 @@ def test_of_about_as_few_bytes_the_fastest() -> None:
 def _candidates(workload: Workload, on: Accelerator, tolerance: float) -> list[ScoredTree]:
     """All different candidates of a GEMM that fit, on the machine."""
     goal = Goal(Judge(on), tolerance=tolerance)
-    grid = TreeSearch(goal).einsum(workload, "gemm").candidates
+    grid = TreeSearch(goal).operator_candidates(workload, "gemm").candidates
     which = grid.fitting(goal.room)
     assert grid.is_complete()
     return [
