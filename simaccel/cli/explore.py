@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from functools import partial, wraps
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from simaccel.cli.choices import DIRECTIVES, EXPLORED, PRICES, STRATEGIES
+from simaccel.cli.choices import EXPLORED, PRICES
 from simaccel.cli.command import Command
-from simaccel.cli.experiment_options import dataflow_names
+from simaccel.cli.exploration_inputs import MOST_DESIGNS, WantedSpace, read_accelerators
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.jobs import JOBS_HELP, Jobs, jobs_options
 from simaccel.cli.options import (
@@ -27,25 +24,16 @@ from simaccel.cli.options import (
     workload_options,
 )
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.search_options import FIELDS, SEARCH_OPTIONS, SearchOptions, take_sought
-from simaccel.cli.weighted_workloads import load_of, read_load, whole_load
+from simaccel.cli.search_options import FIELDS, SEARCH_OPTIONS
+from simaccel.cli.several_runs import pipeline_options
+from simaccel.cli.weighted_workloads import whole_load
 from simaccel.cli.workload_options import WorkloadOptions
-from simaccel.errors import InputError, WorkerDiedError, suggest
+from simaccel.errors import InputError, WorkerDiedError
 
 if TYPE_CHECKING:
-    from simaccel.cli.parameters import Parameter, Values
     from simaccel.experiment.exploration.explore import ExploredDesigns
-    from simaccel.experiment.exploration.limits import FigureLimit
-    from simaccel.experiment.exploration.space import DesignAxis, DesignSpace
     from simaccel.experiment.parallel import Watch
-    from simaccel.hardware import Accelerator, Stationarity
-    from simaccel.schedulers import Options
 
-    Axis = tuple[Parameter, Sequence[Values], bool]
-    """As it was read: what varies, the values, and whether they multiply."""
-
-MOST_DESIGNS: Final = 100_000
-"""The most designs without --sample; more are probably a mistake."""
 _SEARCH = [
     option for option, name in zip(SEARCH_OPTIONS, FIELDS, strict=True) if name != "objective"
 ]
@@ -67,169 +55,6 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
         command(name="", **given)
 
     return with_sizes
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """The options as text."""
-
-    hw: tuple[str, ...]
-    overrides: tuple[str, ...]
-    workloads: tuple[str, ...]
-    sizes: WorkloadOptions
-    axes: tuple[str, ...]
-    dataflow: str | None
-    pipeline: bool
-    sought: SearchOptions
-    objective: str
-    where: tuple[str, ...]
-
-    def read(self) -> list[Any]:
-        """Read accelerators, axes, dataflows, and then the workloads.
-
-        Raises:
-            InputError: all faults together.
-
-        """
-        inputs = gather(
-            partial(_accelerators, self.hw, self.overrides),
-            partial(_axes, self.axes),
-            self._dataflows,
-            self.sought.require_constraints,
-            *(partial(read_load, text, self.sizes) for text in self.workloads),
-        )
-        return [*inputs[:3], inputs[4:]]
-
-    def space(
-        self,
-        hardware: tuple[Accelerator, ...],
-        read: tuple[Axis, ...],
-        dataflows: tuple[str, ...],
-        texts: Sequence[Any],
-    ) -> DesignSpace:
-        """Make the space of what was read.
-
-        Raises:
-            InputError: all sizes that no workload has, and all names that are given twice.
-
-        """
-        loads = gather(*(partial(load_of, *text) for text in texts))
-        from simaccel.experiment.exploration.space import (
-            DesignSpace,
-            require_described,
-            require_sizes,
-        )
-
-        axes = tuple(_dimension(*axis) for axis in read)
-        gather(
-            partial(require_sizes, axes, loads),
-            partial(require_described, dataflows, loads),
-            partial(_require_once, axes, dataflows),
-        )
-        return DesignSpace(hardware, tuple(loads), axes, dataflows, self._options())
-
-    def limits(self) -> tuple[FigureLimit, ...]:
-        """Read the limits.
-
-        Raises:
-            InputError: all texts that are no limits.
-
-        """
-        from simaccel.experiment.exploration.limits import read_limit
-
-        return tuple(gather(*(partial(read_limit, text) for text in self.where)))
-
-    def inputs(self) -> list[Path]:
-        """Return the input files, which no output may replace."""
-        from simaccel.importers.accelerators import accelerator_path
-
-        found = []
-        for name in self.hw:
-            try:
-                found.append(accelerator_path(name))
-            except InputError:  # which reading the accelerators reports
-                continue
-        words = [text.split()[:1] for text in self.workloads]
-        return found + [Path(one) for (one,) in words if Path(one).is_file()]
-
-    def _options(self) -> Options:
-        from simaccel.schedulers import Options
-        from simaccel.search.effort import OBJECTIVES as SEARCHED
-
-        searched = [name for name in SEARCHED if name == self.objective]
-        sought = replace(self.sought, objective=searched[0] if searched else None)
-        return Options(
-            pipeline=self.pipeline,
-            objective=searched[0] if searched else Options.objective,
-            stationarity=cast("Stationarity | None", sought.stationarity),
-            effort=sought.effort(),
-            constraints=sought.constraints,
-            **sought.parallel(),
-            spread=sought.spread,
-            tolerance=sought.tolerance(),
-        )
-
-    def _dataflows(self) -> tuple[str, ...]:
-        """Read the names of dataflows and mapspaces."""
-        dataflows: list[str] = []
-        faults = []
-        options = {
-            "--dataflow": (self.dataflow, [*dataflow_names(), DIRECTIVES]),
-            "--mapspace": (self.sought.mapspace, STRATEGIES),
-        }
-        for option, (text, known) in options.items():
-            for name in [name.strip() for name in text.split(",")] if text else []:
-                if name not in known:
-                    faults.append(fault(option, name, suggest(name, known)))
-                elif name in dataflows:
-                    faults.append(fault(option, name, "each name once"))
-                dataflows.append(name)
-        require_none(faults)
-        return tuple(dataflows)
-
-
-def _accelerators(hw: Sequence[str], overrides: Sequence[str]) -> tuple[Accelerator, ...]:
-    from simaccel.cli.hardware import read_accelerator
-
-    found: list[Accelerator] = gather(*(partial(read_accelerator, one, overrides) for one in hw))
-    known = [one.name for one in found]
-    again = [name for at, name in enumerate(known) if name in known[:at]]
-    require_none(fault("--hw", name, "accelerators of different names") for name in again)
-    return tuple(found)
-
-
-def _axes(texts: Sequence[str]) -> tuple[Axis, ...]:
-    if not texts:
-        return ()
-    from simaccel.cli.axes import read_axis
-    from simaccel.cli.parameters import names, parameter_of
-
-    read = partial(read_axis, "--axis", find=parameter_of, names=names(), limit=MOST_DESIGNS)
-    return tuple(gather(*(partial(read, text) for text in texts)))
-
-
-def _dimension(parameter: Parameter, points: Sequence[Values], log: bool) -> DesignAxis:
-    from simaccel.experiment.exploration.space import AxisSetting, DesignAxis
-
-    settings = []
-    for values in points:
-        point = parameter.point(values)
-        fields_of = dict(zip(parameter.fields, values, strict=True))
-        settings.append(AxisSetting(point.value, point.text, fields_of))
-    axis = parameter.axis
-    return DesignAxis(axis.name, axis.column, axis.label, parameter.of, tuple(settings), log)
-
-
-def _require_once(axes: Sequence[DesignAxis], dataflows: Sequence[str]) -> None:
-    """Refuse two axes, or an axis and an option, that set the same field."""
-    seen: dict[str, str] = {"dataflow": "--dataflow"} if dataflows else {}
-    faults = []
-    for one in axes:
-        for name in one.settings[0].fields:
-            if name in seen:
-                faults.append(fault("--axis", one.name, f"nothing with {seen[name]}: {name}"))
-            seen[name] = f"--axis {one.name}"
-    require_none(faults)
 
 
 @click.command("explore", cls=Command)
@@ -256,8 +81,9 @@ def _require_once(axes: Sequence[DesignAxis], dataflows: Sequence[str]) -> None:
     multiple=True,
     metavar="NAME=VALUES",
     help="Vary array=8x8,16x16, buffer=64KiB:4MiB:x2, any field of the accelerator, "
-    "workload.FIELD, dataflow, stationarity, pipeline or patience; with --dataflow "
-    "directives also pes, noc-bandwidth, l1, l2. Can be repeated.",
+    "workload.FIELD, dataflow, stationarity, pipeline, patience or a degree "
+    "(tensor-parallel=1,2,4, pipeline-parallel=1,2,4); with --dataflow directives also pes, "
+    "noc-bandwidth, l1, l2. Can be repeated.",
 )
 @click.option(
     "--dataflow",
@@ -268,6 +94,7 @@ def _require_once(axes: Sequence[DesignAxis], dataflows: Sequence[str]) -> None:
     "--pipeline", is_flag=True, help="Overlap softmax of one row block with L of the next."
 )
 @_search_options
+@pipeline_options
 @click.option("--sample", type=click.IntRange(1), metavar="N", help="Explore N drawn designs.")
 @click.option(
     "--draw",
@@ -330,8 +157,7 @@ def explore_command(
 
     del options["prices"]  # of a description's own space alone
     objective = options.pop("objective")  # of the designs; a search gets it, too, if it can
-    sought = take_sought(options)
-    wanted = _read_wanted(options, asked, sought, objective)
+    wanted = WantedSpace.take_options(options, asked, objective)
     is_directed = directed.is_directed_space(wanted.axes)
     outputs = ExplorationFiles.take_options(options, wanted.inputs())
     if not is_directed:
@@ -345,7 +171,7 @@ def explore_command(
         space = wanted.space(*read)
         space.require_energies(objective)
     if is_directed:
-        hardware = partial(_accelerators, wanted.hw, wanted.overrides)
+        hardware = partial(read_accelerators, wanted.hw, wanted.overrides)
         loads = [partial(whole_load, text, asked) for text in wanted.workloads]
         directed.explore_directed(
             ctx, directed.InputReaders(hardware, loads, wanted.limits), outputs
@@ -354,7 +180,7 @@ def explore_command(
     from simaccel.experiment.exploration.explore import ExplorationObjective, explore
     from simaccel.experiment.exploration.space import draw
 
-    seed = sought.seed or 0
+    seed = wanted.sought.seed or 0
     designs = draw(space, sample, how, seed)
     require_none(
         fault("--axis", f"{len(designs):,} designs", f"at most {MOST_DESIGNS:,}, or --sample N")
@@ -371,16 +197,6 @@ def explore_command(
         exploration = explore(space.dimensions, drawn, plan, team, store=kept, watch=watch)
     outputs.show(exploration, space, as_json=as_json)
     ctx.exit(_exit_code(exploration))
-
-
-def _read_wanted(
-    given: dict[str, Any], asked: WorkloadOptions, sought: SearchOptions, objective: str
-) -> _Wanted:
-    where = (*given.pop("where"), *given.pop("limits"))
-    names_of = ("hw", "overrides", "workloads", "axes", "dataflow", "pipeline")
-    others = {name: given.pop(name) for name in names_of}
-    asked = asked.for_experts(sought.expert_parallel)
-    return _Wanted(sizes=asked, sought=sought, where=where, objective=objective, **others)
 
 
 def _watch(bars: ExitStack, label: str) -> Watch:

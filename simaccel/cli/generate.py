@@ -11,55 +11,50 @@ from simaccel.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
+    from simaccel.cli.pipeline import StageCounts
     from simaccel.experiment.generation import Generation
     from simaccel.hardware import Accelerator
 
 
-def generates(
+def require_generated(tokens: int | None, lengths: int | None) -> None:
+    """Refuse lengths where nothing is generated.
+
+    Raises:
+        InputError: names the option.
+
+    """
+    if tokens is None and lengths is not None:
+        require_none([fault("--lengths", lengths, "nothing without --generate")])
+
+
+def run_and_show_generation(
     asked: ExperimentOptions,
-    tokens: int | None,
-    lengths: int | None,
-    others: Mapping[str, object],
+    sizes: Mapping[str, Any],
+    counts: StageCounts,
     *,
     dry_run: bool,
     fast_forward: bool,
     as_json: bool,
     quiet: bool,
-) -> bool:
-    """Run a generation and show it, if ``--generate`` is given; return whether it was.
+) -> None:
+    """Run a generation and show it; with ``dry_run`` estimate what is to be searched and run.
 
-    ``dry_run``: estimate what is to be searched and run instead.
-
-    ``others`` are options that have no meaning beside it.
+    ``sizes``: its tokens and lengths.
 
     Raises:
         InputError: an option that doesn't go with it, or what `generate` refuses.
 
     """
-    if tokens is None:
-        require_none(
-            [fault("--lengths", lengths, "nothing without --generate")]
-            if lengths is not None
-            else []
-        )
-        return False
-    taken = "nothing with --generate, which runs several workloads"
-    faults = [
-        fault(option, "given" if value is True else value, taken)
-        for option, value in others.items()
-        if value
-    ]
-    faults += [fault("--mapping", asked.mapping, taken)] if asked.mapping else []
     if asked.workload.phase is not None:
-        faults.append(fault("--phase", asked.workload.phase, "nothing: a generation has both"))
-    require_none(faults)
+        refused = fault("--phase", asked.workload.phase, "nothing: a generation has both")
+        require_none([refused])
     accelerator, (dataflow,), _ = gather(
         asked.accelerator, lambda: asked.names(several=False), asked.workload.require_transformer
     )
-    sizes: dict[str, Any] = {"tokens": tokens, **({} if lengths is None else {"lengths": lengths})}
+    cut: dict[str, Any] = {**vars(counts), "options": asked.options}
     if dry_run:
-        _forecast(asked, accelerator, dataflow, sizes, as_json=as_json)
-        return True
+        _forecast(asked, accelerator, dataflow, sizes, cut, as_json=as_json)
+        return
     from simaccel.experiment.generation import generate
 
     with ProgressBar("simulating", quiet=quiet) as bar:
@@ -68,15 +63,14 @@ def generates(
                 model,
                 accelerator,
                 dataflow,
-                options=asked.options,
                 progress=bar.show,
                 fast_forward=fast_forward,
+                **cut,
                 **sizes,
                 **figures,
             )
         )
     _show(generation, as_json=as_json, quiet=quiet)
-    return True
 
 
 def _forecast(
@@ -84,14 +78,17 @@ def _forecast(
     accelerator: Accelerator,
     dataflow: str,
     sizes: Mapping[str, Any],
+    cut: Mapping[str, Any],
     *,
     as_json: bool,
 ) -> None:
-    """Estimate the searches of the prefill and of the decode steps."""
+    """Estimate the searches of the prefill and of the decode steps, of each stage."""
     from simaccel.cli.outlook import show_outlook
     from simaccel.experiment.generation import planned_phases
-    from simaccel.experiment.outlook import outlook
+    from simaccel.experiment.outlook import outlooks
+    from simaccel.experiment.pipeline_plan import plan_pipeline
     from simaccel.experiment.precision import place_on
+    from simaccel.report.pipeline import cut_line
     from simaccel.report.titles import experiment_title
 
     prefill, decodes = asked.workload.generation(
@@ -99,12 +96,15 @@ def _forecast(
     )
     phases = {"prefill": prefill, **{f"decode after {n}": step for n, step in decodes.items()}}
     searches = [
-        (name, outlook(place_on(phase, accelerator), accelerator, dataflow, asked.options))
+        (f"{name}, {part}" if part else name, forecast)
         for name, phase in phases.items()
+        for part, forecast in outlooks(place_on(phase, accelerator), accelerator, dataflow, **cut)
     ]
+    is_cut = cut["stages"] is not None
+    lines = [cut_line(plan_pipeline(prefill, accelerator, **cut))] if is_cut else []
     title = experiment_title(prefill, accelerator, dataflow, varied=("phase",))
     shown = f"{title}, {sizes['tokens']} tokens"
-    show_outlook(shown, searches, {}, runs=True, as_json=as_json)
+    show_outlook(shown, searches, {}, runs=True, as_json=as_json, lines=lines)
 
 
 def _show(generation: Generation, *, as_json: bool, quiet: bool) -> None:
@@ -114,10 +114,8 @@ def _show(generation: Generation, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         show_json(generation_json(generation))
         return
-    run = generation.prefill
-    title = experiment_title(
-        run.workload, generation.accelerator, run.mapping.dataflow, varied=("phase",)
-    )
+    found = generation.workload, generation.accelerator, generation.dataflow
+    title = experiment_title(*found, varied=("phase",))
     if not quiet:
         show(f"{title}, {generation.tokens} tokens", phases_table(generation))
     show(*generation_lines(generation))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from simaccel.cli.experiment_options import DATAFLOW, ExperimentOptions
 from simaccel.cli.faults import fault, require_none
+from simaccel.cli.pipeline import StageCounts
 from simaccel.dataflows import FUSING
 from simaccel.errors import InputError, suggest
 from simaccel.report.comparison import ACCELERATOR, Axis, SweepPoint
@@ -162,8 +163,7 @@ def stage(
 
     """
     if stages is None:
-        wrong = "nothing without --pipeline-parallel"
-        require_none([fault("--micro-batches", micro_batches, wrong)] if micro_batches else [])
+        StageCounts(None, micro_batches).require_stages()
         return list(tasks)
     values = _values("--pipeline-parallel", stages)
     points = _points("pipeline_parallel", values) if len(values) > 1 else (None,)

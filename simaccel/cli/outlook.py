@@ -18,27 +18,47 @@ Files = Mapping[str, str | None]
 
 
 def show_outlook(
-    title: str, searches: Outlooks, files: Files, *, runs: bool, as_json: bool
+    title: str,
+    searches: Outlooks,
+    files: Files,
+    *,
+    runs: bool,
+    as_json: bool,
+    lines: Sequence[str] = (),
 ) -> None:
-    """Print the estimated cost of searches; ``runs``: whether their results would be run."""
+    """Print the estimated cost of searches; ``runs``: whether their results would be run.
+
+    ``lines``: what else is to say of them.
+    """
     from simaccel.report.outlook import outlook_json, outlook_lines, outlook_table
 
     if as_json:
         show_json(outlook_json(searches, files, runs=runs))
     else:
-        lines = outlook_lines(searches, files, runs=runs)
-        show(f"{title}: not run", outlook_table(searches), *lines)
+        every = [*lines, *outlook_lines(searches, files, runs=runs)]
+        show(f"{title}: not run", outlook_table(searches), *every)
 
 
 def outlooks_of(tasks: Sequence[ComparisonTask], names: Sequence[str]) -> Outlooks:
-    """Return the outlooks of several searches, or the reason why one is impossible."""
-    from simaccel.experiment.outlook import outlook
+    """Return the outlooks of several searches, or the reason why one is impossible.
 
-    found: list[tuple[str, SearchForecast | str]] = []
+    A pipeline has one for each different stage.
+    """
+    from simaccel.experiment.outlook import outlooks
+
+    searches: list[tuple[str, SearchForecast | str]] = []
     for name, task in zip(names, tasks, strict=True):
-        given = task.workload, task.accelerator, task.dataflow, task.options
         try:
-            found.append((name, outlook(*given)))
+            each = outlooks(
+                task.workload,
+                task.accelerator,
+                task.dataflow,
+                task.options,
+                stages=task.stages,
+                micro_batches=task.micro_batches,
+            )
         except SimaccelError as error:
-            found.append((name, str(error)))
-    return found
+            searches.append((name, str(error)))
+            continue
+        searches += [(f"{name}, {part}" if part else name, forecast) for part, forecast in each]
+    return searches

@@ -175,11 +175,18 @@ def _dataflow(text: str) -> str:
     return _choice((*dataflow_names(), *STRATEGIES))(text)
 
 
+_count = partial(whole_number, least=1, most=9999)
 _MAPPING: Final[dict[str, Callable[[str], Value]]] = {
     "dataflow": _dataflow,
     "stationarity": _choice(STATIONARITIES),
     "pipeline": _choice(("true", "false")),
     "patience": partial(whole_number, least=1, most=2**40),
+    "tensor-parallel": _count,
+    "data-parallel": _count,
+    "expert-parallel": _count,
+    "pipeline-parallel": _count,
+    "micro-batches": _count,
+    "sequence-parallel": _choice(("true", "false")),
 }
 _KINDS: Final = {"_bytes": "B", "_bytes_per_second": "B/s", "_hz": "Hz"}
 _OF_WORKLOAD: Final = "workload."
@@ -194,9 +201,10 @@ def parameter_of(name: str) -> Parameter | None:
     if name in PARAMETERS:
         return PARAMETERS[name]
     if name in _MAPPING:
-        axis = Axis(name, name, name)
+        field = name.replace("-", "_")
+        axis = Axis(name, field, name)
         read = _MAPPING[name]
-        return Parameter(axis=axis, read=read, write=_write_value, fields=(name,), of="mapping")
+        return Parameter(axis=axis, read=read, write=_write_value, fields=(field,), of="mapping")
     if name.startswith(_OF_WORKLOAD):
         field = name.removeprefix(_OF_WORKLOAD).replace("-", "_")
         axis = Axis(name, field, field.replace("_", " "))

@@ -1,10 +1,10 @@
-"""`simaccel run --pipeline-parallel N`: layers in stages on groups of chips."""
+"""`--pipeline-parallel N`: layers in stages on groups of chips, run or estimated."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.output import show, show_json
@@ -13,61 +13,100 @@ from simaccel.cli.progress import ProgressBar
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
     from simaccel.experiment.pipeline import PipelineRun
+    from simaccel.hardware import Accelerator
     from simaccel.workload import Workload
 
 
-def pipelines(
-    asked: ExperimentOptions,
-    stages: int | None,
-    micro_batches: int | None,
-    others: Mapping[str, object],
-    *,
-    fast_forward: bool,
-    as_json: bool,
-    quiet: bool,
-) -> bool:
-    """Run a pipeline and show it, if ``--pipeline-parallel`` is given; return whether it was.
+@dataclass(frozen=True)
+class StageCounts:
+    """The stages of a pipeline and its micro-batches, as given."""
 
-    ``others`` are options that have no meaning beside it.
+    stages: int | None = None
+    micro_batches: int | None = None
+
+    def require_stages(self) -> None:
+        """Refuse micro-batches without stages.
+
+        Raises:
+            InputError: names the option.
+
+        """
+        if self.stages is None and self.micro_batches is not None:
+            wrong = "nothing without --pipeline-parallel"
+            require_none([fault("--micro-batches", self.micro_batches, wrong)])
+
+
+def refuse_beside(option: str, asked: ExperimentOptions, others: Mapping[str, object]) -> None:
+    """Refuse what has no meaning where several workloads run.
 
     Raises:
-        InputError: an option that doesn't go with it, or what `run_pipeline` refuses.
+        InputError: names each of the other options that are given.
 
     """
-    if stages is None:
-        wrong = "nothing without --pipeline-parallel"
-        require_none([fault("--micro-batches", micro_batches, wrong)] if micro_batches else [])
-        return False
-    taken = "nothing with --pipeline-parallel, which runs several workloads"
+    taken = f"nothing with {option}, which runs several workloads"
     faults = [
-        fault(option, "given" if value is True else value, taken)
-        for option, value in others.items()
+        fault(other, "given" if value is True else value, taken)
+        for other, value in others.items()
         if value
     ]
     faults += [fault("--mapping", asked.mapping, taken)] if asked.mapping else []
     require_none(faults)
+
+
+def run_and_show_pipeline(
+    asked: ExperimentOptions,
+    counts: StageCounts,
+    *,
+    dry_run: bool,
+    fast_forward: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Run a pipeline and show it; with ``dry_run`` estimate what is to be searched and run.
+
+    Raises:
+        InputError: what `run_pipeline` refuses.
+
+    """
     accelerator, (dataflow,), whole = gather(
         asked.accelerator, lambda: asked.names(several=False), asked.workload.read
     )
+    cut: dict[str, Any] = {**vars(counts), "options": asked.options}
+    if dry_run:
+        _forecast(whole, accelerator, dataflow, cut, as_json=as_json)
+        return
     from simaccel.experiment.pipeline import run_pipeline
-
-    def build(batch: int) -> Workload:
-        return replace(asked.workload, batch=str(batch)).read()
 
     with ProgressBar("simulating", quiet=quiet) as bar:
         run = run_pipeline(
-            build,
+            whole,
             accelerator,
             dataflow,
-            stages=stages,
-            batch=whole.parameters.get("batch", 1),
-            micro_batches=micro_batches,
-            options=asked.options,
-            progress=lambda _, done: bar.show(done, "a stage"),
+            **cut,
+            progress=lambda _, done: bar.show(done, "stages"),
             fast_forward=fast_forward,
         )
     _show(run, whole, as_json=as_json, quiet=quiet)
-    return True
+
+
+def _forecast(
+    whole: Workload,
+    accelerator: Accelerator,
+    dataflow: str,
+    cut: Mapping[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    from simaccel.cli.outlook import show_outlook
+    from simaccel.experiment.outlook import outlooks
+    from simaccel.experiment.pipeline_plan import plan_pipeline
+    from simaccel.report.pipeline import sent_line
+    from simaccel.report.titles import experiment_title
+
+    line = sent_line(plan_pipeline(whole, accelerator, **cut))
+    searches = outlooks(whole, accelerator, dataflow, **cut)
+    title = experiment_title(whole, accelerator, dataflow)
+    show_outlook(title, searches, {}, runs=True, as_json=as_json, lines=[line])
 
 
 def _show(run: PipelineRun, whole: Workload, *, as_json: bool, quiet: bool) -> None:

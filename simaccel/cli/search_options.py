@@ -140,6 +140,9 @@ def take_sought(given: dict[str, Any]) -> SearchOptions:
     return SearchOptions(**{name: given.pop(name) for name in FIELDS if name in given})
 
 
+_COMPARE: Final = "`simaccel compare` takes a list"
+
+
 class ListedValues(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
     """One value of a pattern, or a list with commas, which only `compare` takes."""
 
@@ -152,8 +155,11 @@ class ListedValues(click.ParamType):  # type: ignore[type-arg]  # generic in its
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Read a value; click reports the allowed ones."""
         texts = [text.strip() for text in value.split(",")]
-        if len(texts) > 1 and (ctx is None or ctx.command.name != "compare"):
-            self.fail(f"{value!r} is several; `simaccel compare` takes a list.", param, ctx)
+        command = None if ctx is None else ctx.command.name
+        if len(texts) > 1 and command != "compare":
+            axis = "" if param is None else str(param.opts[0])[2:]
+            other = f"use --axis {axis}={value}" if command == "explore" else _COMPARE
+            self.fail(f"{value!r} is several; {other}.", param, ctx)
         for text in texts:
             if not re.fullmatch(self.pattern, text) or (self.once and texts.count(text) > 1):
                 self.fail(f"{text!r} is not {self.allowed}.", param, ctx)

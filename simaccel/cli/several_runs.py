@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simaccel.cli.choices import LENGTHS
-from simaccel.cli.generate import generates
-from simaccel.cli.pipeline import pipelines
+from simaccel.cli.generate import require_generated, run_and_show_generation
+from simaccel.cli.pipeline import StageCounts, refuse_beside, run_and_show_pipeline
 from simaccel.cli.search_options import DEGREES
 
 if TYPE_CHECKING:
@@ -32,19 +32,30 @@ class SeveralRuns:
     ) -> bool:
         """Run and show a generation or a pipeline, if one is given; return whether it was.
 
-        ``others`` are options that have no meaning beside these; ``how``: as of ``generates``.
+        ``others`` are options that have no meaning beside these; ``how``: as of
+        ``run_and_show_generation``.
 
         Raises:
             InputError: an option that doesn't go with it, or what is wrong with the runs.
 
         """
-        beside = {**others, "--generate": self.tokens}
         stages = None if self.stages is None else int(self.stages)
-        if pipelines(asked, stages, self.micro_batches, beside, **how):
-            return True
-        dry_run = bool(others.get("--dry-run"))
+        counts = StageCounts(stages, self.micro_batches)
+        counts.require_stages()
+        require_generated(self.tokens, self.lengths)
+        if self.tokens is None and stages is None:
+            return False
         beside = {option: value for option, value in others.items() if option != "--dry-run"}
-        return generates(asked, self.tokens, self.lengths, beside, dry_run=dry_run, **how)
+        dry_run = bool(others.get("--dry-run"))
+        option = "--pipeline-parallel" if self.tokens is None else "--generate"
+        refuse_beside(option, asked, beside)
+        if self.tokens is None:
+            run_and_show_pipeline(asked, counts, dry_run=dry_run, **how)
+        else:
+            sizes = {} if self.lengths is None else {"lengths": self.lengths}
+            sizes["tokens"] = self.tokens
+            run_and_show_generation(asked, sizes, counts, dry_run=dry_run, **how)
+        return True
 
 
 def pipeline_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -15,6 +15,9 @@ from fractions import Fraction
 from typing import Any
 
 from simaccel.errors import Fault, InputError
+from simaccel.experiment.pipeline import PipelineRun, run_pipeline
+from simaccel.experiment.pipeline_plan import PipelinePlan, plan_pipeline
+from simaccel.experiment.pipeline_row import pipeline_row
 from simaccel.experiment.run import ExperimentResult, energy_pj, simulate
 from simaccel.experiment.traffic import dram_by_class, roofline_cycles
 from simaccel.hardware import Accelerator
@@ -33,7 +36,8 @@ Progress = Callable[[float, str], None]
 class PhaseFigures:
     """The cost of a phase: cycles, energy in pJ, DRAM bytes by class, least cycles by a roofline.
 
-    Of several chips: bytes of one of them, energy of all.
+    Of several chips: bytes and MACs of one of them, energy of all. Of a pipeline: the mean of all
+    chips; ``bubble_cycles`` is the mean time in which a stage has no micro-batch.
     """
 
     cycles: int
@@ -41,6 +45,7 @@ class PhaseFigures:
     dram_bytes: Mapping[str, int]
     roofline_cycles: int
     macs: int
+    bubble_cycles: int = 0
 
     @classmethod
     def from_run(cls, result: ExperimentResult) -> PhaseFigures:
@@ -54,24 +59,38 @@ class PhaseFigures:
             macs=result.run.macs,
         )
 
+    @classmethod
+    def from_pipeline(cls, run: PipelineRun) -> PhaseFigures:
+        """Take the figures of a pipeline; its roofline is that of stages at their rooflines."""
+        mean = pipeline_row(run)
+        rooflines = [
+            roofline_cycles(stage.result.workload, stage.result.accelerator)
+            for stage in run.stages
+            for _ in range(stage.count)
+        ]
+        return cls(
+            cycles=run.cycles,
+            energy_pj=run.energy_pj,
+            dram_bytes=mean["dram_by_class"],
+            roofline_cycles=run.cycles_of(rooflines),
+            macs=mean["macs"],
+            bubble_cycles=round(run.bubbles * run.cycles),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeStep:
     """A decode step that was simulated, with ``kv_len`` tokens in the cache before."""
 
     kv_len: int
-    result: ExperimentResult
-
-    @property
-    def figures(self) -> PhaseFigures:
-        """Figures of the step."""
-        return PhaseFigures.from_run(self.result)
+    figures: PhaseFigures
 
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
     """``tokens`` tokens of each of ``batch`` sequences after a prompt.
 
+    ``workload``: the prefill of the whole model. ``plan``: of a pipeline, that of its prefill.
     ``spread``: how much the cycles of all steps change, as a part of them, when every other
     simulated length is left out; None where there is none to leave out, 0 where all were
     simulated.
@@ -80,20 +99,19 @@ class Generation:
     tokens: int
     batch: int
     prompt: int
-    prefill: ExperimentResult
+    workload: Workload
+    accelerator: Accelerator
+    dataflow: str
+    prefill: PhaseFigures
     steps: tuple[DecodeStep, ...]
     decode: PhaseFigures
     spread: float | None
-
-    @property
-    def accelerator(self) -> Accelerator:
-        """The accelerator that it runs on."""
-        return self.prefill.accelerator
+    plan: PipelinePlan | None = None
 
     @property
     def first_token_seconds(self) -> float:
         """Time to the first token."""
-        return self.accelerator.seconds(self.prefill.run.cycles)
+        return self.accelerator.seconds(self.prefill.cycles)
 
     @property
     def decode_seconds(self) -> float:
@@ -129,6 +147,8 @@ def generate(  # noqa: PLR0913 - what a generation is asked
     tokens: int,
     prompt: int = 512,
     lengths: int = LENGTHS,
+    stages: int | None = None,
+    micro_batches: int | None = None,
     options: Options | None = None,
     progress: Progress | None = None,
     fast_forward: bool = True,
@@ -136,15 +156,23 @@ def generate(  # noqa: PLR0913 - what a generation is asked
 ) -> Generation:
     """Run a prefill and the decode steps of some lengths, and sum up a generation.
 
+    ``stages``: of a pipeline (``run_pipeline``), through all of which each token goes; a step is
+    then one of a pipeline in which all is going on.
+
     Raises:
         InputError: wrong sizes, or a model that doesn't decode.
         SimaccelError: as of `simulate`.
 
     """
     prefill, decodes = planned_phases(model, tokens=tokens, prompt=prompt, lengths=lengths, **asked)
+    cut: dict[str, Any] = {"micro_batches": micro_batches, "options": options}
+    plan = None
+    if stages is not None:
+        cut["stages"] = stages
+        plan = plan_pipeline(prefill, accelerator, **cut)
     places = [*decodes]
 
-    def run(at: int, workload: Workload) -> ExperimentResult:
+    def run(at: int, workload: Workload) -> PhaseFigures:
         what = f"decode after {places[at - 1]}" if at else "prefill"
 
         def tell(_: int, done: float) -> None:
@@ -152,26 +180,30 @@ def generate(  # noqa: PLR0913 - what a generation is asked
                 progress((at + done) / (1 + len(decodes)), what)
 
         tell(0, 0.0)
-        return simulate(
-            workload,
-            accelerator,
-            dataflow,
-            options=options,
-            progress=tell,
-            fast_forward=fast_forward,
+        how: dict[str, Any] = {"progress": tell, "fast_forward": fast_forward}
+        if stages is not None:
+            return PhaseFigures.from_pipeline(
+                run_pipeline(workload, accelerator, dataflow, **cut, **how)
+            )
+        return PhaseFigures.from_run(
+            simulate(workload, accelerator, dataflow, options=options, **how)
         )
 
-    results = [run(at, workload) for at, workload in enumerate((prefill, *decodes.values()))]
-    pairs = zip(places, results[1:], strict=True)
-    steps = tuple(DecodeStep(kv_len=kv_len, result=result) for kv_len, result in pairs)
+    first, *others = (run(at, workload) for at, workload in enumerate((prefill, *decodes.values())))
+    pairs = zip(places, others, strict=True)
+    steps = tuple(DecodeStep(kv_len=kv_len, figures=figures) for kv_len, figures in pairs)
     return Generation(
         tokens=tokens,
         batch=prefill.parameters["batch"],
         prompt=prompt,
-        prefill=results[0],
+        workload=prefill,
+        accelerator=accelerator,
+        dataflow=dataflow,
+        prefill=first,
         steps=steps,
         decode=_sum_steps(steps),
         spread=_spread_of_steps(steps),
+        plan=plan,
     )
 
 
@@ -258,6 +290,7 @@ def _sum_steps(steps: Sequence[DecodeStep]) -> PhaseFigures:
         },
         roofline_cycles=round(whole(lambda each: each.roofline_cycles)),
         macs=round(whole(lambda each: each.macs)),
+        bubble_cycles=round(whole(lambda each: each.bubble_cycles)),
     )
 
 
@@ -267,7 +300,7 @@ def _spread_of_steps(steps: Sequence[DecodeStep]) -> float | None:
         return 0.0
     if len(places) < 3:  # noqa: PLR2004 - both ends and one between
         return None
-    cycles = [Fraction(one.result.run.cycles) for one in steps]
+    cycles = [Fraction(one.figures.cycles) for one in steps]
     fewer = [at for at in range(len(places)) if at % 2 == 0 or at == len(places) - 1]
     fine = sum_between(places, cycles)
     coarse = sum_between([places[at] for at in fewer], [cycles[at] for at in fewer])

@@ -15,7 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from simaccel.experiment.pipeline_plan import named_dataflow, plan_pipeline
 from simaccel.experiment.remembered import is_lasting, recall
+from simaccel.experiment.scheduling import chip_share
 from simaccel.experiment.store import cache
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
@@ -89,15 +91,17 @@ def outlook(
 ) -> SearchForecast:
     """Return what the search of a workload's mapping, where none is given, has before it.
 
-    ``anew``: it is searched even where a mapping is remembered.
+    Of several chips, the part of one. ``anew``: it is searched even where a mapping is remembered.
 
     Raises:
         SimaccelError: as of ``make_mapping``, as far as that is known before the search.
 
     """
-    options = settle_options(options, accelerator)
     if isinstance(dataflow, Mapping):
         return SearchForecast(operators=len(workload.operators), how="the mapping is given")
+    if (share := chip_share(workload, accelerator, options)) is not None:
+        workload, accelerator, options = share.pod.workload, share.accelerator, share.options
+    options = settle_options(options, accelerator)
     kept = cache().folder if is_lasting(workload, dataflow, options) else None
     plain = SearchForecast(operators=len(workload.operators), kept=kept)
     if not anew and recall(workload, accelerator, dataflow, options) is not None:
@@ -107,6 +111,36 @@ def outlook(
     if dataflow in DATAFLOWS.own:
         return _of_trees(plain, workload, accelerator, dataflow, options)
     return replace(plain, seconds=None, how="not known of a plug-in")
+
+
+def outlooks(
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str | Mapping,
+    options: Options,
+    *,
+    stages: int | None = None,
+    micro_batches: int | None = None,
+) -> list[tuple[str, SearchForecast]]:
+    """Return ``outlook`` with an empty name; of a pipeline that of each stage with its name.
+
+    Raises:
+        SimaccelError: as of ``outlook`` and ``plan_pipeline``.
+
+    """
+    if stages is None:
+        return [("", outlook(workload, accelerator, dataflow, options))]
+    named = named_dataflow(dataflow)
+    plan = plan_pipeline(
+        workload, accelerator, stages=stages, micro_batches=micro_batches, options=options
+    )
+    return [
+        (
+            f"{stage.name} stage" if stage.count == 1 else f"{stage.count} stages between",
+            outlook(stage.workload, plan.group, named, options),
+        )
+        for stage in plan.stages
+    ]
 
 
 def _of_trees(

@@ -10,36 +10,23 @@ the one before and when that one has come; a link sends one message at a time.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from simaccel.errors import Fault, InputError
-from simaccel.experiment.precision import place_on
-from simaccel.experiment.run import ExperimentResult, energy_pj, simulate
+from simaccel.experiment.pipeline_plan import (
+    PipelineMessage,
+    PipelinePlan,
+    PlannedStage,
+    named_dataflow,
+    plan_pipeline,
+)
+from simaccel.experiment.resident import resident_bytes
+from simaccel.experiment.run import ExperimentResult, Progress, energy_pj, simulate
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import ChipsSpec
+from simaccel.mapping.tree import Mapping
 from simaccel.numbers import BYTE
 from simaccel.schedulers import Options
-from simaccel.schedulers.parallel import degrees_of
 from simaccel.workload import Workload
-
-_TOKEN_BYTES = 4
-"""Bytes of the number of a token, which goes from the last stage to the first."""
-
-
-@dataclass(frozen=True)
-class PipelineMessage:
-    """A message from a chip to one of the next stage: cycles on the link, and those after."""
-
-    n_bytes: int
-    link_cycles: int
-    latency_cycles: int
-
-    @property
-    def cycles(self) -> int:
-        """Cycles until all of it is there."""
-        return self.link_cycles + self.latency_cycles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,19 +46,20 @@ class PipelineStage:
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineRun:
-    """A step of a pipeline. ``batch``: sequences of all micro-batches; ``accelerator``: all chips.
+    """A step of a pipeline: its plan, and its stages as they ran."""
 
-    ``back``: what goes from the last stage to the first between two decode steps.
-    """
-
-    accelerator: Accelerator
-    phase: str
-    batch: int
-    rows: int
-    micro_batches: int
+    plan: PipelinePlan
     stages: tuple[PipelineStage, ...]
-    message: PipelineMessage
-    back: PipelineMessage
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """All chips."""
+        return self.plan.accelerator
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all sequences that the step makes or takes in."""
+        return self.plan.batch * self.plan.rows
 
     @property
     def stage_cycles(self) -> list[int]:
@@ -81,7 +69,7 @@ class PipelineRun:
     @property
     def ends(self) -> list[int]:
         """When each micro-batch leaves the last stage, of a pipeline that was empty."""
-        return micro_batch_ends(self.stage_cycles, self.micro_batches, self.message)
+        return micro_batch_ends(self.stage_cycles, self.plan.micro_batches, self.plan.message)
 
     @property
     def cycles(self) -> int:
@@ -90,9 +78,9 @@ class PipelineRun:
 
     def cycles_of(self, stages: Sequence[int]) -> int:
         """Return these cycles where stages take so many for a micro-batch."""
-        if self.phase == "decode":
-            return step_cycles(stages, self.micro_batches, self.message, self.back)
-        return micro_batch_ends(stages, self.micro_batches, self.message)[-1]
+        if self.plan.phase == "decode":
+            return step_cycles(stages, self.plan.micro_batches, self.plan.message, self.plan.back)
+        return micro_batch_ends(stages, self.plan.micro_batches, self.plan.message)[-1]
 
     @property
     def seconds(self) -> float:
@@ -103,30 +91,35 @@ class PipelineRun:
     def bubbles(self) -> float:
         """Share of the stages' time in which they have no micro-batch."""
         stages = self.stage_cycles
-        return 1 - self.micro_batches * sum(stages) / (len(stages) * self.cycles)
+        return 1 - self.plan.micro_batches * sum(stages) / (len(stages) * self.cycles)
 
     @property
     def tokens_per_second(self) -> float:
         """Tokens that all chips take in a second."""
-        return self.batch * self.rows / self.seconds
+        return self.tokens / self.seconds
 
     @property
     def energy_pj(self) -> float:
         """Energy of all chips for all micro-batches, messages between stages included."""
         chips = self.stages[0].result.accelerator.chips.count
         price = self.accelerator.chips.pj_per_bit
-        sent = self.message.n_bytes * (len(self.stage_cycles) - 1) * BYTE
+        sent = self.plan.message.n_bytes * (len(self.stage_cycles) - 1) * BYTE
         links = sent * (math.nan if price is None else price) if sent else 0.0
         of_stages = (
             stage.count * sum(energy_pj(stage.result.run, stage.result.accelerator).values())
             for stage in self.stages
         )
-        return self.micro_batches * chips * (sum(of_stages) + links)
+        return self.plan.micro_batches * chips * (sum(of_stages) + links)
+
+    @property
+    def resident_bytes(self) -> int:
+        """The most bytes of weights and caches, of all micro-batches, that a chip's memory has."""
+        return max(resident_bytes(stage.result, self.plan.micro_batches) for stage in self.stages)
 
     @property
     def token_energy_pj(self) -> float:
         """Energy of a token."""
-        return self.energy_pj / (self.batch * self.rows)
+        return self.energy_pj / self.tokens
 
 
 def micro_batch_ends(
@@ -170,147 +163,47 @@ def step_cycles(
 
 
 def run_pipeline(
-    build: Callable[[int], Workload],
+    workload: Workload,
     accelerator: Accelerator,
-    dataflow: str,
+    dataflow: str | Mapping,
     *,
     stages: int,
-    batch: int,
     micro_batches: int | None = None,
     options: Options | None = None,
-    **how: Any,  # noqa: ANN401 - as of `simulate`
+    progress: Progress | None = None,
+    fast_forward: bool = True,
 ) -> PipelineRun:
     """Run each different stage of a pipeline once, and follow micro-batches through all of them.
 
-    ``build`` makes the whole model with a batch. Without ``micro_batches``: as many as stages, or
-    the most that divide both.
+    ``workload`` is the whole model with its batch.
 
     Raises:
-        InputError: layers, chips or the batch can't be cut so.
+        InputError: layers, chips or the batch can't be cut so, or a mapping is given.
         SimaccelError: as of ``simulate``.
 
     """
-    chosen = math.gcd(batch, stages) if micro_batches is None else micro_batches
-    if batch % chosen:
-        allowed = f"a number that divides the batch of {batch}"
-        raise InputError([Fault("--micro-batches", "micro-batches", chosen, allowed)])
-    whole = place_on(build(batch // chosen), accelerator)
-    _require_stages(whole, stages)
-    alone = _stage_accelerator(accelerator, stages)
-    asked = options or Options()
-    degrees = degrees_of(
-        alone.chips, asked.tensor_parallel, asked.data_parallel, asked.expert_parallel
+    named = named_dataflow(dataflow)
+    plan = plan_pipeline(
+        workload, accelerator, stages=stages, micro_batches=micro_batches, options=options
     )
-    different = tuple(
-        PipelineStage(
-            name=name,
-            count=count,
-            layers=workload.repeat,
-            result=simulate(workload, alone, dataflow, options=options, **how),
+
+    def run(at: int, stage: PlannedStage) -> PipelineStage:
+        def tell(cycle: int, done: float) -> None:
+            if progress:
+                progress(cycle, (at + done) / len(plan.stages))
+
+        result = simulate(
+            stage.workload,
+            plan.group,
+            named,
+            options=options,
+            progress=tell,
+            fast_forward=fast_forward,
         )
-        for name, count, workload in _stage_workloads(whole, stages)
-    )
-    rows = 1 if whole.parameters["phase"] == "decode" else whole.parameters["prompt"]
-    handed = whole.tensor_bytes(_handover_tensor(whole))
+        return PipelineStage(
+            name=stage.name, count=stage.count, layers=stage.workload.repeat, result=result
+        )
+
     return PipelineRun(
-        accelerator=accelerator,
-        phase=whole.parameters["phase"],
-        batch=batch,
-        rows=rows,
-        micro_batches=chosen,
-        stages=different,
-        message=_message(accelerator, -(-handed // degrees.batch)),
-        back=_message(accelerator, -(-batch // (chosen * degrees.batch)) * _TOKEN_BYTES),
+        plan=plan, stages=tuple(run(at, stage) for at, stage in enumerate(plan.stages))
     )
-
-
-def _message(accelerator: Accelerator, n_bytes: int) -> PipelineMessage:
-    chips = accelerator.chips
-    link = chips.link_rate(accelerator.clock_hz).cycles(n_bytes)
-    return PipelineMessage(n_bytes, link, chips.latency_cycles)
-
-
-def _require_stages(whole: Workload, stages: int) -> None:
-    given, faults = whole.parameters, []
-    if given.get("kind") != "transformer" or given.get("scope") != "model":
-        allowed = "a transformer with --scope model"
-        faults.append(Fault("--pipeline-parallel", "workload", whole.name, allowed))
-    elif whole.repeat % stages:
-        allowed = f"a number that divides the {whole.repeat} times that layers of {whole.name} run"
-        faults.append(Fault("--pipeline-parallel", "stages", stages, allowed))
-    if faults:
-        raise InputError(faults)
-
-
-def _stage_accelerator(accelerator: Accelerator, stages: int) -> Accelerator:
-    """Return an accelerator with the chips of one stage.
-
-    Of a torus, stages are places in its first dimensions; of a ring, chips.
-
-    Raises:
-        InputError: chips can't be cut into so many groups that are linked alike.
-
-    """
-    chips = accelerator.chips
-    sizes: list[int] = [*(chips.shape or (chips.count,))]
-    if chips.topology in ("all_to_all", "switch"):
-        can, possible = chips.count % stages == 0, f"a number that divides {chips.count} chips"
-        shape = None
-    else:
-        products = [math.prod(sizes[:at]) for at in range(len(sizes) + 1)]
-        can = stages in products
-        words = ", ".join(map(str, dict.fromkeys(products)))
-        possible = f"one of {words}, the first dimensions of the {chips.topology}"
-        shape = tuple(sizes[products.index(stages) :]) if can else None
-    if not can:
-        raise InputError([Fault("--pipeline-parallel", "stages", stages, possible)])
-    fields = {name: getattr(accelerator, name) for name in Accelerator.model_fields}
-    count = chips.count // stages
-    own = chips.model_dump(exclude_unset=True) | {"count": count}
-    if chips.topology == "torus":
-        own |= {"shape": shape or (1,)}
-    return Accelerator.model_construct(**{**fields, "chips": ChipsSpec.model_validate(own)})
-
-
-def _handover_tensor(whole: Workload) -> str:
-    """Return the tensor that goes from layer to layer, as the first one reads it."""
-    before, layer, _ = _parts(whole)
-    made = {whole.operator(name).output.tensor for name in before}
-    read = {given.tensor for name in layer for given in whole.operator(name).inputs}
-    return next(name for name in whole.tensors if name in made & read)
-
-
-def _parts(whole: Workload) -> tuple[list[str], list[str], list[str]]:
-    """Return the operators before all layers, of a layer, and after all layers."""
-    names = [operator.name for operator in whole.operators]
-    layer = [name for name in names if name not in whole.once]
-    first = names.index(layer[0])
-    before = [name for name in names[:first] if name in whole.once]
-    behind = [name for name in names if name in whole.once and name not in before]
-    return before, layer, behind
-
-
-def _stage_workloads(whole: Workload, stages: int) -> list[tuple[str, int, Workload]]:
-    """Return each different stage: its name, how many there are, and what one of them does."""
-    before, layer, behind = _parts(whole)
-    kinds = [
-        ("first", 1, [*before, *layer]),
-        ("between", stages - 2, layer),
-        ("last", 1, [*layer, *behind]),
-    ]
-    if stages == 1:
-        kinds = [("only", 1, [*before, *layer, *behind])]
-    return [
-        (
-            name,
-            count,
-            replace(
-                whole.select_operators(names),
-                repeat=whole.repeat // stages,
-                once=frozenset(whole.once & set(names)),
-                parameters=whole.parameters,
-            ),
-        )
-        for name, count, names in kinds
-        if count
-    ]

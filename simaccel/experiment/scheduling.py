@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from simaccel.experiment.remembered import recall_or_search
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import ChipsSpec
+from simaccel.mapping.chips.sharding import Pod
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options, make_mapping, settle_options
-from simaccel.schedulers.parallel import degrees_of, share_of, spread_over, whole_mapping
+from simaccel.schedulers.parallel import (
+    Spreads,
+    degrees_of,
+    share_of,
+    spread_over,
+    whole_mapping,
+)
 from simaccel.search.accounts import Note, ignore_account
 from simaccel.workload import Workload
 
@@ -33,19 +40,46 @@ def schedule_workload(
 
     """
     options = options or Options()
+    share = chip_share(workload, accelerator, options)
+    if share is None:
+        return _map_single_core(workload, accelerator, dataflow, options, record)
+    mapping = _map_single_core(
+        share.pod.workload, share.accelerator, dataflow, share.options, record
+    )
+    return whole_mapping(workload, share.spreads, share.pod, mapping, accelerator.chips)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChipShare:
+    """Part of a workload that one of several chips does, and that chip alone."""
+
+    spreads: Spreads
+    pod: Pod
+    accelerator: Accelerator
+    options: Options
+
+
+def chip_share(workload: Workload, accelerator: Accelerator, options: Options) -> ChipShare | None:
+    """Return what is searched for one of several chips; None where there is one.
+
+    Raises:
+        InputError: degrees that aren't those of the chips, or what can't be cut by them.
+
+    """
     degrees = options.tensor_parallel, options.data_parallel, options.expert_parallel
     on_one = accelerator.chips.count == 1 and set(degrees) <= {None, 1}
     if on_one and not options.sequence_parallel:
-        return _map_single_core(workload, accelerator, dataflow, options, record)
+        return None
     whole = degrees_of(accelerator.chips, *degrees, sequence=options.sequence_parallel)
     spreads = spread_over(workload, whole)
-    pod = share_of(workload, spreads, accelerator.chips)
     fields = {name: getattr(accelerator, name) for name in Accelerator.model_fields}
-    alone = Accelerator.model_construct(**{**fields, "chips": ChipsSpec()})
     options = replace(options, tensor_parallel=None, data_parallel=None, expert_parallel=None)
-    options = replace(options, sequence_parallel=False)
-    mapping = _map_single_core(pod.workload, alone, dataflow, options, record)
-    return whole_mapping(workload, spreads, pod, mapping, accelerator.chips)
+    return ChipShare(
+        spreads=spreads,
+        pod=share_of(workload, spreads, accelerator.chips),
+        accelerator=Accelerator.model_construct(**{**fields, "chips": ChipsSpec()}),
+        options=replace(options, sequence_parallel=False),
+    )
 
 
 def _map_single_core(

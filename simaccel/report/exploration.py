@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from simaccel.experiment.exploration.limits import FIGURES
 from simaccel.experiment.exploration.manifest import MANIFEST
 from simaccel.experiment.exploration.space import DesignAxis, DesignSpace
 from simaccel.report.layout import add_row, make_table
+from simaccel.report.metrics import UNKNOWN, rate_of_tokens_text
 from simaccel.report.units import (
     area_text,
     bytes_text,
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 20
 """Designs in the table of a terminal; files have all."""
+_MOST_REASONS: Final = 3
+_VALUE: Final = re.compile(r"\bgot .*?; (?=allowed: )")
+"""The value in the reason of a design that does not run."""
 _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "cycles": ("cycles", lambda n: cycles_text(round(n))),
     "bound_cycles": ("bound", lambda n: cycles_text(round(n))),
@@ -47,8 +52,16 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "power_mw": ("power", power_text),
     "footprint_bytes": ("footprint", bytes_text),
 }
-FIGURE_HEADS: Final = tuple(head for head, _ in _SHOWN.values())
-"""Headings of the figures that people read."""
+_OF_MODELS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "first_token_seconds": ("first token", seconds_text),
+    "token_seconds": ("per token", seconds_text),
+    "tokens_per_second": ("tokens/s", rate_of_tokens_text),
+    "tokens_per_second_per_chip": ("tokens/s/chip", rate_of_tokens_text),
+    "energy_per_token_pj": ("energy/token", work_energy_text),
+    "resident_bytes": ("memory of a chip", bytes_text),
+}
+"""Shown of whole transformers; with one chip nothing of each chip."""
+_OF_CHIPS: Final = ("tokens_per_second_per_chip", "resident_bytes")
 
 
 def exploration_title(found: ExploredDesigns, space: DesignSpace) -> str:
@@ -67,11 +80,32 @@ def exploration_table(found: ExploredDesigns) -> Table:
     """Tabulate the frontier, or else the designs that ran, by the objective."""
     shown = rows_shown(found)
     names = [one.name for one in found.dimensions]
-    table = make_table(names, FIGURE_HEADS, ("limit", ""))
+    table = make_table(names, figure_heads(found), ("limit", ""))
     table.columns[-2].no_wrap = True
     for one in shown:
-        add_row(table, row_cells(one), style="bold" if one.best else "")
+        add_row(table, row_cells(found, one), style="bold" if one.best else "")
     return table
+
+
+def _shown_figures(explored: ExploredDesigns) -> dict[str, tuple[str, Callable[[Any], str]]]:
+    """Return the figures that people read: headings, and how values are written."""
+    known = {
+        name
+        for point in explored.points
+        for name, value in (point.figures or {}).items()
+        if value is not None
+    }
+    if not known & {"first_token_seconds", "token_seconds"}:
+        return _SHOWN
+    chips = max(point.design.accelerator.chips.count for point in explored.points)
+    hidden = _OF_CHIPS if chips == 1 else ()
+    names = [name for name in _OF_MODELS if name in known and name not in hidden]
+    return _SHOWN | {name: _OF_MODELS[name] for name in names}
+
+
+def figure_heads(explored: ExploredDesigns) -> list[str]:
+    """Return the headings of the figures that people read."""
+    return [head for head, _ in _shown_figures(explored).values()]
 
 
 def rows_shown(found: ExploredDesigns) -> list[ExploredPoint]:
@@ -83,12 +117,15 @@ def rows_shown(found: ExploredDesigns) -> list[ExploredPoint]:
     return some[:MOST_ROWS]
 
 
-def row_cells(one: ExploredPoint) -> list[str]:
-    """Write the row of a design: its settings, `FIGURE_HEADS`, what limits it, its mark."""
-    figures = one.figures or {}
-    texts = [setting.text for setting in one.design.settings]
-    shown = [write(figures[name]) for name, (_, write) in _SHOWN.items()]
-    return [*texts, *shown, LIMITS[one.limit], "best" if one.best else mark(one)]
+def row_cells(explored: ExploredDesigns, point: ExploredPoint) -> list[str]:
+    """Write the row of a design: its settings, its figures, what limits it, its mark."""
+    figures = point.figures or {}
+    texts = [setting.text for setting in point.design.settings]
+    shown = [
+        UNKNOWN if (value := figures[name]) is None and name in _OF_MODELS else write(value)
+        for name, (_, write) in _shown_figures(explored).items()
+    ]
+    return [*texts, *shown, LIMITS[point.limit], "best" if point.best else mark(point)]
 
 
 def mark(one: ExploredPoint) -> str:
@@ -107,15 +144,30 @@ def counted_lines(exploration: ExploredDesigns) -> list[str]:
     outside = sum(not point.within and not point.problem for point in points)
     on = [point for point in points if point.frontier]
     lost = [point for point in failed if point.lost]
-    reasons = Counter(point.problem for point in failed if not point.lost)
+    reasons = _count_reasons([point.problem for point in failed if not point.lost])
     return [
         f"{count_text(len(points), 'design')}: {len(failed):,} do not run, "
         f"{outside:,} outside the limits, {len(on):,} on the frontier"
         + (f" (shown: {MOST_ROWS})" if len(on) > MOST_ROWS else ""),
-        *(f"does not run ({count:,}): {reason}" for reason, count in reasons.most_common(3)),
+        *(f"does not run ({count:,}): {reason}" for reason, count in reasons[:_MOST_REASONS]),
         *(f"{_name_design(exploration, point)}: {point.problem}" for point in lost[:MOST_ROWS]),
         *[f"and {len(lost) - MOST_ROWS:,} more"] * (len(lost) > MOST_ROWS),
     ]
+
+
+def _count_reasons(problems: Sequence[str]) -> list[tuple[str, int]]:
+    """Return reasons and how often each occurs; of those that differ in a value, without it.
+
+    >>> _count_reasons(["a: got 1; allowed: 2", "a: got 3; allowed: 2", "b: got 1; allowed: 2"])
+    [('a: allowed: 2', 2), ('b: got 1; allowed: 2', 1)]
+    """
+    alike: dict[str, list[str]] = {}
+    for problem in problems:
+        alike.setdefault(_VALUE.sub("", problem), []).append(problem)
+    counts = {
+        every[0] if len(set(every)) == 1 else reason: len(every) for reason, every in alike.items()
+    }
+    return Counter(counts).most_common()
 
 
 def _name_design(found: ExploredDesigns, one: ExploredPoint) -> str:

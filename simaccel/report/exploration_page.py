@@ -7,9 +7,9 @@ from html import escape
 
 from simaccel.experiment.exploration.explore import ExploredDesigns, ExploredPoint
 from simaccel.report.exploration import (
-    FIGURE_HEADS,
     columns,
     counted_lines,
+    figure_heads,
     row_cells,
     rows,
     rows_shown,
@@ -63,7 +63,7 @@ for (const head of document.querySelectorAll("div.all th")) head.onclick = () =>
 def exploration_page(exploration: ExploredDesigns, title: str) -> str:
     """Return the page, which needs nothing else."""
     names = [dimension.name for dimension in exploration.dimensions]
-    shown = [row_cells(point) for point in rows_shown(exploration)]
+    shown = [row_cells(exploration, point) for point in rows_shown(exploration)]
     marks = [_class(point) for point in rows_shown(exploration)]
     asked = f"objective: {exploration.plan.objective}"
     limits = ", ".join(map(str, exploration.plan.limits))
@@ -78,7 +78,7 @@ def exploration_page(exploration: ExploredDesigns, title: str) -> str:
     return _PAGE.format(
         title=escape(title),
         lines="\n".join(f"<p>{escape(line)}</p>" for line in lines),
-        shown=_table([*names, *FIGURE_HEADS, "limit", ""], shown, marks),
+        shown=_table([*names, *figure_heads(exploration), "limit", ""], shown, marks),
         designs=_table(
             columns(exploration), every, [_class(point) for point in exploration.points]
         ),

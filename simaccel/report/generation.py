@@ -14,6 +14,7 @@ from simaccel.experiment.traffic import (
 )
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.metrics import rate_of_tokens_text
+from simaccel.report.pipeline import cut_line
 from simaccel.report.units import (
     bytes_text,
     count_text,
@@ -31,13 +32,14 @@ if TYPE_CHECKING:
 
 def phases_table(generation: Generation) -> Table:
     """Tabulate the prefill, the decode steps that were simulated, and all of them together."""
-    figures = ("cycles", "time", "energy", "roofline", "of it", *CLASSES)
+    bubbles = () if generation.plan is None else ("bubbles",)
+    figures = ("cycles", "time", *bubbles, "energy", "roofline", "of it", *CLASSES)
     table = make_table(("phase",), figures)
     add_row(
         table,
         (
             f"prefill {generation.prompt}",
-            *_cells(generation, PhaseFigures.from_run(generation.prefill)),
+            *_cells(generation, generation.prefill),
         ),
     )
     table.add_section()
@@ -51,9 +53,11 @@ def phases_table(generation: Generation) -> Table:
 
 
 def _cells(found: Generation, one: PhaseFigures) -> tuple[str, ...]:
+    bubbles = () if found.plan is None else (share_text(one.bubble_cycles / one.cycles),)
     return (
         cycles_text(one.cycles),
         seconds_text(found.accelerator.seconds(one.cycles)),
+        *bubbles,
         work_energy_text(one.energy_pj),
         cycles_text(one.roofline_cycles),
         share_text(one.roofline_cycles / one.cycles),
@@ -63,17 +67,18 @@ def _cells(found: Generation, one: PhaseFigures) -> tuple[str, ...]:
 
 def generation_lines(generation: Generation) -> list[str]:
     """Return the lines of times, rates and energy, and of the sum over steps."""
-    lines = [f"time to first token {seconds_text(generation.first_token_seconds)}"]
+    cut = [] if generation.plan is None else [cut_line(generation.plan)]
+    line = f"time to first token {seconds_text(generation.first_token_seconds)}"
     if not generation.steps:
-        return lines
-    lines[0] += (
+        return [*cut, line]
+    line += (
         f", time per step {seconds_text(generation.token_seconds)} "
         f"(a token of {count_text(generation.batch, 'sequence')}), "
         f"{rate_of_tokens_text(generation.tokens_per_second)} tokens/s while decoding, "
         f"{rate_of_tokens_text(generation.all_tokens_per_second)} with the prefill, "
         f"{work_energy_text(generation.token_energy_pj)} per token"
     )
-    return [*lines, _rule(generation)]
+    return [*cut, line, _rule(generation)]
 
 
 def _rule(found: Generation) -> str:
@@ -88,10 +93,11 @@ def _rule(found: Generation) -> str:
 
 def generation_json(generation: Generation) -> dict[str, Any]:
     """Return a generation as one JSON object (``simaccel run --generate N --json``)."""
+    plan = generation.plan
     return {
-        "workload": generation.prefill.workload.name,
+        "workload": generation.workload.name,
         "accelerator": generation.accelerator.name,
-        "dataflow": generation.prefill.mapping.dataflow,
+        "dataflow": generation.dataflow,
         "batch": generation.batch,
         "prompt": generation.prompt,
         "tokens": generation.tokens,
@@ -100,10 +106,11 @@ def generation_json(generation: Generation) -> dict[str, Any]:
         "tokens_per_second": generation.tokens_per_second,
         "tokens_per_second_with_prefill": generation.all_tokens_per_second,
         "token_energy_pj": generation.token_energy_pj,
-        "prefill": vars(PhaseFigures.from_run(generation.prefill)),
+        "prefill": vars(generation.prefill),
         "decode": vars(generation.decode),
         "steps": [{"kv_len": step.kv_len, **vars(step.figures)} for step in generation.steps],
         "spread": generation.spread,
+        **({} if plan is None else {"stages": plan.depth, "micro_batches": plan.micro_batches}),
     }
 
 

@@ -16,7 +16,7 @@ from simaccel.report.units import (
     share_text,
     work_energy_text,
 )
-from simaccel.workload import CLASSES, Workload
+from simaccel.workload import CLASSES
 
 _PICO: Final = 1e12
 UNKNOWN: Final = "unknown"
@@ -50,24 +50,6 @@ class Metric:
         """Write the value of a run."""
         value = self.value(result, tokens)
         return UNKNOWN if value is None else self.text(value)
-
-
-def tokens_of(workload: Workload) -> int | None:
-    """Return the tokens that a run makes or takes in: of a decode step one a sequence.
-
-    Of a network without tokens the images of its batch; None where neither is known, and of a part
-    of a model.
-    """
-    parameters = workload.parameters
-    batch = parameters.get("batch")
-    whole = parameters.get("scope", "model") in {"model", "layers"} and "layer" not in parameters
-    if batch is None or not whole:
-        return None
-    if parameters.get("kind") == "transformer":
-        each = 1 if parameters.get("phase") == "decode" else parameters.get("prompt")
-    else:
-        each = parameters.get("seq_len", 1)
-    return None if each is None else int(batch) * int(each)
 
 
 def energy_of(result: Result) -> float | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from simaccel.experiment.pipeline import PipelineRun, PipelineStage
+from simaccel.experiment.pipeline_plan import PipelinePlan
+from simaccel.experiment.resident import resident_bytes
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.pods import busy_shares, resident_bytes
+from simaccel.report.pods import busy_shares
 from simaccel.report.units import (
     bytes_text,
     count_text,
@@ -37,48 +39,57 @@ def pipeline_table(run: PipelineRun) -> Table:
                 cycles_text(stage.cycles),
                 seconds_text(run.accelerator.seconds(stage.cycles)),
                 *(short_share_text(shares.get(name, 0.0)) for name in (ARRAY, LINK, "dram")),
-                bytes_text(resident_bytes(stage.result, run.micro_batches)),
+                bytes_text(resident_bytes(stage.result, run.plan.micro_batches)),
             ),
         )
     return table
 
 
+def cut_line(plan: PipelinePlan) -> str:
+    """Return how chips and batch are cut."""
+    group, sequences = plan.group.chips.count, plan.batch // plan.micro_batches
+    return (
+        f"{count_text(plan.depth, 'stage')} of {count_text(group, 'chip')}; micro-batches: "
+        f"{plan.micro_batches} of {count_text(sequences, 'sequence')}"
+    )
+
+
+def sent_line(plan: PipelinePlan) -> str:
+    """Return how chips and batch are cut, and what goes from stage to stage."""
+    sent = bytes_text(plan.message.n_bytes)
+    return f"{cut_line(plan)}; {sent} from each chip to the next stage"
+
+
 def pipeline_lines(run: PipelineRun) -> list[str]:
     """Return the lines of a step: its time, its bubbles, and tokens per second."""
-    stages, chips = len(run.stage_cycles), run.accelerator.chips.count
     time = seconds_text(run.seconds)
     head = f"time per token {time}"
-    if run.phase != "decode":
+    if run.plan.phase != "decode":
         first = seconds_text(run.accelerator.seconds(run.ends[0]))
         head = f"time to first token {time}, of the first micro-batch {first}"
     rate = run.tokens_per_second
-    cut = (
-        f"{count_text(stages, 'stage')} of {count_text(chips // stages, 'chip')}; micro-batches: "
-        f"{run.micro_batches} of {count_text(run.batch // run.micro_batches, 'sequence')}; "
-        f"{bytes_text(run.message.n_bytes)} from each chip to the next stage"
-    )
     what = (
         f"{head} ({cycles_text(run.cycles)} cycles, bubbles {share_text(run.bubbles)}), "
-        f"{rate:,.4g} tokens/s of all chips, {rate / chips:,.4g} of each, "
+        f"{rate:,.4g} tokens/s of all chips, {rate / run.accelerator.chips.count:,.4g} of each, "
         f"{work_energy_text(run.token_energy_pj)} per token"
     )
-    return [cut, what]
+    return [sent_line(run.plan), what]
 
 
 def pipeline_json(run: PipelineRun) -> dict[str, Any]:
     """Return a pipeline as one JSON object."""
     return {
-        "phase": run.phase,
+        "phase": run.plan.phase,
         "chips": run.accelerator.chips.count,
-        "batch": run.batch,
-        "micro_batches": run.micro_batches,
+        "batch": run.plan.batch,
+        "micro_batches": run.plan.micro_batches,
         "cycles": run.cycles,
         "seconds": run.seconds,
         "bubbles": run.bubbles,
         "tokens_per_second": run.tokens_per_second,
         "energy_pj": run.energy_pj,
         "token_energy_pj": run.token_energy_pj,
-        "message": {"bytes": run.message.n_bytes, "cycles": run.message.cycles},
+        "message": {"bytes": run.plan.message.n_bytes, "cycles": run.plan.message.cycles},
         "micro_batch_ends": run.ends,
         "stages": [_stage_json(run, stage) for stage in run.stages],
     }
@@ -91,5 +102,5 @@ def _stage_json(run: PipelineRun, stage: PipelineStage) -> dict[str, Any]:
         "layers": stage.layers,
         "cycles": stage.cycles,
         "busy": busy_shares(stage.result),
-        "resident_bytes": resident_bytes(stage.result, run.micro_batches),
+        "resident_bytes": resident_bytes(stage.result, run.plan.micro_batches),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from simaccel.experiment.resident import resident_bytes
 from simaccel.experiment.run import ExperimentResult, energy_pj
 from simaccel.hardware.chips import LINK_SENT
 from simaccel.hardware.cores import on_core
@@ -25,26 +26,6 @@ if TYPE_CHECKING:
 def sent_bytes(result: ExperimentResult) -> int:
     """Return the bytes that each chip sends over its links."""
     return sum(n for (level, _), n in result.run.moved.items() if level == LINK_SENT)
-
-
-def resident_bytes(result: ExperimentResult, batches: int = 1) -> int:
-    """Return the bytes of weights and caches that lie in each chip's memory, all layers of them.
-
-    ``batches``: how many like this one have caches there.
-    """
-    workload, n_bytes = result.workload, 0
-    repeated = {
-        operand.tensor
-        for operator in workload.operators
-        if operator.name not in workload.once
-        for operand in (*operator.inputs, operator.output)
-    }
-    for name, tensor in workload.tensors.items():
-        if tensor.kind in ("weight", "cache") and name not in result.pod.parts:
-            times = workload.repeat if name in repeated else 1
-            times *= batches if tensor.kind == "cache" else 1
-            n_bytes += times * workload.tensor_bytes(name)
-    return n_bytes
 
 
 def tokens_per_second(result: ExperimentResult) -> float | None:

@@ -74,23 +74,29 @@ def degrees_of(
     expert: int | None = None,
     *,
     sequence: bool = False,
+    stages: int = 1,
 ) -> ParallelDegrees:
     """Return how chips are used; a degree that is not given takes the remaining chips.
+
+    ``stages``: groups of chips that have some of the layers each; the degrees are those of a group.
 
     Raises:
         InputError: there are not as many chips.
 
     """
     expert = 1 if expert is None else expert
-    left = chips.count // expert
+    left = chips.count // (expert * stages)
     if data is None:
-        data = 1 if tensor is None else left // tensor
+        data = 1 if tensor is None else max(1, left // tensor)
     if tensor is None:
-        tensor = left // data
-    if tensor * data * expert != chips.count:
-        value = f"tensor {tensor} x data {data}" + (f" x expert {expert}" if expert > 1 else "")
+        tensor = max(1, left // data)
+    if tensor * data * expert * stages != chips.count:
+        degrees = {"tensor": tensor, "data": data}
+        more = {"expert": expert, "pipeline": stages}
+        degrees |= {name: degree for name, degree in more.items() if degree > 1}
+        value = " x ".join(f"{name} {degree}" for name, degree in degrees.items())
+        options = ", ".join(f"--{name}-parallel" for name in degrees)
         allowed = f"a product of chips.count, {chips.count}"
-        options = "--tensor-parallel, --data-parallel" + (", --expert-parallel" * (expert > 1))
         raise InputError([Fault(options, "degrees", value, allowed)])
     return ParallelDegrees(tensor, data, expert, sequence)
 

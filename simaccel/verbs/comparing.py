@@ -13,18 +13,18 @@ from simaccel.analytic.orojenesis.single import Mapspace
 from simaccel.analytic.orojenesis.whole import UNFUSED, workload_bound
 from simaccel.dataflows import COMPARED
 from simaccel.errors import Fault, InputError, SimaccelError, gather, suggest
-from simaccel.experiment.pipeline import PipelineRun, run_pipeline
+from simaccel.experiment.pipeline import run_pipeline
+from simaccel.experiment.pipeline_row import pipeline_row
 from simaccel.experiment.precision import place_on
 from simaccel.experiment.run import result_json
 from simaccel.experiment.run import simulate as simulated
+from simaccel.experiment.tokens import tokens_of
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.importers.scalesim.topology import load_estimates
 from simaccel.mapping.tree import Mapping as Tree
 from simaccel.report.comparison import ACCELERATOR, Axis, ComparisonRow, SweepPoint, varied_names
 from simaccel.report.figures.slope import SlopeSeries
-from simaccel.report.metrics import tokens_of
 from simaccel.report.objective_losses import given_up_json, given_up_lines
-from simaccel.report.pipeline_row import pipeline_row
 from simaccel.report.titles import experiment_title, phase_words, workload_title
 from simaccel.report.units import count_text
 from simaccel.schedulers import Options
@@ -34,7 +34,6 @@ from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator,
 from simaccel.verbs.showing import Plot, frame
 from simaccel.workload import Workload, operands_of
 from simaccel.workload.documents import einsums_document
-from simaccel.workload.files import parse_workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,7 +101,16 @@ def run_task(task: ComparisonTask) -> ComparisonRow:
     gave: list[ObjectiveLosses] = []
     try:
         if task.stages is not None:
-            return replace(task.row, result=pipeline_row(_pipeline(task)))
+            pipeline = run_pipeline(
+                task.workload,
+                task.accelerator,
+                task.dataflow,
+                stages=task.stages,
+                micro_batches=task.micro_batches,
+                options=task.options,
+                fast_forward=task.fast_forward,
+            )
+            return replace(task.row, result=pipeline_row(pipeline))
         result = simulated(
             task.workload,
             task.accelerator,
@@ -119,29 +127,6 @@ def run_task(task: ComparisonTask) -> ComparisonRow:
         task.row,
         result={**result_json(result), **given_up_json(gave, searched)},
         given_up="".join(given_up_lines(gave, result, searched, task.options.tolerance)),
-    )
-
-
-def _pipeline(task: ComparisonTask) -> PipelineRun:
-    """Run a pipeline.
-
-    Raises:
-        SimaccelError: as of ``run_pipeline``.
-
-    """
-    if task.stages is None or isinstance(task.dataflow, Tree):
-        allowed = "a dataflow, as a pipeline runs several workloads"
-        raise InputError([Fault("--pipeline-parallel", "mapping", task.label, allowed)])
-    document = task.workload.parameters
-    return run_pipeline(
-        lambda batch: parse_workload({**document, "batch": batch}),
-        task.accelerator,
-        task.dataflow,
-        stages=task.stages,
-        batch=document.get("batch", 1),
-        micro_batches=task.micro_batches,
-        options=task.options,
-        fast_forward=task.fast_forward,
     )
 
 

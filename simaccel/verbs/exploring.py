@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError, gather, require_none, suggest
+from simaccel.experiment.exploration.degrees import DEGREES, STAGES, Value
 from simaccel.experiment.exploration.explore import ExplorationObjective
 from simaccel.experiment.exploration.explore import ExploredDesigns as Points
 from simaccel.experiment.exploration.explore import explore as explored
@@ -22,7 +23,6 @@ from simaccel.experiment.exploration.space import (
     DesignAxis,
     DesignSpace,
     Draw,
-    Value,
     WeightedWorkload,
     description_of,
     draw,
@@ -40,12 +40,14 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-_MAPPING: Final = ("stationarity", "pipeline", "patience")
+_COUNTS: Final = ("patience", *DEGREES, *STAGES)
+_MAPPING: Final = ("stationarity", "pipeline", "sequence_parallel", *_COUNTS)
 _WORKLOAD: Final = "workload."
 _PICTURES: Final = ("frontier", "pairs", "sensitivity")
 Axes = Mapping[str, Sequence[Value]]
 """Values by field: a path of the accelerator (several with commas), ``workload.FIELD``, or what the
-scheduler is asked (stationarity, pipeline, patience)."""
+scheduler is asked (stationarity, pipeline, patience, degrees of parallelism such as
+tensor_parallel and pipeline_parallel)."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -210,6 +212,8 @@ def _dimension(name: str, values: Sequence[Value]) -> DesignAxis:
         )
     if isinstance(values, str) or not len(values) or len(set(values)) < len(values):
         raise InputError([Fault("explore", f"axes.{name}", values, "a list of different values")])
+    if name in _COUNTS and not all(type(value) is int and value > 0 for value in values):
+        raise InputError([Fault("explore", f"axes.{name}", values, "whole numbers of at least 1")])
     of = "workload" if name.startswith(_WORKLOAD) else "mapping" if name in _MAPPING else None
     settings = tuple(
         AxisSetting(value, str(value), dict.fromkeys(fields, value)) for value in values

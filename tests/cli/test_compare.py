@@ -395,7 +395,9 @@ def test_stages_of_a_pipeline_are_a_list(cli: Call) -> None:
     assert rows[0]["cycles"] == run["cycles"]
     found = METRICS["energy/token"].value(rows[0], 2)
     assert found == pytest.approx(run["token_energy_pj"])
-    assert "--pipeline-parallel: stages: got 4; allowed: a number" in rows[1]["problem"]
+    assert (
+        "--pipeline-parallel: chips: got 4; allowed: at most chips.count, 2" in rows[1]["problem"]
+    )
     wrong = cli(f"compare {of} --dataflow naive --micro-batches 2")
     assert "--micro-batches: got 2; allowed: nothing without --pipeline-parallel" in wrong.stderr
     assert "takes a list." in cli(f"run {of} --pipeline-parallel 1,2").stderr

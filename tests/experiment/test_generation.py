@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 from simaccel import load_accelerator, simulate
 from simaccel.errors import InputError
 from simaccel.experiment.generation import chosen_lengths, generate, sum_between
+from simaccel.experiment.pipeline import PipelineRun, run_pipeline
 from simaccel.experiment.traffic import (
     dram_by_class,
     least_dram_bytes,
     masked_macs,
     roofline_cycles,
 )
+from simaccel.report.generation import generation_json, generation_lines
 from simaccel.workload import transformer
+from tests.small_pods import SMALL, small_pod
 from validation import PLAIN
 
 EDGE = load_accelerator("edge")
@@ -57,7 +60,7 @@ def test_a_generation_is_its_prefill_and_its_steps() -> None:
         simulate(transformer("gpt2", phase="decode", kv_len=at, scope="la"), EDGE, "naive-m").run
         for at in (10, 11, 12)
     ]
-    assert found.prefill.run.cycles == prefill.cycles
+    assert found.prefill.cycles == prefill.cycles
     assert found.decode.cycles == sum(one.cycles for one in steps)
     assert found.decode.macs == sum(one.macs for one in steps)
     moved = [sum(n for (at, _), n in one.moved.items() if at[:4] == "dram") for one in steps]
@@ -67,6 +70,46 @@ def test_a_generation_is_its_prefill_and_its_steps() -> None:
     assert found.tokens_per_second == pytest.approx(3 / seconds)
     assert found.token_seconds == pytest.approx(seconds / 3)
     assert found.first_token_seconds == prefill.cycles / EDGE.clock_hz
+
+
+def test_each_token_of_a_generation_goes_through_all_stages() -> None:
+    """Two stages of a chip, two micro-batches of 2 sequences; 10 bytes a cycle, 700 on the way."""
+    pod = small_pod(2)
+    found = generate(SMALL, pod, "naive", tokens=4, prompt=8, batch=4, stages=2)
+
+    def run(phase: str, kv_len: int | None = None) -> PipelineRun:
+        sizes = {"phase": phase, "prompt": 8, "kv_len": kv_len}
+        whole = transformer(SMALL, scope="model", batch=4, **sizes)  # type: ignore[arg-type]
+        return run_pipeline(whole, pod, "naive", stages=2)
+
+    prefill = run("prefill")
+    first, last = prefill.stage_cycles
+    come = [first + 103 + 700, 2 * first + 103 + 700]  # 2 x 8 x 32 values of 2 bytes
+    assert found.prefill.cycles == max(come[0] + last, come[1]) + last
+    steps = [run("decode", at) for at in (8, 9, 10)]
+    cycles = []
+    for step in steps:
+        first, last = step.stage_cycles
+        way = first + 13 + 700 + last + 1 + 700  # 2 x 32 values of 2 bytes; two numbers of 4 bytes
+        cycles.append(max(way, 2 * first, 2 * last))
+    assert [step.figures.cycles for step in found.steps] == cycles
+    assert (found.decode.cycles, found.spread) == (sum(cycles), 0.0)
+    assert found.token_seconds == pytest.approx(sum(cycles) / 3 / pod.clock_hz)
+    assert found.tokens_per_second == pytest.approx(4 * 3 * pod.clock_hz / sum(cycles))
+    assert found.decode.energy_pj == pytest.approx(sum(step.energy_pj for step in steps))
+    waits = [2 * n - 2 * sum(one.stage_cycles) for n, one in zip(cycles, steps, strict=True)]
+    assert found.decode.bubble_cycles == pytest.approx(sum(waits) / 2, abs=3)
+    whole = transformer(SMALL, phase="decode", kv_len=8, batch=4, scope="model")
+    assert found.steps[0].figures.macs == whole.macs / 2  # of two chips
+    assert found.decode.roofline_cycles < found.decode.cycles
+    lines = generation_lines(found)
+    assert lines[0] == "2 stages of 1 chip; micro-batches: 2 of 2 sequences"
+    assert generation_json(found)["stages"] == 2
+    alone = generate(SMALL, pod, "naive", tokens=2, prompt=8, batch=4, stages=1)
+    plain = generate(SMALL, pod, "naive", tokens=2, prompt=8, batch=4)
+    assert (alone.prefill, alone.decode) == (plain.prefill, plain.decode)
+    with pytest.raises(InputError, match="stages: got 3; allowed: 1, 2, 4, which divide"):
+        generate(SMALL, pod, "naive", tokens=2, batch=4, stages=3)
 
 
 def test_steps_between_are_close_to_those_that_are_simulated() -> None:

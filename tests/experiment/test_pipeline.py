@@ -1,75 +1,54 @@
 """Pipelines: recurrences by hand and by events, stages against whole models, refusals."""
 
 import heapq
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.experiment.pipeline import (
-    PipelineMessage,
-    micro_batch_ends,
-    run_pipeline,
-    step_cycles,
-)
-from simaccel.hardware import Accelerator
-from simaccel.importers.accelerators import load_accelerator
+from simaccel.experiment.pipeline import micro_batch_ends, run_pipeline, step_cycles
+from simaccel.experiment.pipeline_plan import PipelineMessage
+from simaccel.experiment.pipeline_row import pipeline_row
 from simaccel.report.pipeline import pipeline_json, pipeline_lines
-from simaccel.report.pipeline_row import pipeline_row
 from simaccel.schedulers import Options
 from simaccel.workload import Workload
-from simaccel.workload.language import Transformer
 from simaccel.workload.language.build import transformer
-
-SMALL = Transformer(
-    name="small",
-    source="sizes for sums by hand",
-    hidden=32,
-    layers=4,
-    heads=4,
-    kv_heads=2,
-    head_size=8,
-    ff_size=64,
-    vocabulary=64,
-)
+from tests.small_pods import SMALL, small_pod
 
 
-def _pod(count: int, *more: str) -> Accelerator:
-    sets = ["link_bytes_per_second=9.4 GB/s", "latency_cycles=700", "pj_per_bit=1"]
-    chips = [f"chips.{one}" for one in (f"count={count}", *sets, *more)]
-    return load_accelerator("tpu_v3", chips)  # 940 MHz: 10 bytes a cycle
-
-
-def _build(phase: str) -> Callable[[int], Workload]:
-    return lambda batch: transformer(SMALL, phase=phase, prompt=8, batch=batch, scope="model")
+def _build(phase: str, batch: int) -> Workload:
+    return transformer(SMALL, phase=phase, prompt=8, batch=batch, scope="model")
 
 
 def _by_events(
-    stages: list[int], batches: int, message: PipelineMessage, back: PipelineMessage, tokens: int
+    stages: list[list[int]], batches: int, messages: list[PipelineMessage], back: PipelineMessage
 ) -> list[list[int]]:
-    """Return when each micro-batch leaves the last stage, token by token, by events."""
-    last, ends = len(stages) - 1, [[0] * batches for _ in range(tokens)]
-    free, link_free = [0] * len(stages), [0] * len(stages)
-    waiting: list[set[int]] = [set() for _ in stages]
-    turn = [0] * len(stages)
+    """Return when each micro-batch leaves the last stage, token by token, by events.
+
+    ``stages`` and ``messages``: cycles of each stage, and what it sends, of each token.
+    """
+    last, ends = len(stages[0]) - 1, [[0] * batches for _ in stages]
+    free, link_free = [0] * (last + 1), [0] * (last + 1)
+    waiting: list[set[int]] = [set() for _ in free]
+    turn = [0] * (last + 1)
     events = [(0, 0, number) for number in range(batches)]  # (time, stage, token * batches + batch)
     while events:
         now, stage, number = heapq.heappop(events)
         waiting[stage].add(number)
         while turn[stage] in waiting[stage]:  # in order
             number = turn[stage]
+            token = number // batches
             turn[stage] += 1
-            free[stage] = done = max(free[stage], now) + stages[stage]
-            sent = back if stage == last else message
+            free[stage] = done = max(free[stage], now) + stages[token][stage]
+            sent = back if stage == last else messages[token]
             link_free[stage] = max(link_free[stage], done) + (sent.link_cycles if last else 0)
             come = link_free[stage] + sent.latency_cycles if last else done
             if stage < last:
                 heapq.heappush(events, (come, stage + 1, number))
                 continue
-            ends[number // batches][number % batches] = done
-            if number // batches + 1 < tokens:
+            ends[token][number % batches] = done
+            if token + 1 < len(stages):
                 heapq.heappush(events, (come, 0, number + batches))
     return ends
 
@@ -86,21 +65,49 @@ def test_recurrence_and_steady_step_are_those_of_events(
     stages: list[int], batches: int, link: int, back: int, latency: int
 ) -> None:
     message, token = PipelineMessage(0, link, latency), PipelineMessage(0, back, latency)
-    ends = _by_events(stages, batches, message, token, 60)
+    ends = _by_events([stages] * 60, batches, [message] * 60, token)
     assert micro_batch_ends(stages, batches, message) == ends[0]
     assert ends[-1][-1] - ends[-2][-1] == step_cycles(stages, batches, message, token)
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    stages=st.lists(
+        st.tuples(st.integers(5, 30), st.integers(1, 20), st.integers(0, 2)), min_size=1, max_size=5
+    ),
+    batches=st.integers(1, 6),
+    links=st.tuples(st.integers(0, 40), st.integers(0, 4)),
+    latency=st.integers(0, 9),
+    tokens=st.integers(1, 12),
+)
+def test_a_generation_takes_its_prefill_and_its_steps_but_for_part_of_one(
+    stages: list[tuple[int, int, int]],
+    batches: int,
+    links: tuple[int, int],
+    latency: int,
+    tokens: int,
+) -> None:
+    """Stages whose decode steps grow, behind a prefill of up to 20 times as long."""
+    prefill = [step * factor for step, factor, _ in stages]
+    decodes = [[step + more * at for step, _, more in stages] for at in range(tokens)]
+    long, short = (PipelineMessage(0, link, latency) for link in links)
+    back = PipelineMessage(0, 1, latency)
+    ends = _by_events([prefill, *decodes], batches, [long, *[short] * tokens], back)
+    steps = [step_cycles(step, batches, short, back) for step in decodes]
+    total = micro_batch_ends(prefill, batches, long)[-1] + sum(steps)
+    assert abs(total - ends[-1][-1]) < max(steps)
+
+
 def test_a_pipeline_of_two_stages_by_hand() -> None:
     """Each chip has two layers; 4 sequences in two micro-batches of 2 x 8 x 32 bf16."""
-    pod = _pod(2)
-    run = run_pipeline(_build("prefill"), pod, "naive", stages=2, batch=4)
+    pod = small_pod(2)
+    run = run_pipeline(_build("prefill", 4), pod, "naive", stages=2)
     assert [(one.name, one.count, one.layers) for one in run.stages] == [
         ("first", 1, 2),
         ("last", 1, 2),
     ]
-    assert run.micro_batches == 2
-    assert (run.message.n_bytes, run.message.link_cycles) == (2 * 8 * 32 * 2, 103)
+    assert run.plan.micro_batches == 2
+    assert (run.plan.message.n_bytes, run.plan.message.link_cycles) == (2 * 8 * 32 * 2, 103)
     first, last = (one.cycles for one in run.stages)
     come = [first + 103 + 700, 2 * first + 103 + 700]
     done = come[0] + last
@@ -116,7 +123,7 @@ def test_a_pipeline_of_two_stages_by_hand() -> None:
 def test_stages_do_what_the_whole_model_does() -> None:
     """MACs and weights of four stages are those of the model on one chip."""
     whole = transformer(SMALL, phase="decode", prompt=8, batch=2, scope="model")
-    run = run_pipeline(_build("decode"), _pod(4), "naive", stages=4, batch=8)
+    run = run_pipeline(_build("decode", 8), small_pod(4), "naive", stages=4)
     assert [(one.name, one.count, one.layers) for one in run.stages] == [
         ("first", 1, 1),
         ("between", 2, 1),
@@ -132,20 +139,18 @@ def test_stages_do_what_the_whole_model_does() -> None:
     assert 4 * sum(row["energy_pj"].values()) == pytest.approx(run.energy_pj)
     array = row["engines"]["array"]
     assert array["busy"] + array["idle"] + sum(array["stalls"].values()) == run.cycles
-    assert row["utilisation"] * run.cycles == pytest.approx(
-        sum(one.count * one.result.ideal_cycles for one in run.stages)
-    )
+    assert row["utilisation"] * run.cycles == pytest.approx(whole.macs / run.accelerator.pes)
     assert 0 < row["bound"]["cycles"] == run.cycles - row["bound"]["waiting_cycles"]
 
 
 def test_stages_of_several_chips_share_their_layers() -> None:
     """Eight chips in two stages of four, each of which has two groups of two."""
     options = Options(tensor_parallel=2, data_parallel=2)
-    switch = _pod(8, "topology=switch")
+    switch = small_pod(8, "topology=switch")
     run = run_pipeline(
-        _build("decode"), switch, "naive", stages=2, batch=8, micro_batches=2, options=options
+        _build("decode", 8), switch, "naive", stages=2, micro_batches=2, options=options
     )
-    assert run.message.n_bytes == 4 * 32 * 2 // 2  # each of two groups has half of the sequences
+    assert run.plan.message.n_bytes == 4 * 32 * 2 // 2  # each of two has half of the batch
     assert {one.kind for stage in run.stages for one in stage.result.pod.exchanges} == {
         "all_reduce"
     }
@@ -154,8 +159,16 @@ def test_stages_of_several_chips_share_their_layers() -> None:
 @pytest.mark.parametrize(
     ("stages", "batch", "micro", "more", "said"),
     [
-        (3, 4, None, (), "got 3; allowed: a number that divides the 4 times that layers of small"),
+        (
+            3,
+            4,
+            None,
+            (),
+            "got 3; allowed: 1, 2, 4, which divide the 4 times that layers of",
+        ),
         (2, 4, 3, (), "--micro-batches: micro-batches: got 3; allowed: a number that divides the"),
+        (8, 4, None, (), "stages: got 8; allowed: 1, 2, 4, which divide the 4 times"),
+        (8, 4, None, (), "chips: got 8; allowed: at most chips.count, 4"),
         (2, 4, None, ("topology=ring",), "got 2; allowed: one of 1, 4, the first dimensions of"),
         (4, 4, None, ("topology=torus", "shape=[2, 2]"), ""),
     ],
@@ -165,11 +178,10 @@ def test_what_cannot_be_cut(
 ) -> None:
     def run() -> object:
         return run_pipeline(
-            _build("decode"),
-            _pod(4, *more),
+            _build("decode", batch),
+            small_pod(4, *more),
             "naive",
             stages=stages,
-            batch=batch,
             micro_batches=micro,
         )
 

@@ -20,7 +20,7 @@ from simaccel.experiment.exploration.figures import (
 from simaccel.experiment.exploration.limits import FigureLimit
 from simaccel.experiment.exploration.runs import Record, RunKey, run
 from simaccel.experiment.exploration.space import DIRECTIVES, DesignAxis, DesignPoint
-from simaccel.experiment.outlook import outlook
+from simaccel.experiment.outlook import outlooks
 from simaccel.experiment.parallel import TaskWorkers, Watch, run_with
 from simaccel.experiment.store import ResultStore
 
@@ -104,11 +104,21 @@ def cost_of(
 def _expected_seconds(asked: RunKey) -> float:
     """Return the CPU seconds of a run: from published rates of long searches, or measured."""
     if not asked.description:
-        options = asked.options
         with suppress(SimaccelError):  # which its record says
-            ahead = outlook(asked.workload, asked.accelerator, asked.dataflow, options)
-            if ahead.seconds is not None and not ahead.is_soon:
-                return ahead.seconds + ahead.run_seconds
+            ahead = [
+                forecast
+                for _, forecast in outlooks(
+                    asked.workload,
+                    asked.accelerator,
+                    asked.dataflow,
+                    asked.options,
+                    stages=asked.stages,
+                    micro_batches=asked.micro_batches,
+                )
+            ]
+            known = [forecast.seconds for forecast in ahead if forecast.seconds is not None]
+            if len(known) == len(ahead) and not all(forecast.is_soon for forecast in ahead):
+                return sum(known) + sum(forecast.run_seconds for forecast in ahead)
     started = time.process_time()
     run(asked)
     return time.process_time() - started
@@ -158,6 +168,8 @@ def _run_keys(design: DesignPoint) -> list[RunKey]:
             design.dataflow,
             design.options,
             load.description if directed else "",
+            design.stages,
+            design.micro_batches,
         )
         for load in design.loads
     ]

@@ -11,6 +11,7 @@ import numpy as np
 from simaccel.experiment.exploration.limits import DRAM_FIGURES
 from simaccel.experiment.exploration.runs import Record
 from simaccel.experiment.exploration.space import DesignPoint
+from simaccel.experiment.tokens import phase_of, tokens_of
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of, power_mw
 from simaccel.numbers import plain
@@ -67,7 +68,40 @@ def figures_of(design: DesignPoint, records: Sequence[Record]) -> Figures:
         "footprint_bytes": max(record["footprint_bytes"] for record in records),
         **{name: sum_figure(name) for name in DRAM_FIGURES},
         "utilisation": sum_figure("ideal_cycles") / cycles,
+        "resident_bytes": max(record["resident_bytes"] for record in records),
+        **_token_figures(design, records, seconds, every),
     }
+
+
+def _token_figures(
+    design: DesignPoint, records: Sequence[Record], seconds: float, energy_pj: float
+) -> Figures:
+    """Return times by phase, and rates and energies of tokens; None is not known.
+
+    ``seconds`` and ``energy_pj`` (of a chip) are sums over all workloads. A time is the mean over
+    the workloads of its phase. Tokens are those that come out; of prefills alone those that go in.
+    """
+    clock, chips = design.accelerator.clock_hz, design.accelerator.chips.count
+    phases = [phase_of(load.workload) for load in design.loads]
+    tokens, times = 0.0, {"prefill": (0.0, 0.0), "decode": (0.0, 0.0)}
+    for load, record, phase in zip(design.loads, records, phases, strict=True):
+        of_run = tokens_of(load.workload) or math.nan
+        if phase == "prefill" and "decode" in phases:
+            of_run = load.workload.parameters["batch"]
+        tokens += load.weight * of_run
+        if phase is not None:
+            weight, total = times[phase]
+            times[phase] = weight + load.weight, total + load.weight * record["cycles"] / clock
+    first, later = (total / weight if weight else math.nan for weight, total in times.values())
+    named = {
+        "first_token_seconds": first,
+        "token_seconds": later,
+        "tokens_per_second": tokens / seconds,
+        "tokens_per_second_per_chip": tokens / seconds / chips,
+        "energy_per_token_pj": energy_pj * chips / tokens,
+    }
+    figures: Figures = plain(named)
+    return figures
 
 
 def limit_of(records: Sequence[Record]) -> str:

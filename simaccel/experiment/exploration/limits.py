@@ -22,6 +22,14 @@ DRAM_FIGURES: Final = (
     "dram_compulsory_bytes",
 )
 """DRAM bytes: all, by way, by class of tensors, and what a design moves at least."""
+TOKEN_FIGURES: Final = (
+    "first_token_seconds",
+    "token_seconds",
+    "tokens_per_second",
+    "tokens_per_second_per_chip",
+    "energy_per_token_pj",
+)
+"""Figures of runs with tokens (or images); the times are those of whole transformers."""
 FIGURES: Final = (
     "cycles",
     "bound_cycles",
@@ -34,6 +42,8 @@ FIGURES: Final = (
     "footprint_bytes",
     *DRAM_FIGURES,
     "utilisation",
+    "resident_bytes",
+    *TOKEN_FIGURES,
 )
 """Figures of designs, by name, with the unit in it."""
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {

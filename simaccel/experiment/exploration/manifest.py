@@ -45,7 +45,7 @@ def is_record(document: object) -> bool:
     energies = document.get("energy_pj")
     if not isinstance(energies, dict) or document.get("limit") not in LIMITS:
         return False
-    names = ("bound_cycles", "ideal_cycles", "footprint_bytes", *DRAM_FIGURES)
+    names = ("bound_cycles", "ideal_cycles", "footprint_bytes", "resident_bytes", *DRAM_FIGURES)
     numbers = [document.get(name) for name in names]
     known = [pj for pj in energies.values() if pj is not None]
     cycles, numbers = document.get("cycles"), [*numbers, *known]

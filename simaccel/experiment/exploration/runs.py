@@ -6,19 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from simaccel.analytic.native import ideal_cycles
 from simaccel.errors import SimaccelError
-from simaccel.experiment.run import (
-    ExperimentResult,
-    energy_pj,
-    floor_json,
-    moved_tree,
-    simulate,
-)
+from simaccel.experiment.pipeline import run_pipeline
+from simaccel.experiment.pipeline_row import pipeline_row
+from simaccel.experiment.resident import resident_bytes
+from simaccel.experiment.run import result_json, simulate
 from simaccel.experiment.store import result_key
-from simaccel.experiment.traffic import dram_by_class
 from simaccel.hardware import Accelerator
-from simaccel.hardware.memory import dram_bytes
 from simaccel.maestro.dataflows.reading import parse_directives
 from simaccel.maestro.dataflows.translating import directed_mapping
 from simaccel.mapping.checks import require_mapping
@@ -33,18 +27,24 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class RunKey:
-    """One run; ``description``: that of the workload, with its dataflows."""
+    """One run; ``description``: that of the workload, with its dataflows.
+
+    ``stages``: of a pipeline, with ``micro_batches`` (None: as many).
+    """
 
     workload: Workload
     accelerator: Accelerator
     dataflow: str
     options: Options
     description: str = ""
+    stages: int | None = None
+    micro_batches: int | None = None
 
     @cached_property
     def key(self) -> str:
         """The digest of all that decides what comes out."""
         others = {"dataflow": self.dataflow, "description": self.description}
+        others |= {"stages": str(self.stages), "micro_batches": str(self.micro_batches)}
         return result_key("run", self.accelerator, self.workload, self.options, **others)
 
 
@@ -69,25 +69,40 @@ def _directed_mapping(asked: RunKey) -> Mapping | None:
 
 def _simulate_key(asked: RunKey) -> Record:
     dataflow = _directed_mapping(asked) or asked.dataflow
-    result = simulate(asked.workload, asked.accelerator, dataflow, options=asked.options)
-    run = result.run
-    return {
-        "cycles": run.cycles,
-        "ideal_cycles": float(ideal_cycles(asked.workload, asked.accelerator)),
-        "energy_pj": plain(energy_pj(run, asked.accelerator)),
-        **_dram_bytes(result),
-        "footprint_bytes": result.footprint_bytes,
-        "bound_cycles": result.prediction.bound_cycles,
-        "limit": result.limit.name,
-    }
+    if asked.stages is None:
+        result = simulate(asked.workload, asked.accelerator, dataflow, options=asked.options)
+        return _record_of(result_json(result), resident_bytes(result))
+    pipeline = run_pipeline(
+        asked.workload,
+        asked.accelerator,
+        dataflow,
+        stages=asked.stages,
+        micro_batches=asked.micro_batches,
+        options=asked.options,
+    )
+    return _record_of(pipeline_row(pipeline), pipeline.resident_bytes)
 
 
-def _dram_bytes(result: ExperimentResult) -> Record:
-    """Return DRAM bytes: all, read, written, of each class of tensors, the bound, compulsory."""
-    moved = result.run.moved
-    ways = {way: sum(n.values()) for way, n in moved_tree(moved)["dram"].items()}
-    classes = dram_by_class(result.workload, moved)
+def _record_of(row: Record, resident: int) -> Record:
+    """Return the figures of a run, or of a pipeline, as JSON has it (``result_json``).
+
+    DRAM bytes: all, read, written, of each class of tensors, the bound, compulsory.
+    """
+    ways = {way: sum(n.values()) for way, n in row["bytes"]["dram"].items()}
+    classes = row["dram_by_class"]
     named = {f"dram_{name}_bytes": n for name, n in (ways | classes).items()}
-    floor = floor_json(result.floor)
-    least = {f"dram_{name}": floor[name] for name in ("bound_bytes", "compulsory_bytes")}
-    return {"dram_bytes": dram_bytes(moved), **named, **least}
+    least = {
+        f"dram_{name}": row["dram_bound"][name] for name in ("bound_bytes", "compulsory_bytes")
+    }
+    return {
+        "cycles": row["cycles"],
+        "ideal_cycles": row["utilisation"] * row["cycles"],
+        "energy_pj": plain(row["energy_pj"]),
+        "dram_bytes": sum(classes.values()),
+        **named,
+        **least,
+        "footprint_bytes": row["footprint_bytes"],
+        "resident_bytes": resident,
+        "bound_cycles": row["bound"]["cycles"],
+        "limit": row["limit"]["name"],
+    }

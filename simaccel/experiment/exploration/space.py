@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.errors import Fault, InputError, gather, suggest
 from simaccel.experiment.documents import workload_document
+from simaccel.experiment.exploration.degrees import (
+    Value,
+    counts_with,
+    options_with,
+    require_degrees,
+)
 from simaccel.experiment.precision import place_on
 from simaccel.files.documents import read_text
 from simaccel.hardware import Accelerator
@@ -25,7 +31,6 @@ from simaccel.workload import Workload
 if TYPE_CHECKING:
     from simaccel.schedulers import Options
 
-Value = int | float | str
 Draw = Literal["latin", "random"]
 DIRECTIVES: Final = "directives"
 """The dataflow that a MAESTRO description says of its layers."""
@@ -87,6 +92,7 @@ class DesignPoint:
     """One point: what it is made of, or why it can't be.
 
     ``scenario``: what is asked of the design (its workloads' sizes), and not a choice of it.
+    ``stages``: of a pipeline, with ``micro_batches`` (None: as many).
     """
 
     number: int
@@ -97,6 +103,8 @@ class DesignPoint:
     options: Options
     scenario: tuple[str, ...] = ()
     problem: str = ""
+    stages: int | None = None
+    micro_batches: int | None = None
 
 
 def _usual() -> Options:
@@ -109,8 +117,9 @@ def _usual() -> Options:
 class DesignSpace:
     """Accelerators, weighted workloads, and axes whose product is explored.
 
-    ``options``: of the scheduler, unless an axis sets them. ``dataflows``: names of dataflows and
-    mapspaces; none: `flat` on systolic arrays and `ruby-s` on spatial ones.
+    ``options``: of the scheduler, unless an axis sets them; ``stages`` and ``micro_batches``, too.
+    ``dataflows``: names of dataflows and mapspaces; none: `flat` on systolic arrays and `ruby-s` on
+    spatial ones.
     """
 
     accelerators: tuple[Accelerator, ...]
@@ -118,6 +127,8 @@ class DesignSpace:
     axes: tuple[DesignAxis, ...] = ()
     dataflows: tuple[str, ...] = ()
     options: Options = field(default_factory=_usual)
+    stages: int | None = None
+    micro_batches: int | None = None
 
     @property
     def dimensions(self) -> tuple[DesignAxis, ...]:
@@ -176,8 +187,9 @@ class DesignSpace:
             for dimension, setting in zip(dimensions, chosen, strict=True)
             if dimension.of == "workload"
         )
-        flow, options = _scheduler_of_design(self, hardware, values["mapping"])
-        design = DesignPoint(number, tuple(chosen), hardware, self.loads, flow, options, scenario)
+        how = _scheduler_of_design(self, hardware, values["mapping"])
+        design = DesignPoint(number, tuple(chosen), hardware, self.loads, *how, scenario=scenario)
+        counts = counts_with(self.stages, self.micro_batches, values["mapping"])
         try:
             hardware = accelerator(hardware, values["accelerator"])
             loads = tuple(
@@ -185,9 +197,18 @@ class DesignSpace:
                 for load in self.loads
                 for resized in (workload(load.workload, values["workload"]),)
             )
+            every = [load.workload for load in loads]
+            require_degrees(every, hardware, design.options, *counts)
         except InputError as error:
             return replace(design, problem=str(error).partition("\n")[0])
-        return replace(design, accelerator=hardware, loads=loads)
+        stages, micro_batches = counts
+        return replace(
+            design,
+            accelerator=hardware,
+            loads=loads,
+            stages=stages,
+            micro_batches=micro_batches,
+        )
 
 
 def draw(space: DesignSpace, count: int | None, how: Draw = "latin", seed: int = 0) -> list[int]:
@@ -341,14 +362,7 @@ def require_described(dataflows: Sequence[str], loads: Sequence[WeightedWorkload
 def _scheduler_of_design(
     space: DesignSpace, hardware: Accelerator, values: Mapping[str, Value]
 ) -> tuple[str, Options]:
-    """Return the scheduler of a design, and its options."""
+    """Return the scheduler of a design, and its options: those of the space but for ``values``."""
     default = MAPSPACE if isinstance(hardware.array, SpatialArraySpec) else DATAFLOW
     flow = str(values.get("dataflow", space.dataflows[0] if space.dataflows else default))
-    options = space.options
-    if "pipeline" in values:
-        options = replace(options, pipeline=values["pipeline"] == "true")
-    if "stationarity" in values:
-        options = replace(options, stationarity=values["stationarity"])  # type: ignore[arg-type]
-    if "patience" in values:
-        options = replace(options, effort=replace(options.effort, patience=int(values["patience"])))
-    return flow, options
+    return flow, options_with(space.options, values)

@@ -40,6 +40,7 @@ def _record(cycles: int, dram: float, mac: float, buffer: int) -> dict[str, Any]
         "dram_bound_bytes": 2 * cycles,
         "dram_compulsory_bytes": cycles,
         "footprint_bytes": buffer,
+        "resident_bytes": 7 * cycles,
         "limit": "array" if cycles > 60 else "sfu",
     }
 

@@ -27,6 +27,7 @@ RECORD: dict[str, object] = {
     "ideal_cycles": 30,
     **dict.fromkeys(DRAM_FIGURES, 8),
     "footprint_bytes": 0,
+    "resident_bytes": 0,
     "energy_pj": {"mac": 0.1},
     "bound_cycles": 9,
     "limit": "array",

@@ -15,6 +15,7 @@ _ADDED: Final = (
     *("served_cycles", "energy_by_tensor_pj"),
 )
 """Figures of a stage that add up over micro-batches."""
+_LARGEST: Final = ("peak_buffer_bytes", "footprint_bytes")
 
 
 def pipeline_row(run: PipelineRun) -> dict[str, Any]:
@@ -28,7 +29,7 @@ def pipeline_row(run: PipelineRun) -> dict[str, Any]:
     slowest = every[max(range(len(every)), key=lambda at: run.stages[at].cycles)]
 
     def mean(name: str) -> Any:  # noqa: ANN401 - a number, or a table of them
-        return _mean([result[name] for result in every], counts, run.micro_batches)
+        return _mean([result[name] for result in every], counts, run.plan.micro_batches)
 
     added = {name: mean(name) for name in _ADDED}
     engines = mean("engines")
@@ -37,8 +38,9 @@ def pipeline_row(run: PipelineRun) -> dict[str, Any]:
     energy, chips = added["energy_pj"], run.accelerator.chips.count
     energy[LINK] = energy.get(LINK, 0.0) + run.energy_pj / chips - sum(energy.values())
     room = slowest["dram_bound"]["on_chip_bytes"]
-    ideal = run.micro_batches * sum(
-        result["ideal_cycles"] * n for result, n in zip(every, counts, strict=True)
+    ideal = run.plan.micro_batches * sum(
+        result["utilisation"] * result["cycles"] * n
+        for result, n in zip(every, counts, strict=True)
     )
     power = power_mw(energy, run.seconds)
     return {
@@ -52,7 +54,7 @@ def pipeline_row(run: PipelineRun) -> dict[str, Any]:
         "bound": _bound(run),
         "power_mw": sum(power.values()),
         "chip_power_mw": sum(power.values()) - power.get("dram", 0.0),
-        "peak_buffer_bytes": max(result["peak_buffer_bytes"] for result in every),
+        **{name: max(result[name] for result in every) for name in _LARGEST},
         "operators": [],
         "chip_count": chips,
     }

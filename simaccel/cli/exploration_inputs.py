@@ -1,0 +1,226 @@
+"""Inputs of `simaccel explore`: accelerators, workloads, axes and limits, as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from simaccel.cli.choices import DIRECTIVES, STRATEGIES
+from simaccel.cli.experiment_options import dataflow_names
+from simaccel.cli.faults import fault, gather, require_none
+from simaccel.cli.pipeline import StageCounts
+from simaccel.cli.search_options import SearchOptions, take_sought
+from simaccel.cli.weighted_workloads import load_of, read_load
+from simaccel.cli.workload_options import WorkloadOptions
+from simaccel.errors import InputError, suggest
+
+if TYPE_CHECKING:
+    from simaccel.cli.parameters import Parameter, Values
+    from simaccel.experiment.exploration.limits import FigureLimit
+    from simaccel.experiment.exploration.space import DesignAxis, DesignSpace
+    from simaccel.hardware import Accelerator, Stationarity
+    from simaccel.schedulers import Options
+
+    Axis = tuple[Parameter, Sequence[Values], bool]
+    """As it was read: what varies, the values, and whether they multiply."""
+
+MOST_DESIGNS: Final = 100_000
+"""The most designs without --sample; more are probably a mistake."""
+_EXPERTS: Final = "expert-parallel="
+
+
+@dataclass(frozen=True)
+class WantedSpace:
+    """The options as text."""
+
+    hw: tuple[str, ...]
+    overrides: tuple[str, ...]
+    workloads: tuple[str, ...]
+    sizes: WorkloadOptions
+    axes: tuple[str, ...]
+    dataflow: str | None
+    pipeline: bool
+    sought: SearchOptions
+    counts: StageCounts
+    objective: str
+    where: tuple[str, ...]
+
+    @classmethod
+    def take_options(
+        cls, options: dict[str, Any], sizes: WorkloadOptions, objective: str
+    ) -> WantedSpace:
+        """Take the options out of what click passes."""
+        sought = take_sought(options)
+        where = (*options.pop("where"), *options.pop("limits"))
+        names = ("hw", "overrides", "workloads", "axes", "dataflow", "pipeline")
+        others = {name: options.pop(name) for name in names}
+        stages = options.pop("stages")
+        counts = StageCounts(None if stages is None else int(stages), options.pop("micro_batches"))
+        along = [text for text in others["axes"] if text.startswith(_EXPERTS)]
+        sizes = sizes.for_experts(sought.expert_parallel or next(iter(along), None))
+        return cls(
+            **others, sizes=sizes, sought=sought, counts=counts, where=where, objective=objective
+        )
+
+    def read(self) -> list[Any]:
+        """Read accelerators, axes, dataflows, and then the workloads.
+
+        Raises:
+            InputError: all faults together.
+
+        """
+        inputs = gather(
+            partial(read_accelerators, self.hw, self.overrides),
+            partial(_axes, self.axes),
+            self._dataflows,
+            self.sought.require_constraints,
+            *(partial(read_load, text, self.sizes) for text in self.workloads),
+        )
+        return [*inputs[:3], inputs[4:]]
+
+    def space(
+        self,
+        hardware: tuple[Accelerator, ...],
+        read: tuple[Axis, ...],
+        dataflows: tuple[str, ...],
+        texts: Sequence[Any],
+    ) -> DesignSpace:
+        """Make the space of what was read.
+
+        Raises:
+            InputError: all sizes that no workload has, and all names that are given twice.
+
+        """
+        loads = gather(*(partial(load_of, *text) for text in texts))
+        from simaccel.experiment.exploration.space import (
+            DesignSpace,
+            require_described,
+            require_sizes,
+        )
+
+        axes = tuple(_dimension(*axis) for axis in read)
+        gather(
+            partial(require_sizes, axes, loads),
+            partial(require_described, dataflows, loads),
+            partial(_require_once, axes, self._options_by_field(dataflows)),
+        )
+        counts = vars(self.counts)
+        return DesignSpace(hardware, tuple(loads), axes, dataflows, self._options(), **counts)
+
+    def _options_by_field(self, dataflows: Sequence[str]) -> dict[str, str]:
+        """Return the fields that options set, with the names of the options."""
+        given = {"dataflow": dataflows, **self.sought.parallel()}
+        given |= {"pipeline_parallel": self.counts.stages}
+        given |= {"micro_batches": self.counts.micro_batches}
+        return {name: f"--{name.replace('_', '-')}" for name, value in given.items() if value}
+
+    def limits(self) -> tuple[FigureLimit, ...]:
+        """Read the limits.
+
+        Raises:
+            InputError: all texts that are no limits.
+
+        """
+        from simaccel.experiment.exploration.limits import read_limit
+
+        return tuple(gather(*(partial(read_limit, text) for text in self.where)))
+
+    def inputs(self) -> list[Path]:
+        """Return the input files, which no output may replace."""
+        from simaccel.importers.accelerators import accelerator_path
+
+        found = []
+        for name in self.hw:
+            try:
+                found.append(accelerator_path(name))
+            except InputError:  # which reading the accelerators reports
+                continue
+        words = [text.split()[:1] for text in self.workloads]
+        return found + [Path(one) for (one,) in words if Path(one).is_file()]
+
+    def _options(self) -> Options:
+        from simaccel.schedulers import Options
+        from simaccel.search.effort import OBJECTIVES as SEARCHED
+
+        searched = [name for name in SEARCHED if name == self.objective]
+        sought = replace(self.sought, objective=searched[0] if searched else None)
+        return Options(
+            pipeline=self.pipeline,
+            objective=searched[0] if searched else Options.objective,
+            stationarity=cast("Stationarity | None", sought.stationarity),
+            effort=sought.effort(),
+            constraints=sought.constraints,
+            **sought.parallel(),
+            spread=sought.spread,
+            tolerance=sought.tolerance(),
+        )
+
+    def _dataflows(self) -> tuple[str, ...]:
+        """Read the names of dataflows and mapspaces."""
+        dataflows: list[str] = []
+        faults = []
+        options = {
+            "--dataflow": (self.dataflow, [*dataflow_names(), DIRECTIVES]),
+            "--mapspace": (self.sought.mapspace, STRATEGIES),
+        }
+        for option, (text, known) in options.items():
+            for name in [name.strip() for name in text.split(",")] if text else []:
+                if name not in known:
+                    faults.append(fault(option, name, suggest(name, known)))
+                elif name in dataflows:
+                    faults.append(fault(option, name, "each name once"))
+                dataflows.append(name)
+        require_none(faults)
+        return tuple(dataflows)
+
+
+def read_accelerators(hw: Sequence[str], overrides: Sequence[str]) -> tuple[Accelerator, ...]:
+    """Read accelerators.
+
+    Raises:
+        InputError: what can't be read, or a name that several have.
+
+    """
+    from simaccel.cli.hardware import read_accelerator
+
+    every: list[Accelerator] = gather(*(partial(read_accelerator, name, overrides) for name in hw))
+    known = [accelerator.name for accelerator in every]
+    again = [name for at, name in enumerate(known) if name in known[:at]]
+    require_none(fault("--hw", name, "accelerators of different names") for name in again)
+    return tuple(every)
+
+
+def _axes(texts: Sequence[str]) -> tuple[Axis, ...]:
+    if not texts:
+        return ()
+    from simaccel.cli.axes import read_axis
+    from simaccel.cli.parameters import names, parameter_of
+
+    read = partial(read_axis, "--axis", find=parameter_of, names=names(), limit=MOST_DESIGNS)
+    return tuple(gather(*(partial(read, text) for text in texts)))
+
+
+def _dimension(parameter: Parameter, points: Sequence[Values], log: bool) -> DesignAxis:
+    from simaccel.experiment.exploration.space import AxisSetting, DesignAxis
+
+    settings = []
+    for values in points:
+        point = parameter.point(values)
+        fields_of = dict(zip(parameter.fields, values, strict=True))
+        settings.append(AxisSetting(point.value, point.text, fields_of))
+    axis = parameter.axis
+    return DesignAxis(axis.name, axis.column, axis.label, parameter.of, tuple(settings), log)
+
+
+def _require_once(axes: Sequence[DesignAxis], given: Mapping[str, str]) -> None:
+    """Refuse two axes, or an axis and one of the ``given`` options, that set the same field."""
+    seen, faults = {**given}, []
+    for one in axes:
+        for name in one.settings[0].fields:
+            if name in seen:
+                faults.append(fault("--axis", one.name, f"nothing with {seen[name]}: {name}"))
+            seen[name] = f"--axis {one.name}"
+    require_none(faults)

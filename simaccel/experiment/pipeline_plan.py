@@ -1,0 +1,248 @@
+"""Plans of pipelines: each different stage with its workload, chips and messages.
+
+Layers of a transformer are cut into equal stages, chips into as many equal groups, a batch into
+micro-batches. Nothing is searched or run here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from simaccel.errors import Fault, InputError, gather, require_none
+from simaccel.experiment.precision import place_on
+from simaccel.hardware import Accelerator
+from simaccel.hardware.chips import ChipsSpec
+from simaccel.mapping.tree import Mapping
+from simaccel.schedulers import Options
+from simaccel.schedulers.parallel import ParallelDegrees, degrees_of
+from simaccel.workload import Workload
+from simaccel.workload.files import parse_workload
+
+_TOKEN_BYTES = 4
+"""Bytes of the number of a token, which goes from the last stage to the first."""
+
+
+@dataclass(frozen=True)
+class PipelineMessage:
+    """A message from a chip to one of the next stage: cycles on the link, and those after."""
+
+    n_bytes: int
+    link_cycles: int
+    latency_cycles: int
+
+    @property
+    def cycles(self) -> int:
+        """Cycles until all of it is there."""
+        return self.link_cycles + self.latency_cycles
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """Equal stages: their name, how many there are, and what one does with a micro-batch."""
+
+    name: str
+    count: int
+    workload: Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelinePlan:
+    """A step of a pipeline before it is run.
+
+    ``batch``: sequences of all micro-batches; ``accelerator``: all chips, ``group``: those of a
+    stage. ``message`` goes from stage to stage, ``back`` from the last one to the first between two
+    decode steps.
+    """
+
+    accelerator: Accelerator
+    group: Accelerator
+    phase: str
+    batch: int
+    rows: int
+    micro_batches: int
+    stages: tuple[PlannedStage, ...]
+    message: PipelineMessage
+    back: PipelineMessage
+
+    @property
+    def depth(self) -> int:
+        """The number of stages."""
+        return sum(stage.count for stage in self.stages)
+
+
+def plan_pipeline(
+    workload: Workload,
+    accelerator: Accelerator,
+    *,
+    stages: int,
+    micro_batches: int | None = None,
+    options: Options | None = None,
+) -> PipelinePlan:
+    """Cut a whole model with its batch into stages and micro-batches.
+
+    Without ``micro_batches``: as many as stages, or the most that divide both.
+
+    Raises:
+        InputError: layers, chips or the batch can't be cut so.
+
+    """
+    group, degrees, chosen = require_stages(
+        workload, accelerator, stages, micro_batches, options or Options()
+    )
+    batch: int = workload.parameters["batch"]
+    part = parse_workload({**workload.parameters, "batch": batch // chosen})
+    whole = place_on(part, accelerator)
+    phase = whole.parameters["phase"]
+    handed = whole.tensor_bytes(_handover_tensor(whole))
+    return PipelinePlan(
+        accelerator=accelerator,
+        group=group,
+        phase=phase,
+        batch=batch,
+        rows=1 if phase == "decode" else whole.parameters["prompt"],
+        micro_batches=chosen,
+        stages=tuple(_planned_stages(whole, stages)),
+        message=_message(accelerator, -(-handed // degrees.batch)),
+        back=_message(accelerator, -(-batch // (chosen * degrees.batch)) * _TOKEN_BYTES),
+    )
+
+
+def require_stages(
+    workload: Workload,
+    accelerator: Accelerator,
+    stages: int,
+    micro_batches: int | None,
+    options: Options,
+) -> tuple[Accelerator, ParallelDegrees, int]:
+    """Return the chips of a stage, how they are used, and the number of micro-batches.
+
+    Raises:
+        InputError: layers or the batch can't be cut so, or chips into as many groups of the degrees
+            that are asked for.
+
+    """
+    _, group, chosen = gather(
+        partial(_require_layers, workload, stages),
+        partial(_group_of, accelerator, stages),
+        partial(_micro_batches, workload.parameters.get("batch", 1), stages, micro_batches),
+    )
+    named = options.tensor_parallel, options.data_parallel, options.expert_parallel
+    return group, degrees_of(accelerator.chips, *named, stages=stages), chosen
+
+
+def _micro_batches(batch: int, stages: int, asked: int | None) -> int:
+    """Return what is asked for, or as many as stages, or the most that divide both."""
+    chosen = math.gcd(batch, stages) if asked is None else asked
+    if batch % chosen:
+        allowed = f"a number that divides the batch of {batch}"
+        raise InputError([Fault("--micro-batches", "micro-batches", chosen, allowed)])
+    return chosen
+
+
+def named_dataflow(dataflow: str | Mapping) -> str:
+    """Return the dataflow of all stages.
+
+    Raises:
+        InputError: a mapping, which is that of one workload.
+
+    """
+    if isinstance(dataflow, Mapping):
+        allowed = "a dataflow, as a pipeline runs several workloads"
+        raise InputError([Fault("--pipeline-parallel", "mapping", dataflow.dataflow, allowed)])
+    return dataflow
+
+
+def _message(accelerator: Accelerator, n_bytes: int) -> PipelineMessage:
+    chips = accelerator.chips
+    link = chips.link_rate(accelerator.clock_hz).cycles(n_bytes)
+    return PipelineMessage(n_bytes, link, chips.latency_cycles)
+
+
+def _require_layers(whole: Workload, stages: int) -> None:
+    parameters = whole.parameters
+    faults = []
+    if parameters.get("kind") != "transformer" or parameters.get("scope") != "model":
+        allowed = "a transformer with --scope model"
+        faults.append(Fault("--pipeline-parallel", "workload", whole.name, allowed))
+    elif whole.repeat % stages:
+        dividing = [n for n in range(1, whole.repeat + 1) if whole.repeat % n == 0]
+        allowed = (
+            f"{', '.join(map(str, dividing))}, which divide the {whole.repeat} times that layers "
+            f"of {whole.name} run"
+        )
+        faults.append(Fault("--pipeline-parallel", "stages", stages, allowed))
+    require_none(faults)
+
+
+def _group_of(accelerator: Accelerator, stages: int) -> Accelerator:
+    """Return an accelerator with the chips of one stage.
+
+    Of a torus, stages are places in its first dimensions; of a ring, chips.
+
+    Raises:
+        InputError: chips can't be cut into so many groups that are linked alike.
+
+    """
+    chips = accelerator.chips
+    sizes: list[int] = [*(chips.shape or (chips.count,))]
+    if chips.topology in ("all_to_all", "switch"):
+        can = chips.count % stages == 0
+        possible = f"a number that divides chips.count, {chips.count}"
+        shape = None
+    else:
+        products = [math.prod(sizes[:at]) for at in range(len(sizes) + 1)]
+        can = stages in products
+        words = ", ".join(map(str, dict.fromkeys(products)))
+        possible = f"one of {words}, the first dimensions of the {chips.topology}"
+        shape = tuple(sizes[products.index(stages) :]) if can else None
+    if not can:
+        allowed = possible if stages <= chips.count else f"at most chips.count, {chips.count}"
+        raise InputError([Fault("--pipeline-parallel", "chips", stages, allowed)])
+    fields = {name: getattr(accelerator, name) for name in Accelerator.model_fields}
+    count = chips.count // stages
+    own = chips.model_dump(exclude_unset=True) | {"count": count}
+    if chips.topology == "torus":
+        own |= {"shape": shape or (1,)}
+    return Accelerator.model_construct(**{**fields, "chips": ChipsSpec.model_validate(own)})
+
+
+def _handover_tensor(whole: Workload) -> str:
+    """Return the tensor that goes from layer to layer, as the first one reads it."""
+    before, layer, _ = _parts(whole)
+    made = {whole.operator(name).output.tensor for name in before}
+    read = {given.tensor for name in layer for given in whole.operator(name).inputs}
+    return next(name for name in whole.tensors if name in made & read)
+
+
+def _parts(whole: Workload) -> tuple[list[str], list[str], list[str]]:
+    """Return the operators before all layers, of a layer, and after all layers."""
+    names = [operator.name for operator in whole.operators]
+    layer = [name for name in names if name not in whole.once]
+    first = names.index(layer[0])
+    before = [name for name in names[:first] if name in whole.once]
+    behind = [name for name in names if name in whole.once and name not in before]
+    return before, layer, behind
+
+
+def _planned_stages(whole: Workload, stages: int) -> Iterator[PlannedStage]:
+    """Yield each different stage."""
+    before, layer, behind = _parts(whole)
+    kinds = [
+        ("first", 1, [*before, *layer]),
+        ("between", stages - 2, layer),
+        ("last", 1, [*layer, *behind]),
+    ]
+    if stages == 1:
+        kinds = [("only", 1, [*before, *layer, *behind])]
+    for name, count, names in kinds:
+        if count:
+            part = replace(
+                whole.select_operators(names),
+                repeat=whole.repeat // stages,
+                once=frozenset(whole.once & set(names)),
+                parameters=whole.parameters,
+            )
+            yield PlannedStage(name, count, part)

@@ -1,0 +1,25 @@
+"""Weights and caches, which lie in a chip's memory all the time."""
+
+from __future__ import annotations
+
+from simaccel.experiment.run import ExperimentResult
+
+
+def resident_bytes(result: ExperimentResult, batches: int = 1) -> int:
+    """Return the bytes of weights and caches that lie in each chip's memory, all layers of them.
+
+    ``batches``: how many like this one have caches there.
+    """
+    workload, n_bytes = result.workload, 0
+    repeated = {
+        operand.tensor
+        for operator in workload.operators
+        if operator.name not in workload.once
+        for operand in (*operator.inputs, operator.output)
+    }
+    for name, tensor in workload.tensors.items():
+        if tensor.kind in ("weight", "cache") and name not in result.pod.parts:
+            times = workload.repeat if name in repeated else 1
+            times *= batches if tensor.kind == "cache" else 1
+            n_bytes += times * workload.tensor_bytes(name)
+    return n_bytes

@@ -1,0 +1,128 @@
+"""Pipelines on the command line: generated, explored, estimated, refused."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from tests.small_pods import LINKS, SMALL
+
+FIELDS = ("hidden", "layers", "heads", "kv_heads", "head_size", "ff_size", "vocabulary")
+CHIPS = " ".join(
+    f"--set chips.{one.replace(' ', '~')}" for one in ("count=4", "topology=switch", *LINKS)
+)
+SIZES = "--prompt 8 --batch 4 --scope model --dataflow naive"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> str:
+    """Write the small transformer; return what runs on four chips."""
+    lines = [f"{name}: {getattr(SMALL, name)}" for name in FIELDS]
+    path = tmp_path / "small.yaml"
+    path.write_text("\n".join(["kind: transformer", "name: small", *lines, ""]))
+    return f"--hw tpu_v3 {CHIPS} --workload {path}"
+
+
+def test_an_exploration_of_splits_has_the_figures_of_a_comparison(cli: Call, small: str) -> None:
+    of = f"{small} {SIZES} --phase decode"
+    axes = "--axis tensor-parallel=1:4:x2 --axis pipeline-parallel=1:4:x2 --axis data-parallel=1,2"
+    names = ("tensor_parallel", "pipeline_parallel", "data_parallel")
+    explored = cli(f"explore {of} {axes} --jobs 1 --objective cycles --json")
+    assert explored.exit_code == 0, explored.stderr
+    designs = json.loads(explored.stdout)["designs"]
+    ran = {tuple(row[name] for name in names): row for row in designs if row["cycles"]}
+    assert [*ran] == [(1, 2, 2), (1, 4, 1), (2, 1, 2), (2, 2, 1), (4, 1, 1)]
+    lists = "--tensor-parallel 1,2,4 --pipeline-parallel 1,2,4"
+    compared = json.loads(cli(f"compare {of} {lists} --jobs 1 --json").stdout)
+    same = {
+        (int(row["tensor_parallel"]), int(row["pipeline_parallel"])): row
+        for row in compared
+        if "cycles" in row
+    }
+    for (tensor, pipeline, _), row in ran.items():
+        other = same[tensor, pipeline]
+        assert row["cycles"] == other["cycles"]
+        assert row["utilisation"] == pytest.approx(other["utilisation"])
+        assert row["energy_pj"] == pytest.approx(sum(other["energy_pj"].values()))
+        assert row["tokens_per_second"] == pytest.approx(4 / other["seconds"])
+    table = cli(f"explore {of} {axes} --jobs 1 --csv -").stdout
+    rows = list(csv.DictReader(io.StringIO(table)))
+    assert [row["problem"] == "" for row in rows].count(True) == 5
+    least = min(row["cycles"] for row in ran.values())
+    assert [row["cycles"] for row in designs if row["best"]] == [least]
+
+
+def test_options_hold_for_all_designs(cli: Call, small: str) -> None:
+    of = f"explore {small} {SIZES} --phase decode --pipeline-parallel 2 --jobs 1"
+    rows = json.loads(cli(f"{of} --axis micro-batches=1,2,4 --json").stdout)["designs"]
+    run = f"run {small} {SIZES} --phase decode --pipeline-parallel 2 --micro-batches 4 --json"
+    assert rows[2]["cycles"] == json.loads(cli(run).stdout)["cycles"]
+    assert len({row["cycles"] for row in rows}) == 3
+    dry = json.loads(cli(f"{of} --axis data-parallel=1,2,3 --dry-run --json").stdout)
+    assert (dry["designs"], dry["outside"], dry["runs"]) == (3, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("--pipeline-parallel 1,2", "'1,2' is several; use --axis pipeline-parallel=1,2."),
+        ("--tensor-parallel 1,2", "'1,2' is several; use --axis tensor-parallel=1,2."),
+        (
+            "--axis pipeline-parallel=1,2 --pipeline-parallel 2",
+            "--axis: got 'pipeline-parallel'; allowed: nothing with --pipeline-parallel",
+        ),
+        (
+            "--axis tensor-parallel=1,2 --tensor-parallel 2",
+            "--axis: got 'tensor-parallel'; allowed: nothing with --tensor-parallel",
+        ),
+        ("--axis pipeline-parallel=0,2", "got '0'; allowed: a whole number from 1 to 9999"),
+        ("--axis pipeline-paralel=1,2", "did you mean 'pipeline-parallel'?"),
+    ],
+)
+def test_axes_that_cannot_be(cli: Call, small: str, more: str, said: str) -> None:
+    result = cli(f"explore {small} {SIZES} {more}")
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_a_generation_prints_stages_and_bubbles(cli: Call, small: str) -> None:
+    line = f"run {small} {SIZES} --generate 4 --lengths 2 --pipeline-parallel 2"
+    shown = cli(line)
+    assert shown.exit_code == 0, shown.stderr
+    assert "2 stages of 2 chips; micro-batches: 2 of 2 sequences\n" in shown.stdout
+    assert "bubbles" in shown.stdout
+    found = json.loads(cli(f"{line} --json").stdout)
+    of = f"run {small} {SIZES} --pipeline-parallel 2 --phase decode"
+    steps = [json.loads(cli(f"{of} --kv-len {at} --json").stdout) for at in (8, 10)]
+    assert [one["cycles"] for one in found["steps"]] == [one["cycles"] for one in steps]
+    assert [one["energy_pj"] for one in found["steps"]] == [one["energy_pj"] for one in steps]
+    assert (found["stages"], found["micro_batches"]) == (2, 2)
+
+
+def test_a_dry_run_names_the_stages(cli: Call, small: str) -> None:
+    """Four stages: the first, two alike, the last; a generation has them in each phase."""
+    line = f"run {small} {SIZES} --pipeline-parallel 4"
+    shown = cli(f"{line} --phase decode --dry-run")
+    assert shown.exit_code == 0, shown.stderr
+    assert "4 stages of 1 chip; micro-batches: 4 of 1 sequence; 64 B from each" in shown.stdout
+    names = ["first stage", "2 stages between", "last stage"]
+    found = json.loads(cli(f"{line} --phase decode --dry-run --json").stdout)
+    assert [one["name"] for one in found["searches"]] == names
+    layer = 18  # with two rotary embeddings and six products; one embedding, norm and logits
+    assert [one["operators"] for one in found["searches"]] == [1 + layer, layer, layer + 2]
+    assert found["run_seconds"] == pytest.approx(0.05 * (3 * layer + 3))
+    both = json.loads(cli(f"{line} --generate 3 --dry-run --json").stdout)["searches"]
+    phases = ("prefill", "decode after 8", "decode after 9")
+    assert [one["name"] for one in both] == [f"{p}, {name}" for p in phases for name in names]
+    wrong = cli(f"{line} --tensor-parallel 2 --dry-run")
+    assert "got 'tensor 2 x data 1 x pipeline 4'; allowed: a product of chips.count, 4" in (
+        wrong.stderr
+    )
+    listed = json.loads(
+        cli(f"compare {small} {SIZES} --pipeline-parallel 1,4 --dry-run --json").stdout
+    )
+    assert len(listed["searches"]) == 1 + 3
+    assert all("problem" not in one for one in listed["searches"])

@@ -1,0 +1,122 @@
+"""Degrees of parallelism as axes: times and rates by hand, and what no chips can do."""
+
+import pytest
+
+from simaccel.errors import InputError
+from simaccel.experiment.exploration.explore import ExplorationObjective, ExploredPoint, explore
+from simaccel.experiment.exploration.space import (
+    AxisSetting,
+    DesignAxis,
+    DesignSpace,
+    WeightedWorkload,
+    draw,
+)
+from simaccel.experiment.parallel import open_workers
+from simaccel.experiment.pipeline import run_pipeline
+from simaccel.experiment.run import energy_pj, simulate
+from simaccel.report.exploration import counted_lines, exploration_table
+from simaccel.schedulers import Options
+from simaccel.verbs.exploring import explore as explore_verb
+from simaccel.workload import gemm
+from simaccel.workload.language.build import transformer
+from tests.small_pods import SMALL, small_pod
+
+PREFILL = transformer(SMALL, phase="prefill", prompt=8, batch=4, scope="model")
+DECODE = transformer(SMALL, phase="decode", kv_len=8, batch=4, scope="model")
+POD = small_pod(4, "topology=switch")
+
+
+def _axis(name: str, *values: int) -> DesignAxis:
+    settings = tuple(AxisSetting(n, str(n), {name: n}) for n in values)
+    return DesignAxis(name.replace("_", "-"), name, name, "mapping", settings)
+
+
+def _explored(*axes: DesignAxis) -> dict[tuple[object, ...], ExploredPoint]:
+    loads = WeightedWorkload(PREFILL), WeightedWorkload(DECODE, 15)
+    space = DesignSpace((POD,), loads, axes, ("naive",))
+    with open_workers(jobs=1) as team:
+        designs = space.designs(draw(space, None))
+        found = explore(space.dimensions, designs, ExplorationObjective(objective="cycles"), team)
+    return {tuple(one.value for one in point.design.settings): point for point in found.points}
+
+
+def test_splits_of_four_chips_by_hand() -> None:
+    """Tensor x pipeline, the rest data: of what no product of 4 has it says so."""
+    found = _explored(_axis("tensor_parallel", 1, 2, 4), _axis("pipeline_parallel", 1, 2, 4))
+    ran = {key: point.figures for key, point in found.items() if point.figures is not None}
+    assert list(ran) == [(1, 1), (1, 2), (1, 4), (2, 1), (2, 2), (4, 1)]
+    assert "got 'tensor 4 x data 1 x pipeline 2'; allowed: a product of" in found[4, 2].problem
+    first = simulate(PREFILL, POD, "naive", options=Options(tensor_parallel=4))
+    step = simulate(DECODE, POD, "naive", options=Options(tensor_parallel=4))
+    by_layers = ran[4, 1]  # a pipeline of one stage is none
+    assert by_layers["first_token_seconds"] == POD.seconds(first.run.cycles)
+    assert by_layers["token_seconds"] == pytest.approx(POD.seconds(step.run.cycles))
+    assert by_layers["cycles"] == first.run.cycles + 15 * step.run.cycles
+    seconds = POD.seconds(first.run.cycles + 15 * step.run.cycles)
+    assert by_layers["tokens_per_second"] == pytest.approx(4 * 16 / seconds)
+    assert by_layers["tokens_per_second_per_chip"] == pytest.approx(16 / seconds)
+    energy = sum(
+        times * sum(energy_pj(one.run, POD).values()) for one, times in ((first, 1), (step, 15))
+    )
+    assert by_layers["energy_per_token_pj"] == pytest.approx(4 * energy / (4 * 16))
+    used = first.utilisation * first.run.cycles + 15 * step.utilisation * step.run.cycles
+    assert by_layers["utilisation"] == pytest.approx(used / (by_layers["cycles"] or 0))
+
+    two = Options(tensor_parallel=2)
+    head, tail = run_pipeline(DECODE, POD, "naive", stages=2, options=two).stage_cycles
+    way = head + 13 + 700 + tail + 1 + 700  # 2 x 32 values of 2 bytes; two numbers of 4 bytes
+    assert ran[2, 2]["token_seconds"] == pytest.approx(POD.seconds(max(way, 2 * head, 2 * tail)))
+    head, tail = run_pipeline(PREFILL, POD, "naive", stages=2, options=two).stage_cycles
+    come = [head + 103 + 700, 2 * head + 103 + 700]  # 2 x 8 x 32 values of 2 bytes
+    last = max(come[0] + tail, come[1]) + tail
+    assert ran[2, 2]["first_token_seconds"] == pytest.approx(POD.seconds(last))
+    layer = 2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 64 + 2 * 32  # Q, O, K, V, feed-forward, norms
+    cache = 4 * 9 * 2 * 16  # of 4 sequences after 9 tokens, K and V
+    assert ran[1, 4]["resident_bytes"] == 2 * (layer + 32 * 64 + 32 + cache)  # logits, a norm
+
+
+def test_the_table_has_times_rates_and_reasons() -> None:
+    loads = (WeightedWorkload(DECODE),)
+    axes = (_axis("pipeline_parallel", 2, 3), _axis("data_parallel", 1, 3, 5))
+    space = DesignSpace((POD,), loads, axes, ("naive",), Options(tensor_parallel=2))
+    with open_workers(jobs=1) as team:
+        designs = space.designs(draw(space, None))
+        found = explore(space.dimensions, designs, ExplorationObjective(), team)
+    assert found.ran == 1
+    heads = [column.header for column in exploration_table(found).columns]
+    assert heads[-7:-2] == ["per token", "tokens/s", "tokens/s/chip", "energy/token", heads[-3]]
+    lines = counted_lines(found)
+    assert lines[0].startswith("6 designs: 5 do not run")
+    assert lines[1] == (
+        "does not run (3): --pipeline-parallel: stages: got 3; allowed: 1, 2, 4, which divide the "
+        "4 times that layers of small run"
+    )
+    assert lines[2] == (
+        "does not run (2): --tensor-parallel, --data-parallel, --pipeline-parallel: degrees: "
+        "allowed: a product of chips.count, 4"
+    )
+
+
+@pytest.mark.parametrize(
+    ("axes", "said"),
+    [
+        ({"pipeline_parallel": [8]}, "--pipeline-parallel: stages: got 8; allowed: 1, 2, 4, which"),
+        ({"micro_batches": [2]}, "got 2; allowed: nothing without --pipeline-parallel"),
+        ({"pipeline_parallel": [2], "micro_batches": [3]}, "divides the batch of 4"),
+        ({"tensor_parallel": [3]}, "got 'tensor 3 x data 1'; allowed: a product of chips.count, 4"),
+    ],
+)
+def test_what_cannot_be_is_said(axes: dict[str, list[int]], said: str) -> None:
+    found = explore_verb(DECODE, POD, axes, "naive", where=["cycles<1"])
+    (point,) = found.points.points
+    assert said in point.problem
+    assert found.points.ran == 0
+
+
+def test_stages_are_those_of_a_whole_transformer() -> None:
+    (point,) = explore_verb(
+        gemm(m=4, k=4, n=4), POD, {"pipeline_parallel": [2]}, "naive"
+    ).points.points
+    assert "got 'gemm'; allowed: a transformer with --scope model" in point.problem
+    with pytest.raises(InputError, match="whole numbers of at least 1"):
+        explore_verb(DECODE, POD, {"pipeline_parallel": [0]})

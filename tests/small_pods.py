@@ -1,0 +1,23 @@
+"""A small transformer, and a few chips of TPU v3 on links of 10 bytes a cycle, for sums by hand."""
+
+from simaccel.hardware import Accelerator
+from simaccel.importers.accelerators import load_accelerator
+from simaccel.workload.language import Transformer
+
+SMALL = Transformer(
+    name="small",
+    source="sizes for sums by hand",
+    hidden=32,
+    layers=4,
+    heads=4,
+    kv_heads=2,
+    head_size=8,
+    ff_size=64,
+    vocabulary=64,
+)
+LINKS = ("link_bytes_per_second=9.4 GB/s", "latency_cycles=700", "pj_per_bit=1")  # at 940 MHz
+
+
+def small_pod(count: int, *more: str) -> Accelerator:
+    """Return so many chips, 700 cycles from one another."""
+    return load_accelerator("tpu_v3", [f"chips.{one}" for one in (f"count={count}", *LINKS, *more)])
