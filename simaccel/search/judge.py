@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping as Map
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
-from simaccel.mapping.tree import Group, Mapping, ResidentScope, WorkloadReference
+from simaccel.mapping.space import space_of
+from simaccel.mapping.tree import (
+    Fork,
+    Group,
+    Keep,
+    Loop,
+    Mapping,
+    Node,
+    Part,
+    ResidentScope,
+    Spread,
+    Tree,
+    WorkloadReference,
+    nodes,
+)
 from simaccel.search.effort import Each
 from simaccel.workload import Workload
 
@@ -49,7 +64,8 @@ class Judge:
 
     def judge(self, workload: Workload, bodies: Sequence[Body], below: float) -> list[RunOutcome]:
         """Return the outcomes of groups; what isn't known of them is run."""
-        keys = [(workload.fingerprint, key_of_body(body)) for body in bodies]
+        plain = [_plain_body(workload, body) for body in bodies]
+        keys = [(workload.fingerprint, key_of_body(body)) for body in plain]
         new = {
             key: _Task(self.accelerator, workload, mapping_of(workload, "", body), below)
             for key, body in zip(keys, bodies, strict=True)
@@ -103,6 +119,52 @@ def operators_of(body: Body) -> list[str]:
     for one in body:
         found += operators_of(one.groups) if isinstance(one, ResidentScope) else one.operators
     return found
+
+
+def _plain_body(workload: Workload, body: Body) -> Body:
+    """Return some groups without what changes nothing in their programs."""
+    return [
+        replace(one, groups=tuple(_plain_group(workload, group) for group in one.groups))
+        if isinstance(one, ResidentScope)
+        else _plain_group(workload, one)
+        for one in body
+    ]
+
+
+def _plain_group(workload: Workload, group: Group) -> Group:
+    """Leave out loops of one piece, and slots of tiles that no loop moves: those have one."""
+    if any(isinstance(node, Part | Spread) for node in nodes(group.tree)):
+        return group
+    space = space_of(workload, group)
+    movers: dict[str, set[str]] = {}
+    for seen in space.operators:
+        for use, view in seen.uses:
+            movers.setdefault(use, set()).update(space.moves(view))
+    return replace(group, tree=_plain_tree(group.tree, dict(space.sizes), set(), movers))
+
+
+def _plain_tree(
+    tree: Tree, sizes: dict[str, int], cut: set[str], movers: Map[str, set[str]]
+) -> Tree:
+    """Return a tree, or a branch, inside of loops that leave ``sizes`` of ranks; some are ``cut``.
+
+    ``movers``: the ranks that move each tensor.
+    """
+    found: list[Node] = []
+    for node in tree:
+        plain: Node = node
+        if isinstance(node, Loop):
+            if sizes[node.rank] <= node.tile:
+                continue
+            sizes[node.rank] = node.tile
+            cut.add(node.rank)
+        elif isinstance(node, Keep) and not node.anew and cut.isdisjoint(movers[node.tensor]):
+            plain = replace(node, slots=1)
+        elif isinstance(node, Fork):
+            branches = (_plain_tree(each, {**sizes}, {*cut}, movers) for each in node.branches)
+            plain = replace(node, branches=tuple(branches))
+        found.append(plain)
+    return tuple(found)
 
 
 def key_of_body(body: Body) -> tuple[object, ...]:

@@ -3,9 +3,26 @@
 from dataclasses import replace
 
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.mapping.tree import Do, Group, Keep
-from simaccel.search.judge import Judge
+from simaccel.mapping.tree import Do, Group, Keep, Loop
+from simaccel.program.lowering import lower
+from simaccel.search.judge import Judge, mapping_of
 from tests.trees import einsum, workload
+
+
+def test_equal_programs_run_once() -> None:
+    """W has one slot, as no loop moves it; and a loop of one piece is none."""
+    of = workload(einsum("o", "Z m n", "X m k", "W k n", m=64, k=32, n=32))
+    trees = [
+        (Loop("m", 16), Keep("X", slots=2), Keep("W", slots=slots), *more, Keep("Z"), do)
+        for slots, more in ((1, ()), (2, ()), (3, (Loop("n", 32),)))
+        for do in (Do("o", "array", "ws"),)
+    ]
+    programs = {
+        lower(of, mapping_of(of, "", (Group(operators=("o",), tree=tree),))) for tree in trees
+    }
+    judge = Judge(load_accelerator("edge"))
+    cycles = judge.cycles(of, [(Group(operators=("o",), tree=tree),) for tree in trees])
+    assert len(programs) == len(set(cycles)) == len(judge.outcomes) == 1
 
 
 def test_groups_on_other_cores_are_other_runs() -> None:
