@@ -150,7 +150,7 @@ def _plain_tree(
 
     ``movers``: the ranks that move each tensor.
     """
-    found: list[Node] = []
+    kept: list[Node] = []
     for node in tree:
         plain: Node = node
         if isinstance(node, Loop):
@@ -163,8 +163,8 @@ def _plain_tree(
         elif isinstance(node, Fork):
             branches = (_plain_tree(each, {**sizes}, {*cut}, movers) for each in node.branches)
             plain = replace(node, branches=tuple(branches))
-        found.append(plain)
-    return tuple(found)
+        kept.append(plain)
+    return tuple(kept)
 
 
 def key_of_body(body: Body) -> tuple[object, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -25,7 +27,8 @@ def _shape(seed: int) -> Shape:
 @pytest.mark.parametrize("stationarity", STATIONARITIES)
 def test_known_folds_are_those_that_are_counted(stationarity: Stationarity) -> None:
     on = load_accelerator("tpu_v4_4x4x4")
-    folds = {"widths": (16, 16, 32), "accumulate": True, "stationarity": stationarity}
+    folds: dict[str, Any] = {"widths": (16, 16, 32), "accumulate": True}
+    folds["stationarity"] = stationarity
     for seed in (0, 1, 0):
         shape = _shape(seed)
         found = find_known(FoldFigures, charge_folds, on, BITS, shape, **folds)
@@ -57,6 +60,6 @@ def test_a_size_is_priced_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_sizes_of_many_bits_are_counted_without() -> None:
     on, shape = load_accelerator("edge"), _shape(4)
-    folds = {"widths": (8, 8, 32), "accumulate": False, "stationarity": "ws"}
+    folds: dict[str, Any] = {"widths": (8, 8, 32), "accumulate": False, "stationarity": "ws"}
     found = find_known(FoldFigures, charge_folds, on, (16, 16, 16, 16), shape, **folds)
     assert np.array_equal(found.figures, charge_folds(on, shape, **folds).figures)

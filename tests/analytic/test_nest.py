@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simaccel.analytic.evaluation import FamilyTotals
+from simaccel.analytic.evaluation import FamilyTotals, evaluate
 from simaccel.hardware.levels import ROLES
 from simaccel.mapping.tree import Group
 from simaccel.search.mapspace.costs import Setting
@@ -88,7 +88,8 @@ def test_the_closed_form_equals_the_execution(block: int) -> None:
             setting, space, candidates, group = _made(case, mapping)
             totals = setting.totals(group)
             assert _moved(totals) == _expected(case, run), seed
-            assert _moved(setting.evaluate(space, candidates)) == _moved(totals)
+            family = setting.family(space, candidates)
+            assert _moved(evaluate(family, setting.accelerator)) == _moved(totals)
             assert int(totals.counts.macs) == run.macs == math.prod(sizes.values())
             assert int(totals.resources["array"]) == run.steps
             tiles = setting.tile_bytes(space, candidates)[..., 0]

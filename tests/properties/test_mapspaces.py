@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from simaccel.analytic.evaluation import evaluate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
@@ -22,7 +23,7 @@ def _runs(setting: Setting, space: EinsumMapspace, seed: int) -> int:
     genes, factors = space.fitting(space.random(np.random.default_rng(seed), 60))
     every = space.candidates(genes, factors)
     fitting = every.take(setting.fits(space, every))
-    family = setting.evaluate(space, fitting).counts.moved
+    family = evaluate(setting.family(space, fitting), setting.accelerator).counts.moved
     for at in range(min(len(fitting), 3)):
         group = setting.group(space, fitting.take(slice(at, at + 1)))
         mapping = mapping_of(setting.workload, "drawn", [group])
