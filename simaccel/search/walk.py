@@ -24,7 +24,8 @@ NEAR: Final = 1.01
 _BY_BOUND: Final = 8
 """Candidates that run strictly in the order of their bounds, before other orders are mixed in."""
 _OF_EACH: Final = 3
-"""Candidates of each family that run first if operators are cut over cores."""
+"""Candidates of each family that run first if operators are cut over cores; and of about equally
+likely ones before less likely ones."""
 _AT_ONCE: Final = 4
 """Candidates of one batch after the first few, for any number of processes."""
 
@@ -115,7 +116,8 @@ class CandidateWalk:
         """Return the order: lowest bound (roughly), then fewest bytes, then largest tiles.
 
         If operators are cut over cores, a few candidates of each family come first. After the first
-        few, every second one is the next of those that are likely to be fastest.
+        few, every second one is the next of those that are likely to be fastest, a few of about
+        equal ones before those that are less likely.
         """
         candidates, width = self.candidates, max(bounds.min(), 1) * max(gap, GAP / 4)
         moved, space = candidates.dram[fits], candidates.space[fits]
@@ -128,7 +130,9 @@ class CandidateWalk:
             order = np.concatenate([order[each], np.delete(order, each)])
         if candidates.accelerator.bytes_per_cycle is None or candidates.objective != "cycles":
             return np.asarray(order, dtype=np.int64)
-        waiting = np.lexsort((-space, moved, candidates.likely[fits]))
+        likely = candidates.likely[fits]
+        waiting = np.lexsort((-space, moved, likely))
+        waiting = waiting[_few_of_each(likely[waiting])]
         rest = np.stack([waiting, order]).T.ravel()
         both = np.concatenate([order[: max(_BY_BOUND, self._run_count(fits))], rest])
         _, first = np.unique(both, return_index=True)
@@ -179,3 +183,16 @@ class CandidateWalk:
     def score(self, number: int) -> ScoredTree:
         """Return a candidate that ran, with its figures."""
         return self.candidates.score(number, self.cycles[number])
+
+
+def _few_of_each(cycles: Ints) -> Ints:
+    """Return an order of sorted numbers: a few of about equal ones, then of the next, then again.
+
+    >>> _few_of_each(ints([1000] * 5 + [1100])).tolist()
+    [0, 1, 2, 5, 3, 4]
+    """
+    about = np.floor((cycles - cycles[0]) / max(cycles[0] * GAP, 1))
+    _, starts = np.unique(about, return_index=True)
+    counts = np.diff(np.append(starts, cycles.size))
+    number = np.arange(cycles.size) - np.repeat(starts, counts)
+    return np.lexsort((np.arange(cycles.size), number // _OF_EACH))
