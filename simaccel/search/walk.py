@@ -132,7 +132,7 @@ class CandidateWalk:
             return np.asarray(order, dtype=np.int64)
         likely = candidates.likely[fits]
         waiting = np.lexsort((-space, moved, likely))
-        waiting = waiting[_few_of_each(likely[waiting])]
+        waiting = waiting[_take_few_of_each(likely[waiting])]
         rest = np.stack([waiting, order]).T.ravel()
         both = np.concatenate([order[: max(_BY_BOUND, self._run_count(fits))], rest])
         _, first = np.unique(both, return_index=True)
@@ -185,10 +185,10 @@ class CandidateWalk:
         return self.candidates.score(number, self.cycles[number])
 
 
-def _few_of_each(cycles: Ints) -> Ints:
+def _take_few_of_each(cycles: Ints) -> Ints:
     """Return an order of sorted numbers: a few of about equal ones, then of the next, then again.
 
-    >>> _few_of_each(ints([1000] * 5 + [1100])).tolist()
+    >>> _take_few_of_each(ints([1000] * 5 + [1100])).tolist()
     [0, 1, 2, 5, 3, 4]
     """
     about = np.floor((cycles - cycles[0]) / max(cycles[0] * GAP, 1))
