@@ -77,7 +77,8 @@ def family_totals(family: Family, accelerator: Accelerator) -> GroupTotals:
         return GroupTotals((CoreTotals((0,), evaluate(family, accelerator), {}),))
 
     def piece(sizes: Mapping[str, int]) -> Family:
-        return replace(family, space=replace(family.space, sizes=sizes))
+        space = replace(family.space, sizes=sizes, full_piece=family.space.sizes)
+        return replace(family, space=space)
 
     return GroupTotals(tuple(_totals(family.cut, piece, accelerator)))
 

@@ -158,7 +158,7 @@ class PathCuts:
     @cached_property
     def full(self) -> list[dict[str, Ints]]:
         """Size of a full piece of each rank, as it enters each entry, and the leaf."""
-        sizes = {rank: ints(size) for rank, size in self.space.sizes.items()}
+        sizes = {rank: ints(size) for rank, size in self.space.full_sizes.items()}
         found = [dict(sizes)]
         for entry in self.entries:
             for rank, tile in tiles(entry):

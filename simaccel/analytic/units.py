@@ -184,7 +184,7 @@ class UnitCosts(BitWidths):
     def _bits(self, seen: BoundOperator) -> Bits:
         """Return the bits of the sizes g, m, k, n of an operator."""
         if ("bits", seen.name) not in self.known:
-            every = {rank: ints(size) for rank, size in self.family.space.sizes.items()}
+            every = {rank: ints(size) for rank, size in self.family.space.full_sizes.items()}
             g, m, k, n = (int(one) for one in matmul_of(seen, self.widen_sizes(every)))
             self.known["bits", seen.name] = tuple(size.bit_length() for size in (g, m, k, n))
         return self.known["bits", seen.name]  # type: ignore[return-value]

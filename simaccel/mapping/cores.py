@@ -93,7 +93,8 @@ def piece_of(group: Group, sizes: Map[str, int]) -> Group:
     if not spreads:
         return group
     piece = {one.rank: sizes[one.rank] for one in spreads}
-    return replace(group, tree=group.tree[len(spreads) :], piece=piece)
+    full = {rank: min(one.tile for one in spreads if one.rank == rank) for rank in piece}
+    return replace(group, tree=group.tree[len(spreads) :], piece=piece, full_piece=full)
 
 
 def pieces(

@@ -78,6 +78,16 @@ class IterationSpace:
     rows: Mapping[str, str] = field(default_factory=dict)
     circular: frozenset[str] = frozenset()
     """Ranks that would be sums of themselves, or of such: no tree cuts them for all alike."""
+    full_piece: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of ranks of the full piece of which this is a smaller one, on another core."""
+
+    @property
+    def full_sizes(self) -> dict[str, int]:
+        """The sizes that say which loops there are, and so where tiles live.
+
+        The smaller last piece of a core has the loops of the full ones, as blocks of a loop do.
+        """
+        return {**self.sizes, **self.full_piece}
 
     @property
     def unmerged(self) -> frozenset[str]:
@@ -157,7 +167,8 @@ def space_of(workload: Workload, group: Group) -> IterationSpace:
         NotThisWorkloadError: the workload lacks an operator; or ranks that are one differ.
 
     """
-    ranks = (tuple(own.items()) for own in (group.merged, group.padded, group.piece))
+    by_rank = group.merged, group.padded, group.piece, group.full_piece
+    ranks = (tuple(own.items()) for own in by_rank)
     key = id(workload), group.operators, *ranks
     if key not in _spaces:
         if len(_spaces) >= _MOST_SPACES:
@@ -253,6 +264,7 @@ def _merge(
         axes=axes,
         rows=rows,
         circular=circular,
+        full_piece=group.full_piece,
     )
 
 

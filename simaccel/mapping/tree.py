@@ -113,7 +113,8 @@ class Group:
     Ranks of the operators that play the same part have one name in the tree (``space``).
     ``merged``: ranks that the tree sees as one, such as ``bn`` = (b, n). ``padded``: sizes of
     ranks that run as though they were longer. ``piece``: sizes of ranks of which it is a piece, as
-    one of several cores has it. ``place``: the cores that have it; all of them if it isn't said.
+    one of several cores has it; ``full_piece``: those of a full one, as the first core has.
+    ``place``: the cores that have it; all of them if it isn't said.
     """
 
     operators: tuple[str, ...]
@@ -121,6 +122,7 @@ class Group:
     merged: Map[str, tuple[str, ...]] = field(default_factory=dict)
     padded: Map[str, int] = field(default_factory=dict)
     piece: Map[str, int] = field(default_factory=dict)
+    full_piece: Map[str, int] = field(default_factory=dict)
     place: range | None = None
 
     @property

@@ -79,10 +79,10 @@ def outline(space: IterationSpace, group: Group, around: Sequence[Keep] = ()) ->
 
     """
     walk = _Walk(space, group, around)
-    top = Body(full=dict(space.sizes))
+    top = Body(full=space.full_sizes)
     every = {rank: frozenset({size}) for rank, size in space.sizes.items()}
     box = {rank: (0, size) for rank, size in space.sizes.items()}
-    walk.tree(group.tree, _Path([top], dict(space.sizes), every, box, []))
+    walk.tree(group.tree, _Path([top], space.full_sizes, every, box, []))
     settle(top, space.axes)
     return Outline(top, walk.aliases)
 

@@ -10,10 +10,12 @@ import pytest
 
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine, Run
+from simaccel.mapping.checks import faults
 from simaccel.program.lowering import lower
 from simaccel.program.text import parse_program, program_text
+from tests.agreement import assert_counts
 from tests.machine.accelerators import accelerator
-from tests.trees import einsum, mapping, workload
+from tests.trees import assert_computes, einsum, mapping, workload
 
 
 def _cores(
@@ -185,3 +187,36 @@ def test_more_cores_than_pieces_idle() -> None:
     run = _run(_cores(3, "4 GB/s", 10), TWO_CORES)
     assert run.cycles == 126
     assert run.engines["core2.array"].idle == 126
+
+
+def test_a_smaller_last_piece_has_the_loops_of_a_full_one() -> None:
+    """Three rows over two cores, one row at a time: core 1's only row is a loop, too.
+
+    H is made again for both parts of o, on either core. By o and row come 8 B of X, so 2 * 2 * 8
+    on core 0 and 2 * 8 on core 1; by o 8 B of U on each. F is 16 MACs a row and G 4, for both
+    parts of o.
+    """
+    of = workload(
+        einsum("F", "H r f", "X r e", "W e f", r=3, e=4, f=4),
+        einsum("G", "Y r o", "H r f", "U f o", r=3, f=4, o=2),
+    )
+    tree = """
+        group F+G
+          spread r 2 cores
+          keep W buffer
+          loop o 1
+          keep U buffer
+          loop r 1
+          keep X buffer, H buffer, Y buffer
+          fork
+            | do F array ws
+            | do G array ws
+    """
+    spread, on = mapping(of, tree), accelerator(cores={"count": 2})
+    assert faults(of, spread, on) == []
+    assert_computes(of, spread)
+    run = assert_counts(of, spread, on)
+    reads = {name: run.moved["dram_read", name] for name in "XWU"}
+    assert reads == {"X": 3 * 2 * 8, "W": 2 * 32, "U": 2 * 2 * 8}
+    assert run.moved["dram_write", "Y"] == 3 * 2 * 2
+    assert run.macs == 3 * 2 * (16 + 4)
