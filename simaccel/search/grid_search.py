@@ -33,7 +33,7 @@ from simaccel.search.near_ties import GroupLosses, choose_near_tie, decides
 from simaccel.search.neighbours import Limit, neighbours
 from simaccel.search.problems import Options, parts
 from simaccel.search.tree_constraints import NOTHING, TreeConstraints
-from simaccel.search.walk import GAP, CandidateWalk, StoppingRule
+from simaccel.search.walk import GAP, NEAR, NEAR_IN_LESS, CandidateWalk, StoppingRule
 from simaccel.workload import Workload
 
 _STARTS = 3
@@ -320,7 +320,8 @@ class _Climb:
         return self.around[key]
 
     def _walk(self, candidates: CandidateSet, room: int, stopping: StoppingRule) -> CandidateWalk:
-        walk = CandidateWalk(candidates)
+        is_less = candidates is self.grid and room < self.goal.room and self.goal.gap == GAP
+        walk = CandidateWalk(candidates, near=NEAR_IN_LESS if is_less else NEAR)
         if self.goal.start is not None and candidates is self.grid:
             walk.likely = candidates.with_tiles(self.goal.start)
         walk.go(room, stopping, self.below)

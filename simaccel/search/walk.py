@@ -21,6 +21,9 @@ GAIN: Final = 0.0005
 """The least improvement that counts, relative to the best."""
 NEAR: Final = 1.01
 """A run is stopped when it is so many times as long as the best; below, neighbours are tried."""
+NEAR_IN_LESS: Final = 1.1
+"""The same in a smaller room than the best's, unless much is given up anyway: to tell what is good
+there."""
 _BY_BOUND: Final = 8
 """Candidates that run strictly in the order of their bounds, before other orders are mixed in."""
 _OF_EACH: Final = 3
@@ -55,10 +58,12 @@ class CandidateWalk:
     """A walk through the candidates that fit a room of the buffer, from the lowest bound on.
 
     ``cycles`` of the candidates that ran, by number; infinite for runs that were no better than a
-    known result. ``left``: no candidate that fits is below it. ``ended``: why the walk ended.
+    known result. ``near``: how many times as long as the best a run may take. ``left``: no
+    candidate that fits is below it. ``ended``: why the walk ended.
     """
 
     candidates: CandidateSet
+    near: float = NEAR
     cycles: dict[int, float] = field(default_factory=dict)
     best: float = float("inf")
     left: float = float("inf")
@@ -166,7 +171,7 @@ class CandidateWalk:
     def _run(self, which: Ints, gain: float) -> bool:
         """Run candidates; return whether the best has improved by more than ``gain``."""
         candidates, before = self.candidates, self.best
-        ran = candidates.run(which, candidates.most_cycles(which, before) * NEAR)
+        ran = candidates.run(which, candidates.most_cycles(which, before) * self.near)
         values = candidates.values(which, ran)
         for number, cycles, value in zip(which, ran, values, strict=True):
             self.cycles[int(number)] = float(cycles)
