@@ -23,7 +23,8 @@ from simaccel.mapping.space import BoundOperator, IterationSpace, holding_tensor
 from simaccel.mapping.text import tree_text
 from simaccel.mapping.tree import Group, Keep, Mapping
 from simaccel.program.accounting import Box, leaves_out, points_of
-from simaccel.program.program import Operator, Program, operators_with_tiles
+from simaccel.program.operators import operators_with_tiles
+from simaccel.program.program import Operator, Program
 from simaccel.workload import Einsum, Workload
 
 Moved = dict[tuple[str, str], int]

@@ -158,7 +158,7 @@ class Rate:
         >>> Rate(625, 9).cycles(8192)
         118
         """
-        if isinstance(amount_bytes, np.ndarray | np.integer) and self._may_overflow(amount_bytes):
+        if not isinstance(amount_bytes, int) and self._may_overflow(amount_bytes):
             exact = -(-amount_bytes.astype(object) * self.n_cycles // self.n_bytes)
             return np.asarray(exact, dtype=np.int64)  # without axes an int is left
         return -(-amount_bytes * self.n_cycles // self.n_bytes)

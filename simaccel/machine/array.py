@@ -17,7 +17,7 @@ from simaccel.machine.channel import Channel
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import PORT_CAUSES, Engine, Waiting
 from simaccel.machine.folds import FoldEdge, name_before
-from simaccel.machine.instructions import Instruction
+from simaccel.machine.instructions import Action, Instruction
 from simaccel.machine.plan import Plan
 from simaccel.machine.round_robin_arbiter import READ, WRITE, ServiceRequest
 from simaccel.machine.shared_resources import SharedResources
@@ -46,7 +46,7 @@ class OnChipEngine(Engine):
 
     def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
         super().__init__(name, plan, wires)
-        self.uses = [self._uses(op) for op in plan.ops]
+        self.uses = [self._uses(op) if op.act is Action.COMMAND else () for op in plan.ops]
 
     def _uses(self, op: Instruction) -> tuple[_Use, ...]:
         """Return the uses of a step: of the pipes, the slower one first, then of the ports."""

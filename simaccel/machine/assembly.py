@@ -187,5 +187,7 @@ def _connect(
         engine.tokens += waits
         engine.needed += [
             [(tokens, ops[n]) for n in numbers if (tokens := waits[n]) is not None]
+            if numbers
+            else ()
             for numbers in find_waiters(ops)
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, auto
+from typing import NamedTuple
 
 from simaccel.hardware.dram.tile import TileRows
 from simaccel.machine.folds import FoldEdge
@@ -32,8 +33,7 @@ class Action(IntEnum):
     HAND_ON = auto()
 
 
-@dataclass(frozen=True)
-class TokenStream:
+class TokenStream(NamedTuple):
     """A stream of tokens of one tile from one engine to another."""
 
     operator: str
@@ -128,7 +128,26 @@ class InstructionLoop:
     site: int
     trips: int
     items: tuple[Item, ...]
+    touching: Mapping[str, Sequence[str]]
+    """The engines that use each tile in program order, without adjacent duplicates."""
     behind: bool = False
+
+    @classmethod
+    def of_items(cls, site: int, trips: int, items: Sequence[Item]) -> InstructionLoop:
+        """Return a loop; what hands tiles on is added to it later, and uses none."""
+        touching: dict[str, list[str]] = {}
+        for item in items:
+            inside = item.touching if isinstance(item, InstructionLoop) else item.op.touches
+            for name in inside:
+                engines = touching.setdefault(name, [])
+                for engine in engines_touching(item, name):
+                    if not engines or engines[-1] != engine:
+                        engines.append(engine)
+        return cls(site, trips, tuple(items), touching)
+
+    def with_items(self, items: Sequence[Item]) -> InstructionLoop:
+        """Return the loop with other items that use the same tiles."""
+        return InstructionLoop(self.site, self.trips, tuple(items), self.touching, self.behind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,16 +197,11 @@ def working(items: Sequence[Item]) -> set[str]:
     return engines
 
 
-def engines_touching(item: Item, name: str) -> list[str]:
+def engines_touching(item: Item, name: str) -> Sequence[str]:
     """Return the engines that use a tile in program order, without adjacent duplicates."""
     if isinstance(item, PlacedInstruction):
-        return [item.engine] if name in item.op.touches else []
-    found: list[str] = []
-    for inner in item.items:
-        for engine in engines_touching(inner, name):
-            if not found or found[-1] != engine:
-                found.append(engine)
-    return found
+        return (item.engine,) if name in item.op.touches else ()
+    return item.touching.get(name, ())
 
 
 def is_cyclic(item: InstructionLoop, name: str) -> bool:
@@ -208,7 +222,7 @@ def put_before(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) ->
         first = next(n for n, use in enumerate(inner) if engines_touching(use, tile.name))
         do.op.within += (item.site,)
         put_before(inner, first, do, tile)
-        items[at] = InstructionLoop(item.site, item.trips, tuple(inner), item.behind)
+        items[at] = item.with_items(inner)
         return
     while do.op.within and at and _is(items[at - 1], do.engine, Action.CLAIM, Action.WAIT):
         at -= 1
@@ -223,7 +237,7 @@ def put_after(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) -> 
         last = max(n for n, use in enumerate(inner) if engines_touching(use, tile.name))
         do.op.within += (item.site,)
         put_after(inner, last, do, tile)
-        items[at] = InstructionLoop(item.site, item.trips, tuple(inner), item.behind)
+        items[at] = item.with_items(inner)
         return
     while (
         do.op.within
@@ -249,7 +263,7 @@ def add_gates(
     gated: list[Item] = []
     for item in items:
         if isinstance(item, InstructionLoop):
-            gated.append(replace(item, items=tuple(add_gates(item.items, engine, ahead, gate))))
+            gated.append(item.with_items(add_gates(item.items, engine, ahead, gate)))
             continue
         gated.append(item)
         tokens = item.op.tokens if item.op.act is Action.POST else None
@@ -265,7 +279,7 @@ def mark_renewals(items: Sequence[Item], engine: str, tiles: Collection[str]) ->
     for item in items:
         if isinstance(item, InstructionLoop):
             inside = {name for name in left if engine in engines_touching(item, name)}
-            renewed.append(replace(item, items=tuple(mark_renewals(item.items, engine, inside))))
+            renewed.append(item.with_items(mark_renewals(item.items, engine, inside)))
             left -= inside
             continue
         own = item.op.names & left if item.engine == engine else frozenset()
@@ -279,8 +293,7 @@ def mark_earlier_uses(items: Sequence[Item], engine: str, tiles: Collection[str]
     found: list[Item] = []
     for item in items:
         if isinstance(item, InstructionLoop):
-            inner = mark_earlier_uses(item.items, engine, tiles)
-            found.append(replace(item, items=tuple(inner)))
+            found.append(item.with_items(mark_earlier_uses(item.items, engine, tiles)))
         elif item.engine == engine and (mine := item.op.names & set(tiles)):
             found.append(replace(item, op=replace(item.op, before=frozenset(mine))))
         else:

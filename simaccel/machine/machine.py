@@ -6,8 +6,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-import numpy as np
-
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_core
@@ -35,7 +33,7 @@ from simaccel.units import STALLS, Cause
 
 _CHUNK = 20_000
 """Events between two reports of the progress."""
-_GLANCE = 500
+_GLANCE = 64
 """Events between two checks whether a run can still be below its limit."""
 _CHECKPOINT = 16
 """Reports of the progress between two checkpoints of a trace."""
@@ -250,7 +248,7 @@ class Machine:
                     self.recorder.forget()
                 self.listener.checkpoint(self.clock.cycle)
             if progress is not None:
-                done = sum(self._work(e, np.array(e.counts, dtype=object)) for e in self.engines)
+                done = sum(self._work(e, e.counts) for e in self.engines)
                 progress(self.clock.cycle, done / work if work else 0.0)
         return self.finish()
 
@@ -275,19 +273,19 @@ class Machine:
         """
         self.start()
         trips = [_trips(engine.plan) for engine in self.engines]
-        whole = [self._work(engine, trip) for engine, trip in zip(self.engines, trips, strict=True)]
+        works = {e: self._work(e, counts) for e, counts in zip(self.engines, trips, strict=True)}
+        works = {engine: cycles for engine, cycles in works.items() if cycles}
         served = self._service(trips)
         while self.clock.run_some(_GLANCE):
-            done = [self._work(e, np.array(e.counts, dtype=object)) for e in self.engines]
-            left = max(work - part for work, part in zip(whole, done, strict=True))
+            left = (cycles - self._work(e, e.counts) for e, cycles in works.items())
             waiting = (n - channel.served_cycles for channel, n in served.items())
-            if self.clock.cycle + max(left, *waiting, 0) >= limit:
+            if self.clock.cycle + max([*left, *waiting, 0]) >= limit:
                 return None
         self._require_done()
         cycles = max(engine.done_at or 0 for engine in self.engines)
         return cycles if cycles < limit else None
 
-    def _service(self, trips: Sequence[np.ndarray]) -> dict[Channel, int]:
+    def _service(self, trips: Sequence[Sequence[int]]) -> dict[Channel, int]:
         """Return the cycles of all requests to each DRAM channel."""
         found: dict[Channel, int] = {}
         for engine, counts in zip(self.engines, trips, strict=True):
@@ -296,7 +294,7 @@ class Machine:
                 if not (pieces and isinstance(engine, DmaEngine) and engine.asks(at)):
                     continue
                 for channel, cycles in pieces:
-                    found[channel] = found.get(channel, 0) + int(times) * cycles
+                    found[channel] = found.get(channel, 0) + times * cycles
         return found
 
     def start(self) -> None:
@@ -305,8 +303,8 @@ class Machine:
             self.clock.process(engine.run())
 
     @staticmethod
-    def _work(engine: Engine, counts: np.ndarray) -> int:
-        return int(sum(n * op.cycles for n, op in zip(counts, engine.plan.ops, strict=True)))
+    def _work(engine: Engine, counts: Sequence[int]) -> int:
+        return sum(n * op.cycles for n, op in zip(counts, engine.plan.ops, strict=True))
 
     def _require_done(self) -> None:
         waiting = [engine for engine in self.engines if engine.done_at is None]
@@ -371,11 +369,11 @@ class Machine:
         )
 
 
-def _trips(plan: Plan) -> np.ndarray:
+def _trips(plan: Plan) -> list[int]:
     """Return how often each step of a plan is executed."""
-    counts, factor = np.ones(len(plan.ops), dtype=object), [1]
-    for at, op in enumerate(plan.ops):
-        counts[at] = factor[-1]
+    counts, factor = [], [1]
+    for op in plan.ops:
+        counts.append(factor[-1])
         if op.act is Action.LOOP:
             factor.append(factor[-1] * op.trips)
         elif op.act is Action.END:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from simaccel.machine.probes import TileProbe
 from simaccel.machine.stateful import StatefulPart
 from simaccel.program.fit import rings
-from simaccel.program.program import BUFFER, Program, operators_with_tiles
+from simaccel.program.operators import operators_with_tiles
+from simaccel.program.program import BUFFER, Program
 
 
 @dataclass(eq=False)

@@ -15,6 +15,7 @@ from simaccel.machine.folds import Fold, FoldLoop, edges_of, folds_of
 from simaccel.machine.instructions import Action, Instruction
 from simaccel.numbers import in_bytes
 from simaccel.program.program import (
+    Command,
     Compute,
     Folds,
     Load,
@@ -65,8 +66,11 @@ def make_plan(walk: Sequence[Instruction], accelerator: Accelerator) -> Plan:
 
     twice = {id(op) for op, times in Counter(walk).items() if times > 1}
     for step in walk:
-        for op in _ops(step, accelerator):
-            add(replace(op) if id(op) in twice else op)
+        if step.command is None:
+            add(replace(step) if id(step) in twice else step)
+        else:
+            for op in _ops(step, step.command, accelerator):
+                add(op)
     _charge_waits(plan.ops)
     _mark_empty(plan.ops)
     plan.around += _loops_around(plan.ops, [op.trips for op in plan.ops])
@@ -91,16 +95,17 @@ def find_waiters(ops: Sequence[Instruction]) -> list[Sequence[int]]:
     return needed_by_op
 
 
-def _loops_around(ops: Sequence[Instruction], of: Sequence[_Of]) -> Iterator[tuple[_Of, ...]]:
-    """Yield an attribute of the loops around each step, and around the end of the walk."""
+def _loops_around(ops: Sequence[Instruction], of: Sequence[_Of]) -> list[tuple[_Of, ...]]:
+    """Return an attribute of the loops around each step, and around the end of the walk."""
     found: tuple[_Of, ...] = ()
+    around = []
     for op, one in zip(ops, of, strict=True):
-        yield found
+        around.append(found)
         if op.act is Action.LOOP:
             found = (*found, one)
         elif op.act is Action.END:
             found = found[:-1]
-    yield found
+    return [*around, found]
 
 
 def _uneven(ops: Sequence[Instruction]) -> list[bool]:
@@ -146,21 +151,18 @@ def _mark_empty(ops: list[Instruction]) -> None:
             op.empty = empty
 
 
-def _ops(step: Instruction, accelerator: Accelerator) -> Iterator[Instruction]:
-    command = step.command
+def _ops(step: Instruction, command: Command, accelerator: Accelerator) -> Iterator[Instruction]:
     if isinstance(command, Compute):
         if isinstance(command.on, Folds):
             yield from _fold_instructions(step, command, command.on, accelerator)
         else:
             yield _pass(step, command, command.on, accelerator)
-    elif isinstance(command, Load | Store | Reserve):
-        yield _transfer(step, command, accelerator)
     elif isinstance(command, Sfu):
         yield _sfu(step, command, accelerator)
     elif isinstance(command, UnitCommand):
         yield _unit(step, command, accelerator)
     else:
-        yield step
+        yield _transfer(step, command, accelerator)
 
 
 def _transfer(step: Instruction, command: _Move, accelerator: Accelerator) -> Instruction:

@@ -43,6 +43,7 @@ from simaccel.program.cores import (
 from simaccel.program.dependences import CoreDependence, awaited_ends
 from simaccel.program.fifos import Fifo, fifos
 from simaccel.program.fit import rings
+from simaccel.program.operators import operators_with_tiles
 from simaccel.program.overlap import Overlap, overlaps
 from simaccel.program.program import (
     Compute,
@@ -56,7 +57,6 @@ from simaccel.program.program import (
     Tile,
     between_tiles,
     commands,
-    operators_with_tiles,
     tiles_of,
     transfer_of,
 )
@@ -256,14 +256,14 @@ class _Builder:
         items = self.body(node.body, node.tiles, operator, node.ahead)
         items = [*self._await_tiles(node, operator), *items, *self._hand_on(node, operator)]
         if not node.ahead:
-            return [InstructionLoop(next(self.sites), node.trips, tuple(items))]
+            return [InstructionLoop.of_items(next(self.sites), node.trips, items)]
         first = [i for i in items if not i.behind]
         later = [i for i in items if i.behind]
         both = {tile.name for tile in node.tiles if _uses(first, tile) and _uses(later, tile)}
-        steady = InstructionLoop(
+        steady = InstructionLoop.of_items(
             next(self.sites),
             node.trips - 1,
-            (*mark_renewals(first, ARRAY, both), *mark_earlier_uses(later, ARRAY, both)),
+            [*mark_renewals(first, ARRAY, both), *mark_earlier_uses(later, ARRAY, both)],
         )
         return [*first, *([steady] if steady.trips else []), *later]
 
@@ -307,16 +307,19 @@ class _Builder:
             )
         made = self._pass_on(items, tile, operator)
         touching_at = [at for at, item in enumerate(made) if engines_touching(item, tile.name)]
-        claim = Instruction(
-            Action.CLAIM,
-            next(self.sites),
-            operator=operator,
-            tokens=free,
-            tile=tile.name,
-            n_bytes=tile.n_bytes,
-            place=tile.place,
+        site = next(self.sites)
+        claim, release = (
+            Instruction(
+                act,
+                site,
+                operator=operator,
+                tokens=free,
+                tile=tile.name,
+                n_bytes=tile.n_bytes,
+                place=tile.place,
+            )
+            for act in (Action.CLAIM, Action.RELEASE)
         )
-        release = replace(claim, act=Action.RELEASE)
         put_after(made, touching_at[-1], PlacedInstruction(last, release), tile)
         put_before(made, touching_at[0], PlacedInstruction(first, claim), tile)
         return made
@@ -335,7 +338,7 @@ class _Builder:
         """Return the token stream of a tile's slots; that of a FIFO belongs to no operator."""
         found = self._join(operator, tile, "free", source, target)
         fifo = self.fifos[operator].get(tile.name)
-        return found if fifo is None else replace(found, operator="", tile=fifo.name)
+        return found if fifo is None else found._replace(operator="", tile=fifo.name)
 
     def _join(self, operator: str, tile: Tile, kind: str, source: str, target: str) -> TokenStream:
         stepped = tile.name in self.stepped
@@ -360,12 +363,7 @@ class _Builder:
             if holder not in ("", first):
                 tokens = self._ready(operator, tile, holder, first)
                 if not promised:
-                    put_after(
-                        out,
-                        spot,
-                        _pass(holder, Action.POST, tokens),
-                        tile,
-                    )
+                    put_after(out, spot, _pass(holder, Action.POST, tokens), tile)
                 out.append(self._thread_body(item, tile, operator, first, last, cyclic=cyclic))
                 if not cyclic:
                     wait = _pass(first, Action.WAIT, tokens)
@@ -390,7 +388,7 @@ class _Builder:
             uses = [i for i, inner in enumerate(body) if engines_touching(inner, tile.name)]
             body.insert(uses[-1] + 1, _pass(last, Action.POST, tokens))
             body.insert(uses[0], _pass(first, Action.WAIT, tokens))
-        return replace(item, items=tuple(body))
+        return item.with_items(body)
 
     @staticmethod
     def _tangled_error(tile: Tile, operator: str) -> ProgramError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from simaccel.program.operators import operators_with_tiles
 from simaccel.program.program import (
     Command,
     Load,
@@ -11,7 +12,6 @@ from simaccel.program.program import (
     Program,
     ProgramLoop,
     commands,
-    operators_with_tiles,
 )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from simaccel.program.operators import operators_with_tiles
 from simaccel.program.program import (
     Load,
     Node,
@@ -57,10 +58,12 @@ class CoreDependence:
 
 def dependences(program: Program) -> dict[str, tuple[CoreDependence, ...]]:
     """Return what each operator waits for on cores that it isn't on, or that do other things."""
+    operators = [operator for operator, _ in operators_with_tiles(program.body)]
+    if all(operator.cores is None for operator in operators):
+        return {operator.name: () for operator in operators}
     uses = dict(_uses(program.body, ()))
     awaited: _Awaited = {name: {} for name in uses}
-    if any(use.operator.cores is not None for use in uses.values()):
-        _walk(program.body, {}, uses, awaited)
+    _walk(program.body, {}, uses, awaited)
     return {
         name: tuple(
             _dependence(uses[other], uses[name], now, by_tiles)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator
 from simaccel.program.fit import rings
+from simaccel.program.operators import operators_with_tiles
 from simaccel.program.program import (
     BUFFER,
     Command,
@@ -21,7 +22,6 @@ from simaccel.program.program import (
     Operator,
     Program,
     commands,
-    operators_with_tiles,
     tiles_of,
 )
 

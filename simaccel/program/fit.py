@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
+from simaccel.program.operators import operators_with_tiles
 from simaccel.program.program import (
     BUFFER,
     DoesNotFitError,
@@ -12,7 +14,6 @@ from simaccel.program.program import (
     Program,
     ProgramLoop,
     Tile,
-    operators_with_tiles,
 )
 
 
@@ -26,15 +27,12 @@ def rings(
 
     With ``place``: of the tiles in that memory only; with ``kind``: of tensors of that class.
     """
+    inner = (node.tiles_inside for node in body if isinstance(node, ProgramLoop | Operator))
     slots_of: dict[str, tuple[int, int]] = {}
-    for tile in tiles:
+    for tile in chain(tiles, *inner):
         if place in (None, tile.place) and kind in (None, tile.view.kind):
-            slots_of[tile.name] = (tile.n_bytes, tile.slots)
-    for node in body:
-        if isinstance(node, ProgramLoop | Operator):
-            for name, (n_bytes, slots) in rings(node.body, node.tiles, place, kind).items():
-                known = slots_of.get(name, (0, 0))
-                slots_of[name] = (max(n_bytes, known[0]), max(slots, known[1]))
+            n_bytes, slots = slots_of.get(tile.name, (0, 0))
+            slots_of[tile.name] = max(n_bytes, tile.n_bytes), max(slots, tile.slots)
     return slots_of
 
 

@@ -18,6 +18,7 @@ from simaccel.program.cores import core_of
 from simaccel.program.dependences import WEIGHT, dependences
 from simaccel.program.fifos import Fifo, fifos
 from simaccel.program.fit import reserved_slots, rings
+from simaccel.program.operators import operators_with_tiles
 from simaccel.program.program import (
     BUFFER,
     Compute,
@@ -32,7 +33,6 @@ from simaccel.program.program import (
     Tile,
     between_tiles,
     commands,
-    operators_with_tiles,
     tiles_of,
     transfer_of,
 )

@@ -12,6 +12,8 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from typing import ClassVar, Final, Self
 
 from simaccel.errors import SimaccelError
@@ -262,8 +264,26 @@ class UnitCommand:
 Command = Load | Reserve | Store | Compute | Sfu | UnitCommand
 
 
+class _Nest:
+    """A node with a body: as equal sub-trees are one object, what is inside is looked up once."""
+
+    tiles: tuple[Tile, ...]
+    body: tuple[Node, ...]
+
+    @cached_property
+    def commands(self) -> tuple[Command, ...]:
+        """Every command inside."""
+        return tuple(commands(self.body))
+
+    @cached_property
+    def tiles_inside(self) -> tuple[Tile, ...]:
+        """The tiles of all bodies inside, its own first."""
+        inner = (node.tiles_inside for node in self.body if isinstance(node, _Nest))
+        return tuple(chain(self.tiles, *inner))
+
+
 @dataclass(frozen=True, kw_only=True)
-class ProgramLoop:
+class ProgramLoop(_Nest):
     """``trips`` identical iterations; iteration i has ``rank`` at ``start + i * step``.
 
     The coordinate adds to that of an enclosing loop of the same rank. The first ``ahead``
@@ -290,7 +310,7 @@ class ProgramLoop:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operator:
+class Operator(_Nest):
     """The commands of one operator or one fused group; engines meet at its end.
 
     ``derived``: ranks whose coordinates are sums of those of others: (rank, terms). ``cores``: all
@@ -338,8 +358,8 @@ def transfer_of(command: Load | Store) -> tuple[TensorView, TransferTraffic]:
 def commands(body: Sequence[Node]) -> Iterator[Command]:
     """Every command below ``body``, once for each place in the tree (not for each trip)."""
     for node in body:
-        if isinstance(node, ProgramLoop | Operator):
-            yield from commands(node.body)
+        if isinstance(node, _Nest):
+            yield from node.commands
         else:
             yield node
 
@@ -357,41 +377,6 @@ def size(program: Program) -> int:
     """Number of nodes of a program's tree: what the cost of a run grows with."""
 
     def count(body: Sequence[Node]) -> int:
-        return sum(
-            1 + (count(n.body) if isinstance(n, ProgramLoop | Operator) else 0) for n in body
-        )
+        return len(body) + sum(count(node.body) for node in body if isinstance(node, _Nest))
 
     return count(program.body)
-
-
-def operators_with_tiles(
-    body: Sequence[Node], outer: tuple[Tile, ...] = ()
-) -> Iterator[tuple[Operator, tuple[Tile, ...]]]:
-    """Yield each operator with the tiles of enclosing bodies that live while it runs.
-
-    Such a tile lives from the first node of its body that touches it to the last.
-    """
-    for node in body:
-        if isinstance(node, Operator):
-            yield node, outer
-        elif isinstance(node, ProgramLoop):
-            for inner, living in zip(node.body, _living(node), strict=True):
-                yield from operators_with_tiles((inner,), (*outer, *living))
-
-
-def _living(loop: ProgramLoop) -> list[tuple[Tile, ...]]:
-    """Return the tiles of a loop that live while each node of its body runs."""
-    if not loop.tiles:
-        return [()] * len(loop.body)
-    touched = [
-        {tile.name for command in commands((node,)) for tile in tiles_of(command)}
-        for node in loop.body
-    ]
-    lives = []
-    for tile in loop.tiles:
-        at = [number for number, names in enumerate(touched) if tile.name in names]
-        lives.append((tile, at[0] if at else 0, at[-1] if at else len(touched)))
-    return [
-        tuple(tile for tile, first, last in lives if first <= number <= last)
-        for number in range(len(loop.body))
-    ]

@@ -110,7 +110,7 @@ class Workload:
         """Multiply-accumulates of all einsums and all repetitions."""
         return sum(self.times(operator.name) * operator.macs for operator in self.operators)
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """The first 16 hexadecimal digits of the SHA-256 of the canonical text without numbers.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TypeGuard
 
+from simaccel.program.operators import operators_with_tiles
 from simaccel.program.program import (
     Load,
     Node,
@@ -18,7 +19,6 @@ from simaccel.program.program import (
     ProgramLoop,
     Store,
     between_tiles,
-    operators_with_tiles,
     transfer_of,
 )
 
