@@ -371,7 +371,7 @@ def test_degrees_of_parallelism_are_lists_and_energy_is_of_all_chips(cli: Call) 
     sets = ("count=2", "topology=switch", "link_bytes_per_second=9~GB/s", "pj_per_bit=1")
     chips = " ".join(f"--set chips.{one}" for one in sets)
     of = f"--hw tpu_v3 {chips} --workload gpt2 --phase decode --kv-len 8 --scope model --batch 2"
-    asked = f"{of} --dataflow naive"
+    asked = f"{of} --dataflow naive-m"
     outcome = cli(f"compare {asked} --tensor-parallel 1,2 --metric tokens/s/chip --json")
     rows = json.loads(outcome.stdout)
     assert [row["tensor_parallel"] for row in rows] == ["1", "2"]
@@ -389,15 +389,15 @@ def test_stages_of_a_pipeline_are_a_list(cli: Call) -> None:
     sets = ("count=2", "topology=switch", "link_bytes_per_second=9~GB/s", "pj_per_bit=1")
     chips = " ".join(f"--set chips.{one}" for one in sets)
     of = f"--hw tpu_v3 {chips} --workload gpt2 --phase decode --kv-len 8 --scope model --batch 2"
-    rows = json.loads(cli(f"compare {of} --dataflow naive --pipeline-parallel 2,4 --json").stdout)
+    rows = json.loads(cli(f"compare {of} --dataflow naive-m --pipeline-parallel 2,4 --json").stdout)
     assert [row["pipeline_parallel"] for row in rows] == ["2", "4"]
-    run = json.loads(cli(f"run {of} --dataflow naive --pipeline-parallel 2 --json").stdout)
+    run = json.loads(cli(f"run {of} --dataflow naive-m --pipeline-parallel 2 --json").stdout)
     assert rows[0]["cycles"] == run["cycles"]
     found = METRICS["energy/token"].value(rows[0], 2)
     assert found == pytest.approx(run["token_energy_pj"])
     assert (
         "--pipeline-parallel: chips: got 4; allowed: at most chips.count, 2" in rows[1]["problem"]
     )
-    wrong = cli(f"compare {of} --dataflow naive --micro-batches 2")
+    wrong = cli(f"compare {of} --dataflow naive-m --micro-batches 2")
     assert "--micro-batches: got 2; allowed: nothing without --pipeline-parallel" in wrong.stderr
     assert "takes a list." in cli(f"run {of} --pipeline-parallel 1,2").stderr

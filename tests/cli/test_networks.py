@@ -62,7 +62,7 @@ def test_a_transformer_file_has_the_phases_of_the_catalogue(cli: Call, tmp_path:
     assert cli(asked).stdout == cli(f"workload show {said} --json").stdout
     refused = cli(f"workload show {said} --batch 3")
     assert f"--batch: got 3; allowed: nothing with {said}; the file sets it" in refused.stderr
-    run = f"run --hw toy --workload {path} --dataflow naive --generate 3 --prompt 4 --quiet"
+    run = f"run --hw toy --workload {path} --dataflow naive-m --generate 3 --prompt 4 --quiet"
     batch = cli(f"{run} --batch 2")
     assert batch.exit_code == 0, batch.stderr
     said.write_text(_OWN + "batch: 2\n")

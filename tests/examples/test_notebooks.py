@@ -20,8 +20,8 @@ SHOWS = {
     "why_is_it_slow": {"image/png": 2, "text/html": 3},
 }
 """Pictures and tables that each shows."""
-LONG = {"explore", "why_is_it_slow"}
-"""What these do is in pages of the guide as well, which always run."""
+LONG = {"explore", "validate_my_estimate", "why_is_it_slow"}
+"""What these do is in pages of the guide as well, which always run, with smaller layers."""
 
 
 def _read(path: Path) -> Any:  # noqa: ANN401 - nbformat has no types

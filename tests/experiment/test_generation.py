@@ -75,12 +75,12 @@ def test_a_generation_is_its_prefill_and_its_steps() -> None:
 def test_each_token_of_a_generation_goes_through_all_stages() -> None:
     """Two stages of a chip, two micro-batches of 2 sequences; 10 bytes a cycle, 700 on the way."""
     pod = small_pod(2)
-    found = generate(SMALL, pod, "naive", tokens=4, prompt=8, batch=4, stages=2)
+    found = generate(SMALL, pod, "naive-m", tokens=4, prompt=8, batch=4, stages=2)
 
     def run(phase: str, kv_len: int | None = None) -> PipelineRun:
         sizes = {"phase": phase, "prompt": 8, "kv_len": kv_len}
         whole = transformer(SMALL, scope="model", batch=4, **sizes)  # type: ignore[arg-type]
-        return run_pipeline(whole, pod, "naive", stages=2)
+        return run_pipeline(whole, pod, "naive-m", stages=2)
 
     prefill = run("prefill")
     first, last = prefill.stage_cycles
@@ -105,11 +105,11 @@ def test_each_token_of_a_generation_goes_through_all_stages() -> None:
     lines = generation_lines(found)
     assert lines[0] == "2 stages of 1 chip; micro-batches: 2 of 2 sequences"
     assert generation_json(found)["stages"] == 2
-    alone = generate(SMALL, pod, "naive", tokens=2, prompt=8, batch=4, stages=1)
-    plain = generate(SMALL, pod, "naive", tokens=2, prompt=8, batch=4)
+    alone = generate(SMALL, pod, "naive-m", tokens=2, prompt=8, batch=4, stages=1)
+    plain = generate(SMALL, pod, "naive-m", tokens=2, prompt=8, batch=4)
     assert (alone.prefill, alone.decode) == (plain.prefill, plain.decode)
     with pytest.raises(InputError, match="stages: got 3; allowed: 1, 2, 4, which divide"):
-        generate(SMALL, pod, "naive", tokens=2, batch=4, stages=3)
+        generate(SMALL, pod, "naive-m", tokens=2, batch=4, stages=3)
 
 
 def test_steps_between_are_close_to_those_that_are_simulated() -> None:

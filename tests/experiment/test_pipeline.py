@@ -101,7 +101,7 @@ def test_a_generation_takes_its_prefill_and_its_steps_but_for_part_of_one(
 def test_a_pipeline_of_two_stages_by_hand() -> None:
     """Each chip has two layers; 4 sequences in two micro-batches of 2 x 8 x 32 bf16."""
     pod = small_pod(2)
-    run = run_pipeline(_build("prefill", 4), pod, "naive", stages=2)
+    run = run_pipeline(_build("prefill", 4), pod, "naive-m", stages=2)
     assert [(one.name, one.count, one.layers) for one in run.stages] == [
         ("first", 1, 2),
         ("last", 1, 2),
@@ -123,7 +123,7 @@ def test_a_pipeline_of_two_stages_by_hand() -> None:
 def test_stages_do_what_the_whole_model_does() -> None:
     """MACs and weights of four stages are those of the model on one chip."""
     whole = transformer(SMALL, phase="decode", prompt=8, batch=2, scope="model")
-    run = run_pipeline(_build("decode", 8), small_pod(4), "naive", stages=4)
+    run = run_pipeline(_build("decode", 8), small_pod(4), "naive-m", stages=4)
     assert [(one.name, one.count, one.layers) for one in run.stages] == [
         ("first", 1, 1),
         ("between", 2, 1),
@@ -148,7 +148,7 @@ def test_stages_of_several_chips_share_their_layers() -> None:
     options = Options(tensor_parallel=2, data_parallel=2)
     switch = small_pod(8, "topology=switch")
     run = run_pipeline(
-        _build("decode", 8), switch, "naive", stages=2, micro_batches=2, options=options
+        _build("decode", 8), switch, "naive-m", stages=2, micro_batches=2, options=options
     )
     assert run.plan.message.n_bytes == 4 * 32 * 2 // 2  # each of two has half of the batch
     assert {one.kind for stage in run.stages for one in stage.result.pod.exchanges} == {
@@ -180,7 +180,7 @@ def test_what_cannot_be_cut(
         return run_pipeline(
             _build("decode", batch),
             small_pod(4, *more),
-            "naive",
+            "naive-m",
             stages=stages,
             micro_batches=micro,
         )

@@ -31,8 +31,8 @@ from validation import searches
 
 Node = onnx.NodeProto
 EDGE, SPATIAL = load_accelerator("edge"), load_accelerator("eyeriss_like")
-GRAPHS, ROWS = 8 * DRAWS, 500 * DRAWS
-CHUNKS, PARTS = 2, 10
+GRAPHS, ROWS = 8 * DRAWS, 100 if DRAWS == 1 else 500 * DRAWS
+CHUNKS, PARTS = 2, 4
 EFFORT = Options(effort=Effort(patience=50, exhaustive=50))
 QUICK = replace(searches.QUICK, effort=Effort(patience=5, exhaustive=5))
 
@@ -103,12 +103,12 @@ def test_values_of_many_small_graphs(chunk: int) -> None:
 
 
 def test_small_graphs_have_what_larger_ones_have() -> None:
-    """Most are different, and of each thing that fusion may trip over there are many."""
-    models = [drawn_row(seed) for seed in range(500)]
-    assert len({model.SerializeToString() for model in models}) > 450
+    """Most are different, and of each thing that fusion may trip over there are several."""
+    models = [drawn_row(seed) for seed in range(100)]
+    assert len({model.SerializeToString() for model in models}) > 90
     features = Counter(feature for model in models for feature in _features(model))
     assert set(features) >= {*KINDS, "border", "stride", "groups", "read twice"}
-    assert min(features.values()) > 20
+    assert min(features.values()) > 4
 
 
 def _features(model: onnx.ModelProto) -> set[str]:

@@ -7,6 +7,7 @@ from simaccel.hardware.load import with_values
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults
+from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, best, flex, make_mapping
 from simaccel.schedulers.at_once import divide
@@ -32,8 +33,7 @@ def _apart(_workload: Workload, bodies: list[Body], _search: object) -> Body:
     return bodies[0]
 
 
-def _cycles(of: Workload, dataflow: str, options: Options | None = None) -> int:
-    mapping = make_mapping(of, EDGE, dataflow, options)
+def _cycles(of: Workload, mapping: Mapping) -> int:
     program = lower(of, mapping)
     check(of, mapping, program)
     return Machine(EDGE, program).run().cycles
@@ -44,12 +44,13 @@ def test_small_products_run_at_once(
     dataflow: str, module: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """32 columns are one strip of the array, so that a piece of the rows takes as many folds."""
-    of = branches()
-    places = {group.name: group.place for group in make_mapping(of, EDGE, dataflow).groups}
+    of = branches(k=512)
+    mapping = make_mapping(of, EDGE, dataflow)
+    places = {group.name: group.place for group in mapping.groups}
     assert places == {"left": range(1), "right": range(1, 2), "sum": None}
-    together = _cycles(of, dataflow)
+    together = _cycles(of, mapping)
     monkeypatch.setattr(module, "fastest_at_once", _apart)
-    assert together < 0.8 * _cycles(of, dataflow)
+    assert together < 0.8 * _cycles(of, make_mapping(of, EDGE, dataflow))
 
 
 def test_what_is_fused_is_no_slower_than_what_runs_at_once() -> None:
@@ -62,7 +63,10 @@ def test_what_is_fused_is_no_slower_than_what_runs_at_once() -> None:
         vector("first", "residual", "T m n", "S0 m n", "S1 m n", m=20, n=24),
         vector("second", "residual", "Z m n", "T m n", "S2 m n", m=20, n=24),
     )
-    apart, fused = (_cycles(of, dataflow, Options(patience=2)) for dataflow in ("flex", "best"))
+    quick = Options(patience=2)
+    apart, fused = (
+        _cycles(of, make_mapping(of, EDGE, dataflow, quick)) for dataflow in ("flex", "best")
+    )
     assert fused <= apart
 
 

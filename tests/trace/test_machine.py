@@ -198,7 +198,7 @@ def test_checkpoints_change_nothing_that_is_read(
     tmp_path: Path, program: Program, monkeypatch: pytest.MonkeyPatch, *, fast_forward: bool
 ) -> None:
     _, whole = _traced(tmp_path / "whole.h5", program, fast_forward=fast_forward)
-    monkeypatch.setattr("simaccel.machine.machine._CHUNK", 29)
+    monkeypatch.setattr("simaccel.machine.machine._CHUNK", 97)
     monkeypatch.setattr("simaccel.machine.machine._CHECKPOINT", 3)
     _, often = _traced(tmp_path / "often.h5", program, fast_forward=fast_forward)
     with whole, often:
