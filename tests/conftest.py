@@ -9,12 +9,13 @@ import signal
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 from tests.draws import DRAWS
@@ -45,6 +46,17 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """
     if not hasattr(session.config, "workerinput"):
         compileall.compile_dir(Path(__file__).parents[1] / "simaccel", quiet=2)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path,
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for doctests in test files that have some: in all takes a process ten seconds."""
+    collectors = yield
+    if file_path.suffix != ".py" or ">>> " in file_path.read_text(encoding="utf-8"):
+        return collectors
+    return [one for one in collectors if not isinstance(one, DoctestModule)]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -14,7 +14,7 @@ from simaccel.trace import SCHEMA_VERSION, TraceHeader, TraceReader, TraceWriter
 from simaccel.units import Cause
 from tests.cli.conftest import Call
 
-GEMM = "--hw toy --workload gemm --shape M={m},K=16,N=16"
+GEMM = "--hw toy --workload gemm --shape M={m},K=16,N=16 --dataflow naive"
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ def test_a_gemm_that_can_be_added_up_by_hand() -> None:
 
 
 def test_many_tensors_share_the_last_row() -> None:
-    rows = _rows(build("bert", batch=1, seq_len=16, scope="block"), "edge")
+    rows = _rows(build("bert", batch=1, seq_len=16, scope="block"), "edge", "naive-m")
     assert sum(row[0].startswith("moving") for row in rows) == 9
     assert any(row[0].endswith(" others") for row in rows)
 
