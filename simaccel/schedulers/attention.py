@@ -143,8 +143,14 @@ def flat_families(
 ) -> Iterator[Family]:
     """Yield families of FLAT-tiles with every pair of stationarities.
 
-    ``widths``: how much of its rows softmax takes at once, a family each; 0: all of it.
+    ``widths``: how much of its rows softmax takes at once, a family each; 0: all of it. None where
+    they are ``pipelined`` and each tile is all there is: nothing comes before the last one.
     """
+    if pipelined and not online:
+        whole = problem.size(problem.heads), problem.size(problem.rows)
+        tiles = [tile for tile in tiles if tile[:2] != whole]
+    if not tiles:
+        return
     columns = [ints(list(column)).reshape(-1, 1, 1) for column in zip(*tiles, strict=True)]
     slots = [ints(list(column)).reshape(1, -1, 1) for column in zip(*_SLOTS, strict=True)]
     every = np.indices((len(STATIONARITIES),) * 2).reshape(2, 1, 1, -1)

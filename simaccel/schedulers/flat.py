@@ -243,7 +243,7 @@ def _kinds(
                     flat_families, problem, online=is_online, pipelined=pipelined, widths=widths
                 )
                 cuts = [list(cut(sizes)) for sizes in (tiles, rows) if sizes]
-                if cuts:
+                if cuts := [grid for grid in cuts if grid]:
                     all_of = cuts if pipelined or not inner else [*cuts, inner]
                     called = f"{name}{' pipelined' if pipelined else ''}"
                     yield called, all_of

@@ -24,3 +24,10 @@ def test_what_has_no_mapping_that_fits_is_refused() -> None:
     assert simulated(case)[1:] == (0, None)
     with pytest.raises(SimaccelError):
         case.picked()
+
+
+@pytest.mark.parametrize("dataflow", ["flat", "flash"])
+def test_one_block_of_one_head_has_nothing_to_run_early(dataflow: str) -> None:
+    """Two tokens: pipelined they were a fork ahead without a loop outside, an internal error."""
+    case = Case(dataflow, (1, 1, 2, 2), 144, 2, pipeline=True)
+    assert case.picked() <= (simulated(case)[2] or 0)

@@ -15,13 +15,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
-from simaccel.errors import SimaccelError
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.experiment.store import VARIABLE
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
-from simaccel.schedulers import Options
+from simaccel.schedulers import NothingFitsError, Options
 from simaccel.search.effort import Effort
 from simaccel.workload import ModelDimensions, Workload, attention, gemm
 
@@ -55,7 +54,7 @@ class Case:
         """Schedule it and run it.
 
         Raises:
-            SimaccelError: nothing fits.
+            NothingFitsError: nothing fits.
 
         """
         accelerator = load_accelerator(
@@ -108,7 +107,7 @@ def compared(case: Case) -> Iterator[tuple[str, int, int]]:
         first = replace(case, dataflow=name.split(" to ")[0]) if " to " in name else case
         try:
             yield name, cycles(first), cycles(more)
-        except SimaccelError:  # nothing fits a small buffer
+        except NothingFitsError:  # into a small buffer
             continue
 
 

@@ -15,11 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simaccel.errors import SimaccelError
 from simaccel.experiment.run import energy_pj, simulate
 from simaccel.experiment.store import VARIABLE
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.schedulers import Options
+from simaccel.schedulers import NothingFitsError, Options
 from simaccel.search.effort import OBJECTIVES, Effort, Objective
 from simaccel.workload import ModelDimensions, Workload, attention, conv2d, gemm
 
@@ -58,7 +57,7 @@ class Case:
         """Schedule it and run it; return what the objective is of.
 
         Raises:
-            SimaccelError: nothing fits.
+            NothingFitsError: nothing fits.
 
         """
         on = load_accelerator(self.hw, list(self.settings))
@@ -136,7 +135,7 @@ def compared(case: Case) -> Iterator[tuple[str, str, float, float]]:
             if name not in known:
                 try:
                     known[name] = case.figure(name)
-                except SimaccelError:  # nothing fits
+                except NothingFitsError:
                     known[name] = float("inf")
         if known[names[1]] < float("inf"):
             yield *names, known[names[0]], known[names[1]]
