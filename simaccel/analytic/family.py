@@ -225,9 +225,17 @@ def take(family: Family, which: tuple[Ints | np.integer[Any], ...] | Ints) -> Fa
     One candidate, by a number for each axis, is a family without axes.
     """
     shape = family.shape
+    places = which if isinstance(which, tuple) else (which,)
+    first = [np.zeros_like(place) for place in places]
 
     def take_array(array: Ints) -> Ints:
-        return array if array.ndim == 0 else np.broadcast_to(array, shape)[which]
+        if array.ndim == 0:
+            return array
+        if not array.ndim == len(shape) == len(places):
+            return np.broadcast_to(array, shape)[which]
+        sides = zip(array.shape, places, first, strict=True)
+        taken: Ints = array[tuple(place if size > 1 else zero for size, place, zero in sides)]
+        return taken
 
     return with_arrays(family, take_array)
 

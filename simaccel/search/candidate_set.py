@@ -29,7 +29,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.space import holding_tensor
 from simaccel.mapping.tree import Fork, Group, Keep, Part, ResidentScope, Tree
 from simaccel.search.effort import Objective
-from simaccel.search.judge import Body, Judge
+from simaccel.search.judge import Body, Judge, RunOutcome
 from simaccel.search.neighbours import Limit, limits_of
 from simaccel.search.problems import NothingFitsError
 from simaccel.search.repeats import repeats
@@ -149,6 +149,7 @@ class CandidateSet:
         if self.accelerator.cores.count == 1:  # only sets of cuts for cores are put together
             self.totals = []
         self._alone: dict[int, tuple[Family, Tree]] = {}
+        self._ran: dict[int, RunOutcome] = {}
 
     def __len__(self) -> int:
         """Count the different candidates that are allowed."""
@@ -225,8 +226,11 @@ class CandidateSet:
 
     def run(self, which: Ints, below: float = float("inf")) -> Values:
         """Return the cycles of candidates on the machine; infinite where they are not ``below``."""
-        bodies = [self.body(self.tree(int(number))) for number in which]
-        return np.array(self.judge.cycles(self.workload, bodies, below), dtype=np.float64)
+        numbers, ran = which.tolist(), self._ran
+        new = [n for n in numbers if n not in ran or not ran[n].is_enough(below)]
+        bodies = [self.body(self.tree(number)) for number in new]
+        ran.update(zip(new, self.judge.judge(self.workload, bodies, below), strict=True))
+        return np.array([ran[number].cycles_below(below) for number in numbers], dtype=np.float64)
 
     def body(self, tree: Tree) -> Body:
         """Return one mapping of the group, with what is kept around it."""

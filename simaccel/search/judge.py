@@ -38,6 +38,14 @@ class RunOutcome:
     is_exact: bool = True
     refused: SimaccelError | None = None
 
+    def is_enough(self, below: float) -> bool:
+        """Return whether it says, without another run, if the cycles are below a limit."""
+        return self.is_exact or self.cycles >= below
+
+    def cycles_below(self, limit: float) -> float:
+        """Return the cycles; infinite where they are not below a limit."""
+        return self.cycles if self.is_exact and self.cycles < limit else FOREVER
+
 
 @dataclass
 class Judge:
@@ -57,10 +65,7 @@ class Judge:
 
         Infinite where the machine refuses them, or takes no less than ``below``.
         """
-        return [
-            one.cycles if one.is_exact and one.cycles < below else FOREVER
-            for one in self.judge(workload, bodies, below)
-        ]
+        return [one.cycles_below(below) for one in self.judge(workload, bodies, below)]
 
     def judge(self, workload: Workload, bodies: Sequence[Body], below: float) -> list[RunOutcome]:
         """Return the outcomes of groups; what isn't known of them is run."""
@@ -82,7 +87,7 @@ class Judge:
 
     def _is_known(self, key: object, below: float) -> bool:
         known = self.outcomes.get(key)
-        return known is not None and (known.is_exact or known.cycles >= below)
+        return known is not None and known.is_enough(below)
 
 
 @dataclass(frozen=True)
