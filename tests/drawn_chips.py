@@ -60,6 +60,31 @@ def draw_pod(seed: int) -> DrawnPod | None:
     return None
 
 
+def draw_pod_of_places(seed: int) -> DrawnPod | None:
+    """Draw the same with each group on some of the chips, at the same time as others."""
+    draw = Random(f"places {seed}")
+    count = draw.choice(sorted(SHAPES))
+    sizes = {"m": 2 * count * draw.randint(1, 3), "f": count * draw.randint(1, 6)}
+    sizes["e"] = count * draw.randint(1, 3)
+    of = replace(feed_forward(**sizes), repeat=draw.choice([1, 1, 2, 5]))
+    on = _accelerator(draw, seed).model_copy(update={"chips": draw_chips(draw, count)})
+    size = draw.choice([n for n in on.chips.group_sizes if n < count])
+    starts = range(0, count, size)
+    for _ in range(_TRIES):
+        cuts = {name: _spread(draw, sizes, ranks, size) for name, ranks in _RANKS.items()}
+        chips = [range(start, start + size) for start in draw.choices(starts, k=len(cuts))]
+        if of.repeat > 1:
+            chips[-1] = chips[0]  # where the next layer reads what it makes
+        plain = spread(of, **cuts)
+        groups = zip(plain.groups, chips, strict=True)
+        placed = replace(plain, body=tuple(replace(one, chips=place) for one, place in groups))
+        mapping = _fitted(placed, draw.randint(0, 1))
+        pod, _ = shard(of, mapping, on.chips, on.cores.count)
+        if pod is not None and executes(on, pod.workload, pod.mapping):
+            return DrawnPod(of, on, mapping, pod)
+    return None
+
+
 def draw_chips(draw: Random, count: int) -> ChipsSpec:
     """Draw chips on links of all topologies, algorithms and speeds."""
     topology = draw.choice(sorted(_ALGORITHMS))
@@ -94,11 +119,11 @@ def _accelerator(draw: Random, seed: int) -> Accelerator:
 
 def _spread(draw: Random, sizes: dict[str, int], ranks: str, count: int) -> str:
     kind, rank = draw.choice(["none", "all", "all", "two"]), draw.choice(ranks)
-    if kind == "none":
+    if kind == "none" or count == 1:
         return ""
     if kind == "all":
         return f"{rank} {sizes[rank] // count}"
-    first, other = SHAPES[count][0], draw.choice(ranks)
+    first, other = SHAPES.get(count, (count,))[0], draw.choice(ranks)
     one, left = f"{rank} {sizes[rank] // first}", {**sizes, rank: sizes[rank] // first}
     rest = count // first
     return f"{one}; {other} {left[other] // rest}" if left[other] % rest == 0 else one

@@ -16,7 +16,7 @@ from simaccel.analytic.family import Bools, Family, Ints, family_of, ints
 from simaccel.analytic.family_counts import Level
 from simaccel.hardware import Accelerator
 from simaccel.hardware.core_noc import HOPS_READ, HOPS_WRITE
-from simaccel.hardware.cores import on_core, without_core
+from simaccel.hardware.cores import on_chip, on_core, without_core
 from simaccel.hardware.memory import READS, WRITES, leaves_core
 from simaccel.mapping.cores import CoreCut, CoreSets, core_spreads, piece_of, shares
 from simaccel.mapping.space import IterationSpace, space_of
@@ -206,9 +206,10 @@ class GroupTotals:
                 for core in share.cores:
                     work[on_core(core, name)] += int(cycles)
         own = {name: n for name, n in work.items() if without_core(name) not in self._shared}
-        order = dict.fromkeys(self.every[0].totals.resources, 0)
+        first = self.every[0].cores[0]
+        order = dict.fromkeys((on_chip(first, n) for n in self.every[0].totals.resources), 0)
         shared = {**self._shared, **self.links}
-        return {**order, **own, **{name: int(n) for name, n in shared.items()}}
+        return {**order, **own, **{on_chip(first, name): int(n) for name, n in shared.items()}}
 
     @cached_property
     def bound(self) -> Ints:

@@ -7,15 +7,17 @@ begin before what it takes has been loaded: no run of it is shorter than all of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from simaccel.analytic.family_counts import Level
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import LINK_SENT
+from simaccel.hardware.chips import LINK_SENT, LinkAct
 from simaccel.hardware.core_noc import HOPS_READ, HOPS_WRITE
+from simaccel.hardware.cores import on_chip, on_core
 from simaccel.mapping.chips.exchanges import Exchange
+from simaccel.mapping.chips.places import remote_cores
 from simaccel.units import LINK
 
 
@@ -38,26 +40,62 @@ def merge_parts(
 
 @dataclass(frozen=True)
 class LinkWork:
-    """An exchange ``times`` times on a chip of a pod."""
+    """An exchange ``times`` times on a chip of a pod; of a message, the ``act`` of one end."""
 
     exchange: Exchange
     accelerator: Accelerator
     times: int
-    place: None = None
-    """All cores wait for it."""
+    act: LinkAct
+
+    @property
+    def name(self) -> str:
+        """Name in tables and traces."""
+        return self.exchange.receipt if self.act == "receive" else self.exchange.name
+
+    @property
+    def place(self) -> range | None:
+        """The cores that wait for it: all, or of a message what sends or receives it."""
+        if not self.exchange.is_message:
+            return self.exchange.cores
+        layout = self.exchange.behind if self.act == "receive" else self.exchange.before
+        return remote_cores(layout.first)
+
+    @property
+    def core(self) -> int:
+        """The core that does it."""
+        return 0 if self.place is None else self.place.start
+
+    @property
+    def read(self) -> set[str]:
+        """The tensor that it reads; of what receives a message, what sends it."""
+        return {self.exchange.name if self.act == "receive" else self.exchange.source}
+
+    @property
+    def streamed(self) -> set[str]:
+        """The same where it comes tile by tile."""
+        is_send = self.act == "send" and self.exchange.handed is not None
+        return self.read if is_send or self.act == "receive" else set()
 
     @property
     def stored(self) -> set[str]:
         """The tensor that it stores."""
-        return {self.exchange.target}
+        return {self.exchange.name if self.act == "send" else self.exchange.target}
 
     @property
     def cycles(self) -> int:
         """Cycles of the links, once."""
-        chips, hardware = self.accelerator.chips, self.accelerator
+        hardware = self.accelerator
+        if self.act == "receive":
+            return 0
+        if self.act == "send":
+            link = hardware.chips.link_rate(hardware.clock_hz)
+            return sum(
+                trips * link.cycles(self._max_bytes(*sides))
+                for trips, *sides in self.exchange.chunks(hardware)
+            )
         kind, rings = self.exchange.kind, self.exchange.rings
         return sum(
-            trips * chips.cycles(kind, self._max_bytes(*sides), rings, hardware.clock_hz)
+            trips * hardware.chips.cycles(kind, self._max_bytes(*sides), rings, hardware.clock_hz)
             for trips, *sides in self.exchange.chunks(hardware)
         )
 
@@ -70,32 +108,42 @@ class LinkWork:
         exchange, moved = self.exchange, Counter[Level]()
         hops_in, hops_out = (len(self._links(write=write)) for write in (False, True))
         for trips, taken, given_away in exchange.chunks(self.accelerator):
-            sent = self.accelerator.chips.sent_bytes(
-                exchange.kind, self._max_bytes(taken, given_away), exchange.rings
-            )
-            moved["dram_read", exchange.source] += trips * exchange.n_bytes(taken)
-            moved["buffer_write", exchange.source] += trips * exchange.n_bytes(taken)
+            sent = come = self._sent_bytes(self._max_bytes(taken, given_away))
+            if self.act == "send":
+                sent, come = exchange.n_bytes(taken), 0
+                moved[LINK_SENT, exchange.source] += trips * sent * (exchange.rings[0] - 1)
+            if self.act == "receive":
+                sent, come = 0, exchange.n_bytes(given_away)
+            loaded = trips * exchange.n_bytes(taken) * (self.act != "receive")
+            stored = trips * exchange.n_bytes(given_away) * (self.act != "send")
+            moved["dram_read", exchange.source] += loaded
+            moved["buffer_write", exchange.source] += loaded
             moved["buffer_read", exchange.source] += trips * sent
             moved[LINK_SENT, exchange.source] += trips * sent
-            moved["link_read", exchange.target] += trips * sent
-            moved["buffer_write", exchange.target] += trips * sent
-            moved["buffer_read", exchange.target] += trips * exchange.n_bytes(given_away)
-            moved["dram_write", exchange.target] += trips * exchange.n_bytes(given_away)
-            moved[HOPS_READ, exchange.source] += trips * exchange.n_bytes(taken) * hops_in
-            moved[HOPS_WRITE, exchange.target] += trips * exchange.n_bytes(given_away) * hops_out
+            moved["link_read", exchange.target] += trips * come
+            moved["buffer_write", exchange.target] += trips * come
+            moved["buffer_read", exchange.target] += stored
+            moved["dram_write", exchange.target] += stored
+            moved[HOPS_READ, exchange.source] += loaded * hops_in
+            moved[HOPS_WRITE, exchange.target] += stored * hops_out
         return {level: n for level, n in moved.items() if n}
 
+    def _sent_bytes(self, n_bytes: int) -> int:
+        """Return the bytes of a collective that a chip sends."""
+        exchange = self.exchange
+        return self.accelerator.chips.sent_bytes(exchange.kind, n_bytes, exchange.rings)
+
     def _links(self, *, write: bool) -> tuple[str, ...]:
-        """Return the links of the NoC between memories and core 0, whose queues it uses."""
-        return self.accelerator.cores.links(0, write=write)
+        """Return the links of the NoC between memories and the core whose queues it uses."""
+        return self.accelerator.cores.links(self.core, write=write)
 
     def _total(self, level: str) -> int:
         return sum(n for (where, _), n in self.moved.items() if where == level)
 
     @property
     def resources(self) -> dict[str, int]:
-        """Cycles of each resource's work, once."""
-        hardware = self.accelerator
+        """Cycles of each resource's work, once, by its name."""
+        hardware, core = self.accelerator, self.core
         parts = hardware.dram.channels
         loads = hardware.channel_read_rate.cycles(self._total("dram_read") // parts)
         stores = hardware.channel_rate.cycles(self._total("dram_write") // parts)
@@ -104,11 +152,11 @@ class LinkWork:
             cycles = hardware.cores.noc.rate.cycles(self._total(way))
             links.update(dict.fromkeys(self._links(write=write), cycles))
         return {
-            **links,
-            "dram": max(0, loads + stores - 1),
-            "buffer_read": hardware.read_rate.cycles(self._total("buffer_read")),
-            "buffer_write": hardware.write_rate.cycles(self._total("buffer_write")),
-            LINK: self.cycles,
+            **{on_chip(core, name): n for name, n in links.items()},
+            on_chip(core, "dram"): max(0, loads + stores - 1),
+            on_core(core, "buffer_read"): hardware.read_rate.cycles(self._total("buffer_read")),
+            on_core(core, "buffer_write"): hardware.write_rate.cycles(self._total("buffer_write")),
+            on_core(core, LINK): self.cycles,
         }
 
     @property
@@ -118,8 +166,16 @@ class LinkWork:
 
     @property
     def buffer_bytes(self) -> int:
-        """Bytes of its tiles: two slots of the largest chunk on both sides."""
+        """Bytes of its tiles: two slots of the largest chunk on each side that it has."""
         chunks = list(self.exchange.chunks(self.accelerator))
+        sides = {"send": (1,), "receive": (2,)}.get(self.act, (1, 2))
         return sum(
-            2 * max(self.exchange.n_bytes(chunk[side]) for chunk in chunks) for side in (1, 2)
+            2 * max(self.exchange.n_bytes(chunk[side]) for chunk in chunks) for side in sides
         )
+
+
+def link_works(exchange: Exchange, accelerator: Accelerator, times: int) -> Iterator[LinkWork]:
+    """Yield what chips do of an exchange: a collective, or both ends of a message."""
+    acts: tuple[LinkAct, ...] = ("send", "receive") if exchange.is_message else (exchange.kind,)
+    for act in acts:
+        yield LinkWork(exchange, accelerator, times, act)

@@ -97,7 +97,8 @@ class _Ends:
         An exchange takes what the one before it stores, or an exchange of that.
         """
         if isinstance(group, LinkWork):
-            end = _add_to_end(self.last, Counter(group.path))
+            start = _latest(self.last, *(other_end for other_end, _ in elsewhere))
+            end = _add_to_end(start, Counter(group.path))
             self.last, self.before = _latest(self.last, end), self.last
             return
         stay, unit, turns = _stay(group), _unit(group), _turns(group)
@@ -210,16 +211,13 @@ def _step(ways: Mapping[int, _Way], group: PlacedGroup | LinkWork, made: dict[st
     Who reads a tensor tile by tile waits for its last tile at the end.
     """
     core, place = first_core(group), group.place
-    own, elsewhere, streamed = ways[core], [], []
-    if isinstance(group, PlacedGroup):
-        known = {name: made[name] for name in sorted(group.read) if name in made}
-        apart = {name: other for name, other in known.items() if other.core != core}
-        elsewhere = [
-            (maker.end, name) for name, maker in apart.items() if name not in group.streamed
-        ]
-        streamed = [
-            maker.end for name, maker in apart.items() if name in group.streamed and maker.alone
-        ]
+    own = ways[core]
+    known = {name: made[name] for name in sorted(group.read) if name in made}
+    apart = {name: other for name, other in known.items() if other.core != core}
+    elsewhere = [(maker.end, name) for name, maker in apart.items() if name not in group.streamed]
+    streamed = [
+        maker.end for name, maker in apart.items() if name in group.streamed and maker.alone
+    ]
     own.ends.add(group, own.previous, elsewhere=elsewhere)
     own.previous = group
     others = [way for at, way in ways.items() if at != core and (place is None or at in place)]
@@ -227,7 +225,7 @@ def _step(ways: Mapping[int, _Way], group: PlacedGroup | LinkWork, made: dict[st
     own.ends.last = end
     for way in others:
         way.ends.last, way.ends.before, way.previous = end, way.ends.last, group
-    if isinstance(group, PlacedGroup) and end is not None:
+    if end is not None:
         made.update(dict.fromkeys(group.stored, _Made(core, end, len(group.stored) == 1)))
 
 
@@ -261,13 +259,11 @@ def one_after_the_other(
         for part, bound in run:
             cores = [core for core in ends if part.place is None or core in part.place]
             starts = [min((ends[core] for core in cores), key=total_of)]
-            if isinstance(part, PlacedGroup):
-                read = part.read - part.streamed
-                starts += [made[name] for name in sorted(read) if name in made]
+            read = part.read - part.streamed
+            starts += [made[name] for name in sorted(read) if name in made]
             end = _latest(max(starts, key=total_of) + bound, *(ends[core] for core in cores))
             ends.update(dict.fromkeys(cores, end or zero))
-            if isinstance(part, PlacedGroup):
-                made.update(dict.fromkeys(part.stored, end or zero))
+            made.update(dict.fromkeys(part.stored, end or zero))
             more[first_core(part)] += _core_cycles(part)
         ends = {core: end + _multiply_terms(more[core], times - 1) for core, end in ends.items()}
     return max(ends.values(), key=total_of)

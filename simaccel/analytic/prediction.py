@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from simaccel.analytic.core_totals import GroupTotals, core_totals
 from simaccel.analytic.evaluation import require_countable
 from simaccel.analytic.family_counts import Level
-from simaccel.analytic.link_work import LinkWork, merge_parts
+from simaccel.analytic.link_work import LinkWork, link_works, merge_parts
 from simaccel.analytic.overlap import PlacedGroup, longest_path, one_after_the_other, total_of
 from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.exchanges import Exchange
@@ -131,16 +131,18 @@ def predict(
     require_countable(workload)
     placed: list[PlacedGroup | LinkWork] = []
     streamed: dict[str, set[str]] = {}
-    for stream in tile_streams(workload, mapping):
+    handed = (exchange.handed.stream for exchange in exchanges if exchange.handed is not None)
+    for stream in (*tile_streams(workload, mapping), *handed):
         streamed.setdefault(stream.reader, set()).add(stream.tensor)
     for place in _place_groups(workload, mapping):
         group = _evaluate_group(workload, accelerator, *place)
         group = replace(group, streamed=frozenset(streamed.get(group.group.name, ())))
         placed.append(group)
         placed += [
-            LinkWork(exchange, accelerator, group.times)
+            work
             for exchange in exchanges
             if exchange.after in group.group.operators
+            for work in link_works(exchange, accelerator, group.times)
         ]
     groups = tuple(
         _predict_exchange(part) if isinstance(part, LinkWork) else _predict_group(part, parts or {})
@@ -212,7 +214,7 @@ def _predict_exchange(work: LinkWork) -> GroupPrediction:
     moved = {level: n * work.times for level, n in work.moved.items()}
     energy = work.accelerator.energy_by_level(0, 0, moved, work.cycles * work.times)
     return GroupPrediction(
-        name=work.exchange.name,
+        name=work.name,
         bound_terms={name: n * work.times for name, n in work.path.items()},
         macs=0,
         elements=0,

@@ -168,7 +168,7 @@ def _checker(workload: Workload) -> Callable[[Workload, Result], tuple[OperatorC
             return check(result.workload, result.mapping, result.program)
         from simaccel.experiment.check_chips import check_chips
 
-        return check_chips(whole, result.pod, result.accelerator.chips.count)
+        return check_chips(whole, result.pod)
 
     return check_result
 
@@ -270,7 +270,7 @@ def _forecast(
         workload,
         accelerator,
         mapping,
-        lower_pod(pod_of(workload, mapping, accelerator.chips), accelerator),
+        lower_pod(pod_of(workload, mapping, accelerator), accelerator),
         fast_forward=fast_forward,
         scheduling_seconds=seconds,
     )

@@ -28,8 +28,10 @@ from simaccel.workload import Workload
 from simaccel.workload.vectors.kind import Array
 
 
-def check_chips(workload: Workload, pod: Pod, count: int) -> tuple[OperatorCheck, ...]:
-    """Execute what each of ``count`` chips does of a workload, and compare all that it makes.
+def check_chips(workload: Workload, pod: Pod) -> tuple[OperatorCheck, ...]:
+    """Execute what each chip does of a workload, and compare all that it makes.
+
+    Groups on other chips are executed together, those of the n-th chip of each place.
 
     Raises:
         TooLargeToCheckError: the workload has too many MACs.
@@ -42,7 +44,7 @@ def check_chips(workload: Workload, pod: Pod, count: int) -> tuple[OperatorCheck
     program = lower(pod.workload, pod.mapping)
     made: list[dict[str, Array]] = []
     checks: list[tuple[OperatorCheck, ...]] = []
-    for chip in range(count):
+    for chip in range(len(pod.places[0])):
         tensors = _tensors_of_chip(pod, inputs, expected, chip)
         checked, values = execute(pod.workload, pod.mapping, program, tensors)
         _compare(pod, values, expected, chip)

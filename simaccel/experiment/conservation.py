@@ -45,7 +45,7 @@ class RequiredWork:
     @cached_property
     def _sent(self) -> frozenset[str]:
         """Names of the operators of a program that are exchanges."""
-        return frozenset(one.name for one in self.exchanges)
+        return frozenset(name for one in self.exchanges for name in one.operators)
 
     @cached_property
     def planned(self) -> dict[str, int]:

@@ -22,6 +22,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.core_noc import CORE_NOC
 from simaccel.hardware.cores import without_core
 from simaccel.machine.machine import Machine, OperatorRun, Run
+from simaccel.program.cores import chip_count
 from simaccel.program.program import Program
 from simaccel.units import ARRAY, LIMITS, LOADING, SFU, UNFILLED, UNITS
 from simaccel.workload import Workload
@@ -133,7 +134,7 @@ def run_limit(result: FinishedRun, rows: Sequence[Row]) -> RunLimit:
     loading = sum(row.loading_cycles for row in rows)
     work, run = result.prediction, result.run
     names = [operator.name for operator in result.workload.operators]
-    share = mac_share(result.workload, result.accelerator, names)
+    share = mac_share(result.workload, result.accelerator, names) / chip_count(result.program)
     return _limit(result.accelerator, run, work, max(run.cycles, 1), loading, share)
 
 
@@ -183,11 +184,10 @@ def next_limit(result: FinishedRun, limit: RunLimit) -> RunLimit:
 
 
 def _name_limit(accelerator: Accelerator, resource: str) -> str:
-    if resource in accelerator.every_backing:
-        return _of_memory(accelerator, resource)
-    if resource.startswith(CORE_NOC):
-        return CORE_NOC
-    return _OF_RESOURCE[without_core(resource)]
+    name = without_core(resource)
+    if name in accelerator.every_backing:
+        return _of_memory(accelerator, name)
+    return CORE_NOC if name.startswith(CORE_NOC) else _OF_RESOURCE[name]
 
 
 def _limit(

@@ -14,7 +14,6 @@ from functools import partial
 from simaccel.errors import Fault, InputError, gather, require_none
 from simaccel.experiment.precision import place_on
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import ChipsSpec
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of
@@ -187,26 +186,18 @@ def _group_of(accelerator: Accelerator, stages: int) -> Accelerator:
 
     """
     chips = accelerator.chips
-    sizes: list[int] = [*(chips.shape or (chips.count,))]
-    if chips.topology in ("all_to_all", "switch"):
-        can = chips.count % stages == 0
-        possible = f"a number that divides chips.count, {chips.count}"
-        shape = None
-    else:
-        products = [math.prod(sizes[:at]) for at in range(len(sizes) + 1)]
-        can = stages in products
-        words = ", ".join(map(str, dict.fromkeys(products)))
-        possible = f"one of {words}, the first dimensions of the {chips.topology}"
-        shape = tuple(sizes[products.index(stages) :]) if can else None
-    if not can:
-        allowed = possible if stages <= chips.count else f"at most chips.count, {chips.count}"
+    possible = [chips.count // size for size in chips.group_sizes[::-1]]
+    if stages not in possible:
+        numbers = ", ".join(map(str, possible))
+        allowed = f"one of {numbers}, the first dimensions of the {chips.topology}"
+        if chips.topology in ("all_to_all", "switch"):
+            allowed = f"a number that divides chips.count, {chips.count}"
+        if stages > chips.count:
+            allowed = f"at most chips.count, {chips.count}"
         raise InputError([Fault("--pipeline-parallel", "chips", stages, allowed)])
     fields = {name: getattr(accelerator, name) for name in Accelerator.model_fields}
-    count = chips.count // stages
-    own = chips.model_dump(exclude_unset=True) | {"count": count}
-    if chips.topology == "torus":
-        own |= {"shape": shape or (1,)}
-    return Accelerator.model_construct(**{**fields, "chips": ChipsSpec.model_validate(own)})
+    group = chips.group(chips.count // stages)
+    return Accelerator.model_construct(**{**fields, "chips": group})
 
 
 def _handover_tensor(whole: Workload) -> str:

@@ -49,6 +49,8 @@ def propose(workload: Workload, accelerator: Accelerator, diagnosis: Diagnosis) 
     if most is None or not isinstance(accelerator.array, ArraySpec):
         return None
     names = _with_attention(workload, members(most))
+    if not workload.by_name.keys() >= set(names):  # an exchange between chips
+        return None
     now = [part for part in diagnosis.operators if set(members(part)) & set(names)]
     moved = sum(map(part_dram_bytes, now))
     if not moved or Counter(names) != Counter(name for part in now for name in members(part)):

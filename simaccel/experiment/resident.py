@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from simaccel.experiment.run import ExperimentResult
 
 
 def resident_bytes(result: ExperimentResult, batches: int = 1) -> int:
     """Return the bytes of weights and caches that lie in each chip's memory, all layers of them.
 
-    ``batches``: how many like this one have caches there.
+    Of groups on some chips: of those chips that have most. ``batches``: how many like this one have
+    caches there.
     """
-    workload, n_bytes = result.workload, 0
+    workload, n_bytes = result.workload, Counter[int]()
     repeated = {
         operand.tensor
         for operator in workload.operators
@@ -21,5 +24,7 @@ def resident_bytes(result: ExperimentResult, batches: int = 1) -> int:
         if tensor.kind in ("weight", "cache") and name not in result.pod.parts:
             times = workload.repeat if name in repeated else 1
             times *= batches if tensor.kind == "cache" else 1
-            n_bytes += times * workload.tensor_bytes(name)
-    return n_bytes
+            of_chip = result.pod.layouts.get(name)
+            chip = 0 if of_chip is None else of_chip[1].first
+            n_bytes[chip] += times * workload.tensor_bytes(name)
+    return max(n_bytes.values(), default=0)

@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable
 from collections.abc import Mapping as Map
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from simaccel.analytic.native import ideal_cycles
 from simaccel.analytic.orojenesis.floor import ByteBound, floor_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
-from simaccel.experiment.capacity import memory_demands
+from simaccel.experiment.capacity import MemoryDemand, memory_demands
 from simaccel.experiment.conservation import RequiredWork
 from simaccel.experiment.limits import Row, RunLimit, rows_of, run_limit
 from simaccel.experiment.precision import place_on, share_buffer
@@ -22,6 +23,7 @@ from simaccel.experiment.traffic import dram_by_class
 from simaccel.experiment.waiting import waiting_by_cause
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power
+from simaccel.hardware.cores import CHIP, core_of_name
 from simaccel.machine.accounts import EngineCycles, Listener
 from simaccel.machine.machine import Machine, OperatorRun, Run
 from simaccel.machine.walks import InstructionStreams, make_walks
@@ -29,6 +31,7 @@ from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.chips.sharding import Pod, pod_of
 from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
+from simaccel.program.cores import chip_count
 from simaccel.program.exchanges import lower_pod
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.program import Program
@@ -61,12 +64,16 @@ class ExperimentResult:
     @property
     def ideal_cycles(self) -> int:
         """MACs divided by peak MACs per cycle, rounded up."""
-        return math.ceil(ideal_cycles(self.workload, self.accelerator))
+        return math.ceil(self._ideal)
+
+    @property
+    def _ideal(self) -> Fraction:
+        return ideal_cycles(self.workload, self.accelerator) / chip_count(self.program)
 
     @property
     def utilisation(self) -> float:
         """Ideal cycles divided by cycles; MACs of padding do no good."""
-        return float(ideal_cycles(self.workload, self.accelerator)) / self.run.cycles
+        return float(self._ideal) / self.run.cycles
 
     @property
     def waiting_cycles(self) -> int:
@@ -77,6 +84,12 @@ class ExperimentResult:
     def footprint_bytes(self) -> int:
         """The most of the buffer that is reserved at once, in bytes."""
         return most_reserved_bytes(self.program, self.accelerator)
+
+    @cached_property
+    def memories(self) -> list[MemoryDemand]:
+        """Bytes that a chip needs of each memory; of groups on some chips, those that need most."""
+        needs = [memory_demands(part, self.accelerator) for part in self.pod.workloads()]
+        return max(needs, key=lambda need: [one.needed_bytes for one in need])
 
     @cached_property
     def floor(self) -> ByteBound:
@@ -128,7 +141,7 @@ def simulate(
         workload = place_on(workload, accelerator)
         mapping = schedule_workload(workload, accelerator, dataflow, options)
     scheduled_at = time.perf_counter()
-    pod = pod_of(workload, mapping, accelerator.chips)
+    pod = pod_of(workload, mapping, accelerator)
     program = lower_pod(pod, accelerator)
     work = RequiredWork(pod.workload, pod.mapping, pod.exchanges)
     work.require_program(program)
@@ -168,7 +181,9 @@ def moved_tree(moved: Moved) -> dict[str, Any]:
 
 def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, float]:
     """Energy of what the machine did, by level in pJ: NaN if the accelerator doesn't give it."""
-    found = accelerator.energy_by_level(run.native_macs, run.elements, run.moved, run.cycles)
+    chips = len({core_of_name(name) // CHIP for name in run.engines}) or 1
+    cycles = run.cycles * chips
+    found = accelerator.energy_by_level(run.native_macs, run.elements, run.moved, cycles)
     return known_energies(found, accelerator)
 
 
@@ -239,9 +254,7 @@ def result_json(result: ExperimentResult) -> dict[str, Any]:
         "footprint_bytes": result.footprint_bytes,
         "limit": {"name": result.limit.name, "share": result.limit.share},
         "operators": [_row_json(result, row) for row in result.rows],
-        "memories": [
-            vars(demand) for demand in memory_demands(result.workload, result.accelerator)
-        ],
+        "memories": [vars(demand) for demand in result.memories],
         **({"chip_count": chips} if (chips := result.accelerator.chips.count) > 1 else {}),
         "events": run.events,
         "wall_seconds": result.wall_seconds,

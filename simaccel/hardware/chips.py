@@ -33,6 +33,9 @@ LinkTopology = Literal["ring", "torus", "all_to_all", "switch"]
 Algorithm = Literal["ring", "bidirectional_ring", "halving_doubling", "direct"]
 Collective = Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "point_to_point"]
 COLLECTIVES: Final[tuple[Collective, ...]] = get_args(Collective)
+LinkAct = Literal[Collective, "send", "receive"]
+"""What links do: a collective, or what one chip of two does of a message from point to point."""
+LINK_ACTS: Final[tuple[LinkAct, ...]] = (*COLLECTIVES, "send", "receive")
 _ALGORITHMS: Final[dict[str, tuple[Algorithm, ...]]] = {
     "ring": ("bidirectional_ring", "ring"),
     "torus": ("bidirectional_ring", "ring"),
@@ -138,6 +141,44 @@ class ChipsSpec(Spec):
         if self.topology == "switch":
             return min(self.count - 1, 1)
         return sum(min(size - 1, 2) for size in self.shape or (self.count,))
+
+    @property
+    def group_sizes(self) -> tuple[int, ...]:
+        """Numbers of chips that equal groups of them can have, the smallest first.
+
+        A group of a torus is a place in its first dimensions, a group of a ring is one chip or all.
+        """
+        if self.topology in ("all_to_all", "switch"):
+            return tuple(n for n in range(1, self.count + 1) if self.count % n == 0)
+        sizes: Sequence[int] = self.shape or (self.count,)
+        products = (math.prod(sizes[at:]) for at in range(len(sizes) + 1))
+        return tuple(sorted(dict.fromkeys(products)))
+
+    def group(self, size: int) -> ChipsSpec:
+        """Return the chips of one of equal groups of a size that is one of ``group_sizes``."""
+        fields = self.model_dump(exclude_unset=True) | {"count": size}
+        if self.topology == "torus":
+            sizes = [*(self.shape or ())]
+            while math.prod(sizes) > size:
+                sizes.pop(0)
+            fields |= {"shape": tuple(sizes) or (1,)}
+        return ChipsSpec.model_validate(fields)
+
+    def hops(self, first: int, second: int) -> int:
+        """Return over how many links a message goes from one chip to another, by the shortest way.
+
+        >>> pod = ChipsSpec(count=8, topology="torus", shape=(2, 4), link_bytes_per_second=1)
+        >>> pod.hops(0, 3), pod.hops(0, 6)
+        (1, 3)
+        """
+        if self.topology in ("all_to_all", "switch"):
+            return int(first != second)
+        hops = 0
+        for size in reversed(self.shape or (self.count,)):
+            apart = abs(first % size - second % size)
+            hops += min(apart, size - apart)
+            first, second = first // size, second // size
+        return hops
 
     def link_rate(self, clock_hz: int) -> Rate:
         """Bytes per cycle from a chip to one neighbour."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Annotated, Final
@@ -18,6 +19,14 @@ from simaccel.hardware.spec import Spec, unset_fields
 from simaccel.numbers import SHARED
 
 _MOST_CORES: Final = 256
+CHIP: Final = 1024
+"""Where chips run side by side, the numbers of a chip's cores begin at its own times this."""
+REMOTE: Final = CHIP - 1
+"""The number among a chip's cores of what sends to other chips and receives from them, memory to
+memory, beside the cores."""
+
+
+_NAME: Final = re.compile(r"(?:chip(\d+)\.)?(?:core(\d+)\.|(remote)\.)?(.*)", re.DOTALL)
 
 
 class SharedBufferSpec(Spec):
@@ -68,8 +77,12 @@ class CoresSpec(Spec):
             yield "noc.shape", f"sizes whose product is cores.count, {self.count}"
 
     def links(self, core: int, *, write: bool) -> tuple[str, ...]:
-        """Return the links of the NoC from memories to a core, or (``write``) from it to them."""
-        return self._links[int(write)][core]
+        """Return the links of the NoC from memories to a core, or (``write``) from it to them.
+
+        What sends to other chips is at the memories.
+        """
+        core %= CHIP
+        return () if core == REMOTE else self._links[int(write)][core]
 
     @cached_property
     def _links(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
@@ -105,30 +118,49 @@ class CoresSpec(Spec):
         return {} if self.shared_buffer is None else {SHARED: self.shared_buffer.memory}
 
 
+def on_chip(core: int, name: str) -> str:
+    """Return the name of what the cores of a core's chip share; chip 0 has those of an only one.
+
+    >>> on_chip(1, "dram"), on_chip(2 * CHIP + 1, "dram")
+    ('dram', 'chip2.dram')
+    """
+    return f"chip{core // CHIP}.{name}" if core >= CHIP else name
+
+
 def on_core(core: int, name: str) -> str:
     """Return the name of an engine, channel or tile of a core; core 0 has those of an only one.
 
-    >>> on_core(0, "array"), on_core(3, "array")
-    ('array', 'core3.array')
+    >>> on_core(0, "array"), on_core(3, "array"), on_core(2 * CHIP, "array")
+    ('array', 'core3.array', 'chip2.array')
+    >>> on_core(2 * CHIP + 3, "array"), on_core(REMOTE, "link")
+    ('chip2.core3.array', 'remote.link')
     """
-    return f"core{core}.{name}" if core else name
+    number = core % CHIP
+    within = f"core{number}.{name}" if number else name
+    return on_chip(core, f"remote.{name}" if number == REMOTE else within)
 
 
 def core_of_name(name: str) -> int:
     """Return the core of an engine, channel or tile.
 
-    >>> core_of_name("core3.array"), core_of_name("array")
-    (3, 0)
+    >>> core_of_name("core3.array"), core_of_name("array"), core_of_name("chip2.remote.link")
+    (3, 0, 3071)
     """
-    plain = without_core(name)
-    return 0 if plain == name else int(name.removesuffix(f".{plain}")[4:])
+    chip, core, remote, _ = _split_name(name)
+    return int(chip or 0) * CHIP + (REMOTE if remote else int(core or 0))
 
 
 def without_core(name: str) -> str:
-    """Return the name that a thing has on core 0.
+    """Return the name that a thing has on core 0 of chip 0.
 
-    >>> without_core("core3.array"), without_core("array")
-    ('array', 'array')
+    >>> without_core("core3.array"), without_core("array"), without_core("chip2.core1.array")
+    ('array', 'array', 'array')
     """
-    core, dot, plain = name.partition(".")
-    return plain if dot and core.startswith("core") and core[4:].isdigit() else name
+    return _split_name(name)[3]
+
+
+def _split_name(name: str) -> tuple[str | None, str | None, str | None, str]:
+    """Return the numbers of chip and core, whether it is what sends, and the name without them."""
+    split = _NAME.fullmatch(name)
+    assert split is not None  # noqa: S101 - everything matches
+    return split[1], split[2], split[3], split[4]

@@ -312,4 +312,4 @@ def leaves_core(way: str) -> bool:
 
 def is_dram_channel(name: str) -> bool:
     """Return whether a channel of this name is one of the DRAM's."""
-    return name.startswith("dram")
+    return name.rpartition(".")[2].startswith("dram")

@@ -54,14 +54,13 @@ def assemble(
         for core_walks in walks.distinct
     }
     every = [plan for by_name in plans.values() for plan in by_name.items()]
-    cores = make_wires(
-        clock, accelerator, every, walks.kinds, overlapping_operators(walks.overlaps), enclosing
-    )
+    near = overlapping_operators(walks.overlaps)
+    cores = make_wires(clock, accelerator, walks.numbers, every, walks.kinds, near, enclosing)
     engines: list[Engine] = []
-    for core, (wires, core_walks) in enumerate(zip(cores, walks.cores, strict=True)):
+    for wires, core_walks in zip(cores, walks.cores, strict=True):
         wires.account = account
         engines += [
-            _ENGINES[walks.kinds[name]](on_core(core, name), plan, wires)
+            _ENGINES[walks.kinds[name]](on_core(wires.core, name), plan, wires)
             for name, plan in plans[id(core_walks)].items()
         ]
     return cores, engines
@@ -166,16 +165,16 @@ def _connect(
     engines: Mapping[str, Engine], walks: CoreWalks, kinds: Mapping[str, EngineKind]
 ) -> Iterator[Tokens]:
     """Yield the tokens between the engines of a core."""
-    array = engines[ARRAY]
-    memory, accelerator = memory_cycles(array.plan), array.wires.accelerator
+    array, wires = engines.get(ARRAY), next(iter(engines.values())).wires
+    memory = 0 if array is None else memory_cycles(array.plan)
     tokens_of = {
         handover: Tokens(
-            array.clock,
+            wires.clock,
             handover,
             n,
             engines[handover.source].account,
             engines[handover.target].account,
-            delay_of(handover, kinds, accelerator, array.wires.core),
+            delay_of(handover, kinds, wires.accelerator, wires.core),
             memory * (handover.kind == "ready" and handover.target == ARRAY),
         )
         for handover, n in walks.tokens.items()

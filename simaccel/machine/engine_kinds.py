@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum, auto
 
 from simaccel.hardware import Accelerator
+from simaccel.hardware.cores import CHIP, REMOTE
+from simaccel.program.operators import operators_with_tiles
 from simaccel.program.program import (
     Command,
     Load,
@@ -73,3 +76,14 @@ def engine_of(command: Command, accelerator: Accelerator) -> str:
     if isinstance(command, UnitCommand):
         return command.unit
     return SFU if isinstance(command, Sfu) else ARRAY
+
+
+def engines_of_core(
+    core: int, program: Program, accelerator: Accelerator, engines: Mapping[str, EngineKind]
+) -> Mapping[str, EngineKind]:
+    """Return the engines of a core: all, or those of what sends to other chips and receives."""
+    if core % CHIP != REMOTE:
+        return engines
+    nodes = (node for node, _ in operators_with_tiles(program.body) if core in (node.cores or ()))
+    needed = {engine_of(one, accelerator) for node in nodes for one in commands(node.body)}
+    return {name: kind for name, kind in engines.items() if name in needed | {STORES}}

@@ -30,7 +30,7 @@ from simaccel.machine.stateful import (
 )
 from simaccel.machine.tile_counts import TileCounts
 from simaccel.machine.tokens import Tokens
-from simaccel.units import Cause, cause_of
+from simaccel.units import LINK, Cause, cause_of
 
 PORT_CAUSES = {
     "buffer_read": Cause.BUFFER_PORT,
@@ -256,11 +256,16 @@ class Engine(StatefulPart):
         """Hand a tile on to other cores; or wait until they have made the next one, and take it."""
         account, stream, reader = self.account, self.streams[op.tensor], (self.name, op.operator)
         if op.act is Action.HAND_ON:
-            stream.hand_on(self.name, self.last_lag())
+            stream.hand_on(self.name, self.last_lag() + op.latency_cycles)
             return
         while (missing := stream.take(reader)) is not None:
             maker, other = missing
             account.enter(self.clock.cycle, op.site)
+            if stream.is_coming(reader, maker):
+                is_sent = without_core(maker) == LINK
+                account.switch(self.clock.cycle, Cause.LINK if is_sent else Cause.CORE_NOC)
+                yield stream.wait(reader)
+                continue
             account.follow(self.clock.cycle, other, Wait(op.tensor, "ready", maker))
             yield stream.wait(reader)
             account.unfollow(other)

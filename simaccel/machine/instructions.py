@@ -90,7 +90,8 @@ class Instruction:
     target: int = 0
     cycles: int = 0
     latency_cycles: int = 0
-    """Latency of the NoC for the first or last word, after ``cycles``."""
+    """Latency of the NoC for the first or last word, after ``cycles``; of a tile that is handed on
+    to another chip, that of the links."""
     distribution_cycles: int = 0
     collection_cycles: int = 0
     read_cycles: int = 0

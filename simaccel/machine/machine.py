@@ -8,7 +8,7 @@ from itertools import count
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
-from simaccel.hardware.cores import on_core
+from simaccel.hardware.cores import on_chip, on_core
 from simaccel.machine.accounts import EngineCycles, Listener, NoAccount, StallAccount, early_site
 from simaccel.machine.assembly import assemble, connect, count_tiles, make_barrier, share_loads
 from simaccel.machine.channel import Channel, DramChannels
@@ -139,15 +139,24 @@ class Machine:
             for name, memory in self.memories.items()
             for i, channel in enumerate(memory.by_number)
         }
-        found |= self.cores[0].noc
-        for core, wires in enumerate(self.cores):
-            found |= {on_core(core, name): channel for name, channel in wires.ports.items()}
+        found |= self.noc
+        for wires in self.cores:
+            found |= {on_core(wires.core, name): port for name, port in wires.ports.items()}
         return found
 
     @property
     def memories(self) -> Mapping[str, DramChannels]:
-        """The DRAM and the memories beside it, which all cores share, by name."""
-        return self.cores[0].memories
+        """The DRAM and the memories beside it, which all cores of a chip share, by name."""
+        return {
+            on_chip(wires.core, name): memory
+            for wires in self.cores
+            for name, memory in wires.memories.items()
+        }
+
+    @property
+    def noc(self) -> dict[str, Channel]:
+        """The links between memories and cores, by name."""
+        return {name: link for wires in self.cores for name, link in wires.noc.items()}
 
     def _make_lanes(self, listener: Listener) -> list[Probe]:
         """Make the probes of channels and tiles that report to the listener."""
@@ -159,12 +168,12 @@ class Machine:
             ChannelProbe(known, clock, listener, channel_name)
             for channel_name, known in names.items()
         ]
-        for core, wires in enumerate(self.cores):
+        for wires in self.cores:
             plans = (engine.plan for engine in self.engines if engine.wires is wires)
             claimed = [op.tile for plan in plans for op in plan.ops if op.tile]
             around = [tile for tiles in wires.occupancy.enclosing.values() for tile in tiles]
             for tile in dict.fromkeys([*claimed, *around]):
-                name = f"tile {on_core(core, tile)}"
+                name = f"tile {on_core(wires.core, tile)}"
                 wires.occupancy.lanes[tile] = TileProbe(name, clock, listener)
         tiles = [lane for wires in self.cores for lane in wires.occupancy.lanes.values()]
         lanes = dict.fromkeys((engine.name for engine in self.engines), "engine")
@@ -212,7 +221,7 @@ class Machine:
             self.meeting,
             *(port for wires in self.cores for port in wires.ports.values()),
             *(channel for memory in self.memories.values() for channel in memory.channels),
-            *self.cores[0].noc.values(),
+            *self.noc.values(),
             *(wires.occupancy for wires in self.cores),
             self.books,
             *self.lanes,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
 from simaccel.hardware import Accelerator
+from simaccel.hardware.cores import CHIP, on_chip
 from simaccel.machine.accounts import StallAccount
 from simaccel.machine.channel import Channel, DramChannels, DramTransfer
 from simaccel.machine.clock import Clock
@@ -26,7 +27,7 @@ PORTS = ("buffer_read", "buffer_write", "noc_distribution", "noc_collection")
 
 @dataclass(eq=False)
 class SharedResources:
-    """The resources that engines of a core share; cores have clock and memories in common."""
+    """The resources that engines of a core share; cores of a chip have the memories in common."""
 
     clock: Clock
     accelerator: Accelerator
@@ -48,9 +49,9 @@ class SharedResources:
 
     def __post_init__(self) -> None:
         """Find the core's links."""
-        cores = self.accelerator.cores
-        names = [cores.links(self.core, write=write) for write in (False, True)]
-        self.ways = tuple(tuple(self.noc[name] for name in way) for way in names)
+        cores, core = self.accelerator.cores, self.core
+        names = [cores.links(core, write=write) for write in (False, True)]
+        self.ways = tuple(tuple(self.noc[on_chip(core, name)] for name in way) for way in names)
         """The links of loads, and those of stores."""
         self.links = frozenset(self.noc.values())
 
@@ -58,6 +59,7 @@ class SharedResources:
 def make_wires(
     clock: Clock,
     accelerator: Accelerator,
+    numbers: Sequence[int],
     plans: Collection[tuple[str, Plan]],
     kinds: Mapping[str, EngineKind],
     near: Mapping[str, Collection[str]],
@@ -65,29 +67,34 @@ def make_wires(
 ) -> list[SharedResources]:
     """Return the shared resources of the engines of some plans, core by core.
 
-    ``near``: by operator, those that engines may be in meanwhile. ``enclosing``: bytes of
-    the tiles that live around each operator, which core 0 has.
+    ``numbers``: of the cores. ``near``: by operator, those that engines may be in meanwhile.
+    ``enclosing``: bytes of the tiles that live around each operator, which core 0 has.
     """
     turn, transfers = accelerator.buffer.turn_cycles, _transfers(plans, kinds)
-    memories = {
-        name: DramChannels(clock, backing, transfers[name])
-        for name, backing in accelerator.every_backing.items()
-    }
+    memories, links = dict[int, dict[str, DramChannels]](), dict[int, dict[str, Channel]]()
+    for chip in dict.fromkeys(number - number % CHIP for number in numbers):
+        memories[chip] = {
+            name: DramChannels(clock, backing, transfers[name])
+            for name, backing in accelerator.every_backing.items()
+        }
+        links[chip] = {
+            on_chip(chip, name): Channel(clock, RoundRobinArbiter(turn))
+            for name in accelerator.cores.every_link
+        }
     requests, shared = count(1), _shared_pipes(plans, kinds, near)
-    links = {name: Channel(clock, RoundRobinArbiter(turn)) for name in accelerator.cores.every_link}
     return [
         SharedResources(
             clock=clock,
             accelerator=accelerator,
-            memories=memories,
-            core=core,
-            noc=links,
+            memories=memories[number - number % CHIP],
+            core=number,
+            noc=links[number - number % CHIP],
             ports={name: Channel(clock, RoundRobinArbiter(turn)) for name in PORTS},
-            occupancy=Occupancy({} if core else enclosing),
+            occupancy=Occupancy({} if number else enclosing),
             requests=requests,
             shared=shared,
         )
-        for core in range(accelerator.cores.count)
+        for number in numbers
     ]
 
 

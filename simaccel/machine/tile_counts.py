@@ -87,6 +87,7 @@ class TileCounts(StatefulPart):
         """Count a tile that is in the memory in ``lag`` cycles."""
         self.coming[maker] += 1
         if lag:
+            self._wake()
             self.clock.call_in(lag, self.comers[maker])
         else:
             self._arrive(maker)
@@ -94,6 +95,10 @@ class TileCounts(StatefulPart):
     def _arrive(self, maker: str, _: simpy.Event | None = None) -> None:
         self.coming[maker] -= 1
         self.made[maker] += 1
+        self._wake()
+
+    def _wake(self) -> None:
+        """Let those that wait look again."""
         waiting, self.waiting = self.waiting, {}
         for event in waiting.values():
             event.succeed()
@@ -107,8 +112,13 @@ class TileCounts(StatefulPart):
         self.taken[reader] += 1
         return None
 
+    def is_coming(self, reader: Reader, maker: str) -> bool:
+        """Return whether what a reader needs next of a maker is on its way."""
+        needed = self.readers[reader].needed_count(self.taken[reader])
+        return self.made[maker] + self.coming[maker] >= needed
+
     def wait(self, reader: Reader) -> simpy.Event:
-        """Return the event of the next tile of any maker."""
+        """Return the event that the next tile of any maker is on its way, or there."""
         self.waiting[reader] = self.clock.event()
         return self.waiting[reader]
 

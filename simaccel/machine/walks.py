@@ -8,12 +8,12 @@ tile in program order, so counting them is enough.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
 from simaccel.hardware import Accelerator
-from simaccel.machine.engine_kinds import STORES, EngineKind, engine_kinds, engine_of
+from simaccel.machine.engine_kinds import EngineKind, engine_kinds, engine_of, engines_of_core
 from simaccel.machine.instructions import (
     Action,
     Instruction,
@@ -31,14 +31,17 @@ from simaccel.machine.instructions import (
     put_gate,
     working,
 )
+from simaccel.machine.tile_steps import await_steps, hand_on_steps
 from simaccel.program.cores import (
     alike_on_cores,
+    all_cores,
     core_inside,
     core_of,
     digits_of,
     is_spread,
     moving_ranks,
     part_of,
+    place_among,
 )
 from simaccel.program.dependences import CoreDependence, awaited_ends
 from simaccel.program.fifos import Fifo, fifos
@@ -47,7 +50,6 @@ from simaccel.program.operators import operators_with_tiles
 from simaccel.program.overlap import Overlap, overlaps
 from simaccel.program.program import (
     Compute,
-    Load,
     Node,
     Operator,
     Program,
@@ -55,10 +57,8 @@ from simaccel.program.program import (
     ProgramLoop,
     Steps,
     Tile,
-    between_tiles,
     commands,
     tiles_of,
-    transfer_of,
 )
 from simaccel.program.unit_commands import Link
 from simaccel.units import ARRAY
@@ -78,12 +78,14 @@ class InstructionStreams:
 
     kinds: dict[str, EngineKind] = field(default_factory=dict)
     cores: list[CoreWalks] = field(default_factory=list)
+    numbers: Sequence[int] = (0,)
+    """The number of each core, as programs count them."""
     digits: list[Mapping[str, tuple[int, ...]]] = field(default_factory=list)
     """By core and operator, its iterations of loops over cores."""
     operators: list[str] = field(default_factory=list)
     overlaps: Mapping[str, Overlap] = field(default_factory=dict)
     places: dict[str, range] = field(default_factory=dict)
-    """The cores of each operator."""
+    """The cores of each operator: where they stand among all."""
     dependences: Mapping[str, Sequence[CoreDependence]] = field(default_factory=dict)
     """By operator, the operators on other cores whose ends it waits for."""
 
@@ -109,22 +111,27 @@ def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams
     engines = engine_kinds(accelerator, program)
     beside, shared = overlaps(program, accelerator), fifos(program, accelerator)
     operators = [operator for operator, _ in operators_with_tiles(program.body)]
-    every = range(accelerator.cores.count)
-    places = {node.name: every if node.cores is None else node.cores for node in operators}
+    numbers = all_cores(program, accelerator.cores.count)
+    places = {node.name: place_among(numbers, node.cores) for node in operators}
     walks = InstructionStreams(
-        engines, overlaps=beside, places=places, dependences=awaited_ends(program)
+        engines,
+        numbers=numbers,
+        overlaps=beside,
+        places=places,
+        dependences=awaited_ends(program),
     )
     known: dict[object, CoreWalks] = {}
-    for core in range(accelerator.cores.count):
+    for at, core in enumerate(numbers):
         part = part_of(program, core)
         if part not in known:
-            builder = _Builder(accelerator, engines, beside, shared, core)
+            kinds = engines_of_core(core, program, accelerator, engines)
+            builder = _Builder(accelerator, kinds, beside, shared, core)
             items = builder.body(program.body, (), "", 0)
-            known[part] = CoreWalks(project(items, engines), builder.tokens)
+            known[part] = CoreWalks(project(items, kinds), builder.tokens)
             walks.operators = builder.operators
         walks.cores.append(known[part])
         walks.digits.append(
-            {node.name: digits_of(node, core - places[node.name].start) for node in operators}
+            {node.name: digits_of(node, at - places[node.name].start) for node in operators}
         )
     return walks
 
@@ -254,7 +261,8 @@ class _Builder:
         if node.core is not None:
             return self._build_core_loop(node, operator)
         items = self.body(node.body, node.tiles, operator, node.ahead)
-        items = [*self._await_tiles(node, operator), *items, *self._hand_on(node, operator)]
+        marks = node, operator, self.accelerator, self.sites
+        items = [*await_steps(*marks), *items, *hand_on_steps(*marks)]
         if not node.ahead:
             return [InstructionLoop.of_items(next(self.sites), node.trips, items)]
         first = [i for i in items if not i.behind]
@@ -266,23 +274,6 @@ class _Builder:
             [*mark_renewals(first, ARRAY, both), *mark_earlier_uses(later, ARRAY, both)],
         )
         return [*first, *([steady] if steady.trips else []), *later]
-
-    def _await_tiles(self, node: ProgramLoop, operator: str) -> Iterator[Item]:
-        """Yield the waits for tiles of other cores at the beginning of an iteration."""
-        every = (one for one in commands(node.body) if isinstance(one, Load))
-        loads = [load for load in every if not between_tiles(load)]
-        for tiles in node.awaits:
-            what = Action.AWAIT, next(self.sites)
-            step = Instruction(*what, operator=operator, tensor=tiles.tensor, awaited=tiles)
-            own = (load for load in loads if transfer_of(load)[0].name == tiles.tensor)
-            for engine in dict.fromkeys(engine_of(load, self.accelerator) for load in own):
-                yield PlacedInstruction(engine, step)
-
-    def _hand_on(self, node: ProgramLoop, operator: str) -> Iterator[Item]:
-        """Yield what tells other cores, at the end of an iteration, that a tile is made."""
-        for tensor in node.hands_on:
-            step = Instruction(Action.HAND_ON, next(self.sites), operator=operator, tensor=tensor)
-            yield PlacedInstruction(STORES, step, behind=bool(node.ahead))
 
     def _thread(
         self, items: list[Item], tile: Tile, operator: str, *, pipelined: bool

@@ -30,6 +30,7 @@ RULES = (
     legality.remake_faults,
     legality.reads,
     legality.homes,
+    legality.shared_tiles,
     legality.in_place,
     legality.ahead_faults,
     vectors.windows,
@@ -92,7 +93,8 @@ def _check_chips(
 ) -> list[Fault]:
     """Return the faults of spreads over chips; or, without any, those of one chip's part."""
     chips = None if accelerator is None else accelerator.chips
-    pod, findings = shard(workload, mapping, chips)
+    n_cores = 1 if accelerator is None else accelerator.cores.count
+    pod, findings = shard(workload, mapping, chips, n_cores)
     if pod is None:
         return [Fault(file, *finding) for finding in dict.fromkeys(findings)]
     outer_faults = []

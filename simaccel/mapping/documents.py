@@ -76,8 +76,8 @@ def mapping_document(mapping: Mapping) -> dict[str, Any]:
 
 def _group_document(group: Group) -> dict[str, object]:
     found: dict[str, object] = {"operators": list(group.operators)}
-    if group.place is not None:
-        found["place"] = place_text(group.place)
+    if place := place_text(group.place, group.chips):
+        found["place"] = place
     if group.merged:
         found["merged"] = {rank: list(ranks) for rank, ranks in group.merged.items()}
     if group.padded:
@@ -113,7 +113,7 @@ def _parse_kept(text: str) -> tuple[Keep, ...]:
     return parse_keeps(f"keep {text}")
 
 
-def _parse_place(text: str) -> range:
+def _parse_place(text: str) -> dict[str, range]:
     words = LineReader(text, PLACE)
     place = parse_place(words)
     words.end()
@@ -236,11 +236,18 @@ class MappingReader:
             str(rank): self.size(size, f"{where}.padded.{rank}")
             for rank, size in self.pairs(section.get("padded", {}), f"{where}.padded").items()
         }
-        tree, place = self.tree(section.get("tree"), f"{where}.tree"), None
+        tree, place = self.tree(section.get("tree"), f"{where}.tree"), dict[str, range]()
         if "place" in section:
             text = self.text(section["place"], f"{where}.place")
-            place = self.line(_parse_place, text, f"{where}.place") if text else None
-        return Group(operators=operators, tree=tree, merged=merged, padded=padded, place=place)
+            place = (self.line(_parse_place, text, f"{where}.place") if text else None) or {}
+        return Group(
+            operators=operators,
+            tree=tree,
+            merged=merged,
+            padded=padded,
+            place=place.get("place"),
+            chips=place.get("chips"),
+        )
 
     def names(self, raw: object, where: str) -> tuple[str, ...]:
         """Read a list of names."""

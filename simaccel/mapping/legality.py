@@ -218,6 +218,22 @@ def homes(walk: TreeWalk) -> Iterator[Finding]:
                 yield site.place, node_text(site.do), allowed
 
 
+def shared_tiles(walk: TreeWalk) -> Iterator[Finding]:
+    """Yield reads of another tensor's part that a tile holds as the operator before it sees it."""
+    tiles: dict[str, tuple[object, int, str]] = {}
+    for site in walk.sites:
+        seen = walk.bound_leaf(site)
+        for name, view in zip(seen.names, seen.inputs, strict=True):
+            keep, home = next(site.keeps(name), None), walk.home(site, name, view)
+            if keep is None or home is None or view.name in walk.makers:
+                continue
+            this = walk.dims(view), home, seen.name
+            dims, first_home, owner = tiles.setdefault(site.steps[keep].place, this)
+            if dims != this[0] and max(home, first_home) >= 0:
+                allowed = f"a keep of {name} in a branch of its own: {owner} reads other parts"
+                yield site.place, node_text(site.do), allowed
+
+
 def _are_both_below(mine: int | None, its: int | None, shared: int) -> bool:
     return mine is not None and its is not None and max(mine, its) < shared
 

@@ -28,7 +28,7 @@ T = TypeVar("T", bound=str)
 MERGING: Final = "merging"
 PADDED: Final = "padded"
 ON: Final = "on"
-PLACE: Final = "core 2, or cores 0-1"
+PLACE: Final = "core 2, or cores 0-1, or chips 0-3, or chips 0-3 cores 0-1"
 """How a place is written."""
 REST: Final = "rest"
 _PLAIN = re.compile(r"[\w.#*/-]+")
@@ -91,13 +91,18 @@ def node_text(node: Node) -> str:
     return " ".join(["part", name_text(node.rank), *map(str, node.sizes), REST])
 
 
-def place_text(place: range) -> str:
-    """Write the cores of a group.
+def place_text(cores: range | None, chips: range | None = None) -> str:
+    """Write the cores and the chips of a group, as far as it says them.
 
-    >>> place_text(range(0, 2)), place_text(range(2, 3))
-    ('cores 0-1', 'core 2')
+    >>> place_text(range(0, 2)), place_text(range(2, 3), chips=range(4, 8))
+    ('cores 0-1', 'chips 4-7 core 2')
     """
-    return f"cores {place[0]}-{place[-1]}" if len(place) > 1 else f"core {place[0]}"
+    words = []
+    for what, place in (("chip", chips), ("core", cores)):
+        if place is not None:
+            several = f"{what}s {place[0]}-{place[-1]}"
+            words.append(several if len(place) > 1 else f"{what} {place[0]}")
+    return " ".join(words)
 
 
 @dataclass
@@ -191,21 +196,30 @@ def parse_node(text: str) -> tuple[Node, ...]:
     return (node,)
 
 
-def parse_place(words: LineReader) -> range:
-    """Take the cores of a group from the left.
+def parse_place(words: LineReader) -> dict[str, range]:
+    """Take the place of a group from the left: its ``chips`` and its cores (``place``).
 
     Raises:
-        LineError: they are no such cores.
+        LineError: there is no such place.
 
     """
-    if words.take_word("core"):
+    places = {"chips": _parse_range(words, "chip"), "place": _parse_range(words, "core")}
+    known = {name: place for name, place in places.items() if place is not None}
+    if not known:
+        raise words.fault()
+    return known
+
+
+def _parse_range(words: LineReader, what: str) -> range | None:
+    if words.take_word(what):
         first = last = words.number()
-    else:
-        words.need("cores")
+    elif words.take_word(f"{what}s"):
         ends = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})", words.word())
         if ends is None:
             raise words.fault()
         first, last = int(ends[1]), int(ends[2])
+    else:
+        return None
     if not 0 <= first <= last:
         raise words.fault()
     return range(first, last + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from simaccel.hardware.cores import CoresSpec
+from simaccel.hardware.cores import CHIP, CoresSpec
 from simaccel.mapping.cores import Finding
 from simaccel.mapping.node_text import place_text
 from simaccel.mapping.tree import Group, Keep, Mapping
@@ -24,7 +24,7 @@ def crossings(
     count = None if cores is None else cores.count
     for at, (group, around) in zip(where, mapping.groups_with_keeps(), strict=True):
         if group.place is not None:
-            text = place_text(group.place)
+            text = _text(group.place)
             for allowed in _place_problems(group.place, around, known, count):
                 yield f"{at}.place", text, allowed
             known.setdefault(group.place, f"{at} ({group.name})")
@@ -38,12 +38,18 @@ def _place_problems(
     if around:
         names = ", ".join(dict.fromkeys(keep.tensor for keep in around))
         yield f"no place where {names} stays in the buffer of core 0"
-    if count is not None and place.stop > count:
+    if count is not None and place[-1] % CHIP >= count:
         yield f"cores 0 to {count - 1}, as cores.count is {count}"
     for other, owner in known.items():
         common = range(max(place.start, other.start), min(place.stop, other.stop))
         if common and common not in (place, other):
-            yield f"{place_text(other)} as {owner} has, some of them, none of them, or all and more"
+            yield f"{_text(other)} as {owner} has, some of them, none of them, or all and more"
+
+
+def _text(place: range) -> str:
+    """Return the cores of a place, whichever chip they are on."""
+    first = place.start % CHIP
+    return place_text(range(first, first + len(place)))
 
 
 def _crowded_order(workload: Workload, mapping: Mapping, most: int) -> Iterator[Finding]:

@@ -241,7 +241,10 @@ def _group_of(text: str) -> dict[str, Any]:
         operators.append(words.name())
     while words.take_word("+"):
         operators.append(words.name())
-    place = {"place": place_text(parse_place(words))} if words.take_word(ON) else {}
+    place = {}
+    if words.take_word(ON):
+        places = parse_place(words)
+        place = {"place": place_text(places.get("place"), places.get("chips"))}
     merged: dict[str, list[str]] = {}
     padded: dict[str, int] = {}
     if words.take_word(MERGING):

@@ -7,7 +7,7 @@ Tiles of the innermost of these loops may overlap where they are read, as window
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -38,7 +38,7 @@ class TileStream:
 
 
 @dataclass(frozen=True)
-class _Cut:
+class TileCut:
     """A loop over a rank of a ``size`` that cuts a dimension of a tensor into tiles.
 
     A position of the rank is ``step`` positions of the dimension, and ``reach`` more: those of the
@@ -62,7 +62,7 @@ class _Cut:
         """Whether its tiles do not overlap, and have no gaps between them."""
         return (self.step, self.reach) == (1, 0)
 
-    def advances_like(self, made: _Cut) -> bool:
+    def advances_like(self, made: TileCut) -> bool:
         """Return whether its tiles begin where those of a plain cut do."""
         return (self.dimension, self.step * self.tile) == (made.dimension, made.tile)
 
@@ -101,23 +101,36 @@ def _read_tensors(workload: Workload, group: Group) -> tuple[str, ...]:
 
 def _stream(workload: Workload, tensor: str, maker: Group, reader: Group) -> Iterator[TileStream]:
     """Yield the stream of a tensor, if tiles of one group are those of the other."""
-    cuts: list[tuple[_Cut, _Cut]] = []
-    for made, read in zip(
-        _outer_cuts(workload, tensor, maker), _outer_cuts(workload, tensor, reader), strict=False
-    ):
-        if not made.is_plain or not read.advances_like(made):
-            break
-        cuts.append((made, read))
-        if not read.is_plain or made.size != read.size:
-            break
+    cuts = matching_cuts(outer_cuts(workload, tensor, maker), outer_cuts(workload, tensor, reader))
     if cuts:
-        made, read = cuts[-1]
-        ranks = tuple(cut.rank for cut, _ in cuts), tuple(cut.rank for _, cut in cuts)
-        ahead = max(0, -(-(read.reach - read.step + 1) // made.tile))
-        yield TileStream(tensor, maker.name, reader.name, *ranks, made.count, read.count, ahead)
+        yield stream_of(tensor, maker, reader, cuts)
 
 
-def _outer_cuts(workload: Workload, tensor: str, group: Group) -> Iterator[_Cut]:
+def matching_cuts(
+    made: Iterable[TileCut], read: Iterable[TileCut]
+) -> list[tuple[TileCut, TileCut]]:
+    """Return the outermost loops of a maker and a reader that cut a tensor into the same tiles."""
+    cuts: list[tuple[TileCut, TileCut]] = []
+    for of_maker, of_reader in zip(made, read, strict=False):
+        if not of_maker.is_plain or not of_reader.advances_like(of_maker):
+            break
+        cuts.append((of_maker, of_reader))
+        if not of_reader.is_plain or of_maker.size != of_reader.size:
+            break
+    return cuts
+
+
+def stream_of(
+    tensor: str, maker: Group, reader: Group, cuts: Sequence[tuple[TileCut, TileCut]]
+) -> TileStream:
+    """Return the stream of a tensor whose tiles are those of some loops of both groups."""
+    made, read = cuts[-1]
+    ranks = tuple(cut.rank for cut, _ in cuts), tuple(cut.rank for _, cut in cuts)
+    ahead = max(0, -(-(read.reach - read.step + 1) // made.tile))
+    return TileStream(tensor, maker.name, reader.name, *ranks, made.count, read.count, ahead)
+
+
+def outer_cuts(workload: Workload, tensor: str, group: Group) -> Iterator[TileCut]:
     """Yield the outermost loops around a group's tile of a tensor that all cut the tensor.
 
     A loop that makes one piece is none. One that goes through a vector operator's axis may run
@@ -147,9 +160,9 @@ def _outer_cuts(workload: Workload, tensor: str, group: Group) -> Iterator[_Cut]
         yield cut
 
 
-def _find_cut(space: IterationSpace, loop: Loop, views: list[TensorView]) -> _Cut | None:
+def _find_cut(space: IterationSpace, loop: Loop, views: list[TensorView]) -> TileCut | None:
     """Return how a loop cuts the only dimension that it moves; None where views differ."""
-    cuts: set[_Cut] = set()
+    cuts: set[TileCut] = set()
     for view in map(space.plain, views):
         moved = [at for at, dim in enumerate(view.terms) if loop.rank in dict(dim)]
         if len(moved) != 1:
@@ -158,5 +171,5 @@ def _find_cut(space: IterationSpace, loop: Loop, views: list[TensorView]) -> _Cu
         step = terms.pop(loop.rank)
         reach = sum(factor * (space.sizes[rank] - 1) for rank, factor in terms.items())
         size = space.sizes[loop.rank]
-        cuts.add(_Cut(loop.rank, moved[0], size, loop.tile, step, reach))
+        cuts.add(TileCut(loop.rank, moved[0], size, loop.tile, step, reach))
     return cuts.pop() if len(cuts) == 1 else None

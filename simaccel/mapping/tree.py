@@ -114,7 +114,8 @@ class Group:
     ``merged``: ranks that the tree sees as one, such as ``bn`` = (b, n). ``padded``: sizes of
     ranks that run as though they were longer. ``piece``: sizes of ranks of which it is a piece, as
     one of several cores has it; ``full_piece``: those of a full one, as the first core has.
-    ``place``: the cores that have it; all of them if it isn't said.
+    ``place``: the cores that have it; all of them if it isn't said. ``chips``: the chips that have
+    it, if groups are at once on others.
     """
 
     operators: tuple[str, ...]
@@ -124,6 +125,7 @@ class Group:
     piece: Map[str, int] = field(default_factory=dict)
     full_piece: Map[str, int] = field(default_factory=dict)
     place: range | None = None
+    chips: range | None = None
 
     @property
     def name(self) -> str:

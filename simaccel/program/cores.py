@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from simaccel.hardware.cores import CHIP, REMOTE
 from simaccel.program.operators import operators_with_tiles
 from simaccel.program.program import (
     Command,
@@ -13,6 +14,38 @@ from simaccel.program.program import (
     ProgramLoop,
     commands,
 )
+
+
+def all_cores(program: Program, count: int) -> tuple[int, ...]:
+    """Return the numbers of all cores that a program runs on: ``count`` on each chip.
+
+    Where it says chips, there are those, each with what sends to others and receives from them.
+
+    >>> all_cores(Program(name="P", body=()), 2)
+    (0, 1)
+    """
+    places = (operator.cores or (0,) for operator, _ in operators_with_tiles(program.body))
+    named = {core for place in places for core in (place[0], place[-1])} or {0}
+    starts = sorted({core // CHIP * CHIP for core in named})
+    return tuple(
+        start + number
+        for start in starts
+        for number in (*range(count), *([REMOTE] if start + REMOTE in named else []))
+    )
+
+
+def chip_count(program: Program) -> int:
+    """Return the number of chips that do different things at the same time; else it is one."""
+    operators = (operator for operator, _ in operators_with_tiles(program.body))
+    return len({operator.cores[0] // CHIP for operator in operators if operator.cores}) or 1
+
+
+def place_among(numbers: Sequence[int], cores: range | None) -> range:
+    """Return where the cores of an operator stand among all; where it says none, all of them."""
+    if cores is None:
+        return range(len(numbers))
+    start = numbers.index(cores.start)
+    return range(start, start + len(cores))
 
 
 def core_inside(loop: ProgramLoop, core: int) -> int | None:

@@ -6,17 +6,22 @@ what comes back; two slots a tile let loads, links and stores of neighbouring ch
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from simaccel.hardware import Accelerator
+from simaccel.hardware.chips import LinkAct
 from simaccel.mapping.chips.exchanges import Exchange
+from simaccel.mapping.chips.places import remote_cores
 from simaccel.mapping.chips.sharding import Pod
+from simaccel.mapping.tile_streams import TileStream
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import BYTE, PACKED_BITS
+from simaccel.program.awaited_tiles import AwaitedTiles
 from simaccel.program.lowering import lower
 from simaccel.program.program import Load, Node, Operator, Program, ProgramLoop, Store, Tile
+from simaccel.program.tile_streams import mark_streams
 from simaccel.program.unit_commands import Link
 
 EXCHANGE_QUEUE: Final = 3
@@ -31,44 +36,100 @@ def lower_pod(pod: Pod, accelerator: Accelerator) -> Program:
 
     """
     program = lower(pod.workload, pod.mapping)
+    streams = [stream for exchange in pod.exchanges for stream in _streams_of(exchange)]
     behind: dict[str, list[Operator]] = {}
     for exchange in pod.exchanges:
         group = next(group for group in pod.mapping.groups if exchange.after in group.operators)
-        behind.setdefault(group.name, []).append(_operator(exchange, accelerator))
-    weaver = _Weaver(behind, pod.parts)
+        behind.setdefault(group.name, []).extend(_operators(exchange, accelerator))
+    weaver = _Weaver(behind, pod.parts, streams)
     return replace(program, body=weaver.body(program.body))
 
 
-def _operator(exchange: Exchange, accelerator: Accelerator) -> Operator:
-    body: list[Node] = []
-    tiles: list[Tile] = []
-    chunks = list(exchange.chunks(accelerator))
-    for at, (trips, taken, brought) in enumerate(chunks):
-        start = sum(times for times, _, _ in chunks[:at])
-        views = (
-            _view(exchange.source, exchange.bits, chunks, 1),
-            _view(exchange.target, exchange.bits, chunks, 2),
+def _streams_of(exchange: Exchange) -> Iterator[TileStream]:
+    """Yield what the maker of tiles that go one by one hands on, and what their reader awaits."""
+    if exchange.handed is not None:
+        stream = exchange.handed.stream
+        yield replace(stream, tensor=exchange.source, reader="")
+        yield replace(stream, maker="")
+
+
+def _operators(exchange: Exchange, accelerator: Accelerator) -> Iterator[Operator]:
+    """Yield what chips do of an exchange: a collective, or both ends of a message."""
+    if not exchange.is_message:
+        body = _Chunks(exchange, accelerator, exchange.kind).body()
+        yield Operator(name=exchange.name, body=body, cores=exchange.cores)
+        return
+    send = _Chunks(exchange, accelerator, "send").body()
+    receive = _Chunks(exchange, accelerator, "receive").body()
+    yield Operator(name=exchange.name, body=send, cores=remote_cores(exchange.before.first))
+    yield Operator(name=exchange.receipt, body=receive, cores=remote_cores(exchange.behind.first))
+
+
+@dataclass
+class _Chunks:
+    """Loops over the chunks of an exchange, with what a chip does of each."""
+
+    exchange: Exchange
+    accelerator: Accelerator
+    act: LinkAct
+
+    def __post_init__(self) -> None:
+        """Find the chunks, and the tensor on both sides of the links as chunks."""
+        exchange, self.chunks = self.exchange, list(self.exchange.chunks(self.accelerator))
+        self.views = (
+            _view(exchange.source, exchange.bits, self.chunks, 1),
+            _view(exchange.target, exchange.bits, self.chunks, 2),
         )
-        tiles = [
+
+    def body(self) -> tuple[Node, ...]:
+        """Return loops over chunks; inside of loops over tiles, where those go one by one."""
+        exchange, start, body = self.exchange, 0, list[Node]()
+        if exchange.handed is None:
+            return self._loops(self.chunks)
+        for trips, size in exchange.handed.tiles:
+            chunks = list(exchange.tile_chunks(self.accelerator, size))
+            step, made = sum(times for times, _, _ in chunks), exchange.handed.stream.made
+            loop = ProgramLoop(
+                rank="chunk", trips=trips, step=step, start=start, body=self._loops(chunks)
+            )
+            if self.act == "send":
+                loop = replace(loop, awaits=(AwaitedTiles(exchange.source, made, made),))
+            else:
+                loop = replace(loop, hands_on=(exchange.target,))
+            body.append(loop)
+            start += trips * step
+        return tuple(body)
+
+    def _loops(self, chunks: Iterable[tuple[int, int, int]]) -> tuple[Node, ...]:
+        start, loops = 0, list[Node]()
+        for trips, *sizes in chunks:
+            loops.append(replace(self._loop(sizes), trips=trips, start=start))
+            start += trips
+        return tuple(loops)
+
+    def _loop(self, sizes: Sequence[int]) -> ProgramLoop:
+        """Return a loop over chunks of so many elements before and after the links."""
+        source, target = (
             Tile(name=view.name, view=view, shape=(1, size), slots=2)
-            for view, size in zip(views, (taken, brought), strict=True)
-        ]
+            for view, size in zip(self.views, sizes, strict=True)
+        )
+        load, store = Load(tile=source, queue=EXCHANGE_QUEUE), Store(tile=target)
+        out = source if self.act == "send" else target
         link = Link(
-            kind=exchange.kind,
-            out=tiles[1],
-            tile=tiles[0],
-            rings=exchange.rings,
-            n_bytes=exchange.n_bytes(max(taken, brought)),
+            kind=self.act,
+            out=out,
+            tile=target if self.act == "receive" else source,
+            rings=self.exchange.rings,
+            n_bytes=self.exchange.n_bytes(max(sizes)),
         )
-        inside = (
-            Load(tile=tiles[0], queue=EXCHANGE_QUEUE),
-            link,
-            Store(tile=tiles[1]),
-        )
-        body.append(
-            ProgramLoop(rank="chunk", trips=trips, start=start, tiles=tuple(tiles), body=inside)
-        )
-    return Operator(name=exchange.name, body=tuple(body))
+        loop, count = ProgramLoop(rank="chunk", trips=1), sum(times for times, _, _ in self.chunks)
+        sent = self.exchange.name
+        if self.act == "send":
+            return replace(loop, tiles=(source,), body=(load, link), hands_on=(sent,))
+        if self.act == "receive":
+            awaited = AwaitedTiles(sent, count, count)
+            return replace(loop, tiles=(target,), body=(link, store), awaits=(awaited,))
+        return replace(loop, tiles=(source, target), body=(load, link, store))
 
 
 def _view(name: str, bits: int, chunks: Sequence[tuple[int, int, int]], side: int) -> TensorView:
@@ -88,6 +149,7 @@ class _Weaver:
 
     behind: Mapping[str, Sequence[Operator]]
     parts: Mapping[str, str]
+    streams: Sequence[TileStream]
     known: dict[int, tuple[Sequence[Node], tuple[Node, ...]]] = field(default_factory=dict)
 
     def body(self, body: Sequence[Node]) -> tuple[Node, ...]:
@@ -97,9 +159,14 @@ class _Weaver:
             for node in body:
                 found.append(self._node(node))
                 if isinstance(node, Operator):
+                    found[-1] = self._mark(found[-1])
                     found += self.behind.get(node.name, ())
             self.known[id(body)] = body, tuple(found)
         return self.known[id(body)][1]
+
+    def _mark(self, node: Node) -> Node:
+        """Mark loops that hand tiles to chips, or wait for them."""
+        return mark_streams(node, self.streams)
 
     def _node(self, node: Node) -> Node:
         if isinstance(node, ProgramLoop | Operator):

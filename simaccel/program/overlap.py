@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from simaccel.hardware import Accelerator
-from simaccel.program.cores import core_of
+from simaccel.hardware.cores import CHIP
+from simaccel.program.cores import all_cores, core_of
 from simaccel.program.dependences import WEIGHT, dependences
 from simaccel.program.fifos import Fifo, fifos
 from simaccel.program.fit import reserved_slots, rings
@@ -90,7 +91,7 @@ class _Place:
 def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
     """Return what each operator may begin with early, by its name."""
     places = {other.name: _Place(other) for other, _ in operators_with_tiles(program.body)}
-    for core in _different_cores(program, accelerator.cores.count):
+    for core in _different_cores(program, all_cores(program, accelerator.cores.count)):
         _walk(program.body, {}, places, core)
     for name, others in dependences(program).items():
         for other in others:
@@ -109,13 +110,13 @@ def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
     return {name: replace(other, at_once=frozenset(places)) for name, other in known.items()}
 
 
-def _different_cores(program: Program, count: int) -> list[int]:
+def _different_cores(program: Program, numbers: Collection[int]) -> list[int]:
     """Return a core of each kind: those of one kind are in the same places."""
-    first = {0}
+    first = {core for core in numbers if core % CHIP == 0}
     for operator, _ in operators_with_tiles(program.body):
         if operator.cores is not None:
             first |= {operator.cores.start, operator.cores.stop}
-    return sorted(core for core in first if core < count)
+    return sorted(first.intersection(numbers))
 
 
 def overlapping_operators(overlapping: Mapping[str, Overlap]) -> dict[str, set[str]]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import ClassVar, Final, Self
 
 from simaccel.errors import suggest
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import COLLECTIVES, LINK_SENT, Collective
+from simaccel.hardware.chips import LINK_ACTS, LINK_SENT, LinkAct
 from simaccel.program.program import Tile, UnitCommand, UnitWork
 from simaccel.units import LINK
 
@@ -22,7 +23,9 @@ from simaccel.units import LINK
 class Link(UnitCommand):
     """Links: a collective of a chunk of a tensor, ``tile``, whose outcome on this chip is ``out``.
 
-    It goes over rings of chips of these sizes; ``n_bytes`` as of `ChipsSpec.messages`.
+    It goes over rings of chips of these sizes; ``n_bytes`` as of `ChipsSpec.messages`. A ``send``
+    is over as the last byte has left, over so many links as ``rings`` has; a ``receive`` is for
+    free, once all has come.
     """
 
     unit: ClassVar[str] = LINK
@@ -30,7 +33,7 @@ class Link(UnitCommand):
         r"link (\S+) (\S+) = (\S+) over ([\dx]+) of (\d+)B"
     )
 
-    kind: Collective
+    kind: LinkAct
     rings: tuple[int, ...]
     n_bytes: int
 
@@ -44,24 +47,35 @@ class Link(UnitCommand):
     def parse(cls, groups: tuple[str, ...], scope: Mapping[str, Tile]) -> Self:
         """Read the groups of ``form``."""
         kind, out, tile, rings, n_bytes = groups
-        for known in COLLECTIVES:
+        for known in LINK_ACTS:
             if known == kind:
                 sizes = tuple(int(size) for size in rings.split("x"))
                 return cls(
                     kind=known, out=scope[out], tile=scope[tile], rings=sizes, n_bytes=int(n_bytes)
                 )
-        raise ValueError(f"{kind}: {suggest(kind, COLLECTIVES)}")
+        raise ValueError(f"{kind}: {suggest(kind, LINK_ACTS)}")
 
     def work(self, accelerator: Accelerator) -> UnitWork:
         """Return the cycles of the links: bytes sent leave the buffer, as many come there."""
-        chips, collective = accelerator.chips, (self.kind, self.n_bytes, self.rings)
-        sent, out = chips.sent_bytes(*collective), self.out.view.name
+        chips, name, n_bytes = accelerator.chips, self.out.view.name, self.n_bytes
+        if self.kind == "receive":
+            return UnitWork(0, 0, n_bytes, ((("link_read", name), n_bytes),))
+        if self.kind == "send":
+            sent = n_bytes * math.prod(self.rings)
+            cycles = chips.link_rate(accelerator.clock_hz).cycles(n_bytes)
+            return UnitWork(cycles, n_bytes, 0, (((LINK_SENT, name), sent),))
+        collective = self.kind, n_bytes, self.rings
+        sent = chips.sent_bytes(*collective)
         return UnitWork(
             cycles=chips.cycles(*collective, accelerator.clock_hz),
             read_bytes=sent,
             written_bytes=sent,
-            moved=(((LINK_SENT, self.tile.view.name), sent), (("link_read", out), sent)),
+            moved=(((LINK_SENT, self.tile.view.name), sent), (("link_read", name), sent)),
         )
+
+    def lag_cycles(self, accelerator: Accelerator) -> int:
+        """Return the cycles from when the last byte of a message has left until it is there."""
+        return accelerator.chips.latency_cycles * math.prod(self.rings)
 
 
 UNIT_COMMANDS: Final[Mapping[str, type[UnitCommand]]] = {

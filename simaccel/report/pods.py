@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from simaccel.experiment.resident import resident_bytes
 from simaccel.experiment.run import ExperimentResult, energy_pj
 from simaccel.hardware.chips import LINK_SENT
-from simaccel.hardware.cores import on_core
+from simaccel.hardware.cores import CHIP, REMOTE, core_of_name, on_core
 from simaccel.hardware.memory import is_dram_channel
+from simaccel.mapping.node_text import place_text
 from simaccel.report.units import (
     bytes_text,
     count_text,
@@ -60,37 +62,61 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
     if not result.pod.cuts:
         yield f"{where}: each does all of it (no spread over chips in the mapping)"
         return
-    times = sum(result.workload.times(exchange.after) for exchange in result.pod.exchanges)
-    yield (
-        f"{where}, of which this is one: {count_text(times, 'collective')}, "
-        f"{bytes_text(sent_bytes(result))} sent by each; "
-        f"weights and caches of a chip {bytes_text(resident_bytes(result))}"
-    )
-    yield _shares(result)
+    yield f"{where}, {_exchanges_text(result)}"
+    places = result.pod.places
+    for place in places:
+        of_place = f"{place_text(None, place)}: " if len(places) > 1 else ""
+        yield of_place + _shares_text(busy_shares(result, place.start))
     if (rate := tokens_per_second(result)) is not None:
         phase = result.workload.parameters["phase"]
         what = "time per token" if phase == "decode" else "time to first token"
         time = seconds_text(result.accelerator.seconds(run.cycles))
-        energy = sum(energy_pj(run, result.accelerator).values()) * chips.count
         tokens = rate * result.accelerator.seconds(run.cycles)
         yield (
             f"{what} {time}, {rate:,.4g} tokens/s of all chips, {rate / chips.count:,.4g} of each, "
-            f"{work_energy_text(energy / tokens)} per token"
+            f"{work_energy_text(_energy_of_all(result) / tokens)} per token"
         )
 
 
-def busy_shares(result: ExperimentResult) -> dict[str, float]:
+def _exchanges_text(result: ExperimentResult) -> str:
+    """Return what of all chips is run, and what they exchange."""
+    pod, sent = result.pod, bytes_text(sent_bytes(result))
+    times: Counter[str] = Counter()
+    for exchange in pod.exchanges:
+        kind = "message" if exchange.is_message else "collective"
+        times[kind] += result.workload.times(exchange.after)
+    counts = " and ".join(count_text(n, kind) for kind, n in sorted(times.items()))
+    memory = f"weights and caches of a chip {bytes_text(resident_bytes(result))}"
+    if len(pod.places) == 1:
+        return f"of which this is one: {counts or '0 collectives'}, {sent} sent by each; {memory}"
+    groups = f"{len(pod.places)} groups of {count_text(len(pod.places[0]), 'chip')} at once"
+    return f"{groups}, of which these are one each: {counts}, {sent} sent; {memory} at most"
+
+
+def _energy_of_all(result: ExperimentResult) -> float:
+    """Return the energy in pJ of all chips that have groups."""
+    one = sum(energy_pj(result.run, result.accelerator).values())
+    return one * len(result.pod.places[0])
+
+
+def busy_shares(result: ExperimentResult, chip: int = 0) -> dict[str, float]:
     """Return the shares of the cycles in which array, SFU, links and DRAM of a chip are busy."""
-    run = result.run
-    shares: dict[str, float] = {
-        name: run.engines[name].busy / run.cycles for name in UNITS if name in run.engines
-    }
-    dram = max(n for name, n in run.served_cycles.items() if is_dram_channel(name))
+    run, shares = result.run, dict[str, float]()
+    for name in UNITS:
+        engines = (run.engines.get(on_core(chip * CHIP + core, name)) for core in (0, REMOTE))
+        busy = [engine.busy for engine in engines if engine is not None]
+        if busy:
+            shares[name] = max(busy) / run.cycles
+    served = run.served_cycles.items()
+    dram = max(n for name, n in served if is_dram_channel(name) and _chip_of(name) == chip)
     return shares | {"dram": dram / run.cycles}
 
 
-def _shares(result: ExperimentResult) -> str:
-    shares = busy_shares(result)
+def _chip_of(name: str) -> int:
+    return core_of_name(name) // CHIP
+
+
+def _shares_text(shares: dict[str, float]) -> str:
     dram = share_text(shares.pop("dram"))
     parts = [f"{name} {short_share_text(share)}" for name, share in shares.items()]
     return f"busy: {', '.join(parts)}, dram {dram}"
@@ -101,8 +127,12 @@ def pod_json(result: ExperimentResult) -> dict[str, Any]:
     chips = result.accelerator.chips
     if chips.count == 1:
         return {}
-    energy = sum(energy_pj(result.run, result.accelerator).values()) * chips.count
-    rate = tokens_per_second(result)
+    rate, places = tokens_per_second(result), dict[str, Any]()
+    if len(result.pod.places) > 1:
+        places["places"] = [
+            {"chips": [place[0], place[-1]], "busy": busy_shares(result, place.start)}
+            for place in result.pod.places
+        ]
     return {
         "chips": {
             "count": chips.count,
@@ -118,7 +148,8 @@ def pod_json(result: ExperimentResult) -> dict[str, Any]:
             ],
             "sent_bytes": sent_bytes(result),
             "resident_bytes": resident_bytes(result),
-            "energy_pj": energy,
+            "energy_pj": _energy_of_all(result),
+            **places,
             **({} if rate is None else {"tokens_per_second": rate}),
         }
     }

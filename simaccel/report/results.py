@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from simaccel.experiment.capacity import memory_demands
 from simaccel.experiment.limits import (
     Row,
     RunLimit,
@@ -257,7 +256,7 @@ def room_lines(result: ExperimentResult) -> list[str]:
     return [
         f"does not fit: weights, caches, inputs and outputs need {bytes_text(one.needed_bytes)} of "
         f"the {bytes_text(one.capacity_bytes)} of {one.memory.replace('dram', 'DRAM')}"
-        for one in memory_demands(result.workload, result.accelerator)
+        for one in result.memories
         if not one.fits
     ]
 

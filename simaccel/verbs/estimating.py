@@ -111,7 +111,7 @@ def fitting(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> M
         DoesNotFitError: it needs more.
 
     """
-    program = lower_pod(pod_of(workload, mapping, accelerator.chips), accelerator)
+    program = lower_pod(pod_of(workload, mapping, accelerator), accelerator)
     require_fit(program, accelerator.capacities)
     require_sums_fit(program, accelerator)
     return mapping
@@ -119,6 +119,6 @@ def fitting(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> M
 
 def estimate_of(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> EstimateResult:
     """Return what is predicted of a mapping."""
-    pod = pod_of(workload, mapping, accelerator.chips)
+    pod = pod_of(workload, mapping, accelerator)
     predicted = predict(pod.workload, pod.mapping, accelerator, pod.exchanges, pod.parts)
     return EstimateResult(pod.workload, accelerator, pod.mapping, predicted)

@@ -20,4 +20,4 @@ def test_two_chips_of_two_cores_make_what_numpy_makes() -> None:
     assert all(core_spreads(group) for group in result.mapping.groups if group.name != "softmax")
     assert {one.tensor for one in result.pod.exchanges} == {"Y", "U"}
     assert result.run.cycles >= result.prediction.bound_cycles
-    assert all(check.deviation < 1e-12 for check in check_chips(whole, result.pod, 2))
+    assert all(check.deviation < 1e-12 for check in check_chips(whole, result.pod))

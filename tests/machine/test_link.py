@@ -75,7 +75,7 @@ def test_four_chips_make_what_one_makes() -> None:
     for norm in ("", "m 16"):
         result = simulate(ff, pod, spread(ff, **columns, norm=norm))
         assert result.run.moved == result.prediction.moved
-        checked = check_chips(ff, result.pod, 4)
+        checked = check_chips(ff, result.pod)
         assert [one.compared for one in checked[:2]] == [64 * 128, 64 * 128]
 
 

@@ -74,7 +74,7 @@ def test_all_chips_make_what_one_makes(phase: str, degrees: tuple[int, int, int]
     pod = load_accelerator("tpu_v3", [*sets, "chips.link_bytes_per_second=9 GB/s"])
     options = Options(tensor_parallel=tensor, data_parallel=data, expert_parallel=expert)
     result = simulate(layer, pod, "naive", options=options)
-    checks = check_chips(layer, result.pod, count)
+    checks = check_chips(layer, result.pod)
     assert all(one.compared == one.elements for one in checks if one.operator == "combine")
     kinds = [one.kind for one in result.pod.exchanges]
     assert kinds.count("all_to_all") == 2

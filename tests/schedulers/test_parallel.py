@@ -182,7 +182,7 @@ def test_sequence_parallelism_computes_the_model(phase: str) -> None:
         "flat",
         options=options,
     )
-    checks = {one.operator: one for one in check_chips(model, result.pod, 4)}
+    checks = {one.operator: one for one in check_chips(model, result.pod)}
     assert checks["logits"].compared == checks["logits"].elements > 0
     kinds = [one.kind for one in result.pod.exchanges]
     assert kinds[:4] == SEQUENCE

@@ -60,13 +60,17 @@ class Links:
         """Send a message; return the event that the link is through with it."""
         start = max(self.clock.cycle, self.free.get((source, target), 0))
         self.free[source, target] = end = start + self.rate.cycles(n_bytes)
-        come, when = self.arrival(key), end + self.spec.latency_cycles
+        self.deliver(end + self.spec.latency_cycles - self.clock.cycle, key)
+        return self.clock.timeout(end - self.clock.cycle)
+
+    def deliver(self, cycles: int, key: object) -> None:
+        """Let a message come in so many cycles."""
+        come = self.arrival(key)
 
         def arrive(_: simpy.Event) -> None:
             come.succeed()
 
-        self.clock.call_in(when - self.clock.cycle, arrive)
-        return self.clock.timeout(end - self.clock.cycle)
+        self.clock.call_in(cycles, arrive)
 
 
 @dataclass
@@ -87,7 +91,7 @@ class Collective:
             for size in spec.rings([axis]) or ():
                 places.append((stride, size))
                 stride *= size
-        steps = tuple(steps_of(command.kind, command.n_bytes, exchange.rings, spec))
+        steps = tuple(steps_of(exchange.kind, command.n_bytes, exchange.rings, spec))
         return cls(exchange, steps, _as_rings(places, exchange.rings))
 
     def number(self, chip: int, ring: int, place: int) -> int:
@@ -179,7 +183,7 @@ class Together:
 
 def run_all(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> Together:
     """Run all chips of a pod at once, cycle by cycle, and the one that stands for them."""
-    pod = pod_of(workload, mapping, accelerator.chips)
+    pod = pod_of(workload, mapping, accelerator)
     program = lower_pod(pod, accelerator)
     together = Together(accelerator, pod, program, Machine(accelerator, program).run())
     clock = Clock()

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import ChipAxis, Collective
 from simaccel.mapping.chips.layout import ChipLayout
+from simaccel.mapping.tile_streams import TileStream
 from simaccel.numbers import BYTE, in_bytes
+
+
+@dataclass(frozen=True)
+class HandedTiles:
+    """Tiles of a tensor that go to other chips as they are made: (how many, elements of each)."""
+
+    stream: TileStream
+    tiles: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,8 +25,9 @@ class Exchange:
     """A collective of one tensor, after the operator that makes it.
 
     ``source`` and ``target`` name the tensor on a chip before and after it, of so many elements
-    of ``bits``. It goes over ``digits`` of chips' numbers, in ``rings`` of these sizes. ``before``
-    and ``after``: how all of it lies.
+    of ``bits``. It goes over ``digits`` of chips' numbers, in ``rings`` of these sizes; a message
+    to other chips over so many links. ``before`` and ``behind``: how all of it lies. ``cores`` of
+    which chip do it, if groups are on several; ``handed``: tiles that go one by one.
     """
 
     kind: Collective
@@ -31,11 +41,33 @@ class Exchange:
     after: str
     before: ChipLayout
     behind: ChipLayout
+    cores: range | None = None
+    handed: HandedTiles | None = None
 
     @property
     def name(self) -> str:
         """Name in tables and traces, such as ``Y.all_reduce``."""
-        return f"{self.source}.{self.kind}"
+        return f"{self.source}.{'send' if self.is_message else self.kind}"
+
+    @property
+    def receipt(self) -> str:
+        """Name in tables and traces of what the chip does to which a message goes."""
+        return f"{self.target}.receive"
+
+    @property
+    def is_message(self) -> bool:
+        """Whether it goes from chips to other chips: each sends to one of them."""
+        return self.kind == "point_to_point"
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """Names of what a program does of it."""
+        return (self.name, self.receipt) if self.is_message else (self.name,)
+
+    @property
+    def tiles(self) -> tuple[tuple[int, int], ...]:
+        """Numbers of tiles that go one by one, and elements of each: one where none is handed."""
+        return ((1, self.most),) if self.handed is None else self.handed.tiles
 
     @property
     def most(self) -> int:
@@ -44,8 +76,14 @@ class Exchange:
 
     def chunks(self, accelerator: Accelerator) -> Iterator[tuple[int, int, int]]:
         """Yield how often which elements go in and come out at once: full chunks, then the rest."""
-        least, most = min(self.elements), max(self.elements)
-        times = most // least
+        for tiles, size in self.tiles:
+            for trips, *sides in self.tile_chunks(accelerator, size):
+                yield tiles * trips, sides[0], sides[1]
+
+    def tile_chunks(self, accelerator: Accelerator, most: int) -> Iterator[tuple[int, int, int]]:
+        """Yield the same of a tile that has so many elements where it has most."""
+        times = self.most // min(self.elements)
+        least = most // times
         n_bytes = accelerator.chips.chunk(accelerator.buffer.capacity_bytes)
         size = max(1, min(least, n_bytes * BYTE // self.bits // times))
         full, rest = divmod(least, size)

@@ -62,10 +62,14 @@ def runs(digits: Iterable[ChipAxis]) -> tuple[ChipAxis, ...]:
 
 @dataclass(frozen=True)
 class ChipLayout:
-    """The digits that cut each dimension, from the outside in, and those over which sums lie."""
+    """The digits that cut each dimension, from the outside in, and those over which sums lie.
+
+    ``first``: of the chips that have it, from which digits count.
+    """
 
     dims: tuple[Digits, ...]
     partial: frozenset[ChipAxis] = frozenset()
+    first: int = 0
 
     @property
     def pieces(self) -> int:
@@ -73,7 +77,7 @@ class ChipLayout:
         return math.prod(one.size for dim in self.dims for one in dim)
 
     def box(self, shape: Sequence[int], chip: int) -> tuple[slice, ...]:
-        """Return the positions of a tensor that a chip has.
+        """Return the positions of a tensor that a chip has, as counted from the first one.
 
         >>> ChipLayout(((ChipAxis(2, 2),), ())).box((6, 5), 3)
         (slice(3, 6, None), slice(0, 5, None))

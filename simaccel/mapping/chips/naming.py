@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from simaccel.hardware.chips import ChipAxis, ChipsSpec
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.layout import ChipLayout, moves, runs
+from simaccel.mapping.chips.places import ChipPlace, remote_cores
 from simaccel.workload import Einsum, Operand, Operator, Tensor, Workload
 
 Cuts = Mapping[str, tuple[ChipAxis, ...]]
@@ -19,6 +20,11 @@ _SUFFIX = {
     "all_gather": "gathered",
     "all_to_all": "swapped",
 }
+
+
+def _chip_suffix(layout: ChipLayout) -> str:
+    """Return what the name of a tensor on other chips ends in."""
+    return f"chip{layout.first}"
 
 
 def layout_of(operator: Operator, given: Operand, cuts: Cuts) -> ChipLayout:
@@ -40,12 +46,16 @@ class TensorNames:
     workload: Workload
     cuts: Mapping[str, Cuts]
     spec: ChipsSpec
+    places: Mapping[str, ChipPlace]
+    """By operator."""
     found: list[tuple[object, str]] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     exchanges: list[Exchange] = field(default_factory=list)
     parts: dict[str, str] = field(default_factory=dict)
     layouts: dict[str, tuple[str, ChipLayout]] = field(default_factory=dict)
     names: dict[tuple[str, ChipLayout], str] = field(default_factory=dict)
+    moved: dict[tuple[str, ChipLayout], tuple[ChipLayout | None, str]] = field(default_factory=dict)
+    """How a tensor lies after the collectives to a way in which it is read, and its name then."""
     makers: dict[str, tuple[ChipLayout, str]] = field(default_factory=dict)
     """How each tensor is made, and the last operator that does."""
 
@@ -53,12 +63,17 @@ class TensorNames:
         """Find how each tensor is made."""
         for one in self.workload.operators:
             name = one.output.tensor
-            layout = layout_of(one, one.output, self.cuts[one.name])
+            layout = self._layout(one, one.output)
             known = self.makers.get(name)
             if known is not None and known[0] != layout:
                 allowed = f"cuts like those of {known[1]}, which makes another part of {name}"
                 self.found.append((f"{one.name}: {name}", allowed))
             self.makers[name] = layout, one.name
+
+    def _layout(self, operator: Operator, given: Operand) -> ChipLayout:
+        """Return how a tensor lies on chips as an operator sees it, and on which."""
+        layout = layout_of(operator, given, self.cuts[operator.name])
+        return replace(layout, first=self.places[operator.name].first)
 
     def operator(self, operator: Operator) -> Operator:
         """Return what a chip does of an operator."""
@@ -68,7 +83,7 @@ class TensorNames:
             for rank, size in operator.ranks.items()
         }
         inputs = tuple(
-            replace(operand, tensor=self._read(operand.tensor, layout_of(operator, operand, cuts)))
+            replace(operand, tensor=self._read(operand.tensor, self._layout(operator, operand)))
             for operand in operator.inputs
         )
         made = self.makers[operator.output.tensor][0]
@@ -79,11 +94,10 @@ class TensorNames:
         """Return what gives a tensor of some operators the name that it has on a chip."""
         found: dict[str, str] = {}
         for one in map(self.workload.operator, operators):
-            cuts = self.cuts[one.name]
             made = self.makers[one.output.tensor][0]
             found[one.output.tensor] = self.names[one.output.tensor, made]
             for given in one.inputs:
-                name = self.names[given.tensor, layout_of(one, given, cuts)]
+                name = self.names[given.tensor, self._layout(one, given)]
                 found.setdefault(given.tensor, name)
         return lambda name: found.get(name, name)
 
@@ -91,7 +105,7 @@ class TensorNames:
         """Add up outputs that are still partial, and see that layers follow one another."""
         for name, (made, _) in self.makers.items() if not self.found else ():
             if made.partial and not any(one.tensor == name for one in self.exchanges):
-                self._bring(name, made, ChipLayout(made.dims))
+                self._bring(name, made, replace(made, partial=frozenset()))
         self._require_layers()
         self._set_kinds()
 
@@ -113,13 +127,13 @@ class TensorNames:
                 if self.workload.shapes[name] != self.workload.shapes[other]:
                     continue
                 ways = {
-                    layout_of(operator, operand, self.cuts[operator.name]).dims
+                    self._layout(operator, operand)
                     for operator in layer
                     for operand in operator.inputs
                     if operand.tensor == other
                 }
                 layout = self.makers[name][0]
-                if layout.partial or ways != {layout.dims}:
+                if layout.partial or ways != {layout}:
                     allowed = f"cuts like those of {other}, which it is in the next layer"
                     self.found.append((f"{self.makers[name][1]}: {name}", allowed))
 
@@ -130,7 +144,7 @@ class TensorNames:
         read = {
             self.names[
                 operand.tensor,
-                ChipLayout(layout_of(operator, operand, self.cuts[operator.name]).dims),
+                replace(self._layout(operator, operand), partial=frozenset()),
             ]
             for operator in self.workload.operators
             for operand in operator.inputs
@@ -160,7 +174,9 @@ class TensorNames:
     def _read(self, tensor: str, read: ChipLayout) -> str:
         """Return a chip's name of a tensor that it reads, and bring it there if need be."""
         if tensor not in self.makers:
-            return self._name(tensor, read, "part" if self._is_known(tensor) else "")
+            firsts = [layout.first for name, layout in self.names if name == tensor]
+            suffix = "part" if read.first in firsts else _chip_suffix(read)
+            return self._name(tensor, read, suffix if firsts else "")
         made, _ = self.makers[tensor]
         if made == read:
             return self._name(tensor, made, "")
@@ -168,43 +184,79 @@ class TensorNames:
             self._bring(tensor, made, read)
         return self._name(tensor, read, "part")
 
-    def _is_known(self, tensor: str) -> bool:
-        return any(known == tensor for known, _ in self.names)
-
     def _bring(self, tensor: str, made: ChipLayout, read: ChipLayout) -> None:
         """Add the exchanges from how a tensor is made to how it is read."""
+        there = replace(read, first=made.first)
+        if (tensor, there) not in self.moved:
+            self.moved[tensor, there] = self._move(tensor, made, there)
+        layout, source = self.moved[tensor, there]
+        if layout is None:
+            return
+        if there != read:
+            self._send(tensor, layout, source, read)
+        elif layout != read:
+            self.parts[self._name(tensor, read, "part")] = source
+
+    def _move(
+        self, tensor: str, made: ChipLayout, read: ChipLayout
+    ) -> tuple[ChipLayout | None, str]:
+        """Add the collectives among the chips that make a tensor; return how it lies then."""
         layout, source = made, self._name(tensor, made, "")
-        whole = self.workload.tensors[tensor]
-        sizes = math.prod(self.workload.shapes[tensor])
+        whole, sizes = self.workload.tensors[tensor], math.prod(self.workload.shapes[tensor])
         for move in moves(made, read):
             if whole.kind == "cache":
                 allowed = f"cuts of {tensor} like those of {self.makers[tensor][1]}, or parts of it"
                 self.found.append((f"{tensor}, a cache", allowed))
-                break
+                return None, source
             rings = self.spec.rings(runs(move.digits))
             if rings is None:
                 self.found.append(self._no_ring(tensor, move.digits))
-                break
-            target = self._name(tensor, move.behind, _SUFFIX[move.kind])
+                return None, source
+            behind = replace(move.behind, first=made.first)
+            target = self._name(tensor, behind, _SUFFIX[move.kind])
             self.exchanges.append(
                 Exchange(
                     kind=move.kind,
                     tensor=tensor,
                     source=source,
                     target=target,
-                    elements=(sizes // layout.pieces, sizes // move.behind.pieces),
+                    elements=(sizes // layout.pieces, sizes // behind.pieces),
                     bits=whole.bits,
                     digits=move.digits,
                     rings=rings,
                     after=self.makers[tensor][1],
                     before=layout,
-                    behind=move.behind,
+                    behind=behind,
+                    cores=self.places[self.makers[tensor][1]].cores,
                 )
             )
-            layout, source = move.behind, target
-        else:
-            if layout != read:
-                self.parts[self._name(tensor, read, "part")] = source
+            layout, source = behind, target
+        return layout, source
+
+    def _send(self, tensor: str, made: ChipLayout, source: str, read: ChipLayout) -> None:
+        """Add the messages of a tensor, or of parts, from chips that have it to those that read."""
+        whole, maker = self.workload.tensors[tensor], self.makers[tensor][1]
+        if whole.kind == "cache":
+            allowed = f"chips of {tensor} like those of {maker}"
+            self.found.append((f"{tensor}, a cache", allowed))
+            return
+        elements = math.prod(self.workload.shapes[tensor]) // read.pieces
+        self.exchanges.append(
+            Exchange(
+                kind="point_to_point",
+                tensor=tensor,
+                source=source,
+                target=self._name(tensor, read, _chip_suffix(read)),
+                elements=(elements, elements),
+                bits=whole.bits,
+                digits=(),
+                rings=(self.places[maker].hops(read.first),),
+                after=maker,
+                before=made,
+                behind=read,
+                cores=remote_cores(made.first),
+            )
+        )
 
     def _no_ring(self, tensor: str, digits: Collection[ChipAxis]) -> tuple[str, str]:
         axes = " and ".join(f"{one.size} chips, {one.stride} apart" for one in runs(digits))

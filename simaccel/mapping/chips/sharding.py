@@ -13,11 +13,19 @@ from functools import cached_property
 from typing import Final
 
 from simaccel.errors import Fault, InputError
+from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import ChipAxis, ChipsSpec
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.keeps import rename_keeps
 from simaccel.mapping.chips.layout import ChipLayout, NoCommonDigitsError, refine_digits
 from simaccel.mapping.chips.naming import Cuts, TensorNames, layout_of
+from simaccel.mapping.chips.places import (
+    ChipPlace,
+    cores_of_group,
+    first_chip,
+    hand_tiles,
+    place_faults,
+)
 from simaccel.mapping.classes import RankClasses
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.tree import Group, ResidentScope, Spread, WorkloadReference, nodes
@@ -35,7 +43,8 @@ class Pod:
 
     ``workload`` and ``mapping`` are of one chip. ``parts``: tensors of the chip that are parts of
     others that it has, by their names. ``layouts``: how each tensor of the chip lies on all chips,
-    and which tensor of the whole workload it is.
+    and which tensor of the whole workload it is. ``places``: the chips that do the same, of which
+    one is run; all chips, unless groups are on some.
     """
 
     workload: Workload
@@ -44,6 +53,26 @@ class Pod:
     parts: Mapping[str, str]
     layouts: Mapping[str, tuple[str, ChipLayout]]
     cuts: Mapping[str, Cuts]
+    places: tuple[range, ...]
+
+    def workloads(self) -> Iterator[Workload]:
+        """Yield what one chip of each place does."""
+        if len(self.places) == 1:
+            yield self.workload
+            return
+        for place in self.places:
+            layouts = self.layouts.items()
+            local = {name for name, (_, layout) in layouts if layout.first == place.start}
+            tensors = self.workload.tensors.items()
+            yield replace(
+                self.workload,
+                operators=tuple(
+                    operator
+                    for operator in self.workload.operators
+                    if operator.output.tensor in local
+                ),
+                tensors={name: tensor for name, tensor in tensors if name in local},
+            )
 
 
 def spreads(group: Group) -> tuple[Spread, ...]:
@@ -57,24 +86,26 @@ def spreads(group: Group) -> tuple[Spread, ...]:
 
 
 def is_sharded(mapping: MappingTree) -> bool:
-    """Return whether a mapping has spreads over chips anywhere."""
+    """Return whether a mapping has spreads over chips, or groups on some of them."""
     return any(
-        isinstance(node, Spread) and node.level == CHIPS
+        group.chips is not None or (isinstance(node, Spread) and node.level == CHIPS)
         for group in mapping.groups
         for node in nodes(group.tree)
     )
 
 
 def shard(
-    workload: Workload, mapping: MappingTree, chips: ChipsSpec | None = None
+    workload: Workload, mapping: MappingTree, chips: ChipsSpec | None = None, n_cores: int = 1
 ) -> tuple[Pod | None, list[Finding]]:
-    """Return what each chip does, or all that is wrong with the spreads.
+    """Return what each chip does, or all that is wrong with the spreads and places.
 
     Without ``chips``: of as many as the group that is cut most often has pieces, all to all.
+    ``n_cores``: of a chip.
     """
-    sharding = _Sharding(
-        workload, list(zip(group_places(mapping), mapping.groups, strict=True)), chips
-    )
+    groups = list(zip(group_places(mapping), mapping.groups, strict=True))
+    if wrong := list(place_faults(groups, chips)):
+        return None, wrong
+    sharding = _Sharding(workload, groups, chips, n_cores)
     sharding.read()
     if sharding.found:
         return None, sharding.found
@@ -82,8 +113,8 @@ def shard(
     return (None if sharding.found else share), sharding.found
 
 
-def pod_of(workload: Workload, mapping: MappingTree, chips: ChipsSpec) -> Pod:
-    """Return what each chip does of a mapping that is known to be right.
+def pod_of(workload: Workload, mapping: MappingTree, accelerator: Accelerator) -> Pod:
+    """Return what each chip of an accelerator does of a mapping that is known to be right.
 
     Without spreads over chips each one does all of it.
 
@@ -92,8 +123,8 @@ def pod_of(workload: Workload, mapping: MappingTree, chips: ChipsSpec) -> Pod:
 
     """
     if not is_sharded(mapping):
-        return Pod(workload, mapping, (), {}, {}, {})
-    pod, findings = shard(workload, mapping, chips)
+        return Pod(workload, mapping, (), {}, {}, {}, (range(accelerator.chips.count),))
+    pod, findings = shard(workload, mapping, accelerator.chips, accelerator.cores.count)
     if pod is None:
         raise InputError([Fault("mapping", *finding) for finding in dict.fromkeys(findings)])
     return pod
@@ -132,20 +163,27 @@ class _Sharding:
     workload: Workload
     groups: Sequence[tuple[str, Group]]
     chips: ChipsSpec | None
+    n_cores: int
     found: list[Finding] = field(default_factory=list)
     cuts: dict[str, dict[str, tuple[ChipAxis, ...]]] = field(default_factory=dict)
 
     @cached_property
     def count(self) -> int:
-        """Number of chips."""
+        """Number of chips of a group."""
         return self.spec.count
 
     @cached_property
     def spec(self) -> ChipsSpec:
-        """The chips."""
+        """The chips of a group."""
+        places = [group.chips for _, group in self.groups if group.chips is not None]
+        return self.pod.group(len(places[0])) if places else self.pod
+
+    @cached_property
+    def pod(self) -> ChipsSpec:
+        """All chips."""
         if self.chips is not None:
             return self.chips
-        most = 1
+        most = max((group.chips.stop for _, group in self.groups if group.chips), default=1)
         for _, group in self.groups:
             sizes = self._sizes(group)
             most = max(most, math.prod(n for _, n in self._pieces(group, sizes, "")))
@@ -262,7 +300,7 @@ class _Sharding:
 
     def share(self, mapping: MappingTree) -> Pod | None:
         """Return what each chip does of a mapping without its spreads over chips."""
-        naming = TensorNames(self.workload, self.cuts, self.spec)
+        naming = TensorNames(self.workload, self.cuts, self.spec, self._places())
         operators = tuple(naming.operator(operator) for operator in self.workload.operators)
         naming.close()
         self.found += [("groups", *wrong) for wrong in naming.found]
@@ -278,14 +316,28 @@ class _Sharding:
         )
         reference = WorkloadReference(workload.name, workload.fingerprint)
         inside = rename_keeps(mapping, lambda group: naming.in_group(group.operators))
+        inside = replace_groups(inside, self._with_cores)
         return Pod(
             workload,
             replace(inside, workload=reference),
-            tuple(naming.exchanges),
+            tuple(hand_tiles(workload, inside, exchange) for exchange in naming.exchanges),
             naming.parts,
             naming.layouts,
             self.cuts,
+            tuple(sorted({group.chips or range(self.count) for _, group in self.groups}, key=min)),
         )
+
+    def _places(self) -> dict[str, ChipPlace]:
+        """Return the chips of each operator."""
+        return {
+            name: ChipPlace(self.pod, first_chip(group), cores_of_group(group, self.n_cores))
+            for _, group in self.groups
+            for name in group.operators
+        }
+
+    def _with_cores(self, group: Group) -> Group:
+        """Return a group on cores of its chips, as programs count them."""
+        return replace(group, place=cores_of_group(group, self.n_cores), chips=None)
 
 
 def _uncuttable_ranks(one: Operator, cuts: Cuts, workload: Workload) -> Iterator[tuple[str, str]]:
