@@ -11,7 +11,7 @@ from functools import partial
 from simaccel.experiment.diagnosis import TOTAL, OperatorDiagnosis
 from simaccel.hardware import Accelerator, Rate, SpatialArraySpec
 from simaccel.hardware.core_noc import CORE_NOC
-from simaccel.hardware.cores import core_of_name, without_core
+from simaccel.hardware.cores import CHIP, REMOTE, core_of_name, without_core
 from simaccel.report.advice import advice
 from simaccel.report.units import bytes_text, rate_text, short_share_text
 from simaccel.units import ARRAY, LINK, SFU, UNITS
@@ -147,8 +147,11 @@ def _unclear(scene: VerdictFigures) -> str:
 
 def engine_text(engine: str) -> str:
     """Name an engine in a sentence."""
-    core, plain = core_of_name(engine), without_core(engine)
-    return _ENGINES.get(plain, f"the loads ({plain})") + (f" of core {core}" if core else "")
+    plain, (chip, core) = without_core(engine), divmod(core_of_name(engine), CHIP)
+    beside = "" if plain == LINK else " beside the links"
+    where = beside if core == REMOTE else f" of core {core}" if core else ""
+    of_chip = f" of chip {chip}" if chip else ""
+    return _ENGINES.get(plain, f"the loads ({plain})") + where + of_chip
 
 
 def _share(scene: VerdictFigures, cause: str) -> str:
@@ -309,7 +312,10 @@ def _sfu(scene: VerdictFigures) -> str:
 def _link(scene: VerdictFigures) -> str:
     one = scene.accelerator
     size = "" if one is None else f" of {one.chips.count} chips"
-    return f"the links{size} are busy {short_share_text(scene.part.share(LINK, 'busy'))}"
+    lanes = [name for name in scene.part.engines if without_core(name) == LINK]
+    busy = max((scene.part.share(lane, "busy") for lane in lanes), default=0.0)
+    text = f"the links{size} are busy {short_share_text(busy)}"
+    return text if busy else "a message of another chip is on its way"
 
 
 def _unit(name: str, scene: VerdictFigures) -> str:
