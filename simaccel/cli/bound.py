@@ -187,7 +187,7 @@ def _mapping_of(report: BoundReport) -> str:
 
     chosen = report.chosen
     if chosen is None:
-        allowed = f"at least {report.found.smallest} B, where anything runs"
+        allowed = f"at least {report.found.front.smallest} B, where anything runs"
         raise InputError([fault("--buffer", report.room, allowed)])
     mapping = report.found.mapping(chosen)
     if mapping is None:

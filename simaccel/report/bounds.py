@@ -86,7 +86,7 @@ def bound_table(report: BoundReport) -> Table:
 
 def bound_lines(report: BoundReport) -> list[str]:
     """Return the lines above the front: the bound for the given buffer, its end, and the gap."""
-    room, moved = report.found.largest
+    room, moved = report.found.front.largest
     effectual = f"maximal effectual buffer {bytes_text(room)} ({cycles_text(room)} B)"
     compulsory = f"{moved / report.compulsory_bytes:.3f} x the compulsory "
     return [
@@ -111,7 +111,7 @@ def front_lines(report: BoundReport) -> list[str]:
 def _chosen_lines(report: BoundReport) -> list[str]:
     bound, lines = report.found, []
     if report.room is not None and report.chosen is None:
-        smallest = bytes_text(bound.smallest)
+        smallest = bytes_text(bound.front.smallest)
         lines.append(
             f"with {bytes_text(report.room)}: no mapping fits; the smallest buffer is {smallest}"
         )
@@ -140,7 +140,7 @@ def _excess_reason(workload: Workload) -> str:
 
 def bound_json(report: BoundReport) -> dict[str, Any]:
     """Return a bound as one JSON object (the format of ``simaccel bound --json``)."""
-    bound, (room, moved) = report.found, report.found.largest
+    bound, (room, moved) = report.found, report.found.front.largest
     document: dict[str, Any] = {
         "workload": bound.workload.name,
         "fingerprint": bound.workload.fingerprint,
@@ -168,7 +168,8 @@ def _chosen_json(report: BoundReport) -> dict[str, Any]:
     chosen = report.chosen
     asked: dict[str, Any] = {"asked_bytes": report.room}
     if chosen is None:
-        return {**asked, "smallest_buffer_bytes": report.found.smallest, "dram_bytes": None}
+        smallest = report.found.front.smallest
+        return {**asked, "smallest_buffer_bytes": smallest, "dram_bytes": None}
     mapping = report.found.mapping(chosen)
     return {
         **asked,

@@ -52,7 +52,7 @@ class Bound:
     def __repr__(self) -> str:
         from simaccel.report.units import bytes_text
 
-        room, moved = self.report.found.largest
+        room, moved = self.report.found.front.largest
         least = f"{bytes_text(moved)} with {bytes_text(room)} or more"
         return f"<Bound {self.title}: {least}, {len(self.points)} points>"
 

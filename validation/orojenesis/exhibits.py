@@ -8,9 +8,9 @@ import numpy as np
 
 from simaccel.analytic.orojenesis.fused import fused_segment
 from simaccel.analytic.orojenesis.fusion import TEMPLATES
-from simaccel.analytic.orojenesis.problem import problem_of
+from simaccel.analytic.orojenesis.problem import BoundProblem, problem_of
 from simaccel.analytic.orojenesis.segment import Segment
-from simaccel.analytic.orojenesis.single import EinsumBound, Mapspace, bound
+from simaccel.analytic.orojenesis.single import Mapspace, bound
 from simaccel.analytic.orojenesis.ski_slope import SkiSlope, join_slopes
 from simaccel.analytic.orojenesis.whole import segment_front
 from simaccel.workload import (
@@ -51,12 +51,23 @@ AREA_UM2, MAC_UM2, BYTE_UM2 = 432.2e6, 332.25, 2.59
 CLOCK_HZ, BANDWIDTH = 700e6, 149e9
 
 
-def bound_of(workload: Workload, mapspace: Mapspace | None = None) -> EinsumBound:
-    """Return the bound of a workload of one einsum."""
-    return bound(problem_of(workload, workload.operators[0].name), mapspace)
+@dataclass(frozen=True)
+class EinsumFront:
+    """An einsum, its front, and how many mappings it is over."""
+
+    problem: BoundProblem
+    front: SkiSlope
+    mappings: int
 
 
-def gemms() -> dict[str, EinsumBound]:
+def bound_of(workload: Workload, mapspace: Mapspace | None = None) -> EinsumFront:
+    """Return the front of a workload of one einsum."""
+    problem = problem_of(workload, workload.operators[0].name)
+    found = bound(problem, mapspace)
+    return EinsumFront(problem, found.front, found.mappings)
+
+
+def gemms() -> dict[str, EinsumFront]:
     """Figures 10 and 11."""
     return {
         name: bound_of(gemm(m=m, k=k, n=n, bytes_per_element=1))
@@ -64,7 +75,7 @@ def gemms() -> dict[str, EinsumBound]:
     }
 
 
-def convs() -> dict[str, EinsumBound]:
+def convs() -> dict[str, EinsumFront]:
     """Figure 12."""
     return {
         name: bound_of(conv2d(m=64, c=64, p=16, q=16, bytes_per_element=1, **sizes))  # type: ignore[arg-type]
@@ -72,12 +83,12 @@ def convs() -> dict[str, EinsumBound]:
     }
 
 
-def batched() -> dict[int, EinsumBound]:
+def batched() -> dict[int, EinsumFront]:
     """Figure 13: as many operations, more heads."""
     return {h: bound_of(bmm(h=h, m=4096, k=4096 // h, n=4096, bytes_per_element=1)) for h in HEADS}
 
 
-def grouped() -> dict[int, EinsumBound]:
+def grouped() -> dict[int, EinsumFront]:
     """Figure 14."""
     return {
         g: bound_of(gbmm(g=g, h=32, m=4096, k=128, n=4096, bytes_per_element=1)) for g in GROUPS
@@ -152,7 +163,7 @@ def _segmented(workload: Workload) -> SkiSlope:
         if len(names) > 1:
             return fused_segment(workload, with_softmax(names), TEMPLATES["best"], imperfect=False)
         front = bound(problem_of(workload, names[0]), Mapspace(uneven=True)).front
-        return Segment(names, front, lambda _: None, lambda _: 0)
+        return Segment(names, front, lambda _: None)
 
     return segment_front(workload, len(SIX), segment_of).front
 

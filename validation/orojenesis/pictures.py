@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simaccel.analytic.orojenesis.single import EinsumBound
 from simaccel.analytic.orojenesis.ski_slope import SkiSlope
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
@@ -17,7 +16,7 @@ from simaccel.report.figures.style import (
     style,
 )
 from simaccel.report.units import bytes_text
-from validation.orojenesis.exhibits import Chains, Mountain
+from validation.orojenesis.exhibits import Chains, EinsumFront, Mountain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,14 +47,14 @@ def _finish(axes: Axes, title: str, label: str, *, log: bool = True) -> None:
     axes.legend(fontsize="x-small")
 
 
-def _intensity(one: EinsumBound) -> Points:
+def _intensity(one: EinsumFront) -> Points:
     first = math.prod(one.problem.operator.output.shape(one.problem.operator.ranks))
     operations = 2 * one.problem.macs - first
     return [(room, operations / moved) for room, moved in one.front.points()]
 
 
 def draw_singles(
-    name: str, titles: str, bounds: Mapping[str, EinsumBound] | Mapping[int, EinsumBound]
+    name: str, titles: str, bounds: Mapping[str, EinsumFront] | Mapping[int, EinsumFront]
 ) -> None:
     """Draw the ski-slopes and the mesas of operational intensity of several einsums."""
     with style():
@@ -69,12 +68,12 @@ def draw_singles(
         save_figure(figure, HERE / name, force=True)
 
 
-def draw_shares(name: str, bounds: Mapping[str, EinsumBound]) -> None:
+def draw_shares(name: str, bounds: Mapping[str, EinsumFront]) -> None:
     """Draw figure 11: the maximal effectual buffer over all operands."""
     with style():
         figure = new_figure(DOUBLE_COLUMN_INCHES / 2, 2.2)
         axes = figure.subplots()
-        shares = [one.largest[0] / one.problem.compulsory_bytes for one in bounds.values()]
+        shares = [one.front.largest[0] / one.problem.compulsory_bytes for one in bounds.values()]
         axes.bar(list(bounds), shares, color=SERIES_COLOURS[0])
         axes.set_ylabel("maximal effectual buffer /\nall operands")
         axes.tick_params(axis="x", labelrotation=40)

@@ -99,7 +99,7 @@ def _singles() -> None:
     rows: list[dict[str, object]] = []
     for figure, bounds in (("10", gemms), ("12", convs), ("13", batched), ("14", grouped)):
         for name, bound in bounds.items():
-            room, moved = bound.largest
+            room, moved = bound.front.largest
             middle = bound.front.find_point(65536)
             assert middle is not None
             rows.append(

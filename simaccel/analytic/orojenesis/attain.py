@@ -1,38 +1,43 @@
-"""The mapping that attains a point of a bound, as a tree that the machine runs."""
+"""The trees of one einsum: loops, and tensors kept inside them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
+from simaccel.analytic.family import Family, FamilyKeep, FamilyLoops, Ints, ints, tree_of
 from simaccel.analytic.orojenesis.problem import BoundProblem
-from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop
-from simaccel.units import ARRAY, MAC, LeafUnit
+from simaccel.mapping.tree import BUFFER, Do, Group, Loop
+from simaccel.units import ARRAY, MAC
 
 FACTORS = 2
 """Tensors that a systolic array multiplies."""
 
 
-def even_group(problem: BoundProblem, tiles: Mapping[str, int], order: Sequence[str]) -> Group:
-    """Return a tree with one loop a rank, in an order, and all tensors kept inside."""
-    sizes = {**dict.fromkeys(problem.batch, 1), **tiles}
-    loops = tuple(
-        Loop(rank, sizes[rank])
-        for rank in (*problem.batch, *order)
-        if sizes[rank] < problem.sizes[rank]
-    )
-    keeps = tuple(Keep(operand.name, BUFFER) for operand in problem.operands)
-    unit = unit_of(problem, sizes)
-    leaf = Do(problem.operator.name, unit, "ws" if unit == ARRAY else None)
-    return Group(
-        operators=(problem.operator.name,), tree=(*loops, *keeps, leaf), merged=problem.merged
-    )
+def nest(problem: BoundProblem, parts: Iterable[Mapping[str, Ints] | str]) -> Family:
+    """Return trees: loops in this order with their tiles by rank, or a tensor kept inside.
+
+    Loops over the batch come first; the leaf stands for what takes the tiles.
+    """
+    nodes: list[FamilyLoops | FamilyKeep] = []
+    for part in (dict.fromkeys(problem.batch, ints(1)), *parts):
+        if isinstance(part, str):
+            nodes.append(FamilyKeep(part, BUFFER, ints(1)))
+        elif part:
+            places = tuple(map(ints, range(len(part))))
+            nodes.append(FamilyLoops(tuple(part), tuple(part.values()), places))
+    return Family(problem.space, (*nodes, Do(problem.operator.name, ARRAY, "ws")), {})
 
 
-def unit_of(problem: BoundProblem, tiles: Mapping[str, int]) -> LeafUnit:
-    """Return which array takes the tiles: a systolic one where it can, else PEs with memories."""
-    whole = any(tiles[rank] > 1 for rank in problem.free if is_alone(problem, rank))
-    factors = len(problem.operator.inputs) == FACTORS
-    return ARRAY if factors and not whole else MAC
+def group_of(problem: BoundProblem, one: Family) -> Group:
+    """Return a tree as a group: for a systolic array where it can, else PEs with memories."""
+    tree = tree_of(one)
+    tiles = {node.rank: node.tile for node in tree if isinstance(node, Loop)}
+    whole = any(
+        tiles.get(rank, problem.sizes[rank]) > 1 for rank in problem.free if is_alone(problem, rank)
+    )
+    if whole or len(problem.operator.inputs) != FACTORS:
+        tree = (*tree[:-1], Do(problem.operator.name, MAC))
+    return Group(operators=(problem.operator.name,), tree=tree, merged=problem.merged)
 
 
 def is_alone(problem: BoundProblem, rank: str) -> bool:

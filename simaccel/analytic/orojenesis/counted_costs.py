@@ -1,8 +1,7 @@
-"""Bytes that fused trees with windows keep and move, for all tiles of the shared loops at once.
+"""Bytes that fused trees keep and move, for all tiles of the shared loops at once.
 
-Of a sum of ranks (a convolution's input, rows that one convolution makes for the next) no product
-says what a tile takes and moves. So the trees are counted as the machine moves them, one branch's
-choices at a time: what a tensor takes and moves doesn't depend on how other branches keep theirs.
+The trees are counted as the machine moves them, one branch's choices at a time: what a tensor takes
+and moves doesn't depend on how other branches keep theirs.
 """
 
 from __future__ import annotations

@@ -11,16 +11,15 @@ each operator::
       | ...
 
 Each tensor from outside is kept over the fork or in its branch, on its own: what it takes and moves
-doesn't depend on the others, so that all combinations are sums. Ranks that all tensors have go one
-by one, outermost. The points of the front are counted again, tree by tree, as the machine moves.
+doesn't depend on the others, so that all combinations are sums (`counted_costs`). Ranks that all
+tensors have go one by one, outermost. The points of the front are counted again, tree by tree, as
+the machine moves.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -29,79 +28,14 @@ from simaccel.analytic.orojenesis.counted_costs import CountedCosts
 from simaccel.analytic.orojenesis.fusion import MOST_SHARED, BranchKeeps, FusedGroup, TreeKind
 from simaccel.analytic.orojenesis.segment import Segment, figures
 from simaccel.analytic.orojenesis.ski_slope import SkiSlope
-from simaccel.mapping.space import BoundOperator, space_of
+from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group
-from simaccel.mapping.view import TensorView
-from simaccel.numbers import in_bytes
-from simaccel.workload import Vector, Workload
+from simaccel.workload import Workload
 
 _MOST = 4_000_000
 """Combinations that are compared at a time."""
 _WIDTH = 40
 """Columns of an origin: tiles and ways."""
-
-Sizes = dict[str, Ints]
-
-
-@dataclass(frozen=True)
-class _Costs:
-    """Bytes kept and moved by what a choice has in the buffer, for each candidate of tiles."""
-
-    fusion: FusedGroup
-    shared: tuple[str, ...]
-    tiles: Sizes
-
-    @cached_property
-    def sizes(self) -> Sizes:
-        """Sizes inside the shared loops."""
-        found = {rank: ints(size) for rank, size in self.fusion.space.sizes.items()}
-        return found | dict.fromkeys(self.fusion.batch, ints(1)) | self.tiles
-
-    def shared_keep_cost(self, view: TensorView) -> tuple[Ints, Ints]:
-        """Return what a tensor kept over the fork takes and moves."""
-        inner = max((at for at, rank in enumerate(self.shared) if rank in view.names), default=-1)
-        times = self._trips(view, self.shared[: inner + 1])
-        return self._room(view, self.sizes), self._moved_bytes(view, times)
-
-    def branch(self, seen: BoundOperator, way: BranchKeeps) -> tuple[Ints, Ints]:
-        """Return what the tensors from outside of a branch take and move."""
-        room, moved = ints(0), ints(0)
-        sizes = dict(self.sizes)
-        views = dict(seen.uses)
-        for use, view in self.fusion.outside_tensors(seen):
-            if use not in way.inside:
-                more, times = self.shared_keep_cost(view)
-                room, moved = room + more, moved + times
-        for at, use in enumerate(way.inside):
-            ranks = views[use].names
-            if at + 1 < len(way.inside):
-                ranks = ranks & views[way.inside[-1]].names
-            if not isinstance(seen.operator, Vector):
-                sizes |= dict.fromkeys(ranks, ints(1))
-            room = room + self._room(views[use], sizes)
-            moved = moved + self._moved_bytes(views[use], self._trips(views[use], self.shared))
-        return room, moved
-
-    def handover_bytes(self) -> Ints:
-        """Return the bytes of what passes between operators."""
-        space = self.fusion.space
-        views = {seen.output.name: seen.output for seen in space.operators}
-        names = sorted(self.fusion.between - self.fusion.aliases)
-        return ints(sum((self._room(views[name], self.sizes) for name in names), start=ints(0)))
-
-    def _trips(self, view: TensorView, loops: Sequence[str]) -> Ints:
-        sizes = self.fusion.space.sizes
-        trips = (-(-sizes[r] // self.tiles[r]) for r in loops if r not in view.names)
-        return math.prod(trips, start=ints(1))
-
-    @staticmethod
-    def _room(view: TensorView, sizes: Sizes) -> Ints:
-        elements = math.prod((sizes[dim[0][0]] for dim in view.terms), start=ints(1))
-        return in_bytes(elements, view.bits)
-
-    def _moved_bytes(self, view: TensorView, times: Ints) -> Ints:
-        written = view.name in self.fusion.space.made
-        return ints(view.n_bytes * (2 * times - 1 if written else times))
 
 
 def fused_segment(
@@ -124,11 +58,7 @@ def fused_segment(
     groups = [_group(fusion, known, origin) for origin in front.origin]
     exact = _count_slope(workload, groups)
     return Segment(
-        fusion.operators,
-        exact,
-        lambda number: groups[int(exact.origin[number][0])],
-        lambda number: int(exact.accesses[number]),
-        mappings,
+        fusion.operators, exact, lambda number: groups[int(exact.origin[number][0])], mappings
     )
 
 
@@ -146,7 +76,7 @@ def _add(
     count = math.prod(map(len, options))
     if not count:
         return 0
-    costs = (CountedCosts if any(fusion.windows.values()) else _Costs)(fusion, shared, tiles)
+    costs = CountedCosts(fusion, shared, tiles)
     parts = [
         [costs.branch(seen, way) for way in operator_ways]
         for seen, operator_ways in zip(fusion.space.operators, ways, strict=True)

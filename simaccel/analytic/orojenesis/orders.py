@@ -27,20 +27,6 @@ def traffic(
     return problem.groups * (best + _fixed_bytes(problem, cuts, kept))
 
 
-def traffic_in(
-    problem: BoundProblem,
-    cuts: Cuts,
-    kept: Sequence[BoundOperand],
-    order: Sequence[str],
-    halo: Halo,
-) -> Ints:
-    """Return the bytes between buffer and DRAM with loops in one order, from the outermost."""
-    total = _fixed_bytes(problem, cuts, kept)
-    for at, rank in enumerate(order):
-        total = total + _step(cuts, kept, rank, frozenset(order[at + 1 :]), halo)
-    return problem.groups * total
-
-
 def best_order(
     problem: BoundProblem, cuts: Cuts, kept: Sequence[BoundOperand], halo: Halo = "exact"
 ) -> list[str]:

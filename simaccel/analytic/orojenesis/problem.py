@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from simaccel.errors import SimaccelError
-from simaccel.mapping.space import BoundOperator, mergeable, space_of
+from simaccel.mapping.space import BoundOperator, IterationSpace, mergeable, space_of
 from simaccel.mapping.tree import Group
 from simaccel.numbers import BYTE, in_bytes
 from simaccel.workload import Einsum, Workload
@@ -65,6 +65,7 @@ class BoundProblem:
 
     workload: Workload
     operator: Einsum
+    space: IterationSpace
     merged: dict[str, tuple[str, ...]]
     sizes: dict[str, int]
     batch: tuple[str, ...]
@@ -163,7 +164,7 @@ def problem_of(workload: Workload, name: str) -> BoundProblem:
         rank for rank in sizes if all(((rank, 1),) in view.terms for view in uses.values())
     )
     operands = _operands(seen, {rank: size for rank, size in sizes.items() if rank not in batch})
-    problem = BoundProblem(workload, seen.operator, merged, sizes, batch, operands)
+    problem = BoundProblem(workload, seen.operator, space, merged, sizes, batch, operands)
     _require(problem)
     return problem
 

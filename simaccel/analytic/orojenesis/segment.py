@@ -20,15 +20,13 @@ _CHUNK = 1 << 14
 class Segment:
     """Operators that run as one group (or one operator), and their front.
 
-    ``group``: the tree of a point, None if the machine can't run it. ``moved``: bytes that the
-    machine moves with it. ``mappings``: how many there are; ``all_sizes``: whether no tile size
-    that may matter was left out.
+    ``group``: the tree of a point, None if the machine can't run it. ``mappings``: how many there
+    are; ``all_sizes``: whether no tile size that may matter was left out.
     """
 
     operators: tuple[str, ...]
     front: SkiSlope
     group: Callable[[int], Group | None]
-    moved: Callable[[int], int]
     mappings: int = 0
     all_sizes: bool = True
 
@@ -50,9 +48,7 @@ def of_families(group: Group, families: Sequence[Family]) -> Segment:
         chosen = _take_candidates(families[which], ints(at))
         return Group(operators=group.operators, tree=tree_of(chosen), merged=group.merged)
 
-    return Segment(
-        group.operators, front, tree, lambda number: int(front.accesses[number]), mappings
-    )
+    return Segment(group.operators, front, tree, mappings)
 
 
 def _take_candidates(family: Family, flat: Ints) -> Family:

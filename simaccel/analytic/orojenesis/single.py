@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from simaccel.analytic.family import Ints, ints
-from simaccel.analytic.orojenesis.attain import FACTORS, even_group, is_alone
+from simaccel.analytic.orojenesis.attain import FACTORS, group_of, is_alone, nest
 from simaccel.analytic.orojenesis.halo import Cuts, Halo, RankCut, tile_elements
-from simaccel.analytic.orojenesis.orders import best_order, traffic, traffic_in
+from simaccel.analytic.orojenesis.orders import best_order, traffic
 from simaccel.analytic.orojenesis.problem import BoundOperand, BoundProblem, NoBoundError
+from simaccel.analytic.orojenesis.segment import Segment
 from simaccel.analytic.orojenesis.sizes import divisors, orders
 from simaccel.analytic.orojenesis.ski_slope import SkiSlope
 from simaccel.analytic.orojenesis.tilings import options, tilings
@@ -38,63 +39,12 @@ class Mapspace:
     halo: Halo = "exact"
 
 
-@dataclass(frozen=True)
-class BoundPoint:
-    """A point of a front and the mapping that attains it.
-
-    ``group``: its tree, None if a tensor bypasses the buffer (on the machine, PEs hold operands for
-    a while, and move less). ``moved_bytes``: the bytes that simaccel's machine moves; more than
-    ``dram_bytes`` only if the count of halos reuses elements that the machine loads again.
-    """
-
-    buffer_bytes: int
-    dram_bytes: int
-    group: Group | None
-    moved_bytes: int
-
-
-@dataclass(frozen=True)
-class EinsumBound:
-    """The front of an einsum over a mapspace; ``mappings``: their number.
-
-    ``all_sizes``: whether all sizes were searched. If there are too many, ranks of windows take
-    only even pieces, and uneven trees of more than three tensors not every second cut. Origins of
-    points: tensors kept and tiles, or (below 0) as in ``uneven``.
-    """
-
-    problem: BoundProblem
-    mapspace: Mapspace
-    front: SkiSlope
-    mappings: int
-    all_sizes: bool = True
-
-    def point(self, number: int) -> BoundPoint:
-        """Return a point with its mapping."""
-        room, moved = int(self.front.buffer[number]), int(self.front.accesses[number])
-        origin, problem = self.front.origin[number], self.problem
-        if origin[0] < 0:
-            return BoundPoint(room, moved, uneven_group(problem, origin), moved)
-        subset, *tiles = (int(number) for number in origin)
-        kept = _subsets(problem, self.mapspace)[subset]
-        cuts = {
-            r: RankCut(problem.sizes[r], ints(t)) for r, t in zip(problem.free, tiles, strict=True)
-        }
-        order = best_order(problem, cuts, kept, self.mapspace.halo)
-        if len(kept) < len(problem.operands):
-            return BoundPoint(room, moved, None, moved)
-        group = even_group(problem, dict(zip(problem.free, tiles, strict=True)), order)
-        return BoundPoint(
-            room, moved, group, int(traffic_in(problem, cuts, kept, order, "machine"))
-        )
-
-    @property
-    def largest(self) -> tuple[int, int]:
-        """The maximal effectual buffer, and the bytes moved with it; a larger one saves nothing."""
-        return int(self.front.buffer[-1]), int(self.front.accesses[-1])
-
-
-def bound(problem: BoundProblem, mapspace: Mapspace | None = None) -> EinsumBound:
+def bound(problem: BoundProblem, mapspace: Mapspace | None = None) -> Segment:
     """Return the front of an einsum over all tilings, orders and, with ``bypass``, bypasses.
+
+    If there are too many sizes, ranks of windows take only even pieces, and uneven trees of more
+    than three tensors not every second cut. Origins of points: tensors kept and tiles, or (below 0)
+    as in ``uneven``.
 
     Raises:
         NoBoundError: an uneven bound for a systolic array that can't fold the einsum, or elements
@@ -113,7 +63,30 @@ def bound(problem: BoundProblem, mapspace: Mapspace | None = None) -> EinsumBoun
         even, all_sizes = _even_front(problem, mapspace)
         front.add(even.buffer, even.accesses, even.origin)
         complete = complete and all_sizes
-    return EinsumBound(problem, mapspace, front, mappings_of(problem, mapspace), complete)
+
+    def group(number: int) -> Group | None:
+        origin = front.origin[number]
+        if origin[0] < 0:
+            return uneven_group(problem, origin)
+        return _even_group(problem, mapspace, origin)
+
+    names, count = (problem.operator.name,), mappings_of(problem, mapspace)
+    return Segment(names, front, group, count, complete)
+
+
+def _even_group(problem: BoundProblem, mapspace: Mapspace, origin: Ints) -> Group | None:
+    """Return the tree of a point, None if a tensor bypasses the buffer.
+
+    On the machine PEs would hold operands of it for a while, and move less.
+    """
+    tiles = dict(zip(problem.free, map(ints, origin[1:]), strict=True))
+    kept = _subsets(problem, mapspace)[int(origin[0])]
+    if len(kept) < len(problem.operands):
+        return None
+    cuts = {rank: RankCut(problem.sizes[rank], tile) for rank, tile in tiles.items()}
+    order = best_order(problem, cuts, kept, mapspace.halo)
+    loops = {rank: tiles[rank] for rank in order}
+    return group_of(problem, nest(problem, [loops, *(operand.name for operand in kept)]))
 
 
 def _require_folds(problem: BoundProblem) -> None:

@@ -24,6 +24,16 @@ class SkiSlope:
     def __len__(self) -> int:
         return int(self.buffer.size)
 
+    @property
+    def smallest(self) -> int:
+        """Bytes of the smallest buffer that anything runs with."""
+        return int(self.buffer[0])
+
+    @property
+    def largest(self) -> tuple[int, int]:
+        """The maximal effectual buffer, and the bytes moved with it; a larger one saves nothing."""
+        return int(self.buffer[-1]), int(self.accesses[-1])
+
     def improves(self, buffer: Ints, accesses: Ints) -> Bools:
         """Return which points no known one equals or beats."""
         if not len(self):
@@ -61,7 +71,7 @@ def join_slopes(fronts: list[SkiSlope]) -> SkiSlope:
     ``origin`` has a column for each: the number of its point. Below the largest of the smallest
     buffers nothing runs.
     """
-    least = max(int(front.buffer[0]) for front in fronts)
+    least = max(front.smallest for front in fronts)
     rooms = np.unique(np.concatenate([front.buffer[front.buffer >= least] for front in fronts]))
     columns = [np.searchsorted(front.buffer, rooms, side="right") - 1 for front in fronts]
     moved = sum(

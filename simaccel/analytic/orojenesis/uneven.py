@@ -26,24 +26,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from simaccel.analytic.family import Ints, ints
-from simaccel.analytic.orojenesis.attain import is_alone, unit_of
-from simaccel.analytic.orojenesis.problem import BoundOperand, BoundProblem, Terms
+from simaccel.analytic.family import Family, Ints, ints
+from simaccel.analytic.orojenesis.attain import group_of, is_alone, nest
+from simaccel.analytic.orojenesis.problem import BoundOperand, BoundProblem
+from simaccel.analytic.orojenesis.segment import figures
 from simaccel.analytic.orojenesis.sizes import MOST_TILINGS, even_pieces
 from simaccel.analytic.orojenesis.ski_slope import SkiSlope
 from simaccel.analytic.orojenesis.tilings import options, tilings
-from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop, Node
-from simaccel.units import ARRAY
+from simaccel.mapping.tree import Group
 
 _PROVED = 3
-Pieces = list[tuple[Ints, Ints]]
-"""Pieces of a rank: how many of which size."""
 Cut = tuple[int, str]
 """A stage's number and the rank that it cuts to any size."""
 
@@ -158,7 +156,7 @@ def uneven_front(problem: BoundProblem, *, imperfect: bool) -> tuple[SkiSlope, b
             tiles: dict[Cut, Ints] = {}
             for (cuts, rows), at in zip(chains, picked, strict=True):
                 tiles |= {cut: rows[at, place] for place, cut in enumerate(cuts)}
-            room, moved = _figures(problem, stages, tiles)
+            room, moved = map(np.atleast_1d, figures(_nest(problem, stages, tiles)))
             count = max(room.size, moved.size)
             origin = np.zeros((count, 1 + width), dtype=np.int64)
             origin[:, 0] = -1 - number
@@ -215,107 +213,19 @@ def _select_plain_rows(rows: Ints) -> Ints:
     return ints(rows[same.all(axis=1) | single.all(axis=1)])
 
 
-def _figures(problem: BoundProblem, stages: Depths, tiles: dict[Cut, Ints]) -> tuple[Ints, Ints]:
-    """Return bytes kept and bytes moved as simaccel's machine moves them."""
-    pieces: dict[str, Pieces] = {
-        rank: [(ints(1), ints(problem.sizes[rank]))] for rank in problem.free
-    }
-    room = moved = ints(0)
-    for number, stage in enumerate(stages):
-        before = dict(pieces)
-        for rank in stage.tiled:
-            pieces[rank] = _cut_pieces(pieces[rank], tiles[number, rank])
-        for rank in stage.single:
-            pieces[rank] = [(ints(problem.sizes[rank]), ints(1))]
-        operand = stage.operand
-        sizes = {rank: pieces[rank][0][1] for rank in operand.ranks}
-        tile = math.prod((_reach(dim, sizes) for dim in operand.dims), start=ints(1))
-        room = room + tile * operand.bytes_per_element
-        moved = moved + _moved_elements(problem, stage, before, pieces) * operand.bytes_per_element
-    return np.atleast_1d(room), np.atleast_1d(problem.groups * moved)
-
-
-def _cut_pieces(pieces: Pieces, tile: Ints) -> Pieces:
-    """Cut pieces by a tile that is no larger than the first; the first then has its size."""
-    found: Pieces = [(ints(0), tile)]
-    for count, size in pieces:
-        whole, rest = size // tile, size % tile
-        found[0] = (found[0][0] + count * whole, tile)
-        if np.any(rest):
-            found.append((ints(count * (rest > 0)), rest))
-    return found
-
-
-def _reach(dim: Terms, sizes: dict[str, Ints]) -> Ints:
-    return ints(1 + sum(c * (sizes[rank] - 1) for rank, c in dim))
-
-
-def _count(pieces: Pieces) -> Ints:
-    return ints(sum((count for count, _ in pieces), start=ints(0)))
-
-
-def _moved_elements(
-    problem: BoundProblem, stage: KeepCut, before: dict[str, Pieces], pieces: dict[str, Pieces]
-) -> Ints:
-    """Return the elements of a tensor that its tiles bring, and of sums also take away."""
-    operand = stage.operand
-    again = (_count(pieces[rank]) for rank in problem.free if rank not in operand.ranks)
-    times = math.prod(again, start=ints(1))
-    if operand.is_output:
-        return ints(problem.elements(operand) * (2 * times - 1))
-    sides = [_side(dim, problem.sizes, pieces) for dim in operand.dims]
-    brought = math.prod(sides, start=ints(1))
-    for at, dim in enumerate(operand.dims):
-        if len(dim) > 1 and stage.last in dict(dim):
-            others = math.prod(sides[:at] + sides[at + 1 :], start=ints(1))
-            steps = _count(pieces[stage.last]) - _count(before[stage.last])
-            brought = brought - steps * _shared_elements(dim, stage.last, pieces) * others
-    return ints(times * brought)
-
-
-def _side(dim: Terms, whole: dict[str, int], pieces: dict[str, Pieces]) -> Ints:
-    """Sum the extents of a dimension over all combinations of pieces of its ranks."""
-    if len(dim) == 1 and dim[0][1] == 1:
-        return ints(whole[dim[0][0]])
-    counts = [_count(pieces[rank]) for rank, _ in dim]
-    total = math.prod(counts, start=ints(1 - sum(c for _, c in dim)))
-    for at, (rank, c) in enumerate(dim):
-        total = total + math.prod(counts[:at] + counts[at + 1 :], start=ints(c * whole[rank]))
-    return total
-
-
-def _shared_elements(dim: Terms, last: str, pieces: dict[str, Pieces]) -> Ints:
-    """Sum what a window has of the one before, over the pieces of the other ranks."""
-    total, others = ints(0), [(rank, c) for rank, c in dim if rank != last]
-    for combination in itertools.product(*(pieces[rank] for rank, _ in others)):
-        reach, weight = ints(1 - dict(dim)[last]), ints(1)
-        for (count, size), (_, c) in zip(combination, others, strict=True):
-            reach, weight = reach + c * (size - 1), weight * count
-        total = total + weight * np.maximum(reach, 0)
-    return total
+def _nest(problem: BoundProblem, stages: Depths, tiles: Mapping[Cut, Ints]) -> Family:
+    """Return the trees of a way to keep the tensors, with these sizes of its cuts."""
+    parts: list[dict[str, Ints] | str] = []
+    for at, stage in enumerate(stages):
+        parts.append({rank: tiles.get((at, rank), ints(1)) for rank in stage.loops()})
+        parts.append(stage.operand.name)
+    # what a systolic array can't fold it takes one by one
+    alone = (rank for rank in problem.free if is_alone(problem, rank))
+    return nest(problem, [*parts, dict.fromkeys(alone, ints(1))])
 
 
 def uneven_group(problem: BoundProblem, origin: Sequence[int]) -> Group:
     """Return the tree of a point of the front."""
     stages = depths(problem)[-1 - int(origin[0])]
-    tiles = dict(zip(_cuts(stages), (int(number) for number in origin[1:]), strict=False))
-    left = dict(problem.sizes)
-    tree: list[Node] = []
-
-    def cut(rank: str, tile: int) -> None:
-        if tile < left[rank]:
-            left[rank] = tile
-            tree.append(Loop(rank, tile))
-
-    for rank in problem.batch:
-        cut(rank, 1)
-    for number, stage in enumerate(stages):
-        for rank in stage.loops():
-            cut(rank, tiles.get((number, rank), 1))
-        tree.append(Keep(stage.operand.name, BUFFER))
-    for rank in problem.free:
-        if is_alone(problem, rank):  # which a systolic array can't fold, but take one by one
-            cut(rank, 1)
-    unit = unit_of(problem, left)
-    tree.append(Do(problem.operator.name, unit, "ws" if unit == ARRAY else None))
-    return Group(operators=(problem.operator.name,), tree=tuple(tree), merged=problem.merged)
+    tiles = dict(zip(_cuts(stages), map(ints, origin[1:]), strict=False))
+    return group_of(problem, _nest(problem, stages, tiles))

@@ -71,10 +71,10 @@ class WorkloadBound:
         return WorkloadPoint(room, accesses, moved, tuple(reversed(parts)))
 
     def _machine_bytes(self, segment: Segment, own: int) -> int:
-        """Return what the machine moves; elements of 4 bits are counted again, as it packs them."""
+        """Return what the machine moves: elements of 4 bits packed, halos as windows slide."""
         group = segment.group(own)
-        if group is None or not self.workload.packed:
-            return segment.moved(own)
+        if group is None:
+            return int(segment.front.accesses[own])
         return int(figures(family_of(space_of(self.workload, group), group))[1])
 
     def mapping(self, chosen: WorkloadPoint) -> Mapping | None:
@@ -85,16 +85,6 @@ class WorkloadBound:
         reference = WorkloadReference(self.workload.name, self.workload.fingerprint)
         body = tuple(group for group in groups if group is not None)
         return Mapping(workload=reference, dataflow="bound", body=body)
-
-    @property
-    def smallest(self) -> int:
-        """Bytes of the smallest buffer that anything runs with."""
-        return int(self.front.buffer[0])
-
-    @property
-    def largest(self) -> tuple[int, int]:
-        """The maximal effectual buffer and what is moved with it: more changes nothing."""
-        return int(self.front.buffer[-1]), int(self.front.accesses[-1])
 
     @property
     def operations(self) -> int:
@@ -155,15 +145,7 @@ def single_segment(workload: Workload, operator: Operator, mapspace: Mapspace) -
     """
     if not isinstance(operator, Einsum):
         return vector_segment(workload, operator)
-    bounded = bound(problem_of(workload, operator.name), mapspace)
-    return Segment(
-        (operator.name,),
-        bounded.front,
-        lambda number: bounded.point(number).group,
-        lambda number: bounded.point(number).moved_bytes,
-        bounded.mappings,
-        bounded.all_sizes,
-    )
+    return bound(problem_of(workload, operator.name), mapspace)
 
 
 def in_chains(workload: Workload) -> tuple[Operator, ...]:

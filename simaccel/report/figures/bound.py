@@ -60,7 +60,7 @@ def _steps(axes: Axes, rooms: list[int], values: list[float], label: str) -> Non
 
 def _mark(axes: Axes, report: BoundReport) -> None:
     """Draw lines at the maximal effectual buffer and at the given one."""
-    room = report.found.largest[0]
+    room = report.found.front.largest[0]
     label = f"maximal effectual buffer, {bytes_text(room)}"
     axes.axvline(room, color=SERIES_COLOURS[1], linestyle="--", linewidth=0.8, label=label)
     if report.room is not None:

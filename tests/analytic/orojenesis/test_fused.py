@@ -154,7 +154,7 @@ def test_every_point_of_convolutions_is_attained(workload: Workload) -> None:
     fused = workload_bound(workload, mapspace, "best")
     assert_attained(fused, 6 if DRAWS > 1 else 40)
     names = [one.name for one in workload.operators]
-    assert fused.largest[1] == compulsory_bytes(workload, [names])
+    assert fused.front.largest[1] == compulsory_bytes(workload, [names])
     assert _is_below(fused, workload_bound(workload, mapspace))
 
 
@@ -196,9 +196,9 @@ def test_with_enough_room_a_chain_moves_what_is_compulsory() -> None:
     for workload in (chain(7, 3, 5, 4, 2), attended(), grouped()):
         names = [one.name for one in workload.operators]
         found = workload_bound(workload, ANY, "best")
-        assert found.largest[1] == compulsory_bytes(workload, [names])
+        assert found.front.largest[1] == compulsory_bytes(workload, [names])
         alone = workload_bound(workload, ANY)
-        assert alone.largest[1] == compulsory_bytes(workload, [[name] for name in names])
+        assert alone.front.largest[1] == compulsory_bytes(workload, [[name] for name in names])
 
 
 def test_what_runs_once_counts_once() -> None:
@@ -208,8 +208,8 @@ def test_what_runs_once_counts_once() -> None:
     assert workload.once
     names = [one.name for one in workload.operators]
     found = workload_bound(workload, Mapspace())
-    assert found.largest[1] == compulsory_bytes(workload, [[name] for name in names])
-    assert found.point(len(found.front) - 1).moved_bytes == found.largest[1]
+    assert found.front.largest[1] == compulsory_bytes(workload, [[name] for name in names])
+    assert found.point(len(found.front) - 1).moved_bytes == found.front.largest[1]
     some = workload_bound(chain(4, 3, 5, 2), Mapspace(), "best")
     once = replace(some.workload, repeat=5, once=frozenset({"mm1"}))
     assert (0, 2) in some.segments
@@ -231,7 +231,7 @@ def test_segments_are_the_best_of_all_cuts() -> None:
         )
         assert segment is not None
         pieces[begin, stop] = segment.front
-    for room in range(found.smallest, found.largest[0] + 8):
+    for room in range(found.front.smallest, found.front.largest[0] + 8):
         best = None
         for cuts in itertools.product([False, True], repeat=len(names) - 1):
             places = [0, *(n + 1 for n, cut in enumerate(cuts) if cut), len(names)]
@@ -278,7 +278,7 @@ def test_figure_18_two_gemms_of_an_ffn() -> None:
     full = fused_segment(workload, ["mm0", "mm1"], TEMPLATES["full"], imperfect=False)
     assert full is not None
     assert full.front.points()[-1] == (268484608, 2 * 402653184)
-    assert alone.largest[1] / full.front.accesses[-1] == pytest.approx(3.67, abs=0.005)
+    assert alone.front.largest[1] / full.front.accesses[-1] == pytest.approx(3.67, abs=0.005)
     one, two = alone.front.find_point(2**20), full.front.find_point(2**20)
     assert one is not None
     assert two is not None

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from simaccel import load_accelerator, simulate
 from simaccel.analytic.orojenesis.halo import Halo
 from simaccel.analytic.orojenesis.problem import NoBoundError, problem_of
-from simaccel.analytic.orojenesis.single import EinsumBound, Mapspace, bound
+from simaccel.analytic.orojenesis.segment import Segment
+from simaccel.analytic.orojenesis.single import Mapspace, bound
 from simaccel.analytic.orojenesis.sizes import even_pieces
 from simaccel.mapping.checks import faults
 from simaccel.mapping.tree import Do, Mapping, WorkloadReference
@@ -47,7 +48,7 @@ CONV_MAPPINGS = {"conv_r1s1": 17021}
 A, B, C = ({"m": 1}, {"k": 1}), ({"k": 1}, {"n": 1}), ({"m": 1}, {"n": 1})
 
 
-def bound_of(workload: Workload, mapspace: Mapspace | None = None) -> EinsumBound:
+def bound_of(workload: Workload, mapspace: Mapspace | None = None) -> Segment:
     return bound(problem_of(workload, workload.operators[0].name), mapspace)
 
 
@@ -305,9 +306,9 @@ def test_the_maximal_effectual_buffer_is_the_papers_formula(m: int, k: int, n: i
     smallest = min((x * y, x, y) for x, y in ((m, k), (k, n), (m, n)))
     for imperfect in {False, m * k * n < 10**6}:
         uneven = bound_of(workload, Mapspace(uneven=True, imperfect=imperfect))
-        assert uneven.largest == (smallest[0] + min(m, k, n) + 1, m * k + k * n + m * n)
+        assert uneven.front.largest == (smallest[0] + min(m, k, n) + 1, m * k + k * n + m * n)
         even = bound_of(workload, Mapspace(imperfect=imperfect))
-        assert even.largest == (sum(smallest), m * k + k * n + m * n)
+        assert even.front.largest == (sum(smallest), m * k + k * n + m * n)
 
 
 def test_larger_mapspaces_are_never_above() -> None:
@@ -358,18 +359,18 @@ def test_every_point_is_attained_on_the_machine(workload: Workload, mapspace: Ma
     found = bound_of(workload, mapspace)
     reference = WorkloadReference(workload.name, workload.fingerprint)
     for number in {*range(0, len(found.front), 2), len(found.front) - 1}:
-        point = found.point(number)
-        assert point.group is not None
-        mapping = Mapping(workload=reference, dataflow="bound", body=(point.group,))
-        size = max(64, point.buffer_bytes)  # the least that toy's array and DRAM need
+        group = found.group(number)
+        assert group is not None
+        mapping = Mapping(workload=reference, dataflow="bound", body=(group,))
+        size = max(64, int(found.front.buffer[number]))  # the least that toy's array and DRAM need
         hw = load_accelerator("toy", [f"buffer.capacity_bytes={size}"])
         assert not faults(workload, mapping, hw)
         result = simulate(workload, hw, mapping)
         moved = sum(n for (level, _), n in result.run.moved.items() if level.startswith("dram"))
-        assert moved == point.moved_bytes >= point.dram_bytes
-        assert result.prediction.buffer_bytes == point.buffer_bytes
+        assert moved >= found.front.accesses[number]
+        assert result.prediction.buffer_bytes == found.front.buffer[number]
         if mapspace.halo == "machine" or workload.name != "conv":
-            assert moved == point.dram_bytes
+            assert moved == found.front.accesses[number]
 
 
 def _summed() -> Workload:
@@ -397,7 +398,7 @@ def test_tiles_for_a_systolic_array_cut_what_is_in_one_tensor() -> None:
     workload = _summed()
     for array, units in ((True, {"array"}), (False, {"array", "mac"})):
         found = bound_of(workload, Mapspace(array=array))
-        groups = [found.point(number).group for number in range(len(found.front))]
+        groups = [found.group(number) for number in range(len(found.front))]
         leaves = [group.tree[-1] for group in groups if group is not None]
         assert {leaf.unit for leaf in leaves if isinstance(leaf, Do)} <= units
 
