@@ -13,13 +13,11 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-import numpy as np
-
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, table
 from simaccel.search.effort import Effort, Objective
 from simaccel.search.mapspace.blocks import BlockOutcome, BlockTask, Score
-from simaccel.search.mapspace.costs import Costs, score
-from simaccel.search.mapspace.nests import MappingTarget, map_einsum
+from simaccel.search.mapspace.mapping_target import MappingTarget
+from simaccel.search.mapspace.nests import map_einsum
 from validation.ruby.exhibits import layers, toys
 from validation.ruby.problems import ROW_STATIONARY, conv3, eyeriss, matmul, target, toy
 from validation.ruby.timeloop import in_our_model, results
@@ -85,14 +83,9 @@ def race(point: Point) -> Row:
     theirs = results()[name]
     objective: Objective = "cycles" if theirs["metric"] == _DELAY else "edp"
     judged = in_our_model(case.goal, theirs["mapping"])
-    nothing = np.zeros(1, dtype=np.int64)
-    costs = Costs(
-        cycles=np.array([judged.cycles]),
-        energy_pj=np.array([judged.energy_pj]),
-        dram_bytes=nothing,
-        buffer_bytes=nothing,
-    )
-    value, tie = (float(column[0]) for column in score(objective, costs))
+    value, tie = judged.edp, float(judged.cycles)
+    if objective == "cycles":
+        value, tie = tie, judged.energy_pj
     watch = _Watch((value * (1 + 1e-9), tie * (1 + 1e-9)))
     effort = Effort(objective=objective, patience=point["patience"])
     ours = watch.search(case.goal, effort)

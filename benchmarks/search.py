@@ -155,12 +155,11 @@ def nests_work(point: Point) -> Work:
     hw, model, layer = point["case"]
     workload = network(model, layer=layer)
     target = choices(workload, load_accelerator(hw), "ruby-s", {})[0][0]
-    space = target.problem().spaces[0]
-    setting = target.setting
+    space = target.spaces()[0]
     genes, factors = space.fitting(space.random(np.random.default_rng(0), point["drawn"]))
     drawn = space.candidates(genes, factors)
-    fits = drawn.take(setting.fits(space, drawn))
-    return Work(len(fits), lambda: setting.costs(space, fits))
+    fits = drawn.take(target.fits(space, drawn))
+    return Work(len(fits), lambda: target.score(space, fits, "edp"))
 
 
 def search_work(point: Point) -> Work:

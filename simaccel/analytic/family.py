@@ -53,11 +53,15 @@ class FamilyLoops:
 
 @dataclass(frozen=True, eq=False)
 class FamilySpread:
-    """Pieces of ``tile`` go to the instances of a fan-out at once."""
+    """Pieces of ``tile`` go to the instances of a fan-out at once.
+
+    ``is_said``: a tree has the spread also where it makes one piece.
+    """
 
     rank: str
     tile: Ints
     level: str
+    is_said: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +258,7 @@ def _map_branch(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:
             tiles, places = (tuple(map(each, arrays)) for arrays in (node.tiles, node.places))
             nodes.append(FamilyLoops(node.ranks, tiles, places))
         elif isinstance(node, FamilySpread):
-            nodes.append(FamilySpread(node.rank, each(node.tile), node.level))
+            nodes.append(replace(node, tile=each(node.tile)))
         elif isinstance(node, FamilyKeep):
             nodes.append(FamilyKeep(node.tensor, node.level, each(node.slots), node.anew))
         elif isinstance(node, FamilyFork):
@@ -306,9 +310,9 @@ def _tree(branch: Branch, sizes: dict[str, int], held: Mapping[str, Ints]) -> Tr
 def _cuts_of(node: FamilyLoops | FamilySpread, sizes: dict[str, int]) -> Iterator[Loop | Spread]:
     """Yield the loops that make several pieces, or the spread; ``sizes`` become those inside."""
     if isinstance(node, FamilySpread):
-        if int(node.tile) < sizes[node.rank]:
-            sizes[node.rank] = int(node.tile)
-            yield Spread(node.rank, int(node.tile), cast("FanName", node.level))
+        if node.is_said or int(node.tile) < sizes[node.rank]:
+            sizes[node.rank] = min(int(node.tile), sizes[node.rank])
+            yield Spread(node.rank, sizes[node.rank], cast("FanName", node.level))
         return
     loops = zip(node.places, node.ranks, node.tiles, strict=True)
     for _, rank, tile in sorted((int(p), rank, int(t)) for p, rank, t in loops):

@@ -27,7 +27,8 @@ from simaccel.schedulers.spatial import choices, rooms_of, shape_of
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.effort import Effort
 from simaccel.search.grid_search import Goal
-from simaccel.search.mapspace.nests import EmptyMapspaceError, MappingTarget, map_einsum
+from simaccel.search.mapspace.mapping_target import MappingTarget
+from simaccel.search.mapspace.nests import EmptyMapspaceError, map_einsum
 from simaccel.search.problems import parts
 from simaccel.workload import Einsum, Vector, Workload
 
@@ -227,7 +228,7 @@ def _of_mapspace(
 
 
 def _size(target: MappingTarget) -> int:
-    return sum(space.size() for space in target.problem().spaces)
+    return sum(space.size() for space in target.spaces())
 
 
 def _try_search(target: MappingTarget, effort: Effort) -> tuple[float, int]:

@@ -25,10 +25,10 @@ from simaccel.search.effort import STRATEGIES, Strategy
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import FOREVER, Judge, mapping_of
 from simaccel.search.mapspace.limits import limits
+from simaccel.search.mapspace.mapping_target import MappingTarget
 from simaccel.search.mapspace.mapspace_search import MapspaceResult
 from simaccel.search.mapspace.nests import (
     EmptyMapspaceError,
-    MappingTarget,
     NestResult,
     figures_of_mapping,
     map_einsum,
@@ -96,7 +96,7 @@ def choices(
             allowed = f"one of {', '.join(map(str, by_held))}, which --constrain leaves"
             raise InputError([Fault("command line", "--stationarity", held, allowed)])
         for target in every[-1]:
-            target.problem()
+            target.spaces()
     return every
 
 
@@ -251,10 +251,10 @@ def _walk(
     mapped: NestResult, options: Options, judge: Judge, best: _Picked | None
 ) -> CandidateWalk:
     """Run the good ones of a search, with two slots a tile where there is room."""
-    result, setting, objective = mapped.found, mapped.target.setting, options.effort.aim
+    result, target, objective = mapped.found, mapped.target, options.effort.aim
     assert result.good is not None  # noqa: S101 - narrows the type
-    family = setting.family(result.space, result.good, double=True)
-    group = setting.empty(result.space)
+    family = target.family(result.space, result.good, double=True)
+    group = target.empty(result.space)
     walk = CandidateWalk(
         CandidateSet(group, [family], judge, objective, tolerance=options.tolerance)
     )
@@ -339,15 +339,15 @@ def double_buffered(mapped: NestResult) -> Group:
     """Return the mapping with two slots for tiles where the memory has room, inputs first."""
     found = mapped.found
     assert found.best is not None  # noqa: S101 - narrows the type
-    return mapped.target.setting.group(found.space, found.best, double=True)
+    return mapped.target.group(found.space, found.best, double=True)
 
 
 def elite(mapped: NestResult) -> Iterator[tuple[Group]]:
     """Yield the best mappings of a search that spread the work differently, two slots a tile."""
-    found, setting = mapped.found, mapped.target.setting
+    found, target = mapped.found, mapped.target
     assert found.good is not None  # noqa: S101 - narrows the type
     for at in range(min(len(found.good), _FEW)):
-        yield (setting.group(found.space, found.good.take(slice(at, at + 1)), double=True),)
+        yield (target.group(found.space, found.good.take(slice(at, at + 1)), double=True),)
 
 
 def _schedule(

@@ -11,7 +11,7 @@ import pytest
 from simaccel.analytic.evaluation import FamilyTotals, evaluate
 from simaccel.hardware.levels import ROLES
 from simaccel.mapping.tree import Group
-from simaccel.search.mapspace.costs import Setting
+from simaccel.search.mapspace.mapping_target import MappingTarget
 from simaccel.search.mapspace.space import EinsumMapspace, spaces
 from simaccel.search.mapspace.tiling_batch import TilingBatch
 from simaccel.workload import Einsum, Tensor
@@ -41,18 +41,21 @@ def _candidates(case: Case, mapping: NestMapping) -> TilingBatch:
     )
 
 
-def _made(case: Case, mapping: NestMapping) -> tuple[Setting, EinsumMapspace, TilingBatch, Group]:
-    setting = Setting(
+def _made(
+    case: Case, mapping: NestMapping
+) -> tuple[MappingTarget, EinsumMapspace, TilingBatch, Group]:
+    target = MappingTarget(
         einsum=case.einsum,
         tensors=_tensors(case.einsum),
         accelerator=case.accelerator,
-        hierarchy=case.hierarchy,
+        strategy="ruby",
+        room=case.hierarchy,
     )
     ranks = {rank: mapping.padded.get(rank, n) for rank, n in case.einsum.ranks.items()}
     (space,) = spaces(case.einsum, case.hierarchy, "pfm")
     space = replace(space, einsum=replace(case.einsum, ranks=ranks))
     candidates = _candidates(case, mapping)
-    return setting, space, candidates, setting.group(space, candidates)
+    return target, space, candidates, target.group(space, candidates)
 
 
 def _moved(totals: FamilyTotals) -> dict[tuple[str, str], int]:
@@ -85,14 +88,14 @@ def test_the_closed_form_equals_the_execution(block: int) -> None:
             run = execute(case.einsum, case.hierarchy, mapping, WIDTHS)
             sizes = {r: mapping.padded.get(r, n) for r, n in case.einsum.ranks.items()}
             assert run.output == expected_output(case.einsum, sizes)
-            setting, space, candidates, group = _made(case, mapping)
-            totals = setting.totals(group)
+            target, space, candidates, group = _made(case, mapping)
+            totals = target.totals(group)
             assert _moved(totals) == _expected(case, run), seed
-            family = setting.family(space, candidates)
-            assert _moved(evaluate(family, setting.accelerator)) == _moved(totals)
+            family = target.family(space, candidates)
+            assert _moved(evaluate(family, target.accelerator)) == _moved(totals)
             assert int(totals.counts.macs) == run.macs == math.prod(sizes.values())
             assert int(totals.resources["array"]) == run.steps
-            tiles = setting.tile_bytes(space, candidates)[..., 0]
+            tiles = target.tile_bytes(space, candidates)[..., 0]
             for at, memory in enumerate(case.hierarchy.memories):
                 for index, (role, width) in enumerate(zip(ROLES, WIDTHS, strict=True)):
                     assert tiles[at, index] == run.tiles.get((memory.name, role), 0) * width
@@ -107,6 +110,6 @@ def test_the_random_cases_have_what_can_go_wrong() -> None:
     fits = []
     for case in cases:
         for mapping in case.mappings:
-            setting, space, candidates, _ = _made(case, mapping)
-            fits.append(bool(setting.fits(space, candidates)[0]))
+            target, space, candidates, _ = _made(case, mapping)
+            fits.append(bool(target.fits(space, candidates)[0]))
     assert 0.1 < np.mean(fits) < 0.95

@@ -10,8 +10,7 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.search.judge import mapping_of
-from simaccel.search.mapspace.costs import Setting
-from simaccel.search.mapspace.nests import MappingTarget
+from simaccel.search.mapspace.mapping_target import MappingTarget
 from simaccel.search.mapspace.space import EinsumMapspace, spaces
 from simaccel.search.mapspace.systolic import dataflows
 from simaccel.workload import Conv, Tensor
@@ -19,16 +18,16 @@ from tests.analytic.nest_cases import draw_case
 from tests.draws import DRAWS
 
 
-def _runs(setting: Setting, space: EinsumMapspace, seed: int) -> int:
+def _runs(target: MappingTarget, space: EinsumMapspace, seed: int) -> int:
     genes, factors = space.fitting(space.random(np.random.default_rng(seed), 60))
     every = space.candidates(genes, factors)
-    fitting = every.take(setting.fits(space, every))
-    family = evaluate(setting.family(space, fitting), setting.accelerator).counts.moved
+    fitting = every.take(target.fits(space, every))
+    family = evaluate(target.family(space, fitting), target.accelerator).counts.moved
     for at in range(min(len(fitting), 3)):
-        group = setting.group(space, fitting.take(slice(at, at + 1)))
-        mapping = mapping_of(setting.workload, "drawn", [group])
-        run = Machine(setting.accelerator, lower(setting.workload, mapping)).run()
-        totals = setting.totals(group)
+        group = target.group(space, fitting.take(slice(at, at + 1)))
+        mapping = mapping_of(target.workload, "drawn", [group])
+        run = Machine(target.accelerator, lower(target.workload, mapping)).run()
+        totals = target.totals(group)
         counted = {level: int(n) for level, n in totals.counts.moved.items() if int(n)}
         assert counted == {level: n for level, n in run.moved.items() if n}
         for level, n in counted.items():
@@ -44,14 +43,15 @@ def test_on_spatial_arrays() -> None:
         if not any("output" in level.roles for level in case.hierarchy.memories[1:]):
             continue  # sums have to be kept somewhere on chip
         names = [one.tensor for one in (*case.einsum.inputs, case.einsum.output)]
-        setting = Setting(
+        target = MappingTarget(
             einsum=case.einsum,
             tensors={name: Tensor(name, 1 + at % 2) for at, name in enumerate(names)},
             accelerator=case.accelerator,
-            hierarchy=case.hierarchy,
+            strategy="ruby",
+            room=case.hierarchy,
         )
         (space,) = spaces(case.einsum, case.hierarchy, "ruby")
-        ran += _runs(setting, space, seed)
+        ran += _runs(target, space, seed)
     assert ran > 40 * DRAWS
 
 
@@ -70,5 +70,5 @@ def test_on_systolic_arrays(strategy: str) -> None:
             asked={},
             stationarity=stationarity,
         )
-        (space,) = target.problem().spaces
-        assert _runs(target.setting, space, 1) == 3
+        (space,) = target.spaces()
+        assert _runs(target, space, 1) == 3

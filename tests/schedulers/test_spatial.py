@@ -15,7 +15,8 @@ from simaccel.program.lowering import lower
 from simaccel.schedulers import Options
 from simaccel.schedulers.spatial import choices, double_buffered, mapping_from, search_all
 from simaccel.search.effort import Effort
-from simaccel.search.mapspace.nests import MappingTarget, NestResult, map_einsum
+from simaccel.search.mapspace.mapping_target import MappingTarget
+from simaccel.search.mapspace.nests import NestResult, map_einsum
 from simaccel.workload import Einsum, network
 
 LIMITS = [

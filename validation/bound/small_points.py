@@ -24,7 +24,7 @@ from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Node, Tr
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.einsums import row_merges
 from simaccel.search.judge import mapping_of
-from simaccel.search.mapspace.nests import MappingTarget
+from simaccel.search.mapspace.mapping_target import MappingTarget
 from simaccel.workload import Einsum, Tensor, Vector, Workload, gemm
 from simaccel.workload.attention import ModelDimensions, attention
 from simaccel.workload.conv import conv2d
@@ -245,14 +245,14 @@ def _nest(rng: random.Random, settings: Sequence[str]) -> Drawn | None:
     einsum = workload.operators[0]
     assert isinstance(einsum, Einsum)
     target = _target(einsum, workload.tensors, load_accelerator("eyeriss_like", list(settings)))
-    space = target.problem().spaces[0]
+    space = target.spaces()[0]
     numbers = np.random.default_rng(rng.randint(0, 2**32))
     genes, factors = space.fitting(space.random(numbers, _BLOCK))
     if not len(genes):
         return None
     candidates = space.candidates(genes, factors)
     at = rng.randrange(len(candidates))
-    group = target.setting.group(space, candidates.take(slice(at, at + 1)))
+    group = target.group(space, candidates.take(slice(at, at + 1)))
     tree = tuple(
         replace(node, slots=rng.randint(1, 3)) if isinstance(node, Keep) else node
         for node in group.tree

@@ -28,7 +28,8 @@ from simaccel.mapping.checks import require_legal
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Spread, nodes
 from simaccel.search.effort import Effort, Objective, Strategy
 from simaccel.search.judge import mapping_of
-from simaccel.search.mapspace.nests import MappingTarget, NestResult, map_einsum
+from simaccel.search.mapspace.mapping_target import MappingTarget
+from simaccel.search.mapspace.nests import NestResult, map_einsum
 from simaccel.verbs.estimating import fitting
 from simaccel.workload.layers import Shape, layers_workload
 from simaccel.workload.workload import Workload
@@ -179,7 +180,7 @@ def _figures(
         fitting(work, accelerator, whole)
     except (SimaccelError, ValueError):
         return None
-    totals = target.setting.totals(mapping)
+    totals = target.totals(mapping)
     cycles = int(totals.bound())
     return Result(
         mapping=mapping,

@@ -9,7 +9,8 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import Constraints, parse_constraints
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.search.effort import Effort, Strategy
-from simaccel.search.mapspace.nests import MappingTarget, NestResult, map_einsum
+from simaccel.search.mapspace.mapping_target import MappingTarget
+from simaccel.search.mapspace.nests import NestResult, map_einsum
 from simaccel.workload import Einsum, Tensor
 from simaccel.workload.conv import parse_conv
 from simaccel.workload.einsum import operand

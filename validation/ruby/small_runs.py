@@ -17,7 +17,7 @@ _SLACK = 1e-9
 
 def program(mapped: NestResult) -> Program:
     """Give the program of what was found."""
-    workload = mapped.target.setting.workload
+    workload = mapped.target.workload
     return lower(workload, mapping_of(workload, mapped.target.strategy, [mapped.group]))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simaccel.search.mapspace.nests import MappingTarget
+from simaccel.search.mapspace.mapping_target import MappingTarget
 from simaccel.search.mapspace.tiling_batch import TilingBatch
 
 DATA = Path(__file__).parent / "data"
@@ -61,7 +61,7 @@ def mapping(goal: MappingTarget, text: str) -> TilingBatch:
         [*orders[level.name], *(rank for rank in ranks if rank not in orders[level.name])]
         for level in hierarchy.memories
     ]
-    (space,) = goal.problem().spaces
+    (space,) = goal.spaces()
     return TilingBatch(
         factors=counts,
         orders=np.array([[[ranks.index(rank) for rank in row] for row in rows]]),
@@ -86,9 +86,9 @@ class Ours:
 
 def in_our_model(goal: MappingTarget, text: str) -> Ours:
     """Evaluate a mapping of Timeloop's with our closed form."""
-    candidates, setting = mapping(goal, text), goal.setting
-    (space,) = goal.problem().spaces
-    totals = setting.totals(setting.group(space, candidates))
+    candidates = mapping(goal, text)
+    (space,) = goal.spaces()
+    totals = goal.totals(goal.group(space, candidates))
     spread = [
         candidates.factors[0, at].prod() <= fan.fanout
         for at, fan in zip(goal.hierarchy.spatial, goal.hierarchy.fanouts, strict=True)
@@ -97,5 +97,5 @@ def in_our_model(goal: MappingTarget, text: str) -> Ours:
         cycles=int(totals.bound()),
         energy_pj=sum(float(level) for level in totals.energy_pj().values()),
         macs=int(totals.counts.macs),
-        valid=all(spread) and bool(setting.fits(space, candidates)[0]),
+        valid=all(spread) and bool(goal.fits(space, candidates)[0]),
     )

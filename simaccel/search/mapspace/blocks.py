@@ -10,7 +10,7 @@ import numpy as np
 from simaccel.analytic.core_totals import Floats
 from simaccel.analytic.family import Ints
 from simaccel.search.effort import Objective
-from simaccel.search.mapspace.costs import Setting, score
+from simaccel.search.mapspace.mapping_target import MappingTarget
 from simaccel.search.mapspace.ordered_tilings import best_orders
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
 
@@ -33,7 +33,7 @@ _MIX: Final = 1_000_003
 class MapspaceProblem:
     """The mapspaces of one einsum that are searched."""
 
-    setting: Setting
+    target: MappingTarget
     spaces: tuple[EinsumMapspace, ...]
 
 
@@ -136,22 +136,22 @@ def run_block(task: BlockTask) -> BlockOutcome:
 
 def judge(task: BlockTask, gone: int, genes: Genes, factors: Ints) -> BlockOutcome:
     """Evaluate mappings, and give the best of them."""
-    setting, space = task.problem.setting, task.problem.spaces[task.space]
+    target, space = task.problem.target, task.problem.spaces[task.space]
     orders = space.book.counts(factors) if task.refine else np.ones_like(genes.orders)
     copies = orders.prod(axis=1)
     judged = int(copies.sum()) if task.refine and task.seeds else gone
     if not len(genes):
         return BlockOutcome(task.space, gone, judged)
     candidates = space.candidates(genes, factors)
-    fits = setting.fits(space, candidates)
+    fits = target.fits(space, candidates)
     if not fits.any():
         return BlockOutcome(task.space, gone, judged)
     genes, candidates, copies = genes.take(fits), candidates.take(fits), copies[fits]
     if task.refine:
-        best = best_orders(setting, space, candidates, task.objective)
+        best = best_orders(target, space, candidates, task.objective)
         value, tie, genes = best.values, best.ties, replace(genes, orders=best.orders)
     else:
-        value, tie = score(task.objective, setting.costs(space, candidates))
+        value, tie = target.score(space, candidates, task.objective)
     falls = np.flatnonzero(value < np.concatenate([[np.inf], np.minimum.accumulate(value)[:-1]]))
     until = np.cumsum(copies)
     population = Population(value, tie, _niches(space, candidates.factors), genes)

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.errors import SimaccelError, WorkerDiedError
-from simaccel.hardware import Accelerator, Stationarity
 from simaccel.hardware.dataflow import Constraints, merge_constraints, single
-from simaccel.hardware.hierarchy import levels
-from simaccel.hardware.levels import Hierarchy
 from simaccel.mapping.tree import Group
-from simaccel.search.effort import Each, Effort, Strategy, Watch
+from simaccel.search.effort import Each, Effort, Watch
 from simaccel.search.mapspace.blocks import BlockTask, MapspaceProblem, run_block
-from simaccel.search.mapspace.costs import Setting
+from simaccel.search.mapspace.mapping_target import MappingTarget
 from simaccel.search.mapspace.mapspace_search import MapspaceResult, search_mapspace
-from simaccel.search.mapspace.space import spaces
 from simaccel.units import ARRAY
-from simaccel.workload import Einsum, Tensor
 
 _TRIES = 8
 """Blocks that are drawn to test whether a mapspace has any valid mapping."""
@@ -28,52 +21,6 @@ _TRIES = 8
 
 class EmptyMapspaceError(SimaccelError):
     """No mapping is left; the message names the constraint that leaves none."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MappingTarget:
-    """An einsum on an accelerator, with the constraints of its mappings.
-
-    ``stationarity``: the operand that a systolic array holds. ``room``: levels of which mappings
-    may use less than their capacity.
-    """
-
-    einsum: Einsum
-    tensors: Mapping[str, Tensor]
-    accelerator: Accelerator
-    strategy: Strategy
-    dataflow: Constraints
-    asked: Constraints
-    stationarity: Stationarity | None = None
-    room: Hierarchy | None = None
-
-    @cached_property
-    def hierarchy(self) -> Hierarchy:
-        """The levels of the accelerator, with the room that mappings may take."""
-        return self.room or levels(self.accelerator)
-
-    @cached_property
-    def setting(self) -> Setting:
-        """The einsum and its accelerator."""
-        return Setting(
-            einsum=self.einsum,
-            tensors=self.tensors,
-            accelerator=self.accelerator,
-            hierarchy=self.hierarchy,
-            stationarity=self.stationarity,
-        )
-
-    def problem(self) -> MapspaceProblem:
-        """Return the mapspaces of the target.
-
-        Raises:
-            InputError: impossible constraints.
-            NotNestableError: an einsum that mapspaces don't take.
-
-        """
-        self.setting.require()
-        searched = spaces(self.einsum, self.hierarchy, self.strategy, self.dataflow, self.asked)
-        return MapspaceProblem(self.setting, searched)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,12 +96,11 @@ def map_einsum(
         WorkerDiedError: a process of ``each`` died; it names the einsum.
 
     """
-    problem = target.problem()
-    problem = replace(problem, spaces=tuple(s for s in problem.spaces if s.combinations))
-    if not problem.spaces:
+    spaces = tuple(space for space in target.spaces() if space.combinations)
+    if not spaces:
         raise EmptyMapspaceError(_conflicting_constraints(target))
     try:
-        result = search_mapspace(problem, effort, each, watch)
+        result = search_mapspace(MapspaceProblem(target, spaces), effort, each, watch)
     except WorkerDiedError as error:
         raise WorkerDiedError(f"{target.einsum.name}: {error}") from None
     if result.best is None and result.ended == "budget":
@@ -168,14 +114,8 @@ def map_einsum(
 def figures_of_mapping(target: MappingTarget, found: MapspaceResult) -> NestResult:
     """Return all figures of a search's mapping."""
     assert found.best is not None  # noqa: S101 - narrows the type
-    setting = target.setting
-    group = setting.group(found.space, found.best)
-    return NestResult(
-        target=target,
-        group=group,
-        totals=setting.totals(group),
-        found=found,
-    )
+    group = target.group(found.space, found.best)
+    return NestResult(target=target, group=group, totals=target.totals(group), found=found)
 
 
 def _conflicting_constraints(target: MappingTarget) -> str:
@@ -202,7 +142,7 @@ def _conflicting_constraints(target: MappingTarget) -> str:
 
 
 def _has_mappings(target: MappingTarget) -> bool:
-    problem = target.problem()
+    problem = MapspaceProblem(target, target.spaces())
     for at, space in enumerate(problem.spaces):
         if not space.combinations:
             continue

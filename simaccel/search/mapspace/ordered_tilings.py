@@ -20,7 +20,7 @@ from simaccel.analytic.core_totals import Floats
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import Ints, with_arrays
 from simaccel.search.effort import Objective
-from simaccel.search.mapspace.costs import Costs, Setting, score
+from simaccel.search.mapspace.mapping_target import MappingTarget, score
 from simaccel.search.mapspace.mapspace_tables import BestOrders
 from simaccel.search.mapspace.space import EinsumMapspace
 from simaccel.search.mapspace.tiling_batch import TilingBatch, family_of_candidates
@@ -42,7 +42,7 @@ class OrderedTilings:
 
 
 def best_orders(
-    setting: Setting, space: EinsumMapspace, tilings: TilingBatch, objective: Objective
+    target: MappingTarget, space: EinsumMapspace, tilings: TilingBatch, objective: Objective
 ) -> OrderedTilings:
     """Return tilings with their best orders; of equals the one with the smallest keys."""
     levels = space.book.best(tilings.factors, tilings.keeps)
@@ -52,10 +52,10 @@ def best_orders(
     for rows in _similar_tilings(counts):
         sizes = counts[rows].max(axis=0)
         chosen = [replace(level, case=level.case[rows]) for level in levels]
-        costs = costs_by_order(setting, space, tilings.take(rows), chosen, sizes.tolist())
+        scores = _scores(target, space, tilings.take(rows), chosen, sizes.tolist(), objective)
         value, tie = (
             np.broadcast_to(figures, (len(rows), *sizes[::-1])).reshape(len(rows), -1)
-            for figures in score(objective, costs)
+            for figures in scores
         )
         values[rows] = value.min(axis=1)
         best = np.where(value == values[rows, np.newaxis], tie, np.inf).argmin(axis=1)
@@ -80,14 +80,15 @@ def _similar_tilings(counts: Ints) -> Iterator[Ints]:
         yield every[start - max(int(fits.sum()), 1) : start]
 
 
-def costs_by_order(
-    setting: Setting,
+def _scores(
+    target: MappingTarget,
     space: EinsumMapspace,
     tilings: TilingBatch,
     levels: Sequence[BestOrders],
     sizes: Sequence[int],
-) -> Costs:
-    """Return the costs of tilings by (tiling, number of the last level's order, ..., the first's).
+    objective: Objective,
+) -> tuple[Floats, Floats]:
+    """Return the scores of tilings by (tiling, number of the last level's order, ..., the first's).
 
     ``sizes``: orders by level; a tiling with fewer has them again. Axes along which nothing
     changes may have one entry.
@@ -97,9 +98,9 @@ def costs_by_order(
     for level, size in enumerate(sizes):
         numbers[level, starts[level] : starts[level + 1]] = np.arange(1, size)
     family = family_of_candidates(
-        setting.ranks(space),
-        setting.leaf,
-        setting.hierarchy,
+        target.ranks(space),
+        target.leaf,
+        target.hierarchy,
         tilings,
         places=[
             np.take(level.places[:, :, own], level.case, axis=1)
@@ -109,7 +110,7 @@ def costs_by_order(
     columns = with_arrays(
         family, lambda column: column[:, np.newaxis] if column.ndim == 1 else column
     )
-    totals = evaluate(columns, setting.accelerator)
+    totals = evaluate(columns, target.accelerator)
 
     def combine_column(array: Ints) -> Ints:
         column = array if array.ndim else array.reshape(1, 1)
@@ -137,4 +138,4 @@ def costs_by_order(
             tiles={},
         ),
     )
-    return replace(Costs.from_totals(every), buffer_bytes=combine_column(totals.buffer_bytes()))
+    return score(objective, every, combine_column(totals.buffer_bytes()))

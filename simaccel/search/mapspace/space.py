@@ -11,8 +11,8 @@ the same loops move the same tensors (`orders`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import Final
@@ -86,14 +86,10 @@ class EinsumMapspace:
     mapspace: Mapspace
     limits: MappingLimits
 
-    @cached_property
+    @property
     def book(self) -> MapspaceTables:
         """The tables, which are made once in a process."""
         return _book(self)
-
-    def __getstate__(self) -> dict[str, object]:
-        """Return the state without tables: another process makes its own."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def chain_counts(self) -> tuple[int, ...]:
         """Count the chains of each rank, within the constraints and the fan-out of each level."""

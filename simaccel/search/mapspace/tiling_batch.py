@@ -10,8 +10,8 @@ the sides of a full fold.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeVar, cast
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +31,7 @@ from simaccel.analytic.family import (
 from simaccel.hardware.levels import ROLES, Hierarchy, SpatialLevel
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.space import IterationSpace as Ranks
-from simaccel.mapping.tree import Do, Keep, Loop, Spread, Tree
-from simaccel.mapping.tree import Fan as FanName
+from simaccel.mapping.tree import Do, Spread, Tree
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 from simaccel.units import ARRAY
@@ -233,33 +232,13 @@ def tree_of_one(family: Family) -> Tree:
     The sides of a fold are said also where they are 1, and a program ends at PEs also where one
     PE has it all: a spread of one piece says so.
     """
-    sizes = dict(family.space.sizes)
-    leaf = family.branch[-1]
-    assert isinstance(leaf, Do)  # noqa: S101 - the last entry of a path
-    nodes: list[Loop | Spread | Keep | Do] = []
-    silent = _without_spread(family, leaf)
-    for node in family.branch:
-        if isinstance(node, FamilyLoops):
-            loops = zip(node.places, node.ranks, node.tiles, strict=True)
-            for _, rank, tile in sorted((int(p), rank, int(t)) for p, rank, t in loops):
-                if tile < sizes[rank]:
-                    nodes.append(Loop(rank, tile))
-                    sizes[rank] = tile
-        elif isinstance(node, FamilySpread):
-            if int(node.tile) < sizes[node.rank] or node.level in silent:
-                tile = min(int(node.tile), sizes[node.rank])
-                nodes.append(Spread(node.rank, tile, cast("FanName", node.level)))
-                sizes[node.rank] = tile
-                silent -= {node.level}
-        elif isinstance(node, FamilyKeep) and int(node.slots):
-            nodes.append(Keep(node.tensor, node.level, int(node.slots), anew=node.anew))
-    return (*nodes, leaf)
-
-
-def _without_spread(family: Family, leaf: Do) -> set[str]:
-    """Return the levels that need a spread of one piece, as there is no other."""
-    levels = {node.level for node in family.branch if isinstance(node, FamilySpread)}
-    real = {str(node.level) for node in tree_of(family) if isinstance(node, Spread)}
-    if leaf.unit == ARRAY:
-        return levels - real
-    return {"rows"} if real.isdisjoint(("rows", "cols")) else set()
+    tree = tree_of(family)
+    silent = {"rows", "cols"} - {node.level for node in tree if isinstance(node, Spread)}
+    if isinstance(tree[-1], Do) and tree[-1].unit != ARRAY:
+        silent = {"rows"} if len(silent) > 1 else set()
+    branch = list(family.branch)
+    for at, node in enumerate(branch):
+        if isinstance(node, FamilySpread) and node.level in silent:
+            silent -= {node.level}
+            branch[at] = replace(node, is_said=True)
+    return tree_of(replace(family, branch=tuple(branch)))

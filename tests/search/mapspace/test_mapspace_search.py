@@ -24,11 +24,12 @@ from simaccel.search.mapspace.blocks import (
     ELITE,
     BlockOutcome,
     BlockTask,
+    MapspaceProblem,
     Population,
     run_block,
 )
-from simaccel.search.mapspace.costs import NotNestableError, score
-from simaccel.search.mapspace.nests import EmptyMapspaceError, MappingTarget, NestResult, map_einsum
+from simaccel.search.mapspace.mapping_target import MappingTarget, NotNestableError
+from simaccel.search.mapspace.nests import EmptyMapspaceError, NestResult, map_einsum
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
 from simaccel.search.mapspace.tiling_batch import TilingBatch
 from simaccel.workload import Einsum, Tensor, gemm
@@ -76,26 +77,28 @@ CONV = parse_conv("M=3,C=2,P=4,Q=3,R=2,S=2").einsum("conv")
 
 
 def fitting(goal: MappingTarget, space: EinsumMapspace, candidates: TilingBatch) -> TilingBatch:
-    return candidates.take(goal.setting.fits(space, candidates))
+    return candidates.take(goal.fits(space, candidates))
 
 
 def cost_rows(
     goal: MappingTarget, space: EinsumMapspace, candidates: TilingBatch
 ) -> set[tuple[int, float]]:
-    costs = goal.setting.costs(space, fitting(goal, space, candidates))
-    return set(zip(costs.cycles.tolist(), np.round(costs.energy_pj, 3).tolist(), strict=True))
+    cycles, energy = goal.score(space, fitting(goal, space, candidates), "cycles")
+    return set(zip(cycles.tolist(), np.round(energy, 3).tolist(), strict=True))
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("strategy", ["pfm", "ruby-s", "ruby"])
-def test_the_complete_search_finds_the_best_of_all(strategy: Strategy, objective: str) -> None:
+def test_the_complete_search_finds_the_best_of_all(
+    strategy: Strategy, objective: Objective
+) -> None:
     goal = target(product_of(7, 6, 5), toy(4, 32), strategy)
-    (space,) = goal.problem().spaces
+    (space,) = goal.spaces()
     best = np.inf
     for _, nests in blocks(space):
-        costs = goal.setting.costs(space, fitting(goal, space, nests))
-        best = min(best, *score(objective, costs)[0].tolist())  # type: ignore[arg-type]
-    mapped = map_einsum(goal, Effort(objective=objective))  # type: ignore[arg-type]
+        values, _ = goal.score(space, fitting(goal, space, nests), objective)
+        best = min(best, *values.tolist())
+    mapped = map_einsum(goal, Effort(objective=objective))
     assert mapped.found.complete
     assert mapped.found.gone == mapped.found.size == space.size()
     counts = mapped.totals.counts
@@ -133,7 +136,7 @@ def test_no_pruned_order_costs_less_or_otherwise() -> None:
         ],
     )
     goal = target(einsum, accelerator, "pfm", asked=["pe=C,R", "rows=M", "buffer.C=1"])
-    (space,) = goal.problem().spaces
+    (space,) = goal.spaces()
     for _, nests in blocks(space, 40):
         every, kept = set(), set()
         rows = len(nests)
@@ -182,7 +185,7 @@ def test_no_pruned_chain_costs_less(strategy: Strategy) -> None:
     every = every[every[:, :, 1].prod(axis=1) <= 3]  # PEs
     factors = np.ones((len(every), 4, len(ranks)), dtype=np.int64)
     factors[:, 3], factors[:, 2] = every[:, :, 0], every[:, :, 1]
-    (space,) = goal.problem().spaces
+    (space,) = goal.spaces()
     best = dict.fromkeys(OBJECTIVES, np.inf)
     mkn = [ranks.index(rank) for rank in "mkn"]
     others = [rank for rank in range(len(ranks)) if rank not in mkn]
@@ -193,9 +196,8 @@ def test_no_pruned_chain_costs_less(strategy: Strategy) -> None:
             orders=np.broadcast_to(row, (len(every), *row.shape)),
             keeps=np.ones((len(every), 2, 3), dtype=bool),
         )
-        costs = goal.setting.costs(space, fitting(goal, space, nests))
         for objective in OBJECTIVES:
-            values = score(objective, costs)[0]
+            values, _ = goal.score(space, fitting(goal, space, nests), objective)
             best[objective] = min(best[objective], values.min())
     for objective in OBJECTIVES:
         assert map_einsum(goal, Effort(objective=objective)).found.score == best[objective]
@@ -261,9 +263,8 @@ def test_no_time_for_a_mapping_is_said() -> None:
 
 def test_a_block_counts_what_it_went_through() -> None:
     goal = target(product_of(4, 4, 4), toy(4), "pfm")
-    problem = goal.problem()
-    (space,) = problem.spaces
-    whole = run_block(BlockTask(problem, "edp", 0, 0, space.combinations))
+    (space,) = goal.spaces()
+    whole = run_block(BlockTask(MapspaceProblem(goal, (space,)), "edp", 0, 0, space.combinations))
     assert whole.gone == space.size() >= whole.valid > 0
 
 
@@ -358,7 +359,7 @@ def test_the_smaller_mapspaces_are_in_the_larger() -> None:
     assert max(scores["ruby-s"], scores["ruby-t"]) <= scores["pfm"]
     assert scores["ruby"] < scores["pfm"]
     sizes = [
-        target(product_of(11, 6, 5), toy(4), s).problem().spaces[0].size()
+        target(product_of(11, 6, 5), toy(4), s).spaces()[0].size()
         for s in ("pfm", "ruby-s", "ruby")
     ]
     assert sizes == sorted(sizes)
@@ -385,7 +386,7 @@ def test_smaller_mapspaces_are_searched_first_also_where_one_is_empty_or_complet
     for asked, more in (("cols.m=3", 0), ("cols.m=4", 1)):
         goal = target(product_of(16, 12, 12), toy(4, 64), "ruby-s", asked=[asked])
         perfect = target(product_of(16, 12, 12), toy(4, 64), "pfm", asked=[asked])
-        (space,) = perfect.problem().spaces
+        (space,) = perfect.spaces()
         limit = Effort(exhaustive=space.size(), patience=2_000)
         found = map_einsum(goal, limit).found
         assert found.ended == "patience"

@@ -8,8 +8,8 @@ import pytest
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.search.effort import OBJECTIVES, Effort, Objective
 from simaccel.search.mapspace.blocks import Population
-from simaccel.search.mapspace.costs import score
-from simaccel.search.mapspace.nests import MappingTarget, map_einsum
+from simaccel.search.mapspace.mapping_target import MappingTarget
+from simaccel.search.mapspace.nests import map_einsum
 from simaccel.search.mapspace.ordered_tilings import best_orders
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
 from simaccel.search.mapspace.tiling_batch import rows
@@ -31,9 +31,9 @@ GOALS = {
 
 def valid(goal: MappingTarget, n: int) -> tuple[EinsumMapspace, Genes, np.ndarray]:
     """Return tilings that fit, drawn at random."""
-    (space,) = goal.problem().spaces
+    (space,) = goal.spaces()
     genes, factors = space.fitting(space.random(np.random.default_rng(0), n, perfect=True))
-    fits = goal.setting.fits(space, space.candidates(genes, factors))
+    fits = goal.fits(space, space.candidates(genes, factors))
     return space, genes.take(fits), rows(factors, fits)
 
 
@@ -44,18 +44,17 @@ def test_the_best_orders_are_the_best_of_all(name: str) -> None:
     space, genes, factors = valid(goal, 150)
     every, all_factors = in_all_orders(space, genes, factors)
     row = np.repeat(np.arange(len(genes)), space.book.counts(factors).prod(axis=1))
-    costs = goal.setting.costs(space, space.candidates(every, all_factors))
     assert len(genes) > 20
     for objective in OBJECTIVES:
-        value, tie = score(objective, costs)
+        value, tie = goal.score(space, space.candidates(every, all_factors), objective)
         tilings = space.candidates(genes, factors)
-        found = best_orders(goal.setting, space, tilings, objective)
+        found = best_orders(goal, space, tilings, objective)
         for at in range(len(genes)):
             mine = np.flatnonzero(row == at)
             best = min(zip(value[mine].tolist(), tie[mine].tolist(), strict=True))
             assert (found.values[at], found.ties[at]) == best
         ordered = space.candidates(Genes(genes.chains, found.orders, genes.keeps), factors)
-        again = score(objective, goal.setting.costs(space, ordered))
+        again = goal.score(space, ordered, objective)
         assert np.array_equal(again[0], found.values)
         assert np.array_equal(again[1], found.ties)
 
@@ -65,20 +64,19 @@ def test_the_good_ones_of_a_whole_mapspace_are_those_of_all_its_mappings(
     objective: Objective,
 ) -> None:
     goal = target(product_of(8, 6, 4), EYERISS, "pfm")
-    problem = goal.problem()
-    (space,) = problem.spaces
+    (space,) = goal.spaces()
     found = map_einsum(goal, Effort(objective=objective)).found
     assert found.complete
     assert found.good is not None
     _, genes, factors = space.block(0, space.combinations)
     every = space.candidates(*in_all_orders(space, genes, factors))
-    every = every.take(goal.setting.fits(space, every))
-    value, tie = score(objective, goal.setting.costs(space, every))
+    every = every.take(goal.fits(space, every))
+    value, tie = goal.score(space, every, objective)
     wide = every.factors[:, space.hierarchy.spatial].reshape(len(every), -1)
     _, niches = np.unique(wide, axis=0, return_inverse=True)
     nothing = np.zeros((len(every), 1), dtype=np.int64)
     best = Population(value, tie, niches, Genes(nothing, nothing, np.arange(len(every)))).elite()
-    again = score(objective, goal.setting.costs(space, found.good))
+    again = goal.score(space, found.good, objective)
     assert again[0].tolist() == best.values.tolist()
     assert again[1].tolist() == best.ties.tolist()
     assert found.valid == len(every)

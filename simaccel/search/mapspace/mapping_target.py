@@ -1,27 +1,28 @@
-"""Costs of candidates: the closed form, asked for many at once."""
+"""The target of a search of mappings: an einsum on an accelerator, and what candidates score."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from simaccel.analytic.core_totals import Floats
 from simaccel.analytic.evaluation import FamilyTotals, evaluate
-from simaccel.analytic.family import Bools, Family, family_of, ints, take
+from simaccel.analytic.family import Bools, Family, Ints, family_of, ints, take
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
+from simaccel.hardware.dataflow import Constraints
+from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import Hierarchy
 from simaccel.mapping.space import IterationSpace as Ranks
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
-from simaccel.search.effort import Objective
-from simaccel.search.mapspace.space import EinsumMapspace
+from simaccel.search.effort import Objective, Strategy
+from simaccel.search.mapspace.space import EinsumMapspace, spaces
 from simaccel.search.mapspace.tiling_batch import (
     INPUTS,
     TilingBatch,
@@ -43,56 +44,61 @@ class NotNestableError(SimaccelError):
     """An einsum that mapspaces don't take; the message has the reason."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Costs:
-    """Costs of candidates: the most cycles that any resource works, energy, and bytes.
+def score(
+    objective: Objective, totals: FamilyTotals, buffer_bytes: Ints | None = None
+) -> tuple[Floats, Floats]:
+    """Return the objective of each candidate, and what decides between equals.
 
-    ``dram_bytes`` move to and from DRAM, ``buffer_bytes`` are what the tiles need in the buffer.
+    Cycles are the most that any resource works. ``buffer_bytes``: what the tiles need, if counts
+    don't say so.
     """
-
-    cycles: npt.NDArray[np.int64]
-    energy_pj: Floats
-    dram_bytes: npt.NDArray[np.int64]
-    buffer_bytes: npt.NDArray[np.int64]
-
-    @classmethod
-    def from_totals(cls, totals: FamilyTotals) -> Self:
-        """Return the costs that follow from counts."""
-        cycles, counts = totals.resource_bound(), totals.counts
-        return cls(
-            cycles=cycles,
-            energy_pj=np.asarray(sum(totals.energy_pj(cycles).values())),
-            dram_bytes=counts.total("dram_read") + counts.total("dram_write"),
-            buffer_bytes=totals.buffer_bytes(),
-        )
-
-
-def score(objective: Objective, costs: Costs) -> tuple[Floats, Floats]:
-    """Return the objective of each candidate, and what decides between equals."""
-    cycles = costs.cycles.astype(np.float64)
+    cycles = totals.resource_bound()
+    energy = np.asarray(sum(totals.energy_pj(cycles).values()))
     if objective == "cycles":
-        return cycles, costs.energy_pj
+        return cycles.astype(np.float64), energy
     if objective == "energy":
-        return costs.energy_pj, cycles
-    if objective == "dram-bytes":
-        return costs.dram_bytes.astype(np.float64), cycles
-    if objective == "footprint":
-        return costs.buffer_bytes.astype(np.float64), cycles
-    return costs.energy_pj * costs.cycles, cycles
+        value = energy
+    elif objective == "dram-bytes":
+        value = totals.counts.total("dram_read") + totals.counts.total("dram_write")
+    elif objective == "footprint":
+        value = totals.buffer_bytes() if buffer_bytes is None else buffer_bytes
+    else:
+        value = energy * cycles
+    return value.astype(np.float64), cycles.astype(np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
-    """One einsum on one accelerator; ``hierarchy`` has the room that mappings may take.
+class MappingTarget:
+    """An einsum on an accelerator, with the constraints of its mappings.
 
-    ``stationarity``: what the PEs of a systolic array hold.
+    ``stationarity``: the operand that a systolic array holds. ``room``: levels of which mappings
+    may use less than their capacity.
     """
 
     einsum: Einsum
     tensors: Mapping[str, Tensor]
     accelerator: Accelerator
-    hierarchy: Hierarchy
+    strategy: Strategy
+    dataflow: Constraints = field(default_factory=dict)
+    asked: Constraints = field(default_factory=dict)
     stationarity: Stationarity | None = None
+    room: Hierarchy | None = None
+
+    @cached_property
+    def hierarchy(self) -> Hierarchy:
+        """The levels of the accelerator, with the room that mappings may take."""
+        return self.room or levels(self.accelerator)
+
+    def spaces(self) -> tuple[EinsumMapspace, ...]:
+        """Return the mapspaces of the target.
+
+        Raises:
+            InputError: impossible constraints.
+            NotNestableError: an einsum that mapspaces don't take.
+
+        """
+        self._require_nestable()
+        return spaces(self.einsum, self.hierarchy, self.strategy, self.dataflow, self.asked)
 
     @cached_property
     def workload(self) -> Workload:
@@ -185,19 +191,18 @@ class Setting:
         """Count one mapping with the closed form."""
         return evaluate(family_of(space_of(self.workload, group), group), self.accelerator)
 
-    def costs(self, space: EinsumMapspace, candidates: TilingBatch) -> Costs:
-        """Return what candidates cost."""
-        cycles, dram, buffer = np.empty((3, len(candidates)), dtype=np.int64)
-        energy = np.empty(len(candidates))
+    def score(
+        self, space: EinsumMapspace, candidates: TilingBatch, objective: Objective
+    ) -> tuple[Floats, Floats]:
+        """Return the scores of candidates, as of `score`."""
+        values, ties = np.empty((2, len(candidates)))
         for start in range(0, len(candidates), _BLOCK):
             part = slice(start, start + _BLOCK)
-            family = self.family(space, candidates.take(part))
-            some = Costs.from_totals(evaluate(family, self.accelerator))
-            cycles[part], energy[part] = some.cycles, some.energy_pj
-            dram[part], buffer[part] = some.dram_bytes, some.buffer_bytes
-        return Costs(cycles=cycles, energy_pj=energy, dram_bytes=dram, buffer_bytes=buffer)
+            totals = evaluate(self.family(space, candidates.take(part)), self.accelerator)
+            values[part], ties[part] = score(objective, totals)
+        return values, ties
 
-    def require(self) -> None:
+    def _require_nestable(self) -> None:
         """Refuse an einsum that mapspaces don't take, or that is too large to count.
 
         Raises:
