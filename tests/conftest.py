@@ -9,14 +9,14 @@ import signal
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
 import pytest
-from _pytest.doctest import DoctestModule
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from tests.draws import DRAWS
 
@@ -48,17 +48,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         compileall.compile_dir(Path(__file__).parents[1] / "simaccel", quiet=2)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collect_file(
-    file_path: Path,
-) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Look for doctests in test files that have some: in all takes a process ten seconds."""
-    collectors = yield
-    if file_path.suffix != ".py" or ">>> " in file_path.read_text(encoding="utf-8"):
-        return collectors
-    return [one for one in collectors if not isinstance(one, DoctestModule)]
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave what is marked `long` to `make validate`."""
     if DRAWS == 1:
@@ -76,9 +65,8 @@ def pytest_collection_finish() -> None:
 def pytest_sessionfinish() -> None:
     """Forget the mappings that were found.
 
-    pytest collects five times when all is done, each time all that caches hold: once is enough.
+    pytest collects garbage five times when all is done, each time through all that caches hold.
     """
-    gc.collect()
     gc.freeze()
     if _ALONE:
         shutil.rmtree(os.environ["SIMACCEL_CACHE"], ignore_errors=True)
@@ -121,6 +109,10 @@ def pytest_runtest_protocol() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+if DRAWS == 1:
+    # Draws would depend on the constants in whatever a process has imported so far; to read them
+    # all takes hypothesis six seconds in each process.
+    vars(providers)["_get_local_constants"] = lambda: providers._local_constants
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=4 * DRAWS)
 settings.register_profile("long", max_examples=2000, deadline=None)
 settings.load_profile("ci")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -175,7 +176,8 @@ def _annotations_below(annotation: object, part: str | int) -> list[object]:
     return [below for branch in args for below in _annotations_below(branch, part)]
 
 
-def leaf_fields(model: type[BaseModel], prefix: str = "") -> list[str]:
+@cache
+def leaf_fields(model: type[BaseModel], prefix: str = "") -> tuple[str, ...]:
     """List the dotted paths of all fields that hold a value, in the order of the model.
 
     A section that may be a name (one with a validator before it) is one value.
@@ -186,7 +188,7 @@ def leaf_fields(model: type[BaseModel], prefix: str = "") -> list[str]:
         below = [leaf for sub in sections for leaf in leaf_fields(sub, f"{prefix}{name}.")]
         may_be_name = any(isinstance(one, BeforeValidator) for one in field.metadata)
         leaves += below if below and not may_be_name else [f"{prefix}{name}"]
-    return list(dict.fromkeys(leaves))  # the branches of a union share fields
+    return tuple(dict.fromkeys(leaves))  # the branches of a union share fields
 
 
 def refusal(model: type[BaseModel], leaf: str, value: object) -> str:

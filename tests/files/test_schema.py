@@ -108,8 +108,8 @@ def test_not_even_a_mapping(raw: object) -> None:
 
 
 def test_leaf_fields_go_into_sections() -> None:
-    assert leaf_fields(_Gemm) == ["kind", "size"]
-    assert leaf_fields(_Graph)[:2] == ["operators.kind", "operators.size"]
+    assert leaf_fields(_Gemm) == ("kind", "size")
+    assert leaf_fields(_Graph)[:2] == ("operators.kind", "operators.size")
 
 
 # what a model of text, numbers, lists and sections can find in a YAML file
