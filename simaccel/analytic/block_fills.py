@@ -49,13 +49,18 @@ class BlockFills:
     blocks that follow one another hide that.
     """
 
-    family: Family
-    accelerator: Accelerator
+    units: UnitCosts
+    """Costs of its blocks."""
 
-    @cached_property
-    def units(self) -> UnitCosts:
-        """Costs of a block."""
-        return UnitCosts(self.family, self.accelerator)
+    @property
+    def family(self) -> Family:
+        """The family."""
+        return self.units.family
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The accelerator that it is for."""
+        return self.units.accelerator
 
     def fill_cycles(self, late: Collection[str] | None = None) -> Ints:
         """Return the cycles before the first command: its inputs come from DRAM, and enter.
@@ -63,8 +68,8 @@ class BlockFills:
         In which order they come is left open. ``late``: of the tensors that come now, where others
         may be there already.
         """
-        path = next(self.family.paths())
-        cuts = PathCuts(self.family.space, path)
+        path = self.family.paths()[0]
+        cuts = self.units.cuts(path)
         inputs = self.family.space.bound_operator(path.leaf.operator).uses[:-1]
         block = _first_sizes(self._sizes, path.entries)
         known: dict[str, Ints] = {}
@@ -117,13 +122,13 @@ class BlockFills:
 
         What it made goes to DRAM.
         """
-        *_, path = paths = list(self.family.paths())
+        *_, path = paths = self.family.paths()
         output = self.family.space.bound_operator(path.leaf.operator).output
         is_after = path.leaf.unit == ARRAY or all(other.leaf.unit == SFU for other in paths)
         if not is_after or output.name not in self.family.space.escapes:
             return ints(0)
         every, tile = self._sizes, self.family.aliases.get(output.name, output.name)
-        cuts = PathCuts(self.family.space, path)
+        cuts = self.units.cuts(path)
         for at, entry in enumerate(path.entries):
             if isinstance(entry, FamilyCut | FamilySpread):
                 break  # the last of these are not in one piece
@@ -142,7 +147,7 @@ class BlockFills:
         if any(isinstance(entry, FamilyCut | FamilySpread) for entry in path.entries):
             return None
         space = self.family.space
-        seen, cuts = space.bound_operator(path.leaf.operator), PathCuts(space, path)
+        seen, cuts = space.bound_operator(path.leaf.operator), self.units.cuts(path)
         sizes = self.units.widen_sizes(_last_sizes(self._sizes, path.entries))
         if path.leaf.unit == ARRAY:
             options = self.units.folds(path, cuts, sizes, accumulate=False)
@@ -163,7 +168,7 @@ class BlockFills:
         space, total = self.family.space, ints(0)
         used = space.bound_operator(behind.leaf.operator)
         number = [view.name for view in used.inputs].index(name)
-        out, come = PathCuts(space, before), PathCuts(space, behind)
+        out, come = self.units.cuts(before), self.units.cuts(behind)
         whole = ints(1)
         for axis in space.axes.values():
             whole = whole * (come.full[inside][axis] == space.sizes[axis])

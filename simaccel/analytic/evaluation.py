@@ -15,6 +15,7 @@ from simaccel.analytic.counting.counts import count
 from simaccel.analytic.family import Bools, Family, Ints, ints
 from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts, Level
 from simaccel.analytic.lower_bound import Terms, after_loads, lower_bound
+from simaccel.analytic.units import UnitCosts
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.memory import leaves_core
@@ -66,9 +67,18 @@ def memory_work(
 class FamilyTotals:
     """The counts of a family, and what follows from them: work, bound, room, energy."""
 
-    family: Family
-    accelerator: Accelerator
+    units: UnitCosts
     counts: FamilyCounts
+
+    @property
+    def family(self) -> Family:
+        """The family."""
+        return self.units.family
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The accelerator that it is for."""
+        return self.units.accelerator
 
     @cached_property
     def resources(self) -> dict[str, Ints]:
@@ -99,7 +109,7 @@ class FamilyTotals:
 
     @cached_property
     def _fills(self) -> BlockFills:
-        return BlockFills(self.family, self.accelerator)
+        return BlockFills(self.units)
 
     @cached_property
     def path(self) -> Terms:
@@ -164,7 +174,8 @@ class FamilyTotals:
 
 def evaluate(family: Family, accelerator: Accelerator) -> FamilyTotals:
     """Count a family on an accelerator."""
-    return FamilyTotals(family, accelerator, count(family, accelerator))
+    units = UnitCosts(family, accelerator)
+    return FamilyTotals(units, count(units))
 
 
 def _cycles_of(terms: Terms) -> dict[str, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -150,9 +151,13 @@ class Family:
         """Cores that have pieces."""
         return cores_of(self.cut.spreads, self.cut.sizes) if self.cut else 1
 
-    def paths(self) -> Iterator[TreePath]:
-        """Yield the path of each leaf, in order."""
-        yield from _paths(self.branch, ())
+    def paths(self) -> tuple[TreePath, ...]:
+        """Return the path of each leaf, in order, the same ones each time."""
+        return self._all_paths
+
+    @cached_property
+    def _all_paths(self) -> tuple[TreePath, ...]:
+        return tuple(_paths(self.branch, ()))
 
 
 def _paths(branch: Branch, outside: tuple[Entry, ...]) -> Iterator[TreePath]:

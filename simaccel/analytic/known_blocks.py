@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, Final, TypeVar
+from functools import lru_cache, partial
+from typing import Final, TypeVar
 
 import numpy as np
 
-from simaccel.analytic.array import FoldFigures
+from simaccel.analytic.array import FoldFigures, by_number
 from simaccel.analytic.family import Ints, ints
-from simaccel.hardware import Accelerator
+from simaccel.hardware import Accelerator, Stationarity
 
 Shape = tuple[Ints, Ints, Ints, Ints]
 """Sizes g, m, k, n of blocks; arrays that broadcast against each other."""
@@ -22,6 +22,7 @@ _MOST_BITS: Final = 62
 _MOST_BLOCKS: Final = 2**15
 """Blocks of a kind beyond which these are forgotten."""
 _KINDS: Final = 256
+_RECENT: Final = 32
 _Of = TypeVar("_Of", bound=FoldFigures)
 
 
@@ -42,8 +43,9 @@ class KnownBlocks:
         codes = self._pack(shape)
         flat = codes.ravel()
         at = np.searchsorted(self.codes, flat)
-        new = np.unique(flat[self.codes[at] != flat])
-        if new.size:
+        is_new = self.codes[at] != flat
+        if np.count_nonzero(is_new):
+            new = np.unique(flat[is_new])
             if new.size + self.codes.size > _MOST_BLOCKS:
                 new, self.codes, self.figures = np.unique(flat), self.codes[-1:], ints([[0]])
             self._add(new, price(self._unpack(new)))
@@ -78,16 +80,54 @@ def _known_blocks(bits: Bits, *_kind: object) -> KnownBlocks:
     return KnownBlocks(bits)
 
 
+@dataclass(frozen=True)
+class ManyBlocks:
+    """Blocks of candidates, equal to others by what is in their arrays.
+
+    ``which``: what the array holds of each, as of `by_number`.
+    """
+
+    shape: Shape = field(compare=False)
+    which: Ints | int = field(compare=False)
+    content: tuple[object, ...] = ()
+
+    @classmethod
+    def of_shape(cls, shape: Shape, which: Ints | int) -> ManyBlocks:
+        """Return blocks g, m, k, n with their content."""
+        arrays = (np.asarray(one) for one in (*shape, which))
+        return cls(shape, which, tuple((array.shape, array.tobytes()) for array in arrays))
+
+
 def find_known(
     made: type[_Of],
     of: Callable[..., _Of],
     accelerator: Accelerator,
     bits: Bits,
-    shape: Shape,
-    **kind: Any,  # noqa: ANN401 - what else ``of`` takes
-) -> _Of:
-    """Return what ``of`` returns of blocks, which is evaluated once for each size."""
-    if sum(bits) > _MOST_BITS:
-        return of(accelerator, shape, **kind)
-    known = _known_blocks(bits, accelerator.timed, of, *kind.values())
-    return made(known.find(shape, lambda new: of(accelerator, new, **kind).figures))
+    blocks: ManyBlocks,
+    kind: tuple[tuple[str, object], ...],
+) -> list[_Of]:
+    """Return what ``of`` returns of blocks by stationarity, evaluated once for each size.
+
+    ``kind``: what else ``of`` takes.
+    """
+    return [made(figures) for figures in _find_figures(of, accelerator, bits, blocks, kind)]
+
+
+@lru_cache(_RECENT)
+def _find_figures(
+    of: Callable[..., FoldFigures],
+    accelerator: Accelerator,
+    bits: Bits,
+    blocks: ManyBlocks,
+    kind: tuple[tuple[str, object], ...],
+) -> list[Ints]:
+    """Return figures of blocks; families that are alike ask for what was asked for last."""
+
+    def find(stationarity: Stationarity) -> Ints:
+        price = partial(of, accelerator, stationarity=stationarity, **dict(kind))
+        if sum(bits) > _MOST_BITS:
+            return price(blocks.shape).figures
+        known = _known_blocks(bits, accelerator.timed, of, stationarity, kind)
+        return known.find(blocks.shape, lambda shape: price(shape).figures)
+
+    return by_number(blocks.which, find)

@@ -34,7 +34,7 @@ from simaccel.analytic.family import (
 from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.analytic.pieces import PathCuts, number
 from simaccel.analytic.transfers import TransferSeries
-from simaccel.hardware import Accelerator
+from simaccel.analytic.units import UnitCosts
 from simaccel.mapping.tree import BUFFER
 from simaccel.mapping.view import TensorView
 from simaccel.units import ARRAY, MAC, SFU
@@ -68,14 +68,14 @@ def lower_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
     vector operators that it waits for; ``between``: fills and drains around these; ``drain``: from
     the last block to its last result in memory.
     """
-    family, accelerator = fills.family, fills.accelerator
+    family = fills.family
     phases = _phases(family)
     sfu = sum((counts.chains[name] for name in phases.between), start=ints(0))
     for name, is_turn in phases.turns:
         sfu = sfu + is_turn * counts.chains[name]
     work, dram, between = ints(0), ints(0), ints(0)
     for paths in phases.paths:
-        own, more = _phase(family, accelerator, counts, paths, phases)
+        own, more = _phase(fills.units, counts, paths, phases)
         work, dram = work + own, dram + more
     for ((*_, before), (behind, *_)), name in zip(
         pairwise(phases.paths), phases.handed, strict=True
@@ -100,7 +100,7 @@ def after_loads(fills: BlockFills, counts: FamilyCounts) -> Terms:
     the last load of the other.
     """
     family, accelerator = fills.family, fills.accelerator
-    paths = list(family.paths())
+    paths = family.paths()
     unit = ARRAY if any(path.leaf.unit == ARRAY for path in paths) else SFU
     loads = {
         name: ints(n_bytes)
@@ -132,11 +132,11 @@ def after_loads(fills: BlockFills, counts: FamilyCounts) -> Terms:
 
 def _phases(family: Family) -> _Phases:
     """Return the phases of the array, or of the SFU alone."""
-    phases, paths = _Phases(), list(family.paths())
+    phases, paths = _Phases(), family.paths()
     *outside, last = family.branch
     phases.inside = len(outside) * isinstance(last, FamilyFork)
     if len(paths) == 1 or all(path.leaf.unit == SFU for path in paths):
-        phases.paths = [paths]
+        phases.paths = [list(paths)]
         return phases
     waits: list[str] | None = None
     before = ""
@@ -202,17 +202,14 @@ def _used_tensors(family: Family, path: TreePath) -> dict[str, tuple[TensorView,
 
 
 def _phase(
-    family: Family,
-    accelerator: Accelerator,
-    counts: FamilyCounts,
-    paths: Sequence[TreePath],
-    phases: _Phases,
+    units: UnitCosts, counts: FamilyCounts, paths: Sequence[TreePath], phases: _Phases
 ) -> tuple[Ints, Ints]:
     """Return the cycles of all stays in a phase: of its blocks, and what transfers take beyond.
 
     Tiles of one slot come and go while the unit doesn't work. Of others as many as have slots may
     move before a stay or after it, the rest moves in it.
     """
+    family, accelerator = units.family, units.accelerator
     operators = {path.leaf.operator for path in paths}
     work = sum((counts.chains[name] for name in operators), start=ints(0))
     every = [path for of_phase in phases.paths for path in of_phase]
@@ -220,7 +217,7 @@ def _phase(
     if 1 < together < len(every) or any(path.leaf.unit == MAC for path in paths):
         return work, ints(0)  # of several paths or passes, or with copies in PEs, tiles wait less
     all_of, single = TransferSeries(accelerator), TransferSeries(accelerator)
-    for name, slots, times in _tiles(family, paths, every, phases.inside):
+    for name, slots, times in _tiles(units, paths, every, phases.inside):
         kind = family.space.workload.tensors[tensor_of(name)].lives
         if accelerator.memory(kind) != "dram":
             continue
@@ -237,7 +234,7 @@ def _phase(
 
 
 def _tiles(
-    family: Family, paths: Sequence[TreePath], every: Sequence[TreePath], inside: int
+    units: UnitCosts, paths: Sequence[TreePath], every: Sequence[TreePath], inside: int
 ) -> Iterator[tuple[str, Ints, Ints]]:
     """Yield tiles of a phase alone: name, slots (the most of all parts), how often it has them.
 
@@ -251,14 +248,14 @@ def _tiles(
         uses = uses | kept if is_one else uses + kept
     by_tensor: dict[str, tuple[Ints, Ints, Ints]] = {}
     for path in paths:
-        cuts, times = PathCuts(family.space, path), ints(1)
-        for rank in family.space.sizes:
+        cuts, times = units.cuts(path), ints(1)
+        for rank in units.family.space.sizes:
             times = times * number(cuts.pieces(rank, inside))
         for at, keep in enumerate(path.entries[inside:], inside):
             if not is_kept(keep) or uses[tensor_of(keep.tensor)] != 1:
                 continue
             slots, _, passes = by_tensor.get(keep.tensor, (ints(0), times, ints(0)))
-            passes = passes + _passes(family, path, cuts, at, times)
+            passes = passes + _passes(units.family, path, cuts, at, times)
             by_tensor[keep.tensor] = np.maximum(slots, keep.slots), times, passes
     for name, (slots, times, passes) in by_tensor.items():
         yield name, slots, np.maximum(times, passes)

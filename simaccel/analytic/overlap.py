@@ -326,7 +326,7 @@ def _late_work(group: PlacedGroup, late: set[str], stay: Counter[str]) -> _LateW
             made.add(output)
     if not late_names:
         return _LateWork()
-    first = next(group.totals.family.paths()).leaf
+    first = group.totals.family.paths()[0].leaf
     fill: Counter[str] = Counter()
     if first.operator in late_names:
         fill = Counter({"fill": int(group.totals.fill(late))})

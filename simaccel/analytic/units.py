@@ -24,7 +24,7 @@ from simaccel.analytic.array import (
 )
 from simaccel.analytic.counting.transfers import Cost
 from simaccel.analytic.family import Ints, TreePath, ints
-from simaccel.analytic.known_blocks import Bits, find_known
+from simaccel.analytic.known_blocks import Bits, ManyBlocks, find_known
 from simaccel.analytic.pieces import PathCuts, extent
 from simaccel.analytic.pointwise import identity, plain
 from simaccel.analytic.widths import BitWidths
@@ -135,26 +135,14 @@ class UnitCosts(BitWidths):
         self, path: TreePath, cuts: PathCuts, sizes: dict[str, Ints], *, accumulate: bool
     ) -> list[FoldFigures]:
         """Return what a systolic array does with a block, by what it holds if that is free."""
-        seen = self.family.space.bound_operator(path.leaf.operator)
-        key = (id(path.leaf), accumulate, *(identity(sizes[rank]) for rank in seen.ranks))
-        if key not in self.known:
-            self.kept += [sizes[rank] for rank in seen.ranks]
-            widths = self.widths(path, seen)
-            of = {"widths": (widths[0], widths[1], widths[-1]), "accumulate": accumulate}
-            self.known[key] = self._select_by_stationarity(
-                FoldFigures, charge_folds, of, path, cuts, sizes
-            )
-        return self.known[key]  # type: ignore[return-value]
+        widths = self.widths(path, self.family.space.bound_operator(path.leaf.operator))
+        kind = {"widths": (widths[0], widths[1], widths[-1]), "accumulate": accumulate}
+        return self._select_by_stationarity(FoldFigures, charge_folds, kind, path, cuts, sizes)
 
     def edges(self, path: TreePath, cuts: PathCuts, sizes: dict[str, Ints]) -> FoldEdges:
         """Return what is before and after the folds of a block."""
-        seen = self.family.space.bound_operator(path.leaf.operator)
-        key = ("edges", id(path.leaf), *(identity(sizes[rank]) for rank in seen.ranks))
-        if key not in self.known:
-            self.kept += [sizes[rank] for rank in seen.ranks]
-            options = self._select_by_stationarity(FoldEdges, edges, {}, path, cuts, sizes)
-            self.known[key] = chosen_figures(self.stationarity_index(path), options)
-        return self.known[key]  # type: ignore[return-value]
+        options = self._select_by_stationarity(FoldEdges, edges, {}, path, cuts, sizes)
+        return chosen_figures(self.stationarity_index(path), options)
 
     def _select_by_stationarity(
         self,
@@ -172,14 +160,15 @@ class UnitCosts(BitWidths):
         """
         seen = self.family.space.bound_operator(path.leaf.operator)
         sides, in_blocks = fold_sides(cuts), self.accelerator.systolic.blocks is not None
-        pace = self.pace(self.accelerator, path, seen)
+        kind = {**kind, "pace": self.pace(self.accelerator, path, seen)}
+        which, shape = self.stationarity_index(path), matmul_of(seen, sizes)
         if in_blocks or any(side is not None for side in sides):
             runs = runs_of(seen, sizes) if in_blocks else None
-            price = partial(of, self.accelerator, sides=sides, runs=runs)
-        else:
-            price = partial(find_known, made, of, self.accelerator, self._bits(seen))
-        priced = partial(price, matmul_of(seen, sizes), pace=pace, **kind)
-        return by_number(self.stationarity_index(path), priced)
+            return by_number(
+                which, partial(of, self.accelerator, shape, sides=sides, runs=runs, **kind)
+            )
+        blocks = ManyBlocks.of_shape(shape, which)
+        return find_known(made, of, self.accelerator, self._bits(seen), blocks, tuple(kind.items()))
 
     def _bits(self, seen: BoundOperator) -> Bits:
         """Return the bits of the sizes g, m, k, n of an operator."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
 
 from simaccel.analytic.family import Family, FamilyKeep, TreePath
+from simaccel.analytic.pieces import PathCuts
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import BoundOperator, holding_tensor
 from simaccel.mapping.view import TensorView
@@ -15,9 +16,17 @@ from simaccel.workload.names import tensor_of
 
 @dataclass
 class BitWidths:
-    """Bits per element in one family."""
+    """Bits per element in one family, and the cuts along its paths."""
 
     family: Family
+    _widths: dict[object, list[int]] = field(default_factory=dict, init=False)
+    _cuts: dict[TreePath, PathCuts] = field(default_factory=dict, init=False)
+
+    def cuts(self, path: TreePath) -> PathCuts:
+        """Return the cuts along a path, which are worked out once."""
+        if path not in self._cuts:
+            self._cuts[path] = PathCuts(self.family.space, path)
+        return self._cuts[path]
 
     def width(self, name: str) -> int:
         """Return the bits per element of a tensor in DRAM, by its name in the tree."""
@@ -44,6 +53,12 @@ class BitWidths:
 
     def widths(self, path: TreePath, seen: BoundOperator) -> list[int]:
         """Return the bits per element of the tiles that an operator touches."""
+        key = seen.name, path.entries
+        if key not in self._widths:
+            self._widths[key] = self._find_widths(path, seen)
+        return self._widths[key]
+
+    def _find_widths(self, path: TreePath, seen: BoundOperator) -> list[int]:
         found = []
         for use, view in seen.uses:
             name = self.tile_of(path, use)

@@ -174,6 +174,10 @@ class Accelerator(Spec):
         """MACs in a cycle at most, of all arrays of all cores."""
         return self.array.pes * self.cores.count
 
+    def __hash__(self) -> int:
+        """Return a number that accelerators with the same times have in common."""
+        return hash(self.timed)
+
     @cached_property
     def timed(self) -> str:
         """Everything that times depend on, as text: the buffer without its size, no energies."""

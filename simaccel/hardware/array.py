@@ -165,15 +165,17 @@ class ArraySpec(Spec):
         count = unit if products is None else products
         rows, cols = grid.first_rows, smaller(grid.wide, grid.cols)
         options = ((1, 1, 1, 1), *gangs(self.count))
-        folds: dict[int, Amount] = {}
-        cycles = []
-        for down, across, along, apart in options:
-            if along not in folds:  # of an array whose folds are freed, too: the shares stay
-                steps = grid.cycles_of(-(-grid.stream // along))
-                folds[along] = ArraySpec.fold_cycles(self, rows, cols, steps, stationarity, rows)
-            strips = -(-grid.wide // (grid.cols * across))
-            under = -(-grid.high // (grid.rows * down))
-            cycles.append(-(-count // apart) * strips * under * folds[along])
+        downs, across, along, apart = map(dict.fromkeys, zip(*options, strict=True))
+        under = {n: -(-grid.high // (grid.rows * n)) for n in downs}
+        strips = {n: -(-grid.wide // (grid.cols * n)) for n in across}
+        folds = {  # of an array whose folds are freed, too: the shares stay
+            n: ArraySpec.fold_cycles(
+                self, rows, cols, grid.cycles_of(-(-grid.stream // n)), stationarity, rows
+            )
+            for n in along
+        }
+        turns = {n: -(-count // n) for n in apart}
+        cycles = [turns[d] * strips[b] * under[a] * folds[c] for a, b, c, d in options]
         return replace(grid, gang=choose_gang(options, cycles))
 
     def _sides(self, rows: Amount, cols: Amount) -> tuple[Amount, Amount]:

@@ -9,9 +9,9 @@ import pytest
 
 from simaccel import load_accelerator
 from simaccel.analytic import known_blocks
-from simaccel.analytic.array import FoldEdges, FoldFigures, charge_folds, edges
-from simaccel.analytic.family import Ints
-from simaccel.analytic.known_blocks import Bits, KnownBlocks, Shape, find_known
+from simaccel.analytic.array import FoldEdges, FoldFigures, charge_folds, chosen_figures, edges
+from simaccel.analytic.family import Ints, ints
+from simaccel.analytic.known_blocks import Bits, KnownBlocks, ManyBlocks, Shape, find_known
 from simaccel.hardware import STATIONARITIES, Stationarity
 
 BITS: Bits = (4, 11, 9, 12)
@@ -28,14 +28,35 @@ def _shape(seed: int) -> Shape:
 def test_known_folds_are_those_that_are_counted(stationarity: Stationarity) -> None:
     on = load_accelerator("tpu_v4_4x4x4")
     folds: dict[str, Any] = {"widths": (16, 16, 32), "accumulate": True}
-    folds["stationarity"] = stationarity
+    which = STATIONARITIES.index(stationarity)
     for seed in (0, 1, 0):
         shape = _shape(seed)
-        found = find_known(FoldFigures, charge_folds, on, BITS, shape, **folds)
-        assert np.array_equal(found.figures, charge_folds(on, shape, **folds).figures)
-        around = find_known(FoldEdges, edges, on, BITS, shape, stationarity=stationarity)
+        blocks = ManyBlocks.of_shape(shape, which)
+        (found,) = find_known(FoldFigures, charge_folds, on, BITS, blocks, tuple(folds.items()))
+        counted = charge_folds(on, shape, stationarity, **folds)
+        assert np.array_equal(found.figures, counted.figures)
+        (around,) = find_known(FoldEdges, edges, on, BITS, blocks, ())
         alone = edges(on, shape, stationarity)
         assert all(np.array_equal(around[name], alone[name]) for name in FoldEdges.NAMES)
+
+
+def test_blocks_are_alike_by_what_is_in_their_arrays() -> None:
+    shape, which = _shape(5), ints([0, 2]).reshape(-1, 1, 1, 1)
+    again = tuple(array.copy() for array in shape)
+    blocks = ManyBlocks.of_shape(shape, which)
+    assert blocks == ManyBlocks.of_shape((again[0], again[1], again[2], again[3]), which.copy())
+    again[3][2] += 1
+    assert blocks != ManyBlocks.of_shape((again[0], again[1], again[2], again[3]), which)
+    assert blocks != ManyBlocks.of_shape(shape, which[::-1])
+    assert blocks != ManyBlocks.of_shape((*shape[:3], shape[3].reshape(1, -1)), which)
+    kind = {"widths": (16, 16, 32), "accumulate": False}
+    on = load_accelerator("tpu_v4_4x4x4")
+    options = find_known(FoldFigures, charge_folds, on, BITS, blocks, tuple(kind.items()))
+    chosen = chosen_figures(which, options)
+    both: tuple[tuple[int, Stationarity], ...] = ((0, "ws"), (1, "is"))
+    for at, stationarity in both:
+        alone = charge_folds(on, shape, stationarity, widths=(16, 16, 32), accumulate=False)
+        assert np.array_equal(chosen.figures[:, at], alone.figures)
 
 
 def test_a_size_is_priced_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,6 +81,7 @@ def test_a_size_is_priced_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_sizes_of_many_bits_are_counted_without() -> None:
     on, shape = load_accelerator("edge"), _shape(4)
-    folds: dict[str, Any] = {"widths": (8, 8, 32), "accumulate": False, "stationarity": "ws"}
-    found = find_known(FoldFigures, charge_folds, on, (16, 16, 16, 16), shape, **folds)
-    assert np.array_equal(found.figures, charge_folds(on, shape, **folds).figures)
+    folds: dict[str, Any] = {"widths": (8, 8, 32), "accumulate": False}
+    blocks, wide = ManyBlocks.of_shape(shape, 0), (16, 16, 16, 16)
+    (found,) = find_known(FoldFigures, charge_folds, on, wide, blocks, tuple(folds.items()))
+    assert np.array_equal(found.figures, charge_folds(on, shape, "ws", **folds).figures)

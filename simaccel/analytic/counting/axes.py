@@ -8,12 +8,11 @@ from simaccel.analytic.family import Bools, Family, TreePath
 from simaccel.analytic.pieces import PathCuts
 
 
-def own_axis(family: Family, path: TreePath, upto: int) -> Bools:
+def own_axis(family: Family, path: TreePath, cuts: PathCuts, upto: int) -> Bools:
     """Return whether loops outside of an entry cut the axis of the leaf for it alone."""
     axis = family.space.axes.get(path.leaf.operator)
     if axis is None:
         return np.zeros((), dtype=np.bool_)
-    cuts = PathCuts(family.space, path)
     mine = [place for (at, rank), place in cuts.places.items() if rank == axis and at < upto]
     cutting = [at for (at, rank) in cuts.places if rank == axis]
     if not mine or shared_entries(family, path) > min(cutting):

@@ -9,16 +9,15 @@ from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.analytic.pieces import PathCuts
 from simaccel.analytic.units import UnitCosts
 from simaccel.analytic.widths import BitWidths
-from simaccel.hardware import Accelerator
 
 
-def count(family: Family, accelerator: Accelerator) -> FamilyCounts:
-    """Count a family on an accelerator."""
-    found, units = FamilyCounts(), UnitCosts(family, accelerator)
+def count(units: UnitCosts) -> FamilyCounts:
+    """Count a family on an accelerator, by the costs of its pieces."""
+    found, family, accelerator = FamilyCounts(), units.family, units.accelerator
     tiles = TileCounter(family, units, found, accelerator.noc.distribution.multicasts)
     work = WorkCounter(family, accelerator, units, found)
     for path in family.paths():
-        seen, cuts = family.space.bound_operator(path.leaf.operator), PathCuts(family.space, path)
+        seen, cuts = family.space.bound_operator(path.leaf.operator), units.cuts(path)
         for position in range(len(seen.uses)):
             tiles.operand(path, cuts, seen, position)
         work.leaf(path, cuts, seen)

@@ -187,7 +187,7 @@ class TileCounter:
         name, on = side.kept.tensor, side.kept.slots > 0
         anew = side.kept.anew
         inside = self._transfer(side.cuts, side.view, side.at, side.at, side.again, anew=anew)
-        doubled = own_axis(self.family, path, side.at)
+        doubled = own_axis(self.family, path, side.cuts, side.at)
         tile_width = self.widths.tile_width(name, side.view)
         stored = self._stored_views(name) if side.place == BUFFER else [side.view] if made else []
         width, times = tile_width, ints(1 + doubled)

@@ -89,7 +89,7 @@ class WorkCounter:
         pieces = number(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
         if not any_true(pieces > 1):
             self._pass(path, cuts, seen, steps["whole"])
-        elif any_true(own_axis(self.family, path, len(path.entries))):
+        elif any_true(own_axis(self.family, path, cuts, len(path.entries))):
             self._pass(path, cuts, seen, steps["statistics"])
             self._pass(path, cuts, seen, steps["normalise"])
         else:
@@ -155,7 +155,8 @@ class WorkCounter:
         starting: list[Blocks] = []
         if begins_sums(cuts, seen):
             starting += blocks_of(cuts, seen.ranks, seen.reduced, upto)
-            adding += [(-count, sizes) for count, sizes in starting]
+            more = [(-count, sizes) for count, sizes in starting]
+            adding = [] if _are_all(adding, starting) else [*adding, *more]
         parts = [
             part
             for every, accumulate in ((adding, True), (starting, False))
@@ -237,6 +238,14 @@ def _path_outside(path: TreePath, cuts: PathCuts, axis: str) -> TreePath:
         ]
         around = (*around, FamilyLoops(entry.ranks, tuple(sizes), entry.places))
     return TreePath(around, path.leaf)
+
+
+def _are_all(blocks: Sequence[Blocks], starting: Sequence[Blocks]) -> bool:
+    """Return whether all blocks of an operator start its sums: no reduction is cut."""
+    pairs = zip(blocks, starting, strict=False)
+    return len(blocks) == len(starting) and all(
+        np.array_equal(count, first) for (count, _), (first, _) in pairs
+    )
 
 
 def product(sizes: dict[str, Ints], ranks: tuple[str, ...]) -> Ints:
