@@ -33,10 +33,12 @@ class Bound:
 
     @property
     def title(self) -> str:
-        """The title, with the workload."""
+        """The title, with the workload; of several chips one is thought to do all of it."""
         from simaccel.report.titles import workload_title
 
-        return f"{workload_title(self.report.found.workload)}: least DRAM traffic"
+        on = self.report.accelerator
+        alone = f", all of it on one of {on.chips.count} chips" if on and on.chips.count > 1 else ""
+        return f"{workload_title(self.report.found.workload)}: least DRAM traffic{alone}"
 
     @property
     def points(self) -> list[tuple[int, int]]:

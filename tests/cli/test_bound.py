@@ -77,6 +77,12 @@ def test_tables_figures_and_csv(cli: Call, tmp_path: Path) -> None:
     assert plot.read_text().startswith("<?xml")
 
 
+def test_of_several_chips_one_does_all(cli: Call) -> None:
+    title = call(cli, *GEMM, "--hw", "tpu_v5e_4x4").stdout.splitlines()[0]
+    assert title.endswith("least DRAM traffic, all of it on one of 16 chips")
+    assert "chips" not in call(cli, *GEMM, "--hw", "tpu_v5e").stdout
+
+
 def test_a_workload_of_several_operators(cli: Call) -> None:
     args = ("bound", "--workload", "bert", "--scope", "la", "--seq-len", "64", "--buffer", "64KiB")
     found = document(cli, *args)
