@@ -220,20 +220,20 @@ def attention(
 
     """
     problem, goal, quiet = problem_of(workload, part), search.goal, search.quiet()
+    apart = [operator.candidates for operator, _ in _search_apart(problem, quiet, 0)]
     before = len(goal.judge.outcomes)
     stage = ResidentSearch(
         problem,
         goal,
         lambda rows, room, limit: place_trees(problem, quiet, rows, room, limit),
         lambda rows, room: _promise(problem, quiet, rows, room),
-        limit=limit,
+        max(candidates.smallest for candidates in apart),
+        limit,
     )
     best = choose_mapping([stage.best(name) for name in granularities], goal)
     if best is None:
         raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {goal.room} B")
-    space = sum(
-        len(operator_search.candidates) for operator_search, _ in _search_apart(problem, quiet, 0)
-    )
+    space = sum(map(len, apart))
     ran = len(goal.judge.outcomes) - before  # of the three alone and together
     account = SearchAccount(
         name="flex",

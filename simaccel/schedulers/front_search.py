@@ -45,12 +45,21 @@ Place = tuple[CandidateSet, int]
 
 
 class FrontSearch:
-    """Finds the alternatives of parts of one workload; alike operators are looked at once."""
+    """Finds the alternatives of parts of one workload; alike operators are looked at once.
 
-    def __init__(self, workload: Workload, goal: Goal, asked: FrontFigures) -> None:
-        self.workload, self.asked = workload, asked
+    ``trees``: makes the search of single operators' trees.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        goal: Goal,
+        asked: FrontFigures,
+        trees: Callable[[Goal], TreeSearch] = TreeSearch,
+    ) -> None:
+        self.workload, self.asked, self.trees = workload, asked, trees
         self.goal = replace(goal, objective="edp")
-        self.search = TreeSearch(self.goal)
+        self.search = trees(self.goal)
 
     @property
     def accelerator(self) -> Accelerator:

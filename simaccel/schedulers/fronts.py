@@ -58,7 +58,10 @@ def front(
         SimaccelError: as of ``make_mapping``.
 
     """
-    explorer = FrontSearch(workload, Goal.from_options(accelerator, options, workload), asked)
+    goal = Goal.from_options(accelerator, options, workload)
+    is_fixed = dataflow.partition("-")[0] == "naive"
+    trees = partial(naive.fixed_search, options=options) if is_fixed else TreeSearch
+    explorer = FrontSearch(workload, goal, asked, trees)
     best = _front(explorer, dataflow, options)
     if not best.points:
         raise NothingFitsError(
@@ -74,12 +77,10 @@ def _front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alte
         return _best(explorer, options)
     name, _, granularity = dataflow.partition("-")
     which = granularity or GRANULARITIES
-    if name == "naive":
-        return _naive(explorer, options, which)
-    if name not in ("flex", "flat", "flash"):
+    if name not in ("naive", "flex", "flat", "flash"):
         return _single_front(explorer, dataflow, options)
     attention: Callable[[Attention], Front[Alternative]]
-    if name == "flex":
+    if name in ("naive", "flex"):
         attention = partial(_staged_front, explorer, granularities=which)
     else:
         asked = which if name == "flat" else ""
@@ -90,24 +91,6 @@ def _front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alte
             for part in parts(explorer.workload)
         ]
     )
-
-
-def _naive(explorer: FrontSearch, options: Options, granularities: str) -> Front[Alternative]:
-    """Return the front of the rows that stay on chip beside fixed tiles."""
-    workload = explorer.workload
-    tiles = [
-        naive.FixedTiles.from_goal(replace(explorer.goal, objective=objective), options)
-        for objective in sorted({OBJECTIVE_OF[explorer.asked.x], OBJECTIVE_OF[explorer.asked.y]})
-    ]
-
-    def bodies(part: str | Attention) -> Iterator[Body]:
-        for fixed in tiles:
-            if isinstance(part, tuple):
-                yield from fixed.resident(workload, part, granularities)
-            else:
-                yield (fixed.group(workload, part),)
-
-    return explorer.join_fronts([explorer.bodies(bodies(part)) for part in parts(workload)])
 
 
 def _single_front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alternative]:
@@ -153,7 +136,7 @@ def _resident(
     }
     objectives = {OBJECTIVE_OF[axis] for axis in (explorer.asked.x, explorer.asked.y)}
     for objective in sorted(objectives - {"footprint"} or objectives):
-        search = TreeSearch(replace(explorer.goal, objective=objective))
+        search = explorer.trees(replace(explorer.goal, objective=objective))
         for count in sorted(rows - {0}):
             left = capacity(explorer.accelerator) - count * problem.row_bytes
             for at in range(_ROOMS):

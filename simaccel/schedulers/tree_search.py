@@ -97,11 +97,24 @@ class OperatorCandidateSet:
         return None
 
 
-class TreeSearch:
-    """Best trees of single operators on one accelerator; those that are alike are searched once."""
+EinsumTrees = Callable[..., list[Family]]
+"""Returns the trees of an einsum, as `einsum_families`."""
 
-    def __init__(self, goal: Goal) -> None:
-        self.goal = goal
+
+class TreeSearch:
+    """Best trees of single operators on one accelerator; those that are alike are searched once.
+
+    ``einsum_trees``: of which an einsum has the best; ``rows``: height of the blocks of vector
+    operators, if it is fixed.
+    """
+
+    def __init__(
+        self,
+        goal: Goal,
+        einsum_trees: EinsumTrees = einsum_families,
+        rows: int | None = None,
+    ) -> None:
+        self.goal, self.einsum_trees, self.rows = goal, einsum_trees, rows
         self._seen: dict[object, tuple[NameList, OperatorCandidateSet]] = {}
 
     @property
@@ -128,13 +141,12 @@ class TreeSearch:
         merged: Merged | None = None,
         kept: Sequence[str] = (),
         *,
-        rows: int | None = None,
         over: bool = False,
     ) -> OperatorCandidateSet:
         """Return an operator's candidates; ``kept`` tensors are around the group.
 
-        ``merged``: ranks to be seen as one, where not all that can be. Of a vector operator
-        ``rows`` fixes the height of its blocks; ``over`` as of `vector_families`.
+        ``merged``: ranks to be seen as one, where not all that can be; ``over`` as of
+        `vector_families`.
 
         Raises:
             NotMappableError: the operator is an einsum that no systolic array folds.
@@ -150,15 +162,16 @@ class TreeSearch:
 
         def families(space: IterationSpace) -> list[Family]:
             if not isinstance(operator, Vector):
-                return einsum_families(space, seen, self.accelerator, kept=kept)
+                return self.einsum_trees(space, seen, self.accelerator, kept=kept)
             return list(
                 vector_families(
-                    space, seen, operator, self.accelerator, rows=rows, kept=kept, over=over
+                    space, seen, operator, self.accelerator, rows=self.rows, kept=kept, over=over
                 )
             )
 
-        of_vector = (rows, over) if isinstance(operator, Vector) else ()
-        return self.known_candidates(group, space, kept, families, of_vector)
+        return self.known_candidates(
+            group, space, kept, families, over and isinstance(operator, Vector)
+        )
 
     def known_candidates(
         self,
