@@ -266,12 +266,9 @@ def _map_branch(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:
             nodes.append(replace(node, tile=each(node.tile)))
         elif isinstance(node, FamilyKeep):
             nodes.append(FamilyKeep(node.tensor, node.level, each(node.slots), node.anew))
-        elif isinstance(node, FamilyFork):
-            nodes.append(
-                FamilyFork(tuple(_map_branch(inner, each) for inner in node.branches), node.ahead)
-            )
-        elif isinstance(node, FamilyPart):
-            nodes.append(FamilyPart(tuple(_map_branch(inner, each) for inner in node.branches)))
+        elif isinstance(node, FamilyFork | FamilyPart):
+            inner = tuple(_map_branch(branch, each) for branch in node.branches)
+            nodes.append(replace(node, branches=inner))
         else:
             nodes.append(node)
     return tuple(nodes)

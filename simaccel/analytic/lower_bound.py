@@ -33,8 +33,8 @@ from simaccel.analytic.family import (
 )
 from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.analytic.pieces import PathCuts, number
-from simaccel.analytic.transfers import TransferSeries
 from simaccel.analytic.units import UnitCosts
+from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER
 from simaccel.mapping.view import TensorView
 from simaccel.units import ARRAY, MAC, SFU
@@ -58,6 +58,38 @@ class _Phases:
     handed: list[str] = field(default_factory=list)
     turns: list[tuple[str, Bools]] = field(default_factory=list)
     inside: int = 0
+
+
+@dataclass
+class _TransferSeries:
+    """Bytes that come from DRAM and go to it, one transfer after the other."""
+
+    accelerator: Accelerator
+    read: Ints = field(default_factory=lambda: ints(0))
+    written: Ints = field(default_factory=lambda: ints(0))
+    loads: Ints = field(default_factory=lambda: ints(0))
+
+    def add(self, read: Ints, written: Ints, tile_bytes: Ints) -> None:
+        """Add bytes, in tiles of so many at most; less than nothing is nothing."""
+        read, written = (ints(one.clip(0) * (tile_bytes > 0)) for one in (read, written))
+        self.read, self.written = self.read + read, self.written + written
+        self.loads = np.maximum(self.loads, -(-read // tile_bytes.clip(1)))
+
+    def cycles(self) -> Ints:
+        """Return the cycles of the channel."""
+        channels = self.accelerator.dram.channels
+        going = self.accelerator.channel_rate.cycles(self.written // channels)
+        return ints(self.load_cycles() + going - 1).clip(0)
+
+    def load_cycles(self) -> Ints:
+        """Return the cycles of the channel for what comes."""
+        channels = self.accelerator.dram.channels
+        return ints(self.accelerator.channel_read_rate.cycles(self.read // channels))
+
+    def serial_cycles(self) -> Ints:
+        """Return the cycles without work, as each tile is waited for."""
+        latency = self.accelerator.dram.latency_cycles
+        return ints(np.maximum(self.cycles(), self.load_cycles() + latency * self.loads))
 
 
 def lower_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
@@ -112,7 +144,7 @@ def after_loads(fills: BlockFills, counts: FamilyCounts) -> Terms:
         return {}
     kept = {keep.tensor for path in paths for keep in _keeps_of(path.entries)}
     tensors = family.space.workload.tensors
-    series = TransferSeries(accelerator)
+    series = _TransferSeries(accelerator)
     for name in sorted(kept & loads.keys()):
         if accelerator.memory(tensors[tensor_of(name)].lives) == "dram":
             series.add(loads[name], ints(0), ints(1))
@@ -216,7 +248,7 @@ def _phase(
     together = len({path.leaf.operator for path in every})
     if 1 < together < len(every) or any(path.leaf.unit == MAC for path in paths):
         return work, ints(0)  # of several paths or passes, or with copies in PEs, tiles wait less
-    all_of, single = TransferSeries(accelerator), TransferSeries(accelerator)
+    all_of, single = _TransferSeries(accelerator), _TransferSeries(accelerator)
     for name, slots, times in _tiles(units, paths, every, phases.inside):
         kind = family.space.workload.tensors[tensor_of(name)].lives
         if accelerator.memory(kind) != "dram":

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-
 from simaccel.analytic.family import Family
+from simaccel.analytic.orojenesis.sizes import even_pieces
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group, Mapping
@@ -116,9 +115,7 @@ def block_sizes(extent: int) -> list[int]:
     """
     if extent <= FEW:
         return list(range(1, extent + 1))
-    blocks = -(-extent // np.arange(1, extent + 1))
-    sizes: list[int] = np.unique(-(-extent // blocks)).tolist()
-    return sizes
+    return list(even_pieces(extent).tolist())
 
 
 def flash_tiles(problem: AttentionProblem, accelerator: Accelerator) -> list[FlatTile]:

@@ -16,10 +16,10 @@ import numpy as np
 from simaccel.analytic.family import Ints
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Tree
-from simaccel.pareto import Front, pick_evenly, undominated_rows
+from simaccel.pareto import Front, pick_evenly
 from simaccel.schedulers.sequences import score
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.candidate_set import EXACT, CandidateSet, leakage
+from simaccel.search.candidate_set import EXACT, CandidateSet, ScoredTree
 from simaccel.search.canonical import rename_tree
 from simaccel.search.front import (
     Alternative,
@@ -28,6 +28,7 @@ from simaccel.search.front import (
     best_of,
     front_of,
     join_alternatives,
+    unbeaten_layers,
 )
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import FOREVER, Body, operators_of
@@ -99,20 +100,11 @@ class FrontSearch:
 
     def bodies(self, some: Iterable[Body]) -> Front[Alternative]:
         """Return the front of a few mappings of the same operators."""
-        found = [one for body in some if (one := self.measure_mapping(body)) is not None]
+        scored = ((body, score(self.workload, body, self.goal)) for body in some)
+        found = [_alternative(body, one) for body, one in scored if one is not None]
         kept = tuple(best_of(self.asked, found))
         front = Front(points=kept, seen=len(found), proved=False)
         return self._times(front, operators_of(kept[0].body)[0]) if kept else front
-
-    def measure_mapping(self, body: Body) -> Alternative | None:
-        """Return one mapping of some operators with its figures, cycles as the machine has them.
-
-        None if the machine doesn't take it, or it doesn't fit.
-        """
-        one = score(self.workload, body, self.goal)
-        if one is None:
-            return None
-        return Alternative(body, one.cycles, one.energy_pj, one.dram_bytes, one.buffer_bytes)
 
     def join_fronts(self, fronts: Sequence[Front[Alternative]]) -> Front[Alternative]:
         """Return the front of operators that run one after the other."""
@@ -135,10 +127,6 @@ class FrontSearch:
 
     # -- grids ------------------------------------------------------------------------------------
 
-    @property
-    def _leak(self) -> float:
-        return leakage(self.accelerator)
-
     def _times(self, front: Front[Alternative], name: str) -> Front[Alternative]:
         times = self.workload.times(name)
         found = tuple(
@@ -159,32 +147,24 @@ class FrontSearch:
             run = self._run_places([(grid, int(row)) for row in fits], body_of, FOREVER)
             proved = not self.goal.is_over
             return Front(points=tuple(run.values()), seen=int(fits.size), proved=proved)
-        run = self._run_places(self._lowest(grid, fits), body_of, _RUNS)
+        run = self._run_places(self._lowest(grid), body_of, _RUNS)
         seen = int(fits.size)
         for near in () if self.goal.is_over else self._neighbours(list(run)):
-            fits = near.fitting(self.goal.room)
-            run |= self._run_places(self._lowest(near, fits), body_of, _RUNS)
-            seen += int(fits.size)
+            run |= self._run_places(self._lowest(near), body_of, _RUNS)
+            seen += int(near.fitting(self.goal.room).size)
         best = tuple(best_of(self.asked, list(run.values())))
         return Front(points=best, seen=seen, proved=False)
 
-    def _rows(self, grid: CandidateSet, which: Ints, cycles: Ints) -> Floats:
-        """Return the figures of some candidates if they take so many cycles."""
-        energy = grid.energy[which] + self._leak * (cycles - grid.bounds[which])
-        rows = (cycles, energy, grid.dram[which], grid.space[which])
-        return np.stack([np.asarray(one, dtype=np.float64) for one in rows], axis=1)
+    def _lower_limits(self, grid: CandidateSet, which: Ints) -> Floats:
+        """Return what the figures of some candidates are not below."""
+        rows = (grid.bounds, grid.energy, grid.dram, grid.space)
+        return np.stack([rows[at][which].astype(np.float64) for at in self.asked.parts], axis=1)
 
-    def _lowest(self, grid: CandidateSet, fits: Ints) -> list[Place]:
+    def _lowest(self, grid: CandidateSet) -> list[Place]:
         """Return candidates whose bounds lie evenly on the first fronts of bounds."""
-        if not fits.size:
-            return []
-        least = self._rows(grid, fits, grid.bounds[fits])[:, self.asked.parts]
-        left, found = np.arange(fits.size), np.empty(0, dtype=np.int64)
-        while left.size and found.size < _RUNS:
-            layer = left[undominated_rows(least[left])]
-            found = np.concatenate([found, pick_evenly(layer, _RUNS)])
-            left = left[~np.isin(left, layer)]
-        return [(grid, int(fits[at])) for at in found]
+        fits = grid.fitting(self.goal.room)
+        found = unbeaten_layers(self._lower_limits(grid, fits), np.arange(fits.size), _RUNS)
+        return [(grid, int(number)) for number in fits[found]]
 
     def _neighbours(self, few: Sequence[Place]) -> list[CandidateSet]:
         """Return what is near some places that lie evenly on a front."""
@@ -209,8 +189,9 @@ class FrontSearch:
             return {}
         known: dict[int, Alternative] = {}
         parts = self.asked.parts
-        rows = [self._rows(g, np.array([n]), g.bounds[[n]])[0] for g, n in places]
-        least = np.array(rows)[:, parts]
+        least = np.concatenate(
+            [self._lower_limits(grid, np.array([number])) for grid, number in places]
+        )
 
         def judge(which: Ints) -> Floats:
             figures = np.full((len(which), len(parts)), np.inf)
@@ -229,6 +210,8 @@ class FrontSearch:
         (cycles,) = grid.run(np.array([number]))
         if cycles == FOREVER:
             return None
-        row = self._rows(grid, np.array([number]), np.array([cycles]))[0]
-        body, scored = body_of(grid.tree(number)), grid.score(number, cycles)
-        return Alternative(body, int(cycles), float(row[1]), scored.dram_bytes, scored.buffer_bytes)
+        return _alternative(body_of(grid.tree(number)), grid.score(number, cycles))
+
+
+def _alternative(body: Body, one: ScoredTree) -> Alternative:
+    return Alternative(body, one.cycles, one.energy_pj, one.dram_bytes, one.buffer_bytes)

@@ -73,8 +73,8 @@ def sequence(
     body: list[Group | ResidentScope] = []
     for part in parts(workload):
         if isinstance(part, tuple):
-            found, _ = flex.attention(workload, part, search=search, granularities=granularities)
-            body += found
+            three, _ = flex.attention(workload, part, search=search, granularities=granularities)
+            body += three
         else:
             body.append(search.group(workload, part))
     return body

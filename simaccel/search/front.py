@@ -95,7 +95,7 @@ def front_of(least: Floats, judge: Callable[[Ints], Floats], *, chunk: int) -> I
     left = np.arange(len(least))
     front = np.empty(0, dtype=np.int64)
     while left.size:
-        layer = _layers(least, left, chunk)
+        layer = unbeaten_layers(least, left, chunk)
         figures[layer] = judge(layer)
         front = np.concatenate([front, layer])
         front = front[undominated_rows(figures[front])]
@@ -105,12 +105,15 @@ def front_of(least: Floats, judge: Callable[[Ints], Floats], *, chunk: int) -> I
     return front
 
 
-def _layers(least: Floats, left: Ints, size: int) -> Ints:
-    """Return what no other one's ``least`` beats, then what only those beat, and so on."""
+def unbeaten_layers(least: Floats, left: Ints, size: int) -> Ints:
+    """Return about ``size`` of what no other one's ``least`` beats, then of what only those beat.
+
+    And so on; of each layer no more than ``size``, which lie evenly.
+    """
     found = np.empty(0, dtype=np.int64)
     while left.size and found.size < size:
         layer = left[undominated_rows(least[left])]
-        found = np.concatenate([found, layer])
+        found = np.concatenate([found, pick_evenly(layer, size)])
         left = left[~np.isin(left, layer)]
     return found
 

@@ -9,7 +9,7 @@ ranks the array has down its rows and across its columns: so what it holds.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -23,6 +23,7 @@ from simaccel.analytic.family import (
     FamilyLoops,
     FamilyPart,
     Ints,
+    branches_of,
 )
 from simaccel.errors import Fault, InputError, require_none, suggest
 from simaccel.hardware import PLACES, STATIONARITIES, Stationarity
@@ -113,7 +114,8 @@ class TreeConstraints:
     def allows(self, family: Family) -> Bools:
         """Return which candidates satisfy the constraints, by broadcast."""
         allowed: Bools = np.ones((), dtype=np.bool_)
-        for node in _loops(family.branch):
+        loops = (node for node in branches_of(family.branch) if isinstance(node, FamilyLoops))
+        for node in loops:
             allowed = allowed & self._has_order(node, family.space.sizes)
             for rank, tile in zip(node.ranks, node.tiles, strict=True):
                 size = family.space.sizes[rank]
@@ -158,14 +160,10 @@ class TreeConstraints:
                     self._tile(rank, tile, sizes[rank])
                     for rank, tile in zip(node.ranks, node.tiles, strict=True)
                 )
-                nodes.append(FamilyLoops(node.ranks, tiles, node.places))
+                nodes.append(replace(node, tiles=tiles))
             elif isinstance(node, FamilyFork | FamilyPart):
                 inner = tuple(self._branch(inner_branch, sizes) for inner_branch in node.branches)
-                nodes.append(
-                    FamilyFork(inner, node.ahead)
-                    if isinstance(node, FamilyFork)
-                    else FamilyPart(inner)
-                )
+                nodes.append(replace(node, branches=inner))
             else:
                 nodes.append(node)
         return tuple(nodes)  # type: ignore[arg-type]
@@ -212,15 +210,6 @@ class TreeConstraints:
 
 NOTHING: Final = TreeConstraints()
 """No constraint."""
-
-
-def _loops(branch: Branch) -> Iterator[FamilyLoops]:
-    for node in branch:
-        if isinstance(node, FamilyLoops):
-            yield node
-        elif isinstance(node, FamilyFork | FamilyPart):
-            for inner in node.branches:
-                yield from _loops(inner)
 
 
 def _has_rank(names: Sequence[str], rank: str) -> bool:

@@ -32,7 +32,7 @@ def _resident() -> tuple[int, int]:
 def flat() -> Points:
     """Whole rows of the intermediate: Q and Z in pieces, K and V again for each block of rows."""
     points = [_resident()]
-    for rows in divisors(ROWS):
+    for rows in divisors(ROWS).tolist():
         blocks = max(ROWS // rows, BATCH)
         room = rows * KEYS + rows + 1
         moved = 2 * HEAD * KEYS * blocks + 2 * ROWS * HEAD
@@ -43,8 +43,8 @@ def flat() -> Points:
 def flash(charged: int = 1) -> Points:
     """Tiles of the intermediate, with all rows for each block of keys: Q and Z come again."""
     points = [_resident()]
-    for rows in divisors(ROWS):
-        for keys in divisors(KEYS)[:-1]:
+    for rows in divisors(ROWS).tolist():
+        for keys in divisors(KEYS)[:-1].tolist():
             blocks = KEYS // keys
             again = ROWS * HEAD * (blocks + 2 * blocks - 1)
             streamed = rows * HEAD + rows * keys + 1

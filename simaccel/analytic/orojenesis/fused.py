@@ -11,7 +11,7 @@ each operator::
       | ...
 
 Each tensor from outside is kept over the fork or in its branch, on its own: what it takes and moves
-doesn't depend on the others, so that all combinations are sums (`counted_costs`). Ranks that all
+doesn't depend on the others, so that all combinations are sums. Ranks that all
 tensors have go one by one, outermost. The points of the front are counted again, tree by tree, as
 the machine moves.
 """
@@ -20,22 +20,79 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from simaccel.analytic.family import Ints, family_of, ints
-from simaccel.analytic.orojenesis.counted_costs import CountedCosts
+from simaccel.analytic.counting.counts import count_tiles
+from simaccel.analytic.family import Family, FamilyLoops, Ints, family_of, ints
+from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.analytic.orojenesis.fusion import MOST_SHARED, BranchKeeps, FusedGroup, TreeKind
 from simaccel.analytic.orojenesis.segment import Segment, figures
 from simaccel.analytic.orojenesis.ski_slope import SkiSlope
-from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import Group
+from simaccel.mapping.space import BoundOperator, space_of
+from simaccel.mapping.tree import BUFFER, Group
 from simaccel.workload import Workload
+from simaccel.workload.names import sums_name
 
 _MOST = 4_000_000
 """Combinations that are compared at a time."""
 _WIDTH = 40
 """Columns of an origin: tiles and ways."""
+
+
+_OVER = BranchKeeps(())
+"""All tensors from outside are kept over the fork."""
+
+
+@dataclass(frozen=True)
+class _CountedCosts:
+    """Bytes kept and moved by what a choice has in the buffer, for each candidate of tiles.
+
+    They are counted as the machine moves them.
+    """
+
+    fusion: FusedGroup
+    shared: tuple[str, ...]
+    tiles: dict[str, Ints]
+
+    def branch(self, seen: BoundOperator, way: BranchKeeps) -> tuple[Ints, Ints]:
+        """Return what the tensors from outside of a branch take and move."""
+        counts = self._counts(seen, way)
+        room = moved = ints(0)
+        for use, view in self.fusion.outside_tensors(seen):
+            for at in {use, sums_name(use)}:
+                size, slots = counts.tiles.get((BUFFER, at), (ints(0), ints(0)))
+                room = room + size * slots
+            for level in ("dram_read", "dram_write"):
+                moved = moved + counts.moved.get((level, view.name), ints(0))
+        return room, moved
+
+    def handover_bytes(self) -> Ints:
+        """Return the bytes of what passes between operators."""
+        room = ints(0)
+        for seen in self.fusion.space.operators:
+            name = seen.output.name
+            if name in self.fusion.between - self.fusion.aliases:
+                size, slots = self._counts(seen, _OVER).tiles[BUFFER, name]
+                room = room + size * slots
+        return room
+
+    def _counts(self, seen: BoundOperator, way: BranchKeeps) -> FamilyCounts:
+        """Count the tiles of a branch, with all that isn't in it over the fork."""
+        operators = self.fusion.space.operators
+        ways = [way if one is seen else _OVER for one in operators]
+        return count_tiles(self._family(ways), seen.name)
+
+    def _family(self, ways: Sequence[BranchKeeps]) -> Family:
+        """Return trees with the shared loops of every tile, in front of what is kept."""
+        fusion = self.fusion
+        ranks = (*fusion.batch, *self.shared)
+        tiles = (*(ints(1) for _ in fusion.batch), *(self.tiles[rank] for rank in self.shared))
+        loops = FamilyLoops(ranks, tiles, tuple(ints(at) for at in range(len(ranks))))
+        one = family_of(fusion.space, fusion.tree([], ways))
+        inside = one.branch[1:] if fusion.batch else one.branch
+        return Family(one.space, (loops, *inside) if ranks else inside, one.aliases)
 
 
 def fused_segment(
@@ -76,7 +133,7 @@ def _add(
     count = math.prod(map(len, options))
     if not count:
         return 0
-    costs = CountedCosts(fusion, shared, tiles)
+    costs = _CountedCosts(fusion, shared, tiles)
     parts = [
         [costs.branch(seen, way) for way in operator_ways]
         for seen, operator_ways in zip(fusion.space.operators, ways, strict=True)

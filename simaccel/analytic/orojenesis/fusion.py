@@ -172,7 +172,7 @@ class FusedGroup:
     def options(self, rank: str) -> list[int]:
         """Return the tiles of a shared rank that cut it."""
         size = self.space.sizes[rank]
-        sizes = even_pieces(size) if self.imperfect else divisors(size)
+        sizes = (even_pieces(size) if self.imperfect else divisors(size)).tolist()
         return [tile for tile in sizes if tile < size]
 
     def fits(self) -> bool:

@@ -5,34 +5,44 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+import numpy as np
+
+from simaccel.analytic.family import Ints, ints
+
 MOST_TILINGS = 20_000_000
 """Tilings above which ranks in sums take even pieces only, as other ranks do."""
 
 
-def divisors(size: int) -> list[int]:
-    """Return the sizes that divide a rank (perfect factors).
+def divisors(size: int) -> Ints:
+    """Return the sizes that divide a rank (perfect factors), in order.
 
-    >>> divisors(12)
+    >>> divisors(12).tolist()
     [1, 2, 3, 4, 6, 12]
     """
-    low = [n for n in range(1, math.isqrt(size) + 1) if size % n == 0]
-    return sorted({*low, *(size // n for n in low)})
+    low = np.arange(1, math.isqrt(size) + 1)
+    low = low[size % low == 0]
+    return ints(np.unique(np.concatenate([low, size // low])))
 
 
-def even_pieces(size: int) -> list[int]:
+def even_pieces(size: int, most: int | None = None) -> Ints:
     """Return, for every number of pieces that there can be, the smallest size that makes it.
 
-    A rank that stands alone in every tensor moves as much with any other size of as many pieces.
+    None above ``most``. A rank that stands alone in every tensor moves as much with any other size
+    of as many pieces. Up to the root of ``size`` each makes another number of pieces; beyond, each
+    small number of pieces has one size.
 
-    >>> even_pieces(10)
-    [1, 2, 3, 4, 5, 10]
+    >>> even_pieces(10).tolist(), even_pieces(10**12, most=3).tolist()
+    ([1, 2, 3, 4, 5, 10], [1, 2, 3])
     """
-    pieces, tile = [], size
-    while tile >= 1:
-        tile = -(-size // -(-size // tile))
-        pieces.append(tile)
-        tile -= 1
-    return pieces[::-1]
+    root = math.isqrt(size)
+    small = np.arange(1, min(root, size if most is None else most) + 1)
+    if most is not None and most <= root:
+        return ints(small)
+    large = -(-size // np.arange(root + 1, 0, -1))
+    sizes = np.concatenate([small, large[large > root]])
+    pieces = -(-size // sizes)
+    sizes = sizes[np.concatenate([[True], pieces[1:] != pieces[:-1]])]
+    return ints(sizes if most is None else sizes[sizes <= most])
 
 
 def orders(cut_ranks: Iterable[int]) -> int:

@@ -26,7 +26,7 @@ def options(
     for rank in problem.free:
         size = problem.sizes[rank]
         if rank not in sizes:
-            sizes[rank] = even_pieces(size) if imperfect else divisors(size)
+            sizes[rank] = (even_pieces(size) if imperfect else divisors(size)).tolist()
     if not imperfect:
         return sizes, True
     sliding = problem.sliding - {*whole}

@@ -203,7 +203,7 @@ def _cut_chains(whole: int, size: int, cuts: int) -> Iterator[tuple[int, ...]]:
         waiting = [
             ((*row, one), {one, *(piece % one for piece in left)} - {0})
             for row, left in waiting
-            for one in sorted({tile for piece in left for tile in even_pieces(piece)})
+            for one in sorted({tile for piece in left for tile in even_pieces(piece).tolist()})
         ]
     yield from (row for row, _ in waiting)
 

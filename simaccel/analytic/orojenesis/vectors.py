@@ -27,7 +27,7 @@ def vector_segment(workload: Workload, vector: Vector) -> Segment:
     ranks = [*outer, *([axis] if axis else [])]
     axes = [space.sizes[axis]] if axis else [1]
     if axis and "normalise" in VECTORS[vector.kind].steps:
-        axes = even_pieces(space.sizes[axis])
+        axes = even_pieces(space.sizes[axis]).tolist()
     orders = list(permutations(range(len(ranks)))) if len(ranks) <= _FEW else [range(len(ranks))]
     families = []
     for sizes in ([axes[-1]], axes[:-1]):

@@ -13,13 +13,14 @@ of their sizes and the last size say all that accesses and cycles follow from.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+
+from simaccel.analytic.orojenesis.sizes import divisors, even_pieces
 
 Factors = npt.NDArray[np.int64]
 """Chains by row: the P from the innermost level to the outermost."""
@@ -51,43 +52,13 @@ class SplitLimit:
         return mapspace == ("ruby-s" if self.spatial else "ruby-t")
 
 
-def perfect(n: int) -> Factors:
-    """Return the divisors of ``n``, in order.
-
-    >>> perfect(12).tolist()
-    [1, 2, 3, 4, 6, 12]
-    """
-    small = np.arange(1, math.isqrt(n) + 1, dtype=np.int64)
-    small = small[n % small == 0]
-    return np.unique(np.concatenate([small, n // small]))
-
-
-def imperfect(n: int, most: int | None = None) -> Factors:
-    """Return the canonical numbers of pieces for ``n`` tiles: one for each number of groups.
-
-    Of all P with the same ceil(n / P) the smallest: it makes as many groups, none larger. Every
-    count of accesses and cycles depends on the number of groups and on the sum of their sizes,
-    which are the same, and buffers and fan-out need no more. Up to the root of ``n`` each P makes
-    another number of groups; beyond, each small number of groups has one P.
-
-    >>> imperfect(7).tolist(), imperfect(10**12, most=3).tolist()
-    ([1, 2, 3, 4, 7], [1, 2, 3])
-    """
-    root = math.isqrt(n)
-    small = np.arange(1, min(root, n if most is None else most) + 1, dtype=np.int64)
-    if most is not None and most <= root:
-        return small
-    large = -(-n // np.arange(root + 1, 0, -1, dtype=np.int64))
-    pieces = np.concatenate([small, large[large > root]])
-    groups = -(-n // pieces)
-    first = np.concatenate([[True], groups[1:] != groups[:-1]])
-    canonical: Factors = pieces[first]
-    return canonical if most is None else canonical[canonical <= most]
-
-
 @lru_cache(1 << 16)
 def choices(n: int, split: SplitLimit, mapspace: Mapspace) -> Factors:
     """Return the numbers of pieces that a level may make of ``n`` tiles.
+
+    Where it may leave a remainder, of all P with the same ceil(n / P) the smallest: it makes as
+    many groups, none larger. Every count of accesses and cycles depends on the number of groups and
+    on the sum of their sizes, which are the same, and buffers and fan-out need no more.
 
     >>> choices(7, SplitLimit(spatial=True, most=5), "ruby-s").tolist()
     [1, 2, 3, 4]
@@ -99,5 +70,5 @@ def choices(n: int, split: SplitLimit, mapspace: Mapspace) -> Factors:
         fits = split.exactly <= n and (n % split.exactly == 0 or split.may_leave(mapspace))
         pieces = np.array([split.exactly] if fits else [], dtype=np.int64)
     else:
-        pieces = imperfect(n, split.most) if split.may_leave(mapspace) else perfect(n)
+        pieces = even_pieces(n, split.most) if split.may_leave(mapspace) else divisors(n)
     return pieces if split.most is None else pieces[pieces <= split.most]

@@ -5,7 +5,7 @@ keeps; the mapspace is their product. It is never made: chains have numbers (`Ch
 and keeps too, so any block of mappings can be made by itself.
 
 What is left out because something else costs the same: of two chains with the same numbers of tiles
-the one with larger tiles (`chains.imperfect`), orders of loops of one trip, and orders that make
+the one with larger tiles (`chains.choices`), orders of loops of one trip, and orders that make
 the same loops move the same tensors (`orders`).
 """
 

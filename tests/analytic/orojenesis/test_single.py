@@ -14,7 +14,6 @@ from simaccel.analytic.orojenesis.halo import Halo
 from simaccel.analytic.orojenesis.problem import NoBoundError, problem_of
 from simaccel.analytic.orojenesis.segment import Segment
 from simaccel.analytic.orojenesis.single import Mapspace, bound
-from simaccel.analytic.orojenesis.sizes import even_pieces
 from simaccel.mapping.checks import faults
 from simaccel.mapping.tree import Do, Mapping, WorkloadReference
 from simaccel.workload import Workload, bmm, conv2d, gbmm, gemm, parse_workload
@@ -325,13 +324,6 @@ def test_larger_mapspaces_are_never_above() -> None:
             at = lower.find_point(room)
             assert at is not None
             assert lower.accesses[at] <= moved
-
-
-def test_even_pieces_are_the_smallest_of_their_count() -> None:
-    for size in (1, 2, 7, 12, 97, 100):
-        counts = {-(-size // tile) for tile in range(1, size + 1)}
-        least = sorted(min(t for t in range(1, size + 1) if -(-size // t) == n) for n in counts)
-        assert even_pieces(size) == least
 
 
 # -- on the machine ---------------------------------------------------------------------------

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simaccel.analytic.orojenesis.sizes import divisors, even_pieces
 from simaccel.search.mapspace.chains import (
     MAPSPACES,
     Mapspace,
     SplitLimit,
-    imperfect,
-    perfect,
 )
 from tests.search.mapspace.chain_counts import count_chains, list_chains
 
@@ -93,10 +92,10 @@ def test_canonical_numbers_of_pieces(n: int) -> None:
     by_groups: dict[int, int] = {}
     for p in range(1, n + 1):
         by_groups.setdefault(-(-n // p), p)
-    assert imperfect(n).tolist() == sorted(by_groups.values())
+    assert even_pieces(n).tolist() == sorted(by_groups.values())
     for most in (1, n // 7 + 1, n // 2 + 1, n):
-        assert imperfect(n, most).tolist() == sorted(p for p in by_groups.values() if p <= most)
-    assert perfect(n).tolist() == [p for p in range(1, n + 1) if n % p == 0]
+        assert even_pieces(n, most).tolist() == sorted(p for p in by_groups.values() if p <= most)
+    assert divisors(n).tolist() == [p for p in range(1, n + 1) if n % p == 0]
 
 
 @given(st.integers(1, 10_000), st.integers(1, 4))
