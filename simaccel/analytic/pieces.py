@@ -37,22 +37,6 @@ PLACES: Final = 16
 _HUGE = 1 << 62
 
 
-def cut(boxes: Sequence[Box], tile: Ints, *, counts: bool = True) -> list[Box]:
-    """Cut pieces by a tile; where ``counts`` is False take the first piece of each only.
-
-    >>> [(int(n), int(s)) for n, s in cut([(ints(1), ints(10))], ints(4))]
-    [(2, 4), (1, 2)]
-    """
-    cut_boxes: list[Box] = []
-    for count, size in boxes:
-        full, rest = size // tile, size % tile
-        more, last = (full, rest > 0) if counts else (full > 0, full == 0)
-        cut_boxes.append((count * more, tile + 0 * size))
-        if any_true(last):
-            cut_boxes.append((count * last, rest))
-    return [(n, s) for n, s in cut_boxes if any_true(n)] or cut_boxes[:1]
-
-
 def number(boxes: Sequence[Box]) -> Ints:
     """Return how many pieces there are."""
     return ints(sum(n for n, _ in boxes))

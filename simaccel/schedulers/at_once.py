@@ -19,11 +19,10 @@ from itertools import product
 from simaccel.analytic.prediction import predict
 from simaccel.errors import SimaccelError
 from simaccel.hardware.core_share import one_core, share_bandwidth
-from simaccel.mapping.checks import faults
 from simaccel.mapping.cores import core_spreads
 from simaccel.mapping.tree import Group, ResidentScope
 from simaccel.schedulers.epilogues import epilogue, search_epilogue
-from simaccel.schedulers.sequences import measure_groups
+from simaccel.schedulers.sequences import measure_groups, value_of_groups
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ignore_account
 from simaccel.search.judge import Body, Judge, mapping_of
@@ -140,14 +139,17 @@ class _Division:
     def best(self) -> _Placed:
         """Return the body with each window divided that is faster so."""
         fastest, taken = _Placed(self.body, float("inf")), dict[int, Group]()
+        goal = self.search.goal
         for window in _windows(self.workload, self.units):
             more = self._divide(window)
             body = None if more is None else self._replace({**taken, **more})
-            if more is None or body is None or self.search.goal.is_over:
+            if more is None or body is None or goal.is_over:
                 continue
             if fastest.value == float("inf"):
-                fastest = _Placed(self.body, self._value(self.body))
-            if (value := self._value(body)) < fastest.value:
+                fastest = _Placed(
+                    self.body, value_of_groups(self.workload, self.body, self.search.goal)
+                )
+            if (value := value_of_groups(self.workload, body, self.search.goal)) < fastest.value:
                 fastest, taken = _Placed(body, value), {**taken, **more}
         return fastest
 
@@ -173,16 +175,6 @@ class _Division:
     @property
     def _cores(self) -> int:
         return self.search.accelerator.cores.count
-
-    def _value(self, body: Body) -> float:
-        """Return what groups take together; infinite where they can't run."""
-        goal = self.search.goal
-        if faults(self.workload, mapping_of(self.workload, "", body), goal.accelerator):
-            return float("inf")
-        try:
-            return measure_groups(self.workload, body, goal).value
-        except SimaccelError:
-            return float("inf")
 
     def _divide(self, strands: Sequence[Strand]) -> dict[int, Group] | None:
         """Return the units of strands in places of their own; None if one can't be had so."""

@@ -17,16 +17,15 @@ from dataclasses import replace
 from simaccel.errors import SimaccelError, require_none
 from simaccel.hardware import Accelerator
 from simaccel.hardware.core_share import one_core, share_bandwidth
-from simaccel.mapping.checks import faults
 from simaccel.mapping.cores import CORES
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Mapping, ResidentScope, Spread
-from simaccel.schedulers.sequences import finish_mapping, measure_groups
+from simaccel.schedulers.sequences import finish_mapping, measure_groups, value_of_groups
 from simaccel.search.accounts import ignore_account, ungiven
 from simaccel.search.canonical import key_of
 from simaccel.search.core_cuts import CutBounds, cuts_of_one_rank, parallel
 from simaccel.search.grid_search import Goal
-from simaccel.search.judge import Body, mapping_of, operators_of
+from simaccel.search.judge import Body, operators_of
 from simaccel.search.problems import Options
 from simaccel.search.tree_constraints import asked_spreads, unmet
 from simaccel.workload import Operator, Workload
@@ -108,7 +107,7 @@ class _Search:
         if asked := [rank for rank in ranks if rank in self.asked]:
             return self._search_spread(whole, group, space, asked)
         cuts = list(self._cuts(space))
-        key = self._key(space)
+        key = key_of(space, ()) if len(space.operators) == 1 else None
         if key is not None and key in self.known:
             chosen = self.known[key]
             cuts = [] if chosen is None else [(0, ranks[chosen[0]], chosen[1])]
@@ -118,7 +117,7 @@ class _Search:
             if floor >= least:
                 break
             for body in self._bodies(whole, group, space, rank, tile):
-                value = self._value(whole, body)
+                value = value_of_groups(whole, body, self.goal)
                 if value < least:
                     best, least, taken = body, value, (ranks.index(rank), tile)
         if key is not None:
@@ -137,7 +136,7 @@ class _Search:
     ) -> Body:
         """Return the best of what takes a group's place with one of some ranks spread."""
         bodies = [
-            (self._value(whole, body), rank, body)
+            (value_of_groups(whole, body, self.goal), rank, body)
             for rank in ranks
             for tile in [-(-space.sizes[rank] // self.asked[rank])]
             for body in self._bodies(whole, group, space, rank, tile)
@@ -147,19 +146,6 @@ class _Search:
             return (group,)
         self.met.add(rank)
         return body
-
-    def _value(self, whole: Workload, body: Body) -> float:
-        """Return what groups take together; infinite where they can't run."""
-        if faults(whole, mapping_of(whole, "", body), self.accelerator):
-            return math.inf
-        try:
-            return measure_groups(whole, body, self.goal).value
-        except SimaccelError:
-            return math.inf
-
-    @staticmethod
-    def _key(space: IterationSpace) -> object:
-        return key_of(space, ()) if len(space.operators) == 1 else None
 
     def _bodies(
         self, whole: Workload, group: Group, space: IterationSpace, rank: str, tile: int

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from simaccel.analytic.prediction import Prediction, predict
+from simaccel.errors import SimaccelError
 from simaccel.hardware.memory import dram_bytes
+from simaccel.mapping.checks import faults
 from simaccel.mapping.tree import Mapping
 from simaccel.search.candidate_set import ScoredTree, leakage
 from simaccel.search.grid_search import Goal
@@ -74,6 +76,16 @@ def measure_groups(workload: Workload, body: Body, goal: Goal) -> ScoredTree:
     if outcome.refused is not None:
         raise outcome.refused
     return _score_run(workload, body, goal, outcome.cycles)
+
+
+def value_of_groups(workload: Workload, body: Body, goal: Goal) -> float:
+    """Return the objective of a workload's groups; infinite where they can't run."""
+    if faults(workload, mapping_of(workload, "", body), goal.accelerator):
+        return float("inf")
+    try:
+        return measure_groups(workload, body, goal).value
+    except SimaccelError:  # the machine takes fewer trees than the closed form
+        return float("inf")
 
 
 def score(

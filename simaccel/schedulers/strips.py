@@ -16,17 +16,17 @@ from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import family_of
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
-from simaccel.mapping.structure import fusion_faults
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Tree
 from simaccel.numbers import in_bytes
 from simaccel.schedulers.einsums import RankRoles, roles
+from simaccel.schedulers.epilogues import epilogue
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import capacity
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import mapping_of
 from simaccel.search.problems import NothingFitsError, Options
 from simaccel.units import ARRAY, SFU
-from simaccel.workload import Operator, Vector, Workload
+from simaccel.workload import Vector, Workload
 
 _SLOTS = 2
 """Slots where no staging says how many."""
@@ -51,35 +51,24 @@ def strips(workload: Workload, accelerator: Accelerator, options: Options) -> Ma
     return mapping_of(workload, "strips", body)
 
 
-def _parts(workload: Workload) -> list[list[str]]:
-    """Return operators that follow one another: an einsum, and vector operators on its output.
+def _parts(workload: Workload) -> Iterator[list[str]]:
+    """Yield operators that follow one another: an einsum, and vector operators on its output.
 
     Each of these passes over the output once, and nobody else reads what was there before.
     """
-    parts: list[list[str]] = []
-    made = ""
-    for operator in workload.operators:
-        readers = [
-            reader for reader in workload.operators if made in {i.tensor for i in reader.inputs}
-        ]
-        if readers == [operator] and _follows_rows(workload, operator, parts[-1]):
-            parts[-1].append(operator.name)
-        else:
-            parts.append([operator.name])
-        alone = isinstance(operator, Vector) and len(parts[-1]) == 1
-        made = "" if alone else operator.output.tensor
-    return parts
+    names = [operator.name for operator in workload.operators]
+    while names:
+        count = 1
+        while count < len(names) and _follows_rows(workload, names[: count + 1]):
+            count += 1
+        yield names[:count]
+        names = names[count:]
 
 
-def _follows_rows(workload: Workload, operator: Operator, names: Sequence[str]) -> bool:
-    """Return whether an operator passes once over what others leave, which nobody else needs."""
-    made = workload.operator(names[-1]).output
-    alone = isinstance(operator, Vector) and len(operator.inputs) == 1 and not operator.axis
-    if not alone or workload.tensors[made.tensor].kind != "intermediate":
-        return False
-    group = Group(operators=(*names, operator.name), tree=())
-    alike = operator.inputs[0].projection == operator.output.projection
-    return alike and not fusion_faults(workload, group)
+def _follows_rows(workload: Workload, names: Sequence[str]) -> bool:
+    """Return whether the last operator passes once over what others leave."""
+    alone = len(workload.operator(names[-1]).inputs) == 1
+    return alone and epilogue(workload, names) is not None
 
 
 def _fuse_operators(

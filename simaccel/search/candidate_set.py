@@ -27,7 +27,7 @@ from simaccel.analytic.family import (
 )
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import holding_tensor
-from simaccel.mapping.tree import Fork, Group, Keep, Part, ResidentScope, Tree
+from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree
 from simaccel.search.effort import Objective
 from simaccel.search.judge import Body, Judge, RunOutcome
 from simaccel.search.neighbours import Limit, limits_of
@@ -79,18 +79,6 @@ class ScoredTree:
     def rank(self) -> tuple[float, int, int, int]:
         """Figures that decide: the objective, then cycles, bytes moved, bytes kept."""
         return self.value, self.cycles, self.dram_bytes, self.buffer_bytes
-
-
-def with_one_slot(tree: Tree) -> Tree:
-    """Return a tree whose tiles have one slot each."""
-    return tuple(
-        replace(node, slots=1)
-        if isinstance(node, Keep)
-        else replace(node, branches=tuple(map(with_one_slot, node.branches)))
-        if isinstance(node, Fork | Part)
-        else node
-        for node in tree
-    )
 
 
 @dataclass(eq=False)

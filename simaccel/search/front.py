@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +19,7 @@ from simaccel.pareto import beaten, pick_evenly, undominated_rows
 from simaccel.search.judge import Body
 
 Figure = Literal["cycles", "utilisation", "energy", "edp", "dram-bytes", "footprint"]
-FIGURES: Final[tuple[Figure, ...]] = (
-    "cycles",
-    "utilisation",
-    "energy",
-    "edp",
-    "dram-bytes",
-    "footprint",
-)
+FIGURES: Final[tuple[Figure, ...]] = get_args(Figure)
 """What a front may be of. Utilisation is better if larger, all others if smaller."""
 _CYCLES, _ENERGY, _DRAM, _SPACE = range(4)
 _PARTS: Final[dict[Figure, tuple[int, ...]]] = {
