@@ -226,5 +226,9 @@ class TreeSearch:
 
     def group(self, workload: Workload, name: str) -> Group:
         """Return an operator's group with its best tree; errors as of ``fastest``."""
+        searched = self.operator_candidates(workload, name)
+        if len(searched.candidates) == len(searched.candidates.fitting(self.goal.room)) == 1:
+            tree = rename_tree(searched.candidates.tree(0), searched.names)  # nothing to choose
+            return replace(searched.group, tree=tree)
         group, best = self.fastest(workload, name)
         return replace(group, tree=best.tree)
