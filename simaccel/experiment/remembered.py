@@ -14,7 +14,7 @@ from simaccel.mapping.documents import parse_mapping
 from simaccel.mapping.files import mapping_text, require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, plain_dataflow
-from simaccel.search.accounts import Note, ObjectiveLosses, SearchAccount, ignore_account
+from simaccel.search.accounts import Note, ObjectiveLosses, SearchAccount, ignore
 from simaccel.workload import VECTORS, Vector, Workload
 
 
@@ -25,7 +25,7 @@ def recall_or_search(
     options: Options,
     search: Callable[[Options], Mapping],
     *,
-    record: Note = ignore_account,
+    record: Note = ignore,
 ) -> Mapping:
     """Return the stored mapping of an equal search, or search and store the result.
 

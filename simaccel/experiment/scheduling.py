@@ -17,7 +17,7 @@ from simaccel.schedulers.parallel import (
     spread_over,
     whole_mapping,
 )
-from simaccel.search.accounts import Note, ignore_account
+from simaccel.search.accounts import Note, ignore
 from simaccel.workload import Workload
 
 
@@ -27,7 +27,7 @@ def schedule_workload(
     dataflow: str,
     options: Options | None = None,
     *,
-    record: Note = ignore_account,
+    record: Note = ignore,
 ) -> Mapping:
     """Schedule a workload.
 

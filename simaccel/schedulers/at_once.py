@@ -24,7 +24,7 @@ from simaccel.mapping.tree import Group, ResidentScope
 from simaccel.schedulers.epilogues import epilogue, search_epilogue
 from simaccel.schedulers.sequences import measure_groups, value_of_groups
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.accounts import ignore_account
+from simaccel.search.accounts import ignore
 from simaccel.search.judge import Body, Judge, mapping_of
 from simaccel.workload import Workload
 
@@ -224,7 +224,7 @@ class _Division:
             if count > 1:
                 noc = cores.noc.model_copy(update={"shape": None})
                 on = one_core(on, cores=cores.model_copy(update={"count": count, "noc": noc}))
-            goal = replace(goal, judge=Judge(on, goal.judge.each), note=ignore_account)
+            goal = replace(goal, judge=Judge(on, goal.judge.each), note=ignore)
             self.searches[count] = TreeSearch(goal)
         return self.searches[count]
 

@@ -25,7 +25,7 @@ from simaccel.schedulers.attention import (
 from simaccel.schedulers.flex import AttentionChoice, granularity_choices, schedule
 from simaccel.schedulers.resident_attention import GRANULARITIES
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.accounts import SearchAccount, ignore_account, merge_accounts
+from simaccel.search.accounts import SearchAccount, ignore, merge_accounts
 from simaccel.search.candidate_set import CandidateSet, ScoredTree, capacity
 from simaccel.search.core_cuts import grids_on_cores
 from simaccel.search.grid_search import Goal, search, with_floor
@@ -271,7 +271,7 @@ def choices(
 
     def choice(which: str, workload: Workload, part: Attention) -> list[Group]:
         problem = problem_of(workload, part)
-        asked = goal if which == granularities else replace(goal, note=ignore_account)
+        asked = goal if which == granularities else replace(goal, note=ignore)
         return attention(problem, asked, grids(problem, asked, options, which), name)[0]
 
     return [partial(choice, which) for which in granularity_choices(granularities, workload, goal)]

@@ -21,7 +21,7 @@ from simaccel.mapping.cores import CORES
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Mapping, ResidentScope, Spread
 from simaccel.schedulers.sequences import finish_mapping, measure_groups, value_of_groups
-from simaccel.search.accounts import ignore_account, ungiven
+from simaccel.search.accounts import ignore
 from simaccel.search.canonical import key_of
 from simaccel.search.core_cuts import CutBounds, cuts_of_one_rank, parallel
 from simaccel.search.grid_search import Goal
@@ -52,9 +52,9 @@ def over_cores(
     """
     asked = asked_spreads(options.spread, accelerator.cores.count)
     options = replace(options, spread=())
-    first = schedule(workload, one_core(accelerator), dataflow, replace(options, gave=ungiven))
-    quiet = replace(options, note=ignore_account, gave=ungiven)
-    goal = Goal.from_options(accelerator, replace(options, note=ignore_account), workload)
+    first = schedule(workload, one_core(accelerator), dataflow, replace(options, gave=ignore))
+    quiet = replace(options, note=ignore, gave=ignore)
+    goal = Goal.from_options(accelerator, replace(options, note=ignore), workload)
     search = _Search(
         workload, goal, lambda part, core: schedule(part, core, dataflow, quiet), asked
     )

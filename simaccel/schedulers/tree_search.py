@@ -17,7 +17,7 @@ from simaccel.schedulers.einsums import (
     row_merges,
     vector_families,
 )
-from simaccel.search.accounts import ignore_account
+from simaccel.search.accounts import ignore
 from simaccel.search.candidate_set import CandidateSet, ScoredTree
 from simaccel.search.canonical import NameList, Names, key_of, names_of, rename_tree
 from simaccel.search.core_cuts import Families, on_cores
@@ -125,7 +125,7 @@ class TreeSearch:
     def quiet(self) -> TreeSearch:
         """Return the same search with all results so far, without reports of what it does."""
         found = copy(self)
-        found.goal = replace(self.goal, note=ignore_account)
+        found.goal = replace(self.goal, note=ignore)
         return found
 
     def on_one_core(self) -> TreeSearch:

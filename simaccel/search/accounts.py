@@ -119,12 +119,8 @@ Gave = Callable[[ObjectiveLosses], None]
 Note = Callable[[SearchAccount], None]
 
 
-def ungiven(_gave: ObjectiveLosses) -> None:
-    """Ignore the account."""
-
-
-def ignore_account(_account: SearchAccount) -> None:
-    """Ignore the losses."""
+def ignore(*_told: object) -> None:
+    """Take no notice of what is told."""
 
 
 def merge_accounts(name: str, parts: Sequence[SearchAccount]) -> SearchAccount:

@@ -22,9 +22,8 @@ from simaccel.search.accounts import (
     Note,
     SearchAccount,
     floor_of_group,
-    ignore_account,
+    ignore,
     merge_accounts,
-    ungiven,
 )
 from simaccel.search.candidate_set import EXACT, PATIENCE, CandidateSet, ScoredTree, capacity
 from simaccel.search.effort import Objective
@@ -68,7 +67,7 @@ class Goal:
     asked: TreeConstraints = NOTHING
     patience: int | None = None
     until: float | None = None
-    note: Note = ignore_account
+    note: Note = ignore
     held_bytes: int = 0
     """Of the buffer, for what is kept around what is searched."""
     slack: float = 0.0
@@ -76,7 +75,7 @@ class Goal:
     tolerance: float = 0.0
     """Of the best objective, what is given up for what else matters (`near_ties`), relative."""
     trades: GroupLosses = field(default_factory=GroupLosses)
-    gave: Gave = ungiven
+    gave: Gave = ignore
     """Told what the whole workload gives up."""
     start: Mapping[str, int] | None = None
     """Innermost tiles by rank that are likely good: candidates that have them run first."""

@@ -13,7 +13,7 @@ from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.energy.required import require_energies
 from simaccel.mapping.structure import fusion_faults
 from simaccel.mapping.tree import Group, Mapping
-from simaccel.search.accounts import Gave, Note, ignore_account, ungiven
+from simaccel.search.accounts import Gave, Note, ignore
 from simaccel.search.effort import Each, Effort, Objective, Watch
 from simaccel.workload import Einsum, Vector, Workload
 
@@ -29,10 +29,6 @@ class NotMappableError(SimaccelError):
 
 class NothingFitsError(SimaccelError):
     """No mapping of a scheduler fits the buffer; the message says what the smallest needs."""
-
-
-def ignore_progress(_done: float, _note: str) -> None:
-    """Ignore the progress."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +58,9 @@ class Options:
     patience: int | None = None
     tolerance: float = WITHIN
     each: Each = map
-    note: Note = ignore_account
-    gave: Gave = ungiven
-    watch: Watch = ignore_progress
+    note: Note = ignore
+    gave: Gave = ignore
+    watch: Watch = ignore
     tensor_parallel: int | None = None
     data_parallel: int | None = None
     expert_parallel: int | None = None

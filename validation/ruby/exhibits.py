@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simaccel.search.effort import Effort, Strategy
-from simaccel.search.mapspace.chain_table import chain_table
-from simaccel.search.mapspace.chains import MAPSPACES, Mapspace, SplitLimit, choices
+from simaccel.search.mapspace.chains import MAPSPACES, Mapspace, SplitLimit, chain_table, choices
 from simaccel.search.mapspace.mapping_target import MappingTarget
 from simaccel.search.mapspace.nests import NestResult
 from validation.ruby.problems import (

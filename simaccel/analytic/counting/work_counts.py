@@ -19,7 +19,7 @@ from simaccel.analytic.array import (
     matmul_of,
     stack,
 )
-from simaccel.analytic.counting.axes import own_axis
+from simaccel.analytic.counting.tile_counts import own_axis
 from simaccel.analytic.counting.transfers import blocks_of, elements_of, over_pieces
 from simaccel.analytic.family import Family, FamilyLoops, FamilySpread, Ints, TreePath, ints
 from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts

@@ -14,9 +14,8 @@ from simaccel.analytic.orojenesis.halo import Cuts, Halo, RankCut, tile_elements
 from simaccel.analytic.orojenesis.orders import best_order, traffic
 from simaccel.analytic.orojenesis.problem import BoundOperand, BoundProblem, NoBoundError
 from simaccel.analytic.orojenesis.segment import Segment
-from simaccel.analytic.orojenesis.sizes import divisors, orders
+from simaccel.analytic.orojenesis.sizes import divisors, options, orders, tilings
 from simaccel.analytic.orojenesis.ski_slope import SkiSlope
-from simaccel.analytic.orojenesis.tilings import options, tilings
 from simaccel.analytic.orojenesis.uneven import is_proved, uneven_front, uneven_group
 from simaccel.mapping.tree import Group
 from simaccel.numbers import BYTE

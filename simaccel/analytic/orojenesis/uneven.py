@@ -36,9 +36,8 @@ from simaccel.analytic.family import Family, Ints, ints
 from simaccel.analytic.orojenesis.attain import group_of, is_alone, nest
 from simaccel.analytic.orojenesis.problem import BoundOperand, BoundProblem
 from simaccel.analytic.orojenesis.segment import figures
-from simaccel.analytic.orojenesis.sizes import MOST_TILINGS, even_pieces
+from simaccel.analytic.orojenesis.sizes import MOST_TILINGS, even_pieces, options, tilings
 from simaccel.analytic.orojenesis.ski_slope import SkiSlope
-from simaccel.analytic.orojenesis.tilings import options, tilings
 from simaccel.mapping.tree import Group
 
 _PROVED = 3

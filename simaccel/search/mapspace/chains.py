@@ -9,10 +9,17 @@ level n gets, and R_n = P_n if and only if P_n divides N_n.
 
 All tiles of a level but the last one have the same size, P_0 ... P_(n-1), so their number, the sum
 of their sizes and the last size say all that accesses and cycles follow from.
+
+All chains of a rank have numbers (`ChainTable`), for random access and for counting. The chains
+that remain at a level depend only on the number of tiles that arrive there, and a rank of size D arrives
+at few different numbers (less than 2 sqrt(D) where any remainder is allowed). So a table has, per
+level, a row for each number of tiles and piece, and how many chains follow; the chain of a number
+is found by descending through it, and its memory grows with D^(3/4), however many chains there are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
@@ -20,12 +27,17 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from simaccel.analytic.family import Ints
 from simaccel.analytic.orojenesis.sizes import divisors, even_pieces
+from simaccel.errors import Fault, InputError
 
 Factors = npt.NDArray[np.int64]
 """Chains by row: the P from the innermost level to the outermost."""
 Mapspace = Literal["pfm", "ruby", "ruby-s", "ruby-t"]
 MAPSPACES: Final[tuple[Mapspace, ...]] = ("pfm", "ruby", "ruby-s", "ruby-t")
+_MOST_ROWS: Final = 30_000_000
+_MOST_STATES: Final = 200_000
+_MOST_CHAINS: Final = 2.0**61
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,3 +84,147 @@ def choices(n: int, split: SplitLimit, mapspace: Mapspace) -> Factors:
     else:
         pieces = even_pieces(n, split.most) if split.may_leave(mapspace) else divisors(n)
     return pieces if split.most is None else pieces[pieces <= split.most]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One level: its rows by the number of tiles that arrive (a state) and the pieces."""
+
+    state: Ints
+    pieces: Ints
+    following: Ints
+    """State at the next level."""
+    before: Ints
+    """Chains of all rows above this one."""
+    first: Ints
+    """Chains of the rows above those of a state."""
+    row: Ints
+    """The first row of a state."""
+    keys: Ints
+    """State and pieces as one number, which rises from row to row."""
+
+
+class ChainTable:
+    """The canonical chains of a rank, numbered from 0 by the pieces of the innermost level first.
+
+    A chain is a row: the P from the innermost level to the outermost, which takes what is left.
+
+    Raises:
+        InputError: the rank is too large for a table in a mapspace with remainders.
+
+    """
+
+    def __init__(self, size: int, splits: Sequence[SplitLimit], mapspace: Mapspace) -> None:
+        self.size = size
+        self.splits = tuple(splits)
+        self.mapspace: Mapspace = mapspace
+        arriving, levels = _states(size, self.splits, mapspace)
+        self._left = arriving[-1]
+        follow = np.ones(len(self._left), dtype=np.int64)
+        steps: list[_Step] = []
+        for tiles, rows in zip(arriving[-2::-1], levels[::-1], strict=True):
+            _require_countable(size, mapspace, float(follow[rows[2]].astype(np.float64).sum()))
+            state, pieces, following = (column[follow[rows[2]] > 0] for column in rows)
+            counts = follow[following]
+            before = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+            row = np.searchsorted(state, np.arange(len(tiles)))
+            first, keys = before[row], state * (size + 1) + pieces
+            steps.insert(0, _Step(state, pieces, following, before, first, row, keys))
+            follow = np.diff(np.append(first, before[-1]))
+        self._steps = steps
+        self.count = int(follow[0])
+        """Number of chains."""
+
+    def chains_at(self, numbers: Ints) -> Factors:
+        """Return the chains of these numbers (0 to ``count`` - 1), a row each."""
+        rows = np.empty((len(numbers), len(self._steps) + 1), dtype=np.int64)
+        state = np.zeros(len(numbers), dtype=np.int64)
+        rest = np.asarray(numbers, dtype=np.int64)
+        for level, step in enumerate(self._steps):
+            wanted = step.first[state] + rest
+            row = np.searchsorted(step.before, wanted, side="right") - 1
+            rows[:, level] = step.pieces[row]
+            rest = wanted - step.before[row]
+            state = step.following[row]
+        rows[:, -1] = self._left[state]
+        return rows
+
+    def numbers(self, rows: Factors) -> Ints:
+        """Return the numbers of chains; their last column is ignored.
+
+        A row that is not in the table gets the number of a chain near it: level by level from the
+        innermost the most pieces that are not more than the row's, else the fewest there are.
+        Chains of a smaller mapspace are in the table of a larger one: of the numbers of pieces
+        that make the same number of groups, one that leaves no remainder is the smallest.
+        """
+        numbers = np.zeros(len(rows), dtype=np.int64)
+        state = np.zeros(len(rows), dtype=np.int64)
+        for level, step in enumerate(self._steps):
+            wanted = state * (self.size + 1) + np.minimum(rows[:, level], self.size)
+            row = np.searchsorted(step.keys, wanted, side="right") - 1
+            row = np.maximum(row, step.row[state])
+            numbers += step.before[row] - step.first[state]
+            state = step.following[row]
+        return numbers
+
+    def by_loops(self, marks: Sequence[int]) -> dict[int, int]:
+        """Count the chains by the levels where they have loops of more than one trip.
+
+        ``marks`` has a bit for each level, from the innermost to the outermost (0: not asked for);
+        the result has the number of chains for each union of bits.
+        """
+        width = 1 + sum(set(marks))
+        chains = np.zeros((len(self._left), width), dtype=np.int64)
+        chains[np.arange(len(self._left)), np.where(self._left > 1, marks[-1], 0)] = 1
+        for step, mark in zip(reversed(self._steps), reversed(marks[:-1]), strict=True):
+            inner = np.zeros((len(step.first), width), dtype=np.int64)
+            bits = np.where(step.pieces > 1, mark, 0)
+            for union in np.unique(chains.nonzero()[1]).tolist():
+                to = bits | union
+                np.add.at(inner, (step.state, to), chains[step.following, union])
+            chains = inner
+        return {int(union): int(chains[0, union]) for union in chains[0].nonzero()[0]}
+
+
+@lru_cache(256)
+def chain_table(size: int, splits: tuple[SplitLimit, ...], mapspace: Mapspace) -> ChainTable:
+    """Return the table of a rank; equal ones are made once."""
+    return ChainTable(size, splits, mapspace)
+
+
+_Rows = tuple[Ints, Ints, Ints]
+
+
+def _states(
+    size: int, splits: Sequence[SplitLimit], mapspace: Mapspace
+) -> tuple[list[Ints], list[_Rows]]:
+    """Go through all levels: tiles that may arrive at each, and (state, pieces, next state)."""
+    arriving = [np.array([size], dtype=np.int64)]
+    levels: list[_Rows] = []
+    total = 0
+    for split in splits:
+        _require_countable(size, mapspace, states=len(arriving[-1]))
+        options = []
+        if split.may_leave(mapspace) and split.exactly is None and not split.whole:
+            most = np.minimum(2 * np.sqrt(arriving[-1]) - 2, split.most or np.inf)
+            _require_countable(size, mapspace, rows=total + int(most.sum()))
+        for n in arriving[-1].tolist():
+            options.append(choices(n, split, mapspace))
+            total += len(options[-1])
+            _require_countable(size, mapspace, rows=total)
+        state = np.repeat(np.arange(len(options)), [len(pieces) for pieces in options]).astype(
+            np.int64
+        )
+        pieces = np.concatenate([np.zeros(0, dtype=np.int64), *options])
+        onward, following = np.unique(-(-arriving[-1][state] // pieces), return_inverse=True)
+        levels.append((state, pieces, following.reshape(-1)))
+        arriving.append(onward)
+    return arriving, levels
+
+
+def _require_countable(
+    size: int, mapspace: Mapspace, chains: float = 0, states: int = 0, rows: int = 0
+) -> None:
+    if chains > _MOST_CHAINS or states > _MOST_STATES or rows > _MOST_ROWS:
+        allowed = "a rank with fewer chains; pfm and ruby-s have fewer"
+        raise InputError([Fault("mapspace", f"{mapspace} of a rank", size, allowed)])

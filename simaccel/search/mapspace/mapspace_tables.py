@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from simaccel.analytic.family import Ints
 from simaccel.hardware.levels import ROLES, Hierarchy
-from simaccel.search.mapspace.chain_table import ChainTable, chain_table
-from simaccel.search.mapspace.chains import Mapspace
+from simaccel.search.mapspace.chains import ChainTable, Mapspace, chain_table
 from simaccel.search.mapspace.limits import MappingLimits
 from simaccel.search.mapspace.orders import (
     Dependence,

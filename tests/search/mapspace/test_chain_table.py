@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.search.mapspace.chain_table import ChainTable, chain_table
-from simaccel.search.mapspace.chains import MAPSPACES, Mapspace, SplitLimit
+from simaccel.search.mapspace.chains import MAPSPACES, ChainTable, Mapspace, SplitLimit, chain_table
 from tests.search.mapspace.chain_counts import count_chains, list_chains
 
 SPLITS = st.lists(
