@@ -11,10 +11,11 @@ All tiles of a level but the last one have the same size, P_0 ... P_(n-1), so th
 of their sizes and the last size say all that accesses and cycles follow from.
 
 All chains of a rank have numbers (`ChainTable`), for random access and for counting. The chains
-that remain at a level depend only on the number of tiles that arrive there, and a rank of size D arrives
-at few different numbers (less than 2 sqrt(D) where any remainder is allowed). So a table has, per
-level, a row for each number of tiles and piece, and how many chains follow; the chain of a number
-is found by descending through it, and its memory grows with D^(3/4), however many chains there are.
+that remain at a level depend only on the number of tiles that arrive there, and a rank of size D
+arrives at few different numbers (less than 2 sqrt(D) where any remainder is allowed). So a table
+has, per level, a row for each number of tiles and piece, and how many chains follow; the chain of a
+number is found by descending through it, and its memory grows with D^(3/4), however many chains
+there are.
 """
 
 from __future__ import annotations
