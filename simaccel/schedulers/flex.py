@@ -123,31 +123,16 @@ def _search_apart(
 
 
 def place_trees(
-    problem: AttentionProblem, search: TreeSearch, rows: int, room: int, limit: float = float("inf")
+    problem: AttentionProblem, search: TreeSearch, rows: int, room: int
 ) -> list[Placed] | None:
-    """Return the best trees of L, softmax and A in so much room.
-
-    None if nothing fits, or if all together are not below ``limit`` with so many resident rows.
-    """
-    searched = list(_search_apart(problem, search, rows))
-    least = [operator_search.candidates.bound(room) for operator_search, _ in searched]
-    left = _spilled_limit(problem, search, rows, limit) - sum(least)
-    places = []
-    for (operator_search, held), bound in zip(searched, least, strict=True):
-        best = operator_search.fastest(capacity(search.accelerator) - room, left + bound)
+    """Return the best trees of L, softmax and A in so much room; None if nothing fits."""
+    taken, places = capacity(search.accelerator) - room, []
+    for operator_search, held in _search_apart(problem, search, rows):
+        best = operator_search.fastest(taken)
         if best is None:
             return None
-        left -= best.value - bound
         places.append((operator_search.group, held, best.tree))
     return places
-
-
-def _spilled_limit(problem: AttentionProblem, search: TreeSearch, rows: int, limit: float) -> float:
-    """Return what all rows of L, softmax and A alone are below, if with resident ones they are."""
-    if not search.goal.is_timed:
-        return float("inf")
-    share, rest = _share(problem, search, rows)
-    return (limit + _saved_cycles(search) - rest) / share
 
 
 def every_row(problem: AttentionProblem) -> int:
@@ -225,7 +210,7 @@ def attention(
     stage = ResidentSearch(
         problem,
         goal,
-        lambda rows, room, limit: place_trees(problem, quiet, rows, room, limit),
+        lambda rows, room: place_trees(problem, quiet, rows, room),
         lambda rows, room: _promise(problem, quiet, rows, room),
         max(candidates.smallest for candidates in apart),
         limit,

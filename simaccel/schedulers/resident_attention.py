@@ -33,11 +33,8 @@ _SHARES: Final = (0.0, 0.25, 0.5, 0.75, 0.875, 0.9375, 0.96875, 1.0)
 
 Placed = tuple[Group, str, Tree]
 """An operator's group, the intermediate that it reads or makes, and its tree where that spills."""
-Trees = Callable[[int, int, float], Sequence[Placed] | None]
-"""Returns L, softmax and A by the rows that stay on chip, the bytes beside them, and a limit.
-
-What is surely not below the limit may be missing.
-"""
+Trees = Callable[[int, int], Sequence[Placed] | None]
+"""Returns L, softmax and A by the rows that stay on chip and the bytes beside them, if they fit."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +211,7 @@ class ResidentSearch:
             limit = min(self.limit, self._best() * (1 + self.goal.tolerance))
             late = limit < float("inf") and self.goal.is_over
             if not late and self.promise(rows, self._room(rows)) < limit:
-                body = self._body(rows, self._room(rows), limit)
+                body = self._body(rows, self._room(rows))
                 scored = body and score(self.problem.workload, body, self.goal, limit)
                 if body and scored and scored.buffer_bytes <= self.goal.room:
                     self.known[rows] = ResidentAttention(rows, body, scored)
@@ -225,8 +222,8 @@ class ResidentSearch:
         """Return the best objective so far."""
         return min((one.scored.value for one in self.known.values() if one), default=float("inf"))
 
-    def _body(self, rows: int, room: int, limit: float) -> Body | None:
-        placed = self.trees(rows, room, limit)
+    def _body(self, rows: int, room: int) -> Body | None:
+        placed = self.trees(rows, room)
         if placed is None:
             return None
         body, trades = stage_attention(self.problem, rows, placed), self.goal.trades

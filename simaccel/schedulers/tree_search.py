@@ -48,23 +48,21 @@ class OperatorCandidateSet:
         found: CandidateSet = self.known["grid"]
         return found
 
-    def fastest(
-        self, held_bytes: int = 0, limit: float = float("inf"), like: Tree = ()
-    ) -> ScoredTree | None:
+    def fastest(self, held_bytes: int = 0, like: Tree = ()) -> ScoredTree | None:
         """Return the best of all beside ``held_bytes`` of the buffer; None if nothing fits.
 
-        What is not below ``limit`` may be missing. ``like``: a tree of the same operator with
-        something else held: what has its tiles runs first.
+        ``like``: a tree of the same operator with something else held: what has its tiles runs
+        first.
         """
-        scored = self._find_best(held_bytes, limit)
-        if scored is None:
+        known = self._known_bytes(held_bytes)
+        if known is None:
             goal = replace(self.goal, held_bytes=held_bytes, start=self._start(like))
             name = "kept" if self.families[0].around else "alone"
-            searched = search(self.candidates, goal, limit, name)
+            searched = search(self.candidates, goal, name=name)
             if searched.best is not None:
                 self.goal.note(with_floor(searched.account, self.candidates, goal))
-            scored = self.found[held_bytes] = searched.settle(goal.room, limit), limit
-        best, _ = scored
+            known, self.found[held_bytes] = held_bytes, searched.settle(goal.room)
+        best = self.found[known]
         if best is None:
             return None
         best = replace(best, tree=rename_tree(best.tree, self.names))
@@ -78,22 +76,19 @@ class OperatorCandidateSet:
         return {made.get(loop.rank, loop.rank): loop.tile for loop in loops} if like else None
 
     @property
-    def found(self) -> dict[int, tuple[ScoredTree | None, float]]:
-        """The best, or nothing below a limit, by the bytes of the buffer that were taken."""
-        found: dict[int, tuple[ScoredTree | None, float]] = self.known.setdefault("found", {})
+    def found(self) -> dict[int, ScoredTree | None]:
+        """The best, if any fits, by the bytes of the buffer that were taken."""
+        found: dict[int, ScoredTree | None] = self.known.setdefault("found", {})
         return found
 
-    def _find_best(self, held_bytes: int, limit: float) -> tuple[ScoredTree | None, float] | None:
-        """Return what was found: also beside fewer bytes, where the best of that fits here."""
+    def _known_bytes(self, held_bytes: int) -> int | None:
+        """Return beside which bytes the best was found: so many, or fewer where that fits here."""
         room = self.goal.room - held_bytes
         for taken in sorted(self.found, reverse=True):
-            best, below = self.found[taken]
-            if taken > held_bytes:
-                continue
-            if best is None and below >= limit:
-                return best, below
-            if best is not None and (taken == held_bytes or best.buffer_bytes <= room):
-                return best, below
+            best = self.found[taken]
+            fits = best is None or best.buffer_bytes <= room
+            if taken == held_bytes or (taken < held_bytes and fits):
+                return taken
         return None
 
 
