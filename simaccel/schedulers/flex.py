@@ -193,18 +193,20 @@ def attention(
     part: Attention,
     *,
     search: TreeSearch,
+    goal: Goal | None = None,
     granularities: str = GRANULARITIES,
     limit: float = float("inf"),
 ) -> tuple[Body, float]:
     """Return the best of all granularities, and its objective.
 
-    What can't be better than ``limit`` is left out.
+    What can't be better than ``limit`` is left out. ``goal``: of all three together, if it isn't
+    that of each alone.
 
     Raises:
         NothingFitsError: no tiling fits the buffer.
 
     """
-    problem, goal, quiet = problem_of(workload, part), search.goal, search.quiet()
+    problem, quiet, goal = problem_of(workload, part), search.quiet(), goal or search.goal
     apart = [operator.candidates for operator, _ in _search_apart(problem, quiet, 0)]
     before = len(goal.judge.outcomes)
     stage = ResidentSearch(

@@ -22,7 +22,9 @@ from simaccel.schedulers import flex
 from simaccel.schedulers.einsums import roles
 from simaccel.schedulers.resident_attention import GRANULARITIES
 from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search.accounts import ignore
 from simaccel.search.candidate_set import capacity
+from simaccel.search.effort import Objective
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import mapping_of
 from simaccel.search.problems import NothingFitsError, Options, Scheduler, parts
@@ -63,18 +65,27 @@ def sequence(
 ) -> list[Group | ResidentScope]:
     """Return all operators, each with its fixed tile.
 
+    Of energy times delay, which is no sum over operators, the fastest softmax or the one with the
+    least energy may be best.
+
     Raises:
         InputError: constraints, which fixed tiles have no room for.
         NotMappableError: the array can't do an operator.
         NothingFitsError: not even a fold's weights and one row fit.
 
     """
-    search = fixed_search(goal, options)
+    search, quiet = fixed_search(goal, options), replace(goal, note=ignore)
+    others: tuple[Objective, ...] = ("cycles", "energy") if goal.objective == "edp" else ()
+    searches = [(search, goal)]
+    searches += [(fixed_search(replace(goal, objective=aim), options), quiet) for aim in others]
     body: list[Group | ResidentScope] = []
     for part in parts(workload):
         if isinstance(part, tuple):
-            three, _ = flex.attention(workload, part, search=search, granularities=granularities)
-            body += three
+            threes = [
+                flex.attention(workload, part, search=by, goal=on, granularities=granularities)
+                for by, on in searches
+            ]
+            body += min(threes, key=lambda three: three[1])[0]
         else:
             body.append(search.group(workload, part))
     return body
