@@ -24,7 +24,7 @@ _ALONE = "PYTEST_XDIST_WORKER" not in os.environ
 if _ALONE:  # what one test finds in a search, others need not search again; it goes at the end
     os.environ["SIMACCEL_CACHE"] = tempfile.mkdtemp(prefix="simaccel-tests-")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two processes on two cores: none to wait for
-gc.set_threshold(50_000, 20, 50)  # as the command line does; what lives on in caches seldom
+gc.set_threshold(1_000_000, 10, 50)  # what lives on in caches is looked at seldom
 TEST_SECONDS: Final = 1200 * DRAWS
 """No test lasts longer, on a machine that ten others use, too: it fails, or its process ends."""
 

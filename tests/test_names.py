@@ -177,6 +177,12 @@ def _words(name: str) -> set[str]:
     return {re.sub(r"ies$", "y", part.lower()).removesuffix("s") for part in parts}
 
 
+def _defined_name(node: ast.ClassDef | ast.FunctionDef | ast.Assign | ast.AnnAssign) -> str:
+    if isinstance(node, ast.ClassDef | ast.FunctionDef):
+        return node.name
+    return ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+
+
 def test_a_module_of_one_type_has_its_name() -> None:
     faults = []
     for path, module in _modules():
@@ -184,7 +190,7 @@ def test_a_module_of_one_type_has_its_name() -> None:
             node
             for node in module.body
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Assign | ast.AnnAssign)
-            if not ast.unparse(node).startswith(("_", "def _", "class _"))
+            if not _defined_name(node).startswith("_")
         ]
         if len(public) == 1 and isinstance(public[0], ast.ClassDef):
             stem = path.removesuffix(".py").split("/")[-1]

@@ -2,13 +2,16 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from simaccel.cli import main
+from tests.small_pods import SMALL
 
 Call = Callable[[str], Result]
+FIELDS = ("hidden", "layers", "heads", "kv_heads", "head_size", "ff_size", "vocabulary")
 
 
 @pytest.fixture
@@ -25,3 +28,12 @@ def cli(monkeypatch: pytest.MonkeyPatch) -> Call:
         return CliRunner().invoke(main, arguments, prog_name="simaccel")
 
     return call
+
+
+@pytest.fixture
+def small_model(tmp_path: Path) -> Path:
+    """Write the file of a small transformer."""
+    lines = [f"{name}: {getattr(SMALL, name)}" for name in FIELDS]
+    path = tmp_path / "small.yaml"
+    path.write_text("\n".join(["kind: transformer", "name: small", *lines, ""]))
+    return path

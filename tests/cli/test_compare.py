@@ -385,10 +385,11 @@ def test_degrees_of_parallelism_are_lists_and_energy_is_of_all_chips(cli: Call) 
     assert "is several; `simaccel compare` takes a list." in wrong.stderr
 
 
-def test_stages_of_a_pipeline_are_a_list(cli: Call) -> None:
+def test_stages_of_a_pipeline_are_a_list(cli: Call, small_model: Path) -> None:
     sets = ("count=2", "topology=switch", "link_bytes_per_second=9~GB/s", "pj_per_bit=1")
     chips = " ".join(f"--set chips.{one}" for one in sets)
-    of = f"--hw tpu_v3 {chips} --workload gpt2 --phase decode --kv-len 8 --scope model --batch 2"
+    of = f"--hw tpu_v3 {chips} --workload {small_model} --phase decode --kv-len 8 --batch 2"
+    of += " --scope model"
     rows = json.loads(cli(f"compare {of} --dataflow naive-m --pipeline-parallel 2,4 --json").stdout)
     assert [row["pipeline_parallel"] for row in rows] == ["2", "4"]
     run = json.loads(cli(f"run {of} --dataflow naive-m --pipeline-parallel 2 --json").stdout)

@@ -20,7 +20,7 @@ SHOWS = {
     "why_is_it_slow": {"image/png": 2, "text/html": 3},
 }
 """Pictures and tables that each shows."""
-LONG = {"explore", "validate_my_estimate", "why_is_it_slow"}
+LONG = {"explore", "first_hour", "validate_my_estimate", "why_is_it_slow"}
 """What these do is in pages of the guide as well, which always run, with smaller layers."""
 
 

@@ -284,7 +284,11 @@ def test_ctrl_c_ends_the_processes() -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="sends signals")
 @pytest.mark.parametrize(
-    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGINT]
+    "number",
+    [
+        signal.SIGKILL,
+        *(pytest.param(one, marks=pytest.mark.long) for one in (signal.SIGTERM, signal.SIGINT)),
+    ],
 )
 def test_processes_end_with_their_parent_however_it_ends(tmp_path: Path, number: int) -> None:
     """The signals go to the whole group, as Ctrl-C does, apart from SIGKILL."""

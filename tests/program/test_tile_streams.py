@@ -184,5 +184,5 @@ def test_the_program_says_what_is_handed_on() -> None:
 def test_drawn_programs_read_nothing_before_it_is_handed_on(
     draw: Callable[[int], Drawn | None],
 ) -> None:
-    cases = filter(None, map(draw, range(40 * DRAWS)))
+    cases = filter(None, map(draw, range(24 * DRAWS)))
     assert sum(_require_in_time(case.of, case.mapping) for case in cases) > 0

@@ -28,7 +28,7 @@ def _check(case: Drawn | None, seed: int) -> None:
 
 @pytest.mark.parametrize("draw", [draw_case, draw_held])
 @given(_SEEDS, st.booleans())
-@settings(max_examples=4 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=3 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
 def test_no_run_of_a_random_tree_is_below_its_bound(
     draw: Callable[..., Drawn | None],
     seed: int,

@@ -12,7 +12,7 @@ from tests.drawn_chips import draw_pod
 from tests.draws import DRAWS
 
 _CHUNKS = 2
-_SEEDS = 16 * DRAWS
+_SEEDS = 10 * DRAWS
 
 
 @pytest.mark.parametrize("chunk", range(_CHUNKS))

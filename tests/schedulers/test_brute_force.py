@@ -10,7 +10,7 @@ from tests.draws import some
 from validation.search.brute import SMALL, Case, simulated
 
 
-@pytest.mark.parametrize("case", some(SMALL, 3), ids=lambda case: f"{case.dataflow}-{case.shape}")
+@pytest.mark.parametrize("case", some(SMALL, 4), ids=lambda case: f"{case.dataflow}-{case.shape}")
 def test_no_mapping_of_the_space_is_faster(case: Case) -> None:
     """Primes, remainders, and buffers in which most of the mappings don't fit."""
     every, fit, optimum = simulated(case)
@@ -32,7 +32,7 @@ def test_what_has_no_mapping_that_fits_is_refused() -> None:
         case.picked()
 
 
-@pytest.mark.parametrize("dataflow", ["flat", "flash"])
+@pytest.mark.parametrize("dataflow", ["flat", pytest.param("flash", marks=pytest.mark.long)])
 def test_one_block_of_one_head_has_nothing_to_run_early(dataflow: str) -> None:
     """Two tokens: pipelined they were a fork ahead without a loop outside, an internal error."""
     case = Case(dataflow, (1, 1, 2, 2), 144, 2, pipeline=True)

@@ -67,6 +67,7 @@ def test_a_buffer_of_twice_the_size_is_never_worse(workload: Workload, dataflow:
     assert found == sorted(found, reverse=True)
 
 
+@pytest.mark.long
 def test_a_larger_buffer_looks_near_what_is_good_in_a_smaller_one() -> None:
     """The fastest of its grid led elsewhere: 497 cycles in 2 KiB where 1 KiB took 489."""
     case = Case((15, 7), "flat", buffer=1024, bandwidth=4)

@@ -58,10 +58,10 @@ def test_mixtral_needs_two_all_to_alls_a_layer(phase: str) -> None:
 @pytest.mark.parametrize(
     ("phase", "degrees"),
     [
-        ("decode", (1, 1, 4)),
         ("decode", (2, 2, 2)),
         ("prefill", (1, 2, 2)),
-        ("prefill", (2, 1, 4)),
+        pytest.param("decode", (1, 1, 4), marks=pytest.mark.long),
+        pytest.param("prefill", (2, 1, 4), marks=pytest.mark.long),
     ],
 )
 def test_all_chips_make_what_one_makes(phase: str, degrees: tuple[int, int, int]) -> None:

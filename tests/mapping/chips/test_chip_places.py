@@ -164,7 +164,7 @@ def test_a_layer_goes_on_where_the_next_one_begins() -> None:
 
 
 def _each(check: Callable[[DrawnPod], int]) -> int:
-    drawn = map(draw_pod_of_places, range(12 * DRAWS))
+    drawn = map(draw_pod_of_places, range(7 * DRAWS))
     return sum(check(case) for case in drawn if case is not None)
 
 

@@ -1,6 +1,7 @@
 """Tile chains against equation 5 of Ruby, solved by brute force, and against each other."""
 
 from collections import defaultdict
+from functools import cache
 from itertools import product
 from math import comb, prod
 
@@ -29,6 +30,7 @@ SPLITS = st.lists(
 )
 
 
+@cache
 def _solutions(size: int, n_levels: int) -> set[tuple[tuple[int, int], ...]]:
     """All (P, R) from the innermost level to the outermost that solve equation 5, as it stands."""
     found = set()
