@@ -72,10 +72,11 @@ def _all_right(of: Workload, dataflows: Iterable[str], options: Options) -> dict
 def shared() -> Iterator[None]:
     """Make the searches of all dataflows know each operator that one of them has searched."""
     known: dict[object, dict[object, Any]] = defaultdict(dict)
+    begin_alone = TreeSearch.__init__
 
-    def begin(search: TreeSearch, goal: Goal) -> None:
-        asked = goal.accelerator.name, goal.objective
-        search.goal, search._seen = goal, known[asked]
+    def begin(search: TreeSearch, goal: Goal, *fixed: Any) -> None:  # noqa: ANN401 - as it takes
+        begin_alone(search, goal, *fixed)
+        search._seen = known[goal.accelerator.name, goal.objective, bool(fixed)]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TreeSearch, "__init__", begin)
