@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from simaccel.cli import main
+from simaccel.workload import MODELS, ModelDimensions
 from tests.small_pods import SMALL
 
 Call = Callable[[str], Result]
@@ -37,3 +39,10 @@ def small_model(tmp_path: Path) -> Path:
     path = tmp_path / "small.yaml"
     path.write_text("\n".join(["kind: transformer", "name: small", *lines, ""]))
     return path
+
+
+@pytest.fixture
+def small_bert(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let bert have 2 heads of 4 values, which are searched in a fifth of the time."""
+    sizes = ModelDimensions(hidden=8, heads=2, head_size=4, ff_size=16, layers=2)
+    monkeypatch.setitem(MODELS._read, "bert", replace(MODELS.find("bert"), dimensions=sizes))

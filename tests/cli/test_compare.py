@@ -19,6 +19,7 @@ from simaccel.verbs.comparing import ComparisonTask, run_task, slopes_of
 from simaccel.workload import ModelDimensions, attention, build
 
 Call = Callable[[str], Result]
+pytestmark = pytest.mark.usefixtures("small_bert")
 
 SMALL = "--hw toy --workload bert --scope la --set buffer.capacity_bytes=16~KiB"
 
@@ -46,11 +47,12 @@ def test_json_is_a_list_with_speedups(cli: Call) -> None:
 
 
 def test_a_dataflow_that_does_not_fit_is_a_row_with_the_reason(cli: Call) -> None:
-    line = f"compare {SMALL} --seq-len 48 --dataflow flat-m,flash --jobs 1"
+    less = SMALL.replace("16~KiB", "512B")
+    line = f"compare {less} --seq-len 16 --dataflow flat-m,flash --jobs 1"
     result = cli(line)
     assert result.exit_code == 0, result.stderr
     assert "does not run" in result.stdout
-    assert "flat-m at 48: L+softmax+A: the smallest FLAT-tile" in result.stdout
+    assert "flat-m at 16: L+softmax+A: the smallest FLAT-tile" in result.stdout
     failed, ran = json.loads(cli(f"{line} --json").stdout)
     assert failed["problem"].startswith("L+softmax+A: the smallest FLAT-tile")
     assert failed["exit_code"] == 2
@@ -81,7 +83,7 @@ def test_all_faults_are_reported_before_anything_runs(cli: Call) -> None:
 
 
 SWEEP = "--hw toy --workload bert --scope la --seq-len 4 --dataflow strips,naive-m"
-BUFFER = "--sweep buffer=1KiB:4KiB:x2"
+BUFFER = "--sweep buffer=128B:512B:x2"
 
 
 def rows_of(file: Path) -> list[dict[str, str]]:
@@ -94,14 +96,14 @@ def test_rows_of_a_sweep_are_points_by_dataflows(cli: Call) -> None:
     lines = result.stdout.splitlines()
     assert lines[0] == "bert on toy, scope la, batch 1, seq-len 4, int16"
     assert lines[1].split()[:3] == ["buffer", "dataflow", "cycles"]
-    rows = [line.split()[:3] for line in lines if "KiB" in line[:6] and "KiB," not in line]
-    sizes = ("1", "2", "4")
-    assert rows == [[n, "KiB", name] for n in sizes for name in ("strips", "naive-m")]
+    rows = [line.split()[:3] for line in lines if " B " in line[:7]]
+    sizes = ("128", "256", "512")
+    assert rows == [[n, "B", name] for n in sizes for name in ("strips", "naive-m")]
 
 
 def test_a_point_is_the_run_with_this_value(cli: Call) -> None:
     found = json.loads(cli(f"compare {SWEEP} {BUFFER} --jobs 1 --json").stdout)
-    assert [one["buffer_bytes"] for one in found] == [n << 10 for n in (1, 1, 2, 2, 4, 4)]
+    assert [one["buffer_bytes"] for one in found] == [128, 128, 256, 256, 512, 512]
     workload = build("bert", batch=1, seq_len=4, scope="la")
     for one in found:
         toy = load_accelerator("toy", [f"buffer.capacity_bytes={one['buffer_bytes']}"])
@@ -137,7 +139,8 @@ def test_a_sweep_is_crossed_with_lengths(cli: Call) -> None:
 
 def test_the_csv_is_the_json(cli: Call, tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
-    line = f"compare {SWEEP},flat-m --sweep buffer=256B,64KiB --jobs 1 --csv {file} --json"
+    eight = SWEEP.replace("--seq-len 4", "--seq-len 8")
+    line = f"compare {eight},flat-m --sweep buffer=256B,1KiB --jobs 1 --csv {file} --json"
     found: list[dict[str, Any]] = json.loads(cli(line).stdout)
     rows = rows_of(file)
     assert len(rows) == len(found) == 6
@@ -169,12 +172,12 @@ def test_the_csv_is_the_json(cli: Call, tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_said_once_a_dataflow(cli: Call) -> None:
-    line = "compare --hw toy --workload bert --scope la --seq-len 8 --dataflow strips,flat-m"
-    result = cli(f"{line} --sweep buffer=256B:1KiB:x2 --jobs 1")
+    line = "compare --hw toy --workload bert --scope la --seq-len 12 --dataflow strips,flat-m"
+    result = cli(f"{line} --sweep buffer=128B:512B:x2 --jobs 1")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.count("does not run") == 3
     (reason,) = [text for text in result.stdout.splitlines() if text.startswith("flat-m at")]
-    assert reason.startswith("flat-m at buffer 256 B and at 2 more: L+softmax+A: the smallest")
+    assert reason.startswith("flat-m at buffer 128 B and at 2 more: L+softmax+A: the smallest")
 
 
 @pytest.mark.parametrize("sweep", ["", "--sweep buffer=1KiB,2KiB"])
@@ -371,7 +374,7 @@ def test_degrees_of_parallelism_are_lists_and_energy_is_of_all_chips(cli: Call) 
     sets = ("count=2", "topology=switch", "link_bytes_per_second=9~GB/s", "pj_per_bit=1")
     chips = " ".join(f"--set chips.{one}" for one in sets)
     of = f"--hw tpu_v3 {chips} --workload gpt2 --phase decode --kv-len 8 --scope model --batch 2"
-    asked = f"{of} --dataflow naive-m"
+    asked = f"{of} --dataflow strips"
     outcome = cli(f"compare {asked} --tensor-parallel 1,2 --metric tokens/s/chip --json")
     rows = json.loads(outcome.stdout)
     assert [row["tensor_parallel"] for row in rows] == ["1", "2"]

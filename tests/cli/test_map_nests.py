@@ -250,9 +250,9 @@ def test_a_run_is_drawn_whatever_its_mapping_is(cli: Call, tmp_path: Path) -> No
     assert cli(f"{line} --plot run.txt").exit_code == 2
 
 
-@pytest.mark.parametrize("search", ["--dataflow flex", "--mapspace pfm --patience 300"])
+@pytest.mark.parametrize("search", ["--dataflow flex", "--mapspace pfm --patience 100"])
 def test_what_a_search_gave_up_is_told_by_all_commands(cli: Call, search: str) -> None:
-    line = f"--hw toy --workload gemm --shape M=64,K=64,N=64 {search} --objective cycles"
+    line = f"--hw toy --workload gemm --shape M=16,K=16,N=16 {search} --objective cycles"
     assert "given_up" not in json.loads(cli(f"run {line} --within 0 --json").stdout)
     line += " --within 20%"
     gave = json.loads(cli(f"run {line} --json").stdout)["given_up"]

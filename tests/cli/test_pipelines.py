@@ -13,7 +13,7 @@ from tests.small_pods import LINKS
 CHIPS = " ".join(
     f"--set chips.{one.replace(' ', '~')}" for one in ("count=4", "topology=switch", *LINKS)
 )
-SIZES = "--prompt 8 --batch 4 --scope model --dataflow naive-m"
+SIZES = "--prompt 8 --batch 4 --scope model --dataflow strips"
 
 
 @pytest.fixture
@@ -26,15 +26,15 @@ def test_an_exploration_of_splits_has_the_figures_of_a_comparison(
     cli: Call, small: str, tmp_path: Path
 ) -> None:
     of = f"{small} {SIZES} --phase decode"
-    axes = "--axis tensor-parallel=1:2:x2 --axis pipeline-parallel=2:4:x2 --axis data-parallel=1,2"
+    axes = "--axis tensor-parallel=2:4:x2 --axis pipeline-parallel=1:2:x2 --axis data-parallel=1,2"
     names = ("tensor_parallel", "pipeline_parallel", "data_parallel")
     table = tmp_path / "designs.csv"
     explored = cli(f"explore {of} {axes} --jobs 1 --objective cycles --json --csv {table}")
     assert explored.exit_code == 0, explored.stderr
     designs = json.loads(explored.stdout)["designs"]
     ran = {tuple(row[name] for name in names): row for row in designs if row["cycles"]}
-    assert [*ran] == [(1, 2, 2), (1, 4, 1), (2, 2, 1)]
-    lists = "--tensor-parallel 1,2 --pipeline-parallel 2,4"
+    assert [*ran] == [(2, 1, 2), (2, 2, 1), (4, 1, 1)]
+    lists = "--tensor-parallel 2,4 --pipeline-parallel 1,2"
     compared = json.loads(cli(f"compare {of} {lists} --jobs 1 --json").stdout)
     same = {
         (int(row["tensor_parallel"]), int(row["pipeline_parallel"])): row
@@ -88,16 +88,17 @@ def test_axes_that_cannot_be(cli: Call, small: str, more: str, said: str) -> Non
 
 
 def test_a_generation_prints_stages_and_bubbles(cli: Call, small: str) -> None:
-    line = f"run {small} {SIZES} --generate 4 --lengths 2 --pipeline-parallel 2"
-    shown = cli(line)
+    line = f"run {small} {SIZES} --pipeline-parallel 2 --generate"
+    shown = cli(f"{line} 2")
     assert shown.exit_code == 0, shown.stderr
     assert "2 stages of 2 chips; micro-batches: 2 of 2 sequences\n" in shown.stdout
     assert "bubbles" in shown.stdout
-    found = json.loads(cli(f"{line} --json").stdout)
+    found = json.loads(cli(f"{line} 4 --lengths 2 --json").stdout)
+    assert [one["kv_len"] for one in found["steps"]] == [8, 10]
     of = f"run {small} {SIZES} --pipeline-parallel 2 --phase decode"
-    steps = [json.loads(cli(f"{of} --kv-len {at} --json").stdout) for at in (8, 10)]
-    assert [one["cycles"] for one in found["steps"]] == [one["cycles"] for one in steps]
-    assert [one["energy_pj"] for one in found["steps"]] == [one["energy_pj"] for one in steps]
+    last = json.loads(cli(f"{of} --kv-len 10 --json").stdout)
+    assert found["steps"][1]["cycles"] == last["cycles"]
+    assert found["steps"][1]["energy_pj"] == last["energy_pj"]
     assert (found["stages"], found["micro_batches"]) == (2, 2)
 
 

@@ -25,6 +25,7 @@ from simaccel.units import CAUSES
 from tests.program.changed import changed, unstored
 
 Call = Callable[[str], Result]
+pytestmark = pytest.mark.usefixtures("small_bert")
 
 GEMM = "--hw toy --workload gemm --shape M=9,K=7,N=5"
 ATTENTION = "--hw toy --workload bert --scope la --seq-len 4 --set buffer.capacity_bytes=64~KiB"

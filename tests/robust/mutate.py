@@ -28,20 +28,25 @@ def places(document: object, above: Place = ()) -> Iterator[Place]:
 
 
 def mutants(document: Any) -> Iterator[tuple[Place, object]]:  # noqa: ANN401 - plain data
-    """Give the document with each value dropped, renamed, or replaced."""
-    for place in places(document):
+    """Give the document with each value dropped, renamed, or replaced.
+
+    It is one object, changed in place: look at it before you ask for the next.
+    """
+    for place in [*places(document)]:
         *above, last = place
+        section = _at(document, above)
+        old = copy.copy(section)
         for wrong in WRONG:
-            changed = copy.deepcopy(document)
-            _at(changed, above)[last] = wrong
-            yield place, changed
-        dropped = copy.deepcopy(document)
-        value = _at(dropped, above).pop(last)
-        yield place, dropped
+            section[last] = wrong
+            yield place, document
+        section[last] = old[last]
+        value = section.pop(last)
+        yield place, document
         if isinstance(last, str):
-            renamed = copy.deepcopy(dropped)
-            _at(renamed, above)[f"{last}x"] = value
-            yield place, renamed
+            section[f"{last}x"] = value
+            yield place, document
+        section.clear()
+        (section.update if isinstance(section, dict) else section.extend)(old)
 
 
 def _at(document: Any, place: list[str | int]) -> Any:  # noqa: ANN401 - plain data

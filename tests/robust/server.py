@@ -30,6 +30,7 @@ def _child(request: dict[str, Any]) -> NoReturn:
     for number, name in ((0, os.devnull), (1, request["out"]), (2, request["err"])):
         os.dup2(os.open(name, os.O_RDWR), number)
     if request["file_bytes"]:
+        sys.dont_write_bytecode = True  # Python keeps half of a module's, which no process can load
         resource.setrlimit(resource.RLIMIT_FSIZE, (request["file_bytes"],) * 2)
     code: object = 1
     try:

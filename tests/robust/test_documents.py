@@ -16,6 +16,7 @@ from tests.robust.mutate import mutants
 Attempt = Callable[..., str]
 
 REPOSITORY = Path(__file__).parents[2]
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 SHARE = 4 if DRAWS > 1 else 8
 """One in so many mutants is tried, always the same ones."""
 GEMM = ("--workload", "gemm", "--shape", "M=9,K=7,N=5")
@@ -82,7 +83,7 @@ def _try_all(document: Any, attempt: Attempt, line: Sequence[str]) -> tuple[int,
     tried = refused = 0
     Path("mine.yaml").touch()
     for place, mutant in islice(mutants(document), 0, None, SHARE):
-        Path("mine.yaml").write_text(yaml.safe_dump(mutant), encoding="utf-8")
+        Path("mine.yaml").write_text(yaml.dump(mutant, Dumper=DUMPER), encoding="utf-8")
         said = attempt(*line)
         assert (
             not said or "mine.yaml" in said or "the mapping is for" in said or (" need" in said)
