@@ -189,15 +189,20 @@ class ResidentSearch:
             low, high = between.pop(0)
             if high - low <= 1:
                 continue
-            if self.promise((high - 1) * unit, self._room((low + 1) * unit)) >= best * (1 - GAP):
-                continue
+            if self._promise_between(low, high, unit) >= best * (1 - GAP):
+                break
             middle = self._middle(low, high, unit)
             tried.append(middle * unit)
             value = self._value(middle * unit)
             idle = 0 if value < best * (1 - GAIN) else idle + 1
             best = min(best, value)
             between += [(middle, high), (low, middle)]
+            between.sort(key=lambda few: self._promise_between(few[0], few[1], unit))
         return tried
+
+    def _promise_between(self, low: int, high: int, unit: int) -> float:
+        """Return what nothing between two counts is below."""
+        return self.promise((high - 1) * unit, self._room((low + 1) * unit))
 
     def _middle(self, low: int, high: int, unit: int) -> int:
         """Return a count between two others; of rows one that fills the array, if there is one."""

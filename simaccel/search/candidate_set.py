@@ -25,7 +25,7 @@ from simaccel.analytic.family import (
     take,
     tree_of,
 )
-from simaccel.hardware import Accelerator
+from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import holding_tensor
 from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree
 from simaccel.search.effort import Objective
@@ -122,14 +122,17 @@ class CandidateSet:
             places = np.flatnonzero(~again & allowed)
             rows = [
                 np.broadcast_to(column, shape).ravel()[places]
-                for column in (bound, totals.likely, totals.dram_bytes, space, energy)
+                for column in (
+                    *(bound, totals.likely, totals.dram_bytes, space, energy),
+                    number_holdings(family, number),
+                )
             ]
             columns.append([*rows, places])
             self.size += again.size
             self.same += int(np.count_nonzero(again & allowed))
             self.excluded += int(np.count_nonzero(~allowed))
             works.append(int(totals.work().min()))
-        self.bounds, self.likely, self.dram, self.space, self.energy, self.place = (
+        self.bounds, self.likely, self.dram, self.space, self.energy, self.holding, self.place = (
             np.concatenate(column) for column in zip(*columns, strict=True)
         )
         self._ends = np.cumsum([places.size for *_, places in columns])
@@ -343,6 +346,14 @@ class CandidateSet:
                 "allowed: larger ones, or none"
             )
         return n_bytes
+
+
+def number_holdings(family: Family, number: int) -> Ints:
+    """Return a number for what the array holds in each operator, different in each family."""
+    combined = ints(number)
+    for kind in family.held.values():
+        combined = ints(combined * len(STATIONARITIES) + kind)
+    return combined
 
 
 def join_sets(sets: Sequence[CandidateSet]) -> CandidateSet:

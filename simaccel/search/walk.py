@@ -26,6 +26,10 @@ NEAR_IN_LESS: Final = 1.1
 there."""
 _BY_BOUND: Final = 8
 """Candidates that run strictly in the order of their bounds, before other orders are mixed in."""
+_LIKELY: Final = 6
+"""Candidates that run after those; then the first of each way to hold operands in the array."""
+_HOLDINGS: Final = 12
+"""Ways to hold operands of which the first runs, at most: some have much tighter bounds."""
 _OF_EACH: Final = 3
 """Candidates of each family that run first if operators are cut over cores; and of about equally
 likely ones before less likely ones."""
@@ -122,7 +126,8 @@ class CandidateWalk:
 
         If operators are cut over cores, a few candidates of each family come first. After the first
         few, every second one is the next of those that are likely to be fastest, a few of about
-        equal ones before those that are less likely.
+        equal ones before those that are less likely; soon comes the first of each way to hold
+        operands in the array.
         """
         candidates, width = self.candidates, max(bounds.min(), 1) * max(gap, GAP / 4)
         moved, space = candidates.dram[fits], candidates.space[fits]
@@ -139,6 +144,9 @@ class CandidateWalk:
         waiting = np.lexsort((-space, moved, likely))
         waiting = waiting[_take_few_of_each(likely[waiting])]
         rest = np.stack([waiting, order]).T.ravel()
+        _, first = np.unique(candidates.holding[fits[order]], return_index=True)
+        of_each = order[np.sort(first)[:_HOLDINGS]]
+        rest = np.concatenate([rest[:_LIKELY], of_each, rest[_LIKELY:]])
         both = np.concatenate([order[: max(_BY_BOUND, self._run_count(fits))], rest])
         _, first = np.unique(both, return_index=True)
         return np.asarray(both[np.sort(first)], dtype=np.int64)
