@@ -49,6 +49,11 @@ def _modules() -> list[tuple[str, ast.Module]]:
     ]
 
 
+@cache
+def _nodes() -> list[tuple[str, list[ast.AST]]]:
+    return [(path, [*ast.walk(module)]) for path, module in _modules()]
+
+
 def _vague(module: ast.Module) -> set[Place]:
     """Return where functions of more than `SHORT_LINES` lines store under a vague name."""
     places: set[Place] = set()
@@ -77,8 +82,8 @@ def test_names_of_units_stand_in_their_table() -> None:
     """Where a unit is meant, and not the section of a file, a constant of the table names it."""
     faults = [
         f"{path}:{node.lineno}"
-        for path, module in _modules()
-        for node in ast.walk(module)
+        for path, nodes in _nodes()
+        for node in nodes
         if isinstance(node, ast.Constant) and node.value in UNIT_NAMES
         if path not in SECTIONS and path.split("/")[0] not in ("cli", "hardware", "units.py")
     ]

@@ -50,7 +50,7 @@ def test_a_generation_has_times_rates_and_classes(cli: Call) -> None:
     assert quiet.startswith("time to first token")
 
 
-_OWN = "kind: transformer\nname: mine\nhidden: 64\nheads: 4\nff_size: 128\n"
+_OWN = "kind: transformer\nname: mine\nhidden: 8\nheads: 2\nff_size: 16\n"
 
 
 def test_a_transformer_file_has_the_phases_of_the_catalogue(cli: Call, tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_transformer_file_has_the_phases_of_the_catalogue(cli: Call, tmp_path:
     assert cli(asked).stdout == cli(f"workload show {said} --json").stdout
     refused = cli(f"workload show {said} --batch 3")
     assert f"--batch: got 3; allowed: nothing with {said}; the file sets it" in refused.stderr
-    run = f"run --hw toy --workload {path} --dataflow naive-m --generate 3 --prompt 4 --quiet"
+    run = f"run --hw toy --workload {path} --dataflow naive-m --generate 2 --prompt 4 --quiet"
     batch = cli(f"{run} --batch 2")
     assert batch.exit_code == 0, batch.stderr
     said.write_text(_OWN + "batch: 2\n")

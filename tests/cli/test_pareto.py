@@ -9,6 +9,7 @@ from click.testing import Result
 
 from tests.cli.conftest import Call
 
+small_bert = pytest.mark.usefixtures("small_bert")
 _ON = "--hw edge --workload bert --scope la --seq-len 16 --stationarity ws --jobs 1"
 
 
@@ -17,6 +18,7 @@ def _faults(found: Result) -> list[str]:
     return found.stderr.splitlines()
 
 
+@small_bert
 def test_a_front_is_table_csv_json_and_picture(cli: Call, tmp_path: Path) -> None:
     table, plot = tmp_path / "front.csv", tmp_path / "front.svg"
     asked = f"compare {_ON} --dataflow flash --pareto footprint,dram-bytes"
@@ -33,6 +35,7 @@ def test_a_front_is_table_csv_json_and_picture(cli: Call, tmp_path: Path) -> Non
     assert all(one["mapping"]["dataflow"] == "flash" for one in points)
 
 
+@small_bert
 def test_a_point_runs_as_it_stands(cli: Call, tmp_path: Path) -> None:
     """The mapping of a point, given to `run`, has the figures of the point."""
     eight = _ON.replace("16", "8")

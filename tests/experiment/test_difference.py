@@ -82,13 +82,13 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     """Record attention blocks on the toy accelerator, each once."""
     folder = tmp_path_factory.mktemp("traces")
 
-    def make(dataflow: str, seq_len: int = 11, *, pipeline: bool = False, **sets: str) -> Path:
+    def make(dataflow: str, seq_len: int = 5, *, pipeline: bool = False, **sets: str) -> Path:
         names = (dataflow, str(seq_len), str(pipeline), *sets.values())
         path = folder / f"{'-'.join(names).replace(' ', '').replace('/', '')}.h5"
         if not path.exists():
             overrides = [f"{name.replace('__', '.')}={value}" for name, value in sets.items()]
             on = load_accelerator("toy", overrides)
-            workload = attention(SMALL, batch=2, seq_len=seq_len)
+            workload = attention(SMALL, batch=1, seq_len=seq_len)
             record(path, workload, on, dataflow, options=Options(pipeline=pipeline))
         return path
 
@@ -147,11 +147,11 @@ def test_what_was_chosen_otherwise_is_named(recorded: Recorded) -> None:
 
 
 def test_traces_of_two_workloads_are_refused(recorded: Recorded) -> None:
-    a, b = recorded("naive-m"), recorded("naive-m", seq_len=12)
+    a, b = recorded("naive-m"), recorded("naive-m", seq_len=6)
     with pytest.raises(TraceError) as error:
         _compare(a, b)
     assert str(error.value) == (
-        f"{b}: is of another workload than {a}: seq_len 12, not 11; "
+        f"{b}: is of another workload than {a}: seq_len 6, not 5; "
         "allowed: a trace of the same workload"
     )
 

@@ -54,10 +54,10 @@ def test_sums_are_those_of_a_line_through_the_places(steps: list[tuple[int, int]
 
 
 def test_a_generation_is_its_prefill_and_its_steps() -> None:
-    found = generate("gpt2", EDGE, "naive-m", tokens=4, prompt=10, scope="la")
-    prefill = simulate(transformer("gpt2", prompt=10, scope="la"), EDGE, "naive-m").run
+    found = generate(SMALL, EDGE, "naive-m", tokens=4, prompt=10, scope="la")
+    prefill = simulate(transformer(SMALL, prompt=10, scope="la"), EDGE, "naive-m").run
     steps = [
-        simulate(transformer("gpt2", phase="decode", kv_len=at, scope="la"), EDGE, "naive-m").run
+        simulate(transformer(SMALL, phase="decode", kv_len=at, scope="la"), EDGE, "naive-m").run
         for at in (10, 11, 12)
     ]
     assert found.prefill.cycles == prefill.cycles

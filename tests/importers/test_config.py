@@ -248,7 +248,7 @@ def test_an_encoder_alone_has_no_decoder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 def test_a_small_t5_runs_and_computes_what_it_says(tmp_path: Path, phase: str) -> None:
-    sizes = {"d_ff": 48, "d_kv": 8, "d_model": 32, "num_heads": 4, "num_layers": 2}
+    sizes = {"d_ff": 12, "d_kv": 4, "d_model": 8, "num_heads": 2, "num_layers": 2}
     more = {"num_decoder_layers": 3, "vocab_size": 64}
     path = _write(tmp_path, T5_SMALL | sizes | more)
     workload = load_workload(path, prompt=6, phase=phase, scope="model")

@@ -26,7 +26,7 @@ from tests.program.programs import mapping_of
 from tests.trees import einsum, mapping, vector, workload
 
 EDGE = load_accelerator("edge")
-GRAPHS, TREES = 60 * DRAWS, 20
+GRAPHS, TREES = 40 * DRAWS, 20
 
 
 def test_random_trees_over_random_graphs() -> None:

@@ -31,7 +31,7 @@ from validation import searches
 
 Node = onnx.NodeProto
 EDGE, SPATIAL = load_accelerator("edge"), load_accelerator("eyeriss_like")
-GRAPHS, ROWS = 4 * DRAWS, 52 if DRAWS == 1 else 500 * DRAWS
+GRAPHS, ROWS = 4 * DRAWS, 28 if DRAWS == 1 else 500 * DRAWS
 CHUNKS, PARTS = 2, 4
 EFFORT = Options(effort=Effort(patience=50, exhaustive=50))
 QUICK = replace(searches.QUICK, effort=Effort(patience=5, exhaustive=5))

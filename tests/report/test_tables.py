@@ -20,7 +20,7 @@ SMALL = ModelDimensions(hidden=6, heads=3, head_size=5, ff_size=7)
 @pytest.fixture(scope="module")
 def result() -> ExperimentResult:
     """Run a block whose cycles are then taken times ten million."""
-    workload = attention(SMALL, batch=2, seq_len=11)
+    workload = attention(SMALL, batch=1, seq_len=5)
     done = simulate(workload, load_accelerator("toy"), "flat-h")
     run = done.run
     operators = tuple(replace(one, cycles=one.cycles * 10**7) for one in run.operators)

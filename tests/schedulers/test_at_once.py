@@ -19,12 +19,12 @@ QUICK = Options(patience=2)
 EDGE = load_accelerator("edge", ["cores.count=2", "dram.bandwidth_bytes_per_second=200 GB/s"])
 
 
-def branches(k: int = 1024) -> Workload:
-    """Return two products of 8 rows and 32 columns, and their sum."""
+def branches(k: int) -> Workload:
+    """Return two products of 4 rows and 4 columns, and their sum."""
     return workload(
-        einsum("left", "L m n", "X m k", "V k n", m=8, k=k, n=32),
-        einsum("right", "R m n", "Y m k", "W k n", m=8, k=k, n=32),
-        vector("sum", "residual", "Z m n", "L m n", "R m n", m=8, n=32),
+        einsum("left", "L m n", "X m k", "V k n", m=4, k=k, n=4),
+        einsum("right", "R m n", "Y m k", "W k n", m=4, k=k, n=4),
+        vector("sum", "residual", "Z m n", "L m n", "R m n", m=4, n=4),
         bits=dict.fromkeys("XYVWLRZ", 16),
         weights=["V", "W"],
     )
@@ -41,8 +41,8 @@ def _cycles(of: Workload, mapping: Mapping) -> int:
 
 
 def test_small_products_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """32 columns are one strip of the array, so that a piece of the rows takes as many folds."""
-    of = branches(k=512)
+    """4 columns are one strip of the array, so that a piece of the rows takes as many folds."""
+    of = branches(k=256)
     together = [make_mapping(of, EDGE, dataflow, QUICK) for dataflow in ("flex", "best")]
     for mapping in together:
         places = {group.name: group.place for group in mapping.groups}

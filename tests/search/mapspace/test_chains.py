@@ -42,7 +42,7 @@ def _solutions(size: int, n_levels: int) -> set[tuple[tuple[int, int], ...]]:
                 total = total * p + r - 1
             if total + 1 == size:
                 found.add(tuple(zip(factors, remainders, strict=True)))
-            assert total == sum((r - 1) * u for r, u in zip(remainders, units, strict=True))
+                assert total == sum((r - 1) * u for r, u in zip(remainders, units, strict=True))
     return found
 
 
