@@ -14,7 +14,7 @@ from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.schedulers.at_once import fastest_at_once
 from simaccel.schedulers.attention import AttentionProblem, problem_of
 from simaccel.schedulers.epilogues import chains, fuse_epilogue
-from simaccel.schedulers.residency import best_held, has_room
+from simaccel.schedulers.residency import best_held, may_differ
 from simaccel.schedulers.resident_attention import (
     GRANULARITIES,
     Placed,
@@ -59,13 +59,13 @@ def sequences(
 ) -> list[Sequence[Group | ResidentScope]]:
     """Return all operators with attentions by each choice, after the first by those that fit.
 
-    Of others none may be better where all that could be held between groups fits beside the first.
+    Of others none may be better where they don't differ in what is held beside them.
     """
     first, *others = choices
     bodies = [_sequence(workload, search, first)]
     search.goal.asked.require_met()
     if search.goal.is_over or (
-        others and search.goal.objective != "edp" and has_room(workload, bodies[0], search)
+        others and search.goal.objective != "edp" and not may_differ(workload, bodies[0], search)
     ):
         return bodies
     for choice in others:

@@ -73,10 +73,11 @@ def best_held(workload: Workload, bodies: Sequence[Body], search: TreeSearch) ->
     return best_of(workload, found, search.goal)
 
 
-def has_room(workload: Workload, body: Body, search: TreeSearch) -> bool:
-    """Return whether all tensors that could be held while fused groups run fit beside them.
+def may_differ(workload: Workload, body: Body, search: TreeSearch) -> bool:
+    """Return whether another way to fuse the same operators may be the best beside what is held.
 
-    Then slower ways to fuse the same operators need not be tried: they could not hold more.
+    It may where not all that could be held fits beside a fused group: a slower way may hold more.
+    And where all that the group loads could be held: its time is no longer that of its loads.
     """
     mapping = mapping_of(workload, "", body)
     predicted = {
@@ -84,18 +85,23 @@ def has_room(workload: Workload, body: Body, search: TreeSearch) -> bool:
     }
     for _, run in groupby(body, lambda part: _times(workload, part)):
         places = list(_places(workload, list(run), search))
-        few = _weighable_tensors(
-            resident_tensors(workload, [place.group for place in places]), search.goal
-        )
+        groups = [place.group for place in places]
+        few = _weighable_tensors(resident_tensors(workload, groups), search.goal)
         for at, place in enumerate(places):
-            alive = sum(
-                resident.n_bytes for resident in few if resident.first <= at <= resident.last
-            )
-            is_fused = len(place.group.operators) > 1 or bool(place.fixed)
-            taken = predicted[place.group.name].buffer_bytes
-            if is_fused and alive + taken > capacity(search.accelerator):
-                return False
-    return True
+            if len(place.group.operators) == 1 and not place.fixed:
+                continue
+            alive = [resident for resident in few if resident.first <= at <= resident.last]
+            taken = predicted[place.group.name].buffer_bytes + sum(each.n_bytes for each in alive)
+            held = {name for resident in alive for name in resident.tensors}
+            if taken > capacity(search.accelerator) or _loads(workload, place.group) <= held:
+                return True
+    return False
+
+
+def _loads(workload: Workload, group: Group) -> set[str]:
+    operators = [workload.operator(name) for name in group.operators]
+    read = {operand.tensor for operator in operators for operand in operator.inputs}
+    return read - {operator.output.tensor for operator in operators}
 
 
 def _times(workload: Workload, one: Group | ResidentScope) -> tuple[bool, int]:
