@@ -73,6 +73,7 @@ def test_idle_latencies_are_those_of_hit_and_conflict() -> None:
     assert found["conflict"] == pytest.approx((71 + wait) * 0.625, rel=0.12)
 
 
+@pytest.mark.long
 def test_the_same_is_measured_twice() -> None:
     pattern = Pattern(kind="random-chunk", chunk=256, write_fraction=0.3)
     part = PARTS["LPDDR5-6400x16"]

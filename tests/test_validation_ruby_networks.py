@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import Product
 from simaccel.workload.networks import find_network, network
+from tests.draws import DRAWS
 from validation.ruby import points
 from validation.ruby.kernels import deepbench, resnet50
 from validation.ruby.machine import confirm, confirm_all
@@ -301,7 +302,7 @@ def test_the_key_is_the_same_in_every_process() -> None:
             text=True,
             check=True,
         ).stdout.strip()
-        for seed in ("1", "2")
+        for seed in ("1", "2")[: 1 if DRAWS == 1 else 2]
     }
     assert said == {key(POINT)}
 
