@@ -75,6 +75,8 @@ class CandidateWalk:
     curve: list[tuple[int, float]] = field(default_factory=list)
     likely: Ints = field(default_factory=lambda: ints([]))
     """Candidates that are likely good, a few of which run first."""
+    of_each: Ints = field(default_factory=lambda: ints([]))
+    """The first of each way to hold operands, whose runs need no patience."""
     first: Ints = field(default_factory=lambda: ints([]))
     """The first few in the order of the walk, whether they ran or not."""
 
@@ -104,7 +106,8 @@ class CandidateWalk:
             step = 1 if at < _AT_ONCE else _AT_ONCE
             turn = fits[at : at + step][bounds[at : at + step] < self.best]
             gained = self._run(turn, stopping.gain)
-            idle = 0 if gained or at < each else idle + len(turn)
+            counted = int(np.count_nonzero(~np.isin(turn, self.of_each)))
+            idle = 0 if gained or at < each else idle + counted
             at += step
         self.left = min(self.best, float(lowest[at])) if at < fits.size else self.best
 
@@ -146,6 +149,7 @@ class CandidateWalk:
         rest = np.stack([waiting, order]).T.ravel()
         _, first = np.unique(candidates.holding[fits[order]], return_index=True)
         of_each = order[np.sort(first)[:_HOLDINGS]]
+        self.of_each = fits[of_each]
         rest = np.concatenate([rest[:_LIKELY], of_each, rest[_LIKELY:]])
         both = np.concatenate([order[: max(_BY_BOUND, self._run_count(fits))], rest])
         _, first = np.unique(both, return_index=True)
