@@ -159,16 +159,24 @@ class BlockFills:
         cycles = self.units.vector_cycles(path, seen, VECTORS[seen.operator.kind].steps["whole"])
         return ints(cycles[SFU](sizes) * (pieces == 1))
 
-    def interval_cycles(self, before: TreePath, behind: TreePath, name: str, inside: int) -> Ints:
+    def interval_cycles(
+        self,
+        before: TreePath,
+        behind: TreePath,
+        name: str,
+        inside: int,
+        visits: PathCuts | None = None,
+    ) -> Ints:
         """Return the cycles in which results leave, and what is made of them enters, all together.
 
-        ``name``: of what ``after`` takes; entries of both paths from ``inside`` on are their own.
-        After a vector operator that is online it enters while sums are rescaled.
+        ``name``: of what ``behind`` takes; entries of both paths from ``inside`` on are their own.
+        After a vector operator that is online it enters while sums are rescaled. ``visits``: the
+        cuts that say how often, if these are not all of the path ``before``.
         """
         space, total = self.family.space, ints(0)
         used = space.bound_operator(behind.leaf.operator)
         number = [view.name for view in used.inputs].index(name)
-        out, come = self.units.cuts(before), self.units.cuts(behind)
+        out, come = visits or self.units.cuts(before), self.units.cuts(behind)
         whole = ints(1)
         for axis in space.axes.values():
             whole = whole * (come.full[inside][axis] == space.sizes[axis])

@@ -15,6 +15,7 @@ from simaccel.analytic.counting.counts import count
 from simaccel.analytic.family import Bools, Family, Ints, ints
 from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts, Level
 from simaccel.analytic.lower_bound import Terms, after_loads, lower_bound
+from simaccel.analytic.pipelined_fork import pipelined_bound
 from simaccel.analytic.units import UnitCosts
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
@@ -121,14 +122,21 @@ class FamilyTotals:
         """The cycles of all loads, and of what comes after the last of them, by term."""
         return after_loads(self._fills, self.counts)
 
+    @cached_property
+    def pipelined(self) -> Terms:
+        """The cycles of array and SFU by turns in a pipelined fork, by term (`pipelined_bound`)."""
+        return pipelined_bound(self._fills, self.counts)
+
     def fill(self, late: Collection[str]) -> Ints:
         """Return the cycles until ``late`` tensors are there for the first command."""
         return self._fills.fill_cycles(late)
 
     def bound(self) -> Ints:
         """Return what no run is below: its start, and the busiest resource or the longest way."""
-        path, loads = (sum(way.values(), start=ints(0)) for way in (self.path, self.after_loads))
-        return ints(np.maximum(self.resource_bound(), np.maximum(path, loads))) + self.start_cycles
+        longest = self.resource_bound()
+        for way in (self.path, self.after_loads, self.pipelined):
+            longest = np.maximum(longest, sum(way.values(), start=ints(0)))
+        return ints(longest) + self.start_cycles
 
     @property
     def start_cycles(self) -> int:
@@ -141,7 +149,7 @@ class FamilyTotals:
 
     def longest_terms(self) -> dict[str, int]:
         """Return the longest way of a single candidate by term, as of ``path_terms``."""
-        ways = (_cycles_of(self.path), _cycles_of(self.after_loads))
+        ways = map(_cycles_of, (self.path, self.after_loads, self.pipelined))
         return max(ways, key=lambda way: sum(way.values()))
 
     def buffer_bytes(self) -> Ints:

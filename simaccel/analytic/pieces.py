@@ -74,6 +74,16 @@ class CutStep:
                 counted[to] = counted[to] + n * rest
         return counted
 
+    def take_one(self, where: Bools, counts: Sequence[Ints], least: int) -> CutStep:
+        """Return the cut ``where`` only one of ``least`` or more pieces of the tile's size counts.
+
+        The smaller last piece counts where one is enough.
+        """
+        whole = tuple(ints(np.where(where, made >= least, made)) for made in self.whole)
+        left = tuple(ints(np.where(where & (least > 1), 0, rest)) for rest in self.left)
+        cut = replace(self, whole=whole, left=left)
+        return replace(cut, every=tuple(cut.count(counts, mode=True)))
+
 
 def _step(at: int, tile: Ints, counts: Sequence[Ints], sizes: Sequence[Ints]) -> CutStep:
     """Cut boxes by a tile; remainders that no candidate has together share a box."""
@@ -113,9 +123,16 @@ def covered_size(boxes: Sequence[Box]) -> Ints:
 class PathCuts:
     """The cuts of every rank along a path."""
 
-    def __init__(self, space: IterationSpace, path: TreePath) -> None:
+    def __init__(
+        self, space: IterationSpace, path: TreePath, single: Ints | None = None, least: int = 1
+    ) -> None:
+        """Cut along a path; of the loop at the place ``single`` one full piece of ``least`` counts.
+
+        Its smaller last piece counts as well if ``least`` is 1.
+        """
         self.space = space
         self.entries = path.entries
+        self._single, self._least = single, least
         self._known: dict[object, list[Box]] = {}
 
     def steps(self, rank: str) -> tuple[CutStep, ...]:
@@ -136,7 +153,11 @@ class PathCuts:
                     before = by_rank[rank]
                     counts = before[-1].every if before else (ints(1),)
                     sizes = before[-1].sizes if before else (ints(self.space.sizes[rank]),)
-                    before.append(_step(at, self.full[at + 1][rank], counts, sizes))
+                    step = _step(at, self.full[at + 1][rank], counts, sizes)
+                    if self._single is not None:
+                        where = self.places[at, rank] == self._single
+                        step = step.take_one(where, counts, self._least)
+                    before.append(step)
         return {rank: tuple(steps) for rank, steps in by_rank.items()}
 
     @cached_property

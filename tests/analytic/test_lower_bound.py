@@ -224,6 +224,45 @@ def test_array_and_sfu_take_turns_at_a_tile_of_one_slot(slots: int) -> None:
     assert (least == 7 + 2 * tensor + 3 * (logit + softmax)) == (slots == 1)
 
 
+@pytest.mark.parametrize(
+    ("rows", "lanes", "visit"),
+    [
+        (4, 1, 20 + 2 * 96 + 14),
+        (4, 4, 20 + 2 * 24 + 14),
+        (4, 6, 2 * (20 + 14) + 18 - 14),
+        (6, 4, (40 + 36 + 28) + (20 + 12 + 14)),
+    ],
+    ids=["the SFU is busy", "softmax is longer", "A hides all but the last softmax", "no tile early"],
+)
+def test_logits_of_the_next_tile_come_before_the_last_operator(
+    rows: int, lanes: int, visit: int
+) -> None:
+    """Of 8 rows the array does L of the second 4 before A of the first; of 6 and 2 it doesn't.
+
+    An output-stationary fold takes 10 cycles in L (two of them for each 4 rows) and 14 in A,
+    softmax 3 cycles an element by the lanes. L of 8 rows, softmax behind it and A last are from 0
+    to 20, 20 to 44 and 44 to 68, 68 to 82 by 4 lanes; by 6 (6 turns a pass), where L ends at
+    40, from 40 to 58 and from 58 to 72. DRAM has 8 bytes a cycle.
+    """
+    on = accelerator(
+        sfu={"lanes": lanes, "passes": 3, "latency_cycles": 0},
+        dram={"bandwidth_bytes_per_second": gigabytes(8), "latency_cycles": 7},
+    )
+    text = f"""
+    loop bh 1
+    loop q {rows}
+    keep Q buffer x3, K buffer x3, V buffer x3, Z buffer x3, S buffer x2
+    fork ahead 1
+      | do L array os
+      | do softmax sfu
+      | do A array os
+    """
+    least, cycles = fused(text, 8, 4, batch=3, on=on)
+    tile, tensor, last = rows * 4 * 2, 8 * 4 * 2, (8 % rows or rows) * 4 * 2
+    assert least == 7 + (tile + tensor) // 8 + 3 * visit + last // 8
+    assert least == cycles
+
+
 def test_the_array_waits_for_sums_that_are_rescaled() -> None:
     text = """
     keep Q buffer, Z buffer

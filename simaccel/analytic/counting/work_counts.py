@@ -221,6 +221,15 @@ class WorkCounter:
         self.found.add_serial_cycles(seen.name, steps)
 
 
+def serial_cycles(units: UnitCosts, path: TreePath, cuts: PathCuts) -> Ints:
+    """Return the cycles of an operator's blocks one after the other, of those that cuts leave."""
+    seen, counts = units.family.space.bound_operator(path.leaf.operator), FamilyCounts()
+    if next(blocks_of(cuts, seen.ranks), None) is None:
+        return ints(0)
+    WorkCounter(units.family, units.accelerator, units, counts).leaf(path, cuts, seen)
+    return counts.chains[seen.name]
+
+
 def _path_outside(path: TreePath, cuts: PathCuts, axis: str) -> TreePath:
     """Return the path to the outermost loop that cuts an axis, with the loops outside of it."""
     first = next(

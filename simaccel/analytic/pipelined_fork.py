@@ -1,0 +1,90 @@
+"""A lower bound of forks whose first operator runs one iteration early, as L of a FLAT-tile.
+
+The array does L of the next tile before A of this one; between the two stands softmax. Only the
+full tiles of one loop follow one another so. Such a loop is a *visit*: n tiles, of which the next
+visit's L waits for the last A; a smaller last tile is a visit of its own. With the cycles L, S and
+A of a tile, and G for what leaves the array before S and enters after it, a visit takes at least
+
+- L + n S + G + A, as the SFU does all tiles after the first L and before the last A, and
+- n (L + A) + S + G - min(L, A): only the next L stands between the first L and A, and only one A
+  between the last L and A; nothing does where a visit has one tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simaccel.analytic.block_fills import BlockFills
+from simaccel.analytic.counting.work_counts import serial_cycles
+from simaccel.analytic.family import Family, FamilyCut, FamilyFork, Ints, TreePath, ints
+from simaccel.analytic.family_counts import FamilyCounts
+from simaccel.analytic.lower_bound import Terms
+from simaccel.analytic.pieces import PathCuts
+from simaccel.units import ARRAY, SFU
+
+
+def pipelined_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
+    """Return the cycles of all visits of a pipelined fork by term, an entry for each candidate.
+
+    Terms as of `lower_bound`; empty where a family has no such fork.
+    """
+    family, units = fills.family, fills.units
+    paths = family.paths()
+    if not _is_pipelined(family, paths):
+        return {}
+    inside = len(family.branch) - 1
+    first, *between, last = paths
+    innermost = _innermost_place(units.cuts(first), inside)
+
+    def cycles(path: TreePath, least: int = 1) -> Ints:
+        """Return the cycles of one tile of each visit, of those of so many tiles at least."""
+        return serial_cycles(units, path, PathCuts(family.space, path, innermost, least))
+
+    def total(some: Sequence[TreePath]) -> Ints:
+        return sum((counts.chains[path.leaf.operator] for path in some), start=ints(0))
+
+    each = [cycles(path) for path in paths]
+    least = np.minimum(cycles(first, 2), cycles(last, 2)) * (innermost >= 0)
+    ways = (
+        (each[0] + each[-1], total(between)),
+        (total([first, last]) - least, sum(each[1:-1], start=ints(0))),
+    )
+    is_longer = sum(ways[0]) >= sum(ways[1])
+    array, sfu = (ints(np.where(is_longer, *either)) for either in zip(*ways, strict=True))
+    visits = PathCuts(family.space, first, innermost)
+    handed = family.space.bound_operator(between[-1].leaf.operator).output.name
+    return {
+        "fill": fills.fill_cycles(),
+        ARRAY: array,
+        SFU: sfu,
+        "between": fills.interval_cycles(first, last, handed, inside, visits),
+        "drain": fills.drain_cycles,
+    }
+
+
+def _is_pipelined(family: Family, paths: Sequence[TreePath]) -> bool:
+    """Return whether the array's first operator runs early, and feeds its last one by the SFU's."""
+    *outside, fork = family.branch
+    if not isinstance(fork, FamilyFork) or fork.ahead != 1 or len(paths) != len(fork.branches):
+        return False
+    units = [path.leaf.unit for path in paths]
+    if units != [ARRAY, *[SFU] * (len(paths) - 2), ARRAY] or len(paths) < 3:
+        return False
+    if family.space.derived or any(isinstance(entry, FamilyCut) for entry in outside):
+        return False
+    seen = [family.space.bound_operator(path.leaf.operator) for path in paths]
+    return all(
+        before.output.name in {view.name for view in after.inputs}
+        for before, after in zip(seen, seen[1:], strict=False)
+    )
+
+
+def _innermost_place(cuts: PathCuts, inside: int) -> Ints:
+    """Return the place of the innermost loop outside the fork; -1 where there is none."""
+    innermost = ints(-1)
+    for (at, _), place in cuts.places.items():
+        if at < inside:
+            innermost = np.maximum(innermost, place)
+    return innermost
