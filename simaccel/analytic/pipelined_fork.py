@@ -13,6 +13,7 @@ A of a tile, and G for what leaves the array before S and enters after it, a vis
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -38,18 +39,18 @@ def pipelined_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
     first, *between, last = paths
     innermost = _innermost_place(units.cuts(first), inside)
 
-    def cycles(path: TreePath, least: int = 1) -> Ints:
+    def tile_cycles(path: TreePath, least: int = 1) -> Ints:
         """Return the cycles of one tile of each visit, of those of so many tiles at least."""
         return serial_cycles(units, path, PathCuts(family.space, path, innermost, least))
 
-    def total(some: Sequence[TreePath]) -> Ints:
-        return sum((counts.chains[path.leaf.operator] for path in some), start=ints(0))
+    def add_chains(operators: Sequence[TreePath]) -> Ints:
+        return sum((counts.chains[path.leaf.operator] for path in operators), start=ints(0))
 
-    each = [cycles(path) for path in paths]
-    least = np.minimum(cycles(first, 2), cycles(last, 2)) * (innermost >= 0)
+    vectors = sum(map(tile_cycles, between), start=ints(0))
+    hidden = np.minimum(tile_cycles(first, 2), tile_cycles(last, 2)) * (innermost >= 0)
     ways = (
-        (each[0] + each[-1], total(between)),
-        (total([first, last]) - least, sum(each[1:-1], start=ints(0))),
+        (tile_cycles(first) + tile_cycles(last), add_chains(between)),
+        (add_chains([first, last]) - hidden, vectors),
     )
     is_longer = sum(ways[0]) >= sum(ways[1])
     array, sfu = (ints(np.where(is_longer, *either)) for either in zip(*ways, strict=True))
@@ -69,15 +70,15 @@ def _is_pipelined(family: Family, paths: Sequence[TreePath]) -> bool:
     *outside, fork = family.branch
     if not isinstance(fork, FamilyFork) or fork.ahead != 1 or len(paths) != len(fork.branches):
         return False
-    units = [path.leaf.unit for path in paths]
-    if units != [ARRAY, *[SFU] * (len(paths) - 2), ARRAY] or len(paths) < 3:
+    front, *between, rear = (path.leaf.unit for path in paths)
+    if (front, set(between), rear) != (ARRAY, {SFU}, ARRAY):
         return False
     if family.space.derived or any(isinstance(entry, FamilyCut) for entry in outside):
         return False
     seen = [family.space.bound_operator(path.leaf.operator) for path in paths]
     return all(
         before.output.name in {view.name for view in after.inputs}
-        for before, after in zip(seen, seen[1:], strict=False)
+        for before, after in pairwise(seen)
     )
 
 

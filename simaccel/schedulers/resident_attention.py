@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final
 
 from simaccel.hardware import Accelerator
@@ -180,11 +181,15 @@ class ResidentSearch:
         """Try counts, and look between those where more rows beside larger tiles would be better.
 
         Between two counts nothing has more rows than the larger one, or more room than the smaller.
+        The best of a coarser granularity is one of the counts.
         """
-        fits = min(most, (self.goal.room - self.least) // (unit * self.problem.row_bytes))
-        tried = sorted({0, fits * unit, most * unit}, reverse=True)
+        spilled = (self.goal.room - self.least) // (unit * self.problem.row_bytes)
+        fits = max(min(most, spilled), 0)
+        known = min(self._known_mappings(), key=lambda resident: resident.scored.rank, default=None)
+        start = min(known.rows // unit, fits) if known else 0
+        tried = sorted({0, start * unit, fits * unit, most * unit}, reverse=True)
         best = min(map(self._value, tried))
-        between, idle = [(0, fits)], 0
+        between, idle = [*pairwise(sorted({0, start, fits}))], 0
         while between and idle < _IDLE:
             low, high = between.pop(0)
             if high - low <= 1:
@@ -225,7 +230,13 @@ class ResidentSearch:
 
     def _best(self) -> float:
         """Return the best objective so far."""
-        return min((one.scored.value for one in self.known.values() if one), default=float("inf"))
+        return min(
+            (resident.scored.value for resident in self._known_mappings()), default=float("inf")
+        )
+
+    def _known_mappings(self) -> Iterator[ResidentAttention]:
+        """Yield the mappings that fit of all numbers of rows so far."""
+        return (resident for resident in self.known.values() if resident)
 
     def _body(self, rows: int, room: int) -> Body | None:
         placed = self.trees(rows, room)

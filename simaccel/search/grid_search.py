@@ -319,9 +319,10 @@ class _Climb:
         return self.around[key]
 
     def _walk(self, candidates: CandidateSet, room: int, stopping: StoppingRule) -> CandidateWalk:
-        is_less = candidates is self.grid and room < self.goal.room and self.goal.gap == GAP
-        walk = CandidateWalk(candidates, near=NEAR_IN_LESS if is_less else NEAR)
-        if self.goal.start is not None and candidates is self.grid:
+        is_near = candidates is not self.grid
+        is_less = not is_near and room < self.goal.room and self.goal.gap == GAP
+        walk = CandidateWalk(candidates, NEAR_IN_LESS if is_less else NEAR, is_near=is_near)
+        if self.goal.start is not None and not is_near:
             walk.likely = candidates.with_tiles(self.goal.start)
         walk.go(room, stopping, self.below)
         for number in walk.numbers()[:1]:

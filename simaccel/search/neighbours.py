@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
+from operator import itemgetter
 
 import numpy as np
 
@@ -75,13 +76,14 @@ def neighbours(
 ) -> Family | None:
     """Return candidates of one family and their neighbours; None if nothing in them may vary.
 
-    ``starts``: families of one, whose numbers that may vary are arrays of one entry. ``limits``: of
-    the family that they are from.
+    Those with the fewest changes come first. ``starts``: families of one, whose numbers that may
+    vary are arrays of one entry. ``limits``: of the family that they are from.
     """
-    rows = [row for start in starts for row in _rows(start, limits, accelerator)]
-    if not rows:
+    every = [list(_rows(start, limits, accelerator)) for start in starts]
+    if not any(every):
         return None
-    unique = list(dict.fromkeys(rows))
+    changes = [(_count_changes(row, rows[0]), row) for rows in every for row in rows]
+    unique = list(dict.fromkeys(row for _, row in sorted(changes, key=itemgetter(0))))
     first = starts[0]
     varied = [array for array, _ in _arrays(first) if array.ndim]
     columns = {
@@ -89,6 +91,10 @@ def neighbours(
         for array, column in zip(varied, zip(*unique, strict=True), strict=True)
     }
     return with_arrays(first, lambda array: columns.get(id(array), array))
+
+
+def _count_changes(row: Sequence[int], start: Sequence[int]) -> int:
+    return sum(number != before for number, before in zip(row, start, strict=True))
 
 
 def _rows(

@@ -75,6 +75,8 @@ class CandidateWalk:
     curve: list[tuple[int, float]] = field(default_factory=list)
     likely: Ints = field(default_factory=lambda: ints([]))
     """Candidates that are likely good, a few of which run first."""
+    is_near: bool = False
+    """Whether candidates are neighbours of others, those with the fewest changes first."""
     of_each: Ints = field(default_factory=lambda: ints([]))
     """The first of each way to hold operands, whose runs need no patience."""
     first: Ints = field(default_factory=lambda: ints([]))
@@ -94,6 +96,8 @@ class CandidateWalk:
             self._take(fits, bounds, stopping.equals)
             return
         order = self._order(fits, bounds, stopping.gap)
+        if self.is_near:
+            order = _interleave_orders(np.arange(fits.size), order)
         if self.likely.size:
             few = np.flatnonzero(np.isin(fits[order], self.likely))[:_OF_EACH]
             order = np.concatenate([order[few], np.delete(order, few)])
@@ -146,14 +150,14 @@ class CandidateWalk:
         likely = candidates.likely[fits]
         waiting = np.lexsort((-space, moved, likely))
         waiting = waiting[_take_few_of_each(likely[waiting])]
-        rest = np.stack([waiting, order]).T.ravel()
+        rest = _interleave_orders(waiting, order)
         _, first = np.unique(candidates.holding[fits[order]], return_index=True)
         of_each = order[np.sort(first)[:_HOLDINGS]]
         self.of_each = fits[of_each]
         rest = np.concatenate([rest[:_LIKELY], of_each, rest[_LIKELY:]])
-        both = np.concatenate([order[: max(_BY_BOUND, self._run_count(fits))], rest])
-        _, first = np.unique(both, return_index=True)
-        return np.asarray(both[np.sort(first)], dtype=np.int64)
+        return _remove_repeats(
+            np.concatenate([order[: max(_BY_BOUND, self._run_count(fits))], rest])
+        )
 
     def _run_count(self, fits: Ints) -> int:
         """Return how many candidates run first: a few of each family.
@@ -200,6 +204,20 @@ class CandidateWalk:
     def score(self, number: int) -> ScoredTree:
         """Return a candidate that ran, with its figures."""
         return self.candidates.score(number, self.cycles[number])
+
+
+def _interleave_orders(first: Ints, second: Ints) -> Ints:
+    """Return two orders of the same numbers as one, that takes from each in turn.
+
+    >>> _interleave_orders(ints([0, 1, 2]), ints([2, 1, 0])).tolist()
+    [0, 2, 1]
+    """
+    return _remove_repeats(np.stack([first, second]).T.ravel())
+
+
+def _remove_repeats(numbers: Ints) -> Ints:
+    _, places = np.unique(numbers, return_index=True)
+    return ints(numbers[np.sort(places)])
 
 
 def _take_few_of_each(cycles: Ints) -> Ints:

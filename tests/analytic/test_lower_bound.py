@@ -232,7 +232,7 @@ def test_array_and_sfu_take_turns_at_a_tile_of_one_slot(slots: int) -> None:
         (4, 6, 2 * (20 + 14) + 18 - 14),
         (6, 4, (40 + 36 + 28) + (20 + 12 + 14)),
     ],
-    ids=["the SFU is busy", "softmax is longer", "A hides all but the last softmax", "no tile early"],
+    ids=["the SFU is busy", "softmax is longer", "A hides all but one", "no tile early"],
 )
 def test_logits_of_the_next_tile_come_before_the_last_operator(
     rows: int, lanes: int, visit: int
