@@ -118,7 +118,7 @@ class CandidateWalk:
     def _is_over(self, lowest: float, stopping: StoppingRule, idle: int) -> bool:
         if lowest >= self.best:
             self.ended = "bounds"
-        elif lowest >= self.best - stopping.allowed_bound(self.best) and self.cycles:
+        elif lowest >= self.best - stopping.allowed_bound(self.best) and self._has_run(idle):
             self.ended = "close"
         elif idle >= stopping.patience:
             self.ended = "patience"
@@ -127,6 +127,10 @@ class CandidateWalk:
         else:
             return False
         return True
+
+    def _has_run(self, idle: int) -> bool:
+        """Return whether something has run; of neighbours, some without a gain."""
+        return idle >= _AT_ONCE if self.is_near else bool(self.cycles)
 
     def _order(self, fits: Ints, bounds: Values, gap: float) -> Ints:
         """Return the order: lowest bound (roughly), then fewest bytes, then largest tiles.
