@@ -301,10 +301,10 @@ class _Climb:
                 enough = 1 if self.goal.patience else 1 - self.goal.gap
                 if candidates.bound(room) >= self.below * enough - self.goal.slack:
                     break
-                before = self.below
+                before, best = self.below, self.best
                 walked = self._walk(candidates, room, self.goal.near)
-                if self.below >= before * (1 - (self.goal.gap - GAP) / 2):
-                    break
+                if self.below > before * (1 - (self.goal.gap - GAP) / 2) or self.best is best:
+                    break  # one as good with a smaller buffer has room for other tiles
                 source, beam = candidates, _different(candidates, walked.numbers(), _STARTS)
 
     def _neighbours(
