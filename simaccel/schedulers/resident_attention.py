@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Final
 
 from simaccel.hardware import Accelerator
@@ -180,16 +179,29 @@ class ResidentSearch:
     def _try_halves(self, unit: int, most: int) -> list[int]:
         """Try counts, and look between those where more rows beside larger tiles would be better.
 
-        Between two counts nothing has more rows than the larger one, or more room than the smaller.
-        The best of a coarser granularity is one of the counts.
+        Then around the best of a coarser granularity, if that was not among them.
         """
         spilled = (self.goal.room - self.least) // (unit * self.problem.row_bytes)
         fits = max(min(most, spilled), 0)
-        known = min(self._known_mappings(), key=lambda resident: resident.scored.rank, default=None)
-        start = min(known.rows // unit, fits) if known else 0
-        tried = sorted({0, start * unit, fits * unit, most * unit}, reverse=True)
-        best = min(map(self._value, tried))
-        between, idle = [*pairwise(sorted({0, start, fits}))], 0
+        tried = sorted({0, fits * unit, most * unit}, reverse=True)
+        for rows in tried:
+            self._value(rows)
+        tried += self._look_between([(0, fits)], unit)
+        known = min(self._known_mappings(), key=lambda each: each.scored.rank, default=None)
+        start = known.rows // unit if known else 0
+        if 0 < start < fits and start * unit not in tried:
+            low = max(rows for rows in tried if rows < start * unit) // unit
+            high = min(rows for rows in tried if rows > start * unit) // unit
+            self._value(start * unit)
+            tried += [start * unit, *self._look_between([(low, start), (start, high)], unit)]
+        return tried
+
+    def _look_between(self, between: list[tuple[int, int]], unit: int) -> list[int]:
+        """Try counts between others, where most is promised first, until some gain nothing.
+
+        Between two counts nothing has more rows than the larger one, or more room than the smaller.
+        """
+        tried, best, idle = list[int](), self._best(), 0
         while between and idle < _IDLE:
             low, high = between.pop(0)
             if high - low <= 1:
