@@ -78,5 +78,7 @@ def _require_few(jobs: int | None) -> None:
         require_none([fault("--jobs", jobs, allowed)])
 
 
-SEARCH_JOBS_HELP = "Processes of a mapspace search; the result is the same."
+SEARCH_JOBS_HELP = (
+    "Processes of a mapspace search, or of a dataflow's where its runs take long; same result."
+)
 JOBS_HELP = "Processes at a time (default: one for each processor)."

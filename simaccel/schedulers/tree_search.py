@@ -184,7 +184,7 @@ class TreeSearch:
         names, goal = names_of(space.operators), self.goal
         ranks = [name for kind, name in names if kind == "rank"]
         # what is asked of ranks goes by their names
-        key = (key_of(space, kept), more, tuple(ranks) if goal.asked else (), goal.is_spread)
+        key = (key_of(space, kept), more, tuple(ranks) if goal.asked else (), goal.is_shared)
         if key not in self._seen:
             on = replace(goal, is_spread=goal.is_spread and not kept)
             self._seen[key] = (

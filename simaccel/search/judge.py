@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping as Map
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
@@ -28,6 +30,8 @@ from simaccel.workload import Workload
 
 Body = Sequence[Group | ResidentScope]
 FOREVER = float("inf")
+_LONG: Final = 0.02
+"""Seconds of a run from which on others are handed to other processes: that alone takes 10 ms."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +55,14 @@ class RunOutcome:
 class Judge:
     """Runs mappings on the machine of one accelerator; ``each`` may do so in other processes.
 
-    ``outcomes``: of all that ran, by what decides them.
+    ``outcomes``: of all that ran, by what decides them. ``seconds``: of a run in this process, by
+    the workload.
     """
 
     accelerator: Accelerator
     each: Each = map
     outcomes: dict[object, RunOutcome] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
 
     def cycles(
         self, workload: Workload, bodies: Sequence[Body], below: float = FOREVER
@@ -76,8 +82,20 @@ class Judge:
             for key, body in zip(keys, bodies, strict=True)
             if not self._is_known(key, below)
         }
-        self.outcomes.update(zip(new, self.each(_run, list(new.values())), strict=True))
+        self.outcomes.update(zip(new, self._run_tasks(list(new.values())), strict=True))
         return [self.outcomes[key] for key in keys]
+
+    def _run_tasks(self, tasks: Sequence[_Task]) -> Sequence[RunOutcome]:
+        """Run tasks of one workload: here, or in other processes if several of them take long."""
+        if not tasks:
+            return []
+        name = tasks[0].workload.fingerprint
+        if len(tasks) > 1 and self.seconds.get(name, 0.0) >= _LONG:
+            return list(self.each(_run, tasks))
+        started = time.perf_counter()
+        outcomes = list(map(_run, tasks))
+        self.seconds[name] = (time.perf_counter() - started) / len(tasks)
+        return outcomes
 
     @property
     def refusal(self) -> SimaccelError | None:

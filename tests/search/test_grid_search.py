@@ -279,6 +279,7 @@ def test_operators_that_are_alike_are_searched_once() -> None:
     find = search.operator_candidates
     first = find(workload, "gemm")
     assert find(gemm(m=5, k=6, n=7), "gemm").candidates is first.candidates
+    assert search.on_one_core().operator_candidates(workload, "gemm").known is first.known
     assert find(workload, "gemm", kept=("A",)).candidates is not first.candidates
     assert find(gemm(m=5, k=6, n=8), "gemm").candidates is not first.candidates
     renamed = replace(workload.operator("gemm"), name="other")

@@ -1,9 +1,11 @@
 """The judge of a search: runs by what decides their cycles."""
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.mapping.tree import Do, Group, Keep, Loop
+from simaccel.mapping.tree import Do, Group, Keep, Loop, Tree
 from simaccel.program.lowering import lower
 from simaccel.search.judge import Judge, mapping_of
 from tests.trees import einsum, workload
@@ -43,3 +45,24 @@ def test_groups_on_other_cores_are_other_runs() -> None:
     judge = Judge(load_accelerator("edge", ["cores.count=2"]))
     alone, at_once = judge.cycles(of, bodies)
     assert at_once < alone
+
+
+def test_long_runs_of_a_workload_go_to_other_processes() -> None:
+    """A run alone, runs that nobody knows the time of, and short ones stay in this process."""
+    of = workload(einsum("o", "Z m n", "X m k", "W k n", m=64, k=32, n=32))
+    keeps: Tree = (*map(Keep, "XWZ"), Do("o", "array", "ws"))
+    bodies = [(Group(operators=("o",), tree=(Loop("m", tile), *keeps)),) for tile in range(4, 16)]
+    handed: list[int] = []
+
+    def each(work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
+        handed.append(len(tasks))
+        return map(work, tasks)
+
+    judge = Judge(load_accelerator("edge"), each)
+    for seconds, some in ((0.0, bodies[:2]), (0.001, bodies[2:4]), (1.0, bodies[4:7])):
+        judge.seconds[of.fingerprint] = seconds
+        judge.cycles(of, some)
+    assert handed == [3]
+    judge.cycles(of, bodies[7:8])
+    assert handed == [3]
+    assert judge.cycles(of, bodies) == Judge(judge.accelerator).cycles(of, bodies)
