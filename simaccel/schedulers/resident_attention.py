@@ -233,12 +233,15 @@ class ResidentSearch:
             limit = min(self.limit, self._best() * (1 + self.goal.tolerance))
             late = limit < float("inf") and self.goal.is_over
             if not late and self.promise(rows, self._room(rows)) < limit:
-                body = self._body(rows, self._room(rows))
-                scored = body and score(self.problem.workload, body, self.goal, limit)
-                if body and scored and scored.buffer_bytes <= self.goal.room:
-                    self.known[rows] = ResidentAttention(rows, body, scored)
-        one = self.known[rows]
-        return one.scored.value if one else float("inf")
+                able = [
+                    ResidentAttention(rows, body, scored)
+                    for body in self._bodies(rows, self._room(rows))
+                    if (scored := score(self.problem.workload, body, self.goal, limit))
+                    and scored.buffer_bytes <= self.goal.room
+                ]
+                self.known[rows] = min(able, key=lambda each: each.scored.rank, default=None)
+        resident = self.known[rows]
+        return resident.scored.value if resident else float("inf")
 
     def _best(self) -> float:
         """Return the best objective so far."""
@@ -250,19 +253,32 @@ class ResidentSearch:
         """Yield the mappings that fit of all numbers of rows so far."""
         return (resident for resident in self.known.values() if resident)
 
-    def _body(self, rows: int, room: int) -> Body | None:
-        placed = self.trees(rows, room)
+    def _bodies(self, rows: int, room: int) -> Iterator[Body]:
+        """Yield L, softmax and A by their best trees where rows spill, and with two slots or more.
+
+        Where rows stay the array no longer waits for them, but for what has one slot.
+        """
+        placed, trades = self.trees(rows, room), self.goal.trades
         if placed is None:
-            return None
-        body, trades = stage_attention(self.problem, rows, placed), self.goal.trades
+            return
+        body = stage_attention(self.problem, rows, placed)
         if rows:  # their trees are parts of those that gave up
             each = [trades.sum_losses((replace(group, tree=tree),)) for group, _, tree in placed]
             trades.known["alone", key_of_body(body)] = sum(each, start=ObjectiveLosses())
-        return body
+        yield body
+        more = [(group, held, _with_two_slots(tree)) for group, held, tree in placed]
+        if rows and more != placed:
+            yield stage_attention(self.problem, rows, more)
 
     def _room(self, rows: int) -> int:
         """Return the bytes that ``rows`` of the intermediate leave of the buffer."""
         return self.goal.room - rows * self.problem.row_bytes
+
+
+def _with_two_slots(tree: Tree) -> Tree:
+    return tuple(
+        replace(node, slots=max(node.slots, 2)) if isinstance(node, Keep) else node for node in tree
+    )
 
 
 def parts_of(problem: AttentionProblem) -> Iterator[tuple[str, str]]:
