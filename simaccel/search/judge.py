@@ -30,8 +30,10 @@ from simaccel.workload import Workload
 
 Body = Sequence[Group | ResidentScope]
 FOREVER = float("inf")
-_LONG: Final = 0.02
-"""Seconds of a run from which on others are handed to other processes: that alone takes 10 ms."""
+_LONG: Final = 0.03
+"""Seconds of a run from which on others go to other processes; to hand it over takes 10 ms."""
+_START: Final = 2.0
+"""Seconds of such runs in this process before others go: as many as it takes to start processes."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,14 @@ class Judge:
     """Runs mappings on the machine of one accelerator; ``each`` may do so in other processes.
 
     ``outcomes``: of all that ran, by what decides them. ``seconds``: of a run in this process, by
-    the workload.
+    the workload; ``spent``: of long runs of which others could have done some.
     """
 
     accelerator: Accelerator
     each: Each = map
     outcomes: dict[object, RunOutcome] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    spent: float = 0.0
 
     def cycles(
         self, workload: Workload, bodies: Sequence[Body], below: float = FOREVER
@@ -90,11 +93,14 @@ class Judge:
         if not tasks:
             return []
         name = tasks[0].workload.fingerprint
-        if len(tasks) > 1 and self.seconds.get(name, 0.0) >= _LONG:
+        is_long = len(tasks) > 1 and self.seconds.get(name, 0.0) >= _LONG
+        if is_long and self.spent >= _START:
             return list(self.each(_run, tasks))
         started = time.perf_counter()
         outcomes = list(map(_run, tasks))
-        self.seconds[name] = (time.perf_counter() - started) / len(tasks)
+        seconds = time.perf_counter() - started
+        self.seconds[name] = seconds / len(tasks)
+        self.spent += is_long * seconds
         return outcomes
 
     @property
