@@ -55,6 +55,7 @@ validate: setup ## against the machine, papers, other tools and RTL (needs iveri
 	$(BIN)/python -m validation.search.brute
 	$(BIN)/python -m validation.search.monotone
 	$(BIN)/python -m validation.search.supersets
+	$(BIN)/python -m validation.frozen.run --processes 2
 	$(BIN)/python -m validation.ruby.run
 	$(BIN)/python -m validation.ruby.run_networks
 	$(BIN)/python -m validation.orojenesis.run
