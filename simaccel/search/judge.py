@@ -30,8 +30,8 @@ from simaccel.workload import Workload
 
 Body = Sequence[Group | ResidentScope]
 FOREVER = float("inf")
-_LONG: Final = 0.03
-"""Seconds of a run from which on others go to other processes; to hand it over takes 10 ms."""
+_LONG: Final = 0.1
+"""Seconds of a run from which on others go to other processes: of 0.04 two processes gain none."""
 _START: Final = 2.0
 """Seconds of such runs in this process before others go: as many as it takes to start processes."""
 
