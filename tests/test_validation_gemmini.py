@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
 
 from simaccel.errors import InputError
 from validation.silicon.gemmini.calibrate import calibration_rows, command_bytes
 from validation.silicon.gemmini.model import Way, accelerator_of, layer, predict, simulated
-from validation.silicon.gemmini.rows import measured, read
+from validation.silicon.gemmini.rows import HERE, measured, read
 
 ROW = {"R": "1", "S": "1", "P": "32", "Q": "1", "C": "32", "K": "32", "N": "1"} | {
     "stride_h": "1",
@@ -53,11 +55,17 @@ def test_memories_are_those_of_the_row() -> None:
     assert accelerator.systolic.accumulator.capacity_bytes == 2 * 256 * 16 * 4
 
 
-def test_a_few_rows_are_near_the_rtl() -> None:
+def test_a_few_rows_are_near_the_rtl_and_as_they_are_recorded() -> None:
     # the README has all; these are a product, a 3 x 3, a 1 x 1 and a stem, of both sets
-    rows = [read("test")[at] for at in (74, 7, 14, 5, 108, 132)]
-    for row, found in zip(rows, predict(rows), strict=True):
+    with (HERE / "results.csv").open(newline="", encoding="utf-8") as file:
+        recorded = list(csv.DictReader(file))
+    numbers = (74, 7, 14, 5, 108, 132)
+    rows = [read("test")[at] for at in numbers]
+    for at, row, found in zip(numbers, rows, predict(rows), strict=True):
         assert found == pytest.approx(measured(row), rel=0.25)
+        # what moves one runs `python -m validation.silicon.gemmini.run`, and is in the changelog
+        assert recorded[at]["mapping"] == row["mapping"]
+        assert found == int(recorded[at]["ours"])
 
 
 def test_measured_figures_may_be_absent() -> None:

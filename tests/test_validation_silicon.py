@@ -2,13 +2,16 @@
 
 import csv
 import math
+from itertools import count
 from pathlib import Path
+from typing import Final
 
 import pytest
 from click.testing import CliRunner
 
 from validation.silicon.coral.networks import NETWORKS
 from validation.silicon.kernels import padded
+from validation.silicon.measured import MEASURED, Measured, measured_rows
 from validation.silicon.predict import SETS, limits_each, main, predict_each
 from validation.silicon.tpu_v6e.layers import OUTSIDE
 
@@ -53,6 +56,31 @@ def test_rows_are_as_near_as_the_page_says(
     for row, value in zip(rows, predicted, strict=True):
         assert not isinstance(value, str), value
         assert abs(value / float(row[column]) - 1) <= within, row
+
+
+_FEWER: Final = {"coral": 5, "nvdla_networks": 4, "tpu_v6e_block": 2}
+"""Rows that are predicted anew of sets that take long; of the others ten."""
+
+
+@pytest.mark.parametrize("of", MEASURED, ids=[of.name for of in MEASURED])
+def test_rows_are_predicted_as_they_are_recorded(of: Measured) -> None:
+    """A change that moves one runs `python -m validation.silicon.run SET`, and is in the changelog.
+
+    The tolerances above are those of each set's worst row: most rows could move by a tenth.
+    """
+    recorded = _rows(f"{Path(of.file).parent}/{of.name}.csv")
+    numbers, together = count(), dict[object, list[dict[str, str]]]()
+    for row in filter(of.part, measured_rows(of)):
+        name = row[of.labels[0]] if of.added else next(numbers)
+        together.setdefault(name, []).append(row)
+    step = -(-len(recorded) // _FEWER.get(of.name, 10))
+    pairs = list(zip(recorded, together.values(), strict=True))[::step]
+    assert len(pairs) > 1
+    for known, rows in pairs:
+        assert known[" ".join(of.labels)] == " ".join(rows[0][name] for name in of.labels)
+        predicted = [value for value in predict_each(of.set, rows) if not isinstance(value, str)]
+        assert len(predicted) == len(rows)
+        assert f"{sum(predicted):.6g}" == known["predicted"], known
 
 
 def test_a_tpu_v3_is_nearer_than_every_tool_of_the_table() -> None:
