@@ -15,7 +15,7 @@ from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.blocks import BlocksSpec
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.machine.machine import Machine
+from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.checks import faults, require_mapping
 from simaccel.mapping.node_text import parse_node
 from simaccel.mapping.space import space_of
@@ -229,10 +229,11 @@ def _anew_tree(tree: Tree, names: Sequence[str]) -> Tree:
     return tuple(found)
 
 
-def _load_cycles(request_bytes: int, in_flight: int) -> int:
-    """Cycles of a run that begins when 100 rows of 16 bytes have come (latency 80)."""
+def _load(request_bytes: int, in_flight: int, bandwidth: str = "unlimited") -> Run:
+    """Run what begins when 100 rows of 16 bytes, and 16 of them, have come (latency 80)."""
     settings = (
-        *(one for one in FAST if not one.startswith(("dram.latency", "dram.model", "dram.req"))),
+        *(one for one in FAST if one not in FAST[:3]),
+        f"dram.bandwidth_bytes_per_second={bandwidth}",
         "dram.latency_cycles=80",
         "dram.model=requests",
         f"dram.request_bytes={request_bytes}",
@@ -242,17 +243,29 @@ def _load_cycles(request_bytes: int, in_flight: int) -> int:
     lines = ("keep A buffer, B buffer, C buffer", "do gemm array ws")
     on = load_accelerator("gemmini_16", settings)
     mapping = mapped(workload, *lines)
-    cycles = Machine(on, lower(workload, mapping)).run().cycles
-    assert predict(workload, mapping, on).bound_cycles <= cycles
-    return cycles
+    run = Machine(on, lower(workload, mapping)).run()
+    assert predict(workload, mapping, on).bound_cycles <= run.cycles
+    return run
 
 
 def test_short_rows_take_a_request_each() -> None:
     # twice as many in flight, half the time: A 100 rows, B 16 and C 100 x 80 cycles over 16 or 32
-    of_16, of_32 = _load_cycles(64, 16), _load_cycles(64, 32)
+    of_16, of_32 = _load(64, 16).cycles, _load(64, 32).cycles
     assert of_16 - of_32 == (500 + 80 + 500) - (250 + 40 + 250)
     # rows of 16 bytes in requests of 8: as many again
-    assert _load_cycles(8, 16) - of_16 == 500 + 80 + 500
+    assert _load(8, 16).cycles - of_16 == 500 + 80 + 500
+
+
+@pytest.mark.parametrize(
+    ("bandwidth", "cause"), [("3.2 GB/s", "dram_bandwidth"), ("3.3 GB/s", "dram_queue")]
+)
+def test_requests_are_blamed_where_they_take_longer_than_the_bus(
+    bandwidth: str, cause: str
+) -> None:
+    """A: 100 requests take 500 cycles, its 1600 bytes at 3.2 as many; B: 16 requests, 80 cycles."""
+    stalls = _load(64, 16, bandwidth).engines["array"].stalls
+    assert stalls[cause] == 500 + 80
+    assert len(stalls.keys() & {"dram_bandwidth", "dram_queue"}) == 1
 
 
 def test_requests_need_their_limits(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from simaccel.analytic.prediction import predict
 from simaccel.experiment.check_chips import check_chips
+from simaccel.experiment.run import energy_pj
 from simaccel.machine.machine import Machine
 from simaccel.program.exchanges import lower_pod
 from tests.drawn_chips import draw_pod
@@ -34,6 +35,8 @@ def test_counts_bound_fast_forward_and_values_on_chips(chunk: int) -> None:
         busy = {name: engine.busy for name, engine in run.engines.items()}
         assert predicted.resources.get("array", 0) == busy["array"], seed
         assert predicted.resources.get("link", 0) == busy.get("link", 0), seed
+        assert predicted.energy_pj == pytest.approx(energy_pj(run, on)), seed
+        assert (predicted.energy_pj["link"] > 0) == bool(pod.exchanges), seed
         check_chips(case.of, pod)
         exchanges += len(pod.exchanges)
     assert exchanges > 0

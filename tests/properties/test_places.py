@@ -16,7 +16,7 @@ from tests.drawn_places import draw_placed, draw_windows
 from tests.drawn_trees import Drawn
 from tests.draws import DRAWS
 
-_SEEDS, _CHUNKS, _MACHINES = 4 * DRAWS, 2, 2
+_SEEDS, _CHUNKS, _MACHINES = 8 * DRAWS, 2, 2
 
 
 @pytest.mark.parametrize("draw", [draw_placed, draw_windows])

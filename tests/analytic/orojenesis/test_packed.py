@@ -56,3 +56,15 @@ def test_its_mapping_moves_what_it_says(of: Workload) -> None:
     moved = simulate(of, accelerator(), mapping).run.moved
     dram = sum(n for (level, _), n in moved.items() if level.startswith("dram"))
     assert dram == chosen.moved_bytes >= chosen.dram_bytes
+
+
+def test_a_product_of_odd_sizes_by_hand() -> None:
+    """3 x 5 x 7 in half bytes: one element of each is 3 of them, two bytes.
+
+    Each of 105 MACs reads both operands, and each of 21 sums is written once: 231 half bytes. With
+    more room each tensor moves once, in bytes of its own: 15, 35 and 21 half bytes.
+    """
+    of = build("gemm", shape="M=3,K=5,N=7", precision={"weights": "int4", "activations": "int4"})
+    front = workload_bound(of, Mapspace(imperfect=True)).front
+    assert (front.buffer[0], front.accesses[0]) == (2, 116)
+    assert front.accesses[-1] == 8 + 18 + 11

@@ -19,7 +19,7 @@ from simaccel.hardware.dram.tile import (
 )
 from tests.draws import DRAWS
 
-HBM2, LPDDR4 = PARTS["HBM2"], PARTS["LPDDR4-3200x16"]
+HBM2, LPDDR4, LPDDR5 = (PARTS[name] for name in ("HBM2", "LPDDR4-3200x16", "LPDDR5-6400x16"))
 SHAPES = st.lists(st.integers(1, 6), min_size=1, max_size=4)
 
 
@@ -76,6 +76,22 @@ def test_writes_hold_a_bank_longer_than_reads() -> None:
     rows = TileRows(8, 128 * 4, 65536)  # two bursts in each of four bank groups
     assert bank_clocks(HBM2, "bgil", rows, 1, 1) == 8 * 52
     assert bank_clocks(HBM2, "bgil", rows, 1, 0) == max(8 * 48, 8 * 4 * 30 // 4)
+
+
+def test_pages_of_a_bank_that_bursts_of_its_group_take_turns_in() -> None:
+    """Of LPDDR5 41 pages 16 apart, all in one of 16 banks: 64 bursts each, tCCD_L = 4 clocks apart.
+
+    A read of a page takes tRCD + 63 x 4 + tRTP + tRP = 15 + 252 + 8 + 15 clocks, a write
+    tRCD + 63 x 4 + CWL + burst + tWR + tRP = 15 + 252 + 9 + 2 + 28 + 15. Of 3125 clocks a refresh
+    takes 168 + 8 + 15 + 15. DDR5's writes in a group are 48 clocks apart, not 12: 41 pages in one
+    of 4 banks of each of 8 groups, 8 bursts in each: 39 + 7 x 48 + 38 + 8 + 72 + 39.
+    """
+    rows = TileRows(41, 2048, 32768)
+    assert bank_clocks(LPDDR5, "rbc", rows, 1, 0) == 41 * 290
+    assert bank_clocks(LPDDR5, "rbc", rows, 1, 1) == 41 * 321
+    assert tile_clocks(LPDDR5, "rbc", rows, 1, 0) == -(-41 * 290 * 3125 // 2919)
+    rows = TileRows(41, 4096, 4096 * 8 * 4)
+    assert bank_clocks(PARTS["DDR5-4800"], "bgil", rows, 1, 1) == 41 * 532
 
 
 def test_refresh_takes_its_share_of_every_tile() -> None:

@@ -108,6 +108,17 @@ CASES: dict[str, tuple[list[Any], dict[str, Type], Type, dict[str, Any], int, in
         4 * 192,
         8 * 4 + 4 * 16 + 4 * (192 + 24),
     ),
+    "table of 4 bits, which nobody says": (
+        [
+            _own("GatherBlockQuantized", ["t", "i", "s"], ["e"], quantize_axis=1, block_size=16),
+            node("MatMul", ["e", "w"], ["y"]),
+        ],
+        {"i": (INT64, [4])},
+        (FLOAT, [4, 6]),
+        {"t": _floats(100, 16, kind=np.uint8), "s": _floats(100, 2), "w": _floats(32, 6)},
+        4 * 192,
+        8 * 4 + 4 * 16 + 4 * (192 + 24),
+    ),
     "weights of 4 bits in a row": (
         [_own("MatMulBnb4", ["x", "w", "s"], ["y"], K=64, N=16, block_size=32, quant_type=1)],
         {"x": (FLOAT, [5, 64])},
