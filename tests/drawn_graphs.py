@@ -1,4 +1,4 @@
-"""Random small ONNX graphs: convolutions, poolings, and functions of one and of two tensors."""
+"""Random small ONNX graphs: convolutions, poolings, softmax, functions of one or two tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from simaccel.workload import Workload
 
 KINDS = (
     *("Conv", "Conv", "Conv", "MaxPool", "AveragePool", "GlobalAveragePool"),
-    *("Relu", "Sigmoid", "Tanh", "Add", "Add", "Mul", "Concat"),
+    *("Relu", "Sigmoid", "Tanh", "Softmax", "Add", "Add", "Mul", "Concat"),
 )
 _MOST_SIZE = 9
 Shape = tuple[int, ...]
@@ -55,6 +55,8 @@ class _Graph:
             shape, more = self._conv(name, inputs, shape)
         elif kind in ("MaxPool", "AveragePool"):
             shape, more = self._pooling(kind, shape)
+        elif kind == "Softmax":
+            more = {"axis": self.numbers.choice((1, 2, 3))}
         elif kind == "GlobalAveragePool":
             shape = (*shape[:2], 1, 1)
         self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **more))

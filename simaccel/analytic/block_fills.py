@@ -154,7 +154,7 @@ class BlockFills:
             return chosen_figures(self.units.stationarity_index(path), options)["cycles"]
         if path.leaf.unit != SFU or not isinstance(seen.operator, Vector):
             return None
-        axis = space.axes.get(seen.name)
+        axis = space.cut_axis(seen.name)
         pieces = number(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
         cycles = self.units.vector_cycles(path, seen, VECTORS[seen.operator.kind].steps["whole"])
         return ints(cycles[SFU](sizes) * (pieces == 1))
@@ -178,7 +178,7 @@ class BlockFills:
         number = [view.name for view in used.inputs].index(name)
         out, come = visits or self.units.cuts(before), self.units.cuts(behind)
         whole = ints(1)
-        for axis in space.axes.values():
+        for axis in filter(None, map(space.cut_axis, space.axes)):
             whole = whole * (come.full[inside][axis] == space.sizes[axis])
         for count, sizes in blocks_of(out, tuple(space.sizes), upto=inside):
             leaving = self._leaving(before, out, sizes, inside)

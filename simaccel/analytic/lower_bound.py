@@ -298,7 +298,7 @@ def _passes(family: Family, path: TreePath, cuts: PathCuts, at: int, times: Ints
 
     0 where it is not.
     """
-    axis = family.space.axes.get(path.leaf.operator)
+    axis = family.space.cut_axis(path.leaf.operator)
     if axis is None:
         return ints(0)
     blocks = ints(1)

@@ -203,7 +203,7 @@ def piece_faults(rank: str, space: IterationSpace) -> Iterator[str]:
         ranks = {r for own in seen.ranks for r, _ in space.derived.get(own, ((own, 1),))}
         if rank not in ranks:
             continue
-        if rank == space.axes.get(seen.name):
+        if rank in space.axis_ranks(seen.name):
             yield f"another rank: {seen.name} needs {rank} whole"
         elif rank not in space.moves(seen.output):
             if isinstance(seen.operator, Vector):

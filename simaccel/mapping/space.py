@@ -94,6 +94,19 @@ class IterationSpace:
         """Ranks whose positions vector operators go by: axes, and rows of masks."""
         return frozenset((*self.axes.values(), *self.rows.values()))
 
+    def cut_axis(self, name: str) -> str | None:
+        """Return the axis of a vector operator that loops may cut; None without one.
+
+        An axis that a window of the group reads is a sum of ranks, which no loop cuts.
+        """
+        axis = self.axes.get(name)
+        return None if axis in self.derived else axis
+
+    def axis_ranks(self, name: str) -> tuple[str, ...]:
+        """Return the ranks whose pieces are parts of the axis of a vector operator, if any."""
+        axis = self.axes.get(name)
+        return tuple(term for term, _ in self.derived.get(axis, ((axis, 1),))) if axis else ()
+
     def bound_operator(self, name: str) -> BoundOperator:
         """Return an operator by its name; KeyError if the group lacks it."""
         return {one.name: one for one in self.operators}[name]

@@ -134,7 +134,7 @@ def _find_padded(group: Group, plain: IterationSpace) -> Iterator[Finding]:
             yield where, size, suggest(rank, plain.sizes)
         elif size < plain.sizes[rank]:
             yield where, size, f"{plain.sizes[rank]} or more"
-        elif rank in plain.axes.values():
+        elif any(rank in plain.axis_ranks(name) for name in plain.axes):
             yield where, size, "no rank that is the axis of a vector operator"
 
 

@@ -145,7 +145,7 @@ def outer_cuts(workload: Workload, tensor: str, group: Group) -> Iterator[TileCu
         if view.name == tensor
     ]
     kept, unfit = {use for use, _ in uses}, {spread.rank for spread in spreads}
-    unfit |= {*space.axes.values(), *group.padded}
+    unfit |= {*group.padded, *(rank for name in space.axes for rank in space.axis_ranks(name))}
     for node in group.tree[len(spreads) :]:
         if isinstance(node, Keep) and (node.level != BUFFER or node.tensor not in kept):
             continue

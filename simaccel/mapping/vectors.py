@@ -28,12 +28,15 @@ def windows(walk: TreeWalk) -> Iterator[Finding]:
 def axes(walk: TreeWalk) -> Iterator[Finding]:
     """Yield axes that are cut where their operator can't work in pieces."""
     for site in walk.sites:
-        axis = walk.space.axes.get(site.do.operator)
-        cutting = [at for at, rank in site.cutting() if rank == axis]
+        axis, ranks = walk.space.axes.get(site.do.operator), walk.space.axis_ranks(site.do.operator)
+        cutting = [at for at, rank in site.cutting() if rank in ranks]
         if axis is None or not cutting:
             continue
         operator, text = walk.bound_leaf(site).operator, node_text(site.do)
-        if any(isinstance(site.steps[at].node, Part) for at in cutting):
+        if axis in walk.space.derived:
+            allowed = f"no loop or part of {' or '.join(ranks)}: {operator.name} goes along all of "
+            yield site.place, text, f"{allowed}{axis}, which a window reads"
+        elif any(isinstance(site.steps[at].node, Part) for at in cutting):
             yield site.place, text, f"no part of {axis}, along which {operator.name} goes"
         elif _is_shared(walk, site, cutting[0]):
             yield from _online(walk, site, axis, cutting)

@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from simaccel.mapping.classes import RankClasses
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, space_of
-from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Part, Spread, Tree
+from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Part, Spread, Tree, nodes
 from simaccel.mapping.tree import Mapping as Mapped
 from simaccel.mapping.view import TensorView
-from simaccel.workload import Einsum, Operand, Operator, Workload
+from simaccel.workload import Operand, Operator, Vector, Workload
 
 Counts = npt.NDArray[np.int64]
 Range = tuple[int, int]
@@ -72,6 +72,8 @@ class _Here:
     """Of each tensor the place of the innermost keep, and how many loops stand outside of it."""
     full: Mapping[str, int] = field(default_factory=dict)
     """The size of a full block of each rank."""
+    shared: frozenset[str] = frozenset()
+    """Ranks that loops cut for several operators, or parts."""
 
 
 @dataclass
@@ -140,7 +142,8 @@ class _Executed:
             for at, piece in enumerate(_pieces(node, here)):
                 loops = (*here.loops, (place, node.rank, at)) if cuts else here.loops
                 ranges = {**here.ranges, node.rank: piece}
-                self.tree(rest, _Here(place, ranges, loops, here.keeps, full))
+                shared = here.shared | ({node.rank} if cuts and _count(rest) > 1 else set())
+                self.tree(rest, _Here(place, ranges, loops, here.keeps, full, shared))
 
     def parts(self, node: Part, here: _Here) -> None:
         """Walk over the branches of a part."""
@@ -149,7 +152,9 @@ class _Executed:
             full = {**here.full, node.rank: piece[1]}
             loops = (*here.loops, (here.place, node.rank, at))
             if piece[1]:
-                self.tree(branch, _Here(f"{here.place}[{at}]", ranges, loops, here.keeps, full))
+                shared = here.shared | {node.rank}
+                place = f"{here.place}[{at}]"
+                self.tree(branch, _Here(place, ranges, loops, here.keeps, full, shared))
 
     # -- one block of one operator
 
@@ -157,8 +162,9 @@ class _Executed:
         """Execute a block: take what it reads, and add to what it makes."""
         operator = seen.operator
         points = self.points(seen, here)
-        if not isinstance(operator, Einsum):
+        if isinstance(operator, Vector):
             self.require_windows(operator, points)
+            self.require_axis(seen, operator, here)
         for use, given in zip(seen.names, operator.inputs, strict=True):
             self.read(seen, use, _elements(given, points), here)
         self.write(seen, _elements(operator.output, points), here)
@@ -223,6 +229,22 @@ class _Executed:
             if gone and len(np.unique(points[rank])) < size:
                 raise WrongPositionsError(f"{operator.name} has a part of its windows")
 
+    def require_axis(self, seen: BoundOperator, operator: Vector, here: _Here) -> None:
+        """Require that an operator has its axis whole, or goes twice through pieces of its own.
+
+        An einsum that sums over the axis alone may take pieces: it rescales its sums.
+        """
+        axes = [rank for rank, own in self.owns[seen.name].items() if own == operator.axis]
+        for axis in axes:
+            if self.block(axis, here)[1] == operator.ranks[operator.axis or ""]:
+                continue
+            readers = [one for one in self.space.operators if seen.output.name in one.names]
+            online = seen.output.name not in self.space.escapes and all(
+                one.reduced & set(seen.ranks) == {axis} for one in readers
+            )
+            if axis in self.space.derived or (axis in here.shared and not online):
+                raise WrongPositionsError(f"{seen.name} has a part of its axis")
+
     def read(self, seen: BoundOperator, use: str, where: tuple[Counts, ...], here: _Here) -> None:
         """Require that what is read is there: in the tile if it is made here, else in DRAM."""
         tensor = use.partition("#")[0]
@@ -283,6 +305,11 @@ class _Executed:
                 if use == root:
                     return set(self.space.moves(view))
         return set()
+
+
+def _count(tree: Tree) -> int:
+    """Return how many leaves a tree has."""
+    return sum(isinstance(node, Do) for node in nodes(tree))
 
 
 def _iteration(loops: Sequence[tuple[str, str, int]], moving: Container[str]) -> Loops:

@@ -196,6 +196,34 @@ def test_pieces_of_a_halo_in_one_tile(of: Workload, *, is_legal: bool) -> None:
         assert "its pieces overlap in p" in found[0].allowed
 
 
+POOLED = workload(
+    vector("soft", "softmax", "S y x", "I y x", axis="x", y=4, x=6),
+    vector("pool", "pooling", "O p q", "S p+r q+s", p=3, r=2, q=5, s=2),
+)
+"""Windows of 2 x 2 over rows that are each normalised."""
+
+
+@pytest.mark.parametrize(("rank", "work"), [("p", 3 * 2 * 6), ("q", None)])
+def test_an_axis_that_a_window_reads(rank: str, work: int | None) -> None:
+    """Rows may be made again for each window that has them; a part of a row is no row."""
+    body = f"""
+        group soft+pool
+          loop {rank} 1
+          keep I buffer, S buffer, O buffer
+          fork
+            | do soft sfu
+            | do pool sfu
+    """
+    one = mapping(POOLED, body)
+    found = faults(POOLED, one)
+    assert not judged(POOLED, one, EDGE).wrong
+    assert (not found) == (work is not None)
+    if work is None:
+        assert "soft goes along all of x, which a window reads" in found[0].allowed
+    else:
+        assert work_of(POOLED, one)["soft"] == _in_program(POOLED, one)["soft"] == work
+
+
 def test_what_leaves_a_group_is_made_once() -> None:
     """`T` is made again for each n where it stays, and nowhere where others need it, too."""
     one = einsum("one", "T m", "I c", "W m c", m=2, c=3)

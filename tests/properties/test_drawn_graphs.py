@@ -127,8 +127,11 @@ def _features(model: onnx.ModelProto) -> set[str]:
     return found
 
 
-def _window(name: str, given: str, kind: str, reach: int, stride: int = 1, pads: int = 0) -> Node:
+def _window(
+    name: str, given: str, kind: str, reach: int, stride: int = 1, pads: int = 0, groups: int = 1
+) -> Node:
     inputs = [given, f"{name}.filters"] if kind == "Conv" else [given]
+    more: dict[str, Any] = {"group": groups} if kind == "Conv" else {}
     return helper.make_node(
         kind,
         inputs,
@@ -137,6 +140,7 @@ def _window(name: str, given: str, kind: str, reach: int, stride: int = 1, pads:
         kernel_shape=[reach, reach],
         strides=[stride, stride],
         pads=[pads] * 4,
+        **more,
     )
 
 
@@ -225,6 +229,29 @@ CASES = {
             _window("A", "x", "Conv", 3),
             _node("B", "GlobalAveragePool", "A"),
             _node("C", "Add", "B", "B"),
+        ),
+    ),
+    "windows over a softmax": (
+        0,
+        _case(
+            (1, 2, 8, 7),
+            {"B": (1, 2, 6, 5)},
+            {},
+            helper.make_node("Softmax", ["x"], ["A"], name="A", axis=-1),
+            _window("B", "A", "MaxPool", 3),
+        ),
+    ),
+    # 3 x 3 positions of 2 channels, from 9 each of their own
+    "filters over functions of a softmax": (
+        162,
+        _case(
+            (1, 2, 5, 5),
+            {"D": (1, 2, 3, 3)},
+            {"D": (2, 1, 3, 3)},
+            helper.make_node("Softmax", ["x"], ["A"], name="A", axis=2),
+            _node("B", "Relu", "A"),
+            _node("C", "Add", "B", "A"),
+            _window("D", "C", "Conv", 3, groups=2),
         ),
     ),
     # 4 x 4 positions of the pooling, of which a filter of 3 x 3 reaches 3 x 3 at stride 2

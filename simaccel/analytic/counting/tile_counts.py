@@ -342,7 +342,7 @@ def _is_side(entry: object) -> bool:
 
 def own_axis(family: Family, path: TreePath, cuts: PathCuts, upto: int) -> Bools:
     """Return whether loops outside of an entry cut the axis of the leaf for it alone."""
-    axis = family.space.axes.get(path.leaf.operator)
+    axis = family.space.cut_axis(path.leaf.operator)
     if axis is None:
         return np.zeros((), dtype=np.bool_)
     mine = [place for (at, rank), place in cuts.places.items() if rank == axis and at < upto]

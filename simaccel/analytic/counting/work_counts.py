@@ -85,7 +85,7 @@ class WorkCounter:
             self._folds(path, cuts, seen)
 
     def _vector(self, path: TreePath, cuts: PathCuts, seen: BoundOperator, vector: Vector) -> None:
-        axis, steps = self.space.axes.get(seen.name), VECTORS[vector.kind].steps
+        axis, steps = self.space.cut_axis(seen.name), VECTORS[vector.kind].steps
         pieces = number(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
         if not any_true(pieces > 1):
             self._pass(path, cuts, seen, steps["whole"])
