@@ -72,6 +72,19 @@ def test_the_wheel_runs_from_any_directory(wheel: Path, tmp_path: Path) -> None:
     assert '"macs": 315' in ran.stdout
 
 
+def test_what_ci_runs_is_refused_where_tests_would_write_what_they_compare_with() -> None:
+    """Without a path: where it isn't refused, there is no `make` that it could run."""
+    ran = subprocess.run(
+        ("/bin/bash", str(REPOSITORY / ".ci" / "run")),
+        env={"PATH": "", "SIMACCEL_UPDATE_GOLDEN": "1"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("SIMACCEL_UPDATE_GOLDEN is set")
+
+
 def test_make_lists_its_targets() -> None:
     listed = re.findall(r"^([a-z]+):.*## ", _text("Makefile"), re.MULTILINE)
     assert set(TARGETS) <= set(listed)

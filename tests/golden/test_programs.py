@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from simaccel.importers.accelerators import load_accelerator
+from simaccel.mapping.chips.sharding import shard
+from simaccel.program.exchanges import lower_pod
 from simaccel.program.lowering import lower
 from simaccel.program.program import Program
 from simaccel.program.text import parse_program, program_text
 from simaccel.workload import ModelDimensions, attention, gemm
+from tests.mapping.chips.feed_forward import feed_forward, spread
 from tests.program.programs import (
     FlatTiles,
     GemmTiles,
@@ -107,6 +111,17 @@ def spatial_convolution() -> Program:
     return lower(of, mapping(of, body))
 
 
+def chips_torus() -> Program:
+    """Four chips of a torus: H from rows to columns by all-to-all, sums of Y by reduce-scatter."""
+    of = feed_forward(m=8, e=4, f=8)
+    cut = spread(of, FF1="m 2", act="f 2", FF2="f 2", norm="m 2")
+    fields = ("count=4", "topology=torus", "shape=[2, 2]", "link_bytes_per_second=1 GB/s")
+    on = load_accelerator("toy", [f"chips.{one}" for one in (*fields, "chunk_bytes=24")])
+    pod, _ = shard(of, cut, on.chips)
+    assert pod is not None
+    return lower_pod(pod, on)
+
+
 PROGRAMS = (
     gemm_partial_sums,
     flat_rows,
@@ -114,6 +129,7 @@ PROGRAMS = (
     staged_resident,
     ffn_fused,
     spatial_convolution,
+    chips_torus,
 )
 
 
