@@ -158,6 +158,23 @@ LIMITS: Final[Mapping[str, str]] = {
 }
 """Limits of a run as data has them, and as people read them."""
 
+FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "dram_bandwidth": ("dram.bandwidth_bytes_per_second",),
+    "dram_latency": ("dram.latency_cycles",),
+    "dram_queue": ("dram.in_flight_bytes",),
+    "dram_banks": ("dram.part",),
+    "buffer_port": ("buffer.read_bytes_per_second", "buffer.write_bytes_per_second"),
+    "noc": ("noc.distribution", "noc.collection"),
+    "core_noc": ("cores.noc",),
+    ARRAY: ("array.rows", "array.cols"),
+    UNFILLED: ("array.rows", "array.cols"),
+    LOADING: ("array.cols",),
+    SFU: ("sfu.lanes",),
+    LINK: ("chips.link_bytes_per_second",),
+    "start": ("groups.start_cycles",),
+}
+"""Fields of an accelerator that set a limit; those of a memory beside the DRAM have its name."""
+
 FREED: Final[Mapping[str, tuple[str, str]]] = {
     "dram_bandwidth": ("DRAM bandwidth", "transfers take no cycles, their latency stays"),
     "dram_latency": ("DRAM latency", "data arrive as soon as the channel has read them"),
@@ -173,6 +190,7 @@ FREED: Final[Mapping[str, tuple[str, str]]] = {
         "loading of the array",
         "operands shift into the array, and sums out of it, in no time",
     ),
+    "start": ("starts of operators", "operators begin at once (groups.start_cycles 0)"),
     "slots": ("slots", "{slots} slots for each tile, whatever the capacity: not a real design"),
 }
 """What can be freed in a run, as people read it, and meaning."""

@@ -22,9 +22,10 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.core_noc import CORE_NOC
 from simaccel.hardware.cores import without_core
 from simaccel.machine.machine import Machine, OperatorRun, Run
+from simaccel.numbers import SHARED
 from simaccel.program.cores import chip_count
 from simaccel.program.program import Program
-from simaccel.units import ARRAY, LIMITS, LOADING, SFU, UNFILLED, UNITS
+from simaccel.units import ARRAY, FIELDS, LIMITS, LOADING, SFU, UNFILLED, UNITS
 from simaccel.workload import Workload
 
 _OF_RESOURCE: Final = {
@@ -43,7 +44,7 @@ _CASES: Final[Mapping[str, tuple[str, ...]]] = {
     LOADING: (LOADING,),
     "buffer_port": ("buffer_ports",),
     "dram_queue": ("dram_latency",),
-    **{name: (name,) for name in ("dram_bandwidth", "dram_latency", "dram_banks", "noc")},
+    **{name: (name,) for name in ("dram_bandwidth", "dram_latency", "dram_banks", "noc", "start")},
     **{name: (name,) for name in (SFU, CORE_NOC, *FREED_UNITS)},
 }
 """What is freed to see what a limit costs."""
@@ -78,15 +79,28 @@ class FinishedRun(Protocol):
 
 @dataclass(frozen=True)
 class RunLimit:
-    """The limit of a row or the run: its name in `LIMITS`, and the part of cycles that it takes."""
+    """The limit of a row or the run: its name in `LIMITS`, and the part of cycles that it takes.
+
+    ``memory``: the section of the memory that it is of; empty where several could be.
+    """
 
     name: str
     share: float
+    memory: str = "dram"
 
     @property
     def text(self) -> str:
         """The name as people read it."""
         return LIMITS[self.name]
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of the accelerator that set it; none where it isn't known which."""
+        known = FIELDS.get(self.name, ())
+        sections = {field.split(".")[0] for field in known}
+        if sections != {"dram"}:
+            return known
+        return tuple(f"{self.memory}.{field.split('.')[1]}" for field in known if self.memory)
 
 
 @dataclass(frozen=True)
@@ -167,7 +181,7 @@ def longest_wait(result: FinishedRun, limit: RunLimit) -> RunLimit | None:
     waits = Counter({cause: n for cause, n in _waits(result.run).items() if cause in _CASES})
     for cause, n in waits.most_common(1):
         if _CASES[cause] != _CASES.get(limit.name) and n >= _WORTH_A_WAIT * result.run.cycles:
-            return RunLimit(cause, n / result.run.cycles)
+            return RunLimit(cause, n / result.run.cycles, _only_memory(result.accelerator))
     return None
 
 
@@ -180,7 +194,8 @@ def next_limit(result: FinishedRun, limit: RunLimit) -> RunLimit:
     rest = {name: n for name, n in work.items() if name not in same}
     busiest = max(rest, key=lambda name: rest[name])
     name = _name_limit(result.accelerator, busiest)
-    return RunLimit(name, rest[busiest] / max(1, result.run.cycles))
+    section = _section(result.accelerator, busiest)
+    return RunLimit(name, rest[busiest] / max(1, result.run.cycles), section)
 
 
 def _name_limit(accelerator: Accelerator, resource: str) -> str:
@@ -206,22 +221,37 @@ def _limit(
     busiest = max(work, key=lambda name: work[name])
     for cause, n in _waits(run).most_common(1):
         if work[busiest] * _HALF < cycles and n > work[busiest]:
-            return RunLimit(cause, n / cycles)
+            return RunLimit(cause, n / cycles, _only_memory(accelerator))
     name = _name_limit(accelerator, busiest)
     if name == ARRAY:
         name = _of_array(run.native_macs * share / accelerator.pes, work[busiest], loading)
-    return RunLimit(name, work[busiest] / cycles)
+    return RunLimit(name, work[busiest] / cycles, _section(accelerator, busiest))
+
+
+def _section(accelerator: Accelerator, resource: str) -> str:
+    """Return the section of the memory that a resource is; of other resources the DRAM's."""
+    name = without_core(resource)
+    if name in accelerator.memories.by_class():
+        return f"memories.{name}"
+    return "cores.shared_buffer" if name == SHARED else "dram"
+
+
+def _only_memory(accelerator: Accelerator) -> str:
+    """Return the section of the memory if there is only one: waits don't say which it is."""
+    return "dram" if len(accelerator.every_backing) == 1 else ""
 
 
 def _waits(run: Run | OperatorRun) -> Counter[str]:
     """Return the cycles that the computing unit waits, by cause.
 
-    Those of the SFU where the array has nothing to do for longer than it waits for anything.
+    Those of the SFU where the array has nothing to do for longer than it waits for anything. Starts
+    are those of the engine that has most: while one waits for a start, none works.
     """
     account = run.engines[computing_unit(run)]
     if account.idle > max(account.stalls.values(), default=0):
         account = run.engines[SFU]
-    return Counter(account.stalls)
+    starts = max(engine.stalls.get("start", 0) for engine in run.engines.values())
+    return Counter({**account.stalls, "start": starts})
 
 
 def _of_memory(accelerator: Accelerator, memory: str) -> str:

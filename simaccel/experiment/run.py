@@ -252,7 +252,11 @@ def result_json(result: ExperimentResult) -> dict[str, Any]:
         **area_and_power(result.accelerator, energy, run.cycles),
         "peak_buffer_bytes": run.peak_buffer_bytes,
         "footprint_bytes": result.footprint_bytes,
-        "limit": {"name": result.limit.name, "share": result.limit.share},
+        "limit": {
+            "name": result.limit.name,
+            "share": result.limit.share,
+            "fields": result.limit.fields,
+        },
         "operators": [_row_json(result, row) for row in result.rows],
         "memories": [vars(demand) for demand in result.memories],
         **({"chip_count": chips} if (chips := result.accelerator.chips.count) > 1 else {}),

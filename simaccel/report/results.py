@@ -49,7 +49,7 @@ TOP = 10
 """Rows that a table has where nothing else is asked for."""
 _TOP_CAUSES = 2
 _WORTH_A_CHANGE = 1.02
-_SHARES = {"dram_latency": "waiting", "drain": "waiting", "idle": "waiting"}
+_SHARES = dict.fromkeys(("dram_latency", "drain", "idle", "start"), "waiting")
 """What a limit is for its part of the time, where it isn't busy."""
 _MOST_CAUSES = 3
 _SMALLEST_WAIT = 0.00005
@@ -182,7 +182,7 @@ def answer_line(result: ExperimentResult) -> str:
         f"{seconds_text(result.accelerator.seconds(run.cycles))} ({cycles_text(run.cycles)} "
         f"cycles, bound {cycles_text(result.prediction.bound_cycles)}) at "
         f"{share_text(result.utilisation)} utilisation, limited by {_limit_text(result, gain)} "
-        f"({_SHARES.get(limit.name, 'busy')} {short_share_text(limit.share)} of the time)"
+        f"({', '.join([*limit.fields, _share_text(limit)])})"
     )
     if gain is None:
         return text
@@ -197,6 +197,12 @@ def answer_line(result: ExperimentResult) -> str:
     )
 
 
+def _share_text(limit: RunLimit) -> str:
+    """Return the part of the time that a limit is busy, or that it is waited for."""
+    what = _SHARES.get(limit.name, "busy")
+    return f"{what} {short_share_text(limit.share)} of the time"
+
+
 def _better_change(result: ExperimentResult, limit: RunLimit, gain: float) -> str | None:
     """Return what is waited for, where freeing that gains more than freeing the limit does."""
     wait = longest_wait(result, limit)
@@ -207,11 +213,15 @@ def _better_change(result: ExperimentResult, limit: RunLimit, gain: float) -> st
 
 
 def _limit_text(result: ExperimentResult, gain: float | None) -> str:
-    """Return what limits a run, with the rate at which an array is loaded, or an SFU's latency.
+    """Return what limits a run: starts counted, the rate of loading an array, an SFU's latency.
 
     ``gain``: without the limit; an SFU whose latency alone costs most of it needs no more lanes.
     """
     limit, on = result.limit, result.accelerator
+    if limit.name == "start":
+        each = on.groups.start_cycles
+        starts = round(limit.share * result.run.cycles) // each
+        return f"{count_text(starts, 'start')} of {seconds_text(on.seconds(each))}"
     if limit.name == LOADING:
         return f"{limit.text}, {cycles_text(on.array.cols)} elements a cycle"
     if limit.name == SFU and on.sfu.latency_cycles and gain is not None and gain > 1:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from simaccel.analytic.native import mac_share
 from simaccel.experiment.diagnosis import TOTAL, Diagnosis, OperatorDiagnosis
+from simaccel.experiment.free_slots import FREE_SLOTS
 from simaccel.experiment.limits import operators_of
 from simaccel.experiment.loading import loading_cycles
-from simaccel.experiment.what_if import FREE_SLOTS, FreedRun, WhatIfResult
+from simaccel.experiment.what_if import FreedRun, WhatIfResult
 from simaccel.hardware import Accelerator
 from simaccel.report.advice import freed_text
 from simaccel.report.kinds import kind_of

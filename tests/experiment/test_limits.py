@@ -9,8 +9,9 @@ from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.results import answer_line
 from simaccel.schedulers import Options
-from simaccel.units import LIMITS, STALLS
-from simaccel.workload import ModelDimensions, attention, gemm
+from simaccel.units import FIELDS, LIMITS, STALLS
+from simaccel.workload import ModelDimensions, Product, attention, gemm, layers_workload
+from tests.machine.accelerators import accelerator
 
 FREE = ("dram.bandwidth_bytes_per_second=unlimited", "dram.latency_cycles=0")
 
@@ -70,6 +71,49 @@ def test_slow_links_are_the_limit_of_what_chips_add_up() -> None:
     assert gain > 100
 
 
+def test_starts_of_operators_are_counted_and_freed() -> None:
+    """Three GEMMs wait 1,000,000 cycles of 1 ns each before their first load.
+
+    Without them each is the GEMM alone on a machine that takes no time to start.
+    """
+    slow = ("clock_hz=1 GHz", "groups.overlap=false")
+    on = load_accelerator("edge", [*slow, "groups.start_cycles=1000000"])
+    three = layers_workload("three", dict.fromkeys("abc", Product(m=64, k=64, n=64)))
+    result = simulate(three, on, "naive")
+    assert result.limit.name == "start"
+    quick = simulate(three, load_accelerator("edge", slow), "naive")
+    assert result.run.cycles - quick.run.cycles == 3 * 1_000_000
+    gain = result.run.cycles / quick.run.cycles
+    assert gain_without(result, result.limit) == gain
+    told = answer_line(result)
+    assert "limited by 3 starts of 1.00 ms (groups.start_cycles, waiting 100% of" in told
+    assert told.endswith(f"without that limit {gain:.2f} x as fast")
+
+
+@pytest.mark.parametrize(
+    ("memory", "field"),
+    [
+        ("dram", "dram.bandwidth_bytes_per_second"),
+        ("memories.weight", "memories.weight.bandwidth_bytes_per_second"),
+    ],
+)
+def test_a_limit_names_the_field_of_its_own_memory(memory: str, field: str) -> None:
+    """Weights of 256 x 256 cross at 1 GB/s, of the one memory or of the other."""
+    slow = {"bandwidth_bytes_per_second": "1 GB/s", "latency_cycles": 10}
+    on = accelerator(**({"dram": slow} if memory == "dram" else {"memories": {"weight": slow}}))
+    result = simulate(gemm(m=8, k=256, n=256), on, "naive")
+    assert result.limit.fields == (field,)
+    assert f"limited by DRAM bandwidth ({field}, busy" in answer_line(result)
+
+
+def test_every_limit_of_hardware_names_fields_that_there_are() -> None:
+    on = load_accelerator("edge")
+    fields = [field for known in FIELDS.values() for field in known]
+    for section, _, name in (field.partition(".") for field in fields):
+        assert name in type(getattr(on, section)).model_fields
+    assert LIMITS.keys() - FIELDS.keys() == {"drain", "idle"}
+
+
 def test_an_idle_array_is_no_limit() -> None:
     """The SFU applies norms, biases and residuals of a block pass after pass, and waits for DRAM.
 
@@ -100,8 +144,11 @@ def test_a_wait_that_costs_more_than_the_busiest_resource_is_told() -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("sfu.lanes=4", "limited by SFU (busy"),
-        ("sfu.latency_cycles=9000", "limited by SFU, mostly its latency of 9,000 cycles (busy"),
+        ("sfu.lanes=4", "limited by SFU (sfu.lanes, busy"),
+        (
+            "sfu.latency_cycles=9000",
+            "limited by SFU, mostly its latency of 9,000 cycles (sfu.lanes, busy",
+        ),
     ],
 )
 def test_an_sfu_is_limited_by_its_lanes_or_by_its_latency(change: str, told: str) -> None:

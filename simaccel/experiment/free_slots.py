@@ -1,0 +1,128 @@
+"""Programs whose tiles have as many slots as are of use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from simaccel.program.program import (
+    Command,
+    Compute,
+    Load,
+    Node,
+    Operator,
+    Program,
+    ProgramLoop,
+    Sfu,
+    Store,
+    Tile,
+    UnitCommand,
+    commands,
+    transfer_of,
+)
+
+FREE_SLOTS = 16
+"""Slots of a tile whose slots are freed. More gain nothing where a loop is bound by a resource,
+and cost events: a run repeats only once all slots have been filled."""
+
+
+def with_free_slots(program: Program) -> Program:
+    """Return a program whose tiles all have ``FREE_SLOTS`` slots, or more if they had."""
+    body = tuple(_more_slots(node, _Around()) for node in program.body)
+    return Program(name=program.name, body=body)
+
+
+@dataclass(frozen=True)
+class _Around:
+    """Surroundings of a node: slots of the tiles that it sees, and the most of partial sums."""
+
+    slots: Mapping[str, int] = field(default_factory=dict)
+    sums: Mapping[str, int] = field(default_factory=dict)
+
+    def add_slots(self, tile: Tile) -> Tile:
+        """Return a tile more slots.
+
+        Partial sums that go away and come back get no more than there are tiles of them in any
+        step of the reduction: then a free slot tells that the sums to be loaded have been stored.
+        """
+        most = min(FREE_SLOTS, self.sums.get(tile.name, FREE_SLOTS))
+        return replace(tile, slots=max(most, tile.slots))
+
+
+def _more_slots(node: Node, around: _Around) -> Node:
+    """Return the tiles below a node more slots."""
+    if isinstance(node, ProgramLoop | Operator):
+        if isinstance(node, Operator):
+            around = replace(around, sums=_tiles_of_sums(node))
+        tiles = tuple(around.add_slots(tile) for tile in node.tiles)
+        slots = {**around.slots, **{tile.name: tile.slots for tile in tiles}}
+        around = replace(around, slots=slots)
+        return replace(node, tiles=tiles, body=tuple(_more_slots(n, around) for n in node.body))
+    return _with_slots(node, around.slots)
+
+
+def _tiles_of_sums(operator: Operator) -> dict[str, int]:
+    """Count the tiles of partial sums in the shortest step of a reduction around them, by name."""
+    found = {}
+    for name, ranks in _going_back(operator).items():
+        _, steps = _in_steps(operator.body, name, ranks)
+        found[name] = min(steps, default=FREE_SLOTS)
+    return found
+
+
+def _in_steps(body: Sequence[Node], name: str, ranks: frozenset[str]) -> tuple[int, set[int]]:
+    """Count the tiles of a name in a body, and in each step of the reductions inside.
+
+    Tiles inside such a step count for it alone: it is the innermost one.
+    """
+    own, steps = 0, set[int]()
+    for node in body:
+        if not isinstance(node, ProgramLoop):
+            continue
+        inside, below = _in_steps(node.body, name, ranks)
+        inside += any(tile.name == name for tile in node.tiles)
+        steps |= below
+        if node.rank in ranks and node.core is None:
+            own += node.trips * inside
+        elif inside:
+            steps.add(inside)
+    return own, steps
+
+
+def _with_slots(command: Command, slots: Mapping[str, int]) -> Command:
+    """Return a command whose tiles have the slots of their names, each operand in its own view."""
+
+    def add_slots(tile: Tile) -> Tile:
+        return replace(tile, slots=slots[tile.name])
+
+    if isinstance(command, Compute | Sfu):
+        inputs = tuple(add_slots(tile) for tile in command.inputs)
+        return replace(command, out=add_slots(command.out), inputs=inputs)
+    if isinstance(command, UnitCommand):
+        command = replace(command, out=add_slots(command.out))
+    if isinstance(command, Load) and command.source is not None:
+        command = replace(command, source=add_slots(command.source))
+    if isinstance(command, Store) and command.target is not None:
+        command = replace(command, target=add_slots(command.target))
+    return replace(command, tile=add_slots(command.tile))
+
+
+def _going_back(operator: Operator) -> dict[str, frozenset[str]]:
+    """Name the tiles that are stored and loaded again in one operator (sums), with their ranks.
+
+    Of a rank that follows from others, with those.
+    """
+    derived = dict(operator.derived)
+    ways: dict[type, dict[tuple[str, str], Tile]] = {Load: {}, Store: {}}
+    for command in commands(operator.body):
+        if isinstance(command, Load | Store):
+            view, _ = transfer_of(command)
+            ways[type(command)][command.tile.name, view.name] = command.tile
+    both = ways[Load].keys() & ways[Store].keys()
+    return {
+        name: frozenset(
+            own for rank in tile.view.names for own, _ in ((rank, 1), *derived.get(rank, ()))
+        )
+        for (name, view), tile in ways[Load].items()
+        if (name, view) in both
+    }
