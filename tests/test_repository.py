@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+
+from validation.__main__ import PARTS, main
 
 REPOSITORY = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
@@ -94,10 +97,42 @@ def test_make_lists_its_targets() -> None:
 
 
 def test_make_names_files_that_exist() -> None:
-    for module in re.findall(
-        r"python -m ((?:validation|benchmarks|examples)[\w.]*)", _text("Makefile")
-    ):
+    modules = re.findall(r"python -m ((?:benchmarks|examples)[.][\w.]*)", _text("Makefile"))
+    for module in (*modules, *(f"validation.{part.split()[0]}" for part in PARTS[1:])):
         assert (REPOSITORY / module.replace(".", "/")).with_suffix(".py").is_file(), module
+
+
+def test_validation_goes_on_after_a_failure_and_says_what_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There is no module of the first part; the second one's has nothing to run, and no fault."""
+    parts = ("nothing.here --at all", "silicon.columns")
+    monkeypatch.setattr("validation.__main__.PARTS", parts)
+    ran = CliRunner().invoke(main)
+    assert ran.exit_code == 1
+    said = [re.sub("[0-9]+ s", "0 s", line) for line in ran.output.splitlines()]
+    assert said == [
+        "== nothing.here --at all",
+        "== nothing.here --at all: 0 s, exit code 1",
+        "== silicon.columns",
+        "== silicon.columns: 0 s, exit code 0",
+        "1 of 2 parts passed",
+        "failed: nothing.here --at all",
+    ]
+
+
+def test_make_shows_what_a_step_prints_if_it_fails() -> None:
+    for command, shown in (("echo said", ""), ("echo said; false", "said\n")):
+        target = f"step: ; $(call quietly,{command})"
+        ran = subprocess.run(
+            ("make", "--no-print-directory", f"--eval={target}", "step"),
+            cwd=REPOSITORY,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert ran.stderr.startswith(shown)
+        assert (ran.returncode, ran.stdout) == (2 * bool(shown), "")
 
 
 def test_ci_runs_the_check() -> None:
