@@ -8,7 +8,6 @@ from typing import Any
 
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, table
 from simaccel.cli.axes import read_axis
-from simaccel.cli.parameters import PARAMETERS
 from simaccel.experiment.exploration.explore import ExplorationObjective, explore
 from simaccel.experiment.exploration.space import (
     AxisSetting,
@@ -18,6 +17,7 @@ from simaccel.experiment.exploration.space import (
 )
 from simaccel.experiment.parallel import TaskWorkers, open_workers, run_with
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.verbs.parameters import PARAMETERS
 from simaccel.workload import gemm
 
 WANTED = 0.9

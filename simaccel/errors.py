@@ -4,8 +4,12 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Final
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, Final, ParamSpec, TypeVar
 
+_Arguments = ParamSpec("_Arguments")
+_Returned = TypeVar("_Returned")
 _LONGEST_VALUE: Final = 80
 _LONGEST_FILE: Final = 260
 _LONGEST_FIELD: Final = 120
@@ -171,3 +175,31 @@ def suggest(word: str, choices: Iterable[str]) -> str:
         return f"one of {every}"
     few = len(known) > 1 and len(every) <= _LONGEST_LIST
     return f"{_MEANT} {close[0]!r}?" + f" (allowed: {every})" * few
+
+
+def name_arguments(
+    **also: str,
+) -> Callable[[Callable[_Arguments, _Returned]], Callable[_Arguments, _Returned]]:
+    """Let a function say which arguments it takes where a call doesn't fit.
+
+    ``also``: other names of its arguments, such as the capitals of ranks.
+    """
+
+    def check(function: Callable[_Arguments, _Returned]) -> Callable[_Arguments, _Returned]:
+        taken = signature(function)
+        named = taken.parameters.values()
+
+        @wraps(function)
+        def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Returned:
+            renamed = {also.get(name, name): value for name, value in kwargs.items()}
+            try:
+                taken.bind(*args, **(kwargs if len(renamed) < len(kwargs) else renamed))
+            except TypeError as error:
+                own = (each.replace(annotation=Parameter.empty) for each in named)
+                text = f"{function.__name__}: {error}; allowed: {', '.join(map(str, own))}"
+                raise TypeError(text) from None
+            return function(*args, **renamed)  # type: ignore[arg-type]
+
+        return call
+
+    return check

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Final
 
 from simaccel.cli.faults import fault, gather
-from simaccel.cli.parameters import Parameter, Values, whole_number
 from simaccel.errors import Fault, InputError, suggest
+from simaccel.verbs.parameters import Parameter, Values, whole_number
 from simaccel.workload.sizes import MAX_SIZE
 
 _LOG_RATIO: Final = 8

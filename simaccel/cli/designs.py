@@ -18,12 +18,12 @@ from simaccel.errors import InputError, suggest
 
 if TYPE_CHECKING:
     from simaccel.cli.exploration_files import ExplorationFiles
-    from simaccel.cli.parameters import Parameter
     from simaccel.experiment.exploration.directed import DirectedDesigns, DirectedSpace
     from simaccel.experiment.exploration.limits import FigureLimit
     from simaccel.experiment.exploration.space import WeightedWorkload
     from simaccel.hardware import Accelerator
     from simaccel.maestro.analysis.design import Objective
+    from simaccel.verbs.parameters import Parameter
 
 MOST_DESIGNS: Final = 10_000_000
 """All figures of so many are in memory at once."""
@@ -212,9 +212,9 @@ def _axes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 def _parameters() -> dict[str, Parameter]:
     """Return what can be swept, by name."""
-    from simaccel.cli.parameters import Parameter, whole_number
     from simaccel.hardware.quantity import format_quantity, parse_quantity
     from simaccel.report.comparison import Axis
+    from simaccel.verbs.parameters import Parameter, whole_number
 
     counted = {"read": partial(whole_number, least=1, most=2**20), "write": str}
     sized = {

@@ -18,11 +18,11 @@ from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError, suggest
 
 if TYPE_CHECKING:
-    from simaccel.cli.parameters import Parameter, Values
     from simaccel.experiment.exploration.limits import FigureLimit
     from simaccel.experiment.exploration.space import DesignAxis, DesignSpace
     from simaccel.hardware import Accelerator, Stationarity
     from simaccel.schedulers import Options
+    from simaccel.verbs.parameters import Parameter, Values
 
     Axis = tuple[Parameter, Sequence[Values], bool]
     """As it was read: what varies, the values, and whether they multiply."""
@@ -197,7 +197,7 @@ def _axes(texts: Sequence[str]) -> tuple[Axis, ...]:
     if not texts:
         return ()
     from simaccel.cli.axes import read_axis
-    from simaccel.cli.parameters import names, parameter_of
+    from simaccel.verbs.parameters import names, parameter_of
 
     read = partial(read_axis, "--axis", find=parameter_of, names=names(), limit=MOST_DESIGNS)
     return tuple(gather(*(partial(read, text) for text in texts)))

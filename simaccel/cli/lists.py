@@ -80,7 +80,7 @@ def _values(option: str, text: str) -> list[str]:
 
 def _points(name: str, values: Sequence[str]) -> tuple[SweepPoint, ...]:
     """Describe the values of a list; sizes lie on an axis, names have none."""
-    from simaccel.cli.parameters import PARAMETERS
+    from simaccel.verbs.parameters import PARAMETERS
 
     option = name.replace("_", "-")
     numbers = name in _SIZES and all(value.isascii() and value.isdecimal() for value in values)

@@ -318,20 +318,13 @@ def _result_parts(
     ``top``: rows of the table, or all.
     """
     from simaccel.report import results
-    from simaccel.report.pods import core_line, pod_lines
 
     rows = None if top == ALL else int(top or results.TOP)
-    accounts = (result.accelerator.account, result.workload.account)
     return [
-        results.answer_line(result),
-        *results.room_lines(result),
-        *(line for account in accounts for line in account.lines()),
+        *results.answer_lines(result),
         results.operators_table(result, estimates, rows),
         *([results.checked_table(checks)] if checks else []),
-        results.traffic_line(result),
-        results.energy_line(result),
-        *core_line(result),
-        *pod_lines(result),
+        *result.cost_lines(),
     ]
 
 

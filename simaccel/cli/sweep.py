@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 from simaccel.cli.axes import read_axis
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, gather
-from simaccel.cli.parameters import PARAMETERS, Parameter, Values
 from simaccel.errors import InputError, suggest
 from simaccel.experiment.documents import workload_document
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.report.comparison import SweepPoint
+from simaccel.verbs.parameters import PARAMETERS, Parameter, Values
 from simaccel.workload import Workload
 
 if TYPE_CHECKING:

@@ -8,13 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, Self
 
-from pydantic import (
-    Discriminator,
-    Field,
-    Tag,
-    ValidationError,
-    model_validator,
-)
+from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from simaccel.files.accounting import FileAccount
@@ -30,7 +24,7 @@ from simaccel.hardware.energy.unknown import unknown_energies
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, GroupsSpec, MemoriesSpec
 from simaccel.hardware.noc import NocPipes
 from simaccel.hardware.precision import PrecisionSpec, with_sums
-from simaccel.hardware.quantity import Amount, Hertz, Rate, rate
+from simaccel.hardware.quantity import Amount, Hertz, Rate, format_quantity, rate
 from simaccel.hardware.sections import Sections
 from simaccel.hardware.sfu import SfuSpec
 from simaccel.hardware.spatial import SpatialArraySpec
@@ -70,6 +64,16 @@ class Accelerator(Spec):
     precision: PrecisionSpec = Field(default_factory=PrecisionSpec)
     energy: EnergySpec
     area: AreaSpec = Field(default_factory=AreaSpec)  # nothing runs by it
+
+    def __repr__(self) -> str:
+        counts = {"chips": self.chips.count, "cores": self.cores.count, "arrays": self.array.count}
+        several = "".join(f"{n} {what} of " for what, n in counts.items() if n > 1)
+        buffer = format_quantity(self.buffer.capacity_bytes, "B")
+        dram = format_quantity(self.dram.bandwidth_bytes_per_second, "B/s")
+        pes = f"{self.array.rows} x {self.array.cols} PEs at {format_quantity(self.clock_hz, 'Hz')}"
+        return f"<Accelerator {self.name}: {several}{pes}, buffer {buffer}, DRAM {dram}>"
+
+    __str__ = __repr__
 
     @property
     def absent(self) -> set[str]:
@@ -260,9 +264,7 @@ class Accelerator(Spec):
 
     def energy_by_tensor(self, moved: Mapping[tuple[str, str], int]) -> dict[str, dict[str, float]]:
         """Energy of moving each tensor in pJ, by level; ``moved`` as of `energy_by_level`."""
-        pes: dict[str, float] = {}
-        if isinstance(self.array, SpatialArraySpec):
-            pes = self.array.memories.prices()
+        pes = self.array.memories.prices() if isinstance(self.array, SpatialArraySpec) else {}
         by_tensor: dict[str, dict[str, float]] = {}
         for (level, tensor), n_bytes in moved.items():
             place = level.partition("_")[0].partition(".")[0]

@@ -23,7 +23,7 @@ from simaccel.hardware.energy.spec import EnergySpec
 from simaccel.hardware.energy.tables import NODES
 from simaccel.hardware.memory import BufferSpec, DramSpec, MemoriesSpec
 from simaccel.hardware.precision import PrecisionSpec
-from simaccel.hardware.presets import SECTIONS, with_presets
+from simaccel.hardware.presets import PRESET, SECTIONS, with_presets
 from simaccel.hardware.quantity import Hertz, Rate, format_quantity
 from simaccel.hardware.sections import Sections
 from simaccel.hardware.spatial import SpatialArraySpec
@@ -31,6 +31,8 @@ from simaccel.hardware.spec import Spec
 from simaccel.plugins import Plugin, Registry
 
 _T = TypeVar("_T")
+Settings = Mapping[str, object] | Sequence[str]
+"""Values for fields of an accelerator: by path, or texts ``path.to.field=value``."""
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _FOLDERS: Final = (_PACKAGE / "hwconfigs", _PACKAGE.parent / "hwconfigs")
 """The folder of hwconfigs: inside an installed wheel, or beside the package in a checkout."""
@@ -82,9 +84,9 @@ def own_document(raw: dict[str, Any], path: Path) -> tuple[dict[str, Any], list[
 
 
 def build_accelerator(
-    raw: dict[str, Any], path: Path, overrides: Sequence[str], faults: Sequence[Fault]
+    raw: dict[str, Any], path: Path, overrides: Settings, faults: Sequence[Fault]
 ) -> Accelerator:
-    """Return the accelerator of a document; ``overrides`` are ``path.to.field=value`` texts.
+    """Return the accelerator of a document; ``overrides`` replace values of it.
 
     Raises:
         InputError: ``faults``, together with all faults of the document and the overrides.
@@ -158,37 +160,58 @@ def _shipped_files() -> dict[str, Path]:
     return {}
 
 
-def _override(raw: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, str], list[Fault]]:
+def _override(raw: dict[str, Any], overrides: Settings) -> tuple[dict[str, str], list[Fault]]:
     """Write the overrides into ``raw``; return each overridden field's source, and the faults."""
     leaves = leaf_fields(Accelerator)
     files: dict[str, str] = {}
     faults = []
-    for override in overrides:
-        field, equals, text = override.partition("=")
-        field, file = field.strip(), f"--set {field.strip()}"
-        if not equals:
-            faults.append(Fault("--set", "override", override, "path.to.field=value"))
+    for field, value, file in _settings(overrides):
+        if value is ABSENT:
+            faults.append(Fault(file, "override", field, "path.to.field=value"))
         elif field in SECTIONS:
-            faults += _name_section(raw, field, text.strip(), file)
+            faults += _replace_section(raw, field, value, file)
             files[field] = file
         elif field not in leaves:
             instead = replaced_fields(Accelerator).get(field) or suggest(field, leaves)
-            faults.append(Fault(file, field, text, instead))
+            faults.append(Fault(file, field, value, instead))
         else:
             try:
-                value = parse_document(text)
+                read = parse_document(value) if isinstance(value, str) else value
             except ValueError:
-                faults.append(Fault(file, field, text, "a YAML value"))
+                faults.append(Fault(file, field, value, "a YAML value"))
                 continue
             files[field] = file
-            _put_value(raw, field.split("."), value)
+            _put_value(raw, field.split("."), read)
     _follow_topology(raw, files)
     return files, faults
 
 
-def _name_section(raw: dict[str, Any], section: str, name: str, file: str) -> list[Fault]:
+def _settings(overrides: Settings) -> Iterator[tuple[str, object, str]]:
+    """Yield path, value and source of each override; a text without a value has none."""
+    if isinstance(overrides, Mapping):
+        yield from ((field, value, "settings") for field, value in _leaves(overrides, ""))
+        return
+    if isinstance(overrides, str) or not isinstance(overrides, Sequence):
+        allowed = "{'path.to.field': value}, or a list of texts path.to.field=value"
+        raise InputError([Fault("settings", "overrides", overrides, allowed)])
+    for override in overrides:
+        field, equals, text = override.partition("=")
+        field = field.strip()
+        yield (field, text, f"--set {field}") if equals else (override, ABSENT, "--set")
+
+
+def _leaves(settings: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
+    """Yield values by path, those of sections too, unless a section names a preset."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and PRESET not in value:
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _replace_section(raw: dict[str, Any], section: str, value: object, file: str) -> list[Fault]:
     """Put the section of a name in place of a document's; return the faults of the name."""
-    named = {**raw, section: name}
+    named = {**raw, section: value.strip() if isinstance(value, str) else value}
     found, faults = with_presets(named, file, list_accelerators, _sections_of)
     raw |= {section: found[section]} if section in found else {}
     return faults

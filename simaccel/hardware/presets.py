@@ -21,7 +21,7 @@ SECTIONS: Final = ("array", "buffer", "noc", "sfu", "dram", "dma", "chips", "ene
 _DRAM: Final = re.compile(r"(?:([1-9][0-9]{0,3}) x )?(\S+)")
 _BURSTS: Final = 32
 """Entries of a read queue and a write buffer (DRAMsim3, Ramulator 2.1)."""
-_PRESET: Final = "preset"
+PRESET: Final = "preset"
 
 Load = Callable[[str], Mapping[str, Any]]
 """Gives the sections of a shipped accelerator by its name."""
@@ -38,7 +38,7 @@ def with_presets(
     for section in SECTIONS:
         content = raw.get(section)
         more = dict(content) if isinstance(content, Mapping) else {}
-        name = more.pop(_PRESET, None) if isinstance(content, Mapping) else content
+        name = more.pop(PRESET, None) if isinstance(content, Mapping) else content
         if not isinstance(name, str):
             continue
         match = _DRAM.fullmatch(name) if section == "dram" else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,17 +11,27 @@ from simaccel.errors import Fault, InputError, require_none, suggest
 from simaccel.files.accounting import FileAccount
 from simaccel.files.schema import read_yaml
 from simaccel.hardware.accelerator import Accelerator
-from simaccel.hardware.load import EXPECTED, accelerator_files, build_accelerator, own_document
+from simaccel.hardware.load import (
+    EXPECTED,
+    Settings,
+    accelerator_files,
+    build_accelerator,
+    own_document,
+)
 from simaccel.importers.file_kinds import WORDS, look_of
 
 
 def load_accelerator(
-    name_or_path: str | Path, overrides: Sequence[str] = (), *, allow_unmodelled: bool = False
+    name_or_path: str | Path, overrides: Settings = (), *, allow_unmodelled: bool = False
 ) -> Accelerator:
     """Load an accelerator of simaccel or of a plug-in by name, or any by the path of its file.
 
-    ``overrides`` are ``path.to.field=value`` texts that replace values of the file. Another tool's
-    file of which more is left out than can be counted runs only if ``allow_unmodelled``.
+    ``overrides`` replace values of the file: values by path, or texts ``path.to.field=value``.
+    Another tool's file of which more is left out than can be counted runs only if
+    ``allow_unmodelled``.
+
+    >>> load_accelerator("edge", {"buffer.capacity_bytes": "64 KiB"}).buffer.capacity_bytes
+    65536
 
     Raises:
         InputError: all faults of the file and the overrides together.

@@ -261,6 +261,13 @@ def energy_line(result: ExperimentResult) -> str:
     return f"energy: {energy_text(every)} ({', '.join(parts)}), {power_text(power)}"
 
 
+def answer_lines(result: ExperimentResult) -> list[str]:
+    """Return the answer, misfits, and parts of files that are not taken."""
+    accounts = (result.accelerator.account, result.workload.account)
+    left = [line for account in accounts for line in account.lines()]
+    return [answer_line(result), *room_lines(result), *left]
+
+
 def room_lines(result: ExperimentResult) -> list[str]:
     """Return a line for each memory that is too small for a workload, with the missing bytes."""
     return [

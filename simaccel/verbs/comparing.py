@@ -12,7 +12,7 @@ from simaccel.analytic.orojenesis.problem import NoBoundError
 from simaccel.analytic.orojenesis.single import Mapspace
 from simaccel.analytic.orojenesis.whole import UNFUSED, workload_bound
 from simaccel.dataflows import COMPARED
-from simaccel.errors import Fault, InputError, SimaccelError, gather, suggest
+from simaccel.errors import Fault, InputError, SimaccelError, gather, name_arguments, suggest
 from simaccel.experiment.pipeline import run_pipeline
 from simaccel.experiment.pipeline_row import pipeline_row
 from simaccel.experiment.precision import place_on
@@ -20,6 +20,7 @@ from simaccel.experiment.run import result_json
 from simaccel.experiment.run import simulate as simulated
 from simaccel.experiment.tokens import tokens_of
 from simaccel.hardware import Accelerator, ArraySpec
+from simaccel.hardware.load import Settings
 from simaccel.importers.scalesim.topology import load_estimates
 from simaccel.mapping.tree import Mapping as Tree
 from simaccel.report.comparison import ACCELERATOR, Axis, ComparisonRow, SweepPoint, varied_names
@@ -29,8 +30,14 @@ from simaccel.report.titles import experiment_title, phase_words, workload_title
 from simaccel.report.units import count_text
 from simaccel.schedulers import Options
 from simaccel.search.accounts import ObjectiveLosses
-from simaccel.search.effort import STRATEGIES
-from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
+from simaccel.search.effort import STRATEGIES, Objective
+from simaccel.verbs.inputs import (
+    AcceleratorLike,
+    WorkloadLike,
+    as_accelerator,
+    as_options,
+    as_workload,
+)
 from simaccel.verbs.showing import Plot, frame
 from simaccel.workload import Workload, operands_of
 from simaccel.workload.documents import einsums_document
@@ -186,12 +193,15 @@ class Comparison:
         return draw_comparison(self.rows, self.title)
 
 
-def compare(
+@name_arguments()
+def compare(  # noqa: PLR0913 - one keyword an option of the command
     workload: WorkloadLike | Sequence[WorkloadLike],
     accelerator: AcceleratorLike | Sequence[AcceleratorLike],
     dataflows: Sequence[str] | str | None = None,
     *,
     each: str | None = None,
+    objective: Objective | None = None,
+    settings: Settings = (),
     options: Options | None = None,
     fast_forward: bool = True,
     run_all: Each = map,
@@ -201,15 +211,17 @@ def compare(
     Names or objects, as for ``simulate``, one or several of each. ``dataflows`` may be mapspaces,
     too; None takes naive, flex, flat and flash, on a spatial array the mapspaces. With
     ``each="operator"`` every operator runs alone. A CSV file of layers with a column ``Estimate``
-    has estimates of one's own, whose errors stand beside. ``run_all`` may run tasks in parallel.
+    has estimates of one's own, whose errors stand beside. ``objective`` and ``settings`` as for
+    ``simulate``. ``run_all`` may run tasks in parallel.
 
     Raises:
         InputError: what can't be read. A run that fails is a row that says why.
 
     """
-    places = _places(_as_list(workload), _as_list(accelerator), each)
+    places = _places(_as_list(workload), _as_list(accelerator), each, settings)
+    asked = as_options(options, objective)
     tasks = [
-        replace(task, dataflow=name, options=options or Options(), fast_forward=fast_forward)
+        replace(task, dataflow=name, options=asked, fast_forward=fast_forward)
         for task in places
         for name in _dataflows(dataflows, task.accelerator)
     ]
@@ -302,7 +314,10 @@ def _as_list(given: Any) -> list[Any]:  # noqa: ANN401 - one or several of anyth
 
 
 def _places(
-    workloads: Sequence[WorkloadLike], accelerators: Sequence[AcceleratorLike], each: str | None
+    workloads: Sequence[WorkloadLike],
+    accelerators: Sequence[AcceleratorLike],
+    each: str | None,
+    settings: Settings,
 ) -> list[ComparisonTask]:
     """Read everything; give a task without a dataflow for each workload on each accelerator."""
     single = len(workloads) * len(accelerators) == 1
@@ -312,7 +327,7 @@ def _places(
     _, *inputs = gather(
         lambda: require_each(each),
         *(lambda like=like: as_workload(like) for like in workloads),
-        *(lambda like=like: as_accelerator(like) for like in accelerators),
+        *(lambda like=like: as_accelerator(like, settings) for like in accelerators),
     )
     there: list[Accelerator] = inputs[len(workloads) :]
     if not inputs or not there or len(inputs) == len(there):

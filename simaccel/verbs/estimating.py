@@ -6,18 +6,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simaccel.analytic.prediction import Prediction, predict
+from simaccel.errors import name_arguments
 from simaccel.hardware import Accelerator
+from simaccel.hardware.load import Settings
 from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.tree import Mapping
 from simaccel.program.exchanges import lower_pod
 from simaccel.program.fit import require_fit
 from simaccel.program.folding import require_sums_fit
 from simaccel.schedulers import Options
+from simaccel.search.effort import Objective
 from simaccel.verbs.inputs import (
     AcceleratorLike,
     DataflowLike,
     WorkloadLike,
     as_inputs,
+    as_options,
     resolve_mapping,
 )
 from simaccel.verbs.showing import frame
@@ -83,11 +87,14 @@ class EstimateResult:
         return frame([{n: v for n, v in row.items() if not isinstance(v, dict)} for row in rows])
 
 
+@name_arguments()
 def estimate(
     workload: WorkloadLike,
     accelerator: AcceleratorLike,
     dataflow: DataflowLike = None,
     *,
+    objective: Objective | None = None,
+    settings: Settings = (),
     options: Options | None = None,
 ) -> EstimateResult:
     """Predict counts, work and the lower bound of a run; nothing is simulated.
@@ -98,10 +105,9 @@ def estimate(
         SimaccelError: what can't be read, or the mapping needs more than the buffer.
 
     """
-    checked, there, how = as_inputs(workload, accelerator, dataflow)
-    return estimate_of(
-        checked, there, fitting(checked, there, resolve_mapping(checked, there, how, options))
-    )
+    checked, there, how = as_inputs(workload, accelerator, dataflow, settings)
+    mapping = resolve_mapping(checked, there, how, as_options(options, objective))
+    return estimate_of(checked, there, fitting(checked, there, mapping))
 
 
 def fitting(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> Mapping:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.errors import Fault, InputError, gather, require_none, suggest
-from simaccel.experiment.exploration.degrees import DEGREES, STAGES, Value
+from simaccel.errors import Fault, InputError, gather, name_arguments, require_none, suggest
+from simaccel.experiment.exploration.degrees import Value
 from simaccel.experiment.exploration.explore import ExplorationObjective
 from simaccel.experiment.exploration.explore import ExploredDesigns as Points
 from simaccel.experiment.exploration.explore import explore as explored
@@ -30,22 +30,21 @@ from simaccel.experiment.exploration.space import (
     require_sizes,
 )
 from simaccel.experiment.parallel import open_workers
-from simaccel.files.schema import leaf_fields
-from simaccel.hardware import Accelerator
+from simaccel.hardware.load import Settings
+from simaccel.report.comparison import Axis
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
+from simaccel.verbs.parameters import Parameter, names, parameter_of
 from simaccel.verbs.showing import Plot, frame
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-_COUNTS: Final = ("patience", *DEGREES, *STAGES)
-_MAPPING: Final = ("stationarity", "pipeline", "sequence_parallel", *_COUNTS)
-_WORKLOAD: Final = "workload."
 _PICTURES: Final = ("frontier", "pairs", "sensitivity")
 Axes = Mapping[str, Sequence[Value]]
-"""Values by field: a path of the accelerator (several with commas), ``workload.FIELD``, or what the
+"""Values by axis, named as for ``simaccel explore --axis``: buffer, dram-bandwidth, array, ..., a
+field of the accelerator by its path (several with commas), ``workload.FIELD``, or what the
 scheduler is asked (stationarity, pipeline, patience, degrees of parallelism such as
 tensor_parallel and pipeline_parallel)."""
 
@@ -114,6 +113,7 @@ class Exploration:
         return drawn[kind](self.points, self.title)
 
 
+@name_arguments()
 def explore(  # noqa: PLR0913 - one keyword an option of the command
     workloads: WorkloadLike | Sequence[WorkloadLike] | Mapping[str, float],
     accelerators: AcceleratorLike | Sequence[AcceleratorLike],
@@ -125,6 +125,7 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     sample: int | None = None,
     drawn: Draw = "latin",
     seed: int = 0,
+    settings: Settings = (),
     options: Options | None = None,
     store: str | Path | None = None,
     jobs: int = 1,
@@ -132,8 +133,9 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     """Explore the product of accelerators, dataflows and ``axes``, or a ``sample`` of it.
 
     Each design is mapped, and run on the machine. ``workloads`` may have weights:
-    ``{"bert": 3, "alexnet": 1}``. ``where``: limits, such as ``area_mm2<=16``. ``store``: a folder
-    that keeps what was run; nothing in it is run again.
+    ``{"bert": 3, "alexnet": 1}``. ``where``: limits, such as ``area_mm2<=16``. ``settings``: values
+    for fields of all accelerators. ``store``: a folder that keeps what was run; nothing in it is
+    run again.
 
     Raises:
         InputError: all that can't be read. A design that can't be is a point that says why.
@@ -144,9 +146,9 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     read = gather(
         lambda: _require_known(names, objective),
         *(partial(read_limit, text) for text in where),
-        *(partial(as_accelerator, source) for source in hardware),
+        *(partial(as_accelerator, source, settings) for source in hardware),
         *(partial(_load, source, weight) for source, weight in loads),
-        *(partial(_dimension, name, values) for name, values in (axes or {}).items()),
+        *(partial(_dimension, name, values) for name, values in _by_name(axes).items()),
     )[1:]
     limits, read = read[: len(where)], read[len(where) :]
     there, read = read[: len(hardware)], read[len(hardware) :]
@@ -163,6 +165,13 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     with open_workers(min(jobs, len(numbers), 2 * (os.cpu_count() or 1))) as team:
         points = explored(space.dimensions, space.designs(numbers), plan, team, store=kept)
     return Exploration(space, points)
+
+
+def _by_name(axes: Any) -> Axes:  # noqa: ANN401 - as `explore` takes
+    if axes is None or isinstance(axes, Mapping):
+        return axes or {}
+    allowed = "values by name, such as {'buffer': ['64 KiB', '128 KiB']}"
+    raise InputError([Fault("explore", "axes", axes, allowed)])
 
 
 def _loads(given: Any) -> list[tuple[WorkloadLike, float]]:  # noqa: ANN401 - as `explore` takes
@@ -196,26 +205,44 @@ def _require_known(dataflows: Sequence[str], objective: str) -> None:
 
 
 def _dimension(name: str, values: Sequence[Value]) -> DesignAxis:
-    """Read an axis: the fields that it sets, and its values."""
-    fields = [part.strip() for part in name.split(",")]
-    known = leaf_fields(Accelerator)
-    if name.startswith(_WORKLOAD):
-        fields = [name.removeprefix(_WORKLOAD)]
-    elif name not in _MAPPING:
-        choices = (*known, *_MAPPING)
-        require_none(
-            Fault(
-                "explore", "axes", field, f"workload.FIELD, or a field; {suggest(field, choices)}"
-            )
-            for field in fields
-            if field not in known
-        )
+    """Read an axis as the command does: the fields that it sets, and its values."""
+    parameter = _parameter(name)
     if isinstance(values, str) or not len(values) or len(set(values)) < len(values):
         raise InputError([Fault("explore", f"axes.{name}", values, "a list of different values")])
-    if name in _COUNTS and not all(type(value) is int and value > 0 for value in values):
-        raise InputError([Fault("explore", f"axes.{name}", values, "whole numbers of at least 1")])
-    of = "workload" if name.startswith(_WORKLOAD) else "mapping" if name in _MAPPING else None
-    settings = tuple(
-        AxisSetting(value, str(value), dict.fromkeys(fields, value)) for value in values
-    )
-    return DesignAxis(name, name, name, of or "accelerator", settings)  # type: ignore[arg-type]
+    settings, faults = [], []
+    for value in values:
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        try:
+            point = parameter.values(text)
+        except ValueError as error:
+            faults.append(Fault("explore", f"axes.{name}", value, str(error)))
+            continue
+        shown = parameter.point(point)
+        fields_of = dict(zip(parameter.fields, point, strict=True))
+        settings.append(AxisSetting(shown.value, shown.text, fields_of))
+    require_none(faults)
+    axis = parameter.axis
+    return DesignAxis(axis.name, axis.column, axis.label, parameter.of, tuple(settings))
+
+
+def _parameter(name: str) -> Parameter:
+    """Return the parameter of an axis; of several fields with commas all get the same value."""
+    parts = [part.strip() for part in name.split(",")]
+    parameters: list[Parameter] = []
+    faults, choices = [], names()
+    for part in parts:
+        parameter = parameter_of(part) or parameter_of(part.replace("_", "-"))
+        if parameter is None:
+            allowed = f"workload.FIELD, or {suggest(part, choices)}"
+            faults.append(Fault("explore", "axes", part, allowed))
+        elif parameters and parameter.of != parameters[0].of:
+            allowed = f"fields of the {parameters[0].of}, as {parts[0]}"
+            faults.append(Fault("explore", f"axes.{name}", part, allowed))
+        else:
+            parameters.append(parameter)
+    require_none(faults)
+    first, *others = parameters
+    if not others:
+        return first
+    fields = tuple(field for parameter in parameters for field in parameter.fields)
+    return replace(first, axis=Axis(name, name, name), fields=fields, apart=False)

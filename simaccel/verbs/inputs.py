@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from simaccel.errors import Fault, InputError
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.experiment.documents import accelerator_document
 from simaccel.experiment.precision import gather_placed
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import Accelerator
+from simaccel.hardware.load import Settings, build_accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.importers.workloads import load_workload
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import load_mapping, require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options, default_dataflow
+from simaccel.search.effort import OBJECTIVES, Objective
 from simaccel.workload import Workload
 
 WorkloadLike = Workload | str | Path
@@ -39,23 +43,54 @@ def as_workload(source: WorkloadLike) -> Workload:
     raise InputError([Fault("simaccel", "workload", source, allowed)])
 
 
-def as_accelerator(source: AcceleratorLike) -> Accelerator:
-    """Return an accelerator as it is, or load it.
+def as_accelerator(source: AcceleratorLike, settings: Settings = ()) -> Accelerator:
+    """Return an accelerator as it is, or load it; ``settings`` replace values of it.
 
     Raises:
         InputError: it is neither, it can't be read, or too much of its file is left out.
 
     """
-    if isinstance(source, Accelerator | str | Path):
-        accelerator = source if isinstance(source, Accelerator) else load_accelerator(source)
-        accelerator.account.require_modelled("load_accelerator(..., allow_unmodelled=True)")
-        return accelerator
-    allowed = "an Accelerator (of load_accelerator('edge')), a name or the path of a file"
-    raise InputError([Fault("simaccel", "accelerator", source, allowed)])
+    if isinstance(source, Accelerator):
+        accelerator = _replace_values(source, settings) if settings else source
+    elif isinstance(source, str | Path):
+        accelerator = load_accelerator(source, settings)
+    else:
+        allowed = "an Accelerator (of load_accelerator('edge')), a name or the path of a file"
+        raise InputError([Fault("simaccel", "accelerator", source, allowed)])
+    accelerator.account.require_modelled("load_accelerator(..., allow_unmodelled=True)")
+    return accelerator
+
+
+def _replace_values(accelerator: Accelerator, settings: Settings) -> Accelerator:
+    """Return an accelerator with other values; what its file left out stays in its account."""
+    document = accelerator_document(accelerator)
+    made = build_accelerator(document, Path(accelerator.name), settings, ())
+    vars(made)["account"] = accelerator.account
+    return made
+
+
+def as_options(options: Options | None, objective: Objective | None) -> Options:
+    """Return options of the scheduler; an ``objective`` stands for theirs.
+
+    Raises:
+        InputError: there is no such objective.
+
+    """
+    asked = Options() if options is None else options
+    if objective is None:
+        return asked
+    if objective not in OBJECTIVES:
+        raise InputError(
+            [Fault("simaccel", "objective", objective, suggest(objective, OBJECTIVES))]
+        )
+    return replace(asked, objective=objective, effort=replace(asked.effort, objective=objective))
 
 
 def as_inputs(
-    workload: WorkloadLike, accelerator: AcceleratorLike, dataflow: DataflowLike
+    workload: WorkloadLike,
+    accelerator: AcceleratorLike,
+    dataflow: DataflowLike,
+    settings: Settings = (),
 ) -> tuple[Workload, Accelerator, str | Mapping]:
     """Read all three; a path of a mapping is read for the workload.
 
@@ -64,7 +99,7 @@ def as_inputs(
 
     """
     checked, there = gather_placed(
-        lambda: as_workload(workload), lambda: as_accelerator(accelerator)
+        lambda: as_workload(workload), lambda: as_accelerator(accelerator, settings)
     )
     if isinstance(dataflow, Path):
         mapping = load_mapping(dataflow, checked)

@@ -6,11 +6,20 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from simaccel.errors import name_arguments
 from simaccel.experiment import run as experiment
 from simaccel.experiment.run import Progress, result_json
+from simaccel.hardware.load import Settings
 from simaccel.report.units import short_names, short_share_text
 from simaccel.schedulers import Options
-from simaccel.verbs.inputs import AcceleratorLike, DataflowLike, WorkloadLike, as_inputs
+from simaccel.search.effort import Objective
+from simaccel.verbs.inputs import (
+    AcceleratorLike,
+    DataflowLike,
+    WorkloadLike,
+    as_inputs,
+    as_options,
+)
 from simaccel.verbs.showing import Plot, frame, select_rows
 
 if TYPE_CHECKING:
@@ -18,6 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_BARS: Final = 40
+_JOULES: Final = 1e-12
+"""Of a picojoule."""
 
 
 class Result(experiment.ExperimentResult):
@@ -32,17 +43,56 @@ class Result(experiment.ExperimentResult):
         from simaccel.report import results
         from simaccel.report.html import parts_html
 
-        lines = (results.traffic_line, results.energy_line, results.buffer_line)
         return parts_html(
             self.title,
             (
-                results.answer_line(self),
-                *results.room_lines(self),
+                *results.answer_lines(self),
                 results.operators_table(self),
                 results.engines_table(self),
-                *(line(self) for line in lines),
+                *self.cost_lines(),
+                results.buffer_line(self),
             ),
         )
+
+    def summary(self) -> str:
+        """Return what ``simaccel run`` prints of it, without the table: a line for each thing."""
+        from simaccel.report import results
+
+        return "\n".join((self.title, *results.answer_lines(self), *self.cost_lines()))
+
+    def cost_lines(self) -> list[str]:
+        """Return the lines of traffic and energy, and of several cores and chips."""
+        from simaccel.report.pods import core_line, pod_lines
+        from simaccel.report.results import energy_line, traffic_line
+
+        return [traffic_line(self), energy_line(self), *core_line(self), *pod_lines(self)]
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the run."""
+        return self.run.cycles
+
+    @property
+    def seconds(self) -> float:
+        """Time of the run on the accelerator, in seconds."""
+        return self.accelerator.seconds(self.run.cycles)
+
+    @property
+    def energy_joules(self) -> float | None:
+        """Energy in J, of one of several chips (the metric ``energy``); None: not known."""
+        pj = self._metric("energy")
+        return None if pj is None else pj * _JOULES
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Tokens (of networks images) a second, of all chips; None: it is of none."""
+        return self._metric("tokens/s")
+
+    def _metric(self, name: str) -> float | None:
+        from simaccel.experiment.tokens import tokens_of
+        from simaccel.report.metrics import METRICS
+
+        return METRICS[name].value(self.to_dict(), tokens_of(self.workload))
 
     @property
     def title(self) -> str:
@@ -106,11 +156,14 @@ def wrap_result(found: experiment.ExperimentResult) -> Result:
     return Result(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
+@name_arguments()
 def simulate(
     workload: WorkloadLike,
     accelerator: AcceleratorLike,
     dataflow: DataflowLike = None,
     *,
+    objective: Objective | None = None,
+    settings: Settings = (),
     options: Options | None = None,
     progress: Progress | None = None,
     fast_forward: bool = True,
@@ -118,26 +171,36 @@ def simulate(
     """Run a workload on an accelerator, beside what is predicted of it.
 
     ``dataflow``: of a scheduler, a mapping or the Path of its file; None takes what suits the
-    array. ``options`` are the scheduler's options; ``progress`` is called with cycle and share.
+    array. ``objective``: the figure that a search makes small; ``settings``: values for fields of
+    the accelerator by path; ``options``: all options of the scheduler. ``progress`` is called with
+    cycle and share.
+
+    >>> from simaccel import gemm
+    >>> simulate(gemm(9, 7, 5), "toy", objective="energy", settings={"array.rows": 8}).cycles
+    63
 
     Raises:
         SimaccelError: what can't be read, nothing fits, a deadlock.
 
     """
-    inputs = as_inputs(workload, accelerator, dataflow)
+    inputs = as_inputs(workload, accelerator, dataflow, settings)
+    asked = as_options(options, objective)
     result = experiment.simulate(
-        *inputs, options=options, progress=progress, fast_forward=fast_forward
+        *inputs, options=asked, progress=progress, fast_forward=fast_forward
     )
     return wrap_result(result)
 
 
-def record(
+@name_arguments()
+def record(  # noqa: PLR0913 - one keyword an option of the command
     path: str | Path,
     workload: WorkloadLike,
     accelerator: AcceleratorLike,
     dataflow: DataflowLike = None,
     *,
     force: bool = False,
+    objective: Objective | None = None,
+    settings: Settings = (),
     options: Options | None = None,
     progress: Progress | None = None,
     fast_forward: bool = True,
@@ -151,12 +214,12 @@ def record(
     """
     from simaccel.experiment import recording  # h5py only where it is needed
 
-    inputs = as_inputs(workload, accelerator, dataflow)
+    inputs = as_inputs(workload, accelerator, dataflow, settings)
     result = recording.record(
         path,
         *inputs,
         force=force,
-        options=options,
+        options=as_options(options, objective),
         progress=progress,
         fast_forward=fast_forward,
     )

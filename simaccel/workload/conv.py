@@ -15,7 +15,7 @@ tile's sizes, halo included (`Operand.shape`): a bounding box, also over rows th
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simaccel.errors import Fault, InputError
+from simaccel.errors import Fault, InputError, name_arguments
 from simaccel.workload.einsum import AffineDimension, Einsum, Kind, Operand
 from simaccel.workload.sizes import MAX_LAYER_SIZE, parse_sizes, size_faults
 from simaccel.workload.tensors import bytes_document, make_tensors
@@ -87,6 +87,7 @@ def conv_faults(file: str, conv: Conv, path: str = "") -> list[Fault]:
     return size_faults(file, sizes, MAX_LAYER_SIZE)
 
 
+@name_arguments(**{rank.upper(): rank for rank in "ngmcpqrs"})
 def conv2d(  # noqa: PLR0913 - a convolution has that many sizes
     *,
     m: int,

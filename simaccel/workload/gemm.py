@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypedDict
 
-from simaccel.errors import InputError
+from simaccel.errors import InputError, name_arguments
 from simaccel.workload.einsum import Einsum, operand
 from simaccel.workload.sizes import parse_sizes, size_faults
 from simaccel.workload.tensors import bytes_document, make_tensors
@@ -19,16 +19,23 @@ class GemmShape(TypedDict):
     batch: int
 
 
+@name_arguments(M="m", K="k", N="n", B="batch")
 def gemm(
-    *,
     m: int,
     k: int,
     n: int,
+    *,
     batch: int = 1,
     bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
-    """Return C[b,m,n] = A[b,m,k] B[b,k,n] as a workload of one einsum named `gemm`."""
+    """Return C[b,m,n] = A[b,m,k] B[b,k,n] as a workload of one einsum named `gemm`.
+
+    Sizes may be named in capitals, as on the command line.
+
+    >>> gemm(128, 64, 32) == gemm(M=128, K=64, N=32) == gemm(m=128, k=64, n=32)
+    True
+    """
     sizes = {"M": m, "K": k, "N": n, "B": batch}
     tensors, faults = make_tensors(
         "gemm", {"A": "input", "B": "weight", "C": "output"}, bytes_per_element, bytes_by_tensor

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 _FILE = "workload"
 _FINGERPRINT_DIGITS = 16
+_SHOWN_OPERATORS = 8
 _Shape = tuple[tuple[int, ...], str]
 """A tensor's shape, and the operand that says so."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Workload:
     """Operators over tensors, done `repeat` times (the layers of a model).
 
@@ -45,7 +46,7 @@ class Workload:
     repeat: int = 1
     parameters: Mapping[str, Any] = field(default_factory=dict, compare=False)
     once: frozenset[str] = frozenset()
-    account: FileAccount = field(default=FileAccount(), compare=False, repr=False)
+    account: FileAccount = field(default=FileAccount(), compare=False)
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together; order the operators."""
@@ -59,6 +60,13 @@ class Workload:
         object.__setattr__(self, "operators", _topological(self))
         if broken := _once_faults(self):
             raise InputError(broken)
+
+    def __repr__(self) -> str:
+        names = [operator.name for operator in self.operators]
+        more = f", ... ({len(names)} in all)" if len(names) > _SHOWN_OPERATORS else ""
+        times = f", {self.repeat} times" if self.repeat > 1 else ""
+        shown = ", ".join(names[:_SHOWN_OPERATORS])
+        return f"<Workload {self.name}: {shown}{more}{times}; {self.macs:,} MACs>"
 
     @cached_property
     def graph(self) -> "Graph":

@@ -15,7 +15,6 @@ from simaccel.analytic.orojenesis.whole import FUSIONS, UNFUSED
 from simaccel.cli import choices as words
 from simaccel.cli import main
 from simaccel.cli.command import Commands
-from simaccel.cli.parameters import PARAMETERS
 from simaccel.dataflows import DATAFLOWS
 from simaccel.experiment.exploration.figures import OBJECTIVES as EXPLORED
 from simaccel.experiment.generation import LENGTHS
@@ -29,6 +28,7 @@ from simaccel.search.effort import OBJECTIVES, STRATEGIES, Effort
 from simaccel.search.front import FIGURES
 from simaccel.trace.exports import FORMATS
 from simaccel.verbs.comparing import EACH
+from simaccel.verbs.parameters import PARAMETERS
 from simaccel.workload import CAUSAL_BLOCKS, PHASES, SCOPES
 from simaccel.workload.building import BATCH, SCOPE, SEQ_LEN
 from simaccel.workload.language.experts import GROUPED

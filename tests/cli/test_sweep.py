@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.cli.experiment_options import ExperimentOptions
-from simaccel.cli.parameters import PARAMETERS
 from simaccel.cli.sweep import MOST_POINTS, Sweep, read_sweep
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.verbs.parameters import PARAMETERS
 from simaccel.workload import build, gemm, parse_workload
 from simaccel.workload.building import WorkloadSizes
 

@@ -4,9 +4,12 @@ from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 from simaccel import Options, build, explore, gemm, load_accelerator, simulate
+from simaccel.cli import main
 from simaccel.errors import InputError
 
 GEMM = gemm(m=9, k=7, n=5)
@@ -48,6 +51,24 @@ def test_workloads_have_weights_and_sizes_vary() -> None:
     assert [figures and figures["cycles"] for figures in machine] == cycles
 
 
+def test_axes_have_the_names_and_columns_of_the_command(tmp_path: Path) -> None:
+    axes: dict[str, list[int | float | str]] = {
+        "buffer": ["4 KiB", 8192],
+        "array": [2, "4x2"],
+        "tensor_parallel": [1],
+    }
+    table = tmp_path / "designs.csv"
+    command = "explore --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive "
+    command += "--axis buffer=4KiB,8KiB --axis array=2,4x2 --axis tensor-parallel=1 "
+    ran = CliRunner().invoke(main, [*command.split(), "--csv", str(table)])
+    assert ran.exit_code == 0, ran.output
+    found = explore(GEMM, "toy", axes, "naive", settings={"clock_hz": "1 GHz"}).to_pandas()
+    expected = pd.read_csv(table)
+    assert [*found.columns] == [*expected.columns]
+    for name in ("buffer_bytes", "array", "cycles"):
+        assert found[name].astype(str).tolist() == expected[name].astype(str).tolist()
+
+
 def test_a_sample_is_drawn_by_its_seed() -> None:
     def cycles(seed: int) -> list[int]:
         axes = {"dram.latency_cycles": range(40)}
@@ -69,6 +90,18 @@ def test_a_sample_is_drawn_by_its_seed() -> None:
         (lambda: explore(GEMM, "toy", {"array.rows": []}), ["a list of different values"]),
         (lambda: explore(GEMM, "toy", {"array.rows": [4, 4]}), ["a list of different values"]),
         (lambda: explore(GEMM, "toy", {"array.rows": "48"}), ["a list of different values"]),
+        (
+            lambda: explore(GEMM, "toy", {"array.rows": [0, 4], "pipeline": [2], "bufer": [1]}),
+            ["axes.array.rows: got 0; allowed: an integer", "axes.pipeline: got 2", "'buffer'?"],
+        ),
+        (
+            lambda: explore(GEMM, "toy", {"array.rows,workload.batch": [4]}),
+            ["got 'workload.batch'; allowed: fields of the accelerator"],
+        ),
+        (
+            lambda: explore(GEMM, "toy", ["buffer"]),  # type: ignore[arg-type]
+            ["explore: axes: got ['buffer']; allowed: values by name"],
+        ),
         (lambda: explore({"bert": 0}, "toy"), ["explore: weight: got 0"]),
         (lambda: explore([], "toy"), ["at least one"]),
     ],
@@ -82,7 +115,7 @@ def test_all_faults_are_reported_together(call: Callable[[], object], faults: li
 
 
 def test_a_design_that_cant_be_is_a_point_that_says_why() -> None:
-    found = explore(GEMM, "toy", {"array.rows": [0, 4]}, "naive", options=Options())
+    found = explore(GEMM, "toy", {"buffer": ["1 B", "4 KiB"]}, "naive", options=Options())
     bad, good = found.points.points
-    assert "array.rows: got 0" in bad.problem
+    assert "buffer.capacity_bytes: got 1; allowed: at least 32 B" in bad.problem
     assert good.figures is not None

@@ -14,9 +14,11 @@ from click.testing import CliRunner
 
 import simaccel
 from simaccel import (
+    Options,
     bound,
     build,
     compare,
+    conv2d,
     estimate,
     explore,
     gemm,
@@ -28,9 +30,12 @@ from simaccel import (
 from simaccel import workload as transformers
 from simaccel.cli import main
 from simaccel.errors import InputError
+from simaccel.hardware.load import list_accelerators
 from simaccel.mapping.files import save_mapping
+from simaccel.search.effort import Effort
 from simaccel.verbs.comparing import Comparison
 from simaccel.verbs.running import Result
+from tests.cli.test_unknown_energy import CFG
 
 GEMM = gemm(m=9, k=7, n=5)
 SHEET = "Layer,M,N,K,Estimate\na,9,5,7,1000\nb,4,4,4,\n"
@@ -115,6 +120,15 @@ def test_what_suits_the_array_is_taken_where_nothing_is_said() -> None:
         ),
         (lambda: simulate(GEMM, "toy", 3), ["simaccel: dataflow: got 3"]),  # type: ignore[arg-type]
         (lambda: simulate(GEMM, "toy", "flt"), ["got 'flt'; did you mean 'flat'?"]),
+        (
+            lambda: simulate(GEMM, "toy", objective="enrgy"),  # type: ignore[arg-type]
+            ["simaccel: objective: got 'enrgy'; did you mean 'energy'?"],
+        ),
+        (
+            lambda: load_accelerator("toy", {"array.row": 8, "dram": "tuy", "sfu.lanes": "a"}),
+            ["settings: array.row: got 8; did you mean", "settings: dram: got", "settings: sfu."],
+        ),
+        (lambda: load_accelerator("toy", 3), ["allowed: {'path.to.field': value}"]),  # type: ignore[arg-type]
         (lambda: compare(GEMM, "toy", each="layer"), ["simaccel: each: got 'layer'"]),
         (lambda: compare([GEMM, GEMM], "toy", each="operator"), ["nothing with several"]),
         (lambda: compare([], "toy"), ["simaccel: compare: got 'nothing'"]),
@@ -154,6 +168,90 @@ def test_a_result_is_one_line_and_the_json_of_the_command_line(result: Result) -
     expected, found = _json(line), json.loads(json.dumps(result.to_dict()))
     del expected["wall_seconds"], found["wall_seconds"]
     assert found == expected
+
+
+def test_a_result_has_its_main_figures(tmp_path: Path) -> None:
+    """A GEMM by the row of its trace, tokens by the clock, energy by the JSON's parts."""
+    workload = build("gpt2", scope="model", phase="decode", kv_len=3, batch=2)
+    result = simulate(workload, "cloud", "naive")
+    cycles = sum(operator.cycles for operator in result.run.operators)
+    assert result.cycles == cycles
+    assert result.seconds == cycles / 720e6
+    assert result.tokens_per_second == pytest.approx(2 * 720e6 / cycles)
+    energy = sum(result.to_dict()["energy_pj"].values())
+    assert result.energy_joules == pytest.approx(energy / 1e12)
+    (tmp_path / "own.cfg").write_text(CFG)
+    alone = simulate(GEMM, tmp_path / "own.cfg", "naive")
+    assert alone.tokens_per_second is None
+    assert alone.energy_joules is None
+
+
+def test_the_summary_is_what_run_prints_without_its_table() -> None:
+    line = "run --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive"
+    printed = " ".join(CliRunner().invoke(main, line.split()).stdout.split())
+    summary = simulate(GEMM, "toy", "naive").summary().splitlines()
+    assert len(summary) == 4
+    for text in summary:
+        assert " ".join(text.split()) in printed
+
+
+def test_what_is_asked_for_by_keyword_is_what_options_and_overrides_say() -> None:
+    settings = {"array.rows": 8, "buffer": {"capacity_bytes": "2 KiB"}, "dram": "1 x DDR4-3200x64"}
+    texts = ["array.rows=8", "buffer.capacity_bytes=2 KiB", "dram=1 x DDR4-3200x64"]
+    there = load_accelerator("toy", settings)
+    assert there == load_accelerator("toy", texts)
+    assert (there.array.rows, there.buffer.capacity_bytes) == (8, 2048)
+    effort = Effort(objective="energy")
+    options = Options(objective="energy", effort=effort)
+    expected = simulate(GEMM, there, options=options)
+    for given in ("toy", load_accelerator("toy")):
+        found = simulate(GEMM, given, objective="energy", settings=settings)
+        assert found.mapping == expected.mapping
+        assert estimate(GEMM, given, objective="energy", settings=settings).bound_cycles == (
+            expected.prediction.bound_cycles
+        )
+        (row,) = compare(GEMM, given, "flex", objective="energy", settings=settings).rows
+        assert row.result is not None
+        assert row.result["cycles"] == expected.cycles
+    spatial = simulate(GEMM, "toy_linear", objective="cycles")
+    assert spatial.cycles <= simulate(GEMM, "toy_linear").cycles
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: gemm(9, 7), "gemm: missing .*'n'; allowed: m, k, n, batch=1,"),  # type: ignore[call-arg]
+        (lambda: gemm(9, 7, 5, K=3), "gemm: .*'k'; allowed: m, k, n,"),  # type: ignore[call-arg]
+        (lambda: gemm(M=9, m=9, k=7, n=5), "gemm: .*'M'; allowed: m"),  # type: ignore[call-arg]
+        (lambda: simulate(GEMM, "toy", dram=3), "simulate: .*'dram'; allowed: workload, accel"),  # type: ignore[call-arg]
+        (lambda: explore(GEMM), "explore: missing .*'accelerators'; allowed: workloads,"),  # type: ignore[call-arg]
+    ],
+)
+def test_a_call_that_does_not_fit_names_the_arguments(
+    call: Callable[[], object], said: str
+) -> None:
+    with pytest.raises(TypeError, match=said):
+        call()
+
+
+def test_ranks_may_be_positions_or_capitals() -> None:
+    assert gemm(9, 7, 5) == gemm(M=9, K=7, N=5, B=1) == GEMM  # type: ignore[call-arg]
+    sizes = {"m": 2, "c": 3, "p": 4, "q": 5, "r": 1, "s": 2}
+    capitals = {rank.upper(): size for rank, size in sizes.items()}
+    assert conv2d(**sizes, n=2) == conv2d(**capitals, N=2)  # type: ignore[call-arg, arg-type]
+
+
+def test_accelerators_and_workloads_print_as_a_line() -> None:
+    for name in list_accelerators():
+        text = repr(load_accelerator(name))
+        assert text.startswith(f"<Accelerator {name}: ")
+        assert len(text) < 120
+    for model in ("bert", "resnet50", "mixtral-8x7b"):
+        assert len(repr(build(model))) < 300
+    assert str(load_accelerator("edge")) == (
+        "<Accelerator edge: 32 x 32 PEs at 720 MHz, buffer 512 KiB, DRAM 50 GB/s>"
+    )
+    assert repr(GEMM) == "<Workload gemm: gemm; 315 MACs>"
 
 
 def test_the_frames_of_a_result_add_up(result: Result) -> None:

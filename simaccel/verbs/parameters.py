@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
-from simaccel.cli.choices import STRATEGIES
-from simaccel.cli.experiment_options import dataflow_names
 from simaccel.errors import suggest
 from simaccel.files.documents import parse_document
 from simaccel.files.schema import leaf_fields, refusal
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.quantity import format_quantity, parse_quantity
 from simaccel.report.comparison import Axis, SweepPoint
+from simaccel.search.effort import STRATEGIES
 from simaccel.workload.sizes import MAX_SIZE
 
 Of = Literal["accelerator", "workload", "mapping"]
@@ -172,7 +171,9 @@ def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
 
 def _dataflow(text: str) -> str:
     """Read a scheduler's name; plug-ins are looked for only now."""
-    return _choice((*dataflow_names(), *STRATEGIES))(text)
+    from simaccel.schedulers import DATAFLOWS
+
+    return _choice((*DATAFLOWS, *STRATEGIES))(text)
 
 
 _count = partial(whole_number, least=1, most=9999)
