@@ -19,6 +19,8 @@ HOWS: Final[tuple[How, ...]] = get_args(How)
 MOST_LEFT_OUT: Final = 0.01
 """The share of all MACs above which a workload with something left out is refused."""
 _SHOWN: Final = 0.001
+_SUGGESTED: Final = 100
+"""Keys that get a suggestion: each is compared with all that are known."""
 MOST_LISTED: Final = 20
 """Lines of a list of what is not taken; more are counted."""
 
@@ -124,7 +126,7 @@ def account_keys(
     taken: instance.R (key): read
     not taken: instance.Wstrid (key): not read; did you mean 'Wstride'?
     """
-    reasons = harmless or {}
+    reasons, unknown = harmless or {}, 0
     for key in map(str, keys):
         name = f"{within}.{key}" if within else key
         if key in taken:
@@ -132,7 +134,10 @@ def account_keys(
         elif key in reasons:
             yield AccountEntry(name, "harmless", reasons[key])
         else:
-            near = suggest(key, (*taken, *reasons)).partition(" (")[0]
+            unknown += 1
+            near = (
+                suggest(key, (*taken, *reasons)).partition(" (")[0] if unknown < _SUGGESTED else ""
+            )
             why = f"not read; {near}" if near.startswith("did") else "not read"
             yield AccountEntry(name, "not taken", why, macs=macs)
 

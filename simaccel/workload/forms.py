@@ -281,11 +281,14 @@ class OwnTransformerForm(TransformerForm, PublishedForm):
     ff_size: Size
     vocabulary: Size = 32000
     norm: NormKind = "rms_norm"
+    norm_bias: bool = True
     post_norms: bool = False
+    shared_norm: bool = False
+    head_norms: bool = False
     positions: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
     activation: Activation = "silu"
     gated: bool = True
-    biased: list[Literal["qkv", "o", "ff"]] = []
+    biased: list[Literal["qkv", "o", "ff", "router", "logits"]] = []
     windows: list[Size | None] = [None]
     tied: bool = False
     scaled_embedding: bool = False

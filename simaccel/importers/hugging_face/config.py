@@ -1,22 +1,25 @@
 """Hugging Face's `config.json` of a transformer: its sizes, and what became of every key.
 
-Families: Llama, Mistral, Qwen, Gemma, Mixtral, GPT-2, BERT, T5 and ViT, and neighbours of these.
-What the model of a family has and simaccel's blocks don't (norms of Q and K, relative positions)
-is accounted for.
+Sizes are read by their keys, whatever the family is called. What is known of families
+(`simaccel.importers.hugging_face.families`) is taken, or named with its share of the parameters; a
+family that isn't known is a decoder as its keys say. Other structures are refused by name.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
 from simaccel.files.documents import read_text
 from simaccel.importers.hugging_face.configuration import PART, Configuration
-from simaccel.importers.hugging_face.families import DEFAULTS, FAMILIES
+from simaccel.importers.hugging_face.families import DEFAULTS, FAMILIES, family_of_keys
+from simaccel.importers.hugging_face.sizes import ModelFamily, read_sizes
+from simaccel.importers.hugging_face.structures import structure_faults
 from simaccel.workload.language.model import Transformer
 from simaccel.workload.names import clean_name
 
@@ -26,7 +29,8 @@ _NAMES: Final = """
 architectures transformers_version task_specific_params auto_map pretraining_tp use_cache
 output_past gradient_checkpointing id2label label2id problem_type is_encoder_decoder is_decoder
 finetuning_task cache_implementation output_attentions n_ctx router_aux_loss_coef
-output_router_logits return_dict encoder_stride reorder_and_upcast_attn norm_topk_prob
+output_router_logits return_dict router_jitter_noise input_jitter_noise moe_aux_loss_coef
+num_nextn_predict_layers encoder_stride reorder_and_upcast_attn norm_topk_prob
 scale_attn_by_inverse_layer_idx num_labels output_hidden_states tie_weights_ sinusoidal_pos_embds
 add_cross_attention n_positions
 """
@@ -39,6 +43,14 @@ _HARMLESS: Final[Mapping[str, str]] = {
 }
 _PARTS: Final = ("_token_id", "drop", "_eps", "epsilon", "initializer", "summary_")
 """What keys have in their names that cost nothing: identities, training, small numbers."""
+
+
+_DECODERS: Final = ("CausalLM", "LMHead", "ConditionalGeneration")
+"""What classes of decoders have in their names."""
+_OWN_PARTS = re.compile(
+    "lora|ssm|conv|state|chunk|expert|moe|recur|compress|cross|index|shared|share_"
+)
+"""Names of parts of models that are more than a size."""
 
 
 def load_config(path: str | Path) -> tuple[Transformer, FileAccount]:
@@ -59,26 +71,67 @@ def load_config(path: str | Path) -> tuple[Transformer, FileAccount]:
     inner = document.get("text_config")
     outer = document if isinstance(inner, dict) else {}
     config = Configuration(file, inner if isinstance(inner, dict) else document)
-    family = str(config.get("model_type", default=document.get("model_type", "")))
-    read = FAMILIES.get(family.removesuffix("_text"))
-    config.usual, config.inside = DEFAULTS.get(family.removesuffix("_text"), {}), bool(outer)
-    if read is None:
-        near = suggest(family, FAMILIES).partition(" (")[0]
-        near = f"; {near}" if near.startswith("did") else ""
-        allowed = f"a family of transformers: {', '.join(FAMILIES)}{near}"
-        raise InputError([Fault(file, "model_type", family or ABSENT, allowed)])
-    named = str(config.given.get("_name_or_path") or "").rstrip("/").rpartition("/")[2]
-    parts = read(config, family)
+    name = config.find("model_type", document.get("model_type", ""))[1]
+    name = name.removesuffix("_text") if isinstance(name, str) else ""
+    config.usual, config.inside = DEFAULTS.get(name, {}), bool(outer)
+    require_none(structure_faults(file, config.given, name))
+    family = FAMILIES.get(name)
+    sizes = read_sizes(config, family or _unknown_family(config, name))
+    if family is None:
+        _name_own_parts(config)
+    _refuse_cross_attention(config, sizes)
+    require_none(config.faults)
+    said = str(config.given.get("_name_or_path") or "").rstrip("/").rpartition("/")[2]
+    title = clean_name(said) or clean_name(Path(file).resolve().parent.name) or name
+    model = Transformer(name=title, source=f"Hugging Face configuration {file}", **sizes)
+    return model, FileAccount(file, tuple(_entries(config, outer, model.parameters)))
+
+
+def _unknown_family(config: Configuration, name: str) -> ModelFamily:
+    """Return what the keys say of a decoder whose family isn't known, and say so.
+
+    Raises:
+        InputError: its classes are no decoders, or nothing says what the file is.
+
+    """
+    classes = config.architectures()
+    is_decoder = any(word in classes for word in _DECODERS) or (name and not classes)
+    if not is_decoder:
+        key = "architectures" if classes else "model_type"
+        allowed = f"a decoder (...ForCausalLM), or a known family: {', '.join(FAMILIES)}"
+        raise InputError([Fault(config.file, key, classes or name or ABSENT, allowed)])
+    family = family_of_keys(config)
+    near = suggest(name, FAMILIES).partition(" (")[0]
+    near = f"; {near}" if near.startswith("did") else ""
+    gate = "a gate" if family.gated else "no gate"
+    config.leave(
+        "model_type",
+        f"{name or classes} isn't known{near}: built by its sizes alone, with {gate}, "
+        f"{family.norm.replace('_', ' ')}s before sub-layers and no biases but those of its keys",
+    )
+    return family
+
+
+def _name_own_parts(config: Configuration) -> None:
+    """Name the keys of a family that isn't known whose names are those of parts of a model."""
+    for key, value in config.given.items():
+        unread = key not in config.taken and not _harmless(key)
+        if unread and value not in (None, 0, False) and _OWN_PARTS.search(key):
+            config.leave_work(key, "perhaps a part of its own", kind="layer")
+
+
+def _refuse_cross_attention(config: Configuration, sizes: Mapping[str, Any]) -> None:
+    """Refuse encoders with a decoder that isn't T5's, and name cross-attention of a decoder."""
+    if config.given.get("is_encoder_decoder") is True and "decoder_layers" not in sizes:
+        needs = "an encoder alone, a decoder alone, or T5: cross-attention of others isn't built"
+        config.refuse("is_encoder_decoder", value=True, allowed=needs)
     if config.given.get("add_cross_attention"):
-        config.leave("add_cross_attention", "cross-attention to the output of an encoder", PART)
-    if config.faults:
-        raise InputError(config.faults)
-    name = clean_name(named) or clean_name(Path(file).resolve().parent.name) or family
-    model = Transformer(name=name, source=f"Hugging Face configuration {file}", **parts)
-    return model, FileAccount(file, tuple(_entries(config, outer)))
+        config.leave_work("add_cross_attention", "cross-attention to the output of an encoder")
 
 
-def _entries(config: Configuration, outer: Mapping[str, Any]) -> Iterator[AccountEntry]:
+def _entries(
+    config: Configuration, outer: Mapping[str, Any], parameters: int
+) -> Iterator[AccountEntry]:
     """Yield what became of each key."""
     for name, value in outer.items():
         if name == "text_config":
@@ -89,17 +142,18 @@ def _entries(config: Configuration, outer: Mapping[str, Any]) -> Iterator[Accoun
             )
         else:
             yield from account_keys([name], ("model_type",), _harmless(name), macs=0)
-    yield from config.left
-    left = {entry.name for entry in config.left}
-    for name, value in config.given.items():
-        if name in left:
-            continue
+    yield from config.entries(parameters)
+    left, rest = {entry.name for entry, _ in config.left}, list[str]()
+    others = {name: value for name, value in config.given.items() if name not in left}
+    for name, value in others.items():
         if name == "quantization_config" or (name not in config.taken and "quant" in name):
             yield AccountEntry(name, "not taken", "--precision says how large elements are")
         elif value is None:
             yield AccountEntry(name, "harmless", "null")
         else:
-            yield from account_keys([name], config.taken, _harmless(name), macs=0)
+            rest.append(name)
+    harmless = {name: reason for key in rest for name, reason in _harmless(key).items()}
+    yield from account_keys(rest, config.taken, harmless, macs=0)
 
 
 def _harmless(name: str) -> dict[str, str]:

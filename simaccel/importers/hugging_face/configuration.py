@@ -1,19 +1,42 @@
-"""The reading of a Hugging Face configuration: values, and the account of its keys."""
+"""The reading of a Hugging Face configuration: keys by type, and the account of them.
+
+What a size is called differs from family to family and means the same: `OTHER_NAMES` has it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from simaccel.errors import ABSENT, Fault, suggest
 from simaccel.files.accounting import AccountEntry
 from simaccel.workload.language.model import Activation
+from simaccel.workload.sizes import MAX_SIZE
 
+OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "hidden_size": ("n_embd", "n_embed", "d_model", "dim", "model_dim"),
+    "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
+    "num_attention_heads": ("n_head", "n_heads", "num_heads"),
+    "num_key_value_heads": ("num_kv_heads", "n_head_kv", "n_kv_heads", "multi_query_group_num"),
+    "head_dim": ("d_kv", "kv_channels"),
+    "intermediate_size": ("n_inner", "ffn_dim", "d_ff", "hidden_dim", "ffn_hidden_size"),
+    "vocab_size": ("padded_vocab_size",),
+    "hidden_act": ("hidden_activation", "activation_function", "activation"),
+    "num_experts": ("num_local_experts", "n_routed_experts", "moe_num_experts"),
+    "num_experts_per_tok": (
+        *("num_experts_per_token", "experts_per_token", "moe_topk", "moe_top_k", "moe_k"),
+    ),
+    "partial_rotary_factor": ("rotary_pct", "rope_pct", "rotary_dim"),
+    "final_logit_softcapping": ("logits_soft_cap",),
+    "sliding_window_pattern": ("_sliding_window_pattern",),
+}
+"""Other names of a key, in the order in which they are looked for."""
 ACTIVATIONS: Final[Mapping[str, Activation]] = {
     **dict.fromkeys(("silu", "swish"), "silu"),
     **dict.fromkeys(("gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "quick_gelu"), "gelu"),
-    "relu": "relu",
+    **dict.fromkeys(("relu", "relu2"), "relu"),
 }
 """Activations of feed-forward networks by their names in files."""
 PART: Final = "part"
@@ -25,7 +48,8 @@ class Configuration:
     """A configuration that is being read: the keys that were taken, and those that are missing.
 
     ``usual`` are the defaults of its family, used if it is ``inside`` of another configuration,
-    whose files leave them out. ``left`` are the parts of its family that are not taken.
+    whose files leave them out. ``left`` are the parts of its family that are not taken, each with
+    its number of parameters.
     """
 
     file: str
@@ -34,48 +58,103 @@ class Configuration:
     inside: bool = False
     taken: set[str] = field(default_factory=set)
     faults: list[Fault] = field(default_factory=list)
-    left: list[AccountEntry] = field(default_factory=list)
+    left: list[tuple[AccountEntry, int]] = field(default_factory=list)
 
-    def get(self, *names: str, default: object = ABSENT) -> Any:  # noqa: ANN401 - plain data
-        """Return the value of the first name that is present; without any, note a fault."""
+    def find(self, name: str, default: object = ABSENT) -> tuple[str, Any]:
+        """Return a key by any of its names, with its value, that of the family or the default."""
+        names = (name, *OTHER_NAMES.get(name, ()))
         self.taken.update(names)
-        for name in names:
-            if self.given.get(name) is not None:
-                return self.given[name]
-        absent = [name for name in names if name in self.usual and name not in self.given]
-        if absent and (self.inside or default is not ABSENT):
-            return self.usual[absent[0]]
-        if default is ABSENT:
-            self.faults.append(Fault(self.file, names[0], ABSENT, "a whole number from 1"))
-            return 1
-        return default
+        for key in names:
+            if self.given.get(key) is not None:
+                return key, self.given[key]
+        is_null = any(key in self.given for key in names)
+        if name in self.usual and not is_null and (self.inside or default is not ABSENT):
+            return name, self.usual[name]
+        return name, default
 
-    def size(self, *names: str, default: object = ABSENT) -> int:
-        """Return a whole number."""
-        found = self.get(*names, default=default)
-        if type(found) is int:
+    def size(
+        self, name: str, default: object = ABSENT, least: int = 1, most: int = MAX_SIZE
+    ) -> int:
+        """Return a whole number from ``least``."""
+        key, found = self.find(name, default)
+        if type(found) is int and least <= found <= most:
             return found
-        self.faults.append(Fault(self.file, names[0], found, "a whole number"))
-        return 1
+        self.refuse(key, found, f"a whole number from {least} to {most}")
+        return max(1, least)
+
+    def number(self, name: str, default: float | None) -> float | None:
+        """Return a number above 0."""
+        key, found = self.find(name, default)
+        is_number = isinstance(found, int | float) and not isinstance(found, bool)
+        if found is None or (is_number and 0 < found <= MAX_SIZE and math.isfinite(found)):
+            return None if found is None else float(found)
+        self.refuse(key, found, f"a number above 0, up to {MAX_SIZE}")
+        return default
 
     def flag(self, name: str, *, default: bool) -> bool:
         """Return a boolean."""
-        given = self.get(name, default=default)
-        if type(given) is bool:
-            return given
-        self.faults.append(Fault(self.file, name, given, "true or false"))
+        key, found = self.find(name, default)
+        if type(found) is bool:
+            return found
+        self.refuse(key, found, "true or false")
         return default
 
-    def activation(self, *names: str, default: str) -> Activation:
+    def text(self, name: str, default: str) -> str:
+        """Return a text."""
+        key, found = self.find(name, default)
+        if isinstance(found, str):
+            return found
+        self.refuse(key, found, "text")
+        return default
+
+    def activation(self, default: str) -> Activation:
         """Return the activation of the feed-forward network."""
-        found = str(self.get(*names, default=default))
-        if found in ACTIVATIONS:
-            return ACTIVATIONS[found]
-        self.faults.append(Fault(self.file, names[0], found, suggest(found, ACTIVATIONS)))
+        name = self.text("hidden_act", default)
+        if name == "relu2":
+            self.leave("the square behind relu", "a product of each element with itself")
+        if name in ACTIVATIONS:
+            return ACTIVATIONS[name]
+        self.refuse(self.find("hidden_act")[0], name, suggest(name, ACTIVATIONS))
         return "gelu"
 
-    def leave(self, name: str, why: str, kind: str = "key") -> None:
-        """Note a part of the model that is not taken; the work of a ``PART`` can't be counted."""
+    def architectures(self) -> str:
+        """Return the names of the classes that the library `transformers` makes of the file."""
+        _, found = self.find("architectures", [])
+        if isinstance(found, list) and all(isinstance(name, str) for name in found):
+            return " ".join(found)
+        self.refuse("architectures", found, "a list of names")
+        return ""
+
+    def refuse(self, key: str, value: object, allowed: str) -> None:
+        """Note a value that can't be."""
+        self.faults.append(Fault(self.file, key, value, allowed))
+
+    def leave(self, name: str, why: str, parameters: int = 0) -> None:
+        """Note what is not taken and multiplies nothing, and how many parameters it has."""
         self.taken.add(name)
-        macs = 0 if kind == "key" else None
-        self.left.append(AccountEntry(name, "not taken", why, kind, macs))
+        self.left.append((AccountEntry(name, "not taken", why), parameters))
+
+    def leave_work(
+        self,
+        name: str,
+        why: str,
+        *,
+        kind: str = PART,
+        macs: int | None = None,
+        parameters: int = 0,
+    ) -> None:
+        """Note a part that is not taken and multiplies; ``macs`` None: what can't be counted."""
+        self.taken.add(name)
+        self.left.append((AccountEntry(name, "not taken", why, kind, macs), parameters))
+
+    def pass_over(self, name: str, why: str) -> None:
+        """Note what changes no figure."""
+        self.taken.add(name)
+        self.left.append((AccountEntry(name, "harmless", why), 0))
+
+    def entries(self, parameters: int) -> Iterator[AccountEntry]:
+        """Yield what is left, with its share of all parameters, of which so many are taken."""
+        whole = parameters + sum(count for _, count in self.left)
+        for entry, count in self.left:
+            share = f": {count:,} parameters, {count / whole:.2g} of all" if count else ""
+            yield replace(entry, why=entry.why + share)

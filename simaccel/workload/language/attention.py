@@ -58,10 +58,11 @@ class Attention:
         return self.graph.tensor(self.graph.prefix + name, kind)
 
     def _project(self, name: str, source: str, target: Operand) -> None:
-        """Add an einsum, its bias and a rotary embedding, as far as the model has them."""
-        graph, ranks = self.graph, target.ranks
+        """Add an einsum, its bias, norm and rotary embedding, as far as the model has them."""
+        graph, ranks, compared = self.graph, target.ranks, name in {"Q", "K"}
         steps = ["einsum", *(["bias"] if "qkv" in self.model.biased else [])]
-        steps += ["rotary"] if name in {"Q", "K"} and self.model.turns else []
+        steps += ["norm"] if compared and self.model.head_norms else []
+        steps += ["rotary"] if compared and self.model.turns else []
         for at, step in enumerate(steps):
             out = target
             if at + 1 < len(steps):
@@ -71,12 +72,16 @@ class Attention:
                 graph.einsum(name, (part(source, "bne"), weights), out)
             elif step == "bias":
                 add_bias(graph, name, f"{graph.prefix}{name}{at - 1}", out, ranks[2:])
+            elif step == "norm":
+                gain = part(graph.weight(f"norm.{name}.gain"), "d")
+                inputs = (part(f"{graph.prefix}{name}{at - 1}", ranks), gain)
+                graph.vector(f"norm.{name}", "rms_norm", inputs, out, axis="d")
             else:
                 tables = [
                     part(graph.tensor(table, "input"), "nd") for table in ("cosines", "sines")
                 ]
-                inputs = (part(f"{graph.prefix}{name}{at - 1}", ranks), *tables)
-                graph.vector(f"rotary.{name}", "rotary", inputs, out, axis="d")
+                turned = (part(f"{graph.prefix}{name}{at - 1}", ranks), *tables)
+                graph.vector(f"rotary.{name}", "rotary", turned, out, axis="d")
 
     def attend(self) -> None:
         """Add L, softmax and A for each block of rows."""

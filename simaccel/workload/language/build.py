@@ -229,7 +229,8 @@ def _layer(
 ) -> None:
     """Add a layer with its window and spread over experts, from one tensor to another."""
     (window, experts), (source, made), prefix = how, ends, graph.prefix
-    attended = Attention(graph, model, tokens, window).add(_norm(graph, model, "norm1", source))
+    normed = _norm(graph, model, "norm1", source)
+    attended = Attention(graph, model, tokens, window).add(normed)
     if model.post_norms:
         attended = _norm(graph, model, "post1", attended)
     inner = prefix + "X1"
@@ -238,7 +239,8 @@ def _layer(
         seen = add_cross(graph, model, _norm(graph, model, "cross.norm", inner))
         inner, before = prefix + "X2", inner
         _add(graph, "cross.add", before, seen, inner)
-    normed, out = _norm(graph, model, "norm2", inner), prefix + "F"
+    normed = normed if model.shared_norm else _norm(graph, model, "norm2", inner)
+    out = prefix + "F"
     if model.experts:
         add_experts(graph, model, tokens, experts, normed, out)
     else:
@@ -252,7 +254,7 @@ def _norm(graph: Graph, model: Transformer, name: str, given: str, rows: int | N
     """Add a norm over e with its gain (and bias), of the last of some rows where they are given."""
     start = None if rows is None else {"n": rows}
     inputs = [part(given, "bne", start), part(graph.weight(f"{name}.gain"), "e")]
-    if model.norm == "layer_norm":
+    if model.norm == "layer_norm" and model.norm_bias:
         inputs.append(part(graph.weight(f"{name}.bias"), "e"))
     target = part(f"{graph.prefix}{name}.out", "bne")
     sizes = None if rows is None else {"n": 1}
@@ -310,13 +312,15 @@ def _head(graph: Graph, model: Transformer, tokens: PhaseTokens, source: str) ->
     sizes = {"n": 1}
     ranks = "ve" if model.tied else "ev"
     weights = part(graph.weight("embedding" if model.tied else "Wlogits"), ranks)
-    out = part(graph.tensor("logits", "output"), "bnv")
-    if model.logits_cap or model.is_vision:
-        raw = part("logits0", "bnv")
-        graph.einsum("logits", (part(normed, "bne"), weights), raw, sizes)
-        if model.is_vision:
-            add_bias(graph, "logits", "logits0", out, ("v",), sizes)
+    steps = ["logits", *(["bias"] if model.is_vision or "logits" in model.biased else [])]
+    steps += ["cap"] if model.logits_cap else []
+    names = [f"logits{at}" for at in range(len(steps) - 1)]
+    names.append(graph.tensor("logits", "output"))
+    graph.einsum("logits", (part(normed, "bne"), weights), part(names[0], "bnv"), sizes)
+    for step, raw, made in zip(steps[1:], names[:-1], names[1:], strict=True):
+        out = part(made, "bnv")
+        if step == "bias":
+            add_bias(graph, "logits", raw, out, ("v",), sizes)
         else:
-            graph.vector("cap", "soft_cap", (raw,), out, scale=model.logits_cap or 1, sizes=sizes)
-        return
-    graph.einsum("logits", (part(normed, "bne"), weights), out, sizes)
+            cap = model.logits_cap or 1
+            graph.vector("cap", "soft_cap", (part(raw, "bnv"),), out, scale=cap, sizes=sizes)

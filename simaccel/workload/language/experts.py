@@ -20,6 +20,7 @@ from fractions import Fraction
 from simaccel.errors import Fault
 from simaccel.lazy import np
 from simaccel.workload.einsum import AffineDimension, Operand
+from simaccel.workload.language.attention import add_bias
 from simaccel.workload.language.feed_forward import add_feed_forward
 from simaccel.workload.language.graph import Graph, part
 from simaccel.workload.language.model import Transformer
@@ -103,7 +104,7 @@ def add_experts(
         _add_grouped(graph, model, rank, (rows // size, size), (read, made))
         return
     prefix = graph.prefix
-    _add_router(graph, prefix, read)
+    _add_router(graph, model, read)
     first = 0
     for at, count in enumerate(expert_counts(spread, model.experts, model.chosen, rows)):
         if not count:
@@ -178,7 +179,7 @@ def _add_grouped(
     sizes = {"u": count, "s": size, "c": places, "t": count * places}
     other = "b" if rank == "n" else "n"
     graph.tensor(prefix + "G", "output")  # the masks stand for what is made of it
-    _add_router(graph, prefix, read)
+    _add_router(graph, model, read)
     tokens = AffineDimension((("u", size), ("s", 1)))
     slots = AffineDimension((("u", places), ("c", 1)))
     masks = [
@@ -198,9 +199,13 @@ def _add_grouped(
     graph.einsum("combine", (masks[1], back), Operand(made, rows), sizes)
 
 
-def _add_router(graph: Graph, prefix: str, read: str) -> None:
-    router = part(graph.weight("Wrouter"), "ex")
-    graph.einsum("router", (part(read, "bne"), router), part(prefix + "R", "bnx"))
+def _add_router(graph: Graph, model: Transformer, read: str) -> None:
+    prefix = graph.prefix
+    router, biased = part(graph.weight("Wrouter"), "ex"), "router" in model.biased
+    raw = part(prefix + ("R0" if biased else "R"), "bnx")
+    graph.einsum("router", (part(read, "bne"), router), raw)
+    if biased:
+        add_bias(graph, "router", raw.tensor, part(prefix + "R", "bnx"), ("x",))
     gates = part(prefix + "G", "bnx")
     graph.vector("router.softmax", "softmax", (part(prefix + "R", "bnx"),), gates, axis="x")
 

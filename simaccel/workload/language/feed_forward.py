@@ -49,7 +49,8 @@ def _linear(
     if "ff" not in model.biased:
         graph.einsum(name, (source, weights), target, sizes)
         return
-    raw = part(f"{target.tensor}0", target.ranks)
+    shared = bool(target.start)  # by experts, each with rows of its own
+    raw = part(f"{graph.prefix}{name}0" if shared else f"{target.tensor}0", target.ranks)
     graph.einsum(name, (source, weights), raw, sizes)
     inputs = (raw, part(graph.weight(f"{name}.bias"), (*apart, target.ranks[-1])))
     graph.vector(f"{name}.bias", "residual", inputs, target, sizes=sizes)

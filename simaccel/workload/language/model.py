@@ -21,7 +21,10 @@ class Transformer:
     ``kv_heads`` query heads share K and V in groups; ``windows`` says for each layer of a repeated
     run of layers how many keys a token sees at most (None: all before it). ``positions`` > 0 is the
     length of a learned table; without, Q and K are turned (rotary). ``biased``: layers with a bias
-    (of ``qkv``, ``o``, ``ff``). ``tied``: the logits have the embedding as weights. Soft caps limit
+    (of ``qkv``, ``o``, ``ff``, ``router``, ``logits``). ``norm_bias``: of layer norms, as usual.
+    ``shared_norm``: one norm for attention and feed-forward layer, which run side by side.
+    ``head_norms``: a norm of each head of Q and K, with one gain for all queries and one for all
+    keys. ``tied``: the logits have the embedding as weights. Soft caps limit
     attention scores and logits to +-cap. ``experts`` > 0: each token goes to ``chosen`` of them.
     A vision transformer has ``patches`` of so many values instead of a vocabulary, and classes; its
     other ``positions`` are tokens before the patches: of the class, and of distillation.
@@ -44,7 +47,10 @@ class Transformer:
     ff_size: int
     vocabulary: int
     norm: NormKind = "rms_norm"
+    norm_bias: bool = True
     post_norms: bool = False
+    shared_norm: bool = False
+    head_norms: bool = False
     positions: int = 0
     activation: Activation = "silu"
     gated: bool = True
@@ -103,7 +109,7 @@ class Transformer:
     @property
     def norm_size(self) -> int:
         """Elements of a norm's gain and bias."""
-        return self.hidden * (2 if self.norm == "layer_norm" else 1)
+        return self.hidden * (2 if self.norm == "layer_norm" and self.norm_bias else 1)
 
     @property
     def decoder_parameters(self) -> int:
@@ -114,17 +120,23 @@ class Transformer:
         return self.decoder_layers * (self.layer_parameters + cross) + self.norm_size
 
     @property
+    def feed_forward_parameters(self) -> int:
+        """Parameters of a feed-forward layer, or of one expert."""
+        e, f = self.hidden, self.ff_size
+        biases = (f * (1 + self.gated) + e) * ("ff" in self.biased)
+        return (2 + self.gated) * e * f + biases
+
+    @property
     def layer_parameters(self) -> int:
         """Parameters of one layer."""
-        e, f, d = self.hidden, self.ff_size, self.head_size
-        queries, keys = self.heads * d, self.kv_heads * d
-        found = 2 * e * queries + 2 * e * keys
-        found += (queries + 2 * keys) * ("qkv" in self.biased) + e * ("o" in self.biased)
-        linear = (3 if self.gated else 2) * e * f + (f * (1 + self.gated) + e) * (
-            "ff" in self.biased
-        )
-        found += linear * max(1, self.experts) + e * self.experts
-        return found + (4 if self.post_norms else 2) * self.norm_size
+        e, queries = self.hidden, self.heads * self.head_size
+        keys = self.kv_heads * self.head_size
+        attention = 2 * e * queries + 2 * e * keys
+        attention += (queries + 2 * keys) * ("qkv" in self.biased) + e * ("o" in self.biased)
+        router = self.experts * (e + ("router" in self.biased))
+        norms = (2 - self.shared_norm) * (1 + self.post_norms) * self.norm_size
+        norms += 2 * self.head_size * self.head_norms
+        return attention + self.feed_forward_parameters * max(1, self.experts) + router + norms
 
     @property
     def embedding_parameters(self) -> int:
@@ -139,7 +151,7 @@ class Transformer:
     def parameters(self) -> int:
         """All parameters, shared ones once."""
         head = 0 if self.tied else self.hidden * self.vocabulary
-        head += self.vocabulary * self.is_vision
+        head += self.vocabulary * (self.is_vision or "logits" in self.biased)
         tables = 1 + bool(self.decoder_layers)
         tables = self.layers + self.decoder_layers if self.relative_each else tables
         head += self.relative * self.heads * tables
@@ -151,7 +163,7 @@ class Transformer:
         """Parameters that take part in one token: of the experts only those chosen."""
         if not self.experts:
             return self.parameters
-        idle = (self.experts - self.chosen) * 3 * self.hidden * self.ff_size
+        idle = (self.experts - self.chosen) * self.feed_forward_parameters
         return self.parameters - self.layers * idle
 
 

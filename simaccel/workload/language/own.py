@@ -8,7 +8,7 @@ from simaccel.errors import Fault
 from simaccel.workload.language.model import Transformer
 from simaccel.workload.sizes import MAX_SIZE, size_faults
 
-BIASED: Final = ("qkv", "o", "ff")
+BIASED: Final = ("qkv", "o", "ff", "router", "logits")
 """Layers that can have a bias."""
 
 
@@ -38,6 +38,9 @@ def size_faults_of(model: Transformer) -> list[Fault]:
     ]
     if not 0 <= model.positions <= MAX_SIZE:
         faults.append(Fault(model.name, "positions", model.positions, f"0 to {MAX_SIZE}"))
+    if model.shared_norm and model.post_norms:
+        allowed = "false beside post_norms: what is shared stands before the sub-layers"
+        faults.append(Fault(model.name, "shared_norm", value=True, allowed=allowed))
     if model.patches and model.positions <= model.patches[0]:
         allowed = f"more than the {model.patches[0]} patches, with the tokens before them"
         faults.append(Fault(model.name, "positions", model.positions, allowed))

@@ -29,8 +29,9 @@ PUBLISHED = {
     "mistral-7b": 7_241_732_096,
     "qwen2.5-7b": 7_615_616_512,
     "mixtral-8x7b": 46_702_792_704,
-    # arXiv:2408.00118, table 2: embedding and non-embedding parameters
-    "gemma2-9b": 917_962_752 + 8_324_201_984,
+    # arXiv:2408.00118, table 2, non-embedding parameters, and the 256,000 words of the published
+    # configuration: as in the index of the weights
+    "gemma2-9b": 256_000 * 3584 + 8_324_201_984,
     # github.com/openai/gpt-2: 124M (the paper's 117M was corrected there)
     "gpt2": 124_439_808,
     # torchvision.models.vit_b_16, num_params

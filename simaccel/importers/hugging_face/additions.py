@@ -1,0 +1,265 @@
+"""Parts of families beside the sizes that all have: taken where blocks have them, else named."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from simaccel.errors import suggest
+from simaccel.importers.hugging_face.configuration import ACTIVATIONS, Configuration
+from simaccel.importers.hugging_face.sizes import (
+    ALL_BIASED,
+    Addition,
+    Sizes,
+    read_windows,
+    repeated_run,
+)
+
+_OWN_GAINS: Final = "each head with gains of its own"
+
+
+def name_partial_turn(config: Configuration, _: Sizes) -> None:
+    """Name that a part of each head is turned, if a file says so."""
+    key, part = config.find("partial_rotary_factor", 1)
+    if part not in (None, 1, 1.0):
+        config.leave(key, "a part of each head is turned; here all of it")
+
+
+def name_unturned_layers(config: Configuration, sizes: Sizes) -> None:
+    """Name layers without positions, if there are any."""
+    flags = config.find("no_rope_layers", [])[1]
+    config.taken.add("no_rope_layer_interval")
+    if isinstance(flags, list) and 0 in flags:
+        config.leave("no_rope_layers", f"{flags.count(0)} layers turn nothing; here all do")
+    elif len(sizes["windows"]) > 1:
+        config.leave("positions", "layers that see everything turn nothing; here all do")
+
+
+def name_norms_of_heads(config: Configuration, sizes: Sizes) -> None:
+    """Name norms of heads that have gains of their own, if a file says so."""
+    for key in ("qk_layernorm", "use_qk_norm"):
+        if config.flag(key, default=False):
+            count = (sizes["heads"] + sizes["kv_heads"]) * sizes["head_size"]
+            config.leave("norms of Q and K", _OWN_GAINS, sizes["layers"] * count)
+
+
+def name_norms_of_queries(config: Configuration, sizes: Sizes) -> None:
+    """Name norms of all queries and of all keys, and say where the others stand."""
+    count = (sizes["heads"] + sizes["kv_heads"]) * sizes["head_size"]
+    config.leave("norms of Q and K", "over all heads", sizes["layers"] * count)
+    config.pass_over("norms", "behind each sub-layer, not before it: the same work")
+    config.taken.add("clip_qkv")
+
+
+def name_embedding_norm(config: Configuration, sizes: Sizes) -> None:
+    """Name a norm behind the embedding, and ALiBi."""
+    norm = "a norm behind the embedding"
+    config.leave("word_embeddings_layernorm", norm, 2 * sizes["hidden"])
+    config.leave("alibi", "a sum to the scores")
+
+
+def take_norms_of_heads(config: Configuration, sizes: Sizes) -> None:
+    """Take norms of heads that share a gain."""
+    sizes["head_norms"] = config.flag("use_qk_norm", default=True)
+
+
+def take_side_by_side(config: Configuration, sizes: Sizes) -> None:
+    """Take attention and feed-forward layer behind one norm, if a file says so."""
+    sizes["shared_norm"] = config.flag("use_parallel_residual", default=False)
+
+
+def take_positions(key: str) -> Addition:
+    """Return what takes a table of positions of the length in a key."""
+
+    def take(config: Configuration, sizes: Sizes) -> None:
+        sizes["positions"] = config.size(key)
+
+    return take
+
+
+def take_windows(usual: int) -> Addition:
+    """Return what takes windows in all layers but each last of so many."""
+
+    def take(config: Configuration, sizes: Sizes) -> None:
+        every = config.size("sliding_window_pattern", usual)
+        sizes["windows"] = read_windows(config, sizes["layers"], used=True, every=every)
+
+    return take
+
+
+def take_qwen_windows(config: Configuration, sizes: Sizes) -> None:
+    """Take windows, which the first layers don't have."""
+    used = config.flag("use_sliding_window", default=False)
+    first = config.size("max_window_layers", 28, least=0)
+    sizes["windows"] = read_windows(config, sizes["layers"], used=used, first=first)
+
+
+def take_gemma2(config: Configuration, sizes: Sizes) -> None:
+    """Take norms behind sub-layers, the scale of scores and caps."""
+    scale = config.number("query_pre_attn_scalar", 256)
+    sizes |= {
+        "scaled_embedding": True,
+        "post_norms": True,
+        "score_scale": (scale or 256) ** -0.5,
+        "attention_cap": config.number("attn_logit_softcapping", None),
+        "logits_cap": config.number("final_logit_softcapping", None),
+    }
+
+
+def take_gpt_oss(config: Configuration, sizes: Sizes) -> None:
+    """Name the sinks of GPT-OSS: a score of each head that no key has."""
+    sinks = sizes["layers"] * sizes["heads"]
+    config.leave("sinks", "a score of each head beside those of keys", sinks)
+    config.taken |= {"swiglu_limit", "initial_context_length", "num_experts_per_tok"}
+
+
+def take_chatglm(config: Configuration, sizes: Sizes) -> None:
+    """Take groups of heads, if there are any, of ChatGLM and GLM-4 before it had another name."""
+    if not config.flag("multi_query_attention", default=False):
+        sizes["kv_heads"] = sizes["heads"]
+    config.leave("rotary", "half of each head is turned; here all of it")
+    config.taken |= {"rmsnorm", "post_layer_norm", "original_rope", "rope_ratio", "seq_length"}
+    config.taken |= {"apply_query_key_layer_scaling", "fp32_residual_connection"}
+    config.taken |= {"apply_residual_connection_post_layernorm", "bias_dropout_fusion"}
+
+
+def take_phi(config: Configuration, sizes: Sizes) -> None:
+    """Take the bias of the logits of Phi-1 and 2."""
+    sizes["biased"] = (*sizes["biased"], "logits")
+    if config.flag("qk_layernorm", default=False):
+        config.leave("norms of Q and K", _OWN_GAINS, sizes["layers"] * 4 * sizes["head_size"])
+
+
+def take_gpt_bigcode(config: Configuration, sizes: Sizes) -> None:
+    """Take the one key and value of all heads."""
+    if config.flag("multi_query", default=True):
+        sizes["kv_heads"] = 1
+
+
+def take_gpt_neo(config: Configuration, sizes: Sizes) -> None:
+    """Take windows where a list says so, and scores as they are."""
+    window = config.size("window_size", 256)
+    config.taken |= {"attention_layers", "attention_types"}
+    kinds = config.given.get("attention_layers") or _spread_kinds(config, sizes["layers"])
+    if not isinstance(kinds, list) or len(kinds) != sizes["layers"]:
+        allowed = f"a list of {sizes['layers']} kinds, global or local"
+        config.refuse("attention_layers", kinds, allowed)
+        return
+    sizes["windows"] = repeated_run(tuple(window if kind == "local" else None for kind in kinds))
+    sizes["score_scale"] = 1.0
+
+
+def _spread_kinds(config: Configuration, layers: int) -> list[object]:
+    """Return the kind of each layer where a file says a run of kinds and how often it repeats."""
+    try:
+        runs = config.given.get("attention_types") or [[["global", "local"], 1]]
+        kinds = [kind for names, count in runs for _ in range(min(count, 999)) for kind in names]
+    except (TypeError, ValueError):
+        return []
+    return (kinds * layers)[:layers]
+
+
+def take_opt(config: Configuration, sizes: Sizes) -> None:
+    """Take the table of positions of OPT, which has two more than it says."""
+    sizes["positions"] = config.size("max_position_embeddings") + 2
+    if config.size("word_embed_proj_dim", sizes["hidden"]) != sizes["hidden"]:
+        why = "a product after the embedding, and one before the logits"
+        config.leave_work("word_embed_proj_dim", why)
+    if not config.flag("do_layer_norm_before", default=True):
+        why = "false: norms after the sub-layers, the same work without the last norm"
+        config.pass_over("do_layer_norm_before", why)
+
+
+def take_falcon(config: Configuration, sizes: Sizes) -> None:
+    """Take heads of Falcon that share one key and value, or groups that do, and its norms."""
+    older = config.given.get("model_type") == "RefinedWeb"
+    groups = config.flag("new_decoder_architecture", default=older)
+    single = config.flag("multi_query", default=True)
+    if not groups:
+        sizes["kv_heads"] = 1 if single else sizes["heads"]
+    sizes["rotary"] = not config.flag("alibi", default=False)
+    norms = config.size("num_ln_in_parallel_attn", 2 if groups else 1)
+    sizes["shared_norm"] = config.flag("parallel_attn", default=True) and norms == 1
+
+
+def take_mpt(config: Configuration, sizes: Sizes) -> None:
+    """Take the feed-forward layer of MPT, and name ALiBi."""
+    sizes["ff_size"] = sizes["hidden"] * config.size("expansion_ratio", 4)
+    if not config.flag("no_bias", default=True):
+        sizes |= {"biased": ALL_BIASED, "norm_bias": True}
+    own = config.find("attn_config", {})[1]
+    own = own if isinstance(own, dict) else {"attn_config": own}
+    plain = {"attn_type": "multihead_attention", "qk_ln": False, "clip_qkv": None, "alibi": True}
+    for key, usual in plain.items():
+        if own.get(key, usual) not in (usual, None):
+            config.refuse(f"attn_config.{key}", own[key], repr(usual))
+    config.leave("alibi", "a sum to the scores")
+    config.taken |= {"logit_scale", "init_config", "learned_pos_emb", "norm_type", "verbose"}
+    config.taken |= {"embedding_fraction", "max_seq_len", "init_device"}
+
+
+def take_bert(config: Configuration, sizes: Sizes) -> None:
+    """Take an encoder's positions, and name what stands beside its blocks."""
+    hidden, family = sizes["hidden"], config.given.get("model_type")
+    kind = config.text("position_embedding_type", "absolute")
+    if kind != "absolute":
+        config.leave_work("position_embedding_type", f"{kind}: positions are a table here")
+    if family != "distilbert":
+        types = config.size("type_vocab_size", 2, least=0)
+        config.leave("type_vocab_size", "another sum in the embedding", types * hidden)
+    head = "a product of each token before the logits"
+    if "ForMaskedLM" in config.architectures():
+        config.leave_work("head", head, macs=hidden * hidden)
+    elif family != "distilbert":
+        size = hidden * hidden
+        why = "a product of the first token behind all"
+        config.leave_work("pooler", why, macs=size, parameters=size + hidden)
+    config.pass_over("norms", "norms before each sub-layer, not after it: the same work")
+    sizes["positions"] = config.size("max_position_embeddings")
+    sizes["causal"] = config.flag("is_decoder", default=False)
+
+
+def take_t5(config: Configuration, sizes: Sizes) -> None:
+    """Take an encoder with a decoder, or alone, and the table of its relative positions."""
+    how = config.text("feed_forward_proj", "relu")
+    activation = how.rpartition("-")[2]
+    if activation not in ACTIVATIONS:
+        config.refuse("feed_forward_proj", how, suggest(how, ["relu", "gated-gelu", "gated-silu"]))
+    config.taken |= {"dense_act_fn", "is_gated_act", "relative_attention_max_distance"}
+    why = "a sum to the scores, of which the table alone is taken"
+    config.leave("relative positions", why)
+    decoder = config.size("num_decoder_layers", sizes["layers"])
+    sizes |= {
+        "activation": ACTIVATIONS.get(activation, "relu"),
+        "gated": how.startswith("gated"),
+        "score_scale": 1.0,
+        "causal": False,
+        "rotary": False,
+        "decoder_layers": 0 if "EncoderModel" in config.architectures() else decoder,
+        "relative": config.size("relative_attention_num_buckets", 32),
+        "relative_each": config.given.get("model_type") == "umt5",
+    }
+
+
+def take_vit(config: Configuration, sizes: Sizes) -> None:
+    """Take the patches of an image, and classes instead of a vocabulary."""
+    image, patch = config.size("image_size"), config.size("patch_size")
+    channels = config.size("num_channels", 3)
+    if image % patch:
+        config.refuse("image_size", image, f"a multiple of patch_size, {patch}")
+    patches = max(1, (image // patch) ** 2)
+    labels = config.find("id2label", {})[1]
+    if not isinstance(labels, dict):
+        config.refuse("id2label", labels, "a mapping from numbers to names of classes")
+        labels = {}
+    classes = len(labels) or config.size("num_labels", 2)
+    config.taken |= {"num_labels"}
+    deit = config.given.get("model_type") == "deit"
+    if deit and "WithTeacher" in config.architectures():
+        why = "classes of the token of distillation"
+        macs = sizes["hidden"] * classes
+        config.leave_work("distillation_classifier", why, macs=macs, parameters=macs + classes)
+    sizes |= {
+        "vocabulary": classes,
+        "positions": patches + 1 + deit,  # with the token of distillation
+        "patches": (patches, channels * patch * patch),
+    }

@@ -1,0 +1,164 @@
+"""A transformer by the sizes of its configuration, whatever its family is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from simaccel.errors import ABSENT
+from simaccel.importers.hugging_face.configuration import Configuration
+from simaccel.importers.hugging_face.structures import WINDOWED_KINDS
+from simaccel.workload.language.model import NormKind
+from simaccel.workload.language.own import BIASED
+from simaccel.workload.sizes import MAX_OPERATORS
+
+Sizes = dict[str, Any]
+"""Sizes of a transformer by its fields."""
+Addition = Callable[[Configuration, Sizes], None]
+"""Takes what a family adds to the sizes, or names it."""
+ALL_BIASED: Final = ("qkv", "o", "ff")
+_BIASES: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("use_qkv_bias", "qkv_bias", "add_qkv_bias"), ("qkv",)),
+    **dict.fromkeys(("use_bias", "bias", "enable_bias"), ALL_BIASED),
+    "mlp_bias": ("ff",),
+    "add_bias_linear": ("o", "ff"),
+    "lm_head_bias": ("logits",),
+}
+"""Layers that have a bias if a key is true, and none if it is false."""
+_SHARED: Final = (
+    *("shared_expert_intermediate_size", "n_shared_experts", "num_shared_experts"),
+    *("moe_num_shared_experts", "shared_intermediate_size", "num_shared_expert"),
+)
+"""Keys of experts that all tokens go to."""
+_DENSE: Final = (
+    *("first_k_dense_replace", "mlp_only_layers", "decoder_sparse_step", "moe_layer_freq"),
+    *("moe_layer_interval", "moe_layer_start_index", "moe_layer_end_index"),
+)
+"""Keys of layers without experts among those with them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFamily:
+    """A family of transformers: what it has where its files say nothing, and what it adds.
+
+    ``attention``: layers with a bias where ``attention_bias`` is true. ``fixed``: whether biases
+    don't follow the keys of a file. ``windowed``: whether all layers have the window of a file that
+    doesn't say which. ``sizes``: of every model of the family. ``additions``: more of its keys.
+    ``patches``: of images, so that there is no vocabulary. ``passed``: keys that change nothing.
+    """
+
+    norm: NormKind = "rms_norm"
+    gated: bool = True
+    activation: str = "silu"
+    biased: tuple[str, ...] = ()
+    attention: tuple[str, ...] = ("qkv", "o")
+    fixed: bool = False
+    tied: bool = False
+    windowed: bool = False
+    patches: bool = False
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    additions: tuple[Addition, ...] = ()
+    passed: tuple[str, ...] = ()
+
+
+def read_sizes(config: Configuration, family: ModelFamily) -> Sizes:
+    """Return the sizes of a transformer, by the keys that have them and what its family adds."""
+    hidden, heads = config.size("hidden_size"), config.size("num_attention_heads")
+    layers = config.size("num_hidden_layers", most=MAX_OPERATORS)
+    sizes: Sizes = {
+        "hidden": hidden,
+        "layers": layers,
+        "heads": heads,
+        "kv_heads": config.size("num_key_value_heads", heads),
+        "head_size": config.size("head_dim", max(1, hidden // heads)),
+        "ff_size": config.size("intermediate_size", ABSENT if family.gated else 4 * hidden),
+        "vocabulary": 1 if family.patches else config.size("vocab_size"),
+        "norm": family.norm,
+        "gated": family.gated,
+        "activation": config.activation(family.activation),
+        "biased": _read_biased(config, family),
+        "tied": config.flag("tie_word_embeddings", default=family.tied),
+        "windows": read_windows(config, layers, used=family.windowed),
+        **family.sizes,
+    }
+    _read_experts(config, sizes)
+    for add in family.additions:
+        add(config, sizes)
+    for key in family.passed:
+        if key in config.given:
+            config.pass_over(key, "nothing of its work")
+    return sizes
+
+
+def _read_biased(config: Configuration, family: ModelFamily) -> tuple[str, ...]:
+    biased = {*family.biased}
+    for key, layers in {"attention_bias": family.attention, **_BIASES}.items():
+        if config.given.get(key) is None:
+            continue
+        has_bias = config.flag(key, default=False)
+        if not family.fixed:
+            biased = biased | {*layers} if has_bias else biased - {*layers}
+    return tuple(layer for layer in BIASED if layer in biased)
+
+
+def read_windows(
+    config: Configuration, layers: int, *, used: bool, every: int = 0, first: int = 0
+) -> tuple[int | None, ...]:
+    """Return the windows of a run of layers that repeats: as the file says, or else by a rule.
+
+    The rule: all layers (if windows are ``used``), or all but each last of ``every``; before the
+    ``first`` layer none.
+    """
+    window = config.size("sliding_window", 0, least=0)
+    kinds = config.find("layer_types", None)[1]
+    if kinds is not None and not (
+        isinstance(kinds, list)
+        and len(kinds) == layers
+        and all(isinstance(kind, str) and kind in WINDOWED_KINDS for kind in kinds)
+    ):
+        allowed = f"a list of {layers} kinds, each one of {', '.join(WINDOWED_KINDS)}"
+        config.refuse("layer_types", kinds, allowed)
+        kinds = None
+    if not window or (not used and not kinds):
+        return (None,)
+    if kinds:
+        windows = tuple(window if WINDOWED_KINDS[kind] else None for kind in kinds)
+    elif every:
+        windows = tuple(None if (at + 1) % every == 0 else window for at in range(layers))
+    else:
+        windows = tuple(None if at < first else window for at in range(layers))
+    return repeated_run(windows)
+
+
+def repeated_run(windows: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    """Return the shortest run that all windows repeat.
+
+    >>> repeated_run((8, None, 8, None)), repeated_run((8, 8, None))
+    ((8, None), (8, 8, None))
+    """
+    count = len(windows)
+    period = next(
+        n for n in range(1, count + 1) if count % n == 0 and windows == windows[:n] * (count // n)
+    )
+    return windows[:period]
+
+
+def _read_experts(config: Configuration, sizes: Sizes) -> None:
+    """Take experts, and name layers and experts that are not like the others."""
+    experts = config.size("num_experts", 0, least=0, most=MAX_OPERATORS)
+    if experts <= 1:
+        return
+    sizes["experts"], sizes["chosen"] = experts, config.size("num_experts_per_tok")
+    sizes["ff_size"] = config.size("moe_intermediate_size", sizes["ff_size"])
+    for key in (key for key in _SHARED if config.given.get(key)):
+        shared = config.size(key)
+        # a width, of an expert with a gate of one output, or a number of experts
+        wide, gate = (shared, sizes["hidden"]) if "size" in key else (shared * sizes["ff_size"], 0)
+        count = sizes["layers"] * (3 * sizes["hidden"] * wide + gate)
+        config.leave_work(key, "experts of all tokens", kind="layer", parameters=count)
+    for key in _DENSE:
+        if config.given.get(key) not in (None, 0, 1, [], -1):
+            why = "layers without experts; here all have them"
+            config.leave_work(key, why, kind="layer")
+        config.taken.add(key)
