@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Callable
 from collections.abc import Mapping as Map
 from contextlib import suppress
@@ -28,7 +27,7 @@ from simaccel.errors import InputError, SimaccelError
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.documents import accelerator_document
 from simaccel.files.documents import read_bytes
-from simaccel.files.targets import PARTIAL, write_fault
+from simaccel.files.targets import partial_path, write_fault
 from simaccel.version import version
 from simaccel.workload.workload import canonical_text
 
@@ -45,7 +44,6 @@ _UNREAD: Final = frozenset({"source", "description"})
 """Fields of an accelerator that don't affect results."""
 _UNDECISIVE: Final = ("each", "note", "gave", "watch", "ends")
 """Options that don't affect results: processes and callbacks."""
-_LEFT: Final = re.compile(rf"\.([0-9]+)\{PARTIAL}$")
 
 
 class ResultStore:
@@ -180,7 +178,7 @@ def write_json(path: Path, document: object) -> None:
         InputError: the file can't be written.
 
     """
-    partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
+    partial = partial_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.write_text(_text(document) + "\n", encoding="utf-8")
@@ -190,29 +188,6 @@ def write_json(path: Path, document: object) -> None:
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
-
-
-def is_left(name: str) -> bool:
-    """Return whether a name is that of a temporary file, of a living or a dead process."""
-    return _LEFT.search(name) is not None
-
-
-def sweep(folder: Path) -> None:
-    """Remove temporary files of processes that are dead."""
-    for path in folder.rglob(f"*{PARTIAL}"):
-        writer = _LEFT.search(path.name)
-        if writer and not _lives(int(writer[1])):
-            path.unlink(missing_ok=True)
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return pid != os.getpid()
 
 
 def _is_entry(document: object, key: str) -> bool:

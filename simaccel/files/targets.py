@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import sys
+from binascii import crc32
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ STDOUT: Final = "-"
 PARTIAL: Final = ".partial"
 _LONGEST_NAME = 200
 """Bytes of a target's name in the name of the temporary file, which is below 255 in all."""
+_LEFT = re.compile(rf"\.([0-9]+)-([0-9a-f]{{8}})-[0-9a-f]{{8}}(?:\{PARTIAL}|\.begun)$")
 _REASON = re.compile(r"error message = '([^']*)'")
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -85,9 +87,53 @@ def real_path(path: str | Path) -> Path:
 
 
 def partial_path(path: Path) -> Path:
-    """Return the path of the temporary file beside ``path``."""
-    name = os.fsdecode(os.fsencode(path.name)[:_LONGEST_NAME])
-    return path.with_name(f"{name}.{token_hex(4)}{PARTIAL}")
+    """Return the path of the temporary file beside ``path``: its name tells process and host."""
+    writer = f"{os.getpid()}-{_host()}-{token_hex(4)}"
+    return path.with_name(f"{_stem(path)}.{writer}{PARTIAL}")
+
+
+def is_left(name: str) -> bool:
+    """Return whether a name is that of a temporary file, of a living or a dead process."""
+    return _LEFT.search(name) is not None
+
+
+def clear_left(path: Path) -> None:
+    """Remove the temporary files beside ``path`` that killed processes of this host have left."""
+    stem = _stem(path)
+    beside = (file for file in path.parent.iterdir() if file.name.startswith(stem))
+    _remove_left(file for file in beside if _LEFT.fullmatch(file.name, len(stem)))
+
+
+def clear_left_in(folder: Path) -> None:
+    """Remove the temporary files in a folder, and in those below, as `clear_left` does."""
+    _remove_left(folder.rglob(f"*{PARTIAL}"))
+
+
+def _remove_left(paths: Iterable[Path]) -> None:
+    for path in paths:
+        writer = _LEFT.search(path.name)
+        if writer and writer[2] == _host() and not _lives(int(writer[1])):
+            path.unlink(missing_ok=True)
+
+
+def _stem(path: Path) -> str:
+    return os.fsdecode(os.fsencode(path.name)[:_LONGEST_NAME])
+
+
+def _host() -> str:
+    import platform  # noqa: PLC0415 - nothing that writes no file waits for it
+
+    return f"{crc32(platform.node().encode()):08x}"
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass
+    return True
 
 
 def write_fault(path: str | Path, error: Exception) -> InputError:
@@ -116,6 +162,7 @@ def writing(
     real = real_path(path)
     partial = partial_path(real)
     try:
+        clear_left(real)
         yield partial
         require_target(path, force=force, inputs=inputs)
         partial.replace(real)

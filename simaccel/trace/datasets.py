@@ -6,12 +6,12 @@ it has made before it writes: half of what a short trace costs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import h5py
 import numpy as np
-from h5py import h5d, h5p, h5s, h5t
+from h5py import h5a, h5d, h5p, h5s, h5t
 
 LEVEL: Final = 1
 """Of DEFLATE: files are a fifth larger than by default, and take half as long."""
@@ -74,3 +74,12 @@ def write_array(group: File, name: str, values: np.ndarray) -> None:
     stored = _properties(values.shape if values.size else None)
     made = h5d.create(group.id, name.encode(), _type(values.dtype), space, stored)
     made.write(h5s.ALL, h5s.ALL, values)
+
+
+def describe(file: File, descriptions: Mapping[str, Mapping[str, str]]) -> None:
+    """Give groups and datasets, by their names, attributes that are texts."""
+    text, alone = h5t.py_create(h5py.string_dtype(), logical=True), h5s.create(h5s.SCALAR)
+    for part, attributes in descriptions.items():
+        for name, value in attributes.items():
+            made = h5a.create(file.id, name.encode(), text, alone, obj_name=part.encode())
+            made.write(np.array(value.encode(), dtype=object))

@@ -16,15 +16,14 @@ import numpy as np
 
 from simaccel.trace.datasets import File
 from simaccel.trace.guard import FORMAT, MAX_CYCLE, TraceError, damaged_error, no_trace
+from simaccel.trace.parts import PARTS, TEXT
 from simaccel.trace.schema import (
     CAUSES,
     COLUMNS,
-    EVENT,
     OPENED,
     SCHEMA_VERSION,
     SEGMENT_FIELDS,
     SERVED,
-    TABLES,
     TEXTS,
 )
 from simaccel.trace.store import Parts
@@ -48,26 +47,6 @@ _COUNTS: Final = {
     "seed": (-MAX_CYCLE, MAX_CYCLE),
 }
 """Attributes that are integers, and what they may be."""
-_TEXT: Final = "text"
-_I8, _U2, _U1 = np.dtype("<i8"), np.dtype("<u2"), np.dtype("<u1")
-_PARTS: Final[dict[str, tuple[Any, int]]] = {
-    **{f"header/{name}": (_TEXT, 1) for name in TEXTS},
-    "sites/site": (np.dtype("<i4"), 1),
-    **{f"sites/{name}": (_TEXT, 1) for name in ("operator", "command")},
-    **{f"tables/{name}": (_TEXT, 1) for name in (*TABLES, "lane_kinds")},
-    **{f"segments/{name}": (_I8, 1) for name in SEGMENT_FIELDS},
-    **{f"index/{name}": (_I8, 2) for name in ("rows", "first_start", "last_end")},
-    **{f"events/{name}": (EVENT[name], 1) for name in COLUMNS},
-}
-"""The type and the number of dimensions of each part."""
-_END: Final[dict[str, tuple[Any, int]]] = {
-    "totals/engine": (_U2, 1),
-    "totals/channel": (_U2, 1),
-    "totals/served": (_I8, 1),
-    "totals/cycles": (_I8, 2),
-    "header/figures": (_U1, 1),
-}
-"""Parts that only a run that ended has."""
 
 
 def require_layout(path: Path, file: File) -> Parts:
@@ -84,7 +63,7 @@ def require_layout(path: Path, file: File) -> Parts:
     groups: dict[str, Any] = {}
     parts: dict[str, h5py.Dataset] = {}
     faults: list[str] = []
-    for name in (*_PARTS, *(_END if complete else ())):
+    for name in (name for name, part in PARTS.items() if complete or not part.at_end):
         group, _, leaf = name.partition("/")
         if group not in groups:
             groups[group] = _open_own(file, group, h5py.Group)
@@ -161,7 +140,7 @@ def _part_faults(part: h5py.Dataset, name: str, n_bytes: int) -> Iterator[str]:
 
     ``n_bytes``: of the whole file.
     """
-    kind, n_dimensions = _PARTS.get(name) or _END[name]
+    kind, n_dimensions = PARTS[name].kind, PARTS[name].dimensions
     plist = part.id.get_create_plist()
     if part.is_virtual or plist.get_external_count():
         yield "lies in another file"
@@ -182,7 +161,7 @@ def _part_faults(part: h5py.Dataset, name: str, n_bytes: int) -> Iterator[str]:
 
 
 def _is_of(dtype: np.dtype[Any], kind: Any) -> bool:  # noqa: ANN401 - a type, or "text"
-    if kind != _TEXT:
+    if kind != TEXT:
         return bool(dtype == kind)
     text = h5py.check_string_dtype(dtype)
     return text is not None and text.length is not None and text.encoding == "utf-8"

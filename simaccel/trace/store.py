@@ -19,6 +19,7 @@ from simaccel.numbers import plain
 from simaccel.trace.datasets import (
     File,
     Growing,
+    describe,
     grow,
     make_growing,
     text_type,
@@ -26,13 +27,10 @@ from simaccel.trace.datasets import (
     write_texts,
 )
 from simaccel.trace.guard import FORMAT
+from simaccel.trace.parts import PARTS, READ_ME, TEXT, descriptions
 from simaccel.trace.schema import (
     CAUSES,
-    COLUMNS,
-    EVENT,
     SCHEMA_VERSION,
-    SEGMENT_FIELDS,
-    TABLES,
     TEXTS,
     Cycles,
     Events,
@@ -74,6 +72,7 @@ def write_beginning(file: File, block_rows: int, header: TraceHeader) -> dict[st
 
     """
     file.attrs["format"] = FORMAT
+    file.attrs["read_me"] = READ_ME
     file.attrs["schema_version"] = SCHEMA_VERSION
     file.attrs["complete"] = False
     for name in ("cycles", "rows", "segments"):
@@ -89,28 +88,30 @@ def write_beginning(file: File, block_rows: int, header: TraceHeader) -> dict[st
     write_texts(sites, "operator", [site.operator for site in header.sites.values()])
     write_texts(sites, "command", [site.command for site in header.sites.values()])
     grows = _make_growing(file, block_rows, header.program)
-    grows |= _name_columns("header", make_growing(texts, {"figures": "<u1"}, (_FIGURES_BYTES,)))
+    grows |= _name_columns(
+        "header", make_growing(texts, {"figures": PARTS["header/figures"].kind}, (_FIGURES_BYTES,))
+    )
     write_more(grows, "tables", {"causes": CAUSES}, 0)
+    describe(file, descriptions())
     file.swmr_mode = True
     return grows
 
 
 def _make_growing(file: File, block_rows: int, program: str) -> dict[str, Growing]:
+    """Make what grows, a group after the other; parts of one group have chunks of one size."""
     width = max([_TEXT_BYTES, *map(len, program.encode().split())])
-    few = (_FEW,)
-    totals = {"engine": "<u2", "channel": "<u2", "served": "<i8"}
-    groups: dict[str, list[tuple[dict[str, Any], tuple[int, ...]]]] = {
-        "events": [({name: EVENT[name] for name in COLUMNS}, (block_rows,))],
-        "segments": [(dict.fromkeys(SEGMENT_FIELDS, "<i8"), few)],
-        "tables": [(dict.fromkeys((*TABLES, "lane_kinds"), text_type(width)), few)],
-        "index": [(dict.fromkeys(("rows", "first_start", "last_end"), "<i8"), (_FEW, _FEW))],
-        "totals": [(totals, few), ({"cycles": "<i8"}, (_FEW, len(CAUSES)))],
-    }
+    chunks = {"events": (block_rows,), "index": (_FEW, _FEW), "totals/cycles": (_FEW, len(CAUSES))}
     datasets: dict[str, Growing] = {}
-    for group, parts in groups.items():
+    for group in ("events", "segments", "tables", "index", "totals"):
         made = file.create_group(group)
-        for types, chunks in parts:
-            datasets |= _name_columns(group, make_growing(made, types, chunks))
+        by_chunks: dict[tuple[int, ...], dict[str, Any]] = {}
+        for name, part in PARTS.items():
+            if name.startswith(f"{group}/"):
+                chunk = chunks.get(name) or chunks.get(group, (_FEW,))
+                kind = text_type(width) if part.kind == TEXT else part.kind
+                by_chunks.setdefault(chunk, {})[name.removeprefix(f"{group}/")] = kind
+        for chunk, types in by_chunks.items():
+            datasets |= _name_columns(group, make_growing(made, types, chunk))
     return datasets
 
 

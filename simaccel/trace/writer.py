@@ -11,7 +11,14 @@ from typing import Any, Self
 import h5py
 import numpy as np
 
-from simaccel.files.targets import PARTIAL, partial_path, real_path, require_target, write_fault
+from simaccel.files.targets import (
+    PARTIAL,
+    clear_left,
+    partial_path,
+    real_path,
+    require_target,
+    write_fault,
+)
 from simaccel.machine.accounts import EngineCycles, Wait
 from simaccel.trace.chunks import EventBlock, LastRow, edges_of
 from simaccel.trace.datasets import Growing
@@ -51,7 +58,8 @@ class TraceWriter:
 
     The rows go to a file beside the target, which takes the target's place when the ``with``
     block ends after ``finish``. Any exception, Ctrl-C included, removes it: at the target there
-    is never a half-written file. A killed process leaves it, readable up to the last checkpoint.
+    is never a half-written file. A killed process leaves it, readable up to the last checkpoint,
+    until the next one writes the same target.
 
     Raises:
         InputError: the target can't be written (see ``require_target``).
@@ -103,6 +111,7 @@ class TraceWriter:
     def __enter__(self) -> Self:
         try:
             with defer_interrupts():
+                clear_left(real_path(self.path))
                 create(self._partial, header_bytes(self.header))
                 self._file = h5py.File(self._partial, "w", libver=LIBVER)
                 self._take(header_bytes(self.header))

@@ -1,12 +1,13 @@
 """Files are written whole or not at all."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from simaccel.errors import InputError
-from simaccel.files.targets import require_target, writing_text
+from simaccel.files.targets import partial_path, require_target, writing_text
 
 
 def write_text(path: Path, text: str, *, force: bool = False) -> Path:
@@ -101,3 +102,25 @@ def test_a_file_that_comes_meanwhile_is_kept(tmp_path: Path) -> None:
         _write_slowly(target)
     assert target.read_text() == "theirs"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_the_next_that_writes_a_target_removes_what_killed_ones_left(tmp_path: Path) -> None:
+    target, own, nobody = tmp_path / "out.txt", f".{os.getpid()}-", f".{2**22 + 1}-"
+    now = [partial_path(target) for _ in range(2)]
+    other_host = re.sub(r"-[0-9a-f]{8}-", "-01234567-", now[0].name)
+    kept = [
+        now[0].name,  # this process lives
+        now[0].name.replace(own, ".1-"),
+        other_host.replace(own, nobody),  # perhaps it lives there
+        f"other.{now[0].name}".replace(own, nobody),
+        f"{now[0].name}.csv".replace(own, nobody),
+        "out.txt.partial",
+    ]
+    left = [
+        now[1].name.replace(own, nobody),
+        now[0].with_suffix(".begun").name.replace(own, nobody),
+    ]
+    for name in (*kept, *left):
+        (tmp_path / name).write_text("half")
+    write_text(target, "new")
+    assert {path.name for path in tmp_path.iterdir()} == {"out.txt", *kept}

@@ -16,14 +16,14 @@ from click.testing import CliRunner
 from simaccel.cli import main
 from simaccel.errors import SimaccelError
 from simaccel.trace import TraceReader
-from simaccel.trace.layout import _END, _PARTS
+from simaccel.trace.parts import PARTS as DATASETS
 from tests.draws import DRAWS, some
 
 Attempt = Callable[..., str]
 
 TRACES = Path(__file__).parents[2] / "traces"
 SEGMENTED = TRACES / "toy_attention_flat.h5"
-PARTS = [*_PARTS, *_END]
+PARTS = [*DATASETS]
 COMMANDS = (
     ("info",),
     ("stalls", "--no-what-if"),
@@ -106,7 +106,7 @@ def _as(dtype: str, shape: tuple[int, ...] = (3,)) -> Callable[[Any, str], None]
 
 
 def _huge(file: Any, name: str) -> None:  # noqa: ANN401 - h5py has no types
-    kind, n_dimensions = {**_PARTS, **_END}[name]
+    kind, n_dimensions = DATASETS[name].kind, DATASETS[name].dimensions
     dtype = h5py.string_dtype("utf-8", 64) if kind == "text" else kind
     shape, chunks = ((10**10,), (64,)) if n_dimensions == 1 else ((10**6, 10**4), (64, 64))
     file.create_dataset(name, shape=shape, dtype=dtype, chunks=chunks, compression="gzip")

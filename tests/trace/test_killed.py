@@ -64,3 +64,5 @@ def test_a_killed_run_leaves_the_beginning_of_its_trace(tmp_path: Path) -> None:
         assert begun.stalls(("cause",)) == whole.stalls(("cause",), 0, end)
         assert begun.bandwidth(bins=10).moved.sum() > 0
         assert begun.program() == whole.program()
+    record(tmp_path / "t.h5", gemm(m=3, k=6, n=2), load_accelerator("toy"), "naive")
+    assert {path.name for path in tmp_path.iterdir()} == {"t.h5", "whole.h5"}  # none of the killed

@@ -12,8 +12,8 @@ from typing import Any, Final
 from simaccel.errors import Fault, InputError
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.exploration.limits import DRAM_FIGURES
-from simaccel.experiment.store import ResultStore, is_left, read_json, sweep, write_json
-from simaccel.files.targets import write_fault
+from simaccel.experiment.store import ResultStore, read_json, write_json
+from simaccel.files.targets import clear_left_in, is_left, write_fault
 from simaccel.lazy import np
 from simaccel.units import LIMITS
 from simaccel.version import version
@@ -65,7 +65,7 @@ def open_store(store: ResultStore, command: str, seed: int) -> None:
     folder = store.folder.parent
     try:
         store.folder.mkdir(parents=True, exist_ok=True)
-        sweep(folder)
+        clear_left_in(folder)
     except OSError as error:
         raise write_fault(folder, error) from None
     path = folder / MANIFEST

@@ -15,6 +15,7 @@ from simaccel.errors import InputError
 from simaccel.experiment.exploration.limits import DRAM_FIGURES
 from simaccel.experiment.exploration.manifest import open_store, store_in
 from simaccel.experiment.exploration.runs import RunKey
+from simaccel.files.targets import partial_path
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
 from simaccel.search.effort import Effort
@@ -22,6 +23,8 @@ from simaccel.workload import gemm
 from tests.experiment.damages import DAMAGES, holding
 
 ASKED = RunKey(gemm(m=9, k=7, n=5), load_accelerator("toy"), "naive", Options())
+OWN, NO_PROCESS = f".{os.getpid()}-", 2**22 + 1
+"""In names of temporary files: this process, and the number of none."""
 RECORD: dict[str, object] = {
     "cycles": 12,
     "ideal_cycles": 30,
@@ -152,8 +155,8 @@ def test_a_damaged_manifest_is_told_and_made_again(tmp_path: Path) -> None:
 
 
 def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
-    path = _kept(tmp_path / "s")
-    dead, living = path.with_name(f"{path.name}.4194305.partial"), path.with_name("x.1.partial")
+    left = partial_path(_kept(tmp_path / "s"))
+    dead, living = (left.with_name(left.name.replace(OWN, f".{pid}-")) for pid in (NO_PROCESS, 1))
     dead.write_text("{")
     living.write_text("{")
     open_store(store_in(tmp_path / "s"), "again", 0)
