@@ -39,7 +39,7 @@ METRIC_NAMES: Final = (
 EXHIBITS: Final = ("roofline", "granularity", "breakdown", "bandwidth")
 TARGET: Final = 0.95
 EXPLORED: Final = ("cycles", "energy", "edp", "dram-bytes", "footprint", "area", "power")
-TRACE_FORMATS: Final = ("perfetto", "csv", "vcd")
+TRACE_FORMATS: Final = ("perfetto", "csv", "vcd", "parquet")
 DESIGN_AXES: Final = ("pes", "noc-bandwidth", "l1", "l2")
 """Axes of a MAESTRO description's own design space."""
 PRICES: Final = ("present", "paper")

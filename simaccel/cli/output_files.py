@@ -65,9 +65,9 @@ class OutputFiles:
             require_figure_target(path, **self._how)
             return
         if option == "--parquet":
-            from simaccel.report.exploration import require_parquet
+            from simaccel.files.parquet import require_parquet
 
-            require_parquet()
+            require_parquet("--parquet", "--csv")
         require_target(path, text=option not in _BINARY, **self._how)
 
     def write(self, option: str, make: Callable[..., Any]) -> list[str]:

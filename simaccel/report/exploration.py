@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.errors import Fault, InputError
 from simaccel.experiment.exploration.explore import ExploredDesigns, ExploredPoint
 from simaccel.experiment.exploration.figures import objective_of
 from simaccel.experiment.exploration.limits import FIGURES
@@ -240,20 +239,6 @@ def exploration_json(found: ExploredDesigns) -> dict[str, Any]:
         "limits": [str(one) for one in found.plan.limits],
         "designs": rows(found),
     }
-
-
-def require_parquet() -> None:
-    """Refuse Parquet where nothing writes it.
-
-    Raises:
-        InputError: says what to install.
-
-    """
-    try:
-        import pyarrow.parquet  # noqa: F401
-    except ImportError:
-        allowed = "pip install 'simaccel[parquet]', which writes it, or --csv"
-        raise InputError([Fault("command line", "--parquet", "no pyarrow", allowed)]) from None
 
 
 def write_parquet(found: ExploredDesigns, path: Path) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from simaccel.trace.schema import TABLES, CommandSite, Events
 
@@ -19,6 +20,13 @@ _CODED = {
     "waits_for": ("wait_engine", "lanes"),
 }
 """For each field: the column of its number, and the table of its names."""
+_NUMBERS = ("held", "served")
+_OF_KIND = {
+    "engine": ("operator", "command", "site", "cause", "tile", "kind", "waits_for"),
+    "channel": ("cause", "served"),
+    "tile": ("held",),
+}
+"""What lanes of a kind have, beside their name and their cycles."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,10 @@ class Event:
     served: int = 0
 
 
+COLUMNS = (*(field.name for field in fields(Event)), "lane_kind", "cycles")
+"""Of a table with lanes of several kinds."""
+
+
 def decode(
     events: Events, tables: Mapping[str, Sequence[str]], sites: Mapping[int, CommandSite]
 ) -> list[Event]:
@@ -53,10 +65,50 @@ def decode(
     return decoded
 
 
-def frame(
-    events: Events, tables: Mapping[str, Sequence[str]], sites: Mapping[int, CommandSite]
-) -> Any:  # noqa: ANN401 - pandas is optional
-    """Return the events as a ``pandas.DataFrame``: one column for each field of ``Event``.
+class NamedColumn(NamedTuple):
+    """A column of few different texts: for each row the number of its text."""
+
+    numbers: npt.NDArray[np.int32]
+    texts: list[str]
+
+
+Columns = Mapping[str, NamedColumn | npt.NDArray[Any]]
+"""A table of events by the names of its columns: the fields of ``Event``, and two more."""
+
+
+def columns(
+    events: Events,
+    tables: Mapping[str, Sequence[str]],
+    sites: Mapping[int, CommandSite],
+    lanes: Mapping[str, str],
+    within: tuple[int, int],
+) -> Columns:
+    """Return events as columns; ``lanes``: the kind of each, ``cycles``: those within a window."""
+    found: dict[str, Any] = {name: events[name] for name in ("start", "end", "site", *_NUMBERS)}
+    for name, (column, table) in _CODED.items():
+        found[name] = _name_numbers(events[column], tables[table])
+    kinds = [lanes.get(lane, "") for lane in tables["lanes"]]
+    found["lane_kind"] = _name_numbers(events["lane"], kinds)
+    numbers, at = np.unique(events["site"], return_inverse=True)
+    known = [sites.get(number, _NOWHERE) for number in numbers.tolist()]
+    for name in ("operator", "command"):
+        found[name] = _name_numbers(at, [getattr(site, name) for site in known])
+    start, end = within
+    found["cycles"] = np.minimum(events["end"], end) - np.maximum(events["start"], start)
+    return {name: found[name] for name in COLUMNS}
+
+
+def _name_numbers(numbers: npt.NDArray[Any], names: Sequence[str]) -> NamedColumn:
+    """Return the names of numbers, each name once, and none that no row has."""
+    used = np.bincount(numbers, minlength=len(names)).astype(bool).tolist()
+    texts = dict.fromkeys(name for name, is_used in zip(names, used, strict=True) if is_used)
+    places = {text: at for at, text in enumerate(texts)}
+    place_of = np.array([places.get(name, 0) for name in names], dtype=np.int32)
+    return NamedColumn(place_of[numbers], list(texts))
+
+
+def frame(found: Columns) -> Any:  # noqa: ANN401 - pandas is optional
+    """Return columns as a ``pandas.DataFrame``; of lanes of one kind, those that it has.
 
     Raises:
         ImportError: pandas is not installed.
@@ -64,13 +116,16 @@ def frame(
     """
     import pandas as pd  # noqa: PLC0415 - optional
 
-    columns: dict[str, Any] = {n: events[n] for n in ("start", "end", "site", "held", "served")}
-    for name, (column, table) in _CODED.items():
-        texts = np.array(tables[table], dtype=object)
-        columns[name] = pd.Categorical(texts[events[column]], categories=list(tables[table]))
-    numbers, at = np.unique(events["site"], return_inverse=True)
-    known = [sites.get(number, _NOWHERE) for number in numbers.tolist()]
-    for name in ("operator", "command"):
-        texts = np.array([getattr(site, name) for site in known], dtype=object)
-        columns[name] = texts[at]
-    return pd.DataFrame({field.name: columns[field.name] for field in fields(Event)})
+    table = pd.DataFrame(
+        {
+            name: pd.Categorical.from_codes(column.numbers, pd.Index(column.texts, dtype=str))
+            if isinstance(column, NamedColumn)
+            else column
+            for name, column in found.items()
+        }
+    )
+    kinds = list(table["lane_kind"].cat.categories)
+    if len(kinds) != 1:
+        return table
+    own = table[["lane", *_OF_KIND[kinds[0]], "start", "end", "cycles"]]
+    return own.rename(columns={"lane": kinds[0]})

@@ -26,19 +26,32 @@ class Stall:
     site: int = 0
 
 
-def window(track: ChainTrack, start: int, end: int, at_most: int) -> Events:
+def count_rows(tracks: Sequence[ChainTrack], start: int, end: int) -> int:
+    """Return how many rows overlap the cycles, before those of one activity are joined."""
+    return sum(track.count(start, end) for track in tracks)
+
+
+def fitting_end(tracks: Sequence[ChainTrack], start: int, end: int, at_most: int) -> int:
+    """Return the end of a window of so many rows: ``start`` where not one cycle has so few."""
+    length = end - start
+    while length and count_rows(tracks, start, start + length) > at_most:
+        length //= 2
+    return start + length
+
+
+def window(track: ChainTrack, start: int, end: int) -> Events:
     """Return a lane's events that overlap the cycles from ``start`` up to ``end``, whole."""
-    rows = merge_rows(track.expand(start, end, at_most))
+    rows = merge_rows(track.expand(start, end))
     if len(rows) == 0 or start >= end:
         return NOTHING
     while rows["start"][0] > track.start:
-        before = merge_rows(track.expand(int(rows["start"][0]) - 1, int(rows["start"][0]), at_most))
+        before = merge_rows(track.expand(int(rows["start"][0]) - 1, int(rows["start"][0])))
         if len(before) != 1 or not same_activity(before, rows[:1]).all():
             break
         rows["start"][0] = before["start"][0]
         rows["served"][0] += before["served"][0]
     while rows["end"][-1] < track.end:
-        after = merge_rows(track.expand(int(rows["end"][-1]), int(rows["end"][-1]) + 1, at_most))
+        after = merge_rows(track.expand(int(rows["end"][-1]), int(rows["end"][-1]) + 1))
         if len(after) != 1 or not same_activity(after, rows[-1:]).all():
             break
         rows["end"][-1] = after["end"][0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 from simaccel.errors import suggest
 from simaccel.machine.accounts import EngineCycles
 from simaccel.trace.datasets import File
-from simaccel.trace.events import Event, decode, frame
+from simaccel.trace.events import Columns, Event, columns, decode, frame
 from simaccel.trace.figures import read_figures
 from simaccel.trace.forest import RepeatedSegment, make_track, nest, stretches
 from simaccel.trace.guard import TraceError, damaged_error
@@ -27,7 +27,7 @@ from simaccel.trace.layout import (
     service_faults,
     tiling_faults,
 )
-from simaccel.trace.questions import BY, Stall, account, window
+from simaccel.trace.questions import BY, Stall, account, count_rows, fitting_end, window
 from simaccel.trace.rows import EventColumns, reading
 from simaccel.trace.schema import (
     CAUSES,
@@ -49,9 +49,11 @@ from simaccel.trace.series import (
     utilisation,
 )
 from simaccel.trace.store import BlockIndex, Parts
-from simaccel.trace.track import NOTHING, ChainTrack, TooManyEventsError, visit
+from simaccel.trace.track import NOTHING, ChainTrack, visit
 
 MAX_EVENTS = 10_000_000
+MAX_FRAME_ROWS = 2_000_000
+"""A frame of so many takes about 200 MB."""
 MAX_BINS = 100_000
 _SHOWN_FAULTS = 5
 
@@ -156,12 +158,13 @@ class TraceReader(RunRecord):
         self,
         start: int = 0,
         end: int | None = None,
-        lane: str | None = None,
+        lane: str | Iterable[str] = "engine",
         *,
         at_most: int = MAX_EVENTS,
     ) -> Events:
-        """Return the events of a lane, or of all engines, between the cycles ``start`` and ``end``.
+        """Return the events of some lanes between the cycles ``start`` and ``end``.
 
+        ``lane``: names of lanes, or kinds (``engine``, ``channel``, ``tile``) for all of a kind.
         A structured array of type ``EVENT``. Events that overlap the window are whole, not
         clipped to it, ordered by start cycle and lane number, and as a run without fast-forward
         would have written them, except that neighbours that are the same activity are always one
@@ -169,22 +172,33 @@ class TraceReader(RunRecord):
 
         Raises:
             TraceError: no such lane.
-            WindowTooLargeError: the window holds more than ``at_most`` events.
+            WindowTooLargeError: the window has more than ``at_most`` rows before such neighbours
+                are joined. They are counted; nothing is expanded for it.
 
         """
         end = self.cycles if end is None else end
-        names = self.engines if lane is None else [self._require_known(lane, tuple(self.lanes))]
-        parts = [NOTHING]
-        try:
-            for name in names:
-                parts.append(window(self._tracks[name], start, end, at_most))
-                at_most -= len(parts[-1])
-        except TooManyEventsError:
-            problem = f"too many events in cycles {start} to {end}"
-            allowed = "a smaller window, or a larger at_most"
-            raise WindowTooLargeError(self.path, problem, allowed) from None
-        rows = np.concatenate(parts)
+        tracks = [self._tracks[name] for name in self.lanes_of(lane)]
+        n_rows = count_rows(tracks, start, end)
+        if n_rows > at_most:
+            fitting = fitting_end(tracks, start, end, at_most)
+            raise WindowTooLargeError(self.path, n_rows, (start, end), fitting, at_most)
+        rows = np.concatenate([NOTHING, *(window(track, start, end) for track in tracks)])
         return rows[np.lexsort((rows["lane"], rows["start"]))]
+
+    def lanes_of(self, asked: str | Iterable[str]) -> dict[str, str]:
+        """Return lanes by name, with the kind of each, in the order of the trace.
+
+        ``asked``: names of lanes, or kinds for all of a kind.
+
+        Raises:
+            TraceError: no such lane.
+
+        """
+        asked = {asked} if isinstance(asked, str) else {*asked}
+        known = (*LANES, *self.lanes)
+        for name in sorted(asked - {*known}):
+            raise self._refusal(f"no lane {name!r}", suggest(name, known))
+        return {lane: kind for lane, kind in self.lanes.items() if {lane, kind} & asked}
 
     def track(self, lane: str) -> ChainTrack:
         """Return a lane's rows as they are stored: a tree of leaves and repeats.
@@ -199,15 +213,34 @@ class TraceReader(RunRecord):
         """Put the texts in for the numbers."""
         return decode(events, self.tables, self.header.sites)
 
-    def to_pandas(self, start: int = 0, end: int | None = None, lane: str | None = None) -> Any:  # noqa: ANN401 - pandas is optional
-        """Return the decoded events of ``events`` as a ``pandas.DataFrame``.
+    def frame(
+        self,
+        start: int = 0,
+        end: int | None = None,
+        lane: str | Iterable[str] = "engine",
+        *,
+        at_most: int = MAX_FRAME_ROWS,
+    ) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return the events of a window as a ``pandas.DataFrame``, one row each.
+
+        Periods that repeat are rows as often as they happen, so plain sums are those of the run.
+        ``cycles`` are those of the event within the window; ``start`` and ``end`` are its own.
+        The other columns are those that this kind of lane has: of engines ``engine``, ``operator``,
+        ``command``, ``site``, ``cause``, and of the direct wait ``tile``, ``kind`` and
+        ``waits_for``; of channels ``channel``, ``cause`` and ``served``; of tiles ``tile`` and
+        ``held``. Lanes of several kinds have all of them, with ``lane`` and ``lane_kind``.
 
         Raises:
             ImportError: pandas is not installed.
-            TraceError: as for ``events``.
+            TraceError: as for ``events``, or the window is no part of the run.
 
         """
-        return frame(self.events(start, end, lane), self.tables, self.header.sites)
+        within = self.require_window(start, end)
+        return frame(self.columns(self.events(*within, lane, at_most=at_most), within))
+
+    def columns(self, events: Events, within: tuple[int, int]) -> Columns:
+        """Return events as columns of a table; ``cycles`` are those within a window."""
+        return columns(events, self.tables, self.header.sites, self.lanes, within)
 
     def check(self) -> None:
         """Verify that each engine's busy + stalls + idle cycles equal the length of the run.

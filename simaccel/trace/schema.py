@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from struct import Struct
 from typing import Any, Final
 
@@ -70,7 +71,17 @@ Cycles = npt.NDArray[np.int64]
 
 
 class WindowTooLargeError(TraceError):
-    """A window of a trace holds more events than the caller wants."""
+    """A window of a trace holds more rows than the caller wants."""
+
+    def __init__(
+        self, path: Path, n_rows: int, window: tuple[int, int], fitting: int, at_most: int
+    ) -> None:
+        """Say how many rows there are, and that fewer are until the cycle ``fitting``."""
+        start, end = window
+        problem = f"{n_rows:,} rows in cycles {start:,} to {end:,}, more than {at_most:,}"
+        fewer = f"--from {start} --to {fitting} (start={start}, end={fitting}), or "
+        allowed = f"a larger --at-most (at_most) than {at_most}"
+        super().__init__(path, problem, fewer * (start < fitting) + allowed)
 
 
 @dataclass(frozen=True)

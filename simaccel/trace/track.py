@@ -34,10 +34,6 @@ Account = Counter[tuple[int, ...]]
 """Cycles by activity: the values of the columns ``KEY``."""
 
 
-class TooManyEventsError(Exception):
-    """A window holds more events than the caller wants."""
-
-
 class Track(Protocol):
     """A stretch of one lane's time: the cycles from ``start`` up to ``end``."""
 
@@ -57,8 +53,11 @@ class Track(Protocol):
     def activity(self) -> Events:
         """The single row of this part, or no row if there are several."""
 
-    def expand(self, start: int, end: int, at_most: int) -> Events:
+    def expand(self, start: int, end: int) -> Events:
         """Rows that overlap the cycles from ``start`` up to ``end``, whole, in order of time."""
+
+    def count(self, start: int, end: int) -> int:
+        """Return how many rows ``expand`` gives, which are not made for it."""
 
     def measure_edges(self, edges: Cycles) -> Measures:
         """Sums from ``self.start`` to each edge; edges are sorted, in this stretch."""
@@ -109,12 +108,21 @@ class RowTrack:
             return NOTHING
         return _stretch_row(rows[:1], self)
 
-    def expand(self, start: int, end: int, at_most: int) -> Events:
+    def expand(self, start: int, end: int) -> Events:
         """Rows that overlap the cycles from ``start`` up to ``end``, whole, in order of time."""
+        return self.rows[slice(*self._overlap(start, end))]
+
+    def count(self, start: int, end: int) -> int:
+        """Return how many rows ``expand`` gives, which are not made for it."""
+        if start <= self.start and self.end <= end:
+            return self.high - self.low
+        low, high = self._overlap(start, end)
+        return max(high - low, 0)
+
+    def _overlap(self, start: int, end: int) -> tuple[int, int]:
         rows = self.rows
         low = int(np.searchsorted(rows["end"], start, "right"))
-        high = int(np.searchsorted(rows["start"], end, "left"))
-        return _limit_rows(rows[low:high], at_most)
+        return low, int(np.searchsorted(rows["start"], end, "left"))
 
     def measure_edges(self, edges: Cycles) -> Measures:
         """Sums from ``self.start`` to each edge; within a row all goes on evenly."""
@@ -210,13 +218,15 @@ class ChainTrack:
     def _track_index(self, cycle: int) -> int:
         return max(int(np.searchsorted(self._starts, cycle, "right")) - 1, 0)
 
-    def expand(self, start: int, end: int, at_most: int) -> Events:
+    def expand(self, start: int, end: int) -> Events:
         """Rows that overlap the cycles from ``start`` up to ``end``, whole, in order of time."""
-        parts = [NOTHING]
-        for node in self.nodes[self._track_index(start) : self._track_index(end - 1) + 1]:
-            parts.append(node.expand(start, end, at_most))
-            at_most -= len(parts[-1])
-        return np.concatenate(parts)
+        nodes = self.nodes[self._track_index(start) : self._track_index(end - 1) + 1]
+        return np.concatenate([NOTHING, *(node.expand(start, end) for node in nodes)])
+
+    def count(self, start: int, end: int) -> int:
+        """Return how many rows ``expand`` gives, which are not made for it."""
+        nodes = self.nodes[self._track_index(start) : self._track_index(end - 1) + 1]
+        return sum(node.count(start, end) for node in nodes)
 
     def measure_edges(self, edges: Cycles) -> Measures:
         """Sums from ``self.start`` to each edge."""
@@ -288,24 +298,36 @@ class RepeatTrack:
         """The one row that says all that is done here, or no row when more is done."""
         return _stretch_row(self.body.activity, self)
 
-    def expand(self, start: int, end: int, at_most: int) -> Events:
+    def expand(self, start: int, end: int) -> Events:
         """Rows that overlap the cycles from ``start`` up to ``end``, whole, in order of time."""
         if len(self.activity):
             return self.activity if start < self.end and end > self.start else NOTHING
-        first = max((start - self.start) // self.period, 0)
-        last = min((end - 1 - self.start) // self.period, self.times)
+        first, last = self._times_in(start, end)
         parts = [NOTHING]
         for time in sorted({first, last}):
             if first <= time <= last:
                 shift = time * self.period
-                parts.append(_shift(self.body.expand(start - shift, end - shift, at_most), [shift]))
+                parts.append(_shift(self.body.expand(start - shift, end - shift), [shift]))
         if last - first > 1:
-            body = self.body.expand(self.start, self.start + self.period, at_most)
+            body = self.body.expand(self.start, self.start + self.period)
             between = range(first + 1, last)
-            if len(body) * len(between) > at_most:
-                raise TooManyEventsError
             parts.insert(2, _shift(body, np.array(between, dtype=np.int64) * self.period))
-        return _limit_rows(np.concatenate(parts), at_most)
+        return np.concatenate(parts)
+
+    def count(self, start: int, end: int) -> int:
+        """Return how many rows ``expand`` gives, which are not made for it."""
+        if len(self.activity):
+            return int(start < self.end and end > self.start)
+        first, last = self._times_in(start, end)
+        shifts = {time * self.period for time in (first, last) if first <= time <= last}
+        cut = sum(self.body.count(start - shift, end - shift) for shift in shifts)
+        whole = max(last - first - 1, 0)
+        return cut + (whole and whole * self.body.count(self.start, self.start + self.period))
+
+    def _times_in(self, start: int, end: int) -> tuple[int, int]:
+        """Return the first and the last time of the body in a window."""
+        first = max((start - self.start) // self.period, 0)
+        return first, min((end - 1 - self.start) // self.period, self.times)
 
     def measure_edges(self, edges: Cycles) -> Measures:
         """Sums from ``self.start`` to each edge."""
@@ -355,12 +377,6 @@ def visit(
     leaves = [leaf for track in tracks for leaf in track.leaves(start, end)]
     for leaf in sorted(leaves, key=lambda leaf: leaf.block):
         look(leaf)
-
-
-def _limit_rows(rows: Events, at_most: int) -> Events:
-    if len(rows) > at_most:
-        raise TooManyEventsError
-    return rows
 
 
 def _stretch_row(row: Events, node: Track) -> Events:

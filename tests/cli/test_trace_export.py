@@ -29,7 +29,12 @@ def _refused(result: Result) -> list[str]:
 
 @pytest.mark.parametrize(
     ("name", "first"),
-    [("perfetto", '{"displayTimeUnit":"ns"'), ("csv", "lane,start,"), ("vcd", "$comment 1 ns")],
+    [
+        ("perfetto", '{"displayTimeUnit":"ns"'),
+        ("csv", "lane,start,"),
+        ("vcd", "$comment 1 ns"),
+        ("parquet", "PAR1"),
+    ],
 )
 def test_a_window_is_written_to_a_file(cli: Call, tmp_path: Path, name: str, first: str) -> None:
     out = tmp_path / "out"
@@ -73,7 +78,7 @@ def test_lanes_are_chosen_by_name(cli: Call) -> None:
     ("options", "messages"),
     [
         ("--format vdc", ["command line: --format: got 'vdc'; did you mean 'vcd'?"]),
-        ("--format json", ["--format: got 'json'; allowed: one of perfetto, csv, vcd"]),
+        ("--format json", ["--format: got 'json'; allowed: one of perfetto, csv, vcd, parquet"]),
         ("--format csv --lanes aray", ["no lane 'aray'; did you mean 'array'?"]),
         ("--format csv --from 473", ["--from: got '473'; allowed: a cycle from 0 to 472"]),
         ("--format csv --from x", ["--from: got 'x'; allowed: a cycle from 0 on"]),
@@ -84,7 +89,7 @@ def test_lanes_are_chosen_by_name(cli: Call) -> None:
         ("--format csv --from -1 --to -2", ["--from: got '-1'", "--to: got '-2'"]),
         (
             "--format csv --lanes engine --at-most 100 --from 0",
-            ["more than 100 events in cycles 0 to 473; allowed: --from 0 --to "],
+            [" rows in cycles 0 to 473, more than 100; allowed: --from 0 --to "],
         ),
     ],
 )
@@ -99,10 +104,35 @@ def test_mistakes_are_refused(cli: Call, tmp_path: Path, options: str, messages:
 
 def test_a_run_of_too_many_events_gives_a_steady_period(cli: Call, tmp_path: Path) -> None:
     """Of a window that is asked for nothing is left out; of the run what can be shown."""
-    asked = f"trace export {TOY} --format csv -o {tmp_path / 'out.csv'} --lanes engine"
+    asked = f"trace export {TOY} --format vcd -o {tmp_path / 'out.vcd'} --lanes engine"
     found = json.loads(cli(f"{asked} --at-most 100 --json").stdout)
     assert 1 < found["events"] <= 100
     assert 0 <= found["from"] < found["to"] < 473
+
+
+@pytest.mark.parametrize("name", ["csv", "parquet"])
+def test_a_table_is_never_a_part_of_what_was_asked_for(
+    cli: Call, tmp_path: Path, name: str
+) -> None:
+    """It is summed; viewers show a steady period instead."""
+    out = tmp_path / "out"
+    line = f"trace export {TOY} --format {name} -o {out} --lanes engine --at-most"
+    n_events = _n_events(0, 473, "engine")
+    (message,) = _refused(cli(f"{line} {n_events - 1}"))
+    assert f"{n_events} rows in cycles 0 to 473, more than {n_events - 1}" in message
+    assert cli(f"{line} {n_events}").exit_code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_parquet_is_a_file_and_needs_what_writes_it(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (message,) = _refused(cli(f"trace export {TOY} --format parquet -o -"))
+    assert "got '-'; allowed: the path of a file; what is written is no text" in message
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    (message,) = _refused(cli(f"trace export {TOY} --format parquet -o {tmp_path / 'out'}"))
+    assert "--format: got 'no pyarrow'; allowed: pip install 'simaccel[parquet]'" in message
+    assert message.endswith("or --format csv")
 
 
 def test_json_and_the_export_do_not_share_the_output(cli: Call) -> None:

@@ -83,3 +83,15 @@ def test_what_cannot_be_done_is_refused(cli: Call, tmp_path: Path, line: str, me
     assert message.format(tmp_path) in result.stderr
     assert "Traceback" not in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["text"]
+
+
+def test_too_many_rows_are_refused_before_any_is_read(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simaccel.report.page.data.MAX_ROWS", 100)
+    monkeypatch.setattr("simaccel.trace.rows.EventColumns._read_block", None)
+    result = cli(f"trace view {TRACE} -o {tmp_path / 'page.html'}")
+    assert result.exit_code == 2
+    assert "stored rows; allowed: up to 100 stored rows in a page; for a window" in result.stderr
+    assert "--from and --to" in result.stderr
+    assert list(tmp_path.iterdir()) == []

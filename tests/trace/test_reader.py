@@ -47,7 +47,7 @@ def test_events_have_names(path: Path) -> None:
 
 def test_unknown_names_are_answered_with_what_is_known(path: Path) -> None:
     with TraceReader.open(path) as trace:
-        with pytest.raises(TraceError, match="no 'aray'; did you mean 'array'"):
+        with pytest.raises(TraceError, match="no lane 'aray'; did you mean 'array'"):
             trace.events(lane="aray")
         with pytest.raises(TraceError, match="no 'x'; allowed: one of engine, operator, site"):
             trace.stalls(by=["x"])

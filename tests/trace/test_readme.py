@@ -1,4 +1,5 @@
 import re
+from ast import literal_eval
 from pathlib import Path
 from shutil import copyfile
 
@@ -36,7 +37,11 @@ def test_the_examples_run(
         "6 9 busy", "15 18 busy",
     ]  # fmt: skip
     copyfile(README.parent / "toy_gemm_naive.h5", tmp_path / "run.h5")
-    _run_example(r"^(    from simaccel import Trace\n.*?)^##")
+    _run_example(r"^(    from simaccel import Trace\n.*?)^[A-Z]")
+    summed, counted = map(literal_eval, capsys.readouterr().out.splitlines())
+    assert summed == {engine: cycles for engine, cycles in counted.items() if cycles}
+    assert summed["array"] > 0
+    _run_example(r"^## What it is\n.*?^(    from simaccel import Trace\n.*?)^##")
     assert capsys.readouterr().out.startswith("Event(lane='dma_in0', start=0, end=")
 
 

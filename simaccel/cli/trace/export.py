@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,7 +16,8 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.trace.sound import sound
 from simaccel.cli.workload_options import number
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.files.targets import STDOUT, require_target, writing_text
+from simaccel.files.parquet import require_parquet
+from simaccel.files.targets import STDOUT, require_target, writing, writing_text
 from simaccel.report.units import cycles_text
 from simaccel.trace.guard import MAX_CYCLE
 
@@ -23,12 +26,16 @@ if TYPE_CHECKING:
     from simaccel.trace.exports import Excerpt
 
 _LANES, _BINS, _AT_MOST = "engine,tile", "1000", "500000"
+_PARQUET: Final = "parquet"
+"""The format that is no text."""
+_TABLES: Final = ("csv", _PARQUET)
+"""Formats that people sum: they have all that was asked for, or nothing."""
 
 
 @click.command(cls=Command)
 @click.argument("file")
 @click.option(
-    "--format", "name", required=True, metavar="NAME", help="Format: perfetto, csv or vcd."
+    "--format", "name", required=True, metavar="NAME", help="perfetto, csv, vcd or parquet."
 )
 @click.option("-o", "--output", required=True, metavar="FILE", help="File to write; - prints it.")
 @click.option("--from", "start", metavar="CYCLE", help="First cycle (default 0).")
@@ -37,7 +44,7 @@ _LANES, _BINS, _AT_MOST = "engine,tile", "1000", "500000"
     "end",
     metavar="CYCLE",
     help="Cycle after the last (default: the end of the run; if neither end is given and"
-    " the run has too many events, a steady period with the fill before it).",
+    " the run has too many events, perfetto and vcd show a steady period with the fill before it).",
 )
 @click.option(
     "--lanes",
@@ -73,13 +80,16 @@ def export(
 
     \b
     perfetto   JSON for https://ui.perfetto.dev and chrome://tracing
-    csv        a table for pandas and spreadsheets
+    csv        a table for spreadsheets: sum its column cycles
+    parquet    the same table for pandas, Polars and DuckDB (pip install 'simaccel[parquet]')
     vcd        signals for GTKWave
     """  # noqa: D301 - click reads the backspace
     if name not in TRACE_FORMATS:
         raise InputError([fault("--format", name, suggest(name, TRACE_FORMATS))])
     require_stdout_free(output, "-o", others={"--json": as_json})
-    require_target(output, force=force, inputs=(file,), text=True)
+    require_target(output, force=force, inputs=(file,), text=name != _PARQUET)
+    if name == _PARQUET:
+        require_parquet("--format", "--format csv")
     options = {"--bins": bins, "--at-most": at_most, "--from": start or "0", "--to": end}
     _numbers(None, options)  # what the run needs not say
     with sound(file) as trace:
@@ -94,13 +104,23 @@ def export(
         try:
             part = excerpt(trace, window["--from"], window["--to"], **how)
         except WindowTooLargeError:
-            if (start, end) != (None, None):
+            if (start, end) != (None, None) or name in _TABLES:
                 raise
             part = _steady(trace, how)
-        with writing_text(output, force=force, inputs=(file,)) as stream:
+        with _writing(name, output, force=force, inputs=(file,)) as stream:
             FORMATS[name](stream, part)
     if output != STDOUT:
         _tell(part, output, as_json=as_json)
+
+
+@contextmanager
+def _writing(name: str, output: str, **how: Any) -> Iterator[IO[Any]]:  # noqa: ANN401 - what `writing` takes
+    if name != _PARQUET:
+        with writing_text(output, **how) as text:
+            yield text
+        return
+    with writing(output, **how) as partial, partial.open("xb") as stream:
+        yield stream
 
 
 def _steady(trace: TraceReader, how: dict[str, Any]) -> Excerpt:

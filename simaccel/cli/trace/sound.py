@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +26,10 @@ def require_files(*files: str) -> None:
 
 
 @contextmanager
-def sound(file: str) -> Iterator[TraceReader]:
+def sound(file: str, require: Callable[[TraceReader], None] | None = None) -> Iterator[TraceReader]:
     """Open a trace whose rows add up to what the run counted.
+
+    ``require`` refuses, by its counts, what needs not be read.
 
     Raises:
         TraceError: they don't, or it is no trace.
@@ -37,5 +39,7 @@ def sound(file: str) -> Iterator[TraceReader]:
     from simaccel.trace import TraceReader
 
     with TraceReader.open(Path(file)) as trace:
+        if require is not None:
+            require(trace)
         trace.check()
         yield trace

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from simaccel.cli.command import Command
@@ -11,6 +13,9 @@ from simaccel.cli.trace.sound import sound
 from simaccel.cli.trace.stalls import verdict_lines
 from simaccel.files.targets import STDOUT, require_target
 from simaccel.report.units import bytes_text
+
+if TYPE_CHECKING:
+    from simaccel.trace import TraceReader
 
 
 @click.command(cls=Command)
@@ -35,10 +40,16 @@ def view(file: str, output: str, *, what_if: bool, force: bool) -> None:
     The page begins with the summary that `simaccel trace stalls` prints.
     """
     require_target(output, force=force, inputs=(file,), text=True)
-    with sound(file) as opened:
+    with sound(file, _require_small) as opened:
         from simaccel.report.page import write_page
 
         said = verdict_lines(opened, what_if=what_if) if opened.cycles else []
         n_bytes = write_page(opened, output, force=force, said=said)
     if output != STDOUT:
         show(f"page: {output} ({bytes_text(n_bytes)})")
+
+
+def _require_small(trace: TraceReader) -> None:
+    from simaccel.report.page.data import require_small
+
+    require_small(trace)

@@ -88,7 +88,7 @@ def timeline(trace: TraceReader) -> dict[str, Any]:
         TraceError: as for ``document``, the header apart.
 
     """
-    _require_small(trace)
+    require_small(trace)
     trace.check()
     activities = ActivityTable()
     lanes = [
@@ -132,7 +132,13 @@ def engine_works(trace: TraceReader) -> dict[str, Work]:
     return {name: Work(tree, causes, sites) for name, tree in trees.items()}
 
 
-def _require_small(trace: TraceReader) -> None:
+def require_small(trace: TraceReader) -> None:
+    """Refuse a trace that no page can show, by its counts alone.
+
+    Raises:
+        TraceError: it has no cycle, too many, or too many rows; says what to do instead.
+
+    """
     if trace.cycles == 0:
         raise TraceError(trace.path, "has no cycles", "a trace of at least one cycle")
     if trace.cycles > MAX_CYCLES:
@@ -140,7 +146,11 @@ def _require_small(trace: TraceReader) -> None:
         raise TraceError(trace.path, problem, f"up to {MAX_CYCLES} cycles in a page")
     if trace.n_rows > MAX_ROWS:
         problem = f"has {trace.n_rows} stored rows"
-        raise TraceError(trace.path, problem, f"up to {MAX_ROWS} stored rows in a page")
+        allowed = (
+            f"up to {MAX_ROWS} stored rows in a page; for a window of cycles, `simaccel trace plot`"
+            " or `simaccel trace export --format perfetto` with --from and --to"
+        )
+        raise TraceError(trace.path, problem, allowed)
 
 
 def _cause(name: str) -> dict[str, str]:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TextIO
 
 from simaccel.trace.exports.excerpt import LANES_SHOWN, MOST_EVENTS, Excerpt, excerpt
 from simaccel.trace.exports.perfetto import write_perfetto
-from simaccel.trace.exports.table import write_csv
+from simaccel.trace.exports.table import write_csv, write_parquet
 from simaccel.trace.exports.vcd import write_vcd
 from simaccel.trace.schema import WindowTooLargeError
 
-Format = Callable[[TextIO, Excerpt], None]
-"""Writes an excerpt to a text stream, which keeps line ends as they are."""
+Format = Callable[..., None]
+"""Writes an excerpt to a stream: of text, which keeps line ends as they are; Parquet: of bytes."""
 
 FORMATS: Mapping[str, Format] = {
     "perfetto": write_perfetto,
     "csv": write_csv,
     "vcd": write_vcd,
+    "parquet": write_parquet,
 }
 
 __all__ = [

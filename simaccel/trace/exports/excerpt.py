@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from simaccel.errors import suggest
 from simaccel.trace.events import Event
 from simaccel.trace.guard import TraceError
 from simaccel.trace.reader import TraceReader
-from simaccel.trace.schema import LANES, Events, WindowTooLargeError
-from simaccel.trace.track import NOTHING
+from simaccel.trace.schema import Events
 
 MOST_EVENTS = 500_000
 """Events of an export unless more are asked for: what viewers open without trouble."""
@@ -63,44 +59,5 @@ def excerpt(
     if not 0 <= start <= end <= trace.cycles:
         allowed = f"a part of cycles 0 to {trace.cycles}"
         raise TraceError(trace.path, f"cycles {start} to {end}", allowed)
-    chosen = _choose_lanes(trace, lanes)
-    try:
-        rows = _rows(trace, chosen, start, end, at_most)
-    except WindowTooLargeError:
-        raise _refuse_window(trace, chosen, start, end, at_most) from None
-    return Excerpt(trace, start, end, chosen, rows, bins)
-
-
-def _choose_lanes(trace: TraceReader, asked: Sequence[str]) -> dict[str, str]:
-    for name in asked:
-        if name not in LANES and name not in trace.lanes:
-            raise TraceError(trace.path, f"no lane {name!r}", suggest(name, (*LANES, *trace.lanes)))
-    return {lane: kind for lane, kind in trace.lanes.items() if {lane, kind} & {*asked}}
-
-
-def _rows(trace: TraceReader, lanes: dict[str, str], start: int, end: int, at_most: int) -> Events:
-    parts = [NOTHING]
-    for lane in lanes:
-        parts.append(trace.events(start, end, lane, at_most=at_most))
-        at_most -= len(parts[-1])
-    rows = np.concatenate(parts)
-    order = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    return rows[np.lexsort((order, rows["start"]))]
-
-
-def _refuse_window(
-    trace: TraceReader, lanes: dict[str, str], start: int, end: int, at_most: int
-) -> WindowTooLargeError:
-    """Halve the window until it fits: failing is cheap, nothing is expanded for it."""
-    problem = f"more than {at_most:,} events in cycles {start} to {end}"
-    allowed = f"a larger --at-most than {at_most}"
-    length = end - start
-    while length > 1:
-        length //= 2
-        try:
-            n = len(_rows(trace, lanes, start, start + length, at_most))
-        except WindowTooLargeError:
-            continue
-        allowed = f"--from {start} --to {start + length} ({n:,} events), or {allowed}"
-        break
-    return WindowTooLargeError(trace.path, problem, allowed)
+    rows = trace.events(start, end, lanes, at_most=at_most)
+    return Excerpt(trace, start, end, trace.lanes_of(lanes), rows, bins)

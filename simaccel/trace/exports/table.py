@@ -1,21 +1,35 @@
-"""CSV (RFC 4180): one line for each event, for pandas and spreadsheets."""
+"""Tables with a row for each event: CSV (RFC 4180) for spreadsheets, Parquet for data frames."""
 
 from __future__ import annotations
 
 import csv
-from dataclasses import fields
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
-from simaccel.trace.events import Event
+from simaccel.trace.events import COLUMNS, NamedColumn
 from simaccel.trace.exports.excerpt import Excerpt
-
-COLUMNS = tuple(field.name for field in fields(Event))
 
 
 def write_csv(stream: TextIO, part: Excerpt) -> None:
     """Write a line of column names and a line for each event, in the order of the events."""
     writer = csv.writer(stream)
-    writer.writerow([*COLUMNS, "lane_kind"])
+    writer.writerow(COLUMNS)
+    *names, _, _ = COLUMNS
     for event in part.events():
-        values = [getattr(event, name) for name in COLUMNS]
-        writer.writerow([*values, part.lanes[event.lane]])
+        values = [getattr(event, name) for name in names]
+        cycles = min(event.end, part.end) - max(event.start, part.start)
+        writer.writerow([*values, part.lanes[event.lane], cycles])
+
+
+def write_parquet(stream: BinaryIO, part: Excerpt) -> None:
+    """Write the table that `write_csv` writes; columns of texts are dictionaries."""
+    import pyarrow as pa  # noqa: PLC0415 - optional
+    import pyarrow.parquet as pq  # noqa: PLC0415 - optional
+
+    columns = part.trace.columns(part.rows, (part.start, part.end))
+    table = {
+        name: pa.DictionaryArray.from_arrays(pa.array(column.numbers), pa.array(column.texts))
+        if isinstance(column, NamedColumn)
+        else pa.array(column)
+        for name, column in columns.items()
+    }
+    pq.write_table(pa.table(table), stream)

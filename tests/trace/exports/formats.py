@@ -1,4 +1,4 @@
-"""The three formats, read by what does not come from simaccel, back into events."""
+"""The formats, read by what does not come from simaccel, back into events."""
 
 from __future__ import annotations
 
@@ -123,9 +123,16 @@ class Shown:
 
 
 def text(name: str, part: Excerpt) -> str:
-    """Write an excerpt in a format."""
+    """Write an excerpt in a format that is text."""
     stream = io.StringIO(newline="")
     FORMATS[name](stream, part)
+    return stream.getvalue()
+
+
+def parquet(part: Excerpt) -> bytes:
+    """Write an excerpt as Parquet."""
+    stream = io.BytesIO()
+    FORMATS["parquet"](stream, part)
     return stream.getvalue()
 
 

@@ -1,5 +1,6 @@
 """What is exported is what the run did, read back by other parsers than those that wrote it."""
 
+import io
 import re
 import shutil
 from collections import defaultdict
@@ -9,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import h5py
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +24,7 @@ from tests.draws import DRAWS
 from tests.trace.exports.formats import (
     RESERVED_COLOURS,
     Signals,
+    parquet,
     read_frame,
     read_perfetto,
     read_table,
@@ -58,6 +61,8 @@ def _clipped(event: Event, part: Excerpt) -> Event:
 def _from_table(part: Excerpt) -> list[Event]:
     rows = read_table(text("csv", part))
     assert all(row.pop("lane_kind") == part.lanes[row["lane"]] for row in rows)
+    within = [range(max(row["start"], part.start), min(row["end"], part.end)) for row in rows]
+    assert [row.pop("cycles") for row in rows] == [len(cycles) for cycles in within]
     return [Event(**row) for row in rows]
 
 
@@ -158,15 +163,23 @@ def test_reference_traces_are_exported_as_the_reader_gives_them(name: str) -> No
 
 
 @pytest.mark.parametrize("name", REFERENCES)
-def test_csv_is_the_table_that_the_reader_gives_pandas(name: str) -> None:
+def test_csv_and_parquet_are_the_table_that_the_reader_gives_pandas(name: str) -> None:
     with TraceReader.open(FOLDER / f"{name}.h5") as trace:
         end = min(trace.cycles, 50_000)
-        found = read_frame(text("csv", excerpt(trace, 100, end, lanes=["engine"])))
-        expected = trace.to_pandas(100, end)
-    assert list(found.columns) == [*expected.columns, "lane_kind"]
-    assert len(found) > 30
-    for column in expected.columns:
-        assert found[column].tolist() == expected[column].tolist()
+        part = excerpt(trace, 100, end, lanes=ALL)
+        expected = trace.frame(100, end, ALL)
+    read = pq.read_table(io.BytesIO(parquet(part)))
+    for found in (read_frame(text("csv", part)), read.to_pandas()):
+        assert list(found.columns) == list(expected.columns)
+        assert len(found) > 30
+        for column in expected.columns:
+            assert found[column].tolist() == expected[column].tolist()
+    assert {field.name: str(field.type).partition("<")[0] for field in read.schema} == {
+        **dict.fromkeys(("start", "end", "held", "served", "cycles"), "int64"),
+        **dict.fromkeys(("lane", "cause", "tile", "kind", "waits_for"), "dictionary"),
+        **dict.fromkeys(("operator", "command", "lane_kind"), "dictionary"),
+        "site": "int32",
+    }
 
 
 @pytest.mark.parametrize("name", REFERENCES)
@@ -184,8 +197,16 @@ def test_bandwidth_counters_count_every_byte(name: str) -> None:
     assert total == pytest.approx(sum(n for way in moved.values() for n in way.values()))
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_the_same_trace_gives_the_same_bytes(name: str) -> None:
+TEXTS = [name for name in FORMATS if name != "parquet"]
+
+
+def test_the_same_trace_gives_the_same_parquet() -> None:
+    with TraceReader.open(FOLDER / "toy_gemm_naive.h5") as trace:
+        assert parquet(excerpt(trace)) == parquet(excerpt(trace))
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_same_trace_gives_the_same_text(name: str) -> None:
     with TraceReader.open(FOLDER / "toy_gemm_naive.h5") as trace:
         first = text(name, excerpt(trace))
         assert text(name, excerpt(trace)) == first
@@ -207,7 +228,7 @@ def test_texts_of_any_characters_arrive(tmp_path: Path) -> None:
 def test_what_a_killed_run_kept_is_exported_and_says_so(tmp_path: Path) -> None:
     shutil.copy(FOLDER / "toy_gemm_naive.h5", tmp_path / "t.h5")
     with TraceReader.open(tmp_path / "t.h5") as trace:
-        whole = {name: text(name, excerpt(trace, lanes=ALL)) for name in FORMATS}
+        whole = {name: text(name, excerpt(trace, lanes=ALL)) for name in TEXTS}
     with h5py.File(tmp_path / "t.h5", "r+") as file:
         file.attrs["complete"] = False
         del file["totals"], file["header/figures"]
@@ -259,10 +280,10 @@ def test_csv_is_what_rfc_4180_says(tmp_path: Path) -> None:
         lines = text("csv", excerpt(trace))
     quoted = '"' + NASTY.replace('"', '""') + '"'
     assert lines == (
-        "lane,start,end,cause,tile,kind,waits_for,site,operator,command,held,served,lane_kind\r\n"
-        f'dma in/0,0,5,busy,,,,1,"a,b",{quoted},0,0,engine\r\n'
+        "lane,start,end,cause,tile,kind,waits_for,site,operator,command,held,served,lane_kind,cycles\r\n"
+        f'dma in/0,0,5,busy,,,,1,"a,b",{quoted},0,0,engine,5\r\n'
         'dma in.0,0,5,dram_bandwidth,"tile, \u20ac 1",ready,dma in/0,'
-        f'1,"a,b",{quoted},0,0,engine\r\n'
+        f'1,"a,b",{quoted},0,0,engine,5\r\n'
     )
 
 
