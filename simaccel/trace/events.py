@@ -84,18 +84,18 @@ def columns(
     within: tuple[int, int],
 ) -> Columns:
     """Return events as columns; ``lanes``: the kind of each, ``cycles``: those within a window."""
-    found: dict[str, Any] = {name: events[name] for name in ("start", "end", "site", *_NUMBERS)}
+    by_name: dict[str, Any] = {name: events[name] for name in ("start", "end", "site", *_NUMBERS)}
     for name, (column, table) in _CODED.items():
-        found[name] = _name_numbers(events[column], tables[table])
+        by_name[name] = _name_numbers(events[column], tables[table])
     kinds = [lanes.get(lane, "") for lane in tables["lanes"]]
-    found["lane_kind"] = _name_numbers(events["lane"], kinds)
+    by_name["lane_kind"] = _name_numbers(events["lane"], kinds)
     numbers, at = np.unique(events["site"], return_inverse=True)
     known = [sites.get(number, _NOWHERE) for number in numbers.tolist()]
     for name in ("operator", "command"):
-        found[name] = _name_numbers(at, [getattr(site, name) for site in known])
+        by_name[name] = _name_numbers(at, [getattr(site, name) for site in known])
     start, end = within
-    found["cycles"] = np.minimum(events["end"], end) - np.maximum(events["start"], start)
-    return {name: found[name] for name in COLUMNS}
+    by_name["cycles"] = np.minimum(events["end"], end) - np.maximum(events["start"], start)
+    return {name: by_name[name] for name in COLUMNS}
 
 
 def _name_numbers(numbers: npt.NDArray[Any], names: Sequence[str]) -> NamedColumn:
@@ -107,7 +107,7 @@ def _name_numbers(numbers: npt.NDArray[Any], names: Sequence[str]) -> NamedColum
     return NamedColumn(place_of[numbers], list(texts))
 
 
-def frame(found: Columns) -> Any:  # noqa: ANN401 - pandas is optional
+def frame(by_name: Columns) -> Any:  # noqa: ANN401 - pandas is optional
     """Return columns as a ``pandas.DataFrame``; of lanes of one kind, those that it has.
 
     Raises:
@@ -121,7 +121,7 @@ def frame(found: Columns) -> Any:  # noqa: ANN401 - pandas is optional
             name: pd.Categorical.from_codes(column.numbers, pd.Index(column.texts, dtype=str))
             if isinstance(column, NamedColumn)
             else column
-            for name, column in found.items()
+            for name, column in by_name.items()
         }
     )
     kinds = list(table["lane_kind"].cat.categories)

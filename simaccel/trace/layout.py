@@ -14,6 +14,7 @@ from typing import Any, Final
 import h5py
 import numpy as np
 
+from simaccel.machine.accounts import EngineCycles
 from simaccel.trace.datasets import File
 from simaccel.trace.guard import FORMAT, MAX_CYCLE, TraceError, damaged_error, no_trace
 from simaccel.trace.parts import PARTS, TEXT
@@ -25,6 +26,7 @@ from simaccel.trace.schema import (
     SEGMENT_FIELDS,
     SERVED,
     TEXTS,
+    Cycles,
 )
 from simaccel.trace.store import Parts
 from simaccel.trace.track import ChainTrack
@@ -218,3 +220,10 @@ def service_faults(track: ChainTrack, counted: int) -> list[str]:
     if served == counted:
         return []
     return [f"its rows served {served} cycles, the run counted {counted}"]
+
+
+def cycles_by_cause(total: Cycles) -> EngineCycles:
+    """Return an engine's cycles, given by the numbers of causes."""
+    by_cause = {cause: n for cause, n in zip(CAUSES, total.tolist(), strict=True) if n}
+    busy, idle = by_cause.pop("busy", 0), by_cause.pop("idle", 0)
+    return EngineCycles(busy, idle, by_cause)

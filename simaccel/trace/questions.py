@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simaccel.trace.schema import CAUSES, KEY, CommandSite, Events, merge_rows, same_activity
 from simaccel.trace.track import NOTHING, ChainTrack, visit
@@ -85,4 +85,16 @@ def account(
             key = ((fields[name] if name in by else type(fields[name])()) for name in BY)
             sums[tuple(key)] += cycles
     table = [Stall(**dict(zip(BY, key, strict=True)), cycles=n) for key, n in sums.items()]  # type: ignore[arg-type]
+    return sorted(table, key=lambda stall: (-stall.cycles, str(stall)))
+
+
+def sum_stalls(accounts: Sequence[Stall], by: Sequence[str]) -> list[Stall]:
+    """Sum those of some cycles by activity and cause that are stalls, the largest sum first."""
+    stalled = [stall for stall in accounts if stall.cause not in ("busy", "idle")]
+    if "cause" in by:
+        return stalled
+    sums = Counter[Stall]()
+    for stall in stalled:
+        sums[replace(stall, cause="", cycles=0)] += stall.cycles
+    table = [replace(stall, cycles=n) for stall, n in sums.items()]
     return sorted(table, key=lambda stall: (-stall.cycles, str(stall)))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 
 from simaccel.errors import suggest
-from simaccel.machine.accounts import EngineCycles
 from simaccel.trace.datasets import File
 from simaccel.trace.events import Columns, Event, columns, decode, frame
 from simaccel.trace.figures import read_figures
@@ -23,11 +20,12 @@ from simaccel.trace.header import RunRecord, open_file, read_header, read_texts
 from simaccel.trace.layout import (
     code_of,
     cycle_faults,
+    cycles_by_cause,
     require_layout,
     service_faults,
     tiling_faults,
 )
-from simaccel.trace.questions import BY, Stall, account, count_rows, fitting_end, window
+from simaccel.trace.questions import BY, Stall, account, count_rows, fitting_end, sum_stalls, window
 from simaccel.trace.rows import EventColumns, reading
 from simaccel.trace.schema import (
     CAUSES,
@@ -110,7 +108,7 @@ class TraceReader(RunRecord):
         self.served: dict[str, int] = {}
         if not self.partial:
             self._read_end(parts)
-        self.totals = {name: _cycles(total) for name, total in self._totals.items()}
+        self.totals = {name: cycles_by_cause(total) for name, total in self._totals.items()}
 
     def _read_end(self, parts: Parts) -> None:
         """Read what is known only of a run that ended."""
@@ -387,15 +385,7 @@ class TraceReader(RunRecord):
             TraceError: as for ``account``.
 
         """
-        accounts = self.account((*by, "cause"), start, end)
-        stalled = [stall for stall in accounts if stall.cause not in ("busy", "idle")]
-        if "cause" in by:
-            return stalled
-        sums = Counter[Stall]()
-        for stall in stalled:
-            sums[replace(stall, cause="", cycles=0)] += stall.cycles
-        table = [replace(stall, cycles=n) for stall, n in sums.items()]
-        return sorted(table, key=lambda stall: (-stall.cycles, str(stall)))
+        return sum_stalls(self.account((*by, "cause"), start, end), by)
 
     def segments(self) -> list[RepeatedSegment]:
         """Return the stretches that repeat, in order of time; inner ones are their children."""
@@ -408,9 +398,3 @@ class TraceReader(RunRecord):
 
     def _refusal(self, problem: str, allowed: str) -> TraceError:
         return TraceError(self.path, problem, allowed)
-
-
-def _cycles(total: Cycles) -> EngineCycles:
-    by_cause = {cause: n for cause, n in zip(CAUSES, total.tolist(), strict=True) if n}
-    busy, idle = by_cause.pop("busy", 0), by_cause.pop("idle", 0)
-    return EngineCycles(busy, idle, by_cause)

@@ -15,11 +15,11 @@ from typing import Protocol
 
 import numpy as np
 
+from simaccel.trace.activities import Account, account_rows, share_service
 from simaccel.trace.rows import EventColumns, LaneRows
 from simaccel.trace.schema import (
     EVENT,
     HELD,
-    KEY,
     MEASURES,
     SERVED,
     Cycles,
@@ -29,9 +29,6 @@ from simaccel.trace.schema import (
 )
 
 NOTHING = np.zeros(0, EVENT)
-
-Account = Counter[tuple[int, ...]]
-"""Cycles by activity: the values of the columns ``KEY``."""
 
 
 class Track(Protocol):
@@ -132,7 +129,7 @@ class RowTrack:
         cut = rows[at]
         cycles = edges - cut["start"]
         done[np.arange(len(edges)), cut["cause"]] += cycles
-        done[:, SERVED] += _share(cut["served"], cycles, cut["end"] - cut["start"])
+        done[:, SERVED] += share_service(cut["served"], cycles, cut["end"] - cut["start"])
         done[:, HELD] += (cut["held"] * cycles.astype(done.dtype)).astype(done.dtype)
         return done
 
@@ -140,12 +137,12 @@ class RowTrack:
         """Cycles by activity from ``start`` up to ``end``."""
         if start <= self.start and self.end <= end:
             return self.account
-        return _account(self.rows, start, end)
+        return account_rows(self.rows, start, end)
 
     @cached_property
     def account(self) -> Account:
         """All cycles by activity."""
-        return _account(self.rows, self.start, self.end)
+        return account_rows(self.rows, self.start, self.end)
 
     def faults(self) -> Iterator[str]:
         """Gaps and overlaps, each as text."""
@@ -385,25 +382,6 @@ def _stretch_row(row: Events, node: Track) -> Events:
     if len(row):
         row["start"], row["end"], row["served"] = node.start, node.end, node.total[SERVED]
     return row
-
-
-def _share(served: Cycles, cycles: Cycles, lengths: Cycles) -> Cycles:
-    """Return the service in the first ``cycles`` of rows, in integers that may be large."""
-    share: Cycles = (served.astype(object) * cycles // lengths).astype(np.int64)
-    return share
-
-
-def _account(rows: Events, start: int, end: int) -> Account:
-    """Sum the cycles of rows of one lane in a window by activity."""
-    cycles = np.minimum(rows["end"], end) - np.maximum(rows["start"], start)
-    rows, cycles = rows[cycles > 0], cycles[cycles > 0]
-    if not len(rows):
-        return Counter()
-    order = np.lexsort([rows[name] for name in KEY if rows[name].any()] or [cycles])
-    rows, cycles = rows[order], cycles[order]
-    first = np.flatnonzero(np.append(True, ~same_activity(rows[:-1], rows[1:])))
-    keys = zip(*(rows[name][first].tolist() for name in KEY), strict=True)
-    return Counter(dict(zip(keys, np.add.reduceat(cycles, first).tolist(), strict=True)))
 
 
 def _shift(rows: Events, shifts: Sequence[int] | Cycles) -> Events:
