@@ -14,6 +14,7 @@ import numpy.typing as npt
 from simaccel.analytic.evaluation import WITH_DRAM, FamilyTotals, evaluate, memory_work
 from simaccel.analytic.family import Bools, Family, Ints, family_of, ints
 from simaccel.analytic.family_counts import Level
+from simaccel.analytic.likely import first_channel_cycles, slot_cycles
 from simaccel.hardware import Accelerator
 from simaccel.hardware.core_noc import HOPS_READ, HOPS_WRITE
 from simaccel.hardware.cores import on_chip, on_core, without_core
@@ -225,13 +226,15 @@ class GroupTotals:
 
     @property
     def likely(self) -> Ints:
-        """About the cycles: no transfer but the last waits for a unit, and none hides another.
+        """About the cycles: the bound, or all transfers and what is exposed, or slots by turns.
 
         No bound knows that stores keep loads waiting; where more is moved, they do so longer.
         """
         first = self.every[0].totals
         exposed = [n for name, n in first.after_loads.items() if name not in ("dram", "drain")]
-        return np.maximum(self.bound, sum(exposed, start=self._shared["dram"]))
+        moving = np.maximum(self._shared["dram"], first_channel_cycles(first, self.moved))
+        waiting = np.maximum(self.bound, slot_cycles(first))
+        return ints(np.maximum(waiting, sum(exposed, start=moving)))
 
     def work(self) -> Ints:
         """Return the cycles that an array or SFU works at least, whatever is on chip already."""

@@ -70,12 +70,22 @@ class SearchAccount:
         return max(self.value / self.left - 1, 0.0) if self.left > 0 else None
 
     @property
+    def choices(self) -> int:
+        """Number of different candidates that are as a user asks."""
+        return self.space - self.pruned.get(SAME, 0) - self.pruned.get(ASKED, 0)
+
+    @property
+    def searched(self) -> str:
+        """The space, by what it has: all sizes and orders that its dataflow allows, or a grid."""
+        return "all its tile sizes and orders" if self.complete else "a grid of tile sizes"
+
+    @property
     def says(self) -> str:
         """Distance of the chosen one from optimal, on the machine, or the reason for none."""
         if self.left_out:
             return f"left out: {self.left_out}"
         if self.left >= self.value:
-            return f"optimal in its {'space' if self.complete else 'grid'}"
+            return f"optimal of {self.searched}" if self.choices > 1 else "the only candidate"
         if self.left > 0:
             return f"at most {_excess_text(self.value / self.left, 2)} above its space"
         if self.floor > 0:

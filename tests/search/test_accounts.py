@@ -20,7 +20,7 @@ from simaccel.program.lowering import lower
 from simaccel.program.program import DoesNotFitError
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.accounts import SearchAccount
+from simaccel.search.accounts import ASKED, SAME, SearchAccount
 from simaccel.search.candidate_set import capacity
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Judge
@@ -74,7 +74,7 @@ def test_what_is_called_optimal_is_the_best_of_all_trees(
             mapping = mapping_of(workload, Group(operators=("gemm",), tree=tree))
             prices.append(_run(workload, mapping, on))
     cycles, (account,) = _searched(workload, "flex", on=on)
-    assert account.says == "optimal in its space"
+    assert account.says == "optimal of all its tile sizes and orders"
     assert account.gap == 0
     assert cycles == account.value <= min(prices)
     assert account.left <= min(prices)
@@ -86,7 +86,32 @@ def test_what_is_called_optimal_is_the_best_of_all_trees(
 def test_ranks_beyond_sixteen_are_not_called_whole() -> None:
     """A rank of 33 is searched in a few sizes: optimal in the grid only."""
     _, (account,) = _searched(gemm(m=33, k=40, n=5), "flex")
-    assert "space" not in account.says
+    assert "all its tile sizes" not in account.says
+
+
+@pytest.mark.parametrize(
+    ("space", "pruned", "complete", "says"),
+    [
+        (1, {}, True, "the only candidate"),
+        (6, {SAME: 3, ASKED: 2}, True, "the only candidate"),
+        (6, {SAME: 3}, True, "optimal of all its tile sizes and orders"),
+        (6, {}, False, "optimal of a grid of tile sizes"),
+    ],
+)
+def test_what_is_called_optimal_says_of_what(
+    space: int, pruned: dict[str, int], *, complete: bool, says: str
+) -> None:
+    """A choice of one is no choice, whatever leaves it: a loop of one trip, or what was asked."""
+    account = SearchAccount(
+        name="alone",
+        operators=("A",),
+        space=space,
+        pruned=pruned,
+        complete=complete,
+        value=9.0,
+        left=9.0,
+    )
+    assert account.says == says
 
 
 def test_all_candidates_are_accounted_for() -> None:
