@@ -18,6 +18,7 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
+from simaccel.cli.own_estimates import estimate_option, read_estimates
 from simaccel.cli.search_report import SearchReport, report_options
 from simaccel.files.targets import STDOUT
 
@@ -29,18 +30,29 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @experiment_options
 @mapping_option
+@estimate_option
 @json_option
-def estimate(asked: ExperimentOptions, as_json: bool) -> None:
+def estimate(asked: ExperimentOptions, estimates: tuple[str, ...], as_json: bool) -> None:
     """Predict the counts, the work and the lower bound of a run, without simulation."""
+    own = read_estimates(estimates)
     workload, accelerator, mapping = asked.read_mapping()
     from simaccel.report.estimates import estimate_table
+    from simaccel.report.own_estimate import (
+        own_estimate_json,
+        own_estimate_sections,
+        own_estimates,
+    )
     from simaccel.verbs.estimating import estimate_of, fitting
 
     found = estimate_of(workload, accelerator, fitting(workload, accelerator, mapping))
+    compared = own_estimates(own, found.workload, accelerator, found.prediction)
     if as_json:
-        show_json(found.to_dict())
+        show_json({**found.to_dict(), **own_estimate_json(compared)})
     else:
-        show(found.title, estimate_table(found.prediction, found.accelerator))
+        table = estimate_table(found.prediction, found.accelerator)
+        sections = own_estimate_sections(compared)
+        parts = [part for section in sections for part in (section.title, section.table())]
+        show(found.title, table, *parts)
 
 
 @click.command("map", cls=Command)

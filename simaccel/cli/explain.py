@@ -16,6 +16,7 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
+from simaccel.cli.own_estimates import estimate_option, read_estimates
 from simaccel.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 @experiment_options
 @mapping_option
 @click.option("-o", "output", metavar="FILE", help="Write an HTML page; - prints it.")
+@estimate_option
 @force_option
 @fast_forward_option
 @click.option(
@@ -40,6 +42,7 @@ def explain(
     *,
     asked: ExperimentOptions,
     output: str | None,
+    estimates: tuple[str, ...],
     force: bool,
     fast_forward: bool,
     measure: bool,
@@ -51,6 +54,7 @@ def explain(
     """
     files = OutputFiles({"-o": output}, force, asked.inputs())
     files.require({"--json": as_json})
+    own = read_estimates(estimates)
     inputs = asked.read()
     from simaccel.experiment.attribution import MOST_RUNS, attribute
     from simaccel.experiment.explanation import explain as explained_of
@@ -61,6 +65,7 @@ def explain(
         explanation_json,
         explanation_sections,
     )
+    from simaccel.report.own_estimate import of_result, own_estimate_json, own_estimate_sections
     from simaccel.report.results import against_bound, bound_line
     from simaccel.report.titles import experiment_title
 
@@ -81,11 +86,12 @@ def explain(
                 result, explained, lambda runs: bar.show(runs / MOST_RUNS, f"{runs} runs")
             )
     title = experiment_title(result.workload, result.accelerator, result.mapping.dataflow)
-    sections = explanation_sections(explained)
+    compared = of_result(own, result)
+    sections = [*own_estimate_sections(compared), *explanation_sections(explained)]
     lines = [bound_line(result), against_bound(result)]
     written = files.write("-o", lambda: explanation_html(title, explained, sections, lines))
     if as_json:
-        show_json(explanation_json(result, explained))
+        show_json({**explanation_json(result, explained), **own_estimate_json(compared)})
     elif not files.prints:
         show(title)
         for section in sections:

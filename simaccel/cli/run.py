@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
+from simaccel.cli.own_estimates import estimate_option, read_estimates
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_report import SearchReport, report_options
 from simaccel.cli.several_runs import SeveralRuns, several_runs_options
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from simaccel.cli.experiment_options import ExperimentOptions, Inputs
     from simaccel.experiment.check import OperatorCheck
+    from simaccel.experiment.own_estimate import OwnEstimate
     from simaccel.search.accounts import Note, SearchAccount
     from simaccel.verbs.running import Result
     from simaccel.workload import Workload
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 )
 @force_option
 @several_runs_options
+@estimate_option
 @click.option("--check", "checked", is_flag=True, help="Compare the results with plain numpy.")
 @dry_run_option
 @fast_forward_option
@@ -84,6 +87,7 @@ def run(
     table: str | None,
     force: bool,
     several: SeveralRuns,
+    estimates: tuple[str, ...],
     checked: bool,
     dry_run: bool,
     fast_forward: bool,
@@ -108,7 +112,7 @@ def run(
         **report.given_options(),
         "--check": checked,
     }
-    others |= {"--dry-run": dry_run, "--top": top, "--detail": detail}
+    others |= {"--dry-run": dry_run, "--top": top, "--detail": detail, "--estimate": estimates}
     how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
     if several.run_and_show(asked, others, **how):
         return
@@ -116,9 +120,10 @@ def run(
     files.require({"--json": as_json})
     hidden = {"--dry-run": dry_run, "--quiet": quiet, "--csv -": table == STDOUT}
     require_shown({"--top": top, "--detail": detail}, {**hidden, "--json": as_json})
+    require_shown({"--estimate": estimates}, hidden)
     report.require_shown(hidden)
     asked.require_search(report.given_options())
-    estimates = asked.workload.estimates()
+    own, given = read_estimates(estimates), asked.workload.estimates()
     if dry_run:
         _forecast(asked, jobs, report, paths, fast_forward=fast_forward, as_json=as_json)
         return
@@ -129,15 +134,16 @@ def run(
     check = _checker(inputs[0]) if checked else None
     inputs = _search_mapspace(asked, inputs, jobs, report, quiet=quiet)
     result = _run(asked, inputs, report, trace, force=force, fast_forward=fast_forward, quiet=quiet)
-    checks = check(inputs[0], result) if check else ()
-    written = _write(files, result, estimates)
+    checks, compared = check(inputs[0], result) if check else (), _compare(own, result)
+    written = _write(files, result, {**given, **own})
     if as_json:
-        show_json(_json(result, checks, report, asked))
+        show_json(_json(result, checks, report, asked, compared))
     elif quiet and table != STDOUT:
         show(against_bound(result))
     elif table != STDOUT:
         why = dataflow_reason(result) if asked.is_default else ""
-        parts = [f"{result.title}{why}", *_result_parts(result, checks, estimates, top)]
+        parts = [f"{result.title}{why}", *_result_parts(result, checks, {**given, **own}, top)]
+        parts += _estimate_tables(compared)
         parts += [report.table(asked.objective, result.accelerator)] if report.explain else []
         parts += given_up_lines(report.gave, result, asked.objective, asked.options.tolerance)
         parts += _detail(asked, result) if detail else []
@@ -282,17 +288,45 @@ def _forecast(
 
 
 def _json(
-    result: Result, found: tuple[OperatorCheck, ...], report: SearchReport, asked: ExperimentOptions
+    result: Result,
+    found: tuple[OperatorCheck, ...],
+    report: SearchReport,
+    asked: ExperimentOptions,
+    compared: Sequence[OwnEstimate],
 ) -> dict[str, Any]:
     from simaccel.experiment.run import result_json
     from simaccel.report.pods import pod_json
 
+    estimates = {}
+    if compared:
+        from simaccel.report.own_estimate import own_estimate_json
+
+        estimates = own_estimate_json(compared)
     return {
         **result_json(result),
         **pod_json(result),
         **_check_json(found),
+        **estimates,
         **_search_json(report, asked, result),
     }
+
+
+def _compare(own: Mapping[str, int], result: Result) -> Sequence[OwnEstimate]:
+    """Return one's own numbers beside the run, if there are any."""
+    if not own:
+        return ()
+    from simaccel.report.own_estimate import of_result
+
+    return of_result(own, result)
+
+
+def _estimate_tables(compared: Sequence[OwnEstimate]) -> list[Table | str]:
+    if not compared:
+        return []
+    from simaccel.report.own_estimate import own_estimate_sections
+
+    sections = own_estimate_sections(compared)
+    return [part for section in sections for part in (section.title, section.table())]
 
 
 def _check_json(found: tuple[OperatorCheck, ...]) -> dict[str, Any]:

@@ -255,7 +255,7 @@ def result_json(result: ExperimentResult) -> dict[str, Any]:
         "limit": {
             "name": result.limit.name,
             "share": result.limit.share,
-            "fields": result.limit.fields,
+            "fields": list(result.limit.fields),
         },
         "operators": [_row_json(result, row) for row in result.rows],
         "memories": [vars(demand) for demand in result.memories],
@@ -266,12 +266,30 @@ def result_json(result: ExperimentResult) -> dict[str, Any]:
     }
 
 
+def row_terms(result: ExperimentResult, row: Row) -> dict[str, int]:
+    """Return the bound of a row by term; where others overlap it, the work of one resource."""
+    predicted = row.predicted
+    if _overlaps_others(result, row):
+        return {predicted.bound_by: predicted.resource_bound_cycles}
+    return dict(predicted.bound_terms)
+
+
+def _overlaps_others(result: ExperimentResult, row: Row) -> bool:
+    """Return whether a row may share its cycles with others, or with its next repetition."""
+    alone = row.predicted.bound_terms == result.prediction.bound_terms
+    return result.accelerator.groups.overlap and not alone
+
+
 def _row_json(result: ExperimentResult, row: Row) -> dict[str, Any]:
     run, predicted = row.run, row.predicted
     bound = bound_json(predicted, run)
-    if result.accelerator.groups.overlap:
-        by, cycles = predicted.bound_by, predicted.resource_bound_cycles
-        bound["bound"] = {"cycles": cycles, "terms": {by: cycles}, "by": by}
+    if _overlaps_others(result, row):
+        terms = row_terms(result, row)
+        bound["bound"] = {
+            "cycles": sum(terms.values()),
+            "terms": terms,
+            "by": predicted.bound_by,
+        }
     return {
         "name": run.name,
         "cycles": run.cycles,

@@ -17,9 +17,10 @@ from simaccel.report.units import (
     seconds_text,
     share_text,
     short_names,
+    terms_text,
     work_energy_text,
 )
-from simaccel.units import LIMITS, cause_text
+from simaccel.units import LIMITS
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -193,14 +194,9 @@ def _consists(result: dict[str, Any]) -> str:
     parts = {"bound": bound["terms"], "waits": bound["waiting_by_cause"]}
     return "; ".join(
         f"{what} {cycles_text(sum(cycles.values()))}"
-        + (f" = {_sum_text(cycles)}" if cycles else "")
+        + (f" = {terms_text(cycles)}" if cycles else "")
         for what, cycles in parts.items()
     )
-
-
-def _sum_text(cycles: dict[str, int]) -> str:
-    largest = sorted(cycles.items(), key=lambda one: (-one[1], one[0]))
-    return " + ".join(f"{cause_text(name)} {cycles_text(n)}" for name, n in largest)
 
 
 def area_lines(rows: Sequence[ComparisonRow]) -> list[str]:

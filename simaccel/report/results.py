@@ -14,7 +14,8 @@ from simaccel.experiment.limits import (
     longest_wait,
     next_limit,
 )
-from simaccel.experiment.run import ExperimentResult, energy_pj, floor_json
+from simaccel.experiment.own_estimate import TOTAL
+from simaccel.experiment.run import ExperimentResult, energy_pj, floor_json, row_terms
 from simaccel.experiment.traffic import dram_by_class, reformed_dram_bytes
 from simaccel.experiment.waiting import OF_UNIT, computing_unit, waiting_by_cause
 from simaccel.hardware import Accelerator
@@ -36,6 +37,7 @@ from simaccel.report.units import (
     share_text,
     short_names,
     short_share_text,
+    terms_text,
     work_energy_text,
 )
 from simaccel.units import ARRAY, LOADING, SFU, cause_text
@@ -83,8 +85,9 @@ def operators_table(
     table.add_section()
     figures = _figures(result.run, result.run.cycles, result.utilisation, result.accelerator)
     if estimates:
-        whole = all(run.name in estimates for run in result.run.operators)
-        total = sum(estimates.values()) if whole else None
+        every = [estimates.get(run.name) for run in result.run.operators]
+        known = None if None in every else sum(n for n in every if n is not None)
+        total = estimates.get(TOTAL, known)
         figures = (*_given_texts(total, result.run.cycles), *figures)
     add_row(table, ("total", *figures, result.limit.text), style="bold")
     return table
@@ -131,13 +134,18 @@ def _figures(
 
 
 def waits_table(result: ExperimentResult) -> Table:
-    """Tabulate each row's bound, in the run's order, and what the array waits for in it."""
-    table = make_table(("operator",), ("cycles", "bound"), ("stalls of the array",))
-    overlap = result.accelerator.groups.overlap
+    """Tabulate each row's bound by terms, in the run's order, and what the array waits for in it.
+
+    Of a row that others overlap the bound is the work of its busiest resource.
+    """
+    table = make_table(
+        ("operator",), ("cycles", "bound"), ("terms of the bound", "stalls of the array")
+    )
     names = short_names([row.run.name for row in result.rows])
     for row, name in zip(result.rows, names, strict=True):
-        bound = row.predicted.resource_bound_cycles if overlap else row.predicted.bound_cycles
-        cells = (cycles_text(row.cycles), cycles_text(bound), _stalls_of_array(row.run))
+        terms = row_terms(result, row)
+        bound = cycles_text(sum(terms.values()))
+        cells = (cycles_text(row.cycles), bound, terms_text(terms), _stalls_of_array(row.run))
         add_row(table, (name, *cells))
     return table
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from simaccel.experiment.run import ExperimentResult, energy_pj, moved_tree
+from simaccel.experiment.run import ExperimentResult, energy_pj, moved_tree, row_terms
 from simaccel.experiment.traffic import dram_by_class
 from simaccel.numbers import plain
 from simaccel.report.kinds import kind_of
@@ -25,7 +25,6 @@ def operator_rows(
     bound, limit, work, stalls of the array, DRAM bytes, energy. ``given`` has estimates of one's
     own, in cycles by operator: their error is (estimate - simulated) / simulated cycles.
     """
-    overlap = result.accelerator.groups.overlap
     rows = []
     for operator_row in result.rows:
         run, predicted = operator_row.run, operator_row.predicted
@@ -37,7 +36,7 @@ def operator_rows(
             "seconds": result.accelerator.seconds(operator_row.cycles),
             "macs": run.macs,
             "utilisation": operator_row.utilisation(result.accelerator),
-            "bound_cycles": predicted.resource_bound_cycles if overlap else predicted.bound_cycles,
+            "bound_cycles": sum(row_terms(result, operator_row).values()),
             "limit": operator_row.limit.name,
             **work_figures(predicted.resources),
             **stall_figures(run.engines[ARRAY].stalls),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from simaccel.units import cause_text
 
 _SECONDS = ("ns", "us", "ms", "s")
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -244,3 +246,13 @@ def _significant(value: float) -> str:
         return "0"
     decimals = max(0, _DIGITS - 1 - math.floor(math.log10(abs(value))))
     return f"{value:.{decimals}f}"
+
+
+def terms_text(cycles: Mapping[str, int]) -> str:
+    """Write cycles by term as a sum, the largest first.
+
+    >>> terms_text({"fill": 9, "array": 64, "dram_latency": 3})
+    'array 64 + fill 9 + DRAM latency 3'
+    """
+    largest = sorted(cycles.items(), key=lambda one: (-one[1], one[0]))
+    return " + ".join(f"{cause_text(name)} {cycles_text(n)}" for name, n in largest)

@@ -62,3 +62,34 @@ def test_mistakes_are_told(cli: Call, tmp_path: Path) -> None:
     both = cli(f"explain {TOY} --json -o -")
     assert both.exit_code == 2
     assert both.stdout == ""
+
+
+def test_ones_own_number_has_the_terms_of_the_run(cli: Call) -> None:
+    """100 x 64 x 48 MACs on 4 x 4 PEs are 19,200 cycles; all three commands say what is more."""
+    run = json.loads(cli(f"run {TOY} --json --estimate 19200").stdout)
+    explained = json.loads(cli(f"explain {TOY} --json --estimate 19200").stdout)
+    (found,) = run["estimates"]
+    assert explained["estimates"] == run["estimates"]
+    assert found["terms"][0]["name"].startswith("MACs / PEs")
+    assert not found["terms"][0]["is_lacking"]
+    assert found["unexplained_cycles"] == 0
+    assert sum(term["cycles"] for term in found["terms"]) == found["cycles"] == run["cycles"]
+    bound = json.loads(cli(f"estimate {TOY} --json --estimate gemm=19200").stdout)
+    (alone,) = bound["estimates"]
+    assert alone["cycles"] == run["bound"]["cycles"]
+    assert alone["terms"] == [term for term in found["terms"] if term["kind"] == "bound"]
+    for command in ("run", "explain"):
+        assert "estimate of total 19,200 of" in cli(f"{command} {TOY} --estimate 19200").stdout
+
+
+def test_a_number_of_nothing_is_told(cli: Call) -> None:
+    for given, told in (
+        ("none", "'none'; allowed: a whole number of cycles from 1 on"),
+        ("0", "'0'; allowed: a whole number of cycles"),
+        ("gem=7", "'gem'; did you mean 'gemm'?"),
+        ("7 --estimate 8", "'8'; allowed: one number for total"),
+    ):
+        done = cli(f"run {TOY} --estimate {given}")
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert told in done.stderr
+        assert done.stderr.count("\n") == 1

@@ -1,0 +1,130 @@
+"""Tables of one's own numbers of cycles, term by term, beside those of a run or of its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from simaccel.analytic.native import mac_share
+from simaccel.analytic.prediction import GroupPrediction, Prediction
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.experiment.limits import operators_of
+from simaccel.experiment.own_estimate import TOTAL, CycleTerm, OwnEstimate, own_estimate
+from simaccel.experiment.run import ExperimentResult
+from simaccel.experiment.waiting import OF_UNIT
+from simaccel.hardware import Accelerator
+from simaccel.machine.machine import OperatorRun, Run
+from simaccel.report.explanation import PageSection
+from simaccel.report.units import cycles_text, error_text, fine_share_text
+from simaccel.units import CAUSES, cause_text
+from simaccel.workload import Workload
+
+_HAS: Final = ("has", "lacks")
+
+
+def own_estimates(
+    given: Mapping[str, int],
+    workload: Workload,
+    accelerator: Accelerator,
+    predicted: Prediction,
+    run: Run | None = None,
+) -> list[OwnEstimate]:
+    """Return each number beside the row that it is for, or the whole.
+
+    Raises:
+        InputError: there is no such row.
+
+    """
+    groups = {group.name: group for group in predicted.groups}
+    ran: dict[str, OperatorRun | Run] = {}
+    if run is not None:
+        ran = {**{one.name: one for one in run.operators}, TOTAL: run}
+    parts: dict[str, GroupPrediction | Prediction] = {**groups, TOTAL: predicted}
+    unknown = [name for name in given if name not in parts]
+    if unknown:
+        raise InputError(
+            [Fault("command line", "--estimate", name, suggest(name, groups)) for name in unknown]
+        )
+    found = []
+    for name, cycles in given.items():
+        names = [one.name for one in workload.operators]
+        share = mac_share(
+            workload, accelerator, names if name == TOTAL else operators_of(workload, name)
+        )
+        ideal = -(-parts[name].macs * share // accelerator.pes)
+        found.append(own_estimate(name, cycles, parts[name], int(ideal), ran.get(name)))
+    return found
+
+
+def of_result(given: Mapping[str, int], result: ExperimentResult) -> list[OwnEstimate]:
+    """Return each number beside its row of a run.
+
+    Raises:
+        InputError: there is no such row.
+
+    """
+    return own_estimates(given, result.workload, result.accelerator, result.prediction, result.run)
+
+
+def own_estimate_sections(found: Sequence[OwnEstimate]) -> list[PageSection]:
+    """Return a table for each number: its terms to the last cycle, titled by what it lacks."""
+    return [
+        PageSection(
+            _summary(one),
+            ("term",),
+            ("cycles", "of all"),
+            ("in the estimate",),
+            (
+                *(
+                    (_term_text(term), *_figures(one, term.cycles), _HAS[term.is_lacking])
+                    for term in one.terms
+                ),
+                (one.name, *_figures(one, one.cycles), ""),
+            ),
+        )
+        for one in found
+    ]
+
+
+def _summary(one: OwnEstimate) -> str:
+    error = error_text((one.estimate_cycles - one.cycles) / one.cycles) if one.cycles else "-"
+    lacks = [term for term in one.terms if term.is_lacking]
+    missing = " + ".join(f"{_term_text(term)} {cycles_text(term.cycles)}" for term in lacks)
+    rest = one.unexplained_cycles
+    unexplained = f"unexplained {'-' * (rest < 0)}{cycles_text(abs(rest))}"
+    return (
+        f"estimate of {one.name} {cycles_text(one.estimate_cycles)} of {cycles_text(one.cycles)} "
+        f"cycles ({error}): lacks {missing or 'nothing'}; {unexplained}"
+    )
+
+
+def _term_text(term: CycleTerm) -> str:
+    """Name a term; of a wait, what is waited for.
+
+    >>> _term_text(CycleTerm("dram_latency", 3, "wait")), _term_text(CycleTerm("fill", 2))
+    ('wait for DRAM latency', 'fill')
+    """
+    text = cause_text(term.name)
+    if term.kind != "wait" or term.name not in CAUSES:
+        return text
+    return f"compute unit {text}" if term.name in OF_UNIT else f"wait for {text}"
+
+
+def _figures(one: OwnEstimate, cycles: int) -> tuple[str, str]:
+    share = cycles / one.cycles if one.cycles else 0.0
+    return cycles_text(cycles), fine_share_text(share) if share >= 0 else error_text(share)
+
+
+def own_estimate_json(found: Sequence[OwnEstimate]) -> dict[str, Any]:
+    """Return the numbers with their terms as JSON; nothing where there are none."""
+    estimates = [
+        {
+            "name": one.name,
+            "estimate_cycles": one.estimate_cycles,
+            "cycles": one.cycles,
+            "terms": [vars(term) for term in one.terms],
+            "unexplained_cycles": one.unexplained_cycles,
+        }
+        for one in found
+    ]
+    return {"estimates": estimates} if estimates else {}
