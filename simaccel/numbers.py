@@ -38,7 +38,7 @@ BITS: Final[Mapping[str, int]] = {
     "fp64": 64,
 }
 """Bits of an element in memory by the name of its number; tf32 computes with 19 of its 32."""
-TOLD_APART: Final = ("fp4", "fp8", "int16", "int32", "tf32")
+TOLD_APART: Final = ("fp4", "fp8", "fp16", "int16", "int32", "tf32")
 """Numbers that are told apart from others of as many bits; all else goes by its bits alone."""
 Element = tuple[int, str]
 """Bits of an element in memory, and its number if that is one of `TOLD_APART`; else empty."""

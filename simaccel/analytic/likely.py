@@ -38,7 +38,7 @@ def first_channel_cycles(totals: FamilyTotals, moved: Mapping[Level, Ints]) -> I
 
 def slot_cycles(totals: FamilyTotals) -> Ints:
     """Return about the cycles in which the slots of the slowest tensor take turns."""
-    counts, found = totals.counts, ints(0)
+    counts, outcome = totals.counts, ints(0)
     for (level, name), n_bytes in counts.moved.items():
         if level not in WITH_DRAM:
             continue
@@ -48,8 +48,8 @@ def slot_cycles(totals: FamilyTotals) -> Ints:
         latency = backing.dram.latency_cycles if level in READS else 0
         tiles = -(-n_bytes // tile.clip(1))
         each = tiles * latency + np.asarray(n_bytes, dtype=np.float64) * service + work
-        found = np.maximum(found, ints((tile > 0) * each / slots.clip(1)))
-    return ints(found)
+        outcome = np.maximum(outcome, ints((tile > 0) * each / slots.clip(1)))
+    return ints(outcome)
 
 
 def _service(totals: FamilyTotals, level: str, name: str) -> tuple[str, Accelerator, Floats]:

@@ -44,15 +44,15 @@ def estimate(asked: ExperimentOptions, estimates: tuple[str, ...], as_json: bool
     )
     from simaccel.verbs.estimating import estimate_of, fitting
 
-    found = estimate_of(workload, accelerator, fitting(workload, accelerator, mapping))
-    compared = own_estimates(own, found.workload, accelerator, found.prediction)
+    outcome = estimate_of(workload, accelerator, fitting(workload, accelerator, mapping))
+    compared = own_estimates(own, outcome.workload, accelerator, outcome.prediction)
     if as_json:
-        show_json({**found.to_dict(), **own_estimate_json(compared)})
+        show_json({**outcome.to_dict(), **own_estimate_json(compared)})
     else:
-        table = estimate_table(found.prediction, found.accelerator)
+        table = estimate_table(outcome.prediction, outcome.accelerator)
         sections = own_estimate_sections(compared)
         parts = [part for section in sections for part in (section.title, section.table())]
-        show(found.title, table, *parts)
+        show(outcome.title, table, *parts)
 
 
 @click.command("map", cls=Command)

@@ -106,7 +106,7 @@ class ExperimentOptions:
             NotDirectedError: dataflows of a description that no mapping expresses.
 
         """
-        from simaccel.experiment.precision import gather_placed
+        from simaccel.experiment.precision import compile_for, gather_placed
 
         if self.is_directed():
             return self._read_description()
@@ -114,7 +114,8 @@ class ExperimentOptions:
             self.workload.read, self.accelerator, lambda: self.names(several=False)[0]
         )
         if self.mapping is None:
-            return workload, accelerator, self._choose_dataflow(name, workload, accelerator)
+            dataflow = self._choose_dataflow(name, workload, accelerator)
+            return compile_for(workload, accelerator, dataflow), accelerator, dataflow
         from simaccel.mapping.checks import require_mapping
         from simaccel.mapping.files import load_mapping
 

@@ -23,24 +23,24 @@ estimate_option = click.option(
 )
 
 
-def read_estimates(given: Sequence[str]) -> dict[str, int]:
+def read_estimates(entries: Sequence[str]) -> dict[str, int]:
     """Return cycles by the row that they are for.
 
     Raises:
         InputError: texts that are no cycles, or two numbers for one row.
 
     """
-    found: dict[str, int] = {}
+    outcome: dict[str, int] = {}
     faults = []
-    for text in given:
+    for text in entries:
         name, is_named, cycles = text.rpartition("=")
         name = name.strip() if is_named else _TOTAL
         read = number(cycles)
         if not isinstance(read, int) or read < 1 or not name:
             faults.append(fault("--estimate", text, _ALLOWED))
-        elif name in found:
+        elif name in outcome:
             faults.append(fault("--estimate", text, f"one number for {name}"))
         else:
-            found[name] = read
+            outcome[name] = read
     require_none(faults)
-    return found
+    return outcome

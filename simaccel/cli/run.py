@@ -106,43 +106,40 @@ def run(
     estimates and their errors beside the cycles.
     """
     paths = {"--trace": trace, "--csv": table, "--plot": plot}
-    others: dict[str, object] = {
-        **paths,
-        **jobs.given_options(),
-        **report.given_options(),
-        "--check": checked,
-    }
-    others |= {"--dry-run": dry_run, "--top": top, "--detail": detail, "--estimate": estimates}
+    shown = {"--top": top, "--detail": detail}
+    others: dict[str, object] = {**paths, **jobs.given_options(), **report.given_options()}
+    others |= {"--check": checked, "--dry-run": dry_run, "--estimate": estimates, **shown}
     how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
     if several.run_and_show(asked, others, **how):
         return
     files = OutputFiles(paths, force, asked.inputs())
     files.require({"--json": as_json})
     hidden = {"--dry-run": dry_run, "--quiet": quiet, "--csv -": table == STDOUT}
-    require_shown({"--top": top, "--detail": detail}, {**hidden, "--json": as_json})
+    require_shown(shown, {**hidden, "--json": as_json})
     require_shown({"--estimate": estimates}, hidden)
     report.require_shown(hidden)
     asked.require_search(report.given_options())
-    own, given = read_estimates(estimates), asked.workload.estimates()
+    own, entries = read_estimates(estimates), asked.workload.estimates()
     if dry_run:
         _forecast(asked, jobs, report, paths, fast_forward=fast_forward, as_json=as_json)
         return
     inputs = asked.read()
+    from simaccel.report.default_dataflow import dataflow_reason
     from simaccel.report.objective_losses import given_up_lines
-    from simaccel.report.results import against_bound, dataflow_reason
+    from simaccel.report.results import against_bound
 
     check = _checker(inputs[0]) if checked else None
     inputs = _search_mapspace(asked, inputs, jobs, report, quiet=quiet)
     result = _run(asked, inputs, report, trace, force=force, fast_forward=fast_forward, quiet=quiet)
     checks, compared = check(inputs[0], result) if check else (), _compare(own, result)
-    written = _write(files, result, {**given, **own})
+    written = _write(files, result, {**entries, **own})
     if as_json:
         show_json(_json(result, checks, report, asked, compared))
     elif quiet and table != STDOUT:
         show(against_bound(result))
     elif table != STDOUT:
         why = dataflow_reason(result) if asked.is_default else ""
-        parts = [f"{result.title}{why}", *_result_parts(result, checks, {**given, **own}, top)]
+        parts = [f"{result.title}{why}", *_result_parts(result, checks, {**entries, **own}, top)]
         parts += _estimate_tables(compared)
         parts += [report.table(asked.objective, result.accelerator)] if report.explain else []
         parts += given_up_lines(report.gave, result, asked.objective, asked.options.tolerance)
@@ -289,7 +286,7 @@ def _forecast(
 
 def _json(
     result: Result,
-    found: tuple[OperatorCheck, ...],
+    outcome: tuple[OperatorCheck, ...],
     report: SearchReport,
     asked: ExperimentOptions,
     compared: Sequence[OwnEstimate],
@@ -305,7 +302,7 @@ def _json(
     return {
         **result_json(result),
         **pod_json(result),
-        **_check_json(found),
+        **_check_json(outcome),
         **estimates,
         **_search_json(report, asked, result),
     }
@@ -352,10 +349,12 @@ def _result_parts(
     ``top``: rows of the table, or all.
     """
     from simaccel.report import results
+    from simaccel.report.default_dataflow import start_lines
 
     rows = None if top == ALL else int(top or results.TOP)
     return [
         *results.answer_lines(result),
+        *start_lines(result),
         results.operators_table(result, estimates, rows),
         *([results.checked_table(checks)] if checks else []),
         *result.cost_lines(),

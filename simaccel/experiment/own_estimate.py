@@ -69,9 +69,9 @@ def own_estimate(
     for resource, work in predicted.resources.items():
         terms = (*_split(lead, f"work of {resource}", work), *others, *waits)
         choices += [_lacking(terms, (0,))] * (0 < work < lead.cycles)
-    found = min(choices, key=lambda terms: _distance(terms, estimate_cycles))
-    cycles = sum(term.cycles for term in found)
-    return OwnEstimate(name, estimate_cycles, cycles, found)
+    outcome = min(choices, key=lambda terms: _distance(terms, estimate_cycles))
+    cycles = sum(term.cycles for term in outcome)
+    return OwnEstimate(name, estimate_cycles, cycles, outcome)
 
 
 def _bound_terms(predicted: GroupPrediction | Prediction) -> list[CycleTerm]:

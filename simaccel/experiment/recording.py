@@ -7,7 +7,7 @@ from pathlib import Path
 
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.documents import accelerator_document, recorded_workload
-from simaccel.experiment.precision import place_on
+from simaccel.experiment.precision import compile_for, place_on
 from simaccel.experiment.run import ExperimentResult, Progress, result_json, simulate
 from simaccel.files.documents import document_text
 from simaccel.hardware import Accelerator
@@ -63,8 +63,10 @@ def record(
         InputError: the file exists and ``force`` is not given, or it can't be written.
 
     """
-    if not isinstance(dataflow, Mapping):
-        workload = place_on(workload, accelerator)
+    if isinstance(dataflow, Mapping):
+        workload = compile_for(workload, accelerator, dataflow)
+    else:
+        workload = place_on(workload, accelerator, dataflow)
     writers: list[TraceWriter] = []
     with ExitStack() as stack:
 

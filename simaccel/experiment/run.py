@@ -14,10 +14,11 @@ from typing import Any
 from simaccel.analytic.native import ideal_cycles
 from simaccel.analytic.orojenesis.floor import ByteBound, floor_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
+from simaccel.dataflows import DEPLOYED
 from simaccel.experiment.capacity import MemoryDemand, memory_demands
 from simaccel.experiment.conservation import RequiredWork
 from simaccel.experiment.limits import Row, RunLimit, rows_of, run_limit
-from simaccel.experiment.precision import place_on, share_buffer
+from simaccel.experiment.precision import compile_for, place_on, share_buffer
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.experiment.traffic import dram_by_class
 from simaccel.experiment.waiting import waiting_by_cause
@@ -80,6 +81,12 @@ class ExperimentResult:
         """Cycles that the run takes beyond the bound: waiting that no formula has."""
         return self.run.cycles - self.prediction.bound_cycles
 
+    @property
+    def program_start_cycles(self) -> int:
+        """Cycles of a host that starts the program, once; no part of the run's cycles."""
+        is_deployed = self.mapping.dataflow == DEPLOYED
+        return self.accelerator.compiler.program_start_cycles if is_deployed else 0
+
     @cached_property
     def footprint_bytes(self) -> int:
         """The most of the buffer that is reserved at once, in bytes."""
@@ -134,11 +141,12 @@ def simulate(
     started = time.perf_counter()
     if isinstance(dataflow, Mapping):
         mapping = dataflow
+        workload = compile_for(workload, accelerator, mapping)
         require_same(workload, mapping)
         workload = share_buffer(workload, accelerator)
         require_mapping(workload, mapping, accelerator, "mapping")
     else:
-        workload = place_on(workload, accelerator)
+        workload = place_on(workload, accelerator, dataflow)
         mapping = schedule_workload(workload, accelerator, dataflow, options)
     scheduled_at = time.perf_counter()
     pod = pod_of(workload, mapping, accelerator)
@@ -237,6 +245,7 @@ def result_json(result: ExperimentResult) -> dict[str, Any]:
         "dataflow": result.mapping.dataflow,
         "cycles": run.cycles,
         "seconds": result.accelerator.seconds(run.cycles),
+        **({"program_start_cycles": start} if (start := result.program_start_cycles) else {}),
         "macs": run.macs,
         "native_macs": run.native_macs,
         "ideal_cycles": result.ideal_cycles,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from simaccel.experiment.precision import compile_for
 from simaccel.experiment.remembered import recall_or_search
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import ChipsSpec
@@ -40,6 +41,7 @@ def schedule_workload(
 
     """
     options = options or Options()
+    workload = compile_for(workload, accelerator, dataflow)
     share = chip_share(workload, accelerator, options)
     if share is None:
         return _map_single_core(workload, accelerator, dataflow, options, record)

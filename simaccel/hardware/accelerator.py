@@ -15,6 +15,7 @@ from simaccel.files.accounting import FileAccount
 from simaccel.hardware.area.spec import NODE, AreaSpec, UnitAreas
 from simaccel.hardware.array import ArraySpec, NotSpatialError, NotSystolicError
 from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.compiler import CompilerSpec
 from simaccel.hardware.core_noc import HOPS
 from simaccel.hardware.cores import CoresSpec
 from simaccel.hardware.dram.tile import TileRows, larger, rows_of_transfer
@@ -59,6 +60,7 @@ class Accelerator(Spec):
     memories: MemoriesSpec = Field(default_factory=MemoriesSpec)
     dma: DmaSpec = Field(default_factory=DmaSpec)
     groups: GroupsSpec = Field(default_factory=GroupsSpec)
+    compiler: CompilerSpec = Field(default_factory=CompilerSpec)
     cores: CoresSpec = Field(default_factory=CoresSpec)
     chips: ChipsSpec = Field(default_factory=ChipsSpec)
     precision: PrecisionSpec = Field(default_factory=PrecisionSpec)
@@ -78,7 +80,7 @@ class Accelerator(Spec):
     @property
     def absent(self) -> set[str]:
         """Fields that are not set."""
-        return unset_fields(self, "area", "memories", "precision", "cores", "chips")
+        return unset_fields(self, "area", "memories", "precision", "compiler", "cores", "chips")
 
     @model_validator(mode="before")
     @classmethod
@@ -193,10 +195,9 @@ class Accelerator(Spec):
     def _backings(self) -> dict[str, Accelerator]:
         """The accelerator with each memory beside the DRAM in the DRAM's place, by class."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
-        return {
-            name: self.model_construct(**{**fields, "dram": memory})
-            for name, memory in (self.memories.by_class() | self.cores.memories).items()
-        }
+        memories = self.memories.by_class() | self.compiler.memories | self.cores.memories
+        made = {name: {**fields, "dram": memory} for name, memory in memories.items()}
+        return {name: self.model_construct(**values) for name, values in made.items()}
 
     def backing(self, kind: str) -> Accelerator:
         """Return the accelerator as tensors of a class see it: ``dram`` is where they live.
@@ -291,8 +292,7 @@ class Accelerator(Spec):
         """Bytes that DRAM and the memories beside it move in a cycle at most; None: no limit."""
         found = Fraction(0)
         for one in self.every_backing.values():
-            each = one.channel_rate
-            if each.unlimited:
+            if (each := one.channel_rate).unlimited:
                 return None
             found += Fraction(each.n_bytes * one.dram.channels, each.n_cycles)
         return found

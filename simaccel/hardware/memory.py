@@ -247,10 +247,15 @@ class DmaSpec(Spec):
     in_queues: Literal["per_tensor", "single"] = "per_tensor"
 
 
+WEIGHTS: Final = "weights"
+"""Of `GroupsSpec.overlap`."""
+
+
 class GroupsSpec(Spec):
     """Options of how groups follow one another.
 
-    ``overlap``: tiles of the next may come while one drains. ``resident``: dataflows hold what goes
+    ``overlap``: tiles of the next may come while one drains, or those of ``weights`` alone.
+    ``resident``: dataflows hold what goes
     from one group to a later one in the buffer, where that is worth it (``best`` does anyhow).
     ``epilogues``: biases, activations and residuals follow the einsum before them tile by tile, in
     its group, where that is worth it (``best`` does anyhow).
@@ -258,7 +263,7 @@ class GroupsSpec(Spec):
     an operator's dispatch, descriptors and set-up, where a compiler runs one after the other.
     """
 
-    overlap: bool = True
+    overlap: bool | Literal["weights"] = True
     resident: bool = False
     epilogues: bool = False
     start_cycles: Cycles = 0

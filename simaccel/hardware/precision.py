@@ -41,6 +41,7 @@ class MultipliedAsSpec(Spec):
     int8: NumberName | None = None
     fp4: NumberName | None = None
     fp8: NumberName | None = None
+    fp16: NumberName | None = None
     int16: NumberName | None = None
     int32: NumberName | None = None
     tf32: NumberName | None = None

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import CHIP
+from simaccel.hardware.memory import WEIGHTS
 from simaccel.program.cores import all_cores, core_of
 from simaccel.program.dependences import WEIGHT, dependences
 from simaccel.program.fifos import Fifo, fifos
@@ -168,6 +169,7 @@ class _Rooms:
 
     def __init__(self, program: Program, accelerator: Accelerator) -> None:
         self.uses: list[tuple[int, _Used]] = []
+        self.weights_alone = accelerator.groups.overlap == WEIGHTS
         for places, capacity in accelerator.capacities.items():
             if capacity is not None:
                 self.uses.append((capacity, _used_slots(program, places, None)))
@@ -215,7 +217,7 @@ def _overlap(place: _Place, places: Mapping[str, _Place], rooms: _Rooms) -> Over
     if not place.awaited:
         return _FIRST
     operator, others = place.operator, place.others
-    known = {tile.name: tile for tile in _known_tiles(place, places)}
+    known = {tile.name: tile for tile in _known_tiles(place, places, rooms)}
     slots = rings(operator.body, operator.tiles, BUFFER)
     shared = frozenset(name for name in _going_on(place, places) if name in known)
     if _stands_alone(place, places) and rooms.fit(operator, shared, others):
@@ -266,14 +268,14 @@ def _stands_alone(place: _Place, places: Mapping[str, _Place]) -> bool:
     return touched <= own.keys() and not written & used
 
 
-def _known_tiles(place: _Place, places: Mapping[str, _Place]) -> Iterator[Tile]:
+def _known_tiles(place: _Place, places: Mapping[str, _Place], rooms: _Rooms) -> Iterator[Tile]:
     """Yield the tiles that are loaded before the previous operator ends."""
     stored = {
         tensor
         for name in place.awaited
         for tensor in _tensors_outside(places[name].operator, Store)
     }
-    again = any(place.awaited.values())
+    again = rooms.weights_alone or any(place.awaited.values())
     loads: dict[str, list[Load | Reserve]] = {}
     for command in commands(place.operator.body):
         if isinstance(command, Load | Reserve) and not between_tiles(command):

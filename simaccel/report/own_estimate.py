@@ -23,7 +23,7 @@ _HAS: Final = ("has", "lacks")
 
 
 def own_estimates(
-    given: Mapping[str, int],
+    entries: Mapping[str, int],
     workload: Workload,
     accelerator: Accelerator,
     predicted: Prediction,
@@ -38,22 +38,22 @@ def own_estimates(
     groups = {group.name: group for group in predicted.groups}
     ran: dict[str, OperatorRun | Run] = {}
     if run is not None:
-        ran = {**{one.name: one for one in run.operators}, TOTAL: run}
+        ran = {**{item.name: item for item in run.operators}, TOTAL: run}
     parts: dict[str, GroupPrediction | Prediction] = {**groups, TOTAL: predicted}
-    unknown = [name for name in given if name not in parts]
+    unknown = [name for name in entries if name not in parts]
     if unknown:
         raise InputError(
             [Fault("command line", "--estimate", name, suggest(name, groups)) for name in unknown]
         )
-    found = []
-    for name, cycles in given.items():
-        names = [one.name for one in workload.operators]
+    outcome = []
+    for name, cycles in entries.items():
+        names = [item.name for item in workload.operators]
         share = mac_share(
             workload, accelerator, names if name == TOTAL else operators_of(workload, name)
         )
         ideal = -(-parts[name].macs * share // accelerator.pes)
-        found.append(own_estimate(name, cycles, parts[name], int(ideal), ran.get(name)))
-    return found
+        outcome.append(own_estimate(name, cycles, parts[name], int(ideal), ran.get(name)))
+    return outcome
 
 
 def of_result(given: Mapping[str, int], result: ExperimentResult) -> list[OwnEstimate]:
@@ -66,23 +66,23 @@ def of_result(given: Mapping[str, int], result: ExperimentResult) -> list[OwnEst
     return own_estimates(given, result.workload, result.accelerator, result.prediction, result.run)
 
 
-def own_estimate_sections(found: Sequence[OwnEstimate]) -> list[PageSection]:
+def own_estimate_sections(outcome: Sequence[OwnEstimate]) -> list[PageSection]:
     """Return a table for each number: its terms to the last cycle, titled by what it lacks."""
     return [
         PageSection(
-            _summary(one),
+            _summary(item),
             ("term",),
             ("cycles", "of all"),
             ("in the estimate",),
             (
                 *(
-                    (_term_text(term), *_figures(one, term.cycles), _HAS[term.is_lacking])
-                    for term in one.terms
+                    (_term_text(term), *_figures(item, term.cycles), _HAS[term.is_lacking])
+                    for term in item.terms
                 ),
-                (one.name, *_figures(one, one.cycles), ""),
+                (item.name, *_figures(item, item.cycles), ""),
             ),
         )
-        for one in found
+        for item in outcome
     ]
 
 
@@ -115,16 +115,16 @@ def _figures(one: OwnEstimate, cycles: int) -> tuple[str, str]:
     return cycles_text(cycles), fine_share_text(share) if share >= 0 else error_text(share)
 
 
-def own_estimate_json(found: Sequence[OwnEstimate]) -> dict[str, Any]:
+def own_estimate_json(outcome: Sequence[OwnEstimate]) -> dict[str, Any]:
     """Return the numbers with their terms as JSON; nothing where there are none."""
     estimates = [
         {
-            "name": one.name,
-            "estimate_cycles": one.estimate_cycles,
-            "cycles": one.cycles,
-            "terms": [vars(term) for term in one.terms],
-            "unexplained_cycles": one.unexplained_cycles,
+            "name": item.name,
+            "estimate_cycles": item.estimate_cycles,
+            "cycles": item.cycles,
+            "terms": [vars(term) for term in item.terms],
+            "unexplained_cycles": item.unexplained_cycles,
         }
-        for one in found
+        for item in outcome
     ]
     return {"estimates": estimates} if estimates else {}

@@ -171,14 +171,6 @@ def kinds_of(result: ExperimentResult) -> dict[tuple[str, str], list[Row]]:
     return dict(sorted(found.items(), key=lambda one: -sum(row.cycles for row in one[1])))
 
 
-def dataflow_reason(result: ExperimentResult) -> str:
-    """Return why a dataflow was chosen by default, and what it leaves to the DRAM."""
-    why = "fuses attention" if result.mapping.dataflow == "flat" else "no attention to fuse"
-    if len(result.mapping.groups) > 1 and not result.accelerator.groups.resident:
-        why += "; tensors between groups go through DRAM"
-    return f" (default: {why})"
-
-
 def answer_line(result: ExperimentResult) -> str:
     """Return the answer: time, utilisation, the limit, and the speedup without that limit.
 

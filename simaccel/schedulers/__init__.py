@@ -5,6 +5,7 @@ from importlib import import_module
 
 from simaccel.analytic.evaluation import require_countable
 from simaccel.dataflows import DATAFLOWS as NAMES
+from simaccel.dataflows import DEPLOYED
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapping.checks import require_legal, require_mapping
@@ -75,8 +76,12 @@ def plain_dataflow(dataflow: str, workload: Workload) -> str:
 def default_dataflow(accelerator: Accelerator, workload: Workload) -> str:
     """Return the default dataflow of a workload on an accelerator.
 
-    On a systolic array ``flat``, which fuses attentions, or ``flex`` where there is none.
+    On a chip whose compiler is described ``deployed``; on another systolic array ``flat``, which
+    fuses attentions, or ``flex`` where there is none.
     """
+    several = accelerator.chips.count > 1 or accelerator.cores.count > 1
+    if accelerator.compiler.described and not several:
+        return DEPLOYED
     if not isinstance(accelerator.array, ArraySpec):
         return "ruby-s"
     return "flat" if any(isinstance(part, tuple) for part in parts(workload)) else "flex"

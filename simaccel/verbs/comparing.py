@@ -83,8 +83,9 @@ class ComparisonTask:
     micro_batches: int | None = None
 
     def __post_init__(self) -> None:
-        """Give the workload the precision of the accelerator where it says none."""
-        object.__setattr__(self, "workload", place_on(self.workload, self.accelerator))
+        """Place the workload on the accelerator."""
+        placed = place_on(self.workload, self.accelerator, self.dataflow)
+        object.__setattr__(self, "workload", placed)
 
     @property
     def _name(self) -> str:

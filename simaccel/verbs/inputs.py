@@ -7,7 +7,7 @@ from pathlib import Path
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.experiment.documents import accelerator_document
-from simaccel.experiment.precision import gather_placed
+from simaccel.experiment.precision import compile_for, gather_placed
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import Settings, build_accelerator
@@ -106,9 +106,9 @@ def as_inputs(
         require_mapping(checked, mapping, there, str(dataflow))
         return checked, there, mapping
     if dataflow is None:
-        return checked, there, default_dataflow(there, checked)
+        dataflow = default_dataflow(there, checked)
     if isinstance(dataflow, str | Mapping):
-        return checked, there, dataflow
+        return compile_for(checked, there, dataflow), there, dataflow
     allowed = "the name of a dataflow or mapspace, a Mapping, or the Path of one"
     raise InputError([Fault("simaccel", "dataflow", dataflow, allowed)])
 

@@ -279,7 +279,7 @@ class Vector:
 
     @property
     def input(self) -> Operand:
-        """The first input, which has all ranks."""
+        """The first input, which has all ranks but where the kind repeats it."""
         return self.inputs[0]
 
     @property
@@ -351,6 +351,7 @@ def _operand_faults(vector: Vector, kind: VectorKind) -> Iterator[Fault]:
     known = ", ".join(vector.ranks)
     for label, operand in operands_of(vector):
         first, all_ranks = label == "inputs.0", set(operand.ranks) == set(vector.ranks)
+        first = first and not kind.repeats
         if first and kind.windows:
             fits, allowed = all_ranks, f"all ranks: {known}"
         elif first or (label == "output" and not kind.windows):
@@ -394,7 +395,6 @@ def _visible_faults(vector: Vector, kind: VectorKind) -> Iterator[Fault]:
     if visible.row not in rows:
         yield Fault(_FILE, f"{path}.row", visible.row, suggest(visible.row, rows))
     if type(visible.before) is not int or not 0 <= visible.before <= MAX_SIZE:
-        allowed = f"a whole number from 0 to {MAX_SIZE}"
-        yield Fault(_FILE, f"{path}.before", visible.before, allowed)
+        yield Fault(_FILE, f"{path}.before", visible.before, f"a whole number from 0 to {MAX_SIZE}")
     if visible.window is not None:
         yield from size_faults(_FILE, {f"{path}.window": visible.window})

@@ -84,7 +84,7 @@ einsums take `bytes_per_element` (2) and `bytes_by_tensor`, a mapping of excepti
 tensors of convolutions and of the layers of a network are I, W and O; of transformers there are
 classes, too: weights, activations, cache. All kinds take `precision`, the numbers of these classes
 (`{weights: int4, activations: int8, cache: fp8}`), which goes before element sizes. A tensor of
-einsums may be `packed: true`: of 4 bits, two in a byte; `number`: fp4, fp8, int16, int32 or
+einsums may be `packed: true`: of 4 bits, two in a byte; `number`: fp4, fp8, fp16, int16, int32 or
 tf32, for arrays that tell them apart.
 """
 

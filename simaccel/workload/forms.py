@@ -332,7 +332,7 @@ class TensorForm(Document):
     """
 
     kind: Kind
-    number: Literal["fp4", "fp8", "int16", "int32", "tf32"] | None = None
+    number: Literal["fp4", "fp8", "fp16", "int16", "int32", "tf32"] | None = None
     bytes_per_element: Bytes | None = None
     packed: bool | None = None
     inside: list[Annotated[list[Place], Field(min_length=2, max_length=2)]] | None = None

@@ -22,11 +22,11 @@ from simaccel.__main__ import main as start
 from simaccel.cli import main
 from simaccel.cli import partial_results as kept
 from simaccel.cli.command import Command
+from simaccel.dataflows import ON_ANY_ARRAY
 from simaccel.errors import InputError
 from simaccel.importers.workloads import load_workload
 from simaccel.report.comparison import ComparisonRow
 from simaccel.report.comparison_csv import comparison_csv
-from simaccel.schedulers import DATAFLOWS
 from simaccel.search.effort import STRATEGIES
 from simaccel.trace.guard import defer_interrupts
 from simaccel.verbs import comparing
@@ -151,7 +151,7 @@ groups:
 """
 
 
-@pytest.mark.parametrize("how", [*DATAFLOWS, *STRATEGIES, "m.yaml"])
+@pytest.mark.parametrize("how", [*ON_ANY_ARRAY, *STRATEGIES, "m.yaml"])
 @pytest.mark.parametrize("command", ["run", "estimate"])
 def test_an_elementwise_product_is_never_run_on_a_systolic_array(
     cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, how: str
@@ -160,7 +160,7 @@ def test_an_elementwise_product_is_never_run_on_a_systolic_array(
     Path("mul.yaml").write_text(PRODUCT)
     fingerprint = load_workload(Path("mul.yaml")).fingerprint
     Path("m.yaml").write_text(BY_HAND.replace("FINGERPRINT", fingerprint))
-    option = "dataflow" if how in DATAFLOWS else "mapspace" if how in STRATEGIES else "mapping"
+    option = "dataflow" if how in ON_ANY_ARRAY else "mapspace" if how in STRATEGIES else "mapping"
     result = cli(f"{command} --hw toy --workload mul.yaml --{option} {how}")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "elementwise product" in result.stderr

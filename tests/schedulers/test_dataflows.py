@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from simaccel.analytic.prediction import predict
+from simaccel.dataflows import ON_ANY_ARRAY
 from simaccel.errors import InputError
 from simaccel.experiment.check import check
 from simaccel.hardware import Accelerator
@@ -20,7 +21,6 @@ from simaccel.program.fit import require_fit
 from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.schedulers import (
-    DATAFLOWS,
     NothingFitsError,
     NotMappableError,
     Options,
@@ -140,18 +140,21 @@ _ALWAYS_FIT = [
 
 
 _COMPUTES = [
-    d for d in DATAFLOWS if d not in ("flex-b", "flex-h", "naive-b", "naive-h", "best", "strips")
+    d for d in ON_ANY_ARRAY if d not in ("flex-b", "flex-h", "naive-b", "naive-h", "best", "strips")
 ]
+_OTHERS = (*_COMPUTES, "strips")
 _LONG, _LARGE = (build("bert", batch=2, seq_len=n, scope="la") for n in (4096, 288))
 
 
 @pytest.mark.parametrize(
     ("workload", "hw", "capacity", "dataflow"),
-    some(((la(1, 5), "edge", "6 KiB", d) for d in DATAFLOWS if d not in (*_COMPUTES, "strips")), 2)
+    some(
+        ((la(1, 5), "edge", "6 KiB", d) for d in ON_ANY_ARRAY if d not in (*_COMPUTES, "strips")), 2
+    )
     + some(((la(1, 17), "edge", "6 KiB", d) for d in _COMPUTES), 4)
-    + some(((la(1, 37), "edge", "12 KiB", d) for d in DATAFLOWS if d != "strips"), 20)
-    + some(((_LONG, "edge", "512 KiB", d) for d in DATAFLOWS if d not in _ONCE), 20)
-    + some(((_LARGE, "cloud", "32 MiB", d) for d in DATAFLOWS if d not in _ONCE), 20),
+    + some(((la(1, 37), "edge", "12 KiB", d) for d in ON_ANY_ARRAY if d != "strips"), 20)
+    + some(((_LONG, "edge", "512 KiB", d) for d in ON_ANY_ARRAY if d not in _ONCE), 20)
+    + some(((_LARGE, "cloud", "32 MiB", d) for d in ON_ANY_ARRAY if d not in _ONCE), 20),
 )
 def test_mappings_lower_and_fit(workload: Workload, hw: str, capacity: str, dataflow: str) -> None:
     on = load_accelerator(hw, [f"buffer.capacity_bytes={capacity}"])
@@ -502,7 +505,7 @@ def test_the_others_have_no_longest_sequence(dataflow: str) -> None:
     assert predict(workload, mapping, on).buffer_bytes <= 2**19
 
 
-@pytest.mark.parametrize("dataflow", DATAFLOWS)
+@pytest.mark.parametrize("dataflow", ON_ANY_ARRAY)
 def test_nothing_fits_says_what_there_is(dataflow: str) -> None:
     """32 B is one operand of a fold on toy: no dataflow finds a mapping of attention.
 
@@ -520,12 +523,12 @@ def test_nothing_fits_says_what_there_is(dataflow: str) -> None:
 
 def test_an_elementwise_product_is_refused_by_name() -> None:
     """With m, k and n of 1 only the batch is left."""
-    for dataflow in DATAFLOWS:
+    for dataflow in ON_ANY_ARRAY:
         with pytest.raises(NotMappableError, match="operator gemm: an elementwise product"):
             make_mapping(gemm(m=1, k=1, n=1, batch=2), toy("128 B"), dataflow)
 
 
-@pytest.mark.parametrize("dataflow", DATAFLOWS)
+@pytest.mark.parametrize("dataflow", ON_ANY_ARRAY)
 def test_vector_operators_are_mapped(dataflow: str) -> None:
     """2 rows of 5 gelus and of a softmax, each on its own."""
     ranks = {"m": 2, "n": 5}

@@ -39,6 +39,7 @@ STEPS = [
     ("soft_cap", "whole", 1, (1,), 1),
     ("largest", "whole", 1, (1,), 1),
     ("lookup", "whole", 1, (1, 1), 1),
+    ("repeat", "whole", 1, (1,), 1),
     ("exp", "whole", 1, (1,), 1),
     ("erf", "whole", 1, (1,), 1),
     ("tanh", "whole", 1, (1,), 1),

@@ -134,8 +134,8 @@ def narrower(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "--constrain dram.RANK=N", {"constraints": (f"dram.{rank}={pieces}",)}
         yield "--constrain dram.RANK<=N", {"constraints": (f"dram.{rank}<={pieces}",)}
         yield "--constrain dram=RANK", {"constraints": (f"dram={rank}",)}
-    for some in permutations(ranks, 2):
-        yield "--constrain dram.order", {"constraints": (f"dram.order={','.join(some)}",)}
+    for pair in permutations(ranks, 2):
+        yield "--constrain dram.order", {"constraints": (f"dram.order={','.join(pair)}",)}
     for side, rank in product(("rows", "cols"), ranks):
         yield f"--constrain {side}", {"constraints": (f"{side}={rank}",)}
 

@@ -27,8 +27,11 @@ from simaccel.mapping.tree import (
     Tree,
     WorkloadReference,
 )
+from simaccel.schedulers import default_dataflow
 from simaccel.workload import Einsum, Operator, Vector, Workload, operand
+from simaccel.workload import gemm as build_gemm
 from simaccel.workload.einsum import Tensor
+from simaccel.workload.precision import with_precision
 from validation.silicon.booked import book, remembered
 
 BUFFER = "buffer"
@@ -43,6 +46,13 @@ NUMBERS = {
     **dict.fromkeys(("fp8", "float8_e4m3fn", "float8_e5m2"), (1, "fp8")),
 }
 """Numbers of GEMMs: bytes, and the number where an array may tell it from others of as many."""
+NUMBER_OF = {
+    **dict.fromkeys(("bfloat16", "bf16"), "bf16"),
+    **dict.fromkeys(("float32", "f32"), "fp32"),
+    **dict.fromkeys(("int8", "s8"), "int8"),
+    **dict.fromkeys(("fp8", "float8_e4m3fn", "float8_e5m2"), "fp8"),
+}
+"""The same by the names of ``--precision``."""
 COPIES = (
     f"sfu.lanes={BLOCK}",
     "sfu.latency_cycles=0",
@@ -53,6 +63,15 @@ COPIES = (
 """Settings of an accelerator on which a vector operator is a copy: nothing but DRAM takes time."""
 ON_CHIP = ("dram.bandwidth_bytes_per_second=unlimited", "dram.latency_cycles=0")
 """Settings where all that a kernel reads is on the chip before and what it makes stays there."""
+
+
+@remembered
+def run_cycles(on: Accelerator, m: int, k: int, n: int, number: str) -> int:
+    """Return the cycles of a GEMM as ``simaccel run`` has it with its defaults."""
+    gemm = with_precision(build_gemm(m=m, k=k, n=n), {"weights": number, "activations": number})
+    result = simulate(gemm, on, default_dataflow(on, gemm))
+    book(result.limit.name, result.run.cycles)
+    return result.run.cycles
 
 
 def cycles_of(workload: Workload, on: Accelerator, *groups: Group) -> int:

@@ -20,6 +20,7 @@ from simaccel.workload.vectors.pooling import POOLING
 from simaccel.workload.vectors.product import PRODUCT
 from simaccel.workload.vectors.rank_order import RankOrder
 from simaccel.workload.vectors.relu import RELU
+from simaccel.workload.vectors.repeat import REPEAT
 from simaccel.workload.vectors.residual import RESIDUAL
 from simaccel.workload.vectors.rms_norm import RMS_NORM
 from simaccel.workload.vectors.rotary import ROTARY
@@ -45,6 +46,7 @@ _KINDS = (
     SOFT_CAP,
     LARGEST,
     LOOKUP,
+    REPEAT,
     *FUNCTIONS,
 )
 

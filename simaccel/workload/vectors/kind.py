@@ -83,9 +83,9 @@ class VectorKind:
     cut in a loop that others share, ``online``, ``rescale`` of an accumulator (in place) before
     it is added to, and ``divide`` at the end.
 
-    ``inputs`` and up to ``optional`` more, of which the first has all ranks. The output lacks the
-    ranks of ``windows``. ``axis_multiple`` divides the axis. Some are ``scaled``. Rows of some may
-    see a part of the axis only (``masked``).
+    ``inputs`` and up to ``optional`` more, of which the first has all ranks, but where the kind
+    ``repeats`` it. The output lacks the ranks of ``windows``. ``axis_multiple`` divides the axis.
+    Some are ``scaled``. Rows of some may see a part of the axis only (``masked``).
     """
 
     name: str
@@ -95,6 +95,7 @@ class VectorKind:
     needs_axis: bool = False
     axis_multiple: int = 1
     windows: bool = False
+    repeats: bool = False
     scaled: bool = False
     masked: bool = False
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from simaccel.lazy import np
 from simaccel.workload.vectors.kind import Array
 
 
@@ -33,7 +34,13 @@ class RankOrder:
         return values.transpose([ranks.index(rank) for rank in here]).reshape([*shape, inner])
 
     def give(self, made: Array, ranks: Sequence[str]) -> Array:
-        """Return what was made with a dimension for each of the output's ranks, in their order."""
+        """Return what was made with a dimension for each of the output's ranks, in their order.
+
+        It is repeated along rows that it lacks.
+        """
+        rows = [self.sizes[rank] for rank in self.rows]
+        if made.ndim > len(rows):
+            made = np.broadcast_to(made, [*rows, made.shape[-1]])
         here = [rank for rank in (*self.rows, *self.inner) if rank in ranks]
         natural = made.reshape([self.sizes[rank] for rank in here])
         return natural.transpose([here.index(rank) for rank in ranks])

@@ -120,5 +120,5 @@ def test_stages_are_those_of_a_whole_transformer() -> None:
         gemm(m=4, k=4, n=4), POD, {"pipeline_parallel": [2]}, "strips"
     ).points.points
     assert "got 'gemm'; allowed: a transformer with --scope model" in point.problem
-    with pytest.raises(InputError, match="whole numbers of at least 1"):
+    with pytest.raises(InputError, match="a whole number from 1"):
         explore_verb(DECODE, POD, {"pipeline_parallel": [0]})

@@ -268,7 +268,7 @@ def test_hovering_tells_what_the_trace_tells(page: Page, reference: Reference) -
         window = (0, 600) if trace.cycles < 1000 else (34_000, 80_000)
         _run(browser, "simaccel.show(...args)", *window)
         tried = set()
-        lanes = (None, *trace.channels, *trace.tiles)
+        lanes = ("engine", *trace.channels, *trace.tiles)
         for event in (e for lane in lanes for e in trace.decode(trace.events(*window, lane))):
             wide = event.end - event.start > 0.02 * (window[1] - window[0])
             if not wide or event.start < window[0] or event.end > window[1]:

@@ -15,14 +15,13 @@ from typing import Final
 from validation.silicon.kernels import (
     COPIES,
     copy_cycles,
-    gemm_cycles,
     loaded,
     padded,
     reduction_cycles,
+    run_cycles,
     vector_cycles,
 )
 
-ON_CHIP: Final = "memories.weight.bandwidth_bytes_per_second=unlimited"
 BYTES: Final = 2
 LANES: Final = 128
 OPERANDS: Final = {
@@ -38,9 +37,9 @@ COPIED: Final = {**dict.fromkeys(("f16", "bf16"), 2), "f32": 4, "s8": 1}
 
 def predict_gemm(rows: Sequence[Mapping[str, str]]) -> list[float]:
     """Return the microseconds of the kernel of each GEMM: columns M, N, K."""
-    on = loaded("tpu_v4", ON_CHIP)
+    on = loaded("tpu_v4")
     sizes = [(int(row["M"]), int(row["K"]), int(row["N"])) for row in rows]
-    return [1e6 * on.seconds(gemm_cycles(on, *one, on_chip=True, casts=True)) for one in sizes]
+    return [1e6 * on.seconds(run_cycles(on, *one, "fp16")) for one in sizes]
 
 
 def predict_vector(rows: Sequence[Mapping[str, str]]) -> list[float]:

@@ -78,4 +78,4 @@ def _on_chip_cycles(elements: int, passes: int) -> int:
 
 
 def _inside(settings: tuple[str, ...] = ()) -> Accelerator:
-    return loaded("tpu_v6e", "groups.start_cycles=0", *settings)
+    return loaded("tpu_v6e", "groups.overlap=false", *settings)

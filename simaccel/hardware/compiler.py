@@ -1,0 +1,95 @@
+"""The kernels that a chip's compiler makes of a graph, as data of the chip's description."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from pydantic import Field
+
+from simaccel.hardware.memory import MemorySpec
+from simaccel.hardware.precision import NumberName
+from simaccel.hardware.quantity import Bytes, Count, Cycles
+from simaccel.hardware.spec import Spec, unset_fields
+from simaccel.numbers import SHARED
+
+ON_CHIP: Final = MemorySpec.model_validate({"bandwidth_bytes_per_second": "unlimited"})
+"""Where tensors lie that are on the chip before a kernel and stay there: bringing them is free."""
+
+
+class LayoutSpec(Spec):
+    """Arrays lie in memory in tiles of ``sublanes`` x ``lanes`` numbers, filled up with zeros.
+
+    ``pads``: whose work that makes longer. ``convolutions``: channels and filters are whole lanes;
+    ``vectors``: of vector operators the dimensions that fill up least are.
+    """
+
+    sublanes: Count = 1
+    lanes: Count = 1
+    pads: tuple[Literal["convolutions", "vectors"], ...] = ()
+
+
+class AttentionSpec(Spec):
+    """A kernel of attention: scores, softmax and product with the values of some heads at once.
+
+    Meanwhile keys and values of the next come. ``query_rows``: rows of queries in a block of a
+    prefill, each of which has the keys that its last row sees. ``repeats_keys``: keys and values
+    are repeated for the query heads that share them. ``divides_result``: keys come in two pieces,
+    so that the sum of a row divides its result and not its weights. ``reserved_bytes`` of the
+    buffer are not for what is repeated; a row of a head takes the room of ``row_tile``.
+    """
+
+    heads_at_once: Count = 4
+    query_rows: Count | None = None
+    repeats_keys: bool = False
+    divides_result: bool = False
+    reserved_bytes: Bytes | None = None
+    row_tile: Count = 1
+
+    @property
+    def absent(self) -> set[str]:
+        """Fields that are not set."""
+        return unset_fields(self, *(set(type(self).model_fields) - {"source", "heads_at_once"}))
+
+
+class CompilerSpec(Spec):
+    """The kernels that a compiler makes, which the dataflow ``deployed`` writes as a mapping.
+
+    ``products``: ``whole`` brings the operands, works, takes the result away; ``streamed`` goes
+    through columns as wide as all arrays, of which the next come while it works. What doesn't fit
+    is halved along its longest side. ``vector_block_elements``: vector operators go through blocks
+    of so many elements, of which the next comes while one is worked on. ``converts``: numbers that
+    the array doesn't multiply; the vector unit turns them into others and back.
+    ``stays``: what lies on the chip before a kernel and after it. ``operands``: of a program that
+    fits it whole, what its products are given; ``rows``: what operators along an axis (norms,
+    rotations) read and make of other operators, up to a quarter of the buffer each.
+    ``program_start_cycles``: what a host takes to start a program, once a run and beside it.
+    """
+
+    products: Literal["whole", "streamed"] | None = None
+    vector_block_elements: Count = 2**18
+    converts: tuple[NumberName, ...] = ()
+    layout: LayoutSpec = Field(default_factory=LayoutSpec)
+    attention: AttentionSpec = Field(default_factory=AttentionSpec)
+    stays: tuple[Literal["operands", "rows"], ...] = ()
+    program_start_cycles: Cycles = 0
+
+    @property
+    def described(self) -> bool:
+        """Whether a file says what the compiler makes."""
+        return self.products is not None
+
+    @property
+    def memories(self) -> dict[str, MemorySpec]:
+        """Memories of tensors that are on the chip, by the class of these."""
+        return {SHARED: ON_CHIP} if self.described else {}
+
+    @property
+    def absent(self) -> set[str]:
+        """Fields that are not set."""
+        names = set(type(self).model_fields) - {"source"}
+        return unset_fields(self, *names)
+
+    def _impossible(self) -> Iterator[tuple[str, str]]:
+        if not self.described and len(self.absent) < len(type(self).model_fields) - 1:
+            yield "products", "whole or streamed, where the section says anything"

@@ -1,0 +1,340 @@
+"""Deployed: the kernels that a chip's compiler makes of a workload (`CompilerSpec`), no search.
+
+A kernel of a product brings its operands, works, and takes its results away (``whole``), or goes
+through columns as wide as all arrays, of which the next come meanwhile (``streamed``); elementwise
+operators behind it follow tile by tile. Vector operators go through blocks. Scores, softmax and
+product with the values are one kernel, some heads at once. What doesn't fit is cut smaller.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from simaccel.analytic.evaluation import evaluate
+from simaccel.analytic.family import family_of
+from simaccel.errors import Fault, InputError, SimaccelError
+from simaccel.hardware import Accelerator
+from simaccel.mapping.space import BoundOperator, IterationSpace, mergeable, space_of
+from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Node, Tree
+from simaccel.mapping.tree import Mapping as Tiles
+from simaccel.schedulers.chains import OperatorChain
+from simaccel.schedulers.einsums import RankRoles, roles
+from simaccel.schedulers.epilogues import epilogue
+from simaccel.schedulers.kernel_trees import (
+    Sizes,
+    converted_tree,
+    cut_loops,
+    streamed_tree,
+    taps_of,
+    whole_tree,
+)
+from simaccel.schedulers.kernels import CONVERTED
+from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search.candidate_set import capacity
+from simaccel.search.grid_search import Goal
+from simaccel.search.judge import mapping_of
+from simaccel.search.problems import (
+    NothingFitsError,
+    NotMappableError,
+    Options,
+    attention_of,
+)
+from simaccel.units import ARRAY, SFU
+from simaccel.workload import Vector, Workload
+
+_LONGEST = 8
+"""Operators of a kernel, at most."""
+Make = Callable[[Sizes], Tree]
+
+
+def make_kernels(workload: Workload, accelerator: Accelerator, options: Options) -> Tiles:
+    """Write down the kernels of a compiled workload (`compile_graph`).
+
+    Raises:
+        NotMappableError: the accelerator says nothing of its compiler, or its array can't do an
+            operator.
+        InputError: constraints.
+        NothingFitsError: an operator does not fit, however small it is cut.
+
+    """
+    if not accelerator.compiler.described:
+        raise NotMappableError(
+            f"dataflow deployed: {accelerator.name} has no section compiler; best is what the "
+            f"hardware could do"
+        )
+    if options.constraints:
+        allowed = "nothing with deployed, whose kernels are the compiler's"
+        entries = ", ".join(options.constraints)
+        raise InputError([Fault("--constrain", "dataflow", entries, allowed)])
+    compiler = _Compiler(workload, accelerator, options)
+    return mapping_of(workload, "deployed", [compiler.kernel(names) for names in compiler.parts()])
+
+
+@dataclass(frozen=True)
+class _Compiler:
+    """A maker of kernels of a workload's operators."""
+
+    workload: Workload
+    accelerator: Accelerator
+    options: Options
+
+    def parts(self) -> Iterator[tuple[str, ...]]:
+        """Yield the operators of each kernel, in order."""
+        left = {operator.name: None for operator in self.workload.operators}
+        while left:
+            names = self._first_kernel([*left])
+            for name in names:
+                del left[name]
+            yield names
+
+    def _first_kernel(self, left: Sequence[str]) -> tuple[str, ...]:
+        """Return the operators of the first kernel of those that are left."""
+        for count in range(min(_LONGEST, len(left)), 1, -1):
+            if attention_of(self.workload, left[:count]) or self.is_converted(left[:count]):
+                return tuple(left[:count])
+        names, unmade = [left[0]], {self.workload.operator(name).output.tensor for name in left}
+        while len(names) < _LONGEST and (after := self._follower(names, left, unmade)):
+            names.append(after)
+        return tuple(names)
+
+    def _follower(self, names: Sequence[str], left: Sequence[str], unmade: set[str]) -> str | None:
+        """Return an elementwise operator on what some make, of which all else is made before."""
+        own = {self.workload.operator(name).output.tensor for name in names}
+        last = self.workload.operator(names[-1]).output.tensor
+        for name in left:
+            if name not in names and name in self.workload.readers.get(last, ()):
+                given = {one.tensor for one in self.workload.operator(name).inputs}
+                if not (given & unmade) - own and epilogue(self.workload, [*names, name]):
+                    return name
+        return None
+
+    def is_converted(self, names: Sequence[str]) -> bool:
+        """Return whether operators are one with all that converts its operands and results."""
+        plain = [name for name in names if f".{CONVERTED}." not in name]
+        if len(plain) != 1 or len(names) == 1:
+            return False
+        own = [name for name in names if name.startswith(f"{plain[0]}.{CONVERTED}.")]
+        every = [one for one in self.workload.by_name if one.startswith(f"{plain[0]}.{CONVERTED}.")]
+        return len(own) == len(names) - 1 == len(every)
+
+    def kernel(self, names: tuple[str, ...]) -> Group:
+        """Return the group of a kernel."""
+        if attention_of(self.workload, names):
+            return self._attention(names)
+        first = self.workload.operator(names[0])
+        if self.is_converted(names):
+            plain = next(name for name in names if f".{CONVERTED}." not in name)
+            if isinstance(self.workload.operator(plain), Vector):
+                return self._vector(names)
+            return self._conversion(names, plain)
+        if isinstance(first, Vector):
+            return self._vector(names)
+        chain = epilogue(self.workload, names) if len(names) > 1 else None
+        return self._product(names, chain)
+
+    # --- products
+
+    def _product(self, names: tuple[str, ...], chain: OperatorChain | None) -> Group:
+        group = chain.group if chain else self._group(names)
+        space = space_of(self.workload, group)
+        seen = space.operators[0]
+        parts = roles(space, seen)
+        padded = self._channels(space, seen, parts)
+        if padded:
+            group = replace(group, padded=padded)
+            space = space_of(self.workload, group)
+            seen, parts = space.operators[0], roles(space, space.operators[0])
+        streamed = self.accelerator.compiler.products == "streamed"
+        sizes = {rank: space.sizes[rank] for rank in (*parts.m, *parts.k, *parts.n)}
+        if streamed:
+            array = self.accelerator.systolic
+            sizes |= _shrink(space, parts.n, array.cols * array.count)
+        make = streamed_tree if streamed else whole_tree
+
+        def tree(tiles: Sizes) -> Tree:
+            heads = _shrink(space, parts.g, self.accelerator.compiler.attention.heads_at_once)
+            return make(space, parts, tiles | heads, chain)
+
+        halved = [parts.m, parts.k, parts.n] if streamed else [parts.m, parts.n]
+        return self._first_fitting(group, tree, sizes, halved)
+
+    def _channels(self, space: IterationSpace, seen: BoundOperator, parts: RankRoles) -> Sizes:
+        """Return the sizes of channels and filters of a convolution in whole lanes."""
+        layout, taps = self.accelerator.compiler.layout, taps_of(seen)
+        if "convolutions" not in layout.pads or not any(
+            len(d) > 1 for v in seen.inputs for d in v.terms
+        ):
+            return {}
+        ranks = [rank for rank in (*parts.k, *parts.n) if rank not in taps]
+        return {rank: -(-space.sizes[rank] // layout.lanes) * layout.lanes for rank in ranks}
+
+    def _conversion(self, names: tuple[str, ...], product: str) -> Group:
+        """Return a product with what converts its operands and its result."""
+        group = self._group(names)
+        space = space_of(self.workload, group)
+        seen = space.bound_operator(product)
+        parts = roles(space, seen)
+        sizes = {rank: space.sizes[rank] for rank in (*parts.m, *parts.n)}
+
+        def tree(tiles: Sizes) -> Tree:
+            return converted_tree(space, seen, parts, tiles)
+
+        return self._first_fitting(group, tree, sizes, [parts.m, parts.n])
+
+    # --- attention
+
+    def _attention(self, names: tuple[str, ...]) -> Group:
+        group = self._group(names)
+        space = space_of(self.workload, group)
+        scores, softmax, attend = space.operators
+        spec = self.accelerator.compiler.attention
+        axis, keys = space.axes[softmax.name], scores.inputs[1].names
+        every = [
+            rank for rank in scores.ranks if all(rank in item.ranks for item in space.operators)
+        ]
+        shared = [rank for rank in every if rank in keys and rank != axis]
+        apart = [rank for rank in every if rank not in keys]
+        # heads that share keys, for which these come again; and rows of queries
+        has_cache = self.workload.tensors[scores.operator.inputs[1].tensor].kind == "cache"
+        masked = space.rows.get(softmax.name)
+        again = [rank for rank in apart if spec.repeats_keys and has_cache and rank != masked]
+        rows = [rank for rank in apart if rank not in again]
+
+        def tree(tiles: Sizes, slots: int) -> Tree:
+            loops = [Loop(rank, 1) for rank in again] + cut_loops(space, shared, tiles)
+            loops += cut_loops(space, rows, tiles)
+            if spec.divides_result:
+                loops.append(Loop(axis, -(-space.sizes[axis] // 2)))
+            own = {scores.output.name, softmax.output.name}
+            names = dict.fromkeys(name for item in space.operators for name, _ in item.uses)
+            moving = {scores.names[1]: slots, attend.names[1]: slots}
+            keeps = [Keep(name, slots=moving.get(name, 2)) for name in names if name not in own]
+            inside = [Keep(name) for name in names if name in own]
+            leaves = (
+                (Do(scores.name, ARRAY, "is"),),
+                (Do(softmax.name, SFU),),
+                (Do(attend.name, ARRAY, "ws"),),
+            )
+            return (*loops, *keeps, *inside, Fork(leaves))
+
+        return self._attention_fitting(group, tree, space, shared, rows)
+
+    def _attention_fitting(
+        self,
+        group: Group,
+        tree: Callable[[Sizes, int], Tree],
+        space: IterationSpace,
+        shared: Sequence[str],
+        rows: Sequence[str],
+    ) -> Group:
+        heads = self.accelerator.compiler.attention.heads_at_once
+        whole = {rank: space.sizes[rank] for rank in rows}
+        while heads:
+            tiles = whole | _shrink(space, shared, heads)
+            for slots in (2, 1) if heads == 1 else (2,):
+                placed = replace(group, tree=tree(tiles, slots))
+                if self._fits(placed):
+                    return placed
+            heads //= 2
+        tiles = _shrink(space, shared, 1)
+        return self._first_fitting(group, lambda cut: tree(tiles | cut, 1), whole, [tuple(rows)])
+
+    # --- vector operators
+
+    def _vector(self, names: tuple[str, ...]) -> Group:
+        group = self._group(names)
+        group = replace(group, padded=self._layout(space_of(self.workload, group)))
+        space = space_of(self.workload, group)
+        last = space.operators[-1]
+        axes = set(space.axes.values())
+        alike = all(set(item.output.names) == set(item.ranks) for item in space.operators)
+        if not alike:
+            return self._search(names)
+        ranks = [rank for rank in last.output.ranks if rank not in axes]
+        whole = math.prod(space.sizes[rank] for rank in axes)
+        most = max(1, self.accelerator.compiler.vector_block_elements // whole)
+        made = {item.output.name for item in space.operators} - space.escapes
+        names_in = dict.fromkeys(name for item in space.operators for name, _ in item.uses)
+        keeps = [Keep(name, slots=1 if name in made else 2) for name in names_in]
+        leaves = tuple((Do(item.name, SFU),) for item in space.operators)
+        end: Node = Fork(leaves) if len(leaves) > 1 else leaves[0][0]
+
+        def tree(tiles: Sizes) -> Tree:
+            return (*cut_loops(space, ranks, tiles), *keeps, end)
+
+        return self._first_fitting(group, tree, _shrink(space, ranks, most), [tuple(ranks)])
+
+    def _layout(self, space: IterationSpace) -> Sizes:
+        """Return the sizes of dimensions that lie in whole tiles of memory."""
+        layout, ranks = self.accelerator.compiler.layout, dict(space.operators[-1].operator.ranks)
+        if "vectors" not in layout.pads or space.axes:
+            return {}
+        choices = _tilings(ranks, layout.sublanes, layout.lanes)
+        return min(choices, key=lambda sizes: math.prod((ranks | sizes).values()))
+
+    def _search(self, names: tuple[str, ...]) -> Group:
+        """Return what no rule is for, such as windows, as a search of it alone finds it."""
+        search = TreeSearch(Goal.from_options(self.accelerator, self.options, self.workload))
+        return search.group(self.workload, names[0])
+
+    # --- sizes
+
+    def _group(self, names: tuple[str, ...]) -> Group:
+        return Group(operators=names, tree=(), merged=mergeable(self.workload, names))
+
+    def _fits(self, group: Group) -> bool:
+        try:
+            totals = evaluate(family_of(space_of(self.workload, group), group), self.accelerator)
+        except SimaccelError:
+            return False
+        room = capacity(self.accelerator)
+        return int(totals.buffer_bytes()) <= room and bool(totals.fits())
+
+    def _first_fitting(
+        self, group: Group, tree: Make, sizes: Sizes, halved: Sequence[tuple[str, ...]]
+    ) -> Group:
+        """Return the first tree that fits, the longest side halved until one does."""
+        while True:
+            placed = replace(group, tree=tree(sizes))
+            if self._fits(placed):
+                return placed
+            sides = [math.prod(sizes[rank] for rank in ranks) for ranks in halved]
+            longest = max(range(len(sides)), key=sides.__getitem__)
+            if sides[longest] == 1:
+                raise NothingFitsError(f"{group.name}: nothing of it fits the buffer")
+            sizes = _halve(sizes, halved[longest])
+
+
+def _tilings(ranks: Mapping[str, int], sublanes: int, lanes: int) -> Iterator[Sizes]:
+    """Yield the padded sizes of ranks by which of them lie along lanes and along sublanes."""
+    for along in ranks:
+        padded = {along: -(-ranks[along] // lanes) * lanes}
+        down = [rank for rank in ranks if rank != along]
+        yield from ({**padded, rank: -(-ranks[rank] // sublanes) * sublanes} for rank in down)
+        if not down:
+            yield padded
+
+
+def _has_windows(seen: BoundOperator) -> bool:
+    """Return whether a dimension of an input is a sum of ranks, as of a convolution."""
+    return any(len(dim) > 1 for view in seen.inputs for dim in view.terms)
+
+
+def _halve(sizes: Sizes, ranks: Sequence[str]) -> Sizes:
+    """Return sizes of which the first rank that is longer than 1 is halved."""
+    rank = next(rank for rank in ranks if sizes[rank] > 1)
+    return sizes | {rank: -(-sizes[rank] // 2)}
+
+
+def _shrink(space: IterationSpace, ranks: Sequence[str], most: int) -> Sizes:
+    """Return sizes of ranks that have at most so many positions together, the last ones whole."""
+    found = {}
+    for rank in reversed(ranks):
+        found[rank] = min(space.sizes[rank], max(1, most))
+        most //= found[rank]
+    return found
+
+
+SCHEDULERS = {"deployed": make_kernels}

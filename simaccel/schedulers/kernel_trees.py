@@ -1,0 +1,116 @@
+"""Trees of the kernels that a chip's compiler makes of products, and what follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simaccel.mapping.space import BoundOperator, IterationSpace
+from simaccel.mapping.tree import Do, Fork, Keep, Loop, Node, Tree
+from simaccel.schedulers.chains import OperatorChain, made_in_place
+from simaccel.schedulers.einsums import RankRoles
+from simaccel.units import ARRAY, SFU
+
+Sizes = dict[str, int]
+"""Sizes of tiles by their ranks."""
+
+
+def taps_of(seen: BoundOperator) -> tuple[str, ...]:
+    """Return the ranks of a window that an einsum sums over."""
+    inner = (rank for view in seen.inputs for dim in view.terms if len(dim) > 1 for rank, _ in dim)
+    return tuple(dict.fromkeys(rank for rank in inner if rank in seen.reduced))
+
+
+def cut_loops(space: IterationSpace, ranks: Sequence[str], tiles: Sizes) -> list[Loop]:
+    """Return loops over ranks that are cut."""
+    return [Loop(rank, tiles[rank]) for rank in ranks if tiles[rank] < space.sizes[rank]]
+
+
+def whole_tree(
+    space: IterationSpace, parts: RankRoles, tiles: Sizes, chain: OperatorChain | None
+) -> Tree:
+    """Bring the operands, work, take the result away: no tile has a second slot."""
+    seen = space.operators[0]
+    a, b = seen.names[:2]
+    taps = [rank for rank in taps_of(seen) if rank in parts.k]
+    slots = 1 + bool(parts.g)
+    down, across = cut_loops(space, parts.m, tiles), cut_loops(space, parts.n, tiles)
+    heads = cut_loops(space, parts.g, tiles)
+    held, moving = Keep(b, slots=slots), Keep(a, slots=slots)
+    end = _with_epilogue(chain, seen, taps, (), slots)
+    return (*heads, *across, held, *down, moving, *end)
+
+
+def streamed_tree(
+    space: IterationSpace, parts: RankRoles, tiles: Sizes, chain: OperatorChain | None
+) -> Tree:
+    """Go through columns of the second operand; while some are worked on the next come."""
+    seen = space.operators[0]
+    a, b = seen.names[:2]
+    taps = [rank for rank in taps_of(seen) if rank in parts.k]
+    down, across = cut_loops(space, parts.m, tiles), cut_loops(space, parts.n, tiles)
+    depth, heads = cut_loops(space, parts.k, tiles), cut_loops(space, parts.g, tiles)
+    if depth:
+        own: Tree = (*depth, Keep(a, slots=2), Keep(b, slots=2))
+    else:
+        own = (Keep(b, slots=2),)
+    stays = () if depth else (Keep(a, slots=2 if down or heads else 1),)
+    end = _with_epilogue(chain, seen, taps, own, 2, ahead=int(bool(across)))
+    return (*heads, *down, *stays, *across, *end)
+
+
+def _with_epilogue(
+    chain: OperatorChain | None,
+    seen: BoundOperator,
+    taps: Sequence[str],
+    own: Tree,
+    slots: int,
+    ahead: int = 0,
+) -> Tree:
+    """Return a product on its tiles, and what follows it on each tile of its result."""
+    own = (*own, *(Loop(rank, 1) for rank in taps), Do(seen.name, ARRAY, "ws"))
+    if chain is None:
+        return (Keep(seen.output.name, slots=slots), *own)
+    space = chain.space
+    outputs = [item.output.name for item in space.operators if not made_in_place(chain, item)]
+    beside = dict.fromkeys(
+        name for item in space.operators[1:] for name in item.names if name not in space.made
+    )
+    keeps = [Keep(name, slots=slots) for name in (*beside, *outputs)]
+    behind = ((Do(item.name, SFU),) for item in space.operators[1:])
+    return (*keeps, Fork((own, *behind), ahead=ahead))
+
+
+def converted_tree(
+    space: IterationSpace, seen: BoundOperator, parts: RankRoles, tiles: Sizes
+) -> Tree:
+    """Return a product whose operands and result the vector unit converts, each whole.
+
+    Rows are cut inside of the columns, so that the second operand is converted once for all rows.
+    """
+    by_output = {item.output.name: item for item in space.operators}
+    a, b = (by_output.get(name) for name in seen.names[:2])
+    back = next((item for item in space.operators if seen.output.name in item.names), None)
+    down, across = cut_loops(space, parts.m, tiles), cut_loops(space, parts.n, tiles)
+
+    def keeps(item: BoundOperator | None, plain: str) -> tuple[Keep, ...]:
+        names = dict.fromkeys((*item.names, item.output.name) if item else (plain,))
+        return tuple(map(Keep, names))
+
+    def leaf(item: BoundOperator | None) -> tuple[Tree, ...]:
+        return ((Do(item.name, SFU),),) if item else ()
+
+    moving = (*keeps(a, seen.names[0]), *keeps(back, seen.output.name))
+    held = keeps(b, seen.names[1])
+    do: Tree = (Do(seen.name, ARRAY, "ws"),)
+    heads = tuple(Loop(rank, 1) for rank in parts.g)
+    if across and not down:
+        inside: Tree = (*across, *held, *keeps(back, seen.output.name))
+        inside = (*inside, Fork((*leaf(b), do, *leaf(back))))
+        first: tuple[Node, ...] = (Fork((*leaf(a), inside)),) if a else inside
+        return (*heads, *keeps(a, seen.names[0]), *first)
+    if not down:
+        every = (*leaf(a), *leaf(b), do, *leaf(back))
+        return (*heads, *across, *held, *moving, Fork(every))
+    inner: Tree = (*down, *moving, Fork((*leaf(a), do, *leaf(back))))
+    end: tuple[Node, ...] = (Fork((*leaf(b), inner)),) if b else inner
+    return (*heads, *across, *held, *end)

@@ -1,0 +1,221 @@
+"""A workload as a chip's compiler sees it: what it adds to the graph before it makes kernels.
+
+Numbers that the array doesn't multiply are converted by the vector unit, keys that query heads
+share are repeated for them, and what a program is given lies on the chip (`CompilerSpec`). Values
+stay as they are. What is compiled already is left alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from simaccel.hardware import Accelerator
+from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
+from simaccel.workload.einsum import Tensor
+from simaccel.workload.files import parse_workload
+
+CONVERTED: Final = "converted"
+"""Tensors in numbers that the array multiplies, and the operators that make them."""
+REPEATED: Final = "repeated"
+"""Keys and values for each query head, and the operators that write them."""
+
+
+def compile_graph(workload: Workload, accelerator: Accelerator) -> Workload:
+    """Return a workload as the compiler of an accelerator sees it; unchanged without one."""
+    if not accelerator.compiler.described:
+        return workload
+    workload = _in_query_blocks(workload, accelerator)
+    numbers = frozenset(accelerator.compiler.converts)
+    workload = _Conversions(workload, numbers).make() if numbers else workload
+    if accelerator.compiler.attention.repeats_keys:
+        workload = _repeat_keys(workload, accelerator)
+    stays = accelerator.compiler.stays
+    if "operands" in stays:
+        workload = _keep(workload, _given_operands(workload, accelerator))
+    if "rows" in stays:
+        workload = _keep(workload, _rows(workload, accelerator))
+    return workload
+
+
+def _in_query_blocks(workload: Workload, accelerator: Accelerator) -> Workload:
+    """Return a transformer whose causal attention has the compiler's blocks of rows."""
+    rows, parameters = accelerator.compiler.attention.query_rows, workload.parameters
+    if rows is None or "causal_blocks" not in parameters or not parameters.get("prompt"):
+        return workload
+    blocks = max(1, -(-int(parameters["prompt"]) // rows))
+    if parameters["causal_blocks"] == blocks:
+        return workload
+    return parse_workload({**parameters, "causal_blocks": blocks})
+
+
+@dataclass
+class _Conversions:
+    """A graph that is made anew, with operators that convert what others read and make."""
+
+    workload: Workload
+    numbers: frozenset[str]
+    operators: list[Operator] = field(default_factory=list)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    once: set[str] = field(default_factory=set)
+
+    def make(self) -> Workload:
+        """Return the workload; unchanged where nothing is to be converted."""
+        self.tensors |= self.workload.tensors
+        self.once |= self.workload.once
+        for operator in self.workload.operators:
+            self._add(operator)
+        if len(self.operators) == len(self.workload.operators):
+            return self.workload
+        return replace(
+            self.workload,
+            operators=tuple(self.operators),
+            tensors=self.tensors,
+            once=frozenset(self.once),
+        )
+
+    def _add(self, operator: Operator) -> None:
+        """Add an operator; what it is given comes converted, what an einsum makes is converted."""
+        is_new = f".{CONVERTED}." in operator.name
+        if is_new or not _is_plain(operator) or not any(map(self._foreign, operator.inputs)):
+            self.operators.append(operator)
+            return
+        operands = dict.fromkeys(filter(self._foreign, operator.inputs))
+        known = {item: self._copy_of(operator, item) for item in operands}
+        for entries, made in known.items():
+            self._turn(operator, entries.tensor, entries, made)
+        inputs = tuple(known.get(item, item) for item in operator.inputs)
+        if isinstance(operator, Vector) or not self._foreign(operator.output):
+            self.operators.append(replace(operator, inputs=inputs))
+            return
+        sums = self._copy_of(operator, operator.output)
+        self.operators.append(replace(operator, inputs=inputs, output=sums))
+        self._turn(operator, operator.output.tensor, sums, operator.output)
+
+    def _foreign(self, operand: Operand) -> bool:
+        """Return whether an operand has numbers that are to be converted."""
+        return self.tensors[operand.tensor].number in self.numbers
+
+    def _copy_of(self, operator: Operator, operand: Operand) -> Operand:
+        """Return an operand as a tensor of its own in numbers that the array multiplies."""
+        width = self.tensors[operand.tensor].bytes_per_element
+        name = f"{operator.name}.{CONVERTED}.{operand.tensor}"
+        self.tensors.setdefault(name, Tensor(name, width, "intermediate"))
+        return Operand(name, operand.projection)
+
+    def _turn(self, operator: Operator, tensor: str, given: Operand, made: Operand) -> None:
+        """Add what converts an operand of an operator, which is ``tensor`` outside of it."""
+        name = f"{operator.name}.{CONVERTED}.{tensor}"
+        ranks = {rank: operator.ranks[rank] for rank in given.ranks}
+        self.operators.append(Vector(name, "scale", ranks, (given,), made))
+        if operator.name in self.workload.once:
+            self.once.add(name)
+
+
+def _is_plain(operator: Operator) -> bool:
+    """Return whether each operand is read and written element by element."""
+    if isinstance(operator, Vector) and operator.axis is not None:
+        return False  # statistics of rows are made of what is read, in wider numbers
+    return all(one.is_unit for one in (*operator.inputs, operator.output))
+
+
+def _repeat_keys(workload: Workload, accelerator: Accelerator) -> Workload:
+    """Return a decode whose keys and values lie on the chip for each query head, if they fit."""
+    if workload.parameters.get("phase") != "decode":
+        return workload
+    for scores, _, attend in _attentions(workload):
+        workload = _repeat_for(workload, accelerator, scores, attend)
+    return workload
+
+
+def _attentions(workload: Workload) -> Iterator[tuple[Einsum, Vector, Einsum]]:
+    """Yield scores, softmax and product with the values of each attention."""
+    operators = workload.operators
+    for first, second, third in zip(operators, operators[1:], operators[2:], strict=False):
+        if (
+            isinstance(first, Einsum)
+            and isinstance(second, Vector)
+            and isinstance(third, Einsum)
+            and second.kind == "softmax"
+            and second.input.tensor == first.output.tensor
+            and third.inputs[0].tensor == second.output.tensor
+            and len(first.inputs) == len(third.inputs) == 2  # noqa: PLR2004 - rows, and keys
+        ):
+            yield first, second, third
+
+
+def _repeat_for(
+    workload: Workload, accelerator: Accelerator, scores: Einsum, attend: Einsum
+) -> Workload:
+    spec, capacity = accelerator.compiler.attention, accelerator.buffer.capacity_bytes
+    rows, keys = scores.inputs
+    lacking = [rank for rank in rows.ranks if rank not in keys.ranks and scores.ranks[rank] > 1]
+    heads = frozenset(lacking) & frozenset(scores.output.ranks)
+    if capacity is None or not heads:
+        return workload
+    n_bytes = workload.tensors[keys.tensor].bytes_per_element
+    times = math.prod(scores.ranks[rank] for rank in heads)
+    each = times * math.prod(keys.shape(scores.ranks)) * n_bytes
+    beside = math.prod(rows.shape(scores.ranks)) * spec.row_tile * n_bytes
+    if 2 * each + 2 * beside > capacity - (spec.reserved_bytes or 0):
+        return workload
+    tensors, operators = dict(workload.tensors), list[Operator]()
+    for operator in workload.operators:
+        if operator.name not in (scores.name, attend.name):
+            operators.append(operator)
+            continue
+        first, second = operator.inputs
+        name = f"{second.tensor}.{REPEATED}"
+        front = tuple(dim for dim in first.projection if {rank for rank, _ in dim.terms} & heads)
+        tensors[name] = Tensor(name, n_bytes, "intermediate", shared=True)
+        made = Operand(name, (*second.projection[:1], *front, *second.projection[1:]))
+        ranks = {rank: operator.ranks[rank] for rank in made.ranks}
+        operators.append(Vector(name, "repeat", ranks, (second,), made))
+        operators.append(replace(operator, inputs=(first, made)))
+    return replace(workload, operators=tuple(operators), tensors=tensors)
+
+
+def _keep(workload: Workload, names: Collection[str]) -> Workload:
+    """Return a workload with some tensors on the chip."""
+    tensors = {
+        name: replace(tensor, shared=tensor.shared or name in names)
+        for name, tensor in workload.tensors.items()
+    }
+    return workload if tensors == workload.tensors else replace(workload, tensors=tensors)
+
+
+def _given_operands(workload: Workload, accelerator: Accelerator) -> set[str]:
+    """Return what products of a whole program are given, if all of it fits the chip."""
+    n_bytes = sum(map(workload.tensor_bytes, workload.tensors))
+    capacity = accelerator.buffer.capacity_bytes
+    part = workload.parameters.get("scope", "model") != "model"
+    if part or (capacity is not None and n_bytes > capacity):
+        return set()
+    made = {operator.output.tensor for operator in workload.operators}
+    read = (one.tensor for op in _products(workload.by_name) for one in op.inputs)
+    return set(read) - made
+
+
+def _rows(workload: Workload, accelerator: Accelerator) -> set[str]:
+    """Return what operators along an axis read and make of other operators, if it is small."""
+    capacity = accelerator.buffer.capacity_bytes
+    outcome = set[str]()
+    for operator in workload.operators:
+        if isinstance(operator, Vector) and operator.axis and operator.kind != "softmax":
+            outcome |= {operator.input.tensor, operator.output.tensor}
+    return {
+        name
+        for name in outcome
+        if workload.tensors[name].kind == "intermediate"
+        and (capacity is None or 4 * workload.tensor_bytes(name) <= capacity)
+    }
+
+
+def _products(operators: Mapping[str, Operator]) -> Iterator[Operator]:
+    """Yield products, and what converts their operands."""
+    for operator in operators.values():
+        of, _, _ = operator.name.partition(f".{CONVERTED}.")
+        if isinstance(operators[of], Einsum):
+            yield operator

@@ -1,0 +1,124 @@
+"""The kernels of chips' compilers: times against chips, values against numpy, what is refused."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from simaccel import Trace, build, gemm, load_accelerator, record, simulate
+from simaccel.errors import InputError
+from simaccel.experiment.check import check
+from simaccel.hardware import Accelerator
+from simaccel.schedulers import NotMappableError, Options, default_dataflow
+from simaccel.workload import Workload
+from simaccel.workload.precision import with_precision
+
+COMPILED = (
+    "compiler.converts=[fp16]",
+    "compiler.attention.heads_at_once=2",
+    "compiler.attention.repeats_keys=true",
+    "compiler.stays=[operands,rows]",
+)
+
+
+def toy(products: str, *settings: str) -> Accelerator:
+    first = f"compiler.products={products}"
+    return load_accelerator("toy", [first, *COMPILED, *settings])
+
+
+def fp16(workload: Workload) -> Workload:
+    return with_precision(workload, dict.fromkeys(("weights", "activations", "cache"), "fp16"))
+
+
+@pytest.mark.parametrize("products", ["whole", "streamed"])
+@pytest.mark.parametrize("room", ["64 KiB", "700 B"])
+@pytest.mark.parametrize("sizes", [(13, 11, 17), (1, 29, 5), (31, 2, 3)])
+def test_products_have_their_values(products: str, room: str, sizes: tuple[int, ...]) -> None:
+    on = toy(products, f"buffer.capacity_bytes={room}")
+    m, k, n = sizes
+    for workload in (gemm(m=m, k=k, n=n), fp16(gemm(m=m, k=k, n=n))):
+        result = simulate(workload, on, "deployed")
+        check(result.workload, result.mapping, result.program)
+        assert result.run.macs == m * k * n
+        assert result.run.cycles >= result.prediction.bound_cycles
+
+
+def test_a_decode_with_shared_keys_has_its_values() -> None:
+    workload = build("llama3-8b", phase="decode", kv_len=3, batch=1, scope="la")
+    on = load_accelerator("tpu_v6e")
+    result = simulate(workload, on, "deployed")
+    names = [operator.name for operator in result.workload.operators]
+    assert {"K.repeated", "V.repeated"} < {*names}
+    check(result.workload, result.mapping, result.program)
+    # 32 query heads of one row on 4 keys, 128 numbers each
+    assert result.run.macs == 2 * 32 * 4 * 128
+
+
+def decode(keys: int, sequences: int) -> Workload:
+    return build("llama3-8b", phase="decode", kv_len=keys, batch=sequences, scope="la")
+
+
+MEASURED = [
+    ("tpu_v4", fp16(gemm(m=2048, k=2560, n=2560)), 246.739e-6, 0.10),
+    ("tpu_v4", fp16(gemm(m=768, k=384, n=512)), 7.2908e-6, 0.02),
+    ("tpu_v6e", decode(1024, 64), 716.4e-6, 0.03),
+    ("tpu_v6e", decode(576, 48), 346.1e-6, 0.02),
+]
+"""Rows of validation/silicon: seconds on the chip, and how near the page says a run is."""
+
+
+@pytest.mark.parametrize(("chip", "workload", "seconds", "near"), MEASURED)
+def test_a_default_run_takes_what_the_chip_took(
+    chip: str, workload: Workload, seconds: float, near: float
+) -> None:
+    on = load_accelerator(chip)
+    result = simulate(workload, on, default_dataflow(on, workload))
+    assert result.mapping.dataflow == "deployed"
+    cycles = result.run.cycles + result.program_start_cycles
+    assert on.seconds(cycles) == pytest.approx(seconds, rel=near)
+
+
+def test_conversions_are_operators_of_the_vector_unit() -> None:
+    """13 x 11 and 11 x 17 numbers are converted, and 13 x 17 back; the array does the product."""
+    on = toy("whole", "buffer.capacity_bytes=64 KiB")
+    result = simulate(fp16(gemm(m=13, k=11, n=17)), on, "deployed")
+    elements = {one.name: one.elements for one in result.workload.operators if not one.macs}  # type: ignore[union-attr]
+    assert sorted(elements.values()) == [13 * 11, 11 * 17, 13 * 17]
+    assert result.run.elements == sum(elements.values())
+    (group,) = result.mapping.groups
+    assert len(group.operators) == 4
+    plain = simulate(gemm(m=13, k=11, n=17), toy("whole"), "deployed")
+    assert [one.name for one in plain.workload.operators] == ["gemm"]
+
+
+def test_chips_without_a_compiler_are_refused_and_have_other_defaults() -> None:
+    workload, edge = gemm(m=4, k=4, n=4), load_accelerator("edge")
+    assert default_dataflow(edge, workload) == "flex"
+    with pytest.raises(NotMappableError, match=re.escape("edge has no section compiler")):
+        simulate(workload, edge, "deployed")
+
+
+def test_constraints_are_refused() -> None:
+    with pytest.raises(InputError, match="nothing with deployed"):
+        simulate(
+            gemm(m=4, k=4, n=4),
+            load_accelerator("tpu_v4"),
+            "deployed",
+            options=Options(constraints=("dram.m=2",)),
+        )
+
+
+def test_a_program_starts_once() -> None:
+    """A model's start does not grow with its operators, and is no part of a run's cycles."""
+    on = load_accelerator("tpu_v6e")
+    result = simulate(build("llama3-8b", phase="decode", kv_len=64, scope="block"), on, "deployed")
+    assert result.program_start_cycles == 4600
+    assert len(result.mapping.groups) > 8
+    assert "start" not in result.prediction.bound_terms
+
+
+def test_a_trace_of_converted_numbers_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "fp16.h5"
+    result = record(path, fp16(gemm(m=5, k=7, n=3)), toy("whole"), "deployed")
+    with Trace.open(path) as trace:
+        assert trace.cycles == result.run.cycles
