@@ -34,15 +34,13 @@ class AttentionSpec(Spec):
 
     Meanwhile keys and values of the next come. ``query_rows``: rows of queries in a block of a
     prefill, each of which has the keys that its last row sees. ``repeats_keys``: keys and values
-    are repeated for the query heads that share them. ``divides_result``: keys come in two pieces,
-    so that the sum of a row divides its result and not its weights. ``reserved_bytes`` of the
-    buffer are not for what is repeated; a row of a head takes the room of ``row_tile``.
+    are repeated for the query heads that share them. ``reserved_bytes`` of the buffer
+    are not for what is repeated; a row of a head takes the room of ``row_tile``.
     """
 
     heads_at_once: Count = 4
     query_rows: Count | None = None
     repeats_keys: bool = False
-    divides_result: bool = False
     reserved_bytes: Bytes | None = None
     row_tile: Count = 1
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import family_of
-from simaccel.errors import Fault, InputError, SimaccelError
+from simaccel.errors import Fault, SimaccelError, require_none
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, mergeable, space_of
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Node, Tree
@@ -55,7 +55,7 @@ def make_kernels(workload: Workload, accelerator: Accelerator, options: Options)
     Raises:
         NotMappableError: the accelerator says nothing of its compiler, or its array can't do an
             operator.
-        InputError: constraints.
+        InputError: options that only a search can follow.
         NothingFitsError: an operator does not fit, however small it is cut.
 
     """
@@ -64,12 +64,22 @@ def make_kernels(workload: Workload, accelerator: Accelerator, options: Options)
             f"dataflow deployed: {accelerator.name} has no section compiler; best is what the "
             f"hardware could do"
         )
-    if options.constraints:
-        allowed = "nothing with deployed, whose kernels are the compiler's"
-        entries = ", ".join(options.constraints)
-        raise InputError([Fault("--constrain", "dataflow", entries, allowed)])
+    _refuse_options(options)
     compiler = _Compiler(workload, accelerator, options)
     return mapping_of(workload, "deployed", [compiler.kernel(names) for names in compiler.parts()])
+
+
+def _refuse_options(options: Options) -> None:
+    """Refuse what only a search can follow."""
+    allowed = "nothing with deployed, whose kernels are the compiler's; --dataflow best searches"
+    asked = {
+        "--constrain": ", ".join(options.constraints),
+        "--pipeline": "yes" * options.pipeline,
+        "--objective": options.objective if options.objective != "cycles" else "",
+    }
+    require_none(
+        [Fault(option, "dataflow", value, allowed) for option, value in asked.items() if value]
+    )
 
 
 @dataclass(frozen=True)
@@ -205,8 +215,6 @@ class _Compiler:
         def tree(tiles: Sizes, slots: int) -> Tree:
             loops = [Loop(rank, 1) for rank in again] + cut_loops(space, shared, tiles)
             loops += cut_loops(space, rows, tiles)
-            if spec.divides_result:
-                loops.append(Loop(axis, -(-space.sizes[axis] // 2)))
             own = {scores.output.name, softmax.output.name}
             names = dict.fromkeys(name for item in space.operators for name, _ in item.uses)
             moving = {scores.names[1]: slots, attend.names[1]: slots}

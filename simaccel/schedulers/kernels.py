@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from simaccel.hardware import Accelerator
+from simaccel.search.problems import parts
 from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
 from simaccel.workload.einsum import Tensor
 from simaccel.workload.files import parse_workload
@@ -125,31 +126,16 @@ def _repeat_keys(workload: Workload, accelerator: Accelerator) -> Workload:
     """Return a decode whose keys and values lie on the chip for each query head, if they fit."""
     if workload.parameters.get("phase") != "decode":
         return workload
-    for scores, _, attend in _attentions(workload):
-        workload = _repeat_for(workload, accelerator, scores, attend)
+    for part in parts(workload):
+        if isinstance(part, tuple):
+            workload = _repeat_for(workload, accelerator, part[0], part[2])
     return workload
 
 
-def _attentions(workload: Workload) -> Iterator[tuple[Einsum, Vector, Einsum]]:
-    """Yield scores, softmax and product with the values of each attention."""
-    operators = workload.operators
-    for first, second, third in zip(operators, operators[1:], operators[2:], strict=False):
-        if (
-            isinstance(first, Einsum)
-            and isinstance(second, Vector)
-            and isinstance(third, Einsum)
-            and second.kind == "softmax"
-            and second.input.tensor == first.output.tensor
-            and third.inputs[0].tensor == second.output.tensor
-            and len(first.inputs) == len(third.inputs) == 2  # noqa: PLR2004 - rows, and keys
-        ):
-            yield first, second, third
-
-
-def _repeat_for(
-    workload: Workload, accelerator: Accelerator, scores: Einsum, attend: Einsum
-) -> Workload:
+def _repeat_for(workload: Workload, accelerator: Accelerator, logit: str, attend: str) -> Workload:
+    """Return a workload in which one attention's keys and values are repeated, if they fit."""
     spec, capacity = accelerator.compiler.attention, accelerator.buffer.capacity_bytes
+    scores = workload.operator(logit)
     rows, keys = scores.inputs
     lacking = [rank for rank in rows.ranks if rank not in keys.ranks and scores.ranks[rank] > 1]
     heads = frozenset(lacking) & frozenset(scores.output.ranks)
@@ -163,7 +149,7 @@ def _repeat_for(
         return workload
     tensors, operators = dict(workload.tensors), list[Operator]()
     for operator in workload.operators:
-        if operator.name not in (scores.name, attend.name):
+        if operator.name not in (logit, attend):
             operators.append(operator)
             continue
         first, second = operator.inputs

@@ -28,7 +28,7 @@ from simaccel.mapping.tree import (
     WorkloadReference,
 )
 from simaccel.schedulers import default_dataflow
-from simaccel.workload import Einsum, Operator, Vector, Workload, operand
+from simaccel.workload import Einsum, Vector, Workload, operand
 from simaccel.workload import gemm as build_gemm
 from simaccel.workload.einsum import Tensor
 from simaccel.workload.precision import with_precision
@@ -90,7 +90,7 @@ def loaded(name: str, *settings: str) -> Accelerator:
 
 
 @remembered
-def gemm_cycles(  # noqa: PLR0913 - sizes, and how they are stored
+def gemm_cycles(
     on: Accelerator,
     m: int,
     k: int,
@@ -98,35 +98,23 @@ def gemm_cycles(  # noqa: PLR0913 - sizes, and how they are stored
     *,
     n_bytes: int = 2,
     batch: int = 1,
-    casts: bool = False,
     kept: str = "",
-    on_chip: bool = False,
 ) -> int:
     """Return the cycles of C[b,m,n] = A[b,m,k] B[b,k,n] as one kernel.
 
-    ``on_chip``: A is, like B, of the class ``weight``, whose memory may be one on the chip.
     ``kept``: a tensor that is on the chip before or stays there (its class is ``cache``).
-    ``casts``: the numbers of A, B and C are none that the array multiplies: the vector unit turns
-    A and B into those, and C back.
     """
     rows, cols = m, n
-    workload = _gemm(batch, m, k, n, n_bytes, casts=casts, kept=kept, on_chip=on_chip)
+    workload = _gemm(batch, m, k, n, n_bytes, kept=kept)
     if batch > HEADS_AT_ONCE:
         return cycles_of(workload, on, _heads_group(on, (m, k, n), n_bytes))
-    while _too_large(on, batch * n_bytes * (1 + casts) * (rows * k + k * cols + rows * cols)):
+    while _too_large(on, batch * n_bytes * (rows * k + k * cols + rows * cols)):
         # the largest operand is halved
         if (rows >= cols and rows > 1) or cols == 1:
             rows = -(-rows // 2)
         else:
             cols = -(-cols // 2)
-    if casts and cols < n:  # A is turned into other numbers for each part of the columns
-        parts = [cols] * (n // cols) + [n % cols] * (n % cols > 0)
-        each = (
-            gemm_cycles(on, m, k, part, n_bytes=n_bytes, casts=True, on_chip=on_chip)
-            for part in parts
-        )
-        return sum(each) - (len(parts) - 1) * on.groups.start_cycles
-    return cycles_of(workload, on, _gemm_group(workload, (rows, cols), casts=casts))
+    return cycles_of(workload, on, _gemm_group(workload, (rows, cols)))
 
 
 def _heads_group(on: Accelerator, sizes: tuple[int, int, int], n_bytes: int) -> Group:
@@ -149,17 +137,8 @@ def _too_large(on: Accelerator, n_bytes: int) -> bool:
     return capacity is not None and n_bytes > capacity
 
 
-def _gemm(  # noqa: PLR0913 - sizes, and how they are stored
-    batch: int,
-    m: int,
-    k: int,
-    n: int,
-    n_bytes: int,
-    *,
-    casts: bool = False,
-    kept: str = "",
-    on_chip: bool = False,
-    number: str = "",
+def _gemm(
+    batch: int, m: int, k: int, n: int, n_bytes: int, *, kept: str = "", number: str = ""
 ) -> Workload:
     sizes = {"b": batch, "m": m, "k": k, "n": n}
     if batch == 1:
@@ -168,34 +147,18 @@ def _gemm(  # noqa: PLR0913 - sizes, and how they are stored
     def of(name: str, *ranks: str) -> str:
         return " ".join((name, *(rank for rank in ranks if rank in sizes)))
 
-    def some(*ranks: str) -> dict[str, int]:
-        return {rank: sizes[rank] for rank in ranks if rank in sizes}
-
-    kinds = {"A": "weight" if on_chip else "input", "B": "weight", "C": "output"} | (
-        {kept: "cache"} if kept else {}
+    kinds = {"A": "input", "B": "weight", "C": "output"} | ({kept: "cache"} if kept else {})
+    gemm = Einsum(
+        "gemm",
+        sizes,
+        (operand(of("A", "b", "m", "k")), operand(of("B", "b", "k", "n"))),
+        operand(of("C", "b", "m", "n")),
     )
-    a, b, c = ("A16", "B16", "C32") if casts else ("A", "B", "C")
-    operators: list[Operator] = [
-        Einsum(
-            "gemm",
-            sizes,
-            (operand(of(a, "b", "m", "k")), operand(of(b, "b", "k", "n"))),
-            operand(of(c, "b", "m", "n")),
-        )
-    ]
-    if casts:
-        kinds |= {"A16": "intermediate", "B16": "intermediate", "C32": "intermediate"}
-        operators = [
-            _cast("cast_a", some("b", "m", "k"), "A", "A16"),
-            _cast("cast_b", some("b", "k", "n"), "B", "B16"),
-            *operators,
-            _cast("cast_c", some("b", "m", "n"), "C32", "C"),
-        ]
     tensors = {
         name: Tensor(name, n_bytes, kind, number=number)  # type: ignore[arg-type]
         for name, kind in kinds.items()
     }
-    return Workload("kernel", tuple(operators), tensors)
+    return Workload("kernel", (gemm,), tensors)
 
 
 def _cast(name: str, ranks: dict[str, int], given: str, made: str) -> Vector:
@@ -209,24 +172,13 @@ def _cast(name: str, ranks: dict[str, int], given: str, made: str) -> Vector:
     )
 
 
-def _gemm_group(workload: Workload, tiles: tuple[int, int], *, casts: bool) -> Group:
-    names = tuple(operator.name for operator in workload.operators)
+def _gemm_group(workload: Workload, tiles: tuple[int, int]) -> Group:
     sizes = workload.operator("gemm").ranks
     cut: tuple[Node, ...] = (Loop("m", tiles[0]),) if tiles[0] < sizes["m"] else ()
     across: tuple[Node, ...] = (Loop("n", tiles[1]),) if tiles[1] < sizes["n"] else ()
-    gemm = Do("gemm", "array", "ws")
-    if not casts:
-        tree: tuple[Node, ...] = (*across, _keep("B"), *cut, _keep("A"), _keep("C"), gemm)
-    else:
-        inner = Fork(((Do("cast_a", "sfu"),), (gemm,), (Do("cast_c", "sfu"),)))
-        moving = tuple(map(_keep, ("A", "A16", "C32", "C")))
-        branches = (Do("cast_b", "sfu"),), (*cut, *moving, inner)
-        tree = (_keep("B"), _keep("B16"), Fork(branches))
-        if not cut:
-            every = (Do("cast_a", "sfu"),), (Do("cast_b", "sfu"),), (gemm,), (Do("cast_c", "sfu"),)
-            tree = (_keep("B"), _keep("B16"), *moving, Fork(every))
-    merged = mergeable(workload, names)
-    return Group(operators=names, tree=tree, merged=merged)
+    held = (*across, _keep("B"), *cut, _keep("A"), _keep("C"))
+    tree = (*held, Do("gemm", "array", "ws"))
+    return Group(operators=("gemm",), tree=tree, merged=mergeable(workload, ("gemm",)))
 
 
 def _keep(name: str) -> Keep:

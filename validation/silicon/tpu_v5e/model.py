@@ -1,7 +1,7 @@
 """The GEMMs of JAX's Pallas guide on a TPU v5e chip, on ``hwconfigs/tpu_v5e``; a host's times.
 
 A Pallas kernel says its blocks (``pallas 512x1024x1024``: rows, depth and columns); those of XLA
-are not known, and are chosen as `streamed_gemm_cycles` does.
+are not known: these rows are default runs.
 """
 
 from __future__ import annotations
