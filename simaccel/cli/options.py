@@ -121,9 +121,9 @@ _SIZES = (
     click.option(
         "--precision",
         multiple=True,
-        metavar="CLASS=NUMBER,...",
-        help="Number formats of weights, activations, cache, and the sums of an accumulator:"
-        f" {', '.join(BITS)}. Has priority over --bytes-per-element.",
+        metavar="NUMBER|CLASS=NUMBER,...",
+        help="Number format of all tensors, or of weights, activations, cache, and the sums of an"
+        f" accumulator: {', '.join(BITS)}. Has priority over --bytes-per-element.",
     ),
     click.option(
         "--allow-unmodelled",

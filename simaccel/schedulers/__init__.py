@@ -76,11 +76,10 @@ def plain_dataflow(dataflow: str, workload: Workload) -> str:
 def default_dataflow(accelerator: Accelerator, workload: Workload) -> str:
     """Return the default dataflow of a workload on an accelerator.
 
-    On a chip whose compiler is described ``deployed``; on another systolic array ``flat``, which
+    On chips whose compiler is described ``deployed``; on another systolic array ``flat``, which
     fuses attentions, or ``flex`` where there is none.
     """
-    several = accelerator.chips.count > 1 or accelerator.cores.count > 1
-    if accelerator.compiler.described and not several:
+    if accelerator.compiler.described and accelerator.cores.count == 1:
         return DEPLOYED
     if not isinstance(accelerator.array, ArraySpec):
         return "ruby-s"

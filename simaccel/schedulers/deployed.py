@@ -42,7 +42,7 @@ from simaccel.search.problems import (
     attention_of,
 )
 from simaccel.units import ARRAY, SFU
-from simaccel.workload import Vector, Workload
+from simaccel.workload import Operator, Vector, Workload
 
 _LONGEST = 8
 """Operators of a kernel, at most."""
@@ -125,9 +125,22 @@ class _Compiler:
         plain = [name for name in names if f".{CONVERTED}." not in name]
         if len(plain) != 1 or len(names) == 1:
             return False
-        own = [name for name in names if name.startswith(f"{plain[0]}.{CONVERTED}.")]
-        every = [one for one in self.workload.by_name if one.startswith(f"{plain[0]}.{CONVERTED}.")]
-        return len(own) == len(names) - 1 == len(every)
+        made = self.workload.operator(plain[0]).output.tensor
+        prefix = f"{plain[0]}.{CONVERTED}."
+        around = {
+            name
+            for name, operator in self.workload.by_name.items()
+            if name.startswith(prefix) and self._is_beside(operator, plain[0], made)
+        }
+        return {*names} == {plain[0], *around}
+
+    def _is_beside(self, conversion: Operator, name: str, made: str) -> bool:
+        """Return whether a conversion reads what an operator makes, or makes what it reads.
+
+        Where chips add their parts of a sum, the sum is converted behind that.
+        """
+        reads = {operand.tensor for operand in self.workload.operator(name).inputs}
+        return conversion.output.tensor in reads or conversion.inputs[0].tensor == made
 
     def kernel(self, names: tuple[str, ...]) -> Group:
         """Return the group of a kernel."""

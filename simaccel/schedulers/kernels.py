@@ -145,7 +145,8 @@ def _repeat_for(workload: Workload, accelerator: Accelerator, logit: str, attend
     times = math.prod(scores.ranks[rank] for rank in heads)
     each = times * math.prod(keys.shape(scores.ranks)) * n_bytes
     beside = math.prod(rows.shape(scores.ranks)) * spec.row_tile * n_bytes
-    if 2 * each + 2 * beside > capacity - (spec.reserved_bytes or 0):
+    share = -(-(2 * each + 2 * beside) // accelerator.chips.count)  # sequences or heads are cut
+    if share > capacity - (spec.reserved_bytes or 0):
         return workload
     tensors, operators = dict(workload.tensors), list[Operator]()
     for operator in workload.operators:

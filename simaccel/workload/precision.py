@@ -23,6 +23,8 @@ EXAMPLE: Final = "weights=int4,activations=int8"
 def parse_precision(precision: object, source: str) -> Precision:
     """Read a precision: a mapping, or a text such as ``weights=int4,activations=int8``.
 
+    One number alone, such as ``fp16``, is that of all classes.
+
     Raises:
         InputError: all unknown classes and number formats, and classes that come twice.
 
@@ -30,6 +32,8 @@ def parse_precision(precision: object, source: str) -> Precision:
     if not isinstance(precision, str | Mapping):
         allowed = f"a text such as {EXAMPLE}, or a mapping of these"
         raise InputError([Fault(source, "precision", precision, allowed)])
+    if isinstance(precision, str) and precision.strip() in BITS:
+        return dict.fromkeys(CLASSES, precision.strip())
     pairs = (
         [*precision.items()]
         if isinstance(precision, Mapping)

@@ -8,9 +8,13 @@ import pytest
 from simaccel import Trace, build, gemm, load_accelerator, record, simulate
 from simaccel.errors import InputError
 from simaccel.experiment.check import check
+from simaccel.experiment.check_chips import check_chips
+from simaccel.experiment.precision import place_on
 from simaccel.hardware import Accelerator
 from simaccel.schedulers import NotMappableError, Options, default_dataflow
 from simaccel.workload import Workload, conv2d
+from simaccel.workload.language import Transformer
+from simaccel.workload.language.build import transformer
 from simaccel.workload.precision import with_precision
 
 COMPILED = (
@@ -76,6 +80,55 @@ def test_a_default_run_takes_what_the_chip_took(
     assert result.mapping.dataflow == "deployed"
     cycles = result.run.cycles + result.program_start_cycles
     assert on.seconds(cycles) == pytest.approx(seconds, rel=near)
+
+
+TINY = Transformer(
+    name="tiny",
+    source="tests",
+    layers=1,
+    hidden=32,
+    heads=4,
+    kv_heads=2,
+    head_size=8,
+    ff_size=64,
+    vocabulary=64,
+)
+POD = (
+    "chips.count=4",
+    "chips.topology=torus",
+    "chips.shape=[2,2]",
+    "chips.link_bytes_per_second=1 GB/s",
+)
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize("number", ["bf16", "fp16"])
+@pytest.mark.parametrize("tensor", [1, 2, 4])
+def test_each_of_several_chips_runs_kernels(phase: str, number: str, tensor: int) -> None:
+    """Sums that chips add are converted behind the addition; repeated keys are a chip's own."""
+    on = toy("streamed", "buffer.capacity_bytes=16 KiB", *POD)
+    model = transformer(TINY, phase=phase, prompt=4, batch=4, scope="block")
+    model = fp16(model) if number == "fp16" else model
+    assert default_dataflow(on, model) == "deployed"
+    result = simulate(model, on, "deployed", options=Options(tensor_parallel=tensor))
+    compiled = place_on(model, on, "deployed")
+    converted = [name for name in compiled.by_name if ".converted." in name]
+    assert bool(converted) == (number == "fp16")
+    checks = check_chips(compiled, result.pod)
+    assert {check.operator for check in checks} == {*compiled.by_name}
+    tokens = 16 if phase == "prefill" else 4
+    again = 2 * tokens * 32 * 16 if tensor == 4 else 0  # 2 key heads on 4 chips: each on two
+    assert result.run.macs * 4 == model.macs + again
+
+
+def test_keys_are_repeated_where_a_chips_share_of_them_fits() -> None:
+    """16 sequences of 1,025 keys: 2 x 2 x 128 MiB of repeated keys and values, on 4 chips 64."""
+    workload = decode(1024, 16)
+    alone = simulate(workload, load_accelerator("tpu_v6e"), "deployed")
+    shared = simulate(workload, load_accelerator("tpu_v6e", list(POD)), "deployed")
+    assert "K.repeated" not in alone.workload.by_name
+    assert "K.repeated" in shared.workload.by_name
+    assert shared.run.macs * 4 == alone.run.macs
 
 
 def test_conversions_are_operators_of_the_vector_unit() -> None:
