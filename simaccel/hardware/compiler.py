@@ -58,18 +58,22 @@ class CompilerSpec(Spec):
     is halved along its longest side. ``vector_block_elements``: vector operators go through blocks
     of so many elements, of which the next comes while one is worked on. ``converts``: numbers that
     the array doesn't multiply; the vector unit turns them into others and back.
+    ``norms``: a layer norm is one kernel (``whole``), or mean, mean square, root and rows are
+    kernels of their own (``apart``), in which a row's number lies in lanes of its own.
     ``stays``: what lies on the chip before a kernel and after it. ``operands``: of a program that
     fits it whole, what its products are given; ``rows``: what operators along an axis (norms,
-    rotations) read and make of other operators, up to a quarter of the buffer each.
+    rotations) read and make of other operators, up to a quarter of the buffer each; ``copies``:
+    what a copy makes, up to half of it.
     ``program_start_cycles``: what a host takes to start a program, once a run and beside it.
     """
 
     products: Literal["whole", "streamed"] | None = None
     vector_block_elements: Count = 2**18
     converts: tuple[NumberName, ...] = ()
+    norms: Literal["whole", "apart"] = "whole"
     layout: LayoutSpec = Field(default_factory=LayoutSpec)
     attention: AttentionSpec = Field(default_factory=AttentionSpec)
-    stays: tuple[Literal["operands", "rows"], ...] = ()
+    stays: tuple[Literal["operands", "rows", "copies"], ...] = ()
     program_start_cycles: Cycles = 0
 
     @property

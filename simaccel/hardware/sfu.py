@@ -97,5 +97,7 @@ class SfuSpec(Spec):
         >>> SfuSpec(lanes=128, latency_cycles=10).cycles(softmax, 64 * 500, 64)
         760
         """
+        if not work.passes and not work.row_passes:
+            return 0 * elements  # a copy of DMA engines
         each, once = -(-elements // self.lanes), -(-rows // self.lanes)
         return work.passes * each + work.row_passes * once + self.latency_cycles

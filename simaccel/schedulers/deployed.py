@@ -270,12 +270,12 @@ class _Compiler:
         space = space_of(self.workload, group)
         last = space.operators[-1]
         axes = set(space.axes.values())
-        alike = all(set(item.output.names) == set(item.ranks) for item in space.operators)
-        if not alike:
-            return self._search(names)
         ranks = [rank for rank in last.output.ranks if rank not in axes]
-        whole = math.prod(space.sizes[rank] for rank in axes)
-        most = max(1, self.accelerator.compiler.vector_block_elements // whole)
+        whole = math.prod(size for rank, size in space.sizes.items() if rank not in ranks)
+        block = self.accelerator.compiler.vector_block_elements
+        if not all(map(_is_plain, space.operators)) or (whole > block and not axes):
+            return self._search(names)
+        most = max(1, block // whole)
         made = {item.output.name for item in space.operators} - space.escapes
         names_in = dict.fromkeys(name for item in space.operators for name, _ in item.uses)
         keeps = [Keep(name, slots=1 if name in made else 2) for name in names_in]
@@ -290,8 +290,13 @@ class _Compiler:
     def _layout(self, space: IterationSpace) -> Sizes:
         """Return the sizes of dimensions that lie in whole tiles of memory."""
         layout, ranks = self.accelerator.compiler.layout, dict(space.operators[-1].operator.ranks)
-        if "vectors" not in layout.pads or space.axes:
+        last = space.operators[-1].operator
+        sums = set(last.output.ranks) < set(last.ranks)
+        if "vectors" not in layout.pads or space.axes or sums:
             return {}
+        if isinstance(last, Vector) and last.kind == "inverse_deviation":
+            rank = last.output.ranks[-1]  # a number of a row has lanes of its own
+            return {rank: ranks[rank] * layout.lanes}
         choices = _tilings(ranks, layout.sublanes, layout.lanes)
         return min(choices, key=lambda sizes: math.prod((ranks | sizes).values()))
 
@@ -338,9 +343,9 @@ def _tilings(ranks: Mapping[str, int], sublanes: int, lanes: int) -> Iterator[Si
             yield padded
 
 
-def _has_windows(seen: BoundOperator) -> bool:
-    """Return whether a dimension of an input is a sum of ranks, as of a convolution."""
-    return any(len(dim) > 1 for view in seen.inputs for dim in view.terms)
+def _is_plain(seen: BoundOperator) -> bool:
+    """Return whether each operand of an operator is read or written position by position."""
+    return all(len(dim) == 1 for view in (*seen.inputs, seen.output) for dim in view.terms)
 
 
 def _halve(sizes: Sizes, ranks: Sequence[str]) -> Sizes:

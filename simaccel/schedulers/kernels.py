@@ -17,11 +17,15 @@ from simaccel.search.problems import parts
 from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
 from simaccel.workload.einsum import Tensor
 from simaccel.workload.files import parse_workload
+from simaccel.workload.vectors.copy import COPY
 
 CONVERTED: Final = "converted"
 """Tensors in numbers that the array multiplies, and the operators that make them."""
 REPEATED: Final = "repeated"
 """Keys and values for each query head, and the operators that write them."""
+
+MEAN, SQUARE, ROOT = "mean", "square", "root"
+"""What is known of the rows of a norm, and the operators that make it."""
 
 
 def compile_graph(workload: Workload, accelerator: Accelerator) -> Workload:
@@ -31,6 +35,8 @@ def compile_graph(workload: Workload, accelerator: Accelerator) -> Workload:
     workload = _in_query_blocks(workload, accelerator)
     numbers = frozenset(accelerator.compiler.converts)
     workload = _Conversions(workload, numbers).make() if numbers else workload
+    if accelerator.compiler.norms == "apart":
+        workload = _norms_apart(workload)
     if accelerator.compiler.attention.repeats_keys:
         workload = _repeat_keys(workload, accelerator)
     stays = accelerator.compiler.stays
@@ -38,6 +44,8 @@ def compile_graph(workload: Workload, accelerator: Accelerator) -> Workload:
         workload = _keep(workload, _given_operands(workload, accelerator))
     if "rows" in stays:
         workload = _keep(workload, _rows(workload, accelerator))
+    if "copies" in stays:
+        workload = _keep(workload, _copies(workload, accelerator))
     return workload
 
 
@@ -80,7 +88,7 @@ class _Conversions:
     def _add(self, operator: Operator) -> None:
         """Add an operator; what it is given comes converted, what an einsum makes is converted."""
         is_new = f".{CONVERTED}." in operator.name
-        if is_new or not _is_plain(operator) or not any(map(self._foreign, operator.inputs)):
+        if is_new or not self._is_plain(operator) or not any(map(self._foreign, operator.inputs)):
             self.operators.append(operator)
             return
         operands = dict.fromkeys(filter(self._foreign, operator.inputs))
@@ -94,6 +102,19 @@ class _Conversions:
         sums = self._copy_of(operator, operator.output)
         self.operators.append(replace(operator, inputs=inputs, output=sums))
         self._turn(operator, operator.output.tensor, sums, operator.output)
+
+    def _is_plain(self, operator: Operator) -> bool:
+        """Return whether each operand is read and written element by element, in its numbers.
+
+        Statistics of rows, and rows by their statistics, are made of what is read in wider numbers;
+        copies move any.
+        """
+        operands = (*operator.inputs, operator.output)
+        if isinstance(operator, Vector):
+            widths = {self.tensors[each.tensor].bytes_per_element for each in operands}
+            if operator.axis is not None or operator.kind == COPY.name or len(widths) > 1:
+                return False
+        return all(each.is_unit for each in operands)
 
     def _foreign(self, operand: Operand) -> bool:
         """Return whether an operand has numbers that are to be converted."""
@@ -115,11 +136,38 @@ class _Conversions:
             self.once.add(name)
 
 
-def _is_plain(operator: Operator) -> bool:
-    """Return whether each operand is read and written element by element."""
-    if isinstance(operator, Vector) and operator.axis is not None:
-        return False  # statistics of rows are made of what is read, in wider numbers
-    return all(one.is_unit for one in (*operator.inputs, operator.output))
+def _norms_apart(workload: Workload) -> Workload:
+    """Return a workload whose layer norms are operators on rows, on their numbers, on rows again.
+
+    What is known of a row has 32 bits.
+    """
+    operators, tensors, once = list[Operator](), dict(workload.tensors), set(workload.once)
+    for operator in workload.operators:
+        if not isinstance(operator, Vector) or operator.kind != "layer_norm":
+            operators.append(operator)
+            continue
+        several = _norm_kernels(operator)
+        operators += several
+        known = [kernel.output.tensor for kernel in several[:-1]]
+        tensors |= {tensor: Tensor(tensor, 4, "intermediate") for tensor in known}
+        once |= {*known} if operator.name in once else set()
+    if len(operators) == len(workload.operators):
+        return workload
+    return replace(workload, operators=tuple(operators), tensors=tensors, once=frozenset(once))
+
+
+def _norm_kernels(norm: Vector) -> list[Vector]:
+    """Return the operators of a layer norm, each with the name of what it makes but the last."""
+    rows = tuple(dim for dim in norm.input.projection if dim.terms[0][0] != norm.axis)
+    mean, square, root = (Operand(f"{norm.name}.{part}", rows) for part in (MEAN, SQUARE, ROOT))
+    ranks = {rank: size for rank, size in norm.ranks.items() if rank != norm.axis}
+    inputs = (norm.input, mean, root, *norm.inputs[1:])
+    return [
+        Vector(mean.tensor, "average_pooling", norm.ranks, (norm.input,), mean),
+        Vector(square.tensor, "mean_square", norm.ranks, (norm.input,), square),
+        Vector(root.tensor, "inverse_deviation", ranks, (square, mean), root),
+        Vector(norm.name, "normalised", norm.ranks, inputs, norm.output),
+    ]
 
 
 def _repeat_keys(workload: Workload, accelerator: Accelerator) -> Workload:
@@ -197,6 +245,18 @@ def _rows(workload: Workload, accelerator: Accelerator) -> set[str]:
         for name in outcome
         if workload.tensors[name].kind == "intermediate"
         and (capacity is None or 4 * workload.tensor_bytes(name) <= capacity)
+    }
+
+
+def _copies(workload: Workload, accelerator: Accelerator) -> set[str]:
+    """Return what copies make, if it fits beside as much."""
+    capacity = accelerator.buffer.capacity_bytes
+    return {
+        operator.output.tensor
+        for operator in workload.operators
+        if isinstance(operator, Vector)
+        and operator.kind == COPY.name
+        and (capacity is None or 2 * workload.tensor_bytes(operator.output.tensor) <= capacity)
     }
 
 

@@ -74,8 +74,8 @@ Other kinds of operators, with their inputs: layer_norm (x, gain and bias if the
 rms_norm (x, a gain if there is one), gelu, silu, relu, product (of two), residual (the sum of
 two), scale, mask (x and what is added to scale * x), soft_cap (its scale is the cap), rotary (x,
 cosines, sines), lookup (rows of a table, their indices), pooling, average_pooling and largest (the
-k-th, k being its scale; their windows are the ranks that the output lacks). The first input has all
-ranks, the others may lack some.
+k-th, k being its scale; their windows are the ranks that the output lacks), copy (no pass: DMA
+engines make it). The first input has all ranks, the others may lack some.
 `simaccel/workload/vectors/` says what each does.
 
 Files with sizes (attention, layers, transformer) may say their `source` and `aliases`, as those of

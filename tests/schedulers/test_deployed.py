@@ -1,6 +1,7 @@
 """The kernels of chips' compilers: times against chips, values against numpy, what is refused."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from simaccel.experiment.check_chips import check_chips
 from simaccel.experiment.precision import place_on
 from simaccel.hardware import Accelerator
 from simaccel.schedulers import NotMappableError, Options, default_dataflow
-from simaccel.workload import Workload, conv2d
+from simaccel.workload import Vector, Workload, conv2d, operand
+from simaccel.workload.einsum import Tensor
 from simaccel.workload.language import Transformer
 from simaccel.workload.language.build import transformer
 from simaccel.workload.precision import with_precision
@@ -182,6 +184,54 @@ def test_channels_of_a_convolution_are_padded_to_the_lanes() -> None:
     )
     (group,) = few.mapping.groups
     assert dict(group.padded) == {"c": 128, "m": 128}
+
+
+def vector(kind: str, shape: Sequence[int], number: str = "fp16") -> Workload:
+    ranks = dict(zip("abcd", shape, strict=False))
+    axis = [*ranks][-1] if kind == "layer_norm" else None
+    given, made = (operand(" ".join((name, *ranks))) for name in "xy")
+    one = Vector(kind, kind, ranks, (given,), made, axis)
+    tensors = {"x": Tensor("x", 2, "input"), "y": Tensor("y", 2, "output")}
+    return with_precision(Workload(kind, (one,), tensors), {"activations": number})
+
+
+@pytest.mark.parametrize("room", ["64 KiB", "700 B"])
+def test_layer_norms_apart_have_their_values(room: str) -> None:
+    """Mean and mean square of 5 x 13 rows of 17, a row's root in lanes of its own, 4 of them."""
+    settings = ("compiler.norms=apart", "compiler.layout.lanes=4", "compiler.layout.pads=[vectors]")
+    on = toy("whole", f"buffer.capacity_bytes={room}", *settings)
+    result = simulate(vector("layer_norm", (5, 13, 17)), on, "deployed")
+    check(result.workload, result.mapping, result.program)
+    assert len(result.mapping.groups) == 4
+    # 17 numbers of a row lie in 20; four rows a tile have 16 x 5 of 13 x 5
+    rows, lying = 5 * 13, min(20 * 13 * 5, 16 * 5 * 17, 8 * 13 * 17)
+    assert result.run.elements == 2 * rows * 17 + 2 * rows * 4 + lying
+
+
+def test_a_layer_norm_of_a_tpu_v4_is_four_kernels() -> None:
+    """The chip took 25.68 us for 8 x 256 rows of 512 (validation/silicon/tpu_v4).
+
+    By hand: three passes over 2^20 numbers and two over a number a row in 128 lanes, 220 a cycle,
+    are 16,682 cycles; four kernels start, 850 each with the latency of DRAM. Before they work a
+    block comes, 2^18 numbers of two bytes, of the third 2 x 2^18 of four; behind the last two as
+    many leave: 5,505 at 952 bytes a cycle.
+    """
+    on = load_accelerator("tpu_v4")
+    result = simulate(vector("layer_norm", (8, 256, 512)), on, "deployed")
+    assert result.run.elements == 3 * 2**20 + 2 * 2048 * 128
+    assert result.run.cycles == pytest.approx(16_682 + 4 * 850 + 5_505, rel=0.04)
+    assert on.seconds(result.run.cycles) == pytest.approx(25.68e-6, rel=0.07)
+
+
+def test_a_copy_is_made_by_dma() -> None:
+    """33.5 MB at 1,000 GB/s and 1.05 GHz, what starts it, the latency of DRAM; no vector work."""
+    on = load_accelerator("tpu_v4")
+    result = simulate(vector("copy", (4096, 4096)), on, "deployed")
+    least = -(-2 * 4096 * 4096 * 105 // 100_000) + 550 + 300
+    assert least <= result.run.cycles <= least + 64
+    assert result.run.elements == 0
+    assert result.run.moved["dram_read", "x"] == 2 * 4096 * 4096
+    assert ("dram_write", "y") not in result.run.moved
 
 
 def test_a_program_starts_once() -> None:

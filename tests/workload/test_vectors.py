@@ -40,6 +40,10 @@ STEPS = [
     ("largest", "whole", 1, (1,), 1),
     ("lookup", "whole", 1, (1, 1), 1),
     ("repeat", "whole", 1, (1,), 1),
+    ("copy", "whole", 0, (0,), 0),
+    ("mean_square", "whole", 1, (1,), 1),
+    ("inverse_deviation", "whole", 2, (1, 1), 1),
+    ("normalised", "whole", 1, (1, 1, 1, 1, 1), 1),
     ("exp", "whole", 1, (1,), 1),
     ("erf", "whole", 1, (1,), 1),
     ("tanh", "whole", 1, (1,), 1),
@@ -114,6 +118,7 @@ def _rms_norm(x: Array) -> Array:
 
 
 X, GAIN, BIAS = _random(3, 4, 6), _random(1, 1, 6), _random(1, 1, 6) + 2
+MEAN = _random(3, 4, 1) + 5
 NORMAL = np.vectorize(lambda x: 0.5 * math.erfc(-x / math.sqrt(2)))
 
 
@@ -138,6 +143,11 @@ NORMAL = np.vectorize(lambda x: 0.5 * math.erfc(-x / math.sqrt(2)))
         (_whole("mask", X, GAIN, scale=0.3), 0.3 * X + GAIN),
         (_whole("pooling", X), X.max(axis=2, keepdims=True)),
         (_whole("average_pooling", X), X.sum(axis=2, keepdims=True) / 6),
+        (_whole("copy", X), X),
+        (_whole("mean_square", X), (X * X).sum(axis=2, keepdims=True) / 6),
+        (_whole("inverse_deviation", X**2 + 3, X), np.full(X.shape, (3 + 1e-5) ** -0.5)),
+        (_whole("normalised", X, MEAN, 1 / MEAN), X / MEAN - 1),
+        (_whole("normalised", X, MEAN, 1 / MEAN, GAIN, BIAS), (X / MEAN - 1) * GAIN + BIAS),
         (_whole("exp", X), math.e**X),
         (_whole("exp", np.array([1e6])), np.array([math.exp(50)])),
         (_whole("erf", 3 * X), 2 * NORMAL(3 * math.sqrt(2) * X) - 1),

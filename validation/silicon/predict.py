@@ -25,8 +25,8 @@ from validation.silicon.booked import open_books
 from validation.silicon.columns import Read, Row, like, of, read_row, whole
 from validation.silicon.coral import model as coral
 from validation.silicon.gemmini import model as gemmini
-from validation.silicon.kernels import NUMBERS
 from validation.silicon.nvdla import model as nvdla
+from validation.silicon.runs import NUMBERS
 from validation.silicon.tpu_v3 import model as tpu_v3
 from validation.silicon.tpu_v4 import model as tpu_v4
 from validation.silicon.tpu_v5e import model as tpu_v5e
@@ -67,13 +67,13 @@ SETS: Final[Mapping[str, Predicted]] = {
     "tpu_v3": Predicted(tpu_v3.predict, {"workload": _WORD}),
     "tpu_v4_gemm": Predicted(tpu_v4.predict_gemm, _GEMM),
     "tpu_v4_vector": Predicted(
-        tpu_v4.predict_vector, {"operator": of(tpu_v4.OPERANDS), "shape": _SHAPE}
+        tpu_v4.predict_vector, {"operator": of(tpu_v4.KINDS), "shape": _SHAPE}
     ),
     "tpu_v4_layernorm": Predicted(tpu_v4.predict_layernorm, _wholes("B", "S", "D")),
     "tpu_v4_copy": Predicted(
         tpu_v4.predict_copy,
         _wholes("rows", "cols"),
-        {"dtype": of(tpu_v4.COPIED), "event": of(("copy-done",))},
+        {"dtype": of(NUMBERS), "event": of(("copy-done",))},
     ),
     "tpu_v5e_gemm": Predicted(
         tpu_v5e.predict,

@@ -2,6 +2,7 @@
 
 from simaccel.plugins import Plugin, Registry
 from simaccel.workload.vectors.average_pooling import AVERAGE_POOLING
+from simaccel.workload.vectors.copy import COPY
 from simaccel.workload.vectors.functions import FUNCTIONS
 from simaccel.workload.vectors.gelu import GELU
 from simaccel.workload.vectors.kind import (
@@ -16,6 +17,7 @@ from simaccel.workload.vectors.largest import LARGEST
 from simaccel.workload.vectors.layer_norm import LAYER_NORM
 from simaccel.workload.vectors.lookup import LOOKUP
 from simaccel.workload.vectors.mask import MASK
+from simaccel.workload.vectors.norm_parts import NORM_PARTS
 from simaccel.workload.vectors.pooling import POOLING
 from simaccel.workload.vectors.product import PRODUCT
 from simaccel.workload.vectors.rank_order import RankOrder
@@ -47,6 +49,8 @@ _KINDS = (
     LARGEST,
     LOOKUP,
     REPEAT,
+    COPY,
+    *NORM_PARTS,
     *FUNCTIONS,
 )
 

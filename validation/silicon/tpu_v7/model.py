@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from validation.silicon.booked import START, book
-from validation.silicon.kernels import NUMBER_OF, loaded, run_cycles
+from validation.silicon.runs import NUMBERS, gemm, loaded
 
 CHIPS: Final = {"v6e": "tpu_v6e", "v7 chiplet": "tpu_v7_chiplet"}
 HOST_CYCLES: Final = {"v6e": 197_000, "v7 chiplet": 320_000}
@@ -26,7 +26,7 @@ def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
 
 def _microseconds(row: Mapping[str, str]) -> float:
     on = loaded(CHIPS[row["chip"]])
-    cycles = run_cycles(on, int(row["M"]), int(row["K"]), int(row["N"]), NUMBER_OF[row["dtype"]])
+    cycles = gemm(on, int(row["M"]), int(row["K"]), int(row["N"]), NUMBERS[row["dtype"]])
     if row["timing"] == "host":
         book(START, HOST_CYCLES[row["chip"]])
         cycles += HOST_CYCLES[row["chip"]]

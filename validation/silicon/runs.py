@@ -1,0 +1,71 @@
+"""Measured operators as workloads, and their cycles as ``simaccel run`` has them by default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Final
+
+from simaccel.experiment.run import simulate
+from simaccel.hardware import Accelerator
+from simaccel.importers.accelerators import load_accelerator
+from simaccel.schedulers import default_dataflow
+from simaccel.workload import Vector, Workload, operand
+from simaccel.workload import gemm as build_gemm
+from simaccel.workload.einsum import Kind, Tensor
+from simaccel.workload.precision import with_precision
+from simaccel.workload.vectors import VECTORS
+from validation.silicon.booked import book, remembered
+
+NUMBERS: Final = {
+    **dict.fromkeys(("float16", "f16"), "fp16"),
+    **dict.fromkeys(("bfloat16", "bf16"), "bf16"),
+    **dict.fromkeys(("float32", "f32"), "fp32"),
+    **dict.fromkeys(("int8", "s8"), "int8"),
+    **dict.fromkeys(("fp8", "float8_e4m3fn", "float8_e5m2"), "fp8"),
+}
+"""Numbers of rows by the names of ``--precision``."""
+
+
+@cache
+def loaded(name: str) -> Accelerator:
+    """Return a shipped accelerator."""
+    return load_accelerator(name)
+
+
+@remembered
+def gemm(on: Accelerator, m: int, k: int, n: int, number: str) -> int:
+    """Return the cycles of C[m,n] = A[m,k] B[k,n]."""
+    return run(in_numbers(build_gemm(m=m, k=k, n=n), number), on)
+
+
+@remembered
+def vector(on: Accelerator, kind: str, shape: tuple[int, ...], number: str) -> int:
+    """Return the cycles of a vector operator on arrays of a shape; rows lie along its last side."""
+    return run(in_numbers(_vector(kind, shape), number), on)
+
+
+def _vector(kind: str, shape: Sequence[int]) -> Workload:
+    ranks = {f"r{at}": size for at, size in enumerate(shape)}
+    last = [*ranks][-1] if VECTORS[kind].needs_axis else None
+    names = [f"x{at}" for at in range(VECTORS[kind].inputs)]
+    given, made = (
+        (operand(" ".join((name, *ranks))) for name in names),
+        operand(" ".join(("y", *ranks))),
+    )
+    kinds: Mapping[str, Kind] = {**dict.fromkeys(names, "input"), "y": "output"}
+    tensors = {name: Tensor(name, 2, of) for name, of in kinds.items()}
+    return Workload(kind, (Vector(kind, kind, ranks, tuple(given), made, last),), tensors)
+
+
+def in_numbers(workload: Workload, number: str) -> Workload:
+    """Return a workload all of whose tensors are of a number."""
+    return with_precision(workload, dict.fromkeys(("weights", "activations", "cache"), number))
+
+
+def run(workload: Workload, on: Accelerator) -> int:
+    """Return the cycles of a run with all defaults; what limits its rows is booked."""
+    result = simulate(workload, on, default_dataflow(on, workload))
+    for row in result.rows:
+        book(row.limit.name, row.run.cycles)
+    return result.run.cycles
