@@ -212,8 +212,7 @@ def test_the_command_adds_a_column(tmp_path: Path) -> None:
             "phase,chunk,kv,batch",
             ["decode,0,64,2", "decode,1,64,2"],
             {
-                "prefill,0,64,1": "prefill of no token",
-                "decode,0,0,1": "decode without keys",
+                "prefill,0,64,1": "prompt: got 0",
                 "extend,1,1,1": "phase: got 'extend'",
                 "prefill,16,-5,1": "kv: got '-5'",
             },

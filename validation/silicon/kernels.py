@@ -68,8 +68,13 @@ ON_CHIP = ("dram.bandwidth_bytes_per_second=unlimited", "dram.latency_cycles=0")
 @remembered
 def run_cycles(on: Accelerator, m: int, k: int, n: int, number: str) -> int:
     """Return the cycles of a GEMM as ``simaccel run`` has it with its defaults."""
-    gemm = with_precision(build_gemm(m=m, k=k, n=n), {"weights": number, "activations": number})
-    result = simulate(gemm, on, default_dataflow(on, gemm))
+    gemm = build_gemm(m=m, k=k, n=n)
+    return workload_cycles(on, with_precision(gemm, {"weights": number, "activations": number}))
+
+
+def workload_cycles(on: Accelerator, workload: Workload) -> int:
+    """Return the cycles of a workload as ``simaccel run`` has it with its defaults."""
+    result = simulate(workload, on, default_dataflow(on, workload))
     book(result.limit.name, result.run.cycles)
     return result.run.cycles
 
@@ -225,58 +230,6 @@ def streamed_gemm_cycles(
     else:
         tree = (*down, Keep("A", BUFFER, 1 + bool(down)), *across, b, c, gemm)
     return cycles_of(workload, on, Group(operators=("gemm",), tree=tree, merged={}))
-
-
-def attention_cycles(
-    on: Accelerator, heads: int, rows: int, keys: int, width: int, *, on_chip: bool = False
-) -> int:
-    """Return the cycles of a kernel of attention: ``rows`` queries of each head on its keys.
-
-    Some heads at once: scores, softmax, product with the values, one after the other; meanwhile
-    keys and values of the next come. Keys stream past the queries as they lie; values are held.
-    Queries are on the chip before. ``on_chip``: keys and values are, too (class ``cache``). Where
-    that many heads don't fit, fewer; where one doesn't, its keys and values wait for those before.
-    """
-
-    def too_large(heads_at_once: int, slots: int) -> bool:
-        streamed = 2 * 2 * rows * width + 2 * slots * keys * width
-        return _too_large(on, 2 * heads_at_once * (streamed + 2 * rows * keys))
-
-    heads_at_once, slots = min(heads, HEADS_AT_ONCE), 2
-    while heads_at_once > 1 and too_large(heads_at_once, slots):
-        heads_at_once //= 2
-    if too_large(heads_at_once, slots):
-        slots = 1
-    workload = _attention(heads, rows, keys, width, "cache" if on_chip else "input")
-    names = tuple(operator.name for operator in workload.operators)
-    leaves = (
-        (Do("scores", "array", "is"),),
-        (Do("softmax", "sfu"),),
-        (Do("attend", "array", "ws"),),
-    )
-    streamed = {"Q": 2, "K": slots, "V": slots, "O": 2}
-    keeps = *(Keep(name, BUFFER, n) for name, n in streamed.items()), _keep("S"), _keep("P")
-    loops = (Loop("b", heads_at_once),) if heads > heads_at_once else ()
-    group = Group(
-        operators=names,
-        tree=(*loops, *keeps, Fork(leaves)),
-        merged=mergeable(workload, names),
-    )
-    return cycles_of(workload, on, group)
-
-
-def _attention(heads: int, rows: int, keys: int, width: int, kind: str) -> Workload:
-    seen = {"b": heads, "m": rows, "k": keys}
-    sizes = seen | {"d": width}
-    operators = (
-        Einsum("scores", sizes, (operand("Q b m d"), operand("K b k d")), operand("S b m k")),
-        Vector("softmax", "softmax", seen, (operand("S b m k"),), operand("P b m k"), axis="k"),
-        Einsum("attend", sizes, (operand("P b m k"), operand("V b k d")), operand("O b m d")),
-    )
-    kinds = {"Q": "weight", "S": "intermediate", "P": "intermediate", "O": "output"}
-    kinds |= dict.fromkeys("KV", kind)
-    tensors = {name: Tensor(name, 2, kind) for name, kind in kinds.items()}  # type: ignore[arg-type]
-    return Workload("kernel", operators, tensors)
 
 
 @remembered
