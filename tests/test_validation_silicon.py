@@ -6,9 +6,11 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from simaccel import load_accelerator
 from validation.silicon.coral.networks import NETWORKS
 from validation.silicon.kernels import padded
 from validation.silicon.measured import MEASURED, Measured, measured_rows
@@ -305,3 +307,31 @@ def test_arrays_are_laid_out_with_the_least_padding() -> None:
     """By hand: 24 x 16 x 16 as 16 x 16 rows of 24, which are padded to 128: 16 * 16 * 128."""
     assert padded((24, 16, 16)) == 32768
     assert padded((320, 320)) == 384 * 320
+
+
+def _errors(file: str, first: str) -> list[float]:
+    with (SILICON / file).open(newline="", encoding="utf-8") as csv_file:
+        rows = [*csv.reader(csv_file)][1:]
+    return [abs(float(row[3])) for row in rows if row[0].startswith(first)]
+
+
+@pytest.mark.parametrize(
+    ("chip", "operators", "file", "first"),
+    [
+        ("tpu_v4", "GEMM", "tpu_v4/tpu_v4_gemm.csv", ""),
+        ("tpu_v5e", "GEMM", "tpu_v5e/tpu_v5e_gemm.csv", "xla"),
+        ("tpu_v6e", "GEMM", "tpu_v7/tpu_v6e_v7_gemm.csv", "v6e"),
+        ("tpu_v6e", "attention", "tpu_v6e/tpu_v6e_attention.csv", ""),
+        ("tpu_v7_chiplet", "GEMM", "tpu_v7/tpu_v6e_v7_gemm.csv", "v7"),
+    ],
+)
+def test_what_a_run_says_of_measured_rows_is_what_the_rows_say(
+    chip: str, operators: str, file: str, first: str
+) -> None:
+    (said,) = (
+        rows for rows in load_accelerator(chip).compiler.measured if rows.operators == operators
+    )
+    errors = _errors(file, first)
+    assert said.rows == len(errors)
+    assert said.median_percent == round(100 * float(np.median(errors)), 1)
+    assert said.within_90_percent == round(100 * float(np.quantile(errors, 0.9)), 1)

@@ -364,6 +364,7 @@ def _result_parts(
 def _detail(asked: ExperimentOptions, result: Result) -> list[Table | str]:
     """Return the tables of waits, kinds, engines and energy, and the lines below them."""
     from simaccel.report import results
+    from simaccel.report.default_dataflow import measured_lines
     from simaccel.report.energy import energy_table
 
     tables: list[Table | str] = [
@@ -388,4 +389,5 @@ def _detail(asked: ExperimentOptions, result: Result) -> list[Table | str]:
         from simaccel.report.imports import whole_line
 
         tables.append(whole_line(result.workload))
+    tables += measured_lines(result)
     return [*tables, results.cost_line(result), results.against_bound(result)]

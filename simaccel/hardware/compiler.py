@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -50,6 +50,25 @@ class AttentionSpec(Spec):
         return unset_fields(self, *(set(type(self).model_fields) - {"source", "heads_at_once"}))
 
 
+class MeasuredRowsSpec(Spec):
+    """Measured operators of a kind, ``rows`` of them, and how far runs of ``deployed`` are.
+
+    ``median_percent``, ``within_90_percent``: the median of the errors, and what nine of ten are
+    below. ``of``: what was measured.
+    """
+
+    operators: Literal["GEMM", "convolution", "attention", "elementwise", "row-wise"]
+    rows: Count
+    median_percent: Annotated[float, Field(ge=0, le=1000)]
+    within_90_percent: Annotated[float, Field(ge=0, le=1000)]
+    of: str = ""
+
+    @property
+    def absent(self) -> set[str]:
+        """Fields that are not set."""
+        return unset_fields(self, "of")
+
+
 class CompilerSpec(Spec):
     """The kernels that a compiler makes, which the dataflow ``deployed`` writes as a mapping.
 
@@ -65,6 +84,7 @@ class CompilerSpec(Spec):
     rotations) read and make of other operators, up to a quarter of the buffer each; ``copies``:
     what a copy makes, up to half of it.
     ``program_start_cycles``: what a host takes to start a program, once a run and beside it.
+    ``measured``: what the runs that this gives were held against.
     """
 
     products: Literal["whole", "streamed"] | None = None
@@ -75,6 +95,7 @@ class CompilerSpec(Spec):
     attention: AttentionSpec = Field(default_factory=AttentionSpec)
     stays: tuple[Literal["operands", "rows", "copies"], ...] = ()
     program_start_cycles: Cycles = 0
+    measured: tuple[MeasuredRowsSpec, ...] = ()
 
     @property
     def described(self) -> bool:

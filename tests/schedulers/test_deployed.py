@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from simaccel import Trace, build, gemm, load_accelerator, record, simulate
+from simaccel.cli.app import main
 from simaccel.errors import InputError
 from simaccel.experiment.check import check
 from simaccel.experiment.check_chips import check_chips
@@ -248,3 +250,14 @@ def test_a_trace_of_converted_numbers_is_read_back(tmp_path: Path) -> None:
     result = record(path, fp16(gemm(m=5, k=7, n=3)), toy("whole"), "deployed")
     with Trace.open(path) as trace:
         assert trace.cycles == result.run.cycles
+
+
+def test_a_run_says_what_was_measured_of_its_operators() -> None:
+    command = "run --hw tpu_v6e --workload llama3-8b --phase decode --kv-len 64 --detail"
+    (line,) = [
+        line
+        for line in CliRunner().invoke(main, command.split()).output.splitlines()
+        if line.startswith("measured on this chip: ")
+    ]
+    assert re.match(r".*: \d+ GEMMs \(median .*%, 90% within .*%; .*\); .* attentions \(", line)
+    assert line.endswith("; no elementwise operator; no row-wise operator")
