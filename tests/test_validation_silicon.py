@@ -319,6 +319,8 @@ def _errors(file: str, first: str) -> list[float]:
     ("chip", "operators", "file", "first"),
     [
         ("tpu_v4", "GEMM", "tpu_v4/tpu_v4_gemm.csv", ""),
+        ("tpu_v4", "elementwise", "tpu_v4/tpu_v4_vector.csv", ""),
+        ("tpu_v4", "row-wise", "tpu_v4/tpu_v4_layernorm.csv", ""),
         ("tpu_v5e", "GEMM", "tpu_v5e/tpu_v5e_gemm.csv", "xla"),
         ("tpu_v6e", "GEMM", "tpu_v7/tpu_v6e_v7_gemm.csv", "v6e"),
         ("tpu_v6e", "attention", "tpu_v6e/tpu_v6e_attention.csv", ""),

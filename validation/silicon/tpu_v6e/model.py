@@ -26,8 +26,10 @@ def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
     predicted = []
     for row in rows:
         chunk, keys, batch = (int(row[name]) for name in ("chunk", "kv", "batch"))
-        sizes = {} if row["phase"] == "decode" else {"prompt": chunk}
-        attention = build(MODEL, phase=row["phase"], kv_len=keys, batch=batch, scope="la", **sizes)
+        prompt = None if row["phase"] == "decode" else chunk
+        attention = build(
+            MODEL, phase=row["phase"], prompt=prompt, kv_len=keys, batch=batch, scope="la"
+        )
         book(START, start)
         predicted.append(1e9 * on.seconds(start + workload_cycles(on, attention)))
     return predicted
