@@ -1,7 +1,7 @@
 """Pipelines: layers of a transformer in stages on groups of chips, a batch in micro-batches.
 
 A stage is run on the machine as a pod of its own, with one micro-batch: the first one (with the
-embedding), one of those between, which are equal, and the last one (with the logits). What a stage
+embedding), one of each kind between, and the last one (with the logits). What a stage
 makes goes to the next one as a message from each chip to its neighbour. How micro-batches follow
 one another is a recurrence of these times: a stage begins with a micro-batch when it is done with
 the one before and when that one has come; a link sends one message at a time.
@@ -200,9 +200,7 @@ def run_pipeline(
             progress=tell,
             fast_forward=fast_forward,
         )
-        return PipelineStage(
-            name=stage.name, count=stage.count, layers=stage.workload.repeat, result=result
-        )
+        return PipelineStage(name=stage.name, count=stage.count, layers=stage.layers, result=result)
 
     return PipelineRun(
         plan=plan, stages=tuple(run(at, stage) for at, stage in enumerate(plan.stages))

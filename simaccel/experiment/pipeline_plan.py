@@ -1,15 +1,15 @@
 """Plans of pipelines: each different stage with its workload, chips and messages.
 
-Layers of a transformer are cut into equal stages, chips into as many equal groups, a batch into
-micro-batches. Nothing is searched or run here.
+Layers of a transformer are cut into stages, of which none has two layers more than another, chips
+into as many equal groups, a batch into micro-batches. Nothing is searched or run here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 from simaccel.errors import Fault, InputError, gather, require_none
 from simaccel.experiment.precision import place_on
@@ -19,6 +19,7 @@ from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of
 from simaccel.workload import Workload
 from simaccel.workload.files import parse_workload
+from simaccel.workload.stages import STAGE_INPUT, kinds_of_layers, layer_count, stage_of
 
 _TOKEN_BYTES = 4
 """Bytes of the number of a token, which goes from the last stage to the first."""
@@ -44,6 +45,7 @@ class PlannedStage:
 
     name: str
     count: int
+    layers: int
     workload: Workload
 
 
@@ -95,7 +97,7 @@ def plan_pipeline(
     part = parse_workload({**workload.parameters, "batch": batch // chosen})
     whole = place_on(part, accelerator)
     phase = whole.parameters["phase"]
-    handed = whole.tensor_bytes(_handover_tensor(whole))
+    handed = whole.tensor_bytes(STAGE_INPUT)
     return PipelinePlan(
         accelerator=accelerator,
         group=group,
@@ -103,7 +105,7 @@ def plan_pipeline(
         batch=batch,
         rows=1 if phase == "decode" else whole.parameters["prompt"],
         micro_batches=chosen,
-        stages=tuple(_planned_stages(whole, stages)),
+        stages=tuple(_planned_stages(part, accelerator, stages)),
         message=_message(accelerator, -(-handed // degrees.batch)),
         back=_message(accelerator, -(-batch // (chosen * degrees.batch)) * _TOKEN_BYTES),
     )
@@ -166,12 +168,8 @@ def _require_layers(whole: Workload, stages: int) -> None:
     if parameters.get("kind") != "transformer" or parameters.get("scope") != "model":
         allowed = "a transformer with --scope model"
         faults.append(Fault("--pipeline-parallel", "workload", whole.name, allowed))
-    elif whole.repeat % stages:
-        dividing = [n for n in range(1, whole.repeat + 1) if whole.repeat % n == 0]
-        allowed = (
-            f"{', '.join(map(str, dividing))}, which divide the {whole.repeat} times that layers "
-            f"of {whole.name} run"
-        )
+    elif stages > (layers := layer_count(whole)):
+        allowed = f"1 to {layers}, the layers of {whole.name}"
         faults.append(Fault("--pipeline-parallel", "stages", stages, allowed))
     require_none(faults)
 
@@ -200,40 +198,24 @@ def _group_of(accelerator: Accelerator, stages: int) -> Accelerator:
     return Accelerator.model_construct(**{**fields, "chips": group})
 
 
-def _handover_tensor(whole: Workload) -> str:
-    """Return the tensor that goes from layer to layer, as the first one reads it."""
-    before, layer, _ = _parts(whole)
-    made = {whole.operator(name).output.tensor for name in before}
-    read = {given.tensor for name in layer for given in whole.operator(name).inputs}
-    return next(name for name in whole.tensors if name in made & read)
-
-
-def _parts(whole: Workload) -> tuple[list[str], list[str], list[str]]:
-    """Return the operators before all layers, of a layer, and after all layers."""
-    names = [operator.name for operator in whole.operators]
-    layer = [name for name in names if name not in whole.once]
-    first = names.index(layer[0])
-    before = [name for name in names[:first] if name in whole.once]
-    behind = [name for name in names if name in whole.once and name not in before]
-    return before, layer, behind
-
-
-def _planned_stages(whole: Workload, stages: int) -> Iterator[PlannedStage]:
-    """Yield each different stage."""
-    before, layer, behind = _parts(whole)
-    kinds = [
-        ("first", 1, [*before, *layer]),
-        ("between", stages - 2, layer),
-        ("last", 1, [*layer, *behind]),
-    ]
-    if stages == 1:
-        kinds = [("only", 1, [*before, *layer, *behind])]
-    for name, count, names in kinds:
-        if count:
-            part = replace(
-                whole.select_operators(names),
-                repeat=whole.repeat // stages,
-                once=frozenset(whole.once & set(names)),
-                parameters=whole.parameters,
-            )
-            yield PlannedStage(name, count, part)
+def _planned_stages(part: Workload, accelerator: Accelerator, stages: int) -> list[PlannedStage]:
+    """Return each different stage of a model's run, in the order of the first one of each."""
+    layers = layer_count(part)
+    least, more = divmod(layers, stages)
+    cuts = [least * at + min(at, more) for at in range(stages + 1)]
+    alike: dict[tuple[object, int, bool, bool], list[int]] = {}
+    for first, stop in pairwise(cuts):
+        kinds = kinds_of_layers(part, first, stop - first)
+        alike.setdefault((kinds, stop - first, first == 0, stop == layers), []).append(first)
+    between = sum(not (first or last) for *_, first, last in alike)
+    planned = []
+    for key, places in alike.items():
+        _, count, is_first, is_last = key
+        first = places[0]
+        name = f"layers {first + 1}-{first + count}" if count > 1 else f"layer {first + 1}"
+        name = "between" if between == 1 else name
+        if is_first or is_last:
+            name = "only" if is_first and is_last else "first" if is_first else "last"
+        workload = place_on(stage_of(part, first, count), accelerator)
+        planned.append(PlannedStage(name, len(places), count, workload))
+    return planned

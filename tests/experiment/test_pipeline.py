@@ -1,6 +1,8 @@
 """Pipelines: recurrences by hand and by events, stages against whole models, refusals."""
 
 import heapq
+from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -8,17 +10,23 @@ from hypothesis import strategies as st
 
 from simaccel.errors import InputError
 from simaccel.experiment.pipeline import micro_batch_ends, run_pipeline, step_cycles
-from simaccel.experiment.pipeline_plan import PipelineMessage
+from simaccel.experiment.pipeline_plan import PipelineMessage, plan_pipeline
 from simaccel.experiment.pipeline_row import pipeline_row
+from simaccel.experiment.run import simulate
 from simaccel.report.pipeline import pipeline_json, pipeline_lines
 from simaccel.schedulers import Options
-from simaccel.workload import Workload
+from simaccel.workload import Vector, Workload
 from simaccel.workload.language.build import transformer
 from tests.small_pods import SMALL, small_pod
 
 
 def _build(phase: str, batch: int) -> Workload:
     return transformer(SMALL, phase=phase, prompt=8, batch=batch, scope="model")
+
+
+def vectors(workload: Workload) -> Iterator[Vector]:
+    """Yield the vector operators of a workload."""
+    return (operator for operator in workload.operators if isinstance(operator, Vector))
 
 
 def _by_events(
@@ -143,6 +151,45 @@ def test_stages_do_what_the_whole_model_does() -> None:
     assert 0 < row["bound"]["cycles"] == run.cycles - row["bound"]["waiting_cycles"]
 
 
+@pytest.mark.parametrize(
+    ("stages", "layers", "names"),
+    [
+        (1, [13], ["only"]),
+        (2, [7, 6], ["first", "last"]),
+        (4, [4, 3, 3, 3], ["first", "layers 5-7", "layers 8-10", "last"]),
+        (13, [1] * 4, ["first", "layer 2", "layer 3", "last"]),
+    ],
+)
+def test_layers_of_two_kinds_are_cut_anywhere(
+    stages: int, layers: list[int], names: list[str]
+) -> None:
+    """13 layers, each second with a window: stages do together what the whole model does."""
+    model = replace(SMALL, layers=13, windows=(4, None))
+    whole = transformer(model, phase="decode", prompt=8, scope="model")
+    assert whole.repeat == 6
+    switch = small_pod(stages, "topology=switch")
+    plan = plan_pipeline(whole, switch, stages=stages)
+    assert [stage.layers for stage in plan.stages] == layers
+    assert [stage.name for stage in plan.stages] == names
+    assert sum(stage.count * stage.workload.macs for stage in plan.stages) == whole.macs
+    assert sum(stage.count * stage.layers for stage in plan.stages) == 13
+    for stage in plan.stages:
+        assert sum(op.kind == "softmax" for op in vectors(stage.workload)) <= 3
+
+
+def test_layers_that_repeat_are_those_written_out() -> None:
+    """Windows of 100 and more are none behind 8 tokens; where each differs, no layer repeats."""
+    found = []
+    for windows in ((4, None), (4, 100, 4, 101, 4)):
+        model = replace(SMALL, layers=5, windows=windows)
+        whole = transformer(model, phase="decode", prompt=8, scope="model")
+        found.append((whole.repeat, simulate(whole, small_pod(1), "naive-m").run))
+    (times, short), (once, long) = found
+    assert (times, once) == (2, 1)
+    assert (short.cycles, short.macs) == (long.cycles, long.macs)
+    assert sum(short.moved.values()) == sum(long.moved.values())
+
+
 def test_stages_of_several_chips_share_their_layers() -> None:
     """Eight chips in two stages of four, each of which has two groups of two."""
     options = Options(tensor_parallel=2, data_parallel=2)
@@ -164,10 +211,10 @@ def test_stages_of_several_chips_share_their_layers() -> None:
             4,
             None,
             (),
-            "got 3; allowed: 1, 2, 4, which divide the 4 times that layers of",
+            "chips: got 3; allowed: one of 1, 4, the first dimensions of the",
         ),
         (2, 4, 3, (), "--micro-batches: micro-batches: got 3; allowed: a number that divides the"),
-        (8, 4, None, (), "stages: got 8; allowed: 1, 2, 4, which divide the 4 times"),
+        (8, 4, None, (), "stages: got 8; allowed: 1 to 4, the layers of small"),
         (8, 4, None, (), "chips: got 8; allowed: at most chips.count, 4"),
         (2, 4, None, ("topology=ring",), "got 2; allowed: one of 1, 4, the first dimensions of"),
         (4, 4, None, ("topology=torus", "shape=[2, 2]"), ""),

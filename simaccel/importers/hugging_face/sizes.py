@@ -9,7 +9,7 @@ from typing import Any, Final
 from simaccel.errors import ABSENT
 from simaccel.importers.hugging_face.configuration import Configuration
 from simaccel.importers.hugging_face.structures import WINDOWED_KINDS
-from simaccel.workload.language.model import NormKind
+from simaccel.workload.language.model import NormKind, windows_of
 from simaccel.workload.language.own import BIASED
 from simaccel.workload.sizes import MAX_OPERATORS
 
@@ -132,15 +132,13 @@ def read_windows(
 
 
 def repeated_run(windows: tuple[int | None, ...]) -> tuple[int | None, ...]:
-    """Return the shortest run that all windows repeat.
+    """Return the shortest run that all windows repeat, the last time perhaps in part.
 
-    >>> repeated_run((8, None, 8, None)), repeated_run((8, 8, None))
+    >>> repeated_run((8, None, 8, None, 8)), repeated_run((8, 8, None))
     ((8, None), (8, 8, None))
     """
     count = len(windows)
-    period = next(
-        n for n in range(1, count + 1) if count % n == 0 and windows == windows[:n] * (count // n)
-    )
+    period = next(n for n in range(1, count + 1) if windows == windows_of(windows[:n], count))
     return windows[:period]
 
 

@@ -8,7 +8,8 @@ The operators of a step, in order::
     norm and logits of the last token                            once
 
 The layers of the scope `model` repeat on the tensors of one: the output of a layer has the size of
-the next one's input.
+the next one's input. Where windows differ, a run of layers repeats, and those before and after it
+are there once; the scope `block` is one repetition.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
         "experts": experts if isinstance(experts, str) else list(experts),
         **bytes_document(bytes_per_element, bytes_by_tensor),
     }
-    repeat = run.layers // len(run.windows) if scope == "model" else 1
+    repeat = run.layer_run.times if scope == "model" else 1
     return Workload(
         model.name,
         tuple(graph.operators),
@@ -204,20 +205,39 @@ def _graph(
         graph.once.update(operator.name for operator in graph.operators)
     else:
         graph.tensor("X", "input")
-    source, several = "X", len(model.windows) > 1
-    for at, window in enumerate(model.windows):
-        graph.prefix = f"layer{at}." if several else ""
-        last = at + 1 == len(model.windows)
-        made = "Xout" if last else f"X{at + 1}"
-        graph.tensor(made, "output" if last and scope == "block" else "intermediate")
-        _layer(graph, model, tokens, (window, experts), (source, made))
-        source = made
+    source = _layers(graph, model, tokens, scope, experts)
     graph.prefix = ""
     if scope == "model":
         known = len(graph.operators)
         _head(graph, model, tokens, source)
         graph.once.update(operator.name for operator in graph.operators[known:])
     return graph
+
+
+def _layers(
+    graph: Graph, model: Transformer, tokens: PhaseTokens, scope: str, experts: Spread
+) -> str:
+    """Add the layers of one repetition, and those before and after it; return the last output."""
+    before, repeated, behind = model.layer_run.layers_to_build(model.layers)
+    built = [*before, *repeated, *behind] if scope == "model" else repeated
+    source = "X"
+    for number in built:
+        graph.prefix = f"layer{number}." if len(built) > 1 else ""
+        last = number == built[-1]
+        made = "Xout" if last else f"X{number + 1}"
+        graph.tensor(made, "output" if last and scope == "block" else "intermediate")
+        known = len(graph.operators)
+        _layer(
+            graph,
+            model,
+            tokens,
+            (model.windows[number % len(model.windows)], experts),
+            (source, made),
+        )
+        if number not in repeated:
+            graph.once.update(operator.name for operator in graph.operators[known:])
+        source = made
+    return source
 
 
 def _layer(

@@ -24,8 +24,8 @@ def size_faults_of(model: Transformer) -> list[Fault]:
     if model.turns and model.head_size % 2:
         allowed = "an even number, as Q and K are turned in pairs"
         faults.append(Fault(model.name, "head_size", model.head_size, allowed))
-    if not model.windows or model.layers % len(model.windows):
-        allowed = f"a list as long as a divisor of layers, {model.layers}"
+    if not 1 <= len(model.windows) <= model.layers:
+        allowed = f"a list of 1 to {model.layers} windows, which layers repeat"
         faults.append(Fault(model.name, "windows", list(model.windows), allowed))
     widths = {
         f"windows[{at}]": window for at, window in enumerate(model.windows) if window is not None

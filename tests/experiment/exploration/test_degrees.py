@@ -79,7 +79,7 @@ def test_splits_of_four_chips_by_hand() -> None:
 
 def test_the_table_has_times_rates_and_reasons() -> None:
     loads = (WeightedWorkload(DECODE),)
-    axes = (_axis("pipeline_parallel", 2, 3), _axis("data_parallel", 1, 3, 5))
+    axes = (_axis("pipeline_parallel", 2, 8), _axis("data_parallel", 1, 3, 5))
     space = DesignSpace((POD,), loads, axes, ("strips",), Options(tensor_parallel=2))
     with open_workers(jobs=1) as team:
         designs = space.designs(draw(space, None))
@@ -90,8 +90,7 @@ def test_the_table_has_times_rates_and_reasons() -> None:
     lines = counted_lines(found)
     assert lines[0].startswith("6 designs: 5 do not run")
     assert lines[1] == (
-        "does not run (3): --pipeline-parallel: stages: got 3; allowed: 1, 2, 4, which divide the "
-        "4 times that layers of small run"
+        "does not run (3): --pipeline-parallel: stages: got 8; allowed: 1 to 4, the layers of small"
     )
     assert lines[2] == (
         "does not run (2): --tensor-parallel, --data-parallel, --pipeline-parallel: degrees: "
@@ -102,7 +101,10 @@ def test_the_table_has_times_rates_and_reasons() -> None:
 @pytest.mark.parametrize(
     ("axes", "said"),
     [
-        ({"pipeline_parallel": [8]}, "--pipeline-parallel: stages: got 8; allowed: 1, 2, 4, which"),
+        (
+            {"pipeline_parallel": [8]},
+            "--pipeline-parallel: stages: got 8; allowed: 1 to 4, the layers",
+        ),
         ({"micro_batches": [2]}, "got 2; allowed: nothing without --pipeline-parallel"),
         ({"pipeline_parallel": [2], "micro_batches": [3]}, "divides the batch of 4"),
         ({"tensor_parallel": [3]}, "got 'tensor 3 x data 1'; allowed: a product of chips.count, 4"),
