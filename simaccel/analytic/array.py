@@ -287,8 +287,15 @@ def _fold(work: _Work, folds: _Folds) -> dict[str, Ints]:
     array, sides = accelerator.systolic, (folds.rows, folds.cols)
     multicasts = accelerator.noc.distribution.multicasts
     products = work.products
+    together = products if array.diagonal else 1
     moved = array.fold_bytes(
-        grid, sides, stationarity, work.widths, multicasts=multicasts, products=products
+        grid,
+        sides,
+        stationarity,
+        work.widths,
+        multicasts=multicasts,
+        products=products,
+        together=together,
     )
     alone = np.minimum(folds.rows, grid.rows), np.minimum(folds.cols, grid.cols)
     compute = array.fold_cycles(*alone, grid.stream_cycles, stationarity, grid.first_rows)

@@ -19,6 +19,7 @@ from simaccel.hardware.blocks import BlocksSpec
 from simaccel.hardware.fold_grid import (
     FoldBytes,
     FoldGrid,
+    Gang,
     Stationarity,
     choose_gang,
     gangs,
@@ -78,6 +79,8 @@ class ArraySpec(Spec):
     ``steps_per_cycle``: of a stream, below 1 where what feeds the array (conversions of numbers,
     vector loads) is slower than it.
     ``blocks``: instructions of a few positions each; without, a fold streams without a gap.
+    ``diagonal``: products apart, such as the groups of a depthwise convolution, lie beside one
+    another on the diagonal, as many as have rows and columns of their own, with zeros elsewhere.
     """
 
     kind: Annotated[Literal["systolic"], BeforeValidator(_systolic)] = Field(
@@ -95,6 +98,13 @@ class ArraySpec(Spec):
     stationarity: Literal["free"] | Stationarity = "free"
     steps_per_cycle: Annotated[float, Field(gt=0, le=1)] = 1.0
     blocks: BlocksSpec | None = None
+    diagonal: bool = False
+
+    @model_validator(mode="after")
+    def _full_sides_on_the_diagonal(self) -> Self:
+        if self.diagonal and (self.count > 1 or self.edge_folds == "used" or self.blocks):
+            raise ValueError("array.diagonal: with count 1, edge_folds full, without blocks only")
+        return self
 
     @model_validator(mode="after")
     def _one_in_blocks(self) -> Self:
@@ -108,7 +118,8 @@ class ArraySpec(Spec):
     def absent(self) -> set[str]:
         """Fields that are not set."""
         rates = ("native_bits", "macs_per_cycle", "multiplied_as", "steps_per_cycle")
-        return unset_fields(self, "accumulator", *rates, "stationarity", "blocks", "count")
+        own = ("accumulator", "stationarity", "blocks", "count", "diagonal")
+        return unset_fields(self, *own, *rates)
 
     def cycles_per_mac(self, elements: Iterable[Element]) -> int:
         """Cycles of a MAC of such operands."""
@@ -160,6 +171,10 @@ class ArraySpec(Spec):
             step = sizes[2] if run is None else run
             size, whole = (self.rows, self.cols), pace.numerator
             return replace(grid, in_blocks=self.blocks.cycles(sizes[2], step, size, whole))
+        if self.diagonal:
+            high, wide = larger(sizes[0], unit), larger(sizes[1], unit)
+            beside = larger(smaller(grid.rows // high, grid.cols // wide), unit)
+            return replace(grid, gang=Gang(unit, unit, unit, beside))
         if self.count == 1:
             return grid
         count = unit if products is None else products
@@ -254,10 +269,11 @@ class ArraySpec(Spec):
         *,
         multicasts: bool,
         products: Amount | int = 1,
+        together: Amount | int = 1,
     ) -> FoldBytes[Amount]:
         """Bytes of one fold, or a round of folds, on ``sides`` (rows, columns of PEs).
 
-        ``products``: so many at once, each on arrays of its own.
+        ``products``: so many at once, ``together`` of them on each array, or arrays of their own.
 
         ``widths``: bits per element of A, B and C. What enters along the rows is needed in each
         column (and the other way round): without multicast it is sent once for each of them, with
@@ -285,6 +301,7 @@ class ArraySpec(Spec):
             "os": ((across, per_col), (down, per_row)),
         }[stationarity]
         (a_times, a_each), (b_times, b_each) = times
+        pipe_in: Amount = a_alone * a_each + b_alone * b_each
         return FoldBytes(
             a * products,
             b * products,
@@ -292,8 +309,8 @@ class ArraySpec(Spec):
             a_sent=a * a_times * products,
             b_sent=b * b_times * products,
             adding=gang.adding(stationarity),
-            pipe_in=a_alone * a_each + b_alone * b_each,
-            pipe_out=pipe_out,
+            pipe_in=pipe_in * together,
+            pipe_out=pipe_out * together,
         )
 
     def tail_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:

@@ -82,7 +82,9 @@ class CompilerSpec(Spec):
     ``stays``: what lies on the chip before a kernel and after it. ``operands``: of a program that
     fits it whole, what its products are given; ``rows``: what operators along an axis (norms,
     rotations) read and make of other operators, up to a quarter of the buffer each; ``copies``:
-    what a copy makes, up to half of it.
+    what a copy makes, up to half of it; ``activations``: what all operators but the first read and
+    all but the last make, of those that have room for both; ``weights``: from one run to the next,
+    of operators in their order, in the room beside the largest activations.
     ``program_start_cycles``: what a host takes to start a program, once a run and beside it.
     ``measured``: what the runs that this gives were held against.
     """
@@ -93,7 +95,7 @@ class CompilerSpec(Spec):
     norms: Literal["whole", "apart"] = "whole"
     layout: LayoutSpec = Field(default_factory=LayoutSpec)
     attention: AttentionSpec = Field(default_factory=AttentionSpec)
-    stays: tuple[Literal["operands", "rows", "copies"], ...] = ()
+    stays: tuple[Literal["operands", "rows", "copies", "activations", "weights"], ...] = ()
     program_start_cycles: Cycles = 0
     measured: tuple[MeasuredRowsSpec, ...] = ()
 

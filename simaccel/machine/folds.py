@@ -91,6 +91,7 @@ class _Place:
             (a_bits, b_bits, out_bits),
             multicasts=self.accelerator.noc.distribution.multicasts,
             products=self.products,
+            together=self.products if array.diagonal else 1,
         )
         # sums that stay beside an array leave it with the last fold, whichever array that is on
         adding = (

@@ -177,11 +177,18 @@ class _Compiler:
         make = streamed_tree if streamed else whole_tree
 
         def tree(tiles: Sizes) -> Tree:
-            heads = _shrink(space, parts.g, self.accelerator.compiler.attention.heads_at_once)
+            heads = _shrink(space, parts.g, self._groups_at_once(space, parts))
             return make(space, parts, tiles | heads, chain)
 
         halved = [parts.m, parts.k, parts.n] if streamed else [parts.m, parts.n]
         return self._first_fitting(group, tree, sizes, halved)
+
+    def _groups_at_once(self, space: IterationSpace, parts: RankRoles) -> int:
+        """Return the products apart that a kernel has at once: those that fill the columns."""
+        array = self.accelerator.systolic
+        if not array.diagonal:
+            return self.accelerator.compiler.attention.heads_at_once
+        return max(1, array.cols // math.prod(space.sizes[rank] for rank in parts.n))
 
     def _channels(self, space: IterationSpace, seen: BoundOperator, parts: RankRoles) -> Sizes:
         """Return the sizes of channels and filters of a convolution in whole lanes."""

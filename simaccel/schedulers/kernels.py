@@ -39,13 +39,8 @@ def compile_graph(workload: Workload, accelerator: Accelerator) -> Workload:
         workload = _norms_apart(workload)
     if accelerator.compiler.attention.repeats_keys:
         workload = _repeat_keys(workload, accelerator)
-    stays = accelerator.compiler.stays
-    if "operands" in stays:
-        workload = _keep(workload, _given_operands(workload, accelerator))
-    if "rows" in stays:
-        workload = _keep(workload, _rows(workload, accelerator))
-    if "copies" in stays:
-        workload = _keep(workload, _copies(workload, accelerator))
+    for what in accelerator.compiler.stays:
+        workload = _keep(workload, _STAYING[what](workload, accelerator))
     return workload
 
 
@@ -260,9 +255,56 @@ def _copies(workload: Workload, accelerator: Accelerator) -> set[str]:
     }
 
 
+def _moving(workload: Workload, operator: Operator) -> dict[str, int]:
+    """Return the bytes of what an operator reads and makes, apart from weights."""
+    names = dict.fromkeys(operand.tensor for operand in (*operator.inputs, operator.output))
+    return {
+        name: workload.tensor_bytes(name)
+        for name in names
+        if workload.tensors[name].kind != "weight"
+    }
+
+
+def _activations(workload: Workload, accelerator: Accelerator) -> set[str]:
+    """Return the activations of operators that have room for them, but the first and last ones."""
+    capacity = accelerator.buffer.capacity_bytes
+    needed = [_moving(workload, operator) for operator in workload.operators]
+    small = [names for names in needed if capacity is None or sum(names.values()) <= capacity]
+    large = {name for names in needed if names not in small for name in names}
+    first, last = workload.operators[0], workload.operators[-1]
+    given = {operand.tensor for operand in first.inputs}
+    return {name for names in small for name in names} - large - given - {last.output.tensor}
+
+
+def _resident_weights(workload: Workload, accelerator: Accelerator) -> set[str]:
+    """Return the weights for which there is room beside activations, in the operators' order."""
+    capacity = accelerator.buffer.capacity_bytes
+    if capacity is None:
+        return {name for name, tensor in workload.tensors.items() if tensor.kind == "weight"}
+    needed = (sum(_moving(workload, operator).values()) for operator in workload.operators)
+    room, outcome = capacity - max((n for n in needed if n <= capacity), default=0), set[str]()
+    for operator in workload.operators:
+        for operand in operator.inputs:
+            name, n_bytes = operand.tensor, workload.tensor_bytes(operand.tensor)
+            if workload.tensors[name].kind == "weight" and name not in outcome and n_bytes <= room:
+                outcome.add(name)
+                room -= n_bytes
+    return outcome
+
+
 def _products(operators: Mapping[str, Operator]) -> Iterator[Operator]:
     """Yield products, and what converts their operands."""
     for operator in operators.values():
         of, _, _ = operator.name.partition(f".{CONVERTED}.")
         if isinstance(operators[of], Einsum):
             yield operator
+
+
+_STAYING: Final = {
+    "operands": _given_operands,
+    "rows": _rows,
+    "copies": _copies,
+    "activations": _activations,
+    "weights": _resident_weights,
+}
+"""What finds the tensors that `CompilerSpec.stays` says."""

@@ -15,7 +15,7 @@ from simaccel.experiment.check_chips import check_chips
 from simaccel.experiment.precision import place_on
 from simaccel.hardware import Accelerator
 from simaccel.schedulers import NotMappableError, Options, default_dataflow
-from simaccel.workload import Vector, Workload, conv2d, operand
+from simaccel.workload import Conv, Vector, Workload, conv2d, layers_workload, operand
 from simaccel.workload.einsum import Tensor
 from simaccel.workload.language import Transformer
 from simaccel.workload.language.build import transformer
@@ -234,6 +234,57 @@ def test_a_copy_is_made_by_dma() -> None:
     assert result.run.elements == 0
     assert result.run.moved["dram_read", "x"] == 2 * 4096 * 4096
     assert ("dram_write", "y") not in result.run.moved
+
+
+@pytest.mark.parametrize(
+    ("batch", "sizes", "folds"),
+    [(4, (10, 2, 2), 2), (5, (10, 2, 2), 3), (3, (7, 3, 1), 3), (17, (6, 1, 1), 5)],
+)
+def test_products_apart_share_an_array_on_its_diagonal(
+    batch: int, sizes: tuple[int, int, int], folds: int
+) -> None:
+    """Two products of 2 x 2 have room on 4 x 4 PEs, four of 1 x 1, one of 3 rows: by hand."""
+    (m, k, n), unlimited = sizes, "dram.bandwidth_bytes_per_second=unlimited"
+    for diagonal, count in (("true", folds), ("false", batch)):
+        on = toy("whole", f"array.diagonal={diagonal}", unlimited, "buffer.capacity_bytes=64 KiB")
+        result = simulate(gemm(batch=batch, m=m, k=k, n=n), on, "deployed")
+        check(result.workload, result.mapping, result.program)
+        assert result.run.engines["array"].busy == count * m
+        assert result.run.macs == batch * m * k * n
+        assert result.run.moved["buffer_read", "B"] == 2 * batch * k * n
+
+
+@pytest.mark.parametrize(("network", "milliseconds"), [("mobilenet_v2", 2.6), ("vgg16", 296)])
+def test_models_on_an_edge_tpu_take_what_the_chip_took(network: str, milliseconds: float) -> None:
+    """Coral's table at USB 3; activations stay in 8 MiB, weights as far as there is room."""
+    on = load_accelerator("coral_edge_tpu")
+    workload = build(network, scope="model")
+    result = simulate(workload, on, default_dataflow(on, workload))
+    seconds = on.seconds(result.run.cycles + result.program_start_cycles)
+    assert 1e3 * seconds == pytest.approx(milliseconds, rel=0.03)
+
+
+def test_activations_and_weights_stay_where_there_is_room() -> None:
+    """Three layers of 6, 9 and 4 KiB of activations and 9, 18 and 3 bytes of weights, by hand.
+
+    Beside 9 KiB four bytes have room for the last weights alone. The second layer does not fit
+    6 KiB, so that what it reads and makes goes through DRAM; the image and the results always do.
+    """
+    layers = {
+        "a": Conv(m=3, c=3, p=32, q=32, r=1, s=1),
+        "b": Conv(m=6, c=3, p=32, q=32, r=1, s=1),
+        "c": Conv(m=1, c=3, p=32, q=32, r=1, s=1),
+    }
+    workload = layers_workload("three", layers, bytes_per_element=1)
+    for capacity, on_chip in (
+        (9 * 1024 + 4, {"b.I", "b.O", "c.I", "a.O", "c.W"}),
+        (6 * 1024 + 27, {"a.O", "c.I", "a.W", "b.W"}),
+        (6 * 1024 + 26, {"a.O", "c.I", "a.W", "c.W"}),
+    ):
+        settings = ("compiler.products=streamed", "compiler.stays=[activations,weights]")
+        on = load_accelerator("toy", [*settings, f"buffer.capacity_bytes={capacity} B"])
+        made = place_on(workload, on, "deployed")
+        assert {name for name, tensor in made.tensors.items() if tensor.shared} == on_chip
 
 
 def test_a_program_starts_once() -> None:

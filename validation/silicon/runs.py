@@ -10,7 +10,7 @@ from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import default_dataflow
-from simaccel.workload import Vector, Workload, operand
+from simaccel.workload import Conv, Vector, Workload, layers_workload, operand
 from simaccel.workload import gemm as build_gemm
 from simaccel.workload.einsum import Kind, Tensor
 from simaccel.workload.precision import with_precision
@@ -28,9 +28,9 @@ NUMBERS: Final = {
 
 
 @cache
-def loaded(name: str) -> Accelerator:
-    """Return a shipped accelerator."""
-    return load_accelerator(name)
+def loaded(name: str, *settings: str) -> Accelerator:
+    """Return a shipped accelerator; ``settings``: sizes of hardware that rows have, as its link."""
+    return load_accelerator(name, list(settings))
 
 
 @remembered
@@ -43,6 +43,13 @@ def gemm(on: Accelerator, m: int, k: int, n: int, number: str) -> int:
 def vector(on: Accelerator, kind: str, shape: tuple[int, ...], number: str) -> int:
     """Return the cycles of a vector operator on arrays of a shape; rows lie along its last side."""
     return run(in_numbers(_vector(kind, shape), number), on)
+
+
+@remembered
+def layers(on: Accelerator, name: str, convs: tuple[Conv, ...]) -> int:
+    """Return the cycles of convolutions one after the other."""
+    each = {f"conv{at}": conv for at, conv in enumerate(convs)}
+    return run(layers_workload(name, each), on)
 
 
 def _vector(kind: str, shape: Sequence[int]) -> Workload:
