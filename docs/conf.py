@@ -26,6 +26,7 @@ include_patterns = [
     "docs/*.md",
     "docs/**/*.md",
     "docs/**/*.rst",
+    "examples/journeys/*.md",
     "traces/*.md",
     "validation/**/*.md",
 ]

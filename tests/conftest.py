@@ -15,10 +15,10 @@ from types import FrameType
 from typing import Final
 
 import pytest
-from hypothesis import settings
+from hypothesis import core, settings
 from hypothesis.internal.conjecture import providers
 
-from tests.draws import DRAWS
+from tests.draws import DRAWS, SEED
 
 _ALONE = "PYTEST_XDIST_WORKER" not in os.environ
 if _ALONE:  # what one test finds in a search, others need not search again; it goes at the end
@@ -73,7 +73,9 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say in one line what tests need that were skipped for want of it, and how to get it."""
+    """Say how to draw the same again, and what tests need that were skipped for want of it."""
+    if SEED:
+        terminalreporter.write_line(f"random tests drew with SIMACCEL_SEED={SEED}")
     reasons = Counter(
         reason
         for report in terminalreporter.stats.get("skipped", ())
@@ -113,6 +115,10 @@ if DRAWS == 1:
     # Draws would depend on the constants in whatever a process has imported so far; to read them
     # all takes hypothesis six seconds in each process.
     vars(providers)["_get_local_constants"] = lambda: providers._local_constants
-settings.register_profile("ci", derandomize=True, deadline=None, max_examples=4 * DRAWS)
+settings.register_profile(
+    "ci", derandomize=not SEED, deadline=None, max_examples=4 * DRAWS, database=None
+)
+if SEED:
+    vars(core)["global_force_seed"] = SEED
 settings.register_profile("long", max_examples=2000, deadline=None)
 settings.load_profile("ci")

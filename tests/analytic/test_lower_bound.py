@@ -22,7 +22,7 @@ from simaccel.program.lowering import lower
 from simaccel.schedulers.chains import chain_family, chain_of
 from simaccel.workload import Workload
 from tests.drawn_trees import draw_case
-from tests.draws import DRAWS
+from tests.draws import DRAWS, seeds
 from tests.machine.accelerators import accelerator, accelerators, gigabytes
 from tests.program.programs import LA, Case, attention_workload, case, fused_cases, gemm_cases
 from tests.trees import einsum, mapping, vector, workload
@@ -44,7 +44,7 @@ def test_no_run_is_below(of: Case, on: Accelerator) -> None:
 @pytest.mark.parametrize("spatial", [False, True])
 def test_no_run_of_a_drawn_tree_is_below(*, spatial: bool) -> None:
     compared = 0
-    for seed in range(16 * DRAWS):
+    for seed in seeds(16):
         drawn = draw_case(seed, spatial=spatial)
         if drawn is None or drawn.of.repeat > 1 or len(list(drawn.mapping.groups_with_keeps())) > 1:
             continue

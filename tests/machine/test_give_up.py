@@ -8,7 +8,7 @@ from simaccel.program.lowering import lower
 from simaccel.program.program import Program
 from simaccel.program.text import parse_program
 from tests.drawn_trees import draw_case
-from tests.draws import DRAWS
+from tests.draws import DRAWS, seeds
 from tests.machine.accelerators import accelerator
 
 # 12 B come and go at 1 B/cycle; a softmax of 4 elements takes 3 passes of a lane
@@ -46,7 +46,7 @@ def test_the_limit_by_hand(limit: float, cycles: int | None, *, fast_forward: bo
 @pytest.mark.parametrize("spatial", [False, True])
 def test_the_limit_is_exact_on_drawn_trees(*, spatial: bool) -> None:
     found = 0
-    for seed in range(4 * DRAWS):
+    for seed in seeds(4):
         drawn = draw_case(seed, spatial=spatial)
         if drawn is None:
             continue

@@ -17,7 +17,7 @@ from simaccel.program.program import (
 )
 from simaccel.program.text import program_text
 from tests.drawn_trees import draw_case
-from tests.draws import DRAWS
+from tests.draws import DRAWS, seeds
 from tests.machine.accelerators import accelerator, accelerators
 from tests.machine.max_plus import cycles_alone
 from tests.machine.random_programs import programs
@@ -89,7 +89,7 @@ def _alone(on: Accelerator, latency: int) -> Accelerator:
 @pytest.mark.parametrize("block", range(10))
 def test_drawn_trees_take_the_cycles_of_the_recurrence(block: int) -> None:
     found = 0
-    for seed in range(block * 2 * DRAWS, (block + 1) * 2 * DRAWS):
+    for seed in seeds(10 * 2, block, 10):
         drawn = draw_case(seed, spatial=True)
         if drawn is not None:
             _assert_equal(_alone(drawn.on, seed % 7), lower(drawn.of, drawn.mapping))

@@ -16,7 +16,7 @@ from simaccel.schedulers import Options, make_mapping
 from simaccel.search.effort import Effort
 from simaccel.workload import Product, layers_workload
 from tests.drawn_trees import draw_case
-from tests.draws import DRAWS
+from tests.draws import seeds
 from tests.machine.accelerators import accelerator
 from tests.program.programs import mapping_of
 from tests.trees import einsum, workload
@@ -129,7 +129,7 @@ def test_layers_of_one_operator_share_its_slots() -> None:
 def test_no_run_of_groups_that_overlap_is_below_its_bound(block: int) -> None:
     """Whatever there is room for; and nothing needs more than is reserved."""
     found = early = 0
-    for seed in range(block * 16 * DRAWS, (block + 1) * 16 * DRAWS):
+    for seed in seeds(3 * 16, block, 3):
         case = draw_case(seed, spatial=bool(seed % 2))
         if case is None or len(case.mapping.body) == 1:
             continue

@@ -20,7 +20,7 @@ from simaccel.program.lowering import lower
 from simaccel.program.program import Program, ProgramError
 from simaccel.program.text import parse_program, program_text
 from tests.drawn_trees import draw_case
-from tests.draws import DRAWS
+from tests.draws import DRAWS, seeds
 from tests.machine.accelerators import accelerator, accelerators
 from tests.machine.max_plus import cycles_alone
 from tests.machine.random_programs import programs
@@ -97,7 +97,7 @@ def test_random_programs_ask_when_the_recurrence_says(program: Program, on: Acce
 def test_random_trees_ask_when_the_recurrence_says(block: int) -> None:
     """Odd rates, one to three channels, tiles that are larger than a batch or a turn."""
     found = 0
-    for seed in range(block * 160 * DRAWS, (block + 1) * 160 * DRAWS):
+    for seed in seeds(2 * 160, block, 2):
         random = Random(seed)  # noqa: S311 - reproducible, not secret
         program, on = draw_tree(random), draw_accelerator(random)
         try:
@@ -113,7 +113,7 @@ def test_random_trees_ask_when_the_recurrence_says(block: int) -> None:
 def test_drawn_trees_ask_when_the_recurrence_says(*, spatial: bool) -> None:
     """Beside PEs with memories pipes and ports are unlimited, and DRAM is not."""
     found = waited = 0
-    for seed in range(20 * DRAWS):
+    for seed in seeds(20):
         drawn = draw_case(seed, spatial=spatial)
         if drawn is None:
             continue

@@ -9,7 +9,7 @@ from simaccel.hardware import Accelerator
 from simaccel.machine.machine import DeadlockError, Machine
 from simaccel.program.program import ProgramError
 from simaccel.program.text import parse_program
-from tests.draws import DRAWS
+from tests.draws import seeds
 from tests.machine.accelerators import accelerator
 from tests.machine.max_plus import cycles_alone
 from tests.machine.trees import cases, draw_accelerator, draw_tree
@@ -32,7 +32,7 @@ def _alone(on: Accelerator) -> Accelerator:
 @pytest.mark.parametrize("block", range(3))
 def test_random_trees_take_the_cycles_of_the_recurrence(block: int) -> None:
     found = 0
-    for seed in range(block * 40 * DRAWS, (block + 1) * 40 * DRAWS):
+    for seed in seeds(3 * 40, block, 3):
         random = Random(seed)  # noqa: S311 - reproducible, not secret
         program, on = draw_tree(random), _alone(draw_accelerator(random))
         try:

@@ -13,7 +13,7 @@ from simaccel.program.lowering import lower
 from simaccel.workload import Workload, build
 from tests.drawn_places import draw_placed, draw_windows
 from tests.drawn_trees import Drawn
-from tests.draws import DRAWS
+from tests.draws import seeds
 from tests.program.tile_order import read_order, stored_order
 from tests.trees import einsum, workload
 
@@ -184,5 +184,5 @@ def test_the_program_says_what_is_handed_on() -> None:
 def test_drawn_programs_read_nothing_before_it_is_handed_on(
     draw: Callable[[int], Drawn | None],
 ) -> None:
-    cases = filter(None, map(draw, range(24 * DRAWS)))
+    cases = filter(None, map(draw, seeds(24)))
     assert sum(_require_in_time(case.of, case.mapping) for case in cases) > 0

@@ -10,17 +10,17 @@ from simaccel.experiment.run import energy_pj
 from simaccel.machine.machine import Machine
 from simaccel.program.exchanges import lower_pod
 from tests.drawn_chips import draw_pod
-from tests.draws import DRAWS
+from tests.draws import seeds
 
 _CHUNKS = 2
-_SEEDS = 10 * DRAWS
+_SEEDS = 10
 
 
 @pytest.mark.parametrize("chunk", range(_CHUNKS))
 def test_counts_bound_fast_forward_and_values_on_chips(chunk: int) -> None:
     """Of chips of one to three cores; no run is below its bound, or differs with fast-forward."""
     exchanges = 0
-    for seed in range(chunk, _SEEDS, _CHUNKS):
+    for seed in seeds(_SEEDS, chunk, _CHUNKS):
         case = draw_pod(seed)
         if case is None:
             continue

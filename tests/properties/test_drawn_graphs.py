@@ -25,7 +25,7 @@ from simaccel.search.effort import Effort
 from simaccel.search.grid_search import Goal
 from simaccel.workload import Workload
 from tests.drawn_graphs import KINDS, Shape, drawn_row, drawn_workload, model_of, workload_of
-from tests.draws import DRAWS
+from tests.draws import DRAWS, new_seeds
 from tests.trees import einsum, vector, workload
 from validation import searches
 
@@ -98,7 +98,7 @@ def test_values_of_random_graphs(chunk: int) -> None:
 @pytest.mark.parametrize("chunk", range(PARTS))
 def test_values_of_many_small_graphs(chunk: int) -> None:
     """Of dataflows that have the same mapping of a graph one is searched."""
-    for seed in range(chunk, ROWS, PARTS):
+    for seed in (*range(chunk, ROWS, PARTS), *new_seeds(PARTS, chunk, PARTS)):
         of = workload_of(drawn_row(seed))
         _all_right(of, dict.fromkeys(plain_dataflow(name, of) for name in ON_ANY_ARRAY), QUICK)
 

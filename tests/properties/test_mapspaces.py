@@ -15,7 +15,7 @@ from simaccel.search.mapspace.space import EinsumMapspace, spaces
 from simaccel.search.mapspace.systolic import dataflows
 from simaccel.workload import Conv, Tensor
 from tests.analytic.nest_cases import draw_case
-from tests.draws import DRAWS
+from tests.draws import DRAWS, seeds
 
 
 def _runs(target: MappingTarget, space: EinsumMapspace, seed: int) -> int:
@@ -38,7 +38,7 @@ def _runs(target: MappingTarget, space: EinsumMapspace, seed: int) -> int:
 
 def test_on_spatial_arrays() -> None:
     ran = 0
-    for seed in range(12 * DRAWS):
+    for seed in seeds(12):
         case = draw_case(seed)
         if not any("output" in level.roles for level in case.hierarchy.memories[1:]):
             continue  # sums have to be kept somewhere on chip

@@ -14,9 +14,9 @@ from tests.agreement import assert_bounded, assert_exact
 from tests.drawn_machines import machines
 from tests.drawn_places import draw_placed, draw_windows
 from tests.drawn_trees import Drawn
-from tests.draws import DRAWS
+from tests.draws import seeds
 
-_SEEDS, _CHUNKS, _MACHINES = 8 * DRAWS, 2, 2
+_SEEDS, _CHUNKS, _MACHINES = 8, 2, 2
 
 
 @pytest.mark.parametrize("draw", [draw_placed, draw_windows])
@@ -24,7 +24,7 @@ _SEEDS, _CHUNKS, _MACHINES = 8 * DRAWS, 2, 2
 def test_groups_at_once(chunk: int, draw: Callable[[int], Drawn | None]) -> None:
     """On several machines each: no run is below its bound, or differs without fast-forward."""
     together = 0
-    for seed in range(chunk, _SEEDS, _CHUNKS):
+    for seed in seeds(_SEEDS, chunk, _CHUNKS):
         case = draw(seed)
         if case is None:
             continue

@@ -20,7 +20,7 @@ from simaccel.program.exchanges import lower_pod
 from simaccel.program.text import parse_program, program_text
 from simaccel.workload import Workload
 from tests.drawn_chips import DrawnPod, draw_pod_of_places
-from tests.draws import DRAWS
+from tests.draws import seeds
 from tests.machine.accelerators import accelerator
 from tests.mapping.chips.feed_forward import feed_forward, spread
 from tests.program.tile_order import read_order, stored_order
@@ -164,7 +164,7 @@ def test_a_layer_goes_on_where_the_next_one_begins() -> None:
 
 
 def _each(check: Callable[[DrawnPod], int]) -> int:
-    drawn = map(draw_pod_of_places, range(7 * DRAWS))
+    drawn = map(draw_pod_of_places, seeds(7))
     return sum(check(case) for case in drawn if case is not None)
 
 
