@@ -50,7 +50,7 @@ html_copy_source = False
 
 TREES = {
     "README": (
-        ("Guide", ("docs/guide/README", "GUIDE")),
+        ("Guide", ("docs/guide/README", "GUIDE", "examples/journeys/*")),
         ("Model", ("docs/model", "docs/glossary", "docs/trust", "docs/obstacles")),
         ("Evidence", ("validation/**", "benchmarks/README")),
         (
@@ -75,7 +75,7 @@ pages of the guide as its own page lists them."""
 def navigation(page: str) -> str:
     """Return the directives that put pages below a page in the navigation."""
     listed = re.findall(
-        r"^\|.*\]\((\S+)\.md\)",
+        r"^\|.*\]\(([^/)\s]+)\.md\)",
         (REPOSITORY / "docs/guide/README.md").read_text(encoding="utf-8"),
         re.MULTILINE,
     )
@@ -84,7 +84,11 @@ def navigation(page: str) -> str:
         lines = [
             f"/{one}"
             for entry in pages
-            for one in ([f"docs/guide/{name}" for name in listed] if entry == "GUIDE" else [entry])
+            for one in (
+                [f"docs/guide/{name}" for name in dict.fromkeys(listed)]
+                if entry == "GUIDE"
+                else [entry]
+            )
         ]
         options = [":hidden:", ":glob:", *([f":caption: {caption}"] if caption else []), ""]
         text += "\n".join(("\n```{toctree}", *options, *lines, "```", ""))

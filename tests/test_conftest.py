@@ -19,9 +19,12 @@ from tests.conftest import pytest_terminal_summary
         ),
     ],
 )
-def test_what_was_skipped_for_want_of_a_program_is_said_once(
-    reasons: list[str], lines: list[str]
+@pytest.mark.parametrize("seed", [0, 7])
+def test_what_was_drawn_and_what_was_skipped_for_want_of_a_program_is_said_once(
+    reasons: list[str], lines: list[str], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("tests.conftest.SEED", seed)
+    lines = [*["random tests drew with SIMACCEL_SEED=7"][: seed > 0], *lines]
     said: list[str] = []
     reports = [SimpleNamespace(longrepr=("a.py", 1, f"Skipped: {reason}")) for reason in reasons]
     reporter: Any = SimpleNamespace(stats={"skipped": reports}, write_line=said.append)
