@@ -193,9 +193,7 @@ class _Compiler:
     def _channels(self, space: IterationSpace, seen: BoundOperator, parts: RankRoles) -> Sizes:
         """Return the sizes of channels and filters of a convolution in whole lanes."""
         layout, taps = self.accelerator.compiler.layout, taps_of(seen)
-        if "convolutions" not in layout.pads or not any(
-            len(d) > 1 for v in seen.inputs for d in v.terms
-        ):
+        if "convolutions" not in layout.pads or not taps:
             return {}
         ranks = [rank for rank in (*parts.k, *parts.n) if rank not in taps]
         return {rank: -(-space.sizes[rank] // layout.lanes) * layout.lanes for rank in ranks}

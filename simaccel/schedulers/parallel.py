@@ -53,18 +53,20 @@ class ParallelDegrees:
     """Chips that share a layer, groups of them that share experts, and groups that share nothing.
 
     All groups share a batch. ``sequence``: chips that share a layer have tokens each in norms and
-    residuals.
+    residuals. ``alike``: chips that share experts do the same in all other layers, as a batch
+    can't be cut over them.
     """
 
     tensor: int
     data: int
     expert: int = 1
     sequence: bool = False
+    alike: bool = False
 
     @property
     def batch(self) -> int:
         """Parts of a batch."""
-        return self.data * self.expert
+        return self.data if self.alike else self.data * self.expert
 
 
 def degrees_of(
@@ -114,6 +116,8 @@ def spread_over(workload: Workload, degrees: ParallelDegrees) -> Spreads:
         raise InputError([Fault("--workload", "workload", workload.name, allowed)])
     if degrees.expert > 1:
         _require_experts(workload, degrees)
+        batch = max(operator.ranks.get(_BATCH, 1) for operator in workload.operators)
+        degrees = replace(degrees, alike=batch % degrees.batch != 0)
     heads = _heads(workload, degrees.tensor)
     cuts = {
         operator.name: tuple(_cuts(operator, degrees, heads)) for operator in workload.operators
@@ -156,7 +160,7 @@ def _require_experts(workload: Workload, degrees: ParallelDegrees) -> None:
         allowed = f"nothing: {workload.name} has no experts"
     elif experts % degrees.expert:
         allowed = f"a degree that divides the {experts} experts of {workload.name}"
-    elif not any(_PLACES in operator.ranks for operator in workload.operators):
+    elif not any(_GROUPS in operator.ranks for operator in workload.operators):
         allowed = f"nothing, but for --experts grouped:{degrees.batch}"
     if allowed:
         raise InputError([Fault("--expert-parallel", "expert", degrees.expert, allowed)])
@@ -202,9 +206,14 @@ def _cuts(
 
 def _cuts_of_batch(operator: Operator, degrees: ParallelDegrees) -> Iterator[tuple[str, int]]:
     """Yield how the tokens of an operator are cut, and the experts that have them."""
-    ranks, inside = operator.ranks, _PLACES in operator.ranks
-    parts = degrees.data if inside and degrees.expert > 1 else degrees.batch
+    ranks = operator.ranks
     cut = next((rank for rank in (_BATCH, _GROUPS, _PLACES) if rank in ranks), None)
+    shares = degrees.expert > 1 and _PLACES in ranks
+    if degrees.expert > 1 and _GROUPS in ranks and cut is not None:
+        # where groups can't be cut over the chips that share experts, each brings all tokens to
+        # its experts, and what these make is added
+        shares = degrees.alike or ranks[cut] % degrees.batch != 0
+    parts = degrees.data if shares else degrees.batch
     if parts > 1 and cut is not None:
         if ranks[cut] % parts:
             options = [
@@ -214,7 +223,7 @@ def _cuts_of_batch(operator: Operator, degrees: ParallelDegrees) -> Iterator[tup
             allowed = f"a degree that divides the {what} of {ranks[cut]}"
             raise InputError([Fault(", ".join(options), "data", parts, allowed)])
         yield cut, parts
-    if inside and degrees.expert > 1:
+    if shares:
         yield _EXPERTS, degrees.expert
 
 

@@ -54,8 +54,8 @@ A file is a mapping with a `kind`::
     model: llama3-8b       # or instead of it sizes of one's own:
     # name: small-lm       # hidden, heads, ff_size, and if not the usual: kv_heads, head_size,
     # hidden: 512          # layers, vocabulary, norm, activation, gated, biased, windows, tied,
-    # heads: 8             # positions, expert_count, experts_per_token, causal (false: an encoder)
-    # ff_size: 1536        # decoder_layers (beside an encoder)
+    # heads: 8             # positions, experts: 8, experts_per_token, shared_ff, causal (false)
+    # ff_size: 1536        # decoder_layers (beside an encoder, which isn't causal)
     phase: decode          # or prefill, of so many new tokens:
     prompt: 512
     kv_len: 2048           # tokens in the cache before; of a prefill 0 if left out
@@ -129,6 +129,7 @@ from simaccel.workload.forms import (
 )
 from simaccel.workload.gemm import gemm
 from simaccel.workload.language import Transformer, transformer
+from simaccel.workload.language.own import name_expert_count
 from simaccel.workload.layers import layers_workload
 from simaccel.workload.networks import network, parse_network, whole_network
 from simaccel.workload.precision import NATIVE, parse_precision, with_native, with_precision
@@ -196,6 +197,7 @@ def load_transformer(path: str | Path) -> tuple[str | Transformer, dict[str, Any
     if document.get("kind") != "transformer":
         return None
     parse_workload(document, str(path))
+    document = name_expert_count(document, str(path))
     form = KnownTransformerForm if "model" in document else OwnTransformerForm
     without = {name: value for name, value in document.items() if name not in ("precision", NATIVE)}
     names = [*TransformerForm.model_fields, "precision"]
@@ -249,7 +251,7 @@ def parse_workload(document: object, source: str = "workload") -> Workload:
     if {*document} == {"parameters", "workload"}:
         workload = parse_workload(document["workload"], source)
         return replace(workload, parameters=document["parameters"])
-    document = dict(document)
+    document = name_expert_count(dict(document), source)
     form = _form(document, source)
     precision = parse_precision(document.pop("precision", {}), source)
     native = parse_precision(document.pop(NATIVE, {}), source)

@@ -297,6 +297,8 @@ class OwnTransformerForm(TransformerForm, PublishedForm):
     score_scale: Annotated[float, Field(gt=0)] | None = None
     expert_count: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
     experts_per_token: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
+    shared_ff: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
+    shared_gate: bool = False
     patches: list[Size] | None = None
     causal: bool = True
     rotary: bool | None = None

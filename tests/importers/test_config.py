@@ -283,8 +283,22 @@ def test_experts_and_what_is_beside_them(tmp_path: Path) -> None:
     }
     model, account = load_config(_write(tmp_path, moe))
     assert (model.experts, model.chosen, model.ff_size) == (60, 4, 1408)
-    (left,) = account.entries_of("not taken")
-    assert (left.name, left.macs) == ("shared_expert_intermediate_size", None)
+    assert (model.shared_ff, model.shared_gate) == (5632, True)
+    assert not list(account.entries_of("not taken"))
+
+
+def test_a_number_of_experts_in_a_file(tmp_path: Path) -> None:
+    """`experts` of a file is their number, or how tokens are spread, where expert_count says it."""
+    path = tmp_path / "moe.yaml"
+    own = f"{OWN}\nexperts_per_token: 2\nexperts: 8\n"
+    path.write_text(own)
+    read = load_workload(path)
+    path.write_text(own.replace("experts: 8", "expert_count: 8"))
+    assert load_workload(path).fingerprint == read.fingerprint
+    assert read.operator("router").ranks["x"] == 8
+    path.write_text(f"{own}expert_count: 4\n")
+    with pytest.raises(InputError, match="experts: got 8; allowed: the same as expert_count, 4"):
+        load_workload(path)
 
 
 DEIT = VIT | {"model_type": "deit", "architectures": ["DeiTForImageClassificationWithTeacher"]}

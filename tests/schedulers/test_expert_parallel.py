@@ -120,20 +120,58 @@ def _layer(name: str, **sizes: Any) -> Any:  # noqa: ANN401 - what `build` takes
         ("llama3-8b", "uniform", 4, "got 4; allowed: nothing: llama3-8b has no experts"),
         ("mixtral-8x7b", "grouped", 16, "degree that divides the 8 experts of mixtral-8x7b"),
         ("mixtral-8x7b", "uniform", 4, "nothing, but for --experts grouped:4"),
-        ("mixtral-8x7b", "grouped:2", 8, "divides the groups of tokens of 2"),
     ],
 )
 def test_experts_that_cannot_be_cut(name: str, experts: str, degree: int, said: str) -> None:
-    layer = _layer(name, experts=experts, batch=32 if degree != 8 else 128)
+    layer = _layer(name, experts=experts)
     with pytest.raises(InputError, match=said):
         spread_over(layer, ParallelDegrees(1, 1, degree))
 
 
-def test_tokens_that_cannot_be_grouped() -> None:
-    with pytest.raises(InputError, match="a multiple of 32 tokens, of which each expert gets as"):
-        _layer("mixtral-8x7b", experts="grouped:8", batch=24)
+def test_a_model_without_experts_groups_nothing() -> None:
     with pytest.raises(InputError, match="nothing, and no --expert-parallel, as the model has"):
         _layer("llama3-8b", experts="grouped")
+
+
+@pytest.mark.parametrize(
+    ("phase", "batch", "prompt", "kinds"),
+    [
+        ("decode", 4, 4, ["all_gather", "reduce_scatter"]),  # a token on each chip
+        ("decode", 3, 4, ["all_reduce"]),  # on no chip less than all tokens
+        ("decode", 1, 4, ["all_reduce"]),
+        ("prefill", 1, 5, ["all_reduce"]),
+        ("prefill", 4, 5, ["all_to_all", "all_to_all"]),
+    ],
+)
+def test_any_number_of_tokens_goes_to_experts_on_four_chips(
+    phase: str, batch: int, prompt: int, kinds: list[str]
+) -> None:
+    """Values of each chip in numpy; experts' MACs of all chips are those of the whole layer."""
+    layer = transformer(
+        SMALL, phase=phase, prompt=prompt, batch=batch, experts="grouped:4", causal_blocks=1
+    )
+    sets = ["chips.count=4", "chips.topology=switch", "chips.link_bytes_per_second=9 GB/s"]
+    pod = load_accelerator("tpu_v3", sets)
+    result = simulate(layer, pod, "naive", options=Options(tensor_parallel=1, expert_parallel=4))
+    checks = {one.operator: one for one in check_chips(layer, result.pod)}
+    assert checks["combine"].compared == checks["combine"].elements > 0
+    assert [one.kind for one in result.pod.exchanges] == kinds
+    own = [op for op in layer.operators if op.name.startswith(("experts", "dispatch", "combine"))]
+    shares = sum(result.pod.workload.operator(op.name).macs for op in own)
+    assert 4 * shares == sum(op.macs for op in own)
+
+
+def test_mixtral_with_a_token_on_each_of_eight_chips() -> None:
+    """Two tokens for each expert, exactly; each chip brings seven rows and sends seven sums."""
+    layer = build("mixtral-8x7b", phase="decode", kv_len=512, batch=8, experts="grouped")
+    pod = share_of(layer, spread_over(layer, ParallelDegrees(1, 1, 8)), _chips(8))
+    rows = 8 * 4096 * 2
+    found = [(one.kind, one.n_bytes(one.most)) for one in pod.exchanges]
+    assert found == [("all_gather", rows), ("reduce_scatter", rows)]
+    sent = [_chips(8).sent_bytes(one.kind, rows, one.rings) for one in pod.exchanges]
+    assert sent == [rows * 7 // 8] * 2
+    assert pod.workload.operator("experts.gate").macs == 2 * 4096 * 14336
+    assert pod.workload.operator("Q").macs == 4096 * 4096  # of one token
 
 
 def test_the_product_of_degrees_is_the_number_of_chips() -> None:

@@ -150,11 +150,9 @@ def _read_experts(config: Configuration, sizes: Sizes) -> None:
     sizes["experts"], sizes["chosen"] = experts, config.size("num_experts_per_tok")
     sizes["ff_size"] = config.size("moe_intermediate_size", sizes["ff_size"])
     for key in (key for key in _SHARED if config.given.get(key)):
-        shared = config.size(key)
-        # a width, of an expert with a gate of one output, or a number of experts
-        wide, gate = (shared, sizes["hidden"]) if "size" in key else (shared * sizes["ff_size"], 0)
-        count = sizes["layers"] * (3 * sizes["hidden"] * wide + gate)
-        config.leave_work(key, "experts of all tokens", kind="layer", parameters=count)
+        shared = config.size(key)  # an inner size, or a number of experts
+        sizes["shared_ff"] = shared if "size" in key else shared * sizes["ff_size"]
+        sizes["shared_gate"] = key == "shared_expert_intermediate_size"
     for key in _DENSE:
         if config.given.get(key) not in (None, 0, 1, [], -1):
             why = "layers without experts; here all have them"

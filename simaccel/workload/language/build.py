@@ -170,7 +170,7 @@ def _faults(
 def _model_faults(model: Transformer, tokens: PhaseTokens, experts: Spread) -> list[Fault]:
     rows = tokens.rows if tokens.rows > 1 else tokens.batch
     faults = (
-        group_faults(model, tokens, experts)
+        group_faults(model, experts)
         if parts_of(experts)
         else spread_faults(model.name, experts, model.experts, model.chosen, rows)
     )

@@ -1,8 +1,10 @@
-"""Mixture of experts: how tokens are spread, and each expert's layers by its own count.
+"""Mixture of experts: how tokens are spread, and experts with as many tokens as one operator.
 
 Which experts a token gets is given, not computed: uniform, a list of counts, or drawn with a
-seed. Loads of an expert's rows gather them; choosing the experts costs nothing. With several
-sequences of several tokens each, every sequence spreads its tokens alike.
+seed. Each token is copied to its experts' rows (``dispatch``), and what they make is weighed and
+added; choosing the experts costs nothing. Experts with as many tokens each are one operator over
+their rank x, those without tokens are left out. With several sequences of several tokens each,
+every sequence spreads its tokens alike.
 
 ``grouped`` is how experts are cut over chips (Lepikhin et al., "GShard: scaling giant models with
 conditional computation and automatic sharding", 2020, algorithm 2): all experts are one operator,
@@ -12,16 +14,17 @@ expert (``dispatch``) and weigh what comes back (``combine``); both are products
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import groupby
 
 from simaccel.errors import Fault
 from simaccel.lazy import np
 from simaccel.workload.einsum import AffineDimension, Operand
 from simaccel.workload.language.attention import add_bias
-from simaccel.workload.language.feed_forward import add_feed_forward
+from simaccel.workload.language.feed_forward import EXPERTS, ExpertGroup, add_feed_forward
 from simaccel.workload.language.graph import Graph, part
 from simaccel.workload.language.model import Transformer
 from simaccel.workload.language.phase import PhaseTokens
@@ -96,28 +99,87 @@ def _expected_experts(experts: int, chosen: int, rows: int) -> int:
 def add_experts(
     graph: Graph, model: Transformer, tokens: PhaseTokens, spread: Spread, read: str, made: str
 ) -> None:
+    """Add router, experts, the weighted sum of what they make, and experts of all tokens."""
+    total = made
+    made = f"{graph.prefix}Fchosen" if model.shared_ff else total
+    _add_chosen(graph, model, tokens, spread, (read, made))
+    if model.shared_ff:
+        _add_shared(graph, model, read, made, total)
+
+
+def _add_shared(graph: Graph, model: Transformer, read: str, chosen: str, total: str) -> None:
+    """Add an expert that all tokens go to, and the sum of what it and the chosen ones make."""
+    prefix = graph.prefix
+    graph.prefix = f"{prefix}shared."
+    out = part(f"{prefix}Fshared", "bne")
+    raw = part(f"{prefix}Fshared0", "bne") if model.shared_gate else out
+    add_feed_forward(graph, model, part(read, "bne"), raw, {"f": model.shared_ff})
+    if model.shared_gate:
+        weights = part(graph.weight("Wscore"), "e")
+        scores, gates = (part(f"{graph.prefix}{name}", "bn") for name in ("scores", "gates"))
+        graph.einsum("score", (part(read, "bne"), weights), scores)
+        graph.vector("sigmoid", "sigmoid", (scores,), gates)
+        graph.vector("weigh", "product", (raw, gates), out)
+    graph.prefix = prefix
+    graph.vector("shared.add", "residual", (part(chosen, "bne"), out), part(total, "bne"))
+
+
+def _add_chosen(
+    graph: Graph, model: Transformer, tokens: PhaseTokens, spread: Spread, ends: tuple[str, str]
+) -> None:
     """Add router, experts and the weighted sum of what they make."""
+    read, made = ends
     rank = "n" if tokens.rows > 1 else "b"
     rows = tokens.rows if tokens.rows > 1 else tokens.batch
     if parts_of(spread):
         size = group_size(model, tokens, spread)
-        _add_grouped(graph, model, rank, (rows // size, size), (read, made))
+        groups = TokenGroups(rows // size, size, *group_places(model, tokens, spread))
+        _add_grouped(graph, model, rank, groups, (read, made))
         return
-    prefix = graph.prefix
     _add_router(graph, model, read)
-    first = 0
-    for at, count in enumerate(expert_counts(spread, model.experts, model.chosen, rows)):
-        if not count:
-            continue
-        graph.prefix = f"{prefix}expert{at}."
-        start = min(first % rows, rows - count)
-        source = part(read, "bne", None if count == rows else {rank: start})
-        all_slots = count == rows * model.chosen
-        target = part(prefix + "E", "bne", None if all_slots else {rank: first})
-        add_feed_forward(graph, model, source, target, {rank: count})
-        first += count
-    graph.prefix = prefix
+    counts = expert_counts(spread, model.experts, model.chosen, rows)
+    _dispatch(graph, model, rank, rows, read)
+    _add_expert_groups(graph, model, rank, counts)
     _combine(graph, model, rank, rows, made)
+
+
+def expert_groups(counts: Sequence[int]) -> list[ExpertGroup]:
+    """Return experts with equal numbers of tokens, the most tokens first; those without left out.
+
+    >>> [(each.first, each.count, each.tokens) for each in expert_groups([0, 2, 1, 1])]
+    [(0, 1, 2), (1, 2, 1)]
+    """
+    several, found, first = len({n for n in counts if n}) > 1, list[ExpertGroup](), 0
+    for tokens, each in groupby(sorted((n for n in counts if n), reverse=True)):
+        count = len(list(each))
+        found.append(ExpertGroup(first, count, tokens, whole=not several))
+        first += count
+    return found
+
+
+def _add_expert_groups(graph: Graph, model: Transformer, rank: str, counts: Sequence[int]) -> None:
+    """Add the experts: those with as many tokens are one operator over their rank x."""
+    prefix, slices, start = graph.prefix, expert_groups(counts), 0
+    for at, experts in enumerate(slices):
+        graph.prefix = f"{prefix}{EXPERTS}" if experts.whole else f"{prefix}experts{at}."
+        places = AffineDimension((("x", experts.tokens), ("t", 1)))
+        if experts.tokens == 1:
+            places = AffineDimension((("x", 1),))
+        own = tuple(places if name == rank else AffineDimension(((name, 1),)) for name in "bne")
+        begin = () if experts.whole else tuple(start if name == rank else 0 for name in "bne")
+        source, target = (Operand(prefix + name, own, begin) for name in "DE")
+        sizes = {"x": experts.count, "t": experts.tokens}
+        add_feed_forward(graph, model, source, target, sizes, replace(experts, prefix=prefix))
+        start += experts.count * experts.tokens
+    graph.prefix = prefix
+
+
+def _dispatch(graph: Graph, model: Transformer, rank: str, rows: int, read: str) -> None:
+    """Add the copies of the tokens that experts read, as many as each token has experts."""
+    for k in range(model.chosen):
+        start = {rank: k * rows} if model.chosen > 1 else None
+        target = part(graph.prefix + "D", "bne", start)
+        graph.vector(f"dispatch{k}", "scale", (part(read, "bne"),), target)
 
 
 def parts_of(spread: Spread) -> int:
@@ -130,25 +192,19 @@ def parts_of(spread: Spread) -> int:
     return int(match[1] or 1) if match else 0
 
 
-def group_faults(model: Transformer, tokens: PhaseTokens, spread: Spread) -> list[Fault]:
+def group_faults(model: Transformer, spread: Spread) -> list[Fault]:
     """Return what is wrong with groups of tokens."""
     if not model.experts:
         allowed = "nothing, and no --expert-parallel, as the model has none"
         return [Fault(model.name, "experts", spread, allowed)]
-    if group_size(model, tokens, spread):
-        return []
-    rows, parts = tokens.rows, 1
-    if rows == 1:
-        rows, parts = tokens.batch, parts_of(spread)
-    least = parts * (model.experts // math.gcd(model.experts, model.chosen))
-    allowed = f"a multiple of {least} tokens, of which each expert gets as many; these {rows}"
-    return [Fault(model.name, "experts", spread, allowed)]
+    return []
 
 
 def group_size(model: Transformer, tokens: PhaseTokens, spread: Spread) -> int:
-    """Return the tokens of a group; 0 where none gives each expert as many.
+    """Return the tokens of a group, of which each expert gets as many, if there are such groups.
 
-    Of a decode step the least, or the most that leave so many parts; else the most.
+    Of a decode step the least, or the most that leave so many parts; else the most. Where there are
+    none, groups have the fewest places at experts.
 
     >>> from simaccel.workload.language.model import find_transformer
     >>> mixtral, step = find_transformer("mixtral-8x7b"), PhaseTokens(batch=64, rows=1)
@@ -156,27 +212,55 @@ def group_size(model: Transformer, tokens: PhaseTokens, spread: Spread) -> int:
     (4, 16)
     >>> group_size(mixtral, PhaseTokens(batch=1, rows=512), "grouped")
     128
+    >>> few = PhaseTokens(batch=8, rows=1)
+    >>> group_size(mixtral, few, "grouped:8"), group_places(mixtral, few, "grouped:8")
+    (4, (8, 1))
     """
     is_step, rows, parts = tokens.rows == 1, tokens.rows, 1
     if is_step:
         rows, parts = tokens.batch, parts_of(spread)
-    sizes = [
-        size
-        for size in range(1, min(_MOST_GROUPED, rows // parts) + 1)
-        if rows % (size * parts) == 0 and size * model.chosen % model.experts == 0
-    ]
-    if not sizes:
-        return 0
-    return sizes[0] if is_step and spread == GROUPED else sizes[-1]
+    for cut in dict.fromkeys((parts, 1)):  # chips have groups of their own, or see all tokens
+        sizes = [
+            size
+            for size in range(1, min(_MOST_GROUPED, rows // cut) + 1)
+            if rows % (size * cut) == 0 and size * model.chosen % model.experts == 0
+        ]
+        if sizes:
+            return sizes[0] if is_step and (spread == GROUPED or cut < parts) else sizes[-1]
+    uneven = [size for size in range(1, min(_MANY_ROWS, rows) + 1) if rows % size == 0]
+    return min(uneven, key=lambda size: rows // size * -(-size * model.chosen // model.experts))
+
+
+def group_places(model: Transformer, tokens: PhaseTokens, spread: Spread) -> tuple[int, int]:
+    """Return the experts that tokens go to, and the places for tokens of a group at each.
+
+    A group that has fewer choices than there are experts needs no more, in equal parts.
+    """
+    size = group_size(model, tokens, spread)
+    rows = tokens.rows if tokens.rows > 1 else tokens.batch
+    used, parts = model.experts, parts_of(spread)
+    if rows == size and parts > 1:
+        used = min(used, -(-size * model.chosen // parts) * parts)
+    return used, -(-size * model.chosen // used)
+
+
+@dataclass(frozen=True)
+class TokenGroups:
+    """Groups of tokens: how many, tokens of each, the experts they go to, and places at each."""
+
+    count: int
+    tokens: int
+    experts: int
+    places: int
 
 
 def _add_grouped(
-    graph: Graph, model: Transformer, rank: str, groups: tuple[int, int], ends: tuple[str, str]
+    graph: Graph, model: Transformer, rank: str, groups: TokenGroups, ends: tuple[str, str]
 ) -> None:
     """Add router, dispatch, all experts as one, and combine; tokens t of each expert x."""
-    (count, size), (read, made), prefix = groups, ends, graph.prefix
-    places = size * model.chosen // model.experts
-    sizes = {"u": count, "s": size, "c": places, "t": count * places}
+    (read, made), prefix = ends, graph.prefix
+    size, places, t = groups.tokens, groups.places, groups.count * groups.places
+    sizes = {"u": groups.count, "s": size, "x": groups.experts, "c": places, "t": t}
     other = "b" if rank == "n" else "n"
     graph.tensor(prefix + "G", "output")  # the masks stand for what is made of it
     _add_router(graph, model, read)
@@ -193,7 +277,8 @@ def _add_grouped(
     graph.prefix = f"{prefix}experts."
     ranks = ("x", other, "t", "e")
     source, target = part(prefix + "D", ranks), part(prefix + "E", ranks)
-    add_feed_forward(graph, model, source, target, sizes, "x")
+    of_all = ExpertGroup(0, groups.experts, t, prefix=prefix)
+    add_feed_forward(graph, model, source, target, sizes, of_all)
     graph.prefix = prefix
     back = Operand(prefix + "E", (x, outer, slots, e))
     graph.einsum("combine", (masks[1], back), Operand(made, rows), sizes)

@@ -1,12 +1,30 @@
-"""Feed-forward layers: with a gate or without, with biases or without."""
+"""Feed-forward layers: with a gate or without, with biases or without, one or one an expert."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from simaccel.workload.einsum import Operand
+from simaccel.workload.einsum import AffineDimension, Operand
 from simaccel.workload.language.graph import Graph, part
 from simaccel.workload.language.model import Transformer
+
+EXPERTS = "experts."
+"""Before the names of all experts' weights."""
+
+
+@dataclass(frozen=True)
+class ExpertGroup:
+    """Experts with ``tokens`` each, ``count`` of them from the ``first`` on.
+
+    ``whole``: there are no others with tokens; ``prefix``: before the names in their layer.
+    """
+
+    first: int
+    count: int
+    tokens: int
+    whole: bool = True
+    prefix: str = ""
 
 
 def add_feed_forward(
@@ -15,16 +33,17 @@ def add_feed_forward(
     source: Operand,
     target: Operand,
     sizes: Mapping[str, int] | None = None,
-    apart: str = "",
+    experts: ExpertGroup | None = None,
 ) -> None:
     """Add a feed-forward layer from one operand to another; ``sizes`` of ranks that differ.
 
-    ``apart``: a rank of both that weights have, too.
+    ``experts``: those that have it; weights have the rank x of experts, operands as well.
     """
+    layer = _FeedForward(graph, model, sizes, experts)
     inner = (*source.ranks[:-1], "f")
     names = ("gate", "up") if model.gated else ("up",)
     for name in names:
-        _linear(graph, model, name, source, part(graph.prefix + name, inner), sizes, apart)
+        layer.linear(name, source, part(graph.prefix + name, inner))
     active = graph.prefix + "active"
     gate = part(graph.prefix + names[0], inner)
     graph.vector(model.activation, model.activation, (gate,), part(active, inner), sizes=sizes)
@@ -32,25 +51,62 @@ def add_feed_forward(
         inputs = (part(active, inner), part(graph.prefix + "up", inner))
         active = graph.prefix + "gated"
         graph.vector("product", "product", inputs, part(active, inner), sizes=sizes)
-    _linear(graph, model, "down", part(active, inner), target, sizes, apart)
+    layer.linear("down", part(active, inner), target)
 
 
-def _linear(
-    graph: Graph,
-    model: Transformer,
-    name: str,
-    source: Operand,
-    target: Operand,
-    sizes: Mapping[str, int] | None,
-    apart: str,
-) -> None:
-    ranks = (*apart, source.ranks[-1], target.ranks[-1])
-    weights = part(graph.weight(f"W{name}"), ranks)
-    if "ff" not in model.biased:
-        graph.einsum(name, (source, weights), target, sizes)
-        return
-    shared = bool(target.start)  # by experts, each with rows of its own
-    raw = part(f"{graph.prefix}{name}0" if shared else f"{target.tensor}0", target.ranks)
-    graph.einsum(name, (source, weights), raw, sizes)
-    inputs = (raw, part(graph.weight(f"{name}.bias"), (*apart, target.ranks[-1])))
-    graph.vector(f"{name}.bias", "residual", inputs, target, sizes=sizes)
+@dataclass(frozen=True)
+class _FeedForward:
+    """A feed-forward layer in the making."""
+
+    graph: Graph
+    model: Transformer
+    sizes: Mapping[str, int] | None
+    experts: ExpertGroup | None
+
+    def linear(self, name: str, source: Operand, target: Operand) -> None:
+        """Add a product with weights, and its bias if it has one."""
+        graph, prefix = self.graph, self.graph.prefix
+        weights = self._parameters(f"W{name}", source.ranks[-1], target.ranks[-1])
+        if "ff" not in self.model.biased:
+            graph.einsum(name, (source, weights), target, self.sizes)
+            return
+        raw = f"{prefix}{name}0" if self.experts else f"{target.tensor}0"
+        if target.is_unit and not target.start:
+            made = part(raw, target.ranks)
+            bias = self._parameters(f"{name}.bias", target.ranks[-1])
+            graph.einsum(name, (source, weights), made, self.sizes)
+            graph.vector(f"{name}.bias", "residual", (made, bias), target, sizes=self.sizes)
+            return
+        graph.einsum(name, (source, weights), Operand(raw, target.projection), self.sizes)
+        self._bias_of_each(name, raw, target)
+
+    def _parameters(self, name: str, *ranks: str) -> Operand:
+        """Return parameters of some ranks, those of the experts."""
+        if self.experts is None:
+            return part(self.graph.weight(name), ranks)
+        start = None if self.experts.whole else {"x": self.experts.first}
+        return part(
+            self.graph.tensor(f"{self.experts.prefix}{EXPERTS}{name}", "weight"),
+            ("x", *ranks),
+            start,
+        )
+
+    def _bias_of_each(self, name: str, raw: str, target: Operand) -> None:
+        """Add the bias of each expert to its rows, which are a part of what all make."""
+        experts, graph = self.experts, self.graph
+        if experts is None:
+            return
+        begin = target.start or (0,) * len(target.projection)
+        of_experts = ["x" in dict(dim.terms) for dim in target.projection]
+        rows = tuple(
+            AffineDimension((("t", 1),)) if is_own else dim
+            for dim, is_own in zip(target.projection, of_experts, strict=True)
+        )
+        for at in range(experts.count):
+            own = tuple(at * experts.tokens * is_own for is_own in of_experts)
+            bias = graph.tensor(
+                f"{experts.prefix}{EXPERTS}{name}.bias{experts.first + at}", "weight"
+            )
+            inputs = (Operand(raw, rows, own), part(bias, ("e",)))
+            made = Operand(target.tensor, rows, tuple(map(sum, zip(begin, own, strict=True))))
+            graph.vector(f"{name}.bias{at}", "residual", inputs, made, sizes=self.sizes)

@@ -27,6 +27,8 @@ class Transformer:
     ``head_norms``: a norm of each head of Q and K, with one gain for all queries and one for all
     keys. ``tied``: the logits have the embedding as weights. Soft caps limit
     attention scores and logits to +-cap. ``experts`` > 0: each token goes to ``chosen`` of them.
+    ``shared_ff`` > 0: an expert of that inner size, which all tokens go to beside theirs, with
+    ``shared_gate`` weighed by a number of each token's own.
     A vision transformer has ``patches`` of so many values instead of a vocabulary, and classes; its
     other ``positions`` are tokens before the patches: of the class, and of distillation.
     Without ``causal`` it is an encoder: every token sees all, there is no cache, and the scope
@@ -64,6 +66,8 @@ class Transformer:
     score_scale: float | None = None
     experts: int = 0
     chosen: int = 0
+    shared_ff: int = 0
+    shared_gate: bool = False
     patches: tuple[int, int] | None = None
     causal: bool = True
     rotary: bool | None = None
@@ -128,9 +132,18 @@ class Transformer:
     @property
     def feed_forward_parameters(self) -> int:
         """Parameters of a feed-forward layer, or of one expert."""
-        e, f = self.hidden, self.ff_size
-        biases = (f * (1 + self.gated) + e) * ("ff" in self.biased)
-        return (2 + self.gated) * e * f + biases
+        return self._feed_forward_parameters(self.ff_size)
+
+    def _feed_forward_parameters(self, inner: int) -> int:
+        biases = (inner * (1 + self.gated) + self.hidden) * ("ff" in self.biased)
+        return (2 + self.gated) * self.hidden * inner + biases
+
+    @property
+    def shared_parameters(self) -> int:
+        """Parameters of a layer's expert that all tokens go to."""
+        if not self.shared_ff:
+            return 0
+        return self._feed_forward_parameters(self.shared_ff) + self.hidden * self.shared_gate
 
     @property
     def layer_parameters(self) -> int:
@@ -142,7 +155,8 @@ class Transformer:
         router = self.experts * (e + ("router" in self.biased))
         norms = (2 - self.shared_norm) * (1 + self.post_norms) * self.norm_size
         norms += 2 * self.head_size * self.head_norms
-        return attention + self.feed_forward_parameters * max(1, self.experts) + router + norms
+        feed_forward = self.feed_forward_parameters * max(1, self.experts) + self.shared_parameters
+        return attention + feed_forward + router + norms
 
     @property
     def embedding_parameters(self) -> int:

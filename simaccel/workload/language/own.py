@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from simaccel.errors import Fault
+from simaccel.errors import Fault, InputError
 from simaccel.workload.language.model import Transformer
 from simaccel.workload.sizes import MAX_SIZE, size_faults
 
@@ -48,6 +48,12 @@ def size_faults_of(model: Transformer) -> list[Fault]:
 
 
 def _expert_faults(model: Transformer) -> list[Fault]:
+    if model.shared_ff and not model.experts:
+        allowed = "0, but beside experts: the size of one that all tokens go to"
+        return [Fault(model.name, "shared_ff", model.shared_ff, allowed)]
+    if model.shared_gate and not model.shared_ff:
+        allowed = "false without shared_ff"
+        return [Fault(model.name, "shared_gate", value=True, allowed=allowed)]
     if not model.experts and not model.chosen:
         return []
     if model.experts < 1 or not 1 <= model.chosen <= model.experts:
@@ -65,3 +71,19 @@ def _decoder_faults(model: Transformer) -> list[Fault]:
         allowed = "0, but beside an encoder (causal: false) without biases, positions and windows"
         faults.append(Fault(model.name, "decoder_layers", model.decoder_layers, allowed))
     return faults
+
+
+def name_expert_count(document: dict[Any, Any], source: str) -> dict[Any, Any]:
+    """Return a document of a transformer whose `experts` are a spread: a number is their count.
+
+    Raises:
+        InputError: another number than `expert_count`.
+
+    """
+    count = document.get("experts")
+    if type(count) is not int or document.get("kind") != "transformer" or "model" in document:
+        return document
+    if document.get("expert_count", count) != count:
+        allowed = f"the same as expert_count, {document['expert_count']}, or how tokens are spread"
+        raise InputError([Fault(source, "experts", count, allowed)])
+    return {**document, "experts": "uniform", "expert_count": count}

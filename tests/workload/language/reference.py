@@ -128,9 +128,15 @@ def experts(model: Transformer, given: Array, values: Values) -> Array:
     slots = np.zeros((2 * n, model.hidden))
     for expert in range(model.experts):
         tokens = [2 * expert % n, 2 * expert % n + 1]
-        made = feed_forward(model, given[tokens], values, f"expert{expert}.")
+        own = {f"W{name}": values[f"experts.W{name}"][expert] for name in ("gate", "up", "down")}
+        made = feed_forward(model, given[tokens], own)
         slots[[2 * expert, 2 * expert + 1]] = made
-    return np.asarray(gates[:, :1] * slots[:n] + gates[:, 1:2] * slots[n:])
+    made = np.asarray(gates[:, :1] * slots[:n] + gates[:, 1:2] * slots[n:])
+    if model.shared_ff:
+        score = given @ values["shared.Wscore"]
+        shared = feed_forward(model, given, values, "shared.")
+        made = made + shared / (1 + np.exp(-score))[:, None]
+    return made
 
 
 def whole(model: Transformer, values: Values, past: int, rows: int) -> Array:

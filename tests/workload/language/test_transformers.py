@@ -166,10 +166,30 @@ def test_experts_get_tokens() -> None:
         True,
     )
     assert drawn != expert_counts("drawn:8", 8, 2, 100)
-    given = [0, 3, 3, 0, 0, 0, 0, 0]
-    workload = transformer("mixtral", prompt=3, experts=given)
-    sizes = {one.name: one.ranks["n"] for one in workload.operators if one.name.endswith("gate")}
-    assert sizes == {"expert1.gate": 3, "expert2.gate": 3}
+
+
+@pytest.mark.parametrize(
+    ("counts", "prompt", "gates"),
+    [
+        ([0, 3, 3, 0, 0, 0, 0, 0], 3, {"experts.gate": (2, 3)}),
+        ([1, 0, 3, 1, 0, 1, 0, 0], 3, {"experts0.gate": (1, 3), "experts1.gate": (3, 1)}),
+    ],
+)
+def test_experts_with_as_many_tokens_are_one_operator(
+    counts: list[int], prompt: int, gates: dict[str, tuple[int, int]]
+) -> None:
+    """MACs are those of six tokens, weights those of the experts that have any."""
+    workload = transformer("mixtral", prompt=prompt, experts=counts)
+    found = {
+        operator.name: (operator.ranks["x"], operator.ranks.get("t", 1))
+        for operator in workload.operators
+        if operator.name.endswith("gate")
+    }
+    assert found == gates
+    used = sum(count > 0 for count in counts)
+    assert workload.shapes["experts.Wgate"] == (used, 4096, 14336)
+    macs = sum(op.macs for op in workload.operators if op.name.startswith("experts"))
+    assert macs == sum(counts) * 3 * 4096 * 14336
 
 
 def test_element_sizes_by_class_and_tensor() -> None:

@@ -1,6 +1,7 @@
 """Values: programs of small transformers against a model in plain numpy."""
 
 import re
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -12,7 +13,7 @@ from simaccel.experiment.check import check, expected_values, random_tensors
 from simaccel.workload import Transformer, Workload, transformer
 from simaccel.workload.language import phase
 from tests.draws import some
-from tests.workload.language.reference import layer, small, whole
+from tests.workload.language.reference import feed_forward, layer, small, whole
 from validation.searches import QUICK
 
 LLAMA = small()
@@ -28,6 +29,7 @@ GPT = small(
 GEMMA = small(post_norms=True, attention_cap=2.0, logits_cap=3.0, tied=True, scaled_embedding=True)
 QWEN = small(biased=("qkv",), windows=(5,))
 MIXTRAL = small(experts=6, chosen=2)
+SHARED = small(experts=6, chosen=2, shared_ff=10, shared_gate=True)
 
 CASES: list[tuple[Transformer, dict[str, Any]]] = [
     (LLAMA, {"phase": "prefill", "prompt": 7, "batch": 2}),
@@ -43,6 +45,14 @@ CASES: list[tuple[Transformer, dict[str, Any]]] = [
     (QWEN, {"phase": "prefill", "prompt": 3, "kv_len": 7}),
     (QWEN, {"phase": "decode", "kv_len": 17, "batch": 2}),
     (MIXTRAL, {"phase": "prefill", "prompt": 6}),
+    (SHARED, {"phase": "prefill", "prompt": 6}),
+]
+
+BIASED: tuple[tuple[str, ...], ...] = ((), ("ff", "router"))
+UNEVEN = [
+    transformer(MIXTRAL, prompt=6, experts=[1, 0, 6, 1, 3, 1]),
+    transformer(replace(MIXTRAL, biased=BIASED[1]), prompt=6, experts=[1, 0, 2, 2, 6, 1]),
+    transformer(MIXTRAL, phase="decode", kv_len=3, batch=5, experts="drawn:3"),
 ]
 
 
@@ -89,6 +99,34 @@ def _checked(workload: Workload, dataflow: str, hw: str) -> None:
 @pytest.mark.parametrize(("model", "asked"), some(CASES), ids=_name)
 def test_programs_compute_what_operators_say(model: Transformer, asked: dict[str, Any]) -> None:
     _checked(transformer(model, scope="model", **asked), "naive-m", "edge")
+
+
+@pytest.mark.parametrize("workload", UNEVEN)
+def test_experts_with_uneven_tokens(workload: Workload) -> None:
+    """Each row of D goes through one expert's weights: those with the most tokens come first."""
+    given = random_tensors(workload, 1)
+    made = expected_values(workload, given)
+    counts = [
+        op.ranks.get("t", 1)
+        for op in workload.operators
+        if op.name.endswith(".gate")
+        for _ in range(op.ranks["x"])
+    ]
+    rows, first = made["D"].reshape(-1, MIXTRAL.hidden), 0
+    for expert, count in enumerate(counts):
+        own = {
+            name.removeprefix("experts.").removesuffix(str(expert)): values
+            if name.startswith("experts.down.bias")
+            else values[expert]
+            for name, values in given.items()
+            if name.startswith("experts.") and (name[-1] == str(expert) or not name[-1].isdigit())
+        }
+        tokens = slice(first, first + count)
+        out = feed_forward(replace(MIXTRAL, biased=BIASED[len(own) > 3]), rows[tokens], own)
+        np.testing.assert_allclose(made["E"].reshape(rows.shape)[tokens], out)
+        first += count
+    assert first == len(rows)
+    _checked(workload, "naive-m", "edge")
 
 
 @pytest.mark.parametrize(
