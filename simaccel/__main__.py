@@ -27,6 +27,8 @@ _came: list[int] = []
 def main() -> None:
     """Run the command line; SIGTERM ends it as Ctrl-C does, also while modules are loaded."""
     gc.set_threshold(_ALLOCATIONS)
+    # pydantic would look for plug-ins of its own, and end where any package's metadata is damaged
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     atexit.register(gc.freeze)  # or Python looks through all objects as it ends: 40 ms and more
     heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     for number in heard:

@@ -63,9 +63,9 @@ class Plugin:
         """
         try:
             yield
-        except SimaccelError:
+        except (SimaccelError, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as error:  # whatever foreign code raises
+        except BaseException as error:  # whatever foreign code raises, SystemExit among it
             raise self.error(f"{what} failed: {type(error).__name__}: {error}") from error
 
 

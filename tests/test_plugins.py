@@ -1,6 +1,9 @@
 """Plug-ins that are broken stop those who use them, by name, and nobody else."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from simaccel.cli import main
 from simaccel.hardware.presets import template
 from simaccel.plugins import PluginError, plugins
 from simaccel.workload import VECTORS, Vector, operand
+from tests.robust.processes import REPOSITORY
 
 Install = Callable[..., None]
 GEMM = "--workload gemm --shape M=9,K=7,N=5"
@@ -23,6 +27,8 @@ number = 7
 folder = Path(__file__).parent
 def fails(workload, accelerator, options): raise KeyError("oh")
 def leaves(workload, accelerator, options): raise SystemExit(3)
+class Own(BaseException): pass
+def owns(workload, accelerator, options): raise Own("mine")
 def nothing(workload, accelerator, options): pass
 def other(workload, accelerator, options):
     return DATAFLOWS["naive"](gemm(m=2, k=2, n=2), accelerator, options)
@@ -60,6 +66,7 @@ def _run(line: str) -> Result:
         ("::::", "loading failed"),
         ("MODULE:fails", "scheduling failed: KeyError: 'oh'"),
         ("MODULE:leaves", "scheduling failed: SystemExit: 3"),
+        ("MODULE:owns", "scheduling failed: Own: mine"),
         ("MODULE:nothing", "gives a NoneType, not a Mapping"),
         ("MODULE:other", "the mapping is for workload gemm"),
     ],
@@ -165,6 +172,22 @@ def test_damaged_metadata_of_any_package_is_left_out(install: Install, tmp_path:
     (tmp_path / "damaged-0.1.dist-info" / "entry_points.txt").write_bytes(b"\xff\xfe[[[")
     assert [*plugins("simaccel.dataflows")] == ["mine"]
     assert _run("hw list").exit_code == 0
+
+
+def test_entry_points_that_are_no_text_stop_nothing(install: Install, tmp_path: Path) -> None:
+    """In a process of its own: pydantic looks for its plug-ins as its first model is made."""
+    install("", "damaged")
+    (tmp_path / "damaged-0.1.dist-info" / "entry_points.txt").write_bytes(b"\xff\xfe")
+    path = os.pathsep.join((str(REPOSITORY), str(tmp_path)))
+    done = subprocess.run(
+        [sys.executable, "-m", "simaccel", "hw", "list", "--json"],
+        env=os.environ | {"PYTHONPATH": path},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_nothing_is_looked_for_where_simaccel_has_the_names(

@@ -108,7 +108,7 @@ class RequiredWork:
                     text = f"{expected} expected, {counts} counted, {machine} on the machine"
                     self._fail(f"{group.name}: {kind}: {text}")
         if run.cycles < predicted.bound_cycles:
-            self._fail(f"{run.cycles} cycles, at least {predicted.bound_cycles}")
+            self._fail(f"{run.cycles} cycles, at least {_bound_text(predicted)}")
         by_group = {operator.name: dram_bytes(operator.moved) for operator in run.operators}
         for names, floor in floors_of(self.workload, self.mapping, on_chip_bytes(accelerator)):
             n_bytes, least = sum(by_group[name] for name in names), floor.least_bytes
@@ -126,6 +126,13 @@ class RequiredWork:
 
     def _fail(self, what: str) -> NoReturn:
         raise ConservationError(f"{what}; the mapping:\n{tree_text(self.mapping)}")
+
+
+def _bound_text(predicted: Prediction) -> str:
+    """Return a bound, its terms, and where their formulas are."""
+    terms = ", ".join(f"{name} {n}" for name, n in predicted.bound_terms.items() if n)
+    formulas = "lower_bound.py, with the times of units.py (simaccel/analytic)"
+    return f"{predicted.bound_cycles} ({terms}) by {formulas}"
 
 
 def _point_count(seen: BoundOperator) -> int:

@@ -3,8 +3,8 @@
 A stage is run on the machine as a pod of its own, with one micro-batch: the first one (with the
 embedding), one of each kind between, and the last one (with the logits). What a stage
 makes goes to the next one as a message from each chip to its neighbour. How micro-batches follow
-one another is a recurrence of these times: a stage begins with a micro-batch when it is done with
-the one before and when that one has come; a link sends one message at a time.
+one another follows from these times: a stage begins with a micro-batch when it is done with the one
+before and when that one has come; a link sends one message at a time.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class PipelineRun:
         return [stage.cycles for stage in self.stages for _ in range(stage.count)]
 
     @property
-    def ends(self) -> list[int]:
+    def ends(self) -> range:
         """When each micro-batch leaves the last stage, of a pipeline that was empty."""
         return micro_batch_ends(self.stage_cycles, self.plan.micro_batches, self.plan.message)
 
@@ -122,24 +122,21 @@ class PipelineRun:
         return self.energy_pj / self.tokens
 
 
-def micro_batch_ends(
-    stages: Sequence[int], micro_batches: int, message: PipelineMessage
-) -> list[int]:
+def micro_batch_ends(stages: Sequence[int], micro_batches: int, message: PipelineMessage) -> range:
     """Return when each micro-batch leaves the last stage.
+
+    Times are constant and all micro-batches are there at the start: after the first one they come
+    as fast as the slowest stage or link.
 
     By hand: 3 cycles, 1 on the link and 2 more until it is there, 5 cycles; then every 5.
 
-    >>> micro_batch_ends([3, 5], 3, PipelineMessage(8, 1, 2))
+    >>> list(micro_batch_ends([3, 5], 3, PipelineMessage(8, 1, 2)))
     [11, 16, 21]
     """
-    come = [0] * micro_batches
-    for at, cycles in enumerate(stages):
-        done, sent = 0, 0
-        for number in range(micro_batches):
-            done = max(done, come[number]) + cycles
-            sent = max(sent, done) + message.link_cycles
-            come[number] = done if at == len(stages) - 1 else sent + message.latency_cycles
-    return come
+    links = len(stages) - 1
+    first = sum(stages) + links * message.cycles
+    step = max(*stages, message.link_cycles if links else 0)
+    return range(first, first + micro_batches * step, step)
 
 
 def step_cycles(

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from simaccel.errors import Fault, InputError, gather, require_none
 from simaccel.experiment.precision import place_on
+from simaccel.files.limits import MAX_OPERATORS, require_at_most
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options
@@ -137,6 +138,7 @@ def require_stages(
 def _micro_batches(batch: int, stages: int, asked: int | None) -> int:
     """Return what is asked for, or as many as stages, or the most that divide both."""
     chosen = math.gcd(batch, stages) if asked is None else asked
+    require_at_most("--micro-batches", "micro-batches", chosen, MAX_OPERATORS, "micro-batches")
     if batch % chosen:
         allowed = f"a number that divides the batch of {batch}"
         raise InputError([Fault("--micro-batches", "micro-batches", chosen, allowed)])

@@ -18,13 +18,7 @@ from typing import Any, Final, cast
 import yaml
 
 from simaccel.errors import ABSENT, Fault, InputError
-
-MAX_BYTES: Final = 4 * 2**20
-"""The largest input file: some 20,000 operators."""
-MAX_NODES: Final = 500_000
-"""The most values of a document, each counted as often as aliases repeat it."""
-MAX_DEPTH: Final = 100
-"""The deepest nesting of lists and mappings."""
+from simaccel.files.limits import MAX_BYTES, MAX_DEPTH, MAX_NODES
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

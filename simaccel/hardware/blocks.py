@@ -43,7 +43,7 @@ class BlocksSpec(Spec):
         whole = max(self.steps * cycles_per_mac, self.least_cycles)
         rows, cols = sides
         short = rows - least - (whole - least) * (full > 0)
-        runs = stream // run
+        runs = stream // (run + (run < 1))  # a piece that isn't there has runs of 0 positions
         cycles: Amount = runs * (full * whole + others * least) + short * (short > 0)
         limited = -(-(runs * (full + others) * (rows + cols) + cycles) // self.in_flight)
         return cycles + (limited - cycles) * (limited > cycles)

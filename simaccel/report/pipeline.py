@@ -90,7 +90,7 @@ def pipeline_json(run: PipelineRun) -> dict[str, Any]:
         "energy_pj": run.energy_pj,
         "token_energy_pj": run.token_energy_pj,
         "message": {"bytes": run.plan.message.n_bytes, "cycles": run.plan.message.cycles},
-        "micro_batch_ends": run.ends,
+        "micro_batch_ends": list(run.ends),
         "stages": [_stage_json(run, stage) for stage in run.stages],
     }
 

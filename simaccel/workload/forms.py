@@ -7,6 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from simaccel.errors import Fault, InputError, suggest
+from simaccel.files.limits import MAX_OPERATORS
 from simaccel.numbers import BITS, BYTE, PACKED_BITS
 from simaccel.workload.attention import Model, Scope, find_model
 from simaccel.workload.einsum import Kind
@@ -18,7 +19,6 @@ from simaccel.workload.sizes import (
     ASSUMED_BYTES,
     MAX_BYTES_PER_ELEMENT,
     MAX_LAYER_SIZE,
-    MAX_OPERATORS,
     MAX_SIZE,
 )
 from simaccel.workload.vectors import VECTORS

@@ -1,4 +1,7 @@
-"""Limits of sizes: the checks that every way to write a workload shares."""
+"""Limits of sizes: the checks that every way to write a workload shares.
+
+``simaccel.files.limits`` has those of what files make.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,10 +18,6 @@ ASSUMED_BYTES = 2
 """Bytes of an element where neither workload nor accelerator says it."""
 MAX_BYTES_PER_ELEMENT = 16
 """The widest element: complex128."""
-
-
-MAX_OPERATORS = 10_000
-"""The most operators of a workload: 20 times the longest list of published layers (DeepBench)."""
 
 
 def size_faults(file: str, sizes: Mapping[str, object], limit: int = MAX_SIZE) -> list[Fault]:

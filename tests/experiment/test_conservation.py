@@ -88,6 +88,16 @@ def test_a_machine_that_counts_something_else(field: str, kind: str) -> None:
         work.require_run(TOY, predicted, wrong)
 
 
+def test_a_run_below_its_bound_names_the_terms() -> None:
+    run = Machine(TOY, lower(OF, MAPPING)).run()
+    predicted = predict(OF, MAPPING, TOY)
+    terms = {"fill": 7, "array": run.cycles - 7, "drain": 1, "dram": 0}
+    more = replace(predicted, bound_terms=terms)
+    said = rf"at least {run.cycles + 1} \(fill 7, array {run.cycles - 7}, drain 1\) by lower_bound"
+    with pytest.raises(ConservationError, match=said):
+        RequiredWork(OF, MAPPING).require_run(TOY, more, run)
+
+
 def test_a_run_below_the_floor() -> None:
     run = Machine(TOY, lower(OF, MAPPING)).run()
     predicted = predict(OF, MAPPING, TOY)

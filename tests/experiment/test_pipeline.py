@@ -74,7 +74,7 @@ def test_recurrence_and_steady_step_are_those_of_events(
 ) -> None:
     message, token = PipelineMessage(0, link, latency), PipelineMessage(0, back, latency)
     ends = _by_events([stages] * 60, batches, [message] * 60, token)
-    assert micro_batch_ends(stages, batches, message) == ends[0]
+    assert list(micro_batch_ends(stages, batches, message)) == ends[0]
     assert ends[-1][-1] - ends[-2][-1] == step_cycles(stages, batches, message, token)
 
 
@@ -119,12 +119,12 @@ def test_a_pipeline_of_two_stages_by_hand() -> None:
     first, last = (one.cycles for one in run.stages)
     come = [first + 103 + 700, 2 * first + 103 + 700]
     done = come[0] + last
-    assert run.ends == [done, max(done, come[1]) + last]
+    assert list(run.ends) == [done, max(done, come[1]) + last]
     assert run.cycles == run.ends[-1]
     assert run.tokens_per_second == 4 * 8 / pod.seconds(run.cycles)
     assert run.bubbles == 1 - 2 * (first + last) / (2 * run.cycles)
     json = pipeline_json(run)
-    assert json["micro_batch_ends"] == run.ends
+    assert json["micro_batch_ends"] == list(run.ends)
     assert pipeline_lines(run)[0].startswith("2 stages of 1 chip; micro-batches: 2 of 2 sequences")
 
 
@@ -214,6 +214,7 @@ def test_stages_of_several_chips_share_their_layers() -> None:
             "chips: got 3; allowed: one of 1, 4, the first dimensions of the",
         ),
         (2, 4, 3, (), "--micro-batches: micro-batches: got 3; allowed: a number that divides the"),
+        (2, 10**9, 10**9, (), "got 1000000000; allowed: at most 10000 micro-batches"),
         (8, 4, None, (), "stages: got 8; allowed: 1 to 4, the layers of small"),
         (8, 4, None, (), "chips: got 8; allowed: at most chips.count, 4"),
         (2, 4, None, ("topology=ring",), "got 2; allowed: one of 1, 4, the first dimensions of"),

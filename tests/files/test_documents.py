@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import Fault, InputError, printable
-from simaccel.files.documents import MAX_BYTES, MAX_NODES, parse_document, read_text
+from simaccel.files.documents import parse_document, read_text
+from simaccel.files.limits import MAX_BYTES, MAX_NODES
 from simaccel.files.schema import read_yaml
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
 from simaccel.analytic.prediction import predict
@@ -277,3 +278,10 @@ def test_requests_need_their_limits(tmp_path: Path) -> None:
         InputError, match=r"dram.requests_in_flight: .* a number, with model requests"
     ):
         load_accelerator(path)
+
+
+def test_pieces_that_are_not_there_are_no_division_by_zero() -> None:
+    """Candidates without a last piece have one of size 0, beside those of the docstring."""
+    blocks = BlocksSpec(steps=16, least_cycles=4, in_flight=5)
+    found = blocks.cycles(np.array([49, 0, 28]), np.array([7, 0, 2]), (16, 16))
+    assert found[[0, 2]].tolist() == [58, 104]

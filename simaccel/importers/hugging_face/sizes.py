@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from simaccel.errors import ABSENT
+from simaccel.files.limits import MAX_OPERATORS
 from simaccel.importers.hugging_face.configuration import Configuration
 from simaccel.importers.hugging_face.structures import WINDOWED_KINDS
 from simaccel.workload.language.model import NormKind, windows_of
 from simaccel.workload.language.own import BIASED
-from simaccel.workload.sizes import MAX_OPERATORS
 
 Sizes = dict[str, Any]
 """Sizes of a transformer by its fields."""

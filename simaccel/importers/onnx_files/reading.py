@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.documents import read_bytes
+from simaccel.files.limits import MAX_ONNX_BYTES, MAX_OPERATORS, require_at_most
 from simaccel.importers.onnx_files.constant_folder import ConstantFolder
 from simaccel.importers.onnx_files.constants import graphs_of, graphs_within, take_constants
 from simaccel.importers.onnx_files.dim_expressions import expression_size
+from simaccel.importers.onnx_files.growth import require_few_nodes, require_small_shapes
 from simaccel.importers.onnx_files.padding import fold_paddings
 from simaccel.importers.onnx_files.wire import wire_fault
-from simaccel.workload.sizes import MAX_LAYER_SIZE, MAX_OPERATORS, size_faults
+from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
     from simaccel.importers.onnx_files.constants import Proto
 
 Shape = tuple[int, ...]
-MAX_ONNX_BYTES: Final = 2**30
-"""Models whose weights are larger have them in files beside, which are never read."""
 _IR_VERSION: Final = 8
 """What a model is read as: constants are no inputs, as they had to be below IR version 4."""
 _STANDARD: Final = ("", "ai.onnx")
@@ -91,6 +91,7 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
     onnx = _package(path)
     try:
         model = onnx.load_model_from_string(data)
+        require_few_nodes(str(path), model)
         if model.functions:
             _fill_defaults(model)
             model = onnx.inliner.inline_local_functions(model)
@@ -103,10 +104,9 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
         raise
     except Exception as error:  # noqa: BLE001 - protobuf and the checker raise what they like
         raise _no_model(path, error) from None
-    if len(model.graph.node) > MAX_OPERATORS:
-        allowed = f"at most {MAX_OPERATORS} nodes"
-        raise InputError([Fault(str(path), "nodes", len(model.graph.node), allowed)])
+    require_at_most(str(path), "nodes", len(model.graph.node), MAX_OPERATORS, "nodes")
     _set_dims(path, model, dims, {without_value.name for without_value in constants.without_values})
+    require_small_shapes(str(path), model.graph, constants.values)
     folder = ConstantFolder(onnx, model, constants, dims)
     try:
         shapes, bits = folder.fold()

@@ -34,6 +34,7 @@ from typing import Final
 from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.accounting import AccountEntry, FileAccount
 from simaccel.files.documents import read_text
+from simaccel.files.limits import MAX_OPERATORS, require_at_most
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import (
     Layers,
@@ -45,7 +46,7 @@ from simaccel.workload.layers import (
     with_batch,
 )
 from simaccel.workload.names import clean_name
-from simaccel.workload.sizes import MAX_LAYER_SIZE, MAX_OPERATORS, size_faults
+from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
 from simaccel.workload.workload import Workload
 
 _CONV: Final = {
@@ -181,9 +182,7 @@ def load_estimates(path: str | Path) -> dict[str, float]:
 def _read_topology(path: str | Path) -> _Topology:
     """Read the layers, what is expected of them, and what became of the other cells."""
     header, *rows = _rows(str(path))
-    if len(rows) > MAX_OPERATORS:
-        allowed = f"at most {MAX_OPERATORS} layers"
-        raise InputError([Fault(str(path), "layers", f"{len(rows)} layers", allowed)])
+    require_at_most(str(path), "layers", len(rows), MAX_OPERATORS, "layers")
     sheet = _sheet(str(path), header, rows)
     rows = [row for row in rows if not _is_heading(sheet, row)]
     read = _product if "k" in sheet.titles else _conv

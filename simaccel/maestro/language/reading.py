@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from lark import Lark, Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
@@ -16,12 +16,11 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.documents import read_text
+from simaccel.files.limits import MAX_LAYERS
 from simaccel.maestro.language.building import build
 from simaccel.maestro.language.grammar import COMMENT, GRAMMAR, INSERTED, KEYWORDS, WORDS
 from simaccel.maestro.language.syntax import DataflowBlock, Description, NetworkBlock
 
-MAX_LAYERS: Final = 2_000
-"""The most layers of a description: 20 times the longest that MAESTRO ships."""
 _MOST_FAULTS = 100
 _Meaning = TypeVar("_Meaning")
 _DIM = re.compile(r"[A-Za-z_][A-Za-z0-9_]*'?")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from simaccel.errors import Fault, InputError
+from simaccel.files.limits import MAX_OPERATORS
 from simaccel.workload.language.model import Transformer
 from simaccel.workload.sizes import MAX_SIZE, size_faults
 
@@ -14,8 +15,11 @@ BIASED: Final = ("qkv", "o", "ff", "router", "logits")
 
 def size_faults_of(model: Transformer) -> list[Fault]:
     """Return what is wrong with the sizes of a transformer, each by its field."""
-    names = ("hidden", "layers", "heads", "kv_heads", "head_size", "ff_size", "vocabulary")
+    names = ("hidden", "heads", "kv_heads", "head_size", "ff_size", "vocabulary")
     faults = size_faults(model.name, {name: getattr(model, name) for name in names})
+    optional = {"decoder_layers": model.decoder_layers, "expert_count": model.experts}
+    made = {"layers": model.layers, **{name: size for name, size in optional.items() if size}}
+    faults += size_faults(model.name, made, MAX_OPERATORS)
     if faults:
         return faults
     if model.heads % model.kv_heads:
@@ -64,7 +68,7 @@ def _expert_faults(model: Transformer) -> list[Fault]:
 
 
 def _decoder_faults(model: Transformer) -> list[Fault]:
-    sizes = {"decoder_layers": model.decoder_layers, "relative": model.relative}
+    sizes = {"relative": model.relative}
     faults = size_faults(model.name, {name: size for name, size in sizes.items() if size})
     plain = model.is_encoder and not (model.is_vision or model.biased or model.positions)
     if model.decoder_layers and not (plain and model.windows == (None,) and not model.experts):

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
 from simaccel.errors import InputError
 from simaccel.importers.onnx_files import load_onnx
+from simaccel.importers.onnx_files.growth import ShapeBounds
 from tests.importers.onnx_files.models import Type, save
 
 F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -52,6 +54,86 @@ def test_a_small_file_takes_no_memory(kind: str, size: int, tmp_path: Path) -> N
     with suppress(InputError):  # a size that no layer has
         load_onnx(path)
     assert _peak() - before < _MOST_GROWTH
+
+
+_DOUBLING: dict[str, list[onnx.NodeProto]] = {
+    "concatenated sizes": [node("Concat", [f"c{i}"] * 2, [f"c{i + 1}"], axis=0) for i in range(30)],
+    "gathered dimensions": [node("Gather", [f"c{i}"] * 2, [f"c{i + 1}"]) for i in range(30)],
+    "dimensions by sizes": [
+        *(node("Concat", [f"c{i}"] * 2, [f"c{i + 1}"], axis=0) for i in range(20)),
+        *(node("ConstantOfShape", ["c20"], [f"c{i}"]) for i in range(21, 30)),
+        node("Identity", ["c29"], ["c30"]),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", _DOUBLING)
+def test_shapes_that_double_are_refused_before_they_are_made(kind: str, tmp_path: Path) -> None:
+    """Thirty nodes of these kinds made 5 GB of shapes, from a file of 2 KB."""
+    nodes = [*_DOUBLING[kind], node("Relu", ["x"], ["y"])]
+    outputs: dict[str, Any] = {"c30": (I64, None), "y": (F32, [3])}
+    constants = {"c0": np.array([1, 1])}
+    path = save(tmp_path / "m.onnx", nodes, {"x": (F32, [3])}, outputs, constants)
+    before = _peak()
+    with pytest.raises(InputError, match=r"m\.onnx: shapes: got .*; allowed: at most 4194304 numb"):
+        load_onnx(path)
+    assert _peak() - before < _MOST_GROWTH
+
+
+def test_sizes_cut_from_sizes_do_not_add_up(tmp_path: Path) -> None:
+    """As exporters write a reshape of all but the last dimension, a thousand times."""
+    nodes = []
+    for at in range(1000):
+        nodes += [
+            node("Shape", [f"x{at}"], [f"s{at}"]),
+            node("Slice", [f"s{at}", "zero", "last"], [f"l{at}"]),
+            node("Concat", [f"l{at}", "two", "two"], [f"c{at}"], axis=0),
+            node("Reshape", [f"x{at}", f"c{at}"], [f"h{at}"]),
+            node("Shape", [f"h{at}"], [f"t{at}"]),
+            node("Slice", [f"t{at}", "minus", "end"], [f"e{at}"]),
+            node("Concat", [f"l{at}", "four"], [f"d{at}"], axis=0),
+            node("Reshape", [f"h{at}", f"d{at}"], [f"x{at + 1}"]),
+        ]
+    sizes = {"zero": 0, "last": -1, "two": 2, "minus": -2, "end": 2**63 - 1, "four": 4}
+    constants = {name: np.array([size]) for name, size in sizes.items()}
+    inputs: dict[str, Any] = {"x0": (F32, [3, 4])}
+    model = onnx.load(save(tmp_path / "m.onnx", nodes, inputs, {"x1000": (F32, [3, 4])}, constants))
+    bounds = ShapeBounds(constants)
+    bounds.take(model.graph)
+    # dimensions and numbers of each: 2 + 2, 2 + 1, 1 + 3, 3, 3 + 3, 3 + 2, 1 + 2 and 2
+    assert bounds.total < 1000 * 40
+
+
+def test_functions_that_double_are_refused_before_they_are_inlined(tmp_path: Path) -> None:
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    functions = [
+        helper.make_function(
+            "own",
+            f"f{at}",
+            ["a"],
+            ["c"],
+            [
+                node(f"f{at + 1}", ["a"], ["b"], domain="own"),
+                node(f"f{at + 1}", ["b"], ["c"], domain="own"),
+            ],
+            opsets,
+        )
+        for at in range(30)
+    ]
+    functions.append(
+        helper.make_function("own", "f30", ["a"], ["c"], [node("Relu", ["a"], ["c"])], opsets)
+    )
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [node("f0", ["x"], ["y"], domain="own")],
+        "g",
+        [info("x", F32, [3])],
+        [info("y", F32, [3])],
+    )
+    model = helper.make_model(graph, opset_imports=opsets, functions=functions)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(InputError, match=f"nodes: got {2**30}; allowed: at most 100000 nodes"):
+        load_onnx(tmp_path / "m.onnx")
 
 
 @pytest.mark.parametrize("kind", ["Shape", "Size"])
@@ -154,7 +236,9 @@ def test_a_node_that_lacks_inputs_or_attributes_is_named(
     assert f"{kind}_0" in [one.name for one in account.entries_of("not taken")]
 
 
-@pytest.mark.parametrize("kind", ["Gather", "GatherND", "Tile", "Reshape", "Split", "Transpose"])
+@pytest.mark.parametrize(
+    "kind", ["Gather", "GatherND", "Tile", "Reshape", "Split", "Transpose", "Slice", "Unsqueeze"]
+)
 @pytest.mark.parametrize("inputs", [[], ["x"]])
 def test_a_node_without_its_inputs_is_named(tmp_path: Path, kind: str, inputs: list[str]) -> None:
     """Among the runtime's kinds, which ONNX's checker doesn't look at."""

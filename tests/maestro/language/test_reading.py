@@ -9,12 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
+from simaccel.files.limits import MAX_LAYERS
 from simaccel.maestro.language.grammar import is_description
-from simaccel.maestro.language.reading import (
-    MAX_LAYERS,
-    load_description,
-    parse_description,
-)
+from simaccel.maestro.language.reading import load_description, parse_description
 from simaccel.maestro.language.syntax import (
     ClusterDirective,
     ConstantNode,

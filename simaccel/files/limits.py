@@ -1,0 +1,46 @@
+"""Limits of what files make: one place for all readers.
+
+Memory and time follow from what a file makes, not from its length: a line may repeat a layer, an
+alias a list, a concatenation its input. So each reader counts what results before it is made:
+values of a document, operators, numbers in shapes. A size alone (of a rank, a batch) makes nothing;
+``simaccel.workload.sizes`` has the largest ones.
+"""
+
+from typing import Final
+
+from simaccel.errors import Fault, InputError
+
+MAX_BYTES: Final = 4 * 2**20
+"""The largest input file: some 20,000 operators."""
+MAX_ONNX_BYTES: Final = 2**30
+"""The largest ONNX model; those whose weights are larger have them in files beside, never read."""
+MAX_NODES: Final = 500_000
+"""The most values of a document, each counted as often as aliases repeat it."""
+MAX_DEPTH: Final = 100
+"""The deepest nesting of lists and mappings."""
+MAX_OPERATORS: Final = 10_000
+"""The most operators of a workload, layers of a network or a transformer, experts, micro-batches.
+
+20 times the longest list of published layers (DeepBench).
+"""
+MAX_GRAPH_NODES: Final = 10 * MAX_OPERATORS
+"""The most nodes of an ONNX graph with those of its functions, branches and constants."""
+MAX_LAYERS: Final = 2_000
+"""The most layers of a MAESTRO description: 20 times the longest that MAESTRO ships."""
+MAX_SHAPE_NUMBERS: Final = 2**22
+"""The most numbers in shapes, and in tensors that have sizes as values, of a graph."""
+
+
+def require_at_most(file: str, field: str, count: int, most: int, of: str) -> None:
+    """Refuse a file that makes more than ``most`` of something.
+
+    >>> require_at_most("net.csv", "layers", 3, 2, "layers")
+    Traceback (most recent call last):
+    simaccel.errors.InputError: net.csv: layers: got 3; allowed: at most 2 layers
+
+    Raises:
+        InputError: it makes more.
+
+    """
+    if count > most:
+        raise InputError([Fault(file, field, count, f"at most {most} {of}")])
