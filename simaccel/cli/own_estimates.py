@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.workload_options import number
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from simaccel.experiment.own_estimate import OwnEstimate
+    from simaccel.verbs.running import Result
 
 _TOTAL: Final = "total"
 _ALLOWED: Final = "a whole number of cycles from 1 on, or NAME=CYCLES of an operator or fused group"
@@ -44,3 +50,22 @@ def read_estimates(entries: Sequence[str]) -> dict[str, int]:
             outcome[name] = read
     require_none(faults)
     return outcome
+
+
+def compare_with(own: Mapping[str, int], result: Result) -> Sequence[OwnEstimate]:
+    """Return one's own numbers beside the run, if there are any."""
+    if not own:
+        return ()
+    from simaccel.report.own_estimate import of_result
+
+    return of_result(own, result)
+
+
+def estimate_tables(compared: Sequence[OwnEstimate]) -> list[Table | str]:
+    """Return the tables of one's own numbers, if there are any."""
+    if not compared:
+        return []
+    from simaccel.report.own_estimate import own_estimate_sections
+
+    sections = own_estimate_sections(compared)
+    return [part for section in sections for part in (section.title, section.table())]

@@ -12,6 +12,13 @@ import click
 
 from simaccel.cli.command import Command
 from simaccel.cli.jobs import SEARCH_JOBS_HELP, Jobs, jobs_options
+from simaccel.cli.neighbour_designs import (
+    DESIGNS_HELP,
+    hint_lines,
+    neighbours_json,
+    neighbours_table,
+    run_neighbours,
+)
 from simaccel.cli.options import (
     dry_run_option,
     experiment_options,
@@ -22,7 +29,12 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
-from simaccel.cli.own_estimates import estimate_option, read_estimates
+from simaccel.cli.own_estimates import (
+    compare_with,
+    estimate_option,
+    estimate_tables,
+    read_estimates,
+)
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_report import SearchReport, report_options
 from simaccel.cli.several_runs import SeveralRuns, several_runs_options
@@ -54,6 +66,7 @@ if TYPE_CHECKING:
 @force_option
 @several_runs_options
 @estimate_option
+@click.option("--designs", is_flag=True, help=DESIGNS_HELP)
 @click.option("--check", "checked", is_flag=True, help="Compare the results with plain numpy.")
 @dry_run_option
 @fast_forward_option
@@ -88,6 +101,7 @@ def run(
     force: bool,
     several: SeveralRuns,
     estimates: tuple[str, ...],
+    designs: bool,
     checked: bool,
     dry_run: bool,
     fast_forward: bool,
@@ -108,7 +122,8 @@ def run(
     paths = {"--trace": trace, "--csv": table, "--plot": plot}
     shown = {"--top": top, "--detail": detail}
     others: dict[str, object] = {**paths, **jobs.given_options(), **report.given_options()}
-    others |= {"--check": checked, "--dry-run": dry_run, "--estimate": estimates, **shown}
+    others |= {"--check": checked, "--dry-run": dry_run, "--designs": designs}
+    others |= {"--estimate": estimates, **shown}
     how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
     if several.run_and_show(asked, others, **how):
         return
@@ -116,7 +131,7 @@ def run(
     files.require({"--json": as_json})
     hidden = {"--dry-run": dry_run, "--quiet": quiet, "--csv -": table == STDOUT}
     require_shown(shown, {**hidden, "--json": as_json})
-    require_shown({"--estimate": estimates}, hidden)
+    require_shown({"--estimate": estimates, "--designs": designs}, hidden)
     report.require_shown(hidden)
     asked.require_search(report.given_options())
     own, entries = read_estimates(estimates), asked.workload.estimates()
@@ -129,18 +144,21 @@ def run(
     from simaccel.report.results import against_bound
 
     check = _checker(inputs[0]) if checked else None
-    inputs = _search_mapspace(asked, inputs, jobs, report, quiet=quiet)
+    given, inputs = inputs, _search_mapspace(asked, inputs, jobs, report, quiet=quiet)
     result = _run(asked, inputs, report, trace, force=force, fast_forward=fast_forward, quiet=quiet)
-    checks, compared = check(inputs[0], result) if check else (), _compare(own, result)
+    checks, compared = check(inputs[0], result) if check else (), compare_with(own, result)
     written = _write(files, result, {**entries, **own})
+    beside = run_neighbours(given, asked.options, jobs, quiet=quiet) if designs else ()
     if as_json:
-        show_json(_json(result, checks, report, asked, compared))
+        figures = _json(result, checks, report, asked, compared)
+        show_json({**figures, **neighbours_json(result, beside)})
     elif quiet and table != STDOUT:
         show(against_bound(result))
     elif table != STDOUT:
         why = dataflow_reason(result) if asked.is_default else ""
         parts = [f"{result.title}{why}", *_result_parts(result, checks, {**entries, **own}, top)]
-        parts += _estimate_tables(compared)
+        parts += estimate_tables(compared)
+        parts += neighbours_table(result, beside) if designs else hint_lines(result)
         parts += [report.table(asked.objective, result.accelerator)] if report.explain else []
         parts += given_up_lines(report.gave, result, asked.objective, asked.options.tolerance)
         parts += _detail(asked, result) if detail else []
@@ -306,24 +324,6 @@ def _json(
         **estimates,
         **_search_json(report, asked, result),
     }
-
-
-def _compare(own: Mapping[str, int], result: Result) -> Sequence[OwnEstimate]:
-    """Return one's own numbers beside the run, if there are any."""
-    if not own:
-        return ()
-    from simaccel.report.own_estimate import of_result
-
-    return of_result(own, result)
-
-
-def _estimate_tables(compared: Sequence[OwnEstimate]) -> list[Table | str]:
-    if not compared:
-        return []
-    from simaccel.report.own_estimate import own_estimate_sections
-
-    sections = own_estimate_sections(compared)
-    return [part for section in sections for part in (section.title, section.table())]
 
 
 def _check_json(found: tuple[OperatorCheck, ...]) -> dict[str, Any]:

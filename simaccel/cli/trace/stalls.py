@@ -199,6 +199,7 @@ def _show_what_if(
     where = operator or "the whole run"
     also = "" if whole else ", not only of this window"
     show("", f"what if, for {where}{also}: the same program with a resource infinitely fast")
+    show("(what other designs would make of the workload: simaccel run --designs)")
     part = analysis.diagnosis.part(operator)
     show(what_if_table(analysis.what_if, part.name))
     if not any("array" in freed.resources for freed in analysis.what_if.freed):

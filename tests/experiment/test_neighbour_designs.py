@@ -1,0 +1,106 @@
+"""Designs next to an accelerator: their fields, and cycles by the formula of SCALE-Sim."""
+
+from pathlib import Path
+
+import pytest
+
+from simaccel.experiment.neighbour_designs import (
+    Design,
+    DesignRun,
+    neighbour_designs,
+    run_designs,
+)
+from simaccel.importers.accelerators import load_accelerator
+from simaccel.importers.workloads import load_workload
+from simaccel.schedulers import Options
+from simaccel.workload import gemm
+
+_CONFIGURATION = """[general]
+run_name = small
+[architecture_presets]
+ArrayHeight: 16
+ArrayWidth: 16
+IfmapSramSzkB: 64
+FilterSramSzkB: 64
+OfmapSramSzkB: 64
+IfmapOffset: 0
+FilterOffset: 10000000
+OfmapOffset: 20000000
+Bandwidth: 10
+Dataflow: ws
+MemoryBanks: 1
+[run_presets]
+InterfaceBandwidth: CALC
+"""
+_LAYERS = """Layer,H,W,R,S,Channels,Filters,Stride
+conv1, 30, 30, 3, 3, 8, 32, 1,
+fc, 1, 1, 1, 1, 1024, 128, 1,
+"""
+_SIZES = ((784, 72, 32), (1, 1024, 128))
+"""Outputs, sums and filters of each layer."""
+
+
+def _scalesim_cycles(rows: int, cols: int) -> int:
+    """Return the cycles of weights that stay: folds times (2 rows + cols + outputs - 2)."""
+    return sum(-(-k // rows) * -(-m // cols) * (2 * rows + cols + n - 2) for n, k, m in _SIZES)
+
+
+@pytest.fixture
+def small_runs(tmp_path: Path) -> dict[str, DesignRun]:
+    (tmp_path / "small.cfg").write_text(_CONFIGURATION, encoding="utf-8")
+    (tmp_path / "small.csv").write_text(_LAYERS, encoding="utf-8")
+    accelerator = load_accelerator(str(tmp_path / "small.cfg"))
+    workload = load_workload(str(tmp_path / "small.csv"))
+    designs = neighbour_designs(accelerator, "flex", Options())
+    runs = run_designs(designs, (workload, accelerator, "flex"), Options())
+    return {one.design.text: one for one in runs}
+
+
+def test_arrays_of_other_shapes_follow_the_formula(
+    small_runs: dict[str, DesignRun],
+) -> None:
+    assert small_runs["an array of 8 x 32"].cycles == _scalesim_cycles(8, 32) == 7470 + 24064
+    assert small_runs["an array of 32 x 8"].cycles == _scalesim_cycles(32, 8)
+
+
+def test_the_fixed_stationarity_gives_way_to_the_others(small_runs: dict[str, DesignRun]) -> None:
+    """A fold of 16 x 16 sums takes k products, and 16 + 16 - 2 cycles to the last PE."""
+    outputs = sum(-(-n // 16) * -(-m // 16) * (k + 30) for n, k, m in _SIZES)
+    assert small_runs["os stationarity"].cycles == outputs
+    assert "ws stationarity" not in small_runs
+
+
+def test_each_design_changes_one_thing() -> None:
+    edge = load_accelerator("edge", ["dram.channels=2"])
+    designs = neighbour_designs(edge, "flex", Options())
+    assert [(one.text, dict(one.fields)) for one in designs] == [
+        ("twice the buffer", {"buffer.capacity_bytes": 2**20}),
+        (
+            "twice the channels of DRAM",
+            {
+                "dram.channels": 4,
+                "dram.bandwidth_bytes_per_second": 100 * 10**9,
+                "dram.in_flight_bytes": 16 * 2**10,
+            },
+        ),
+        ("an array of 16 x 64", {"array.rows": 16, "array.cols": 64}),
+        ("an array of 64 x 16", {"array.rows": 64, "array.cols": 16}),
+    ]
+
+
+def test_banks_are_doubled_where_they_take_time() -> None:
+    accelerator = load_accelerator("edge", ["dram.model=banked", "dram.part=LPDDR4-3200x32"])
+    designs = neighbour_designs(accelerator, "flex", Options())
+    banks = next(one for one in designs if "banks" in one.text)
+    run = run_designs([banks], (gemm(9, 7, 5), accelerator, "naive"), Options())[0]
+    assert accelerator.dram.part is not None
+    assert banks.fields["dram.part"]["banks_per_group"] == 2 * accelerator.dram.part.banks_per_group
+    assert run.cycles > 0
+
+
+def test_what_can_t_be_built_says_why() -> None:
+    edge = load_accelerator("edge")
+    small = Design("a small buffer", {"buffer.capacity_bytes": 16})
+    (run,) = run_designs([small], (gemm(9, 7, 5), edge, "naive"), Options())
+    assert run.problem.startswith("at least 2 KiB, one 2-byte operand of a 32 x 32 fold")
+    assert run.cycles == 0
