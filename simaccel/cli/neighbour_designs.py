@@ -37,11 +37,13 @@ def run_neighbours(inputs: Inputs, options: Options, jobs: Jobs, *, quiet: bool)
         return run_designs(designs, inputs, replace(options, each=team.run_each), bar.show)
 
 
-def neighbours_table(result: Result, runs: Sequence[DesignRun]) -> list[Table | str]:
-    """Return the table of these designs; nothing where none ran."""
-    from simaccel.report.neighbour_designs import designs_table
+def neighbour_parts(result: Result, runs: Sequence[DesignRun]) -> list[Table | str]:
+    """Return the table of these designs; where none ran, a hint if unused PEs limit the run."""
+    if runs:
+        from simaccel.report.neighbour_designs import designs_table
 
-    return [designs_table(result, runs)] if runs else []
+        return [designs_table(result, runs)]
+    return [_HINT] if result.limit.name == UNFILLED else []
 
 
 def neighbours_json(result: Result, runs: Sequence[DesignRun]) -> dict[str, Any]:
@@ -49,8 +51,3 @@ def neighbours_json(result: Result, runs: Sequence[DesignRun]) -> dict[str, Any]
     from simaccel.report.neighbour_designs import designs_json
 
     return designs_json(result, runs) if runs else {}
-
-
-def hint_lines(result: Result) -> list[str]:
-    """Return where other shapes of the array are tried, if its unused PEs limit the run."""
-    return [_HINT] if result.limit.name == UNFILLED else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -69,3 +69,12 @@ def estimate_tables(compared: Sequence[OwnEstimate]) -> list[Table | str]:
 
     sections = own_estimate_sections(compared)
     return [part for section in sections for part in (section.title, section.table())]
+
+
+def estimates_json(compared: Sequence[OwnEstimate]) -> dict[str, Any]:
+    """Return one's own numbers as JSON, if there are any."""
+    if not compared:
+        return {}
+    from simaccel.report.own_estimate import own_estimate_json
+
+    return own_estimate_json(compared)

@@ -14,9 +14,8 @@ from simaccel.cli.command import Command
 from simaccel.cli.jobs import SEARCH_JOBS_HELP, Jobs, jobs_options
 from simaccel.cli.neighbour_designs import (
     DESIGNS_HELP,
-    hint_lines,
+    neighbour_parts,
     neighbours_json,
-    neighbours_table,
     run_neighbours,
 )
 from simaccel.cli.options import (
@@ -33,6 +32,7 @@ from simaccel.cli.own_estimates import (
     compare_with,
     estimate_option,
     estimate_tables,
+    estimates_json,
     read_estimates,
 )
 from simaccel.cli.progress import ProgressBar
@@ -122,8 +122,8 @@ def run(
     paths = {"--trace": trace, "--csv": table, "--plot": plot}
     shown = {"--top": top, "--detail": detail}
     others: dict[str, object] = {**paths, **jobs.given_options(), **report.given_options()}
-    others |= {"--check": checked, "--dry-run": dry_run, "--designs": designs}
-    others |= {"--estimate": estimates, **shown}
+    beyond = {"--estimate": estimates, "--designs": designs}
+    others |= {"--check": checked, "--dry-run": dry_run, **shown, **beyond}
     how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
     if several.run_and_show(asked, others, **how):
         return
@@ -131,7 +131,7 @@ def run(
     files.require({"--json": as_json})
     hidden = {"--dry-run": dry_run, "--quiet": quiet, "--csv -": table == STDOUT}
     require_shown(shown, {**hidden, "--json": as_json})
-    require_shown({"--estimate": estimates, "--designs": designs}, hidden)
+    require_shown(beyond, hidden)
     report.require_shown(hidden)
     asked.require_search(report.given_options())
     own, entries = read_estimates(estimates), asked.workload.estimates()
@@ -140,7 +140,6 @@ def run(
         return
     inputs = asked.read()
     from simaccel.report.default_dataflow import dataflow_reason
-    from simaccel.report.objective_losses import given_up_lines
     from simaccel.report.results import against_bound
 
     check = _checker(inputs[0]) if checked else None
@@ -150,19 +149,15 @@ def run(
     written = _write(files, result, {**entries, **own})
     beside = run_neighbours(given, asked.options, jobs, quiet=quiet) if designs else ()
     if as_json:
-        figures = _json(result, checks, report, asked, compared)
-        show_json({**figures, **neighbours_json(result, beside)})
+        show_json(_json(result, checks, report, asked, compared) | neighbours_json(result, beside))
     elif quiet and table != STDOUT:
         show(against_bound(result))
     elif table != STDOUT:
         why = dataflow_reason(result) if asked.is_default else ""
         parts = [f"{result.title}{why}", *_result_parts(result, checks, {**entries, **own}, top)]
-        parts += estimate_tables(compared)
-        parts += neighbours_table(result, beside) if designs else hint_lines(result)
-        parts += [report.table(asked.objective, result.accelerator)] if report.explain else []
-        parts += given_up_lines(report.gave, result, asked.objective, asked.options.tolerance)
-        parts += _detail(asked, result) if detail else []
-        show(*parts, *written)
+        parts += [*estimate_tables(compared), *neighbour_parts(result, beside)]
+        parts += _search_parts(asked, report, result)
+        show(*parts, *(_detail(asked, result) if detail else []), *written)
 
 
 def _write(
@@ -312,18 +307,23 @@ def _json(
     from simaccel.experiment.run import result_json
     from simaccel.report.pods import pod_json
 
-    estimates = {}
-    if compared:
-        from simaccel.report.own_estimate import own_estimate_json
-
-        estimates = own_estimate_json(compared)
     return {
         **result_json(result),
         **pod_json(result),
         **_check_json(outcome),
-        **estimates,
+        **estimates_json(compared),
         **_search_json(report, asked, result),
     }
+
+
+def _search_parts(
+    asked: ExperimentOptions, report: SearchReport, result: Result
+) -> list[Table | str]:
+    """Return the table of the search, if it is wanted, and what its choice gave up."""
+    from simaccel.report.objective_losses import given_up_lines
+
+    table = [report.table(asked.objective, result.accelerator)] if report.explain else []
+    return [*table, *given_up_lines(report.gave, result, asked.objective, asked.options.tolerance)]
 
 
 def _check_json(found: tuple[OperatorCheck, ...]) -> dict[str, Any]:
