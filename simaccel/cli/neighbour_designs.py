@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from simaccel.cli.experiment_options import Inputs
     from simaccel.cli.jobs import Jobs
-    from simaccel.experiment.neighbour_designs import DesignRun
+    from simaccel.experiment.neighbour_designs import NeighbourRun
     from simaccel.schedulers import Options
     from simaccel.verbs.running import Result
 
@@ -27,7 +27,9 @@ DESIGNS_HELP: Final = (
 _HINT: Final = "many PEs do nothing: --designs runs arrays of other shapes, and other designs"
 
 
-def run_neighbours(inputs: Inputs, options: Options, jobs: Jobs, *, quiet: bool) -> list[DesignRun]:
+def run_neighbours(
+    inputs: Inputs, options: Options, jobs: Jobs, *, quiet: bool
+) -> list[NeighbourRun]:
     """Run the designs next to an accelerator; ``inputs`` as they are given, without a search."""
     from simaccel.experiment.neighbour_designs import neighbour_designs, run_designs
 
@@ -37,7 +39,7 @@ def run_neighbours(inputs: Inputs, options: Options, jobs: Jobs, *, quiet: bool)
         return run_designs(designs, inputs, replace(options, each=team.run_each), bar.show)
 
 
-def neighbour_parts(result: Result, runs: Sequence[DesignRun]) -> list[Table | str]:
+def neighbour_parts(result: Result, runs: Sequence[NeighbourRun]) -> list[Table | str]:
     """Return the table of these designs; where none ran, a hint if unused PEs limit the run."""
     if runs:
         from simaccel.report.neighbour_designs import designs_table
@@ -46,7 +48,7 @@ def neighbour_parts(result: Result, runs: Sequence[DesignRun]) -> list[Table | s
     return [_HINT] if result.limit.name == UNFILLED else []
 
 
-def neighbours_json(result: Result, runs: Sequence[DesignRun]) -> dict[str, Any]:
+def neighbours_json(result: Result, runs: Sequence[NeighbourRun]) -> dict[str, Any]:
     """Return these designs as JSON; nothing where none ran."""
     from simaccel.report.neighbour_designs import designs_json
 

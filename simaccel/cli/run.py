@@ -143,11 +143,11 @@ def run(
     from simaccel.report.results import against_bound
 
     check = _checker(inputs[0]) if checked else None
-    given, inputs = inputs, _search_mapspace(asked, inputs, jobs, report, quiet=quiet)
+    unsearched, inputs = inputs, _search_mapspace(asked, inputs, jobs, report, quiet=quiet)
     result = _run(asked, inputs, report, trace, force=force, fast_forward=fast_forward, quiet=quiet)
     checks, compared = check(inputs[0], result) if check else (), compare_with(own, result)
     written = _write(files, result, {**entries, **own})
-    beside = run_neighbours(given, asked.options, jobs, quiet=quiet) if designs else ()
+    beside = run_neighbours(unsearched, asked.options, jobs, quiet=quiet) if designs else ()
     if as_json:
         show_json(_json(result, checks, report, asked, compared) | neighbours_json(result, beside))
     elif quiet and table != STDOUT:

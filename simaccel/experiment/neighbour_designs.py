@@ -26,7 +26,7 @@ _TWICE: Final = 2
 
 
 @dataclass(frozen=True)
-class Design:
+class NeighbourDesign:
     """A change of one thing: fields of the accelerator, or what its array holds."""
 
     text: str
@@ -35,10 +35,10 @@ class Design:
 
 
 @dataclass(frozen=True)
-class DesignRun:
+class NeighbourRun:
     """A design and the figures of its run; ``problem``: why there are none."""
 
-    design: Design
+    design: NeighbourDesign
     cycles: int = 0
     dram_bytes: int = 0
     energy_pj: float | None = None
@@ -49,7 +49,7 @@ class DesignRun:
 
 def neighbour_designs(
     accelerator: Accelerator, dataflow: str | Tree, options: Options
-) -> tuple[Design, ...]:
+) -> tuple[NeighbourDesign, ...]:
     """Return the designs next to an accelerator.
 
     Twice the buffer, twice the channels of each memory outside, twice the banks where they are
@@ -64,22 +64,24 @@ def neighbour_designs(
     )
 
 
-def _buffers(accelerator: Accelerator) -> Iterator[Design]:
+def _buffers(accelerator: Accelerator) -> Iterator[NeighbourDesign]:
     if accelerator.buffer.capacity_bytes is not None:
         n_bytes = _TWICE * accelerator.buffer.capacity_bytes
-        yield Design("twice the buffer", {"buffer.capacity_bytes": n_bytes})
+        yield NeighbourDesign("twice the buffer", {"buffer.capacity_bytes": n_bytes})
 
 
-def _memories(accelerator: Accelerator) -> Iterator[Design]:
+def _memories(accelerator: Accelerator) -> Iterator[NeighbourDesign]:
     beside = {f"memories.{n}": one for n, one in accelerator.memories.by_class().items()}
     for section, memory in {"dram": accelerator.dram, **beside}.items():
         name = section.replace("dram", "DRAM")
         if memory.bandwidth_bytes_per_second is not None:
-            yield Design(f"twice the channels of {name}", _twice_the_channels(section, memory))
+            yield NeighbourDesign(
+                f"twice the channels of {name}", _twice_the_channels(section, memory)
+            )
         if memory.part is not None and memory.model == "banked":
             part = memory.part.model_dump()
             part["banks_per_group"] *= _TWICE
-            yield Design(f"twice the banks of {name}", {f"{section}.part": part})
+            yield NeighbourDesign(f"twice the banks of {name}", {f"{section}.part": part})
 
 
 def _twice_the_channels(section: str, memory: DramSpec) -> Fields:
@@ -89,17 +91,17 @@ def _twice_the_channels(section: str, memory: DramSpec) -> Fields:
     return {f"{section}.{name}": _TWICE * n for name, n in given.items() if n is not None}
 
 
-def _arrays(accelerator: Accelerator) -> Iterator[Design]:
+def _arrays(accelerator: Accelerator) -> Iterator[NeighbourDesign]:
     rows, cols = accelerator.array.rows, accelerator.array.cols
     for one in ((rows // _TWICE, cols * _TWICE), (rows * _TWICE, cols // _TWICE)):
         if one[0] * one[1] == rows * cols:
             fields = {"array.rows": one[0], "array.cols": one[1]}
-            yield Design(f"an array of {one[0]} x {one[1]}", fields)
+            yield NeighbourDesign(f"an array of {one[0]} x {one[1]}", fields)
 
 
 def _stationarities(
     accelerator: Accelerator, dataflow: str | Tree, options: Options
-) -> Iterator[Design]:
+) -> Iterator[NeighbourDesign]:
     """Yield those that are not held; none where a search is free to choose, or nothing is."""
     if isinstance(dataflow, Tree) or dataflow == DEPLOYED:
         return
@@ -107,15 +109,15 @@ def _stationarities(
     held = held or ("ws" if DATAFLOWS.get(dataflow) == "naive" else None)
     for one in STATIONARITIES if held else ():
         if one != held:
-            yield Design(f"{one} stationarity", stationarity=one)
+            yield NeighbourDesign(f"{one} stationarity", stationarity=one)
 
 
 def run_designs(
-    designs: Sequence[Design],
+    designs: Sequence[NeighbourDesign],
     inputs: tuple[Workload, Accelerator, str | Tree],
     options: Options,
     watch: Callable[[float, str], None] = lambda _done, _note: None,
-) -> list[DesignRun]:
+) -> list[NeighbourRun]:
     """Map the workload to each design and run it; a mapping of one's own stays as it is."""
     found = []
     for at, design in enumerate(designs):
@@ -124,24 +126,24 @@ def run_designs(
     return found
 
 
-def figures_of_design(design: Design, result: ExperimentResult) -> DesignRun:
+def figures_of_design(design: NeighbourDesign, result: ExperimentResult) -> NeighbourRun:
     """Return the figures of a run on a design."""
     accelerator, run = result.accelerator, result.run
     known = not accelerator.unknown_energies
     energy = sum(energy_pj(run, accelerator).values()) if known else None
     area = area_of(accelerator).mm2
-    return DesignRun(design, run.cycles, dram_bytes(run.moved), energy, area)
+    return NeighbourRun(design, run.cycles, dram_bytes(run.moved), energy, area)
 
 
 def _run(
-    design: Design, inputs: tuple[Workload, Accelerator, str | Tree], options: Options
-) -> DesignRun:
+    design: NeighbourDesign, inputs: tuple[Workload, Accelerator, str | Tree], options: Options
+) -> NeighbourRun:
     workload, accelerator, dataflow = inputs
     asked = replace(options, stationarity=design.stationarity or options.stationarity)
     try:
         changed = with_values(accelerator, design.fields, "design")
         return figures_of_design(design, simulate(workload, changed, dataflow, options=asked))
     except InputError as error:
-        return DesignRun(design, problem=error.faults[0].allowed)
+        return NeighbourRun(design, problem=error.faults[0].allowed)
     except SimaccelError as error:
-        return DesignRun(design, problem=str(error).partition("\n")[0])
+        return NeighbourRun(design, problem=str(error).partition("\n")[0])

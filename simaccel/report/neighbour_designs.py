@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from simaccel.experiment.neighbour_designs import Design, DesignRun, figures_of_design
+from simaccel.experiment.neighbour_designs import NeighbourDesign, NeighbourRun, figures_of_design
 from simaccel.experiment.run import ExperimentResult
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import area_text, bytes_text, cycles_text, work_energy_text
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def designs_table(result: ExperimentResult, runs: Sequence[DesignRun]) -> Table:
+def designs_table(result: ExperimentResult, runs: Sequence[NeighbourRun]) -> Table:
     """Tabulate the run as it is, and each design with its speedup over it."""
     figures = ("cycles", "speedup", "DRAM", "energy", "area")
     table = make_table(("what if",), figures, ("note",))
-    for one in (figures_of_design(Design("the run as it is"), result), *runs):
-        if one.problem:
-            add_row(table, (one.design.text, *["-"] * len(figures), one.problem))
+    for ran in (figures_of_design(NeighbourDesign("the run as it is"), result), *runs):
+        if ran.problem:
+            add_row(table, (ran.design.text, *["-"] * len(figures), ran.problem))
             continue
         cells = (
-            cycles_text(one.cycles),
-            f"{result.run.cycles / one.cycles:.3f} x",
-            bytes_text(one.dram_bytes),
-            "unknown" if one.energy_pj is None else work_energy_text(one.energy_pj),
-            area_text(one.area_mm2),
+            cycles_text(ran.cycles),
+            f"{result.run.cycles / ran.cycles:.3f} x",
+            bytes_text(ran.dram_bytes),
+            "unknown" if ran.energy_pj is None else work_energy_text(ran.energy_pj),
+            area_text(ran.area_mm2),
         )
-        add_row(table, (one.design.text, *cells, ""))
+        add_row(table, (ran.design.text, *cells, ""))
     return table
 
 
-def designs_json(result: ExperimentResult, runs: Sequence[DesignRun]) -> dict[str, Any]:
+def designs_json(result: ExperimentResult, runs: Sequence[NeighbourRun]) -> dict[str, Any]:
     """Return the designs as JSON: their fields, figures and speedup, or the problem."""
     rows = []
-    for one in runs:
-        figures = {k: v for k, v in asdict(one).items() if k not in ("design", "problem")}
-        figures["speedup"] = result.run.cycles / one.cycles if one.cycles else None
-        known = {"problem": one.problem} if one.problem else figures
-        rows.append({**asdict(one.design), **known})
+    for ran in runs:
+        figures = {k: v for k, v in asdict(ran).items() if k not in ("design", "problem")}
+        figures["speedup"] = result.run.cycles / ran.cycles if ran.cycles else None
+        known = {"problem": ran.problem} if ran.problem else figures
+        rows.append({**asdict(ran.design), **known})
     return {"designs": rows}

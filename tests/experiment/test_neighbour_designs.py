@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from simaccel.experiment.neighbour_designs import (
-    Design,
-    DesignRun,
+    NeighbourDesign,
+    NeighbourRun,
     neighbour_designs,
     run_designs,
 )
@@ -46,7 +46,7 @@ def _scalesim_cycles(rows: int, cols: int) -> int:
 
 
 @pytest.fixture
-def small_runs(tmp_path: Path) -> dict[str, DesignRun]:
+def small_runs(tmp_path: Path) -> dict[str, NeighbourRun]:
     (tmp_path / "small.cfg").write_text(_CONFIGURATION, encoding="utf-8")
     (tmp_path / "small.csv").write_text(_LAYERS, encoding="utf-8")
     accelerator = load_accelerator(str(tmp_path / "small.cfg"))
@@ -57,13 +57,15 @@ def small_runs(tmp_path: Path) -> dict[str, DesignRun]:
 
 
 def test_arrays_of_other_shapes_follow_the_formula(
-    small_runs: dict[str, DesignRun],
+    small_runs: dict[str, NeighbourRun],
 ) -> None:
     assert small_runs["an array of 8 x 32"].cycles == _scalesim_cycles(8, 32) == 7470 + 24064
     assert small_runs["an array of 32 x 8"].cycles == _scalesim_cycles(32, 8)
 
 
-def test_the_fixed_stationarity_gives_way_to_the_others(small_runs: dict[str, DesignRun]) -> None:
+def test_the_fixed_stationarity_gives_way_to_the_others(
+    small_runs: dict[str, NeighbourRun],
+) -> None:
     """A fold of 16 x 16 sums takes k products, and 16 + 16 - 2 cycles to the last PE."""
     outputs = sum(-(-n // 16) * -(-m // 16) * (k + 30) for n, k, m in _SIZES)
     assert small_runs["os stationarity"].cycles == outputs
@@ -100,7 +102,7 @@ def test_banks_are_doubled_where_they_take_time() -> None:
 
 def test_what_can_t_be_built_says_why() -> None:
     edge = load_accelerator("edge")
-    small = Design("a small buffer", {"buffer.capacity_bytes": 16})
+    small = NeighbourDesign("a small buffer", {"buffer.capacity_bytes": 16})
     (run,) = run_designs([small], (gemm(9, 7, 5), edge, "naive"), Options())
     assert run.problem.startswith("at least 2 KiB, one 2-byte operand of a 32 x 32 fold")
     assert run.cycles == 0
