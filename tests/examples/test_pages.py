@@ -1,9 +1,9 @@
 """Commands and code of the README and of the guide do what stands there.
 
-SIMACCEL_UPDATE_GOLDEN=1 writes what they print into the pages (`make golden`). A block with the
-comment `<!-- heavy -->` before it is run then and by `make validate` only; one with
-`<!-- name.yaml -->` is that file, for the commands of the page. Whatever is searched
-is remembered for all pages and tests.
+SIMACCEL_UPDATE_GOLDEN=1 writes what they print into the pages (`make golden`). Blocks with the
+comment `<!-- heavy -->` before them are run then and by `make validate`, and a few of them by CI,
+for each SIMACCEL_SEED others; one with `<!-- name.yaml -->` is that file, for the commands of the
+page. Whatever is searched is remembered for all pages and tests.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ import pytest
 from click.testing import CliRunner
 
 from simaccel.cli import main
-from tests.draws import DRAWS
+from tests.draws import DRAWS, SEED
 from tests.examples.doctests import shown_again
 from tests.examples.documents import Block, blocks, rewrite, session, stable, timeless, trimmed
 
@@ -33,6 +33,8 @@ JOURNEYS = REPOSITORY / "examples" / "journeys"
 PAGES = [README, *sorted(GUIDE.glob("*.md")), *sorted(JOURNEYS.glob("*.md"))]
 UPDATE = os.environ.get("SIMACCEL_UPDATE_GOLDEN") == "1"
 HEAVY = UPDATE or DRAWS > 1
+TURNS = 9
+"""Runs of CI until each heavy block has had its turn, with seeds that follow one another."""
 README_LINES = 200
 MOST_COMMANDS = 8
 """Of a task that is done from the beginning to the end."""
@@ -54,13 +56,44 @@ def _blocks(page: Path) -> list[Block]:
     return blocks(page.read_text(encoding="utf-8"))
 
 
+def _turn(seed: int) -> set[tuple[Path, int]]:
+    """Return the heavy blocks whose turn it is, with those that write the traces they read."""
+    heavy = [(page, n) for page in PAGES for n, one in enumerate(_blocks(page)) if _is_heavy(one)]
+    due = set(heavy[seed % TURNS :: TURNS]) if seed else set()
+    for page, number in set(due):
+        found = _blocks(page)
+        due |= {
+            (page, n)
+            for n in range(number)
+            for name in re.findall(r"--trace (\S+)", found[n].text)
+            if _is_heavy(found[n]) and name in found[number].text
+        }
+    return due
+
+
+def _is_heavy(block: Block) -> bool:
+    return block.note == "heavy"
+
+
+def _due(page: Path, language: str) -> dict[int, Block]:
+    """Return the blocks of a language that are to be run now, by their numbers."""
+    return {
+        number: block
+        for number, block in enumerate(_blocks(page))
+        if block.language == language and (HEAVY or not block.note or (page, number) in TURN)
+    }
+
+
 def _write_files(page: Path, folder: Path) -> None:
     """Write the files of a page, and copy the models that are named from onnx's own tests."""
     for name in set(re.findall(r"\blight_\w+\.onnx", page.read_text(encoding="utf-8"))):
         shutil.copy(str(resources.files("onnx") / "backend/test/data/light" / name), folder)
     for block in _blocks(page):
-        if block.note and block.note != "heavy":
+        if block.note and not _is_heavy(block):
             (folder / block.note).write_text(block.text, encoding="utf-8")
+
+
+TURN = _turn(SEED)
 
 
 def _command(line: str) -> list[str]:
@@ -105,11 +138,9 @@ def test_commands_print_what_stands_there(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    printed = {}
     _write_files(page, tmp_path)
-    for number, block in enumerate(_blocks(page)):
-        if block.language == "console" and (HEAVY or not block.note):
-            printed[number] = trimmed(_console(block))
+    due = _due(page, "console")
+    printed = {number: trimmed(_console(block)) for number, block in due.items()}
     _compare(page, printed, stable)
 
 
@@ -130,8 +161,7 @@ def test_examples_print_what_stands_there(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     _write_files(page, tmp_path)
-    shown = [(n, one) for n, one in enumerate(_blocks(page)) if one.language == "pycon"]
-    found = {n: one.text for n, one in shown if HEAVY or not one.note}
+    found = {number: block.text for number, block in _due(page, "pycon").items()}
     _compare(page, shown_again(found, page.name), str)
 
 
@@ -145,7 +175,7 @@ def test_nothing_is_shown_that_was_not_run(page: Path) -> None:
         after_code = before is not None and before.language == "python"
         assert (block.language == "text" and not block.note) == after_code, block.text
         assert block.language in {"console", "python", "pycon", *FILES}, block.text
-        if block.note and block.note != "heavy":
+        if block.note and not _is_heavy(block):
             assert block.language in FILES, block.text
         if block.language == "console":
             assert all(output.strip() for _, output in session(block)), block.text
@@ -188,7 +218,16 @@ def test_a_task_takes_eight_commands_at_most() -> None:
         assert 1 <= sum(len(list(session(one))) for one in console) <= MOST_COMMANDS, page.name
 
 
-def test_the_readme_is_short() -> None:
+def test_each_heavy_block_has_its_turn() -> None:
+    turns = [_turn(seed) for seed in range(9, 9 + TURNS)]
+    heavy = {(p, n) for p in PAGES for n, one in enumerate(_blocks(p)) if _is_heavy(one)}
+    assert set.union(*turns) == heavy
+    assert max(map(len, turns)) <= len(heavy) // TURNS + 2
+    assert _turn(0) == set()
+
+
+def test_the_readme_is_short_and_its_blocks_are_run_by_every_run_of_ci() -> None:
+    assert not any(map(_is_heavy, _blocks(README)))
     assert len(README.read_text(encoding="utf-8").splitlines()) <= README_LINES
 
 
