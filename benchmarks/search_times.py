@@ -34,7 +34,7 @@ KEPT: Final = ROOT / "out" / "search_times.json"
 SOME: Final = "SIMACCEL_SEARCHES"
 DRAWN: Final = 400
 """Points of the dataflow draw, of which every fifth is taken."""
-HARDWARE: Final = ("edge", "cloud", "tpu_v3", "edge_tpu")
+HARDWARE: Final = ("edge", "cloud", "mxu_128", "edge_tpu")
 FLOWS: Final = ("best", "flat", "flash", "flex", "flex-m", "flex-b", "flex-h", "flex-r")
 LENGTHS: Final = (128, 512, 2048, 8192)
 BATCHES: Final = (1, 8, 64)

@@ -98,7 +98,7 @@ UNITS: Final[Mapping[str, Unit]] = {
         "movement",
         NamedCause("links", "links between chips", "the links", "#117733", "**", "rail_load"),
         "messages between chips take no cycles; their other transfers stay",
-        ("chips", {"link_bytes_per_second": None, "latency_cycles": 0}),
+        ("links", {"bytes_per_second": None, "hop_cycles": 0}),
     ),
 }
 """By name, in the order of engines and tables; the first compute unit is the critical one."""
@@ -170,7 +170,7 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     UNFILLED: ("array.rows", "array.cols"),
     LOADING: ("array.cols",),
     SFU: ("sfu.lanes",),
-    LINK: ("chips.link_bytes_per_second",),
+    LINK: ("links.bytes_per_second",),
     "start": ("groups.start_cycles",),
 }
 """Fields of an accelerator that set a limit; those of a memory beside the DRAM have its name."""

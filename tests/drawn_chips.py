@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, replace
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.links import LinksSpec
 from simaccel.hardware.load import with_values
 from simaccel.mapping.chips.sharding import Pod, replace_groups, shard
 from simaccel.mapping.tree import Group, Loop, Mapping
@@ -49,11 +49,11 @@ def draw_pod(seed: int) -> DrawnPod | None:
     sizes = {"m": 2 * count * draw.randint(1, 2), "f": count * draw.randint(1, 6)}
     sizes["e"] = count * draw.randint(1, 3)
     of = replace(feed_forward(**sizes), repeat=draw.choice([1, 1, 2, 5]))
-    on = _accelerator(draw, seed).model_copy(update={"chips": draw_chips(draw, count)})
+    on = _accelerator(draw, seed).model_copy(update=draw_chips(draw, count))
     for _ in range(_TRIES):
         cuts = {name: _spread(draw, sizes, ranks, count) for name, ranks in _RANKS.items()}
         mapping = _fitted(spread(of, **cuts), sizes["m"])
-        pod, _ = shard(of, mapping, on.chips)
+        pod, _ = shard(of, mapping, on.pod)
         if pod is not None and executes(on, pod.workload, pod.mapping):
             placed = with_places(draw, pod.workload, on, pod.mapping)
             return DrawnPod(of, on, mapping, replace(pod, mapping=placed))
@@ -67,8 +67,8 @@ def draw_pod_of_places(seed: int) -> DrawnPod | None:
     sizes = {"m": 2 * count * draw.randint(1, 3), "f": count * draw.randint(1, 6)}
     sizes["e"] = count * draw.randint(1, 3)
     of = replace(feed_forward(**sizes), repeat=draw.choice([1, 1, 2, 5]))
-    on = _accelerator(draw, seed).model_copy(update={"chips": draw_chips(draw, count)})
-    size = draw.choice([n for n in on.chips.group_sizes if n < count])
+    on = _accelerator(draw, seed).model_copy(update=draw_chips(draw, count))
+    size = draw.choice([n for n in on.pod.group_sizes if n < count])
     starts = range(0, count, size)
     for _ in range(_TRIES):
         cuts = {name: _spread(draw, sizes, ranks, size) for name, ranks in _RANKS.items()}
@@ -79,31 +79,32 @@ def draw_pod_of_places(seed: int) -> DrawnPod | None:
         groups = zip(plain.groups, chips, strict=True)
         placed = replace(plain, body=tuple(replace(one, chips=place) for one, place in groups))
         mapping = _fitted(placed, draw.randint(0, 1))
-        pod, _ = shard(of, mapping, on.chips, on.cores.count)
+        pod, _ = shard(of, mapping, on.pod, on.cores.count)
         if pod is not None and executes(on, pod.workload, pod.mapping):
             return DrawnPod(of, on, mapping, pod)
     return None
 
 
-def draw_chips(draw: Random, count: int) -> ChipsSpec:
-    """Draw chips on links of all topologies, algorithms and speeds."""
+def draw_chips(draw: Random, count: int) -> dict[str, object]:
+    """Draw links and chips of all topologies, algorithms and speeds."""
     topology = draw.choice(sorted(_ALGORITHMS))
     algorithm = draw.choice(_ALGORITHMS[topology])
     if algorithm == "halving_doubling" and count & (count - 1):
         algorithm = None
-    return ChipsSpec.model_validate(
+    shape = SHAPES[count] if topology == "torus" else (count,)
+    links = LinksSpec.model_validate(
         {
-            "count": count,
             "topology": topology,
-            "shape": SHAPES[count] if topology == "torus" else None,
-            "link_bytes_per_second": draw.choice(["1 GB/s", "7 GB/s", "unlimited"]),
-            "latency_cycles": draw.choice([0, 1, 13]),
-            "links_per_direction": draw.randint(1, 2),
+            "dimensions": len(shape),
+            "bytes_per_second": draw.choice(["1 GB/s", "7 GB/s", "unlimited"]),
+            "hop_cycles": draw.choice([0, 1, 13]),
+            "per_direction": draw.randint(1, 2),
             "algorithm": algorithm,
             "chunk_bytes": draw.choice([7, 64, 300, 4096]),
             "pj_per_bit": 1.0,
         }
     )
+    return {"links": links, "chips": tuple(shape)}
 
 
 def _accelerator(draw: Random, seed: int) -> Accelerator:

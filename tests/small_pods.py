@@ -15,9 +15,11 @@ SMALL = Transformer(
     ff_size=64,
     vocabulary=64,
 )
-LINKS = ("link_bytes_per_second=9.4 GB/s", "latency_cycles=700", "pj_per_bit=1")  # at 940 MHz
+LINKS = ("bytes_per_second=9.4 GB/s", "hop_cycles=700", "pj_per_bit=1")  # at 940 MHz
 
 
 def small_pod(count: int, *more: str) -> Accelerator:
     """Return so many chips, 700 cycles from one another."""
-    return load_accelerator("tpu_v3", [f"chips.{one}" for one in (f"count={count}", *LINKS, *more)])
+    return load_accelerator(
+        "mxu_128", [f"chips={count}", *(f"links.{one}" for one in (*LINKS, *more))]
+    )

@@ -3,7 +3,8 @@
 import pytest
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import COLLECTIVES, ChipsSpec
+from simaccel.hardware.chips import COLLECTIVES, ChipPod
+from simaccel.hardware.links import LinksSpec
 from tests.machine.accelerators import accelerator
 from tests.mapping.chips.feed_forward import feed_forward, spread
 from validation.pods.all_chips import run_all
@@ -23,22 +24,22 @@ CUTS = {
 }
 
 
-def _chips(count: int, topology: str, algorithm: str) -> ChipsSpec:
-    return ChipsSpec.model_validate(
+def _chips(count: int, topology: str, algorithm: str) -> ChipPod:
+    links = LinksSpec.model_validate(
         {
-            "count": count,
             "topology": topology,
             "algorithm": algorithm,
-            "link_bytes_per_second": "3 GB/s",
-            "latency_cycles": 5,
+            "bytes_per_second": "3 GB/s",
+            "hop_cycles": 5,
             "chunk_bytes": 300,
         }
     )
+    return ChipPod(links, (count,))
 
 
-def _pod(chips: ChipsSpec) -> Accelerator:
+def _pod(chips: ChipPod) -> Accelerator:
     found = accelerator(dram={"bandwidth_bytes_per_second": "5 GB/s", "latency_cycles": 7})
-    return found.model_copy(update={"chips": chips})
+    return found.model_copy(update={"links": chips.links, "chips": chips.shape})
 
 
 @pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
@@ -84,6 +85,6 @@ def test_a_chip_that_is_late_is_seen() -> None:
     mapping = spread(workload, FF1="f 12", act="f 12", FF2="f 12")
     pod = _pod(_chips(2, "ring", "ring"))
     together = run_all(workload, mapping, pod)
-    later = pod.chips.model_copy(update={"latency_cycles": 6})
-    together.all = run_all(workload, mapping, pod.model_copy(update={"chips": later})).all
+    later = pod.links.model_copy(update={"hop_cycles": 6})
+    together.all = run_all(workload, mapping, pod.model_copy(update={"links": later})).all
     assert any("cycles" in line for line in together.differences())

@@ -13,9 +13,10 @@ from functools import cached_property
 
 from simaccel.analytic.family_counts import Level
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import LINK_SENT, LinkAct
+from simaccel.hardware.chips import LinkAct
 from simaccel.hardware.core_noc import HOPS_READ, HOPS_WRITE
 from simaccel.hardware.cores import on_chip, on_core
+from simaccel.hardware.links import LINK_SENT
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.places import remote_cores
 from simaccel.units import LINK
@@ -88,14 +89,14 @@ class LinkWork:
         if self.act == "receive":
             return 0
         if self.act == "send":
-            link = hardware.chips.link_rate(hardware.clock_hz)
+            link = hardware.pod.link_rate(hardware.clock_hz)
             return sum(
                 trips * link.cycles(self._max_bytes(*sides))
                 for trips, *sides in self.exchange.chunks(hardware)
             )
         kind, rings = self.exchange.kind, self.exchange.rings
         return sum(
-            trips * hardware.chips.cycles(kind, self._max_bytes(*sides), rings, hardware.clock_hz)
+            trips * hardware.pod.cycles(kind, self._max_bytes(*sides), rings, hardware.clock_hz)
             for trips, *sides in self.exchange.chunks(hardware)
         )
 
@@ -131,7 +132,7 @@ class LinkWork:
     def _sent_bytes(self, n_bytes: int) -> int:
         """Return the bytes of a collective that a chip sends."""
         exchange = self.exchange
-        return self.accelerator.chips.sent_bytes(exchange.kind, n_bytes, exchange.rings)
+        return self.accelerator.pod.sent_bytes(exchange.kind, n_bytes, exchange.rings)
 
     def _links(self, *, write: bool) -> tuple[str, ...]:
         """Return the links of the NoC between memories and the core whose queues it uses."""

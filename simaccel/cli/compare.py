@@ -21,6 +21,7 @@ from simaccel.cli.options import (
     fast_forward_option,
     force_option,
     json_option,
+    overflow_option,
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
@@ -107,6 +108,7 @@ def _lost_row(task: ComparisonTask) -> ComparisonRow:
 @force_option
 @jobs_options(JOBS_HELP)
 @fast_forward_option
+@overflow_option
 @json_option
 @click.pass_context
 def compare(

@@ -44,6 +44,7 @@ class ExperimentOptions:
     dataflow: str | None = None
     pipeline: bool = False
     mapping: str | None = None
+    allow_overflow: bool = False
     sought: SearchOptions = field(default_factory=SearchOptions)
 
     @property
@@ -61,6 +62,7 @@ class ExperimentOptions:
             patience=sought.patience,
             **sought.parallel(),
             spread=sought.spread,
+            allow_overflow=self.allow_overflow,
             tolerance=sought.tolerance(),
         )
 

@@ -13,6 +13,7 @@ from simaccel.cli.options import (
     force_option,
     json_option,
     mapping_option,
+    overflow_option,
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 @estimate_option
 @force_option
 @fast_forward_option
+@overflow_option
 @click.option(
     "--measure/--no-measure",
     default=True,

@@ -26,13 +26,18 @@ from simaccel.numbers import BITS, SUMS
 
 Command = Callable[..., None]
 
-set_option = click.option(
+_overrides_option = click.option(
     "--set",
     "overrides",
     multiple=True,
     metavar="PATH=VALUE",
     help="Override a field of the accelerator, e.g. 'buffer.capacity_bytes=64 KiB'; "
     "can be repeated.",
+)
+_chips_option = click.option(
+    "--chips",
+    metavar="SHAPE",
+    help="Run on so many chips of an accelerator that has links, e.g. 16 or 4x4x4.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 force_option = click.option("--force", is_flag=True, help="Replace the output file if it exists.")
@@ -50,6 +55,12 @@ mapping_option = click.option(
     "--mapping",
     metavar="FILE",
     help="Use the mapping in this file (see `simaccel map`) instead of a dataflow.",
+)
+
+overflow_option = click.option(
+    "--allow-overflow",
+    is_flag=True,
+    help="Also run what needs more memory than the accelerator has.",
 )
 
 _SIZES = (
@@ -166,12 +177,24 @@ def _take_sums(given: dict[str, Any]) -> None:
     given["precision"] = tuple(word for word, mine in zip(words, is_sums, strict=True) if not mine)
 
 
+def set_option(command: Command) -> Command:
+    """Add the options that change fields of the accelerator; the command gets ``overrides``."""
+
+    @wraps(command)
+    def with_fields(**options: Any) -> None:  # noqa: ANN401 - what click passes
+        chips = options.pop("chips")
+        options["overrides"] += () if chips is None else (f"chips={chips}",)
+        command(**options)
+
+    return _add_options(with_fields, (_overrides_option, _chips_option))
+
+
 def experiment_options(command: Command) -> Command:
     """Add the options that choose an experiment; the command gets ``asked``."""
 
     @wraps(command)
     def with_experiment(**options: Any) -> None:  # noqa: ANN401 - what click passes
-        names = ("hw", "overrides", "dataflow", "pipeline", "mapping")
+        names = ("hw", "overrides", "dataflow", "pipeline", "mapping", "allow_overflow")
         chosen = {name: options.pop(name) for name in names if name in options}
         sought = take_sought(options)
         workload = options.pop("asked").for_experts(sought.expert_parallel)

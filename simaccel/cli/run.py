@@ -25,6 +25,7 @@ from simaccel.cli.options import (
     force_option,
     json_option,
     mapping_option,
+    overflow_option,
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
 @click.option("--check", "checked", is_flag=True, help="Compare the results with plain numpy.")
 @dry_run_option
 @fast_forward_option
+@overflow_option
 @jobs_options(SEARCH_JOBS_HELP)
 @report_options(
     "Also print the course of the search, also of one whose result was stored.", draws=False

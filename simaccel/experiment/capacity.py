@@ -3,51 +3,124 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from simaccel.errors import SimaccelError
+from simaccel.experiment.scheduling import chip_share
 from simaccel.hardware import Accelerator
+from simaccel.mapping.chips.sharding import pod_of
+from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.numbers import SHARED, in_bytes
+from simaccel.schedulers import Options
 from simaccel.workload import Kind, Workload
-from simaccel.workload.shared import most_shared_bytes
+from simaccel.workload.shared import most_live_bytes, most_shared_bytes
 
-_LASTING: Final[tuple[Kind, ...]] = ("weight", "cache")
+_PARTS: Final[Mapping[Kind, str]] = {"weight": "weights", "cache": "cache"}
 """Tensors that each layer has its own of, all the time."""
+_ACTIVATIONS: Final = "activations"
+
+
+class MemoryOverflowError(SimaccelError):
+    """A workload needs more of a memory than there is; the message names what would hold it."""
 
 
 @dataclass(frozen=True)
 class MemoryDemand:
-    """Bytes that a workload needs of a memory, and its capacity; None: not known."""
+    """Bytes that a workload needs of a memory, also by part, and its capacity; None: not known."""
 
     memory: str
     needed_bytes: int
     capacity_bytes: int | None
+    by_part: Mapping[str, int]
 
     @property
     def fits(self) -> bool:
         """Whether there is enough, as far as is known."""
         return self.capacity_bytes is None or self.needed_bytes <= self.capacity_bytes
 
+    @property
+    def share(self) -> float:
+        """Share of the capacity; 0 where that is not known."""
+        return self.needed_bytes / self.capacity_bytes if self.capacity_bytes else 0.0
 
-def memory_demands(workload: Workload, accelerator: Accelerator) -> list[MemoryDemand]:
-    """Return what a workload needs of each memory: weights and caches of all layers, in and out.
 
-    What goes from one operator to the next is left out: it need not be there all the time.
+def memory_demands(
+    workload: Workload, accelerator: Accelerator, stored: Collection[str] = ()
+) -> list[MemoryDemand]:
+    """Return what a workload needs of each memory: weights and caches of all layers, activations.
+
+    Activations are what goes in and comes out, and of what goes from one operator to the next the
+    most at once of the tensors that are ``stored``; others need not be there.
     """
-    needed = dict.fromkeys(accelerator.every_backing, 0)
-    times: dict[str, int] = {}
+    empty = dict.fromkeys((*_PARTS.values(), _ACTIVATIONS), 0)
+    by_memory = {name: dict(empty) for name in accelerator.every_backing}
+    layers: dict[str, int] = {}
     for operator in workload.operators:
         for operand in (*operator.inputs, operator.output):
-            layers = workload.times(operator.name)
-            times[operand.tensor] = max(times.get(operand.tensor, 0), layers)
+            times = workload.times(operator.name)
+            layers[operand.tensor] = max(layers.get(operand.tensor, 0), times)
     for name, tensor in workload.tensors.items():
         if tensor.kind == "intermediate":
             continue
         n_bytes = in_bytes(math.prod(workload.shapes[name]), tensor.bits)
-        layers = times[name] if tensor.kind in _LASTING else 1
-        needed[accelerator.memory(tensor.kind)] += n_bytes * layers
-    backing = accelerator.every_backing
-    if SHARED in needed:
-        steps = [(operator.name,) for operator in workload.operators]
-        needed[SHARED] = most_shared_bytes(workload, steps)
-    return [MemoryDemand(name, n, backing[name].dram.capacity_bytes) for name, n in needed.items()]
+        part = _PARTS.get(tensor.kind, _ACTIVATIONS)
+        times = 1 if part == _ACTIVATIONS else layers[name]
+        by_memory[accelerator.memory(tensor.kind)][part] += n_bytes * times
+    steps = [(operator.name,) for operator in workload.operators]
+    by_memory["dram"][_ACTIVATIONS] += most_live_bytes(workload, steps, stored)
+    if SHARED in by_memory:
+        by_memory[SHARED] = {**empty, _ACTIVATIONS: most_shared_bytes(workload, steps)}
+    return [
+        MemoryDemand(name, sum(by_part.values()), memory.dram.capacity_bytes, by_part)
+        for (name, memory), by_part in zip(
+            accelerator.every_backing.items(), by_memory.values(), strict=True
+        )
+    ]
+
+
+def require_room(
+    workload: Workload, accelerator: Accelerator, dataflow: str | MappingTree, options: Options
+) -> None:
+    """Require that a chip's part of a workload fits its memories.
+
+    Raises:
+        MemoryOverflowError: it doesn't; the message names the parts and what would hold them.
+        InputError: chips that can't share the workload so.
+
+    """
+    if all(demand.fits for demand in memory_demands(workload, accelerator)):
+        return
+    for chip_part in _parts(workload, accelerator, dataflow, options):
+        for demand in memory_demands(chip_part, accelerator):
+            if not demand.fits:
+                raise MemoryOverflowError(_overflow_text(workload, accelerator, demand))
+
+
+def _parts(
+    workload: Workload, accelerator: Accelerator, dataflow: str | MappingTree, options: Options
+) -> Iterator[Workload]:
+    """Yield what one chip of each place does."""
+    if isinstance(dataflow, MappingTree):
+        yield from pod_of(workload, dataflow, accelerator).workloads()
+        return
+    share = chip_share(workload, accelerator, options)
+    yield workload if share is None else share.pod.workload
+
+
+def _overflow_text(workload: Workload, accelerator: Accelerator, demand: MemoryDemand) -> str:
+    parts = ", ".join(f"{part} {_gib(n)}" for part, n in demand.by_part.items() if n)
+    there, capacity = demand.memory.replace("dram", "DRAM"), demand.capacity_bytes or 1
+    chips = accelerator.pod.count
+    needed = -(-demand.needed_bytes * chips // capacity)
+    how = f" (--chips {needed})" if accelerator.links.given else ""
+    return (
+        f"{workload.name} does not fit the {there} of {accelerator.name}: {parts} of "
+        f"{_gib(capacity)}{' on each chip' if chips > 1 else ''}; at least {needed} chips hold "
+        f"it{how}; --allow-overflow runs it all the same"
+    )
+
+
+def _gib(n_bytes: int) -> str:
+    return f"{n_bytes / 2**30:,.2f} GiB"

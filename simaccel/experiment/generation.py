@@ -53,7 +53,7 @@ class PhaseFigures:
         return cls(
             cycles=result.run.cycles,
             energy_pj=sum(energy_pj(result.run, result.accelerator).values())
-            * result.accelerator.chips.count,
+            * result.accelerator.pod.count,
             dram_bytes=dram_by_class(result.workload, result.run.moved),
             roofline_cycles=roofline_cycles(result.workload, result.accelerator),
             macs=result.run.macs,

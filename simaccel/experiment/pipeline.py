@@ -101,8 +101,8 @@ class PipelineRun:
     @property
     def energy_pj(self) -> float:
         """Energy of all chips for all micro-batches, messages between stages included."""
-        chips = self.stages[0].result.accelerator.chips.count
-        price = self.accelerator.chips.pj_per_bit
+        chips = self.stages[0].result.accelerator.pod.count
+        price = self.accelerator.links.pj_per_bit
         sent = self.plan.message.n_bytes * (len(self.stage_cycles) - 1) * BYTE
         links = sent * (math.nan if price is None else price) if sent else 0.0
         of_stages = (

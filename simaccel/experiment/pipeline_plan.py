@@ -132,7 +132,7 @@ def require_stages(
         partial(_micro_batches, workload.parameters.get("batch", 1), stages, micro_batches),
     )
     named = options.tensor_parallel, options.data_parallel, options.expert_parallel
-    return group, degrees_of(accelerator.chips, *named, stages=stages), chosen
+    return group, degrees_of(accelerator.pod, *named, stages=stages), chosen
 
 
 def _micro_batches(batch: int, stages: int, asked: int | None) -> int:
@@ -159,9 +159,9 @@ def named_dataflow(dataflow: str | Mapping) -> str:
 
 
 def _message(accelerator: Accelerator, n_bytes: int) -> PipelineMessage:
-    chips = accelerator.chips
+    chips = accelerator.pod
     link = chips.link_rate(accelerator.clock_hz).cycles(n_bytes)
-    return PipelineMessage(n_bytes, link, chips.latency_cycles)
+    return PipelineMessage(n_bytes, link, chips.links.hop_cycles)
 
 
 def _require_layers(whole: Workload, stages: int) -> None:
@@ -185,19 +185,19 @@ def _group_of(accelerator: Accelerator, stages: int) -> Accelerator:
         InputError: chips can't be cut into so many groups that are linked alike.
 
     """
-    chips = accelerator.chips
+    chips = accelerator.pod
     possible = [chips.count // size for size in chips.group_sizes[::-1]]
     if stages not in possible:
         numbers = ", ".join(map(str, possible))
         allowed = f"one of {numbers}, the first dimensions of the {chips.topology}"
         if chips.topology in ("all_to_all", "switch"):
-            allowed = f"a number that divides chips.count, {chips.count}"
+            allowed = f"a number that divides {chips.count}, the number of chips"
         if stages > chips.count:
-            allowed = f"at most chips.count, {chips.count}"
+            allowed = f"at most {chips.count}, the number of chips"
         raise InputError([Fault("--pipeline-parallel", "chips", stages, allowed)])
     fields = {name: getattr(accelerator, name) for name in Accelerator.model_fields}
     group = chips.group(chips.count // stages)
-    return Accelerator.model_construct(**{**fields, "chips": group})
+    return Accelerator.model_construct(**{**fields, "chips": group.shape})
 
 
 def _planned_stages(part: Workload, accelerator: Accelerator, stages: int) -> list[PlannedStage]:

@@ -35,7 +35,7 @@ def pipeline_row(run: PipelineRun) -> dict[str, Any]:
     engines = mean("engines")
     for engine in engines.values():
         engine["idle"] = run.cycles - engine["busy"] - sum(engine["stalls"].values())
-    energy, chips = added["energy_pj"], run.accelerator.chips.count
+    energy, chips = added["energy_pj"], run.accelerator.pod.count
     energy[LINK] = energy.get(LINK, 0.0) + run.energy_pj / chips - sum(energy.values())
     room = slowest["dram_bound"]["on_chip_bytes"]
     ideal = run.plan.micro_batches * sum(

@@ -15,7 +15,7 @@ from simaccel.analytic.native import ideal_cycles
 from simaccel.analytic.orojenesis.floor import ByteBound, floor_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
 from simaccel.dataflows import DEPLOYED
-from simaccel.experiment.capacity import MemoryDemand, memory_demands
+from simaccel.experiment.capacity import MemoryDemand, memory_demands, require_room
 from simaccel.experiment.conservation import RequiredWork
 from simaccel.experiment.limits import Row, RunLimit, rows_of, run_limit
 from simaccel.experiment.precision import compile_for, place_on, share_buffer
@@ -95,7 +95,9 @@ class ExperimentResult:
     @cached_property
     def memories(self) -> list[MemoryDemand]:
         """Bytes that a chip needs of each memory; of groups on some chips, those that need most."""
-        needs = [memory_demands(part, self.accelerator) for part in self.pod.workloads()]
+        moved = self.run.moved
+        stored = {tensor for (level, tensor), n in moved.items() if level == "dram_write" and n}
+        needs = [memory_demands(part, self.accelerator, stored) for part in self.pod.workloads()]
         return max(needs, key=lambda need: [one.needed_bytes for one in need])
 
     @cached_property
@@ -130,6 +132,8 @@ def simulate(
 ) -> ExperimentResult:
     """Schedule a workload (or take a mapping), predict it, run it on the machine.
 
+    What doesn't fit the memories is refused, unless ``options.allow_overflow``.
+
     ``listener`` is called with mapping, program and its walks before the run, and returns the
     machine's listener, e.g. a trace writer.
 
@@ -139,14 +143,19 @@ def simulate(
 
     """
     started = time.perf_counter()
+    options = options or Options()
     if isinstance(dataflow, Mapping):
-        mapping = dataflow
-        workload = compile_for(workload, accelerator, mapping)
-        require_same(workload, mapping)
+        workload = compile_for(workload, accelerator, dataflow)
+        require_same(workload, dataflow)
         workload = share_buffer(workload, accelerator)
-        require_mapping(workload, mapping, accelerator, "mapping")
+        require_mapping(workload, dataflow, accelerator, "mapping")
     else:
         workload = place_on(workload, accelerator, dataflow)
+    if not options.allow_overflow:
+        require_room(workload, accelerator, dataflow, options)
+    if isinstance(dataflow, Mapping):
+        mapping = dataflow
+    else:
         mapping = schedule_workload(workload, accelerator, dataflow, options)
     scheduled_at = time.perf_counter()
     pod = pod_of(workload, mapping, accelerator)
@@ -268,7 +277,7 @@ def result_json(result: ExperimentResult) -> dict[str, Any]:
         },
         "operators": [_row_json(result, row) for row in result.rows],
         "memories": [vars(demand) for demand in result.memories],
-        **({"chip_count": chips} if (chips := result.accelerator.chips.count) > 1 else {}),
+        **({"chip_count": chips} if (chips := result.accelerator.pod.count) > 1 else {}),
         "events": run.events,
         "wall_seconds": result.wall_seconds,
         **({"not_taken": [vars(entry) for entry in left]} if left else {}),

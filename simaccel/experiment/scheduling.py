@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from simaccel.experiment.precision import compile_for
 from simaccel.experiment.remembered import recall_or_search
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.links import ONE_CHIP
 from simaccel.mapping.chips.sharding import Pod
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options, make_mapping, settle_options
@@ -48,7 +48,7 @@ def schedule_workload(
     mapping = _map_single_core(
         share.pod.workload, share.accelerator, dataflow, share.options, record
     )
-    return whole_mapping(workload, share.spreads, share.pod, mapping, accelerator.chips)
+    return whole_mapping(workload, share.spreads, share.pod, mapping, accelerator.pod)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,17 +69,17 @@ def chip_share(workload: Workload, accelerator: Accelerator, options: Options) -
 
     """
     degrees = options.tensor_parallel, options.data_parallel, options.expert_parallel
-    on_one = accelerator.chips.count == 1 and set(degrees) <= {None, 1}
+    on_one = accelerator.pod.count == 1 and set(degrees) <= {None, 1}
     if on_one and not options.sequence_parallel:
         return None
-    whole = degrees_of(accelerator.chips, *degrees, sequence=options.sequence_parallel)
+    whole = degrees_of(accelerator.pod, *degrees, sequence=options.sequence_parallel)
     spreads = spread_over(workload, whole)
     fields = {name: getattr(accelerator, name) for name in Accelerator.model_fields}
     options = replace(options, tensor_parallel=None, data_parallel=None, expert_parallel=None)
     return ChipShare(
         spreads=spreads,
-        pod=share_of(workload, spreads, accelerator.chips),
-        accelerator=Accelerator.model_construct(**{**fields, "chips": ChipsSpec()}),
+        pod=share_of(workload, spreads, accelerator.pod),
+        accelerator=Accelerator.model_construct(**{**fields, "chips": ONE_CHIP}),
         options=replace(options, sequence_parallel=False),
     )
 

@@ -42,7 +42,7 @@ OFF: Final = "off"
 _MOST_BYTES: Final = 2**28
 _UNREAD: Final = frozenset({"source", "description"})
 """Fields of an accelerator that don't affect results."""
-_UNDECISIVE: Final = ("each", "note", "gave", "watch", "ends")
+_UNDECISIVE: Final = ("each", "note", "gave", "watch", "ends", "allow_overflow")
 """Options that don't affect results: processes and callbacks."""
 
 

@@ -138,7 +138,7 @@ def _absent(accelerator: Accelerator) -> Iterator[str]:
     """Yield the resources that an accelerator doesn't have."""
     if all(memory.dram.model == "channel" for memory in accelerator.every_backing.values()):
         yield "dram_banks"
-    if accelerator.chips.count == 1:
+    if accelerator.pod.count == 1:
         yield LINK
     if accelerator.cores.noc.topology is None:
         yield CORE_NOC

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from simaccel.files.accounting import FileAccount
-from simaccel.hardware.area.spec import NODE, AreaSpec, UnitAreas
+from simaccel.hardware.area.spec import NODE, AreaSpec, UnitAreas, multiplier_of
 from simaccel.hardware.array import ArraySpec, NotSpatialError, NotSystolicError
-from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.chips import ChipPod
 from simaccel.hardware.compiler import CompilerSpec
 from simaccel.hardware.core_noc import HOPS
 from simaccel.hardware.cores import CoresSpec
@@ -22,6 +21,8 @@ from simaccel.hardware.dram.tile import TileRows, larger, rows_of_transfer
 from simaccel.hardware.energy.spec import DRAM, EnergyPrices, EnergySpec
 from simaccel.hardware.energy.tables import DRAM_PJ_PER_BYTE
 from simaccel.hardware.energy.unknown import unknown_energies
+from simaccel.hardware.links import ONE_CHIP, REPLACED_CHIPS, ChipShape, LinksSpec
+from simaccel.hardware.measuring import MeasuringSpec
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, GroupsSpec, MemoriesSpec
 from simaccel.hardware.noc import NocPipes
 from simaccel.hardware.precision import PrecisionSpec, with_sums
@@ -43,11 +44,13 @@ Array = Annotated[
     Discriminator(_kind),
 ]
 
-_NOT_TIMED = frozenset({"name", "description", "energy", "area"})
+_NOT_TIMED = frozenset({"name", "description", "energy", "area", "measuring"})
 
 
 class Accelerator(Spec):
     """One ``hwconfigs/*.yaml`` file. Rates are per cycle of ``clock_hz``."""
+
+    REPLACED: ClassVar[Mapping[str, str]] = REPLACED_CHIPS
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")]
     description: str = ""
@@ -62,13 +65,15 @@ class Accelerator(Spec):
     groups: GroupsSpec = Field(default_factory=GroupsSpec)
     compiler: CompilerSpec = Field(default_factory=CompilerSpec)
     cores: CoresSpec = Field(default_factory=CoresSpec)
-    chips: ChipsSpec = Field(default_factory=ChipsSpec)
+    links: LinksSpec = Field(default_factory=LinksSpec)
+    chips: ChipShape = ONE_CHIP
+    measuring: MeasuringSpec | None = None
     precision: PrecisionSpec = Field(default_factory=PrecisionSpec)
     energy: EnergySpec
     area: AreaSpec = Field(default_factory=AreaSpec)  # nothing runs by it
 
     def __repr__(self) -> str:
-        counts = {"chips": self.chips.count, "cores": self.cores.count, "arrays": self.array.count}
+        counts = {"chips": self.pod.count, "cores": self.cores.count, "arrays": self.array.count}
         several = "".join(f"{n} {what} of " for what, n in counts.items() if n > 1)
         buffer = format_quantity(self.buffer.capacity_bytes, "B")
         dram = format_quantity(self.dram.bandwidth_bytes_per_second, "B/s")
@@ -80,45 +85,28 @@ class Accelerator(Spec):
     @property
     def absent(self) -> set[str]:
         """Fields that are not set."""
-        return unset_fields(self, "area", "memories", "precision", "compiler", "cores", "chips")
+        seldom = ("area", "memories", "precision", "compiler", "cores", "links", "chips")
+        return unset_fields(self, *seldom, "measuring")
 
     @model_validator(mode="before")
     @classmethod
     def _sums(cls, document: Any) -> Any:  # noqa: ANN401 - whatever stands in a file
         return with_sums(document)
 
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
+    def _impossible(self) -> Iterator[tuple[str, str]]:
+        names = ("clock_hz", "buffer", "dram", "memories", "cores", "links", "chips")
         sections = Sections(
-            clock_hz=self.clock_hz,
             array=self.array if isinstance(self.array, ArraySpec) else None,
-            buffer=self.buffer,
-            dram=self.dram,
-            memories=self.memories,
-            cores=self.cores,
-            chips=self.chips,
             spatial=isinstance(self.array, SpatialArraySpec),
+            **{name: getattr(self, name) for name in names},
         )
-        details = [
-            InitErrorDetails(
-                type=PydanticCustomError("impossible", "{allowed}", {"allowed": fault.allowed}),
-                loc=tuple(fault.field.split(".")),
-                input=fault.value,
-            )
-            for fault in sections.impossible()
-        ]
+        yield from ((fault.field, fault.allowed) for fault in sections.impossible())
         if self._prices() is None:
             parts = f"a number of pJ, or a dram.part of {', '.join(DRAM_PJ_PER_BYTE)}"
-            error = PydanticCustomError("no_figure", "{allowed}", {"allowed": parts})
-            details.append(InitErrorDetails(type=error, loc=("energy", DRAM), input=None))
+            yield f"energy.{DRAM}", parts
         has_sums = isinstance(self.array, ArraySpec) and self.array.accumulator is not None
         if allowed := self.precision.wrong_sums(accumulates=has_sums):
-            error = PydanticCustomError("impossible", "{allowed}", {"allowed": allowed})
-            wrong, sums = ("precision", "sums"), self.precision.sums
-            details.append(InitErrorDetails(type=error, loc=wrong, input=sums))
-        if details:
-            raise ValidationError.from_exception_data(type(self).__name__, details)
-        return self
+            yield "precision.sums", allowed
 
     def _prices(self) -> EnergyPrices | None:
         shared = self.cores.shared_pj_per_byte
@@ -134,8 +122,14 @@ class Accelerator(Spec):
     @cached_property
     def unknown_energies(self) -> tuple[str, ...]:
         """The fields of energies that are not given; these energies are unknown, not 0."""
-        part, noc = self.dram.part_name, self.cores.noc
-        return unknown_energies(self.energy, part, self.array, noc, self.chips)
+        links = self.links if self.pod.count > 1 else None
+        part = self.dram.part_name
+        return unknown_energies(self.energy, part, self.array, self.cores.noc, links)
+
+    @property
+    def pod(self) -> ChipPod:
+        """All chips, linked as this one is."""
+        return ChipPod.from_links(self.links, self.chips)
 
     @cached_property
     def account(self) -> FileAccount:
@@ -145,7 +139,8 @@ class Accelerator(Spec):
     @cached_property
     def areas(self) -> UnitAreas:
         """Areas, from the file or from the tables of its node, or else of the energies' node."""
-        return self.area.areas(self.energy.node or NODE)
+        number = multiplier_of(self.precision.by_class.values())
+        return self.area.areas(self.energy.node or NODE, number)
 
     @property
     def systolic(self) -> ArraySpec:
@@ -157,9 +152,8 @@ class Accelerator(Spec):
         """
         if isinstance(self.array, ArraySpec):
             return self.array
-        raise NotSystolicError(
-            f"{self.name}: array.kind = 'spatial'; allowed here: systolic (see simaccel hw list)"
-        )
+        allowed = "systolic (see simaccel hw list)"
+        raise NotSystolicError(f"{self.name}: array.kind = 'spatial'; allowed here: {allowed}")
 
     @property
     def spatial(self) -> SpatialArraySpec:
@@ -171,9 +165,8 @@ class Accelerator(Spec):
         """
         if isinstance(self.array, SpatialArraySpec):
             return self.array
-        raise NotSpatialError(
-            f"{self.name}: array.kind = 'systolic'; allowed: spatial (see simaccel hw list)"
-        )
+        allowed = "spatial (see simaccel hw list)"
+        raise NotSpatialError(f"{self.name}: array.kind = 'systolic'; allowed: {allowed}")
 
     @property
     def pes(self) -> int:
@@ -255,11 +248,11 @@ class Accelerator(Spec):
         elif self.array.accumulator is not None:
             sums = [n for (level, _), n in moved.items() if level.startswith("accumulator_")]
             by_level["accumulator"] = sum(sums) * self._accumulator_pj_per_byte
-        return by_level | self.cores.noc.energy_pj(moved) | self.chips.energy_pj(moved)
+        return by_level | self.cores.noc.energy_pj(moved) | self.links.energy_pj(moved)
 
     @property
     def _accumulator_pj_per_byte(self) -> float:
-        accumulator = None if isinstance(self.array, SpatialArraySpec) else self.array.accumulator
+        accumulator = getattr(self.array, "accumulator", None)
         own = None if accumulator is None else accumulator.pj_per_byte
         return self.prices.buffer_pj_per_byte if own is None else own
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -17,13 +18,13 @@ from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.area.spec import NODE, AreaSpec
 from simaccel.hardware.array import ArraySpec
-from simaccel.hardware.chips import ChipsSpec, algorithms
 from simaccel.hardware.cores import CoresSpec
 from simaccel.hardware.energy.spec import EnergySpec
 from simaccel.hardware.energy.tables import NODES
+from simaccel.hardware.links import ONE_CHIP, ChipShape, LinksSpec, follow_topology, shape_text
 from simaccel.hardware.memory import BufferSpec, DramSpec, MemoriesSpec
 from simaccel.hardware.precision import PrecisionSpec
-from simaccel.hardware.presets import PRESET, SECTIONS, with_presets
+from simaccel.hardware.presets import PRESET, SECTIONS, with_base, with_presets
 from simaccel.hardware.quantity import Hertz, Rate, format_quantity
 from simaccel.hardware.sections import Sections
 from simaccel.hardware.spatial import SpatialArraySpec
@@ -37,7 +38,7 @@ _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _FOLDERS: Final = (_PACKAGE / "hwconfigs", _PACKAGE.parent / "hwconfigs")
 """The folder of hwconfigs: inside an installed wheel, or beside the package in a checkout."""
 EXPECTED: Final = f"a mapping with {', '.join(Accelerator.model_fields)}"
-_PARTLY: Final = EnergySpec | AreaSpec | PrecisionSpec | ArraySpec | SpatialArraySpec | ChipsSpec
+_PARTLY: Final = EnergySpec | AreaSpec | PrecisionSpec | ArraySpec | SpatialArraySpec | LinksSpec
 """Sections of which only the given fields are written."""
 _UNITS: Final = {
     "_bytes_per_second": "B/s",
@@ -131,7 +132,7 @@ def with_values(accelerator: Accelerator, values: Mapping[str, object], source: 
     raw = accelerator.model_dump()
     for field, value in values.items():
         _put_value(raw, field.split("."), value)
-    _follow_topology(raw, values)
+    follow_topology(raw, values)
     built, faults = _build(raw, source)
     if built is None:
         raise InputError(faults)
@@ -141,8 +142,11 @@ def with_values(accelerator: Accelerator, values: Mapping[str, object], source: 
 def _sections_of(name: str) -> dict[str, Any]:
     """Return the sections of an accelerator's file; none for a broken plug-in."""
     try:
-        return _read_written(accelerator_files()[name])
-    except SimaccelError:
+        found = _read_written(accelerator_files()[name])
+        files = accelerator_files()
+        whole = with_base(found, list_accelerators, lambda other: _read_written(files[other]))
+        return deepcopy(whole)
+    except (SimaccelError, ValueError):
         if name in _shipped_files():
             raise
         return {}
@@ -182,7 +186,7 @@ def _override(raw: dict[str, Any], overrides: Settings) -> tuple[dict[str, str],
                 continue
             files[field] = file
             _put_value(raw, field.split("."), read)
-    _follow_topology(raw, files)
+    follow_topology(raw, files)
     return files, faults
 
 
@@ -197,7 +201,8 @@ def _settings(overrides: Settings) -> Iterator[tuple[str, object, str]]:
     for override in overrides:
         field, equals, text = override.partition("=")
         field = field.strip()
-        yield (field, text, f"--set {field}") if equals else (override, ABSENT, "--set")
+        source = "--chips" if field == "chips" else f"--set {field}"
+        yield (field, text, source) if equals else (override, ABSENT, "--set")
 
 
 def _leaves(settings: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
@@ -215,18 +220,6 @@ def _replace_section(raw: dict[str, Any], section: str, value: object, file: str
     found, faults = with_presets(named, file, list_accelerators, _sections_of)
     raw |= {section: found[section]} if section in found else {}
     return faults
-
-
-def _follow_topology(raw: dict[str, Any], replaced: Collection[str]) -> None:
-    """Remove the fields of a topology of chips that an override replaces."""
-    chips = raw.get("chips")
-    if "chips.topology" not in replaced or not isinstance(chips, dict):
-        return
-    topology = chips["topology"]
-    if topology != "torus" and "chips.shape" not in replaced:
-        chips.pop("shape", None)
-    if "chips.algorithm" not in replaced and chips.get("algorithm") not in algorithms(topology):
-        chips.pop("algorithm", None)
 
 
 def _put_value(raw: dict[str, Any], keys: list[str], value: object) -> None:
@@ -270,6 +263,7 @@ def _sections(raw: Mapping[str, Any]) -> Sections:
             return None
 
     clock: TypeAdapter[int] = TypeAdapter(Hertz)
+    shape: TypeAdapter[tuple[int, ...]] = TypeAdapter(ChipShape)
     return Sections(
         clock_hz=valid(clock, "clock_hz"),
         array=valid(TypeAdapter(ArraySpec), "array"),
@@ -277,7 +271,8 @@ def _sections(raw: Mapping[str, Any]) -> Sections:
         dram=valid(TypeAdapter(DramSpec), "dram"),
         memories=valid(TypeAdapter(MemoriesSpec), "memories") if "memories" in raw else None,
         cores=valid(TypeAdapter(CoresSpec), "cores") if "cores" in raw else None,
-        chips=valid(TypeAdapter(ChipsSpec), "chips") if "chips" in raw else None,
+        links=valid(TypeAdapter(LinksSpec), "links") if "links" in raw else LinksSpec(),
+        chips=valid(shape, "chips") if "chips" in raw else None,
         spatial=isinstance(raw.get("array"), Mapping) and raw["array"].get("kind") == "spatial",
     )
 
@@ -307,9 +302,9 @@ def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
         )
         if value is None and name not in leaf_fields(type(spec)):
             continue  # a section that isn't there, not an amount without a limit
-        if value is None and not name.endswith(tuple(_UNITS)):
+        if value is None and not f"_{name}".endswith(tuple(_UNITS)):
             continue  # what is derived from other fields
-        if value in (ChipsSpec(), CoresSpec()):
+        if value in (LinksSpec(), CoresSpec(), ONE_CHIP):
             continue
         if isinstance(value, Spec):
             yield from _rows(value, f"{prefix}{name}.")
@@ -322,10 +317,12 @@ def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
 def _with_unit(name: str, value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple) and name == "chips":
+        return shape_text(value)
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "none"
     for suffix, kind in _UNITS.items():
-        if name.endswith(suffix) and (value is None or isinstance(value, int)):
+        if f"_{name}".endswith(suffix) and (value is None or isinstance(value, int)):
             return format_quantity(value, kind)
     matching = [unit for suffix, unit in _SUFFIXES.items() if name.endswith(suffix)]
     unit = matching[0] if matching else ""
@@ -341,8 +338,10 @@ def _derived_figures(accelerator: Accelerator) -> Iterator[tuple[str, str]]:
     yield "derived.buffer_write_rate", _per_cycle(accelerator.write_rate)
     for name, backing in accelerator.every_backing.items():
         yield f"derived.{name}_channel_rate", _per_cycle(backing.channel_rate)
-    if accelerator.chips.count > 1:
-        link = accelerator.chips.link_rate(accelerator.clock_hz)
+    if accelerator.pod.count > 1:
+        yield "derived.chips", shape_text(accelerator.pod.shape)
+    if accelerator.links.given:
+        link = accelerator.links.rate(accelerator.clock_hz)
         yield "derived.link_rate", _per_cycle(link)
     yield "derived.noc_distribution_rate", _per_cycle(accelerator.distribution_rate)
     yield "derived.noc_collection_rate", _per_cycle(accelerator.collection_rate)

@@ -16,12 +16,13 @@ from simaccel.hardware.noc import Topology
 from simaccel.hardware.quantity import parse_quantity
 from simaccel.numbers import BITS
 
-SECTIONS: Final = ("array", "buffer", "noc", "sfu", "dram", "dma", "chips", "energy", "area")
+SECTIONS: Final = ("array", "buffer", "noc", "sfu", "dram", "dma", "links", "energy", "area")
 """What may be a name, or a mapping with ``preset`` and what is to differ from it."""
 _DRAM: Final = re.compile(r"(?:([1-9][0-9]{0,3}) x )?(\S+)")
 _BURSTS: Final = 32
 """Entries of a read queue and a write buffer (DRAMsim3, Ramulator 2.1)."""
 PRESET: Final = "preset"
+_BASE: Final = "of"
 
 Load = Callable[[str], Mapping[str, Any]]
 """Gives the sections of a shipped accelerator by its name."""
@@ -30,11 +31,17 @@ Load = Callable[[str], Mapping[str, Any]]
 def with_presets(
     raw: Mapping[str, Any], file: str, names: Callable[[], list[str]], load: Load
 ) -> tuple[dict[str, Any], list[Fault]]:
-    """Write out sections that are named; ``names`` gives the accelerators, which ``load`` reads.
+    """Write out an accelerator (``of``) and sections that are named.
 
-    The faults are names that nothing has.
+    ``names`` gives the accelerators, which ``load`` reads. The faults are names that nothing has.
     """
-    filled, faults = dict(raw), []
+    faults: list[Fault] = []
+    try:
+        raw = with_base(raw, names, load)
+    except ValueError as error:
+        faults.append(Fault(file, _BASE, raw[_BASE], str(error)))
+        raw = {key: value for key, value in raw.items() if key != _BASE}
+    filled = dict(raw)
     for section in SECTIONS:
         content = raw.get(section)
         more = dict(content) if isinstance(content, Mapping) else {}
@@ -52,6 +59,22 @@ def with_presets(
             continue
         filled[section] = _merge_fields(make(int(match[1] or 1) if match else 1), more)
     return filled, faults
+
+
+def with_base(raw: Mapping[str, Any], names: Callable[[], list[str]], load: Load) -> dict[str, Any]:
+    """Write out an accelerator that is another one (``of``) but for what it gives itself.
+
+    Raises:
+        ValueError: nothing has the name; the message is what is allowed.
+
+    """
+    more = dict(raw)
+    base = more.pop(_BASE, None)
+    if base is None:
+        return more
+    if base not in names():
+        raise ValueError(f"the name of an accelerator: {suggest(str(base), names())}")
+    return _merge_fields(load(base), more)
 
 
 def preset_names(section: str) -> list[str]:

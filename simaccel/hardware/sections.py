@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from simaccel.hardware.array import ArraySpec
-from simaccel.hardware.chips import ChipsSpec
 from simaccel.hardware.cores import CoresSpec
+from simaccel.hardware.links import LinksSpec, shape_text
 from simaccel.hardware.memory import BufferSpec, DramSpec, MemoriesSpec
 from simaccel.hardware.quantity import format_quantity
 from simaccel.hardware.spatial import SpatialArraySpec
@@ -40,13 +41,15 @@ class Sections:
     dram: DramSpec | None
     memories: MemoriesSpec | None = None
     cores: CoresSpec | None = None
-    chips: ChipsSpec | None = None
+    links: LinksSpec | None = None
+    chips: tuple[int, ...] | None = None
     spatial: bool = False
     """Whether the array is one."""
 
     def impossible(self) -> list[ImpossibleValue]:
         """Find every combination of values that no hardware can have."""
         found = [*self._fold(), *self._slow_ports(), *self._fifos(), *self._shared_buffer()]
+        found += self._shape()
         for field, memory in self._backing():
             found += [*self._stripe(field, memory), *self._slow(field, memory)]
         return found
@@ -66,8 +69,14 @@ class Sections:
         field = "cores.shared_buffer"
         given = shared.bandwidth_bytes_per_second
         yield from self._slow_rate(f"{field}.bandwidth_bytes_per_second", given, 1)
-        if self.chips is not None and self.chips.count > 1:
-            yield ImpossibleValue("chips.count", self.chips.count, f"1, with a {field}")
+        if self.chips is not None and math.prod(self.chips) > 1:
+            yield ImpossibleValue("chips", shape_text(self.chips), f"1, with a {field}")
+
+    def _shape(self) -> Iterator[ImpossibleValue]:
+        if self.links is None or self.chips is None:
+            return
+        if allowed := self.links.wrong_shape(self.chips):
+            yield ImpossibleValue("chips", shape_text(self.chips), allowed)
 
     def _fifos(self) -> Iterator[ImpossibleValue]:
         memories = self.memories.by_class() if self.memories is not None else {}
@@ -109,9 +118,9 @@ class Sections:
             for way in ("read", "write"):
                 field = f"{way}_bytes_per_second"
                 yield from self._slow_rate(f"buffer.{field}", getattr(self.buffer, field), 1)
-        if self.chips is not None:
-            given = self.chips.link_bytes_per_second
-            yield from self._slow_rate("chips.link_bytes_per_second", given, 1)
+        if self.links is not None:
+            given = self.links.bytes_per_second
+            yield from self._slow_rate("links.bytes_per_second", given, 1)
 
     def _slow(self, section: str, memory: DramSpec) -> Iterator[ImpossibleValue]:
         field = "bandwidth_bytes_per_second"

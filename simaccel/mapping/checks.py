@@ -92,7 +92,7 @@ def _check_chips(
     workload: Workload, mapping: Mapping, accelerator: Accelerator | None, file: str
 ) -> list[Fault]:
     """Return the faults of spreads over chips; or, without any, those of one chip's part."""
-    chips = None if accelerator is None else accelerator.chips
+    chips = None if accelerator is None else accelerator.pod
     n_cores = 1 if accelerator is None else accelerator.cores.count
     pod, findings = shard(workload, mapping, chips, n_cores)
     if pod is None:

@@ -14,7 +14,8 @@ from typing import ClassVar, Final, Self
 
 from simaccel.errors import suggest
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import LINK_ACTS, LINK_SENT, LinkAct
+from simaccel.hardware.chips import LINK_ACTS, LinkAct
+from simaccel.hardware.links import LINK_SENT
 from simaccel.program.program import Tile, UnitCommand, UnitWork
 from simaccel.units import LINK
 
@@ -23,7 +24,7 @@ from simaccel.units import LINK
 class Link(UnitCommand):
     """Links: a collective of a chunk of a tensor, ``tile``, whose outcome on this chip is ``out``.
 
-    It goes over rings of chips of these sizes; ``n_bytes`` as of `ChipsSpec.messages`. A ``send``
+    It goes over rings of chips of these sizes; ``n_bytes`` as of `ChipPod.messages`. A ``send``
     is over as the last byte has left, over so many links as ``rings`` has; a ``receive`` is for
     free, once all has come.
     """
@@ -57,7 +58,7 @@ class Link(UnitCommand):
 
     def work(self, accelerator: Accelerator) -> UnitWork:
         """Return the cycles of the links: bytes sent leave the buffer, as many come there."""
-        chips, name, n_bytes = accelerator.chips, self.out.view.name, self.n_bytes
+        chips, name, n_bytes = accelerator.pod, self.out.view.name, self.n_bytes
         if self.kind == "receive":
             return UnitWork(0, 0, n_bytes, ((("link_read", name), n_bytes),))
         if self.kind == "send":
@@ -75,7 +76,7 @@ class Link(UnitCommand):
 
     def lag_cycles(self, accelerator: Accelerator) -> int:
         """Return the cycles from when the last byte of a message has left until it is there."""
-        return accelerator.chips.latency_cycles * math.prod(self.rings)
+        return accelerator.links.hop_cycles * math.prod(self.rings)
 
 
 UNIT_COMMANDS: Final[Mapping[str, type[UnitCommand]]] = {

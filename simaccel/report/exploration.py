@@ -96,7 +96,7 @@ def _shown_figures(explored: ExploredDesigns) -> dict[str, tuple[str, Callable[[
     }
     if not known & {"first_token_seconds", "token_seconds"}:
         return _SHOWN
-    chips = max(point.design.accelerator.chips.count for point in explored.points)
+    chips = max(point.design.accelerator.pod.count for point in explored.points)
     hidden = _OF_CHIPS if chips == 1 else ()
     names = [name for name in _OF_MODELS if name in known and name not in hidden]
     return _SHOWN | {name: _OF_MODELS[name] for name in names}

@@ -47,7 +47,7 @@ def pipeline_table(run: PipelineRun) -> Table:
 
 def cut_line(plan: PipelinePlan) -> str:
     """Return how chips and batch are cut."""
-    group, sequences = plan.group.chips.count, plan.batch // plan.micro_batches
+    group, sequences = plan.group.pod.count, plan.batch // plan.micro_batches
     return (
         f"{count_text(plan.depth, 'stage')} of {count_text(group, 'chip')}; micro-batches: "
         f"{plan.micro_batches} of {count_text(sequences, 'sequence')}"
@@ -70,7 +70,7 @@ def pipeline_lines(run: PipelineRun) -> list[str]:
     rate = run.tokens_per_second
     what = (
         f"{head} ({cycles_text(run.cycles)} cycles, bubbles {share_text(run.bubbles)}), "
-        f"{rate:,.4g} tokens/s of all chips, {rate / run.accelerator.chips.count:,.4g} of each, "
+        f"{rate:,.4g} tokens/s of all chips, {rate / run.accelerator.pod.count:,.4g} of each, "
         f"{work_energy_text(run.token_energy_pj)} per token"
     )
     return [sent_line(run.plan), what]
@@ -80,7 +80,7 @@ def pipeline_json(run: PipelineRun) -> dict[str, Any]:
     """Return a pipeline as one JSON object."""
     return {
         "phase": run.plan.phase,
-        "chips": run.accelerator.chips.count,
+        "chips": run.accelerator.pod.count,
         "batch": run.plan.batch,
         "micro_batches": run.plan.micro_batches,
         "cycles": run.cycles,

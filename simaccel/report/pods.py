@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from simaccel.experiment.resident import resident_bytes
 from simaccel.experiment.run import ExperimentResult, energy_pj
-from simaccel.hardware.chips import LINK_SENT
 from simaccel.hardware.cores import CHIP, REMOTE, core_of_name, on_core
+from simaccel.hardware.links import LINK_SENT
 from simaccel.hardware.memory import is_dram_channel
 from simaccel.mapping.node_text import place_text
 from simaccel.report.units import (
@@ -54,10 +54,10 @@ def core_line(result: ExperimentResult) -> Iterator[str]:
 
 def pod_lines(result: ExperimentResult) -> Iterator[str]:
     """Return the lines of all chips: exchanges, busy shares, tokens."""
-    chips, run = result.accelerator.chips, result.run
+    chips, run = result.accelerator.pod, result.run
     if chips.count == 1:
         return
-    shape = "" if chips.shape is None else f" of {' x '.join(map(str, chips.shape))}"
+    shape = f" of {' x '.join(map(str, chips.shape))}" if chips.topology == "torus" else ""
     where = f"{chips.count} chips in a {chips.topology}{shape}".replace("a all", "an all")
     if not result.pod.cuts:
         yield f"{where}: each does all of it (no spread over chips in the mapping)"
@@ -124,7 +124,7 @@ def _shares_text(shares: dict[str, float]) -> str:
 
 def pod_json(result: ExperimentResult) -> dict[str, Any]:
     """Return what all chips do as one JSON object; nothing of one chip alone."""
-    chips = result.accelerator.chips
+    chips = result.accelerator.pod
     if chips.count == 1:
         return {}
     rate, places = tokens_per_second(result), dict[str, Any]()

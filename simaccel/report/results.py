@@ -45,11 +45,14 @@ from simaccel.units import ARRAY, LOADING, SFU, cause_text
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from simaccel.experiment.capacity import MemoryDemand
     from simaccel.experiment.check import OperatorCheck
 
 TOP = 10
 """Rows that a table has where nothing else is asked for."""
 _TOP_CAUSES = 2
+_MUCH = 0.25
+"""The share of a memory that is worth a line."""
 _WORTH_A_CHANGE = 1.02
 _SHARES = dict.fromkeys(("dram_latency", "drain", "idle", "start"), "waiting")
 """What a limit is for its part of the time, where it isn't busy."""
@@ -269,13 +272,15 @@ def answer_lines(result: ExperimentResult) -> list[str]:
 
 
 def room_lines(result: ExperimentResult) -> list[str]:
-    """Return a line for each memory that is too small for a workload, with the missing bytes."""
-    return [
-        f"does not fit: weights, caches, inputs and outputs need {bytes_text(one.needed_bytes)} of "
-        f"the {bytes_text(one.capacity_bytes)} of {one.memory.replace('dram', 'DRAM')}"
-        for one in result.memories
-        if not one.fits
-    ]
+    """Return a line for each memory of which a workload takes much, with the bytes of each part."""
+    return [_room_line(one) for one in result.memories if one.share >= _MUCH]
+
+
+def _room_line(demand: MemoryDemand) -> str:
+    there = demand.memory.replace("dram", "DRAM")
+    parts = ", ".join(f"{part} {bytes_text(n)}" for part, n in demand.by_part.items() if n)
+    how = f"{'takes' if demand.fits else 'does not fit: needs'} {bytes_text(demand.needed_bytes)}"
+    return f"{how} of the {bytes_text(demand.capacity_bytes)} of {there}: {parts}"
 
 
 def _stalls_of_array(run: Run | OperatorRun) -> str:

@@ -311,7 +311,7 @@ def _sfu(scene: VerdictFigures) -> str:
 
 def _link(scene: VerdictFigures) -> str:
     one = scene.accelerator
-    size = "" if one is None else f" of {one.chips.count} chips"
+    size = "" if one is None else f" of {one.pod.count} chips"
     lanes = [name for name in scene.part.engines if without_core(name) == LINK]
     busy = max((scene.part.share(lane, "busy") for lane in lanes), default=0.0)
     text = f"the links{size} are busy {short_share_text(busy)}"

@@ -188,7 +188,7 @@ def _repeat_for(workload: Workload, accelerator: Accelerator, logit: str, attend
     times = math.prod(scores.ranks[rank] for rank in heads)
     each = times * math.prod(keys.shape(scores.ranks)) * n_bytes
     beside = math.prod(rows.shape(scores.ranks)) * spec.row_tile * n_bytes
-    share = -(-(2 * each + 2 * beside) // accelerator.chips.count)  # sequences or heads are cut
+    share = -(-(2 * each + 2 * beside) // accelerator.pod.count)  # sequences or heads are cut
     if share > capacity - (spec.reserved_bytes or 0):
         return workload
     tensors, operators = dict(workload.tensors), list[Operator]()

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from simaccel.errors import Fault, InputError, MistakeError
-from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.chips import ChipPod
 from simaccel.mapping.chips.keeps import rename_keeps
 from simaccel.mapping.chips.sharding import CHIPS, Pod, replace_groups, shard
 from simaccel.mapping.classes import RankClasses
@@ -70,7 +70,7 @@ class ParallelDegrees:
 
 
 def degrees_of(
-    chips: ChipsSpec,
+    chips: ChipPod,
     tensor: int | None,
     data: int | None,
     expert: int | None = None,
@@ -98,7 +98,7 @@ def degrees_of(
         degrees |= {name: degree for name, degree in more.items() if degree > 1}
         value = " x ".join(f"{name} {degree}" for name, degree in degrees.items())
         options = ", ".join(f"--{name}-parallel" for name in degrees)
-        allowed = f"a product of chips.count, {chips.count}"
+        allowed = f"a product of {chips.count} chips"
         raise InputError([Fault(options, "degrees", value, allowed)])
     return ParallelDegrees(tensor, data, expert, sequence)
 
@@ -227,7 +227,7 @@ def _cuts_of_batch(operator: Operator, degrees: ParallelDegrees) -> Iterator[tup
         yield _EXPERTS, degrees.expert
 
 
-def share_of(workload: Workload, spreads: Spreads, chips: ChipsSpec) -> Pod:
+def share_of(workload: Workload, spreads: Spreads, chips: ChipPod) -> Pod:
     """Return what each chip does, before anybody has mapped it: its workload and exchanges.
 
     Raises:
@@ -259,7 +259,7 @@ def _nodes(one: Operator, cuts: Sequence[tuple[str, int]]) -> tuple[Spread, ...]
 
 
 def whole_mapping(
-    workload: Workload, spreads: Spreads, pod: Pod, mapping: MappingTree, chips: ChipsSpec
+    workload: Workload, spreads: Spreads, pod: Pod, mapping: MappingTree, chips: ChipPod
 ) -> MappingTree:
     """Return the mapping of all chips: that of one, with spreads at the outside of each group.
 

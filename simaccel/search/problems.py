@@ -47,7 +47,7 @@ class Options:
     (``tensor_parallel``), groups of them that share a batch (None: the rest of the chips), and
     groups that share experts; ``sequence_parallel``: chips of a layer have tokens each in norms and
     residuals. Of several cores: ranks that are to be spread, such as
-    ``n=cores:4``.
+    ``n=cores:4``. ``allow_overflow``: run what needs more memory than there is.
     """
 
     pipeline: bool = False
@@ -67,6 +67,7 @@ class Options:
     sequence_parallel: bool = False
     spread: tuple[str, ...] = ()
     ends: float | None = None
+    allow_overflow: bool = False
 
     def end_time(self) -> float | None:
         """Return the time of the monotonic clock at which a search that goes on now is to end."""

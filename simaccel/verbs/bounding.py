@@ -37,7 +37,7 @@ class Bound:
         from simaccel.report.titles import workload_title
 
         on = self.report.accelerator
-        alone = f", all of it on one of {on.chips.count} chips" if on and on.chips.count > 1 else ""
+        alone = f", all of it on one of {on.pod.count} chips" if on and on.pod.count > 1 else ""
         return f"{workload_title(self.report.found.workload)}: least DRAM traffic{alone}"
 
     @property

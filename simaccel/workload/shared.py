@@ -7,7 +7,7 @@ beside those that are placed already.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from simaccel.workload.workload import Workload
@@ -30,10 +30,19 @@ def in_shared_buffer(workload: Workload, capacity_bytes: int | None) -> Workload
 
 def most_shared_bytes(workload: Workload, steps: Sequence[Iterable[str]]) -> int:
     """Return the most bytes of a shared buffer in use at once; ``steps``: operators, in order."""
+    return most_live_bytes(
+        workload, steps, {name for name, tensor in workload.tensors.items() if tensor.shared}
+    )
+
+
+def most_live_bytes(
+    workload: Workload, steps: Sequence[Iterable[str]], names: Collection[str]
+) -> int:
+    """Return the most bytes that some intermediates take at once, each while it has a place."""
     at = {name: number for number, step in enumerate(steps) for name in step}
     taken: dict[int, int] = {}
-    for name, lives in _lives(workload, at).items():
-        if workload.tensors[name].shared:
+    for name, lives in _lives(workload, at).items() if names else ():
+        if name in names:
             _take(taken, lives, workload.tensor_bytes(name))
     return max(taken.values(), default=0)
 

@@ -371,9 +371,9 @@ def test_lists_that_are_wrong_are_named(cli: Call, given: str, text: str) -> Non
 
 
 def test_degrees_of_parallelism_are_lists_and_energy_is_of_all_chips(cli: Call) -> None:
-    sets = ("count=2", "topology=switch", "link_bytes_per_second=9~GB/s", "pj_per_bit=1")
-    chips = " ".join(f"--set chips.{one}" for one in sets)
-    of = f"--hw tpu_v3 {chips} --workload gpt2 --phase decode --kv-len 8 --scope model --batch 2"
+    sets = ("topology=switch", "bytes_per_second=9~GB/s", "pj_per_bit=1")
+    chips = " ".join(["--chips 2", *(f"--set links.{one}" for one in sets)])
+    of = f"--hw mxu_128 {chips} --workload gpt2 --phase decode --kv-len 8 --scope model --batch 2"
     asked = f"{of} --dataflow strips"
     outcome = cli(f"compare {asked} --tensor-parallel 1,2 --metric tokens/s/chip --json")
     rows = json.loads(outcome.stdout)
@@ -389,9 +389,9 @@ def test_degrees_of_parallelism_are_lists_and_energy_is_of_all_chips(cli: Call) 
 
 
 def test_stages_of_a_pipeline_are_a_list(cli: Call, small_model: Path) -> None:
-    sets = ("count=2", "topology=switch", "link_bytes_per_second=9~GB/s", "pj_per_bit=1")
-    chips = " ".join(f"--set chips.{one}" for one in sets)
-    of = f"--hw tpu_v3 {chips} --workload {small_model} --phase decode --kv-len 8 --batch 2"
+    sets = ("topology=switch", "bytes_per_second=9~GB/s", "pj_per_bit=1")
+    chips = " ".join(["--chips 2", *(f"--set links.{one}" for one in sets)])
+    of = f"--hw mxu_128 {chips} --workload {small_model} --phase decode --kv-len 8 --batch 2"
     of += " --scope model"
     rows = json.loads(cli(f"compare {of} --dataflow naive-m --pipeline-parallel 2,4 --json").stdout)
     assert [row["pipeline_parallel"] for row in rows] == ["2", "4"]
@@ -399,9 +399,7 @@ def test_stages_of_a_pipeline_are_a_list(cli: Call, small_model: Path) -> None:
     assert rows[0]["cycles"] == run["cycles"]
     found = METRICS["energy/token"].value(rows[0], 2)
     assert found == pytest.approx(run["token_energy_pj"])
-    assert (
-        "--pipeline-parallel: chips: got 4; allowed: at most chips.count, 2" in rows[1]["problem"]
-    )
+    assert "chips: got 4; allowed: at most 2, the number of chips" in rows[1]["problem"]
     wrong = cli(f"compare {of} --dataflow naive-m --micro-batches 2")
     assert "--micro-batches: got 2; allowed: nothing without --pipeline-parallel" in wrong.stderr
     assert "takes a list." in cli(f"run {of} --pipeline-parallel 1,2").stderr

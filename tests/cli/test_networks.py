@@ -127,6 +127,6 @@ def test_a_workload_is_drawn(cli: Call, tmp_path: Path) -> None:
 
 
 def test_a_whole_network_says_what_it_leaves_out(cli: Call) -> None:
-    line = "run --hw tpu_v3 --workload alexnet --scope model --dataflow naive --detail"
+    line = "run --hw mxu_128 --workload alexnet --scope model --dataflow naive --detail"
     assert "left out: 10,568 biases" in cli(line).stdout
     assert "left out" not in cli(line.replace("model", "layers")).stdout

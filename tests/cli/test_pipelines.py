@@ -11,7 +11,8 @@ from tests.cli.conftest import Call
 from tests.small_pods import LINKS
 
 CHIPS = " ".join(
-    f"--set chips.{one.replace(' ', '~')}" for one in ("count=4", "topology=switch", *LINKS)
+    f"--set {one.replace(' ', '~')}"
+    for one in ("chips=4", "links.topology=switch", *(f"links.{link}" for link in LINKS))
 )
 SIZES = "--prompt 8 --batch 4 --scope model --dataflow strips"
 
@@ -19,7 +20,7 @@ SIZES = "--prompt 8 --batch 4 --scope model --dataflow strips"
 @pytest.fixture
 def small(small_model: Path) -> str:
     """Return what runs the small transformer on four chips."""
-    return f"--hw tpu_v3 {CHIPS} --workload {small_model}"
+    return f"--hw mxu_128 {CHIPS} --workload {small_model}"
 
 
 def test_an_exploration_of_splits_has_the_figures_of_a_comparison(
@@ -118,9 +119,7 @@ def test_a_dry_run_names_the_stages(cli: Call, small: str) -> None:
     phases = ("prefill", "decode after 8", "decode after 9")
     assert [one["name"] for one in both] == [f"{p}, {name}" for p in phases for name in names]
     wrong = cli(f"{line} --tensor-parallel 2 --dry-run")
-    assert "got 'tensor 2 x data 1 x pipeline 4'; allowed: a product of chips.count, 4" in (
-        wrong.stderr
-    )
+    assert "got 'tensor 2 x data 1 x pipeline 4'; allowed: a product of 4 chips" in (wrong.stderr)
     listed = json.loads(
         cli(f"compare {small} {SIZES} --pipeline-parallel 1,4 --dry-run --json").stdout
     )

@@ -264,7 +264,7 @@ def test_area_and_power_are_in_every_result(cli: Call) -> None:
     """16 fp16 MACs, 1 KiB, 4 lanes of fp32 at 45 nm; energy over time."""
     line = "--hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive"
     found = json.loads(cli(f"run {line} --json").stdout)
-    by_part = {"mac": 16 * 5824, "sfu": 4 * 11884, "buffer": 1024 * 8.87}
+    by_part = {"mac": 16 * 1239.5, "sfu": 4 * 11884, "buffer": 1024 * 8.87}
     assert found["area_um2"] == pytest.approx(by_part)
     assert found["area_mm2"] == pytest.approx(sum(by_part.values()) * 1e-6)
     energy = found["energy_pj"]
@@ -272,14 +272,14 @@ def test_area_and_power_are_in_every_result(cli: Call) -> None:
     assert found["power_mw"] == pytest.approx(sum(energy.values()) * mw)
     assert found["chip_power_mw"] == pytest.approx((sum(energy.values()) - energy["dram"]) * mw)
     said = cli(f"run {line} --detail").stdout
-    assert "area: 0.150 mm2 (mac 62%, sfu 32%, buffer 6.1%); power: " in said
+    assert "area: 0.0765 mm2 (mac 26%, sfu 62%, buffer 12%); power: " in said
     row = json.loads(cli(f"compare {line} --jobs 1 --json").stdout)[0]
     assert {name: row[name] for name in ("area_mm2", "power_mw")} == {
         name: found[name] for name in ("area_mm2", "power_mw")
     }
-    assert "\narea: 0.150 mm2\n" in cli(f"compare {line} --jobs 1").stdout
+    assert "\narea: 0.0765 mm2\n" in cli(f"compare {line} --jobs 1").stdout
     table = cli(f"compare {line} --jobs 1 --sweep buffer=1KiB,1MiB").stdout
-    assert "area: 0.150 mm2 at 1 KiB; 9.44 mm2 at 1 MiB\n" in table
+    assert "area: 0.0765 mm2 at 1 KiB; 9.37 mm2 at 1 MiB\n" in table
     assert (
         "area: unknown (buffer is unlimited)"
         in cli(

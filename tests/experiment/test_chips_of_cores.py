@@ -9,12 +9,12 @@ from simaccel.workload import build
 
 def test_two_chips_of_two_cores_make_what_numpy_makes() -> None:
     fields = {
-        "chips.count": "2",
-        "chips.link_bytes_per_second": "70 GB/s",
-        "chips.pj_per_bit": "1",
+        "chips": "2",
+        "links.bytes_per_second": "70 GB/s",
+        "links.pj_per_bit": "1",
         "cores.count": "2",
     }
-    on = load_accelerator("tpu_v3", [f"{name}={value}" for name, value in fields.items()])
+    on = load_accelerator("mxu_128", [f"{name}={value}" for name, value in fields.items()])
     whole = build("bert", seq_len=4)
     result = simulate(whole, on, "naive-m")
     assert all(core_spreads(group) for group in result.mapping.groups if group.name != "softmax")

@@ -13,7 +13,7 @@ from validation.bound.figures import impossible, ran_on
     [
         ("toy", "bert", {"seq_len": 8, "scope": "la"}),
         ("toy_linear", "bert", {"seq_len": 4, "scope": "la"}),
-        ("tpu_v3", "gpt2", {"phase": "decode", "kv_len": 4}),
+        ("mxu_128", "gpt2", {"phase": "decode", "kv_len": 4}),
     ],
 )
 def test_no_figure_is_impossible(on: str, name: str, sizes: dict[str, Any]) -> None:

@@ -58,8 +58,8 @@ def test_every_cause_has_a_name() -> None:
 
 def test_slow_links_are_the_limit_of_what_chips_add_up() -> None:
     """Twice a block two chips add up 8 x 32 sums of 2 B: 0.5 ms at 1 MB/s, where all else is us."""
-    chips = ("count=2", "link_bytes_per_second=1 MB/s", "latency_cycles=0", "pj_per_bit=1")
-    pod = load_accelerator("edge", [f"chips.{setting}" for setting in chips])
+    chips = ("bytes_per_second=1 MB/s", "hop_cycles=0", "pj_per_bit=1")
+    pod = load_accelerator("edge", ["chips=2", *(f"links.{setting}" for setting in chips)])
     dimensions = ModelDimensions(hidden=32, heads=2, head_size=16, ff_size=64)
     block = attention(dimensions, batch=1, seq_len=8, scope="block")
     result = simulate(block, pod, "naive", options=Options(tensor_parallel=2))
@@ -120,7 +120,7 @@ def test_an_idle_array_is_no_limit() -> None:
     No resource is busy for half of the time, and the array has nothing to do for most of it.
     """
     block = build("gpt2", phase="prefill", prompt=32, kv_len=0)
-    result = simulate(block, load_accelerator("tpu_v3"), "naive")
+    result = simulate(block, load_accelerator("mxu_128"), "naive")
     array = result.run.engines["array"]
     assert array.idle > max(array.stalls.values())
     assert result.limit.name == "dram_latency"

@@ -216,9 +216,9 @@ def test_stages_of_several_chips_share_their_layers() -> None:
         (2, 4, 3, (), "--micro-batches: micro-batches: got 3; allowed: a number that divides the"),
         (2, 10**9, 10**9, (), "got 1000000000; allowed: at most 10000 micro-batches"),
         (8, 4, None, (), "stages: got 8; allowed: 1 to 4, the layers of small"),
-        (8, 4, None, (), "chips: got 8; allowed: at most chips.count, 4"),
+        (8, 4, None, (), "chips: got 8; allowed: at most 4, the number of chips"),
         (2, 4, None, ("topology=ring",), "got 2; allowed: one of 1, 4, the first dimensions of"),
-        (4, 4, None, ("topology=torus", "shape=[2, 2]"), ""),
+        (4, 4, None, ("topology=torus", "dimensions=2"), ""),
     ],
 )
 def test_what_cannot_be_cut(

@@ -115,9 +115,9 @@ def chips_torus() -> Program:
     """Four chips of a torus: H from rows to columns by all-to-all, sums of Y by reduce-scatter."""
     of = feed_forward(m=8, e=4, f=8)
     cut = spread(of, FF1="m 2", act="f 2", FF2="f 2", norm="m 2")
-    fields = ("count=4", "topology=torus", "shape=[2, 2]", "link_bytes_per_second=1 GB/s")
-    on = load_accelerator("toy", [f"chips.{one}" for one in (*fields, "chunk_bytes=24")])
-    pod, _ = shard(of, cut, on.chips)
+    links = ("topology=torus", "dimensions=2", "bytes_per_second=1 GB/s", "chunk_bytes=24")
+    on = load_accelerator("toy", ["chips=2x2", *(f"links.{one}" for one in links)])
+    pod, _ = shard(of, cut, on.pod)
     assert pod is not None
     return lower_pod(pod, on)
 

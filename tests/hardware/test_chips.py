@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.hardware.chips import COLLECTIVES, ChipAxis, ChipsSpec, Collective
+from simaccel.hardware.chips import COLLECTIVES, ChipAxis, ChipPod, Collective
+from simaccel.hardware.links import LinksSpec
 from simaccel.hardware.load import with_values
 from simaccel.importers.accelerators import load_accelerator
 
@@ -33,10 +34,9 @@ BOTH_WAYS = {  # the last piece of an even ring comes in halves from both sides
 }
 
 
-def _spec(count: int, **fields: object) -> ChipsSpec:
-    return ChipsSpec.model_validate(
-        {"count": count, "link_bytes_per_second": "2 GB/s", "latency_cycles": 5, **fields}
-    )
+def _spec(*shape: int, **fields: object) -> ChipPod:
+    links = {"bytes_per_second": "2 GB/s", "hop_cycles": 5, "dimensions": len(shape), **fields}
+    return ChipPod(LinksSpec.model_validate(links), shape)
 
 
 @pytest.mark.parametrize("size", range(2, 9))
@@ -65,7 +65,7 @@ def test_cycles_of_a_ring_of_four_by_hand(kind: Collective, cycles: int) -> None
 
 
 def test_dimensions_one_after_the_other_by_hand() -> None:
-    torus = _spec(8, topology="torus", shape=[2, 4], algorithm="ring")
+    torus = _spec(2, 4, topology="torus", algorithm="ring")
     # 4 first: pieces of 6 of 21 bytes; then 2: pieces of 3 of these 6
     assert torus.messages("reduce_scatter", 21, (4, 2)) == (6, 6, 6, 3)
     assert torus.messages("all_gather", 21, (4, 2)) == (3, 6, 6, 6)
@@ -85,7 +85,7 @@ def test_links_of_other_topologies_by_hand() -> None:
 
 
 def test_several_links_a_direction_share_a_message() -> None:
-    assert _spec(4, algorithm="ring", links_per_direction=2).cycles(
+    assert _spec(4, algorithm="ring", per_direction=2).cycles(
         "all_gather", 24, (4,), 10**9
     ) == 3 * (2 + 5)
 
@@ -138,7 +138,7 @@ def test_a_ring_sends_what_patarasu_and_yuan_say(kind: Collective, size: int, n:
 @given(st.integers(2, 64), st.integers(1, 2**20), st.integers(0, 500))
 def test_a_ring_takes_what_astra_sim_says(size: int, piece: int, latency: int) -> None:
     """ASTRA-sim, analytic backend: n - 1 messages of 1/n each, latency + bytes / bandwidth."""
-    spec = _spec(size, algorithm="ring", latency_cycles=latency)
+    spec = _spec(size, algorithm="ring", hop_cycles=latency)
     expected = (size - 1) * (latency + math.ceil(Fraction(piece, 2)))
     assert spec.cycles("all_gather", size * piece, (size,), 10**9) == expected
     assert spec.cycles("all_reduce", size * piece, (size,), 10**9) == 2 * expected
@@ -147,22 +147,15 @@ def test_a_ring_takes_what_astra_sim_says(size: int, piece: int, latency: int) -
 @pytest.mark.parametrize(
     ("values", "field"),
     [
-        (["chips.count=0"], "chips.count"),
-        (["chips.count=5000"], "chips.count"),
-        (["chips.count=4"], "chips.link_bytes_per_second"),
-        (["chips.count=4", "chips.link_bytes_per_second=0"], "chips.link_bytes_per_second"),
-        (["chips.count=4", "chips.link_bytes_per_second=1 B/s"], "chips.link_bytes_per_second"),
-        (
-            [
-                "chips.count=4",
-                "chips.link_bytes_per_second=1 GB/s",
-                "chips.topology=torus",
-                "chips.shape=[2, 3]",
-            ],
-            "chips.shape",
-        ),
-        (["chips.shape=[1]"], "chips.shape"),
-        (["chips.algorithm=direct"], "chips.algorithm"),
+        (["chips=0"], "chips"),
+        (["chips=5000"], "chips"),
+        (["chips=4x"], "chips"),
+        (["chips=4"], "chips"),
+        (["chips=4", "links.bytes_per_second=0"], "links.bytes_per_second"),
+        (["chips=4", "links.bytes_per_second=1 B/s"], "links.bytes_per_second"),
+        (["chips=2x3", "links.bytes_per_second=1 GB/s"], "chips"),
+        (["links.dimensions=2"], "links.dimensions"),
+        (["links.algorithm=direct"], "links.algorithm"),
     ],
 )
 def test_what_no_pod_can_be_is_named(values: list[str], field: str) -> None:
@@ -172,7 +165,7 @@ def test_what_no_pod_can_be_is_named(values: list[str], field: str) -> None:
 
 
 def test_which_dimensions_chips_are_in() -> None:
-    pod = _spec(64, topology="torus", shape=[8, 8])
+    pod = _spec(8, 8, topology="torus")
     assert pod.rings([ChipAxis(1, 64)]) == (8, 8)
     assert pod.rings([ChipAxis(1, 8)]) == pod.rings([ChipAxis(8, 8)]) == (8,)
     assert pod.rings([ChipAxis(1, 4)]) is None  # half of a row is no ring
@@ -183,19 +176,19 @@ def test_which_dimensions_chips_are_in() -> None:
 
 def test_energy_of_links_is_unknown_unless_it_is_given() -> None:
     sent = {("link_write", "Y"): 10, ("dram_read", "Y"): 5}
-    assert _spec(2, pj_per_bit=1.5).energy_pj(sent) == {"link": 120.0}
-    assert math.isnan(_spec(2).energy_pj(sent)["link"])
-    assert _spec(2).energy_pj({("dram_read", "Y"): 5}) == {}
+    assert _spec(2, pj_per_bit=1.5).links.energy_pj(sent) == {"link": 120.0}
+    assert math.isnan(_spec(2).links.energy_pj(sent)["link"])
+    assert _spec(2).links.energy_pj({("dram_read", "Y"): 5}) == {}
 
 
 def test_another_topology_leaves_what_the_file_says_of_its_own() -> None:
     """Shape and algorithm of a torus; what is given with the topology is taken, or named."""
-    ring = load_accelerator("tpu_v5e_4x4", ["chips.topology=ring"]).chips
-    assert (ring.count, ring.shape, ring.runs) == (16, None, "bidirectional_ring")
-    switch = load_accelerator("tpu_v5e_4x4", ["chips.topology=switch"]).chips
-    assert (switch.shape, switch.runs) == (None, "ring")
+    ring = load_accelerator("tpu_v5e_4x4", ["links.topology=ring"]).pod
+    assert (ring.shape, ring.links.runs) == ((16,), "bidirectional_ring")
+    switch = load_accelerator("tpu_v5e_4x4", ["links.topology=switch"]).pod
+    assert (switch.shape, switch.links.runs) == ((16,), "ring")
     pod = load_accelerator("tpu_v5e_4x4")
-    assert with_values(pod, {"chips.topology": "ring"}, "test").chips == ring
-    for more in ("chips.shape=[4, 4]", "chips.algorithm=direct"):
-        with pytest.raises(InputError, match=f"--set {more.partition('=')[0]}: "):
-            load_accelerator("tpu_v5e_4x4", ["chips.topology=ring", more])
+    assert with_values(pod, {"links.topology": "ring"}, "test").pod == ring
+    for more, at in (("chips=4x4", "--chips"), ("links.algorithm=direct", "--set links.algor")):
+        with pytest.raises(InputError, match=at):
+            load_accelerator("tpu_v5e_4x4", ["links.topology=ring", more])

@@ -1,10 +1,15 @@
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from simaccel.errors import InputError
+from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator, ArraySpec, Rate
+from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.load import accelerator_rows, list_accelerators
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.workload import build
 
 FOLDER = Path(__file__).parents[2] / "hwconfigs"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
@@ -12,7 +17,7 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 def test_the_shipped_accelerators_are_listed() -> None:
     assert list_accelerators() == NAMES
-    assert set(NAMES) >= {"cloud", "edge", "edge_tpu", "toy", "tpu_v3"}
+    assert set(NAMES) >= {"cloud", "edge", "edge_tpu", "toy", "mxu_128"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -55,7 +60,7 @@ def test_edge_and_cloud_are_flat_table_2(
     assert accelerator.clock_hz == 720_000_000  # what Fig. 16 implies, not Table 2
 
 
-@pytest.mark.parametrize("name", ["edge", "cloud", "tpu_v3"])
+@pytest.mark.parametrize("name", ["edge", "cloud", "mxu_128"])
 def test_the_noc_feeds_two_byte_operands_from_both_sides(name: str) -> None:
     accelerator = load_accelerator(name)
     operands = 2 * (accelerator.array.rows + accelerator.array.cols)
@@ -89,7 +94,7 @@ def test_toy_rates_can_be_followed_by_hand() -> None:
     assert toy.distribution_rate == Rate(16, 1)
 
 
-@pytest.mark.parametrize(("name", "gmacs"), [("tpu_v3", 15401), ("edge_tpu", 1966)])
+@pytest.mark.parametrize(("name", "gmacs"), [("mxu_128", 15401), ("edge_tpu", 1966)])
 def test_public_peak_rates(name: str, gmacs: int) -> None:
     """A TPU v3 chip of four MXUs makes 123 Tflop/s, an Edge TPU 4 TOPS."""
     accelerator = load_accelerator(name)
@@ -107,6 +112,67 @@ def test_chips_of_pods_have_their_published_arrays(name: str, count: int, tera_f
     assert isinstance(array, ArraySpec)
     assert (array.rows, array.cols, array.count) == (128, 128, count)
     assert round(2 * found.pes * found.clock_hz / 1e12) == tera_flops
+
+
+def test_one_chip_of_a_pod_is_the_chip() -> None:
+    """To the cycle: a pod's file says how many chips there are, and nothing else of them."""
+    work = build("gpt2", phase="decode", kv_len=64, scope="model", batch=2)
+    for pod, chip in (("tpu_v5e_4x4", "tpu_v5e"), ("tpu_v4_4x4x4", "tpu_v4")):
+        one, alone = (
+            simulate(work, load_accelerator(name, ["chips=1"]), "naive").run for name in (pod, chip)
+        )
+        assert (one.cycles, one.moved) == (alone.cycles, alone.moved)
+
+
+def test_no_two_files_describe_a_chip() -> None:
+    """A file that is another one but for its chips says so (``of``); no other differs so little."""
+    own = [name for name in NAMES if "\nof:" not in (FOLDER / f"{name}.yaml").read_text()]
+    chips = [load_accelerator(name) for name in own if name.startswith("tpu")]
+    peaks = Counter((one.clock_hz, one.pes, one.dram.capacity_bytes) for one in chips)
+    assert max(peaks.values()) == 1
+    assert [name for name in NAMES if load_accelerator(name).pod.count > 1] == [
+        name for name in NAMES if name not in own
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_memory_has_its_capacity(name: str) -> None:
+    """Or is unlimited and says so, where its bandwidth is."""
+    accelerator = load_accelerator(name)
+    for dram in (accelerator.dram, *accelerator.memories.by_class().values()):
+        assert "capacity_bytes" in dram.model_fields_set
+        assert (dram.capacity_bytes is None) <= (dram.bandwidth_bytes_per_second is None)
+
+
+def test_capacities_that_are_published() -> None:
+    """GiB: TPU documentation; ISCA 2021 (v4i) and 2023 (v4)."""
+    published = {"tpu_v3": 16, "tpu_v4": 32, "tpu_v4i": 8, "tpu_v5e": 16, "tpu_v6e": 32}
+    found = {name: load_accelerator(name).dram.capacity_bytes for name in published}
+    assert found == {name: size * 2**30 for name, size in published.items()}
+
+
+def test_a_file_that_is_another_one_but_for_some_fields(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("name: mine\nof: tpu_v5e_4x4\nchips: 2x2\ndram: {channels: 8}\n")
+    mine, chip = load_accelerator(file), load_accelerator("tpu_v5e")
+    assert (mine.pod.shape, mine.dram.channels, mine.sfu) == ((2, 2), 8, chip.sfu)
+    assert mine.dram.capacity_bytes == chip.dram.capacity_bytes
+    file.write_text("name: mine\nof: tpu_v9\nchips: 2x2\n")
+    with pytest.raises(InputError, match=r"mine.yaml: of: got 'tpu_v9'; allowed: the name of an"):
+        load_accelerator(file)
+    file.write_text("name: mine\nof: tpu_v5e\nchips: {count: 4, topology: ring}\n")
+    with pytest.raises(InputError, match="how they are linked is the section links"):
+        load_accelerator(file)
+
+
+def test_multipliers_are_those_of_the_precision() -> None:
+    """A TPU v1 has at most 331 mm2 (ISCA 2017, table 2); 65,536 MACs of fp16 alone 382."""
+    found = area_of(load_accelerator("tpu_v1"))
+    assert found.by_part["mac"] == pytest.approx(65536 * (282 + 137))
+    assert found.mm2 is not None
+    assert found.mm2 == pytest.approx(274, abs=1)
+    own = area_of(load_accelerator("tpu_v1", ["area.number=fp16"]))
+    assert own.by_part["mac"] == pytest.approx(65536 * 5824)
 
 
 def test_the_table_has_units_sources_and_derived_figures() -> None:

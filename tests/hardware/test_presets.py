@@ -19,7 +19,7 @@ clock_hz: 1 GHz
 array: {rows: 8, cols: 16}
 buffer: edge
 noc: mesh
-sfu: {preset: tpu_v3, lanes: 64}
+sfu: {preset: mxu_128, lanes: 64}
 dram: 2 x DDR4-3200x64
 energy: 7nm
 area: 16nm
@@ -33,7 +33,7 @@ def _load(folder: Path, text: str) -> Accelerator:
 
 def test_nine_lines_are_an_accelerator(tmp_path: Path) -> None:
     """DDR4-3200: 1.6 GHz and 64 bits, so 25.6 GB/s a channel (JESD79-4)."""
-    found, edge, tpu = _load(tmp_path, TEN), load_accelerator("edge"), load_accelerator("tpu_v3")
+    found, edge, tpu = _load(tmp_path, TEN), load_accelerator("edge"), load_accelerator("mxu_128")
     assert found.buffer == edge.buffer
     assert (found.sfu.lanes, found.sfu.latency_cycles) == (64, tpu.sfu.latency_cycles)
     assert found.noc.distribution.topology == found.noc.collection.topology == "mesh"
@@ -59,9 +59,9 @@ def test_the_times_of_a_part_are_counted_in_cycles(tmp_path: Path) -> None:
         ("energy: 7nm", "energy: 5nm", "energy: got '5nm'; allowed: a section, or did you mean"),
         ("2 x DDR4-3200x64", "2 x DDR4-3200x65", "dram: got '2 x DDR4-3200x65'; allowed: a se"),
         ("2 x DDR4", "0 x DDR4", "dram: got '0 x DDR4-3200x64'; allowed: a section, or"),
-        ("preset: tpu_v3", "preset: tpu_v9", "sfu: got 'tpu_v9'; allowed: a section, or did you"),
+        ("preset: mxu_128", "preset: tpu_v9", "sfu: got 'tpu_v9'; allowed: a section, or did you"),
         ("lanes: 64", "lanse: 64", "sfu.lanse: got 64; did you mean"),
-        ("preset: tpu_v3", "preset: 3", "sfu.preset: got 3; allowed"),
+        ("preset: mxu_128", "preset: 3", "sfu.preset: got 3; allowed"),
     ],
 )
 def test_what_nobody_has_is_told(tmp_path: Path, old: str, new: str, said: str) -> None:

@@ -31,12 +31,8 @@ def _pod(**dram: object) -> Accelerator:
     """Return four chips in a ring of 2 bytes a cycle and 5 cycles of latency."""
     found = accelerator(dram=dram)
     raw = found.model_dump() | {
-        "chips": {
-            "count": 4,
-            "link_bytes_per_second": "2 GB/s",
-            "latency_cycles": 5,
-            "algorithm": "ring",
-        }
+        "links": {"bytes_per_second": "2 GB/s", "hop_cycles": 5, "algorithm": "ring"},
+        "chips": 4,
     }
     return Accelerator.model_validate(raw)
 

@@ -156,7 +156,7 @@ def test_layers_of_one_operator_wait_for_one_another(layers: int) -> None:
         "keep W buffer x2\nloop r 128\nkeep X buffer x2, Y buffer x2\ndo F array is\n"
     )
     mapping = mapping_of(of, Group(operators=("F",), tree=tree))
-    on = load_accelerator("tpu_v3")
+    on = load_accelerator("mxu_128")
     bound = predict(of, mapping, on).bound_cycles
     assert 0.8 < bound / Machine(on, lower(of, mapping)).run().cycles <= 1
 

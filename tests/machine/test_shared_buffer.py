@@ -180,10 +180,10 @@ def test_groups_in_an_order_that_needs_more_room_are_refused() -> None:
             [
                 "cores.shared_buffer.capacity_bytes=1 KiB",
                 "cores.shared_buffer.bandwidth_bytes_per_second=1 GB/s",
-                "chips.count=2",
-                "chips.link_bytes_per_second=1 GB/s",
+                "chips=2",
+                "links.bytes_per_second=1 GB/s",
             ],
-            "chips.count: got 2; allowed: 1, with a cores.shared_buffer",
+            "chips: got '2'; allowed: 1, with a cores.shared_buffer",
         ),
     ],
 )

@@ -98,10 +98,10 @@ TINY = Transformer(
     vocabulary=64,
 )
 POD = (
-    "chips.count=4",
-    "chips.topology=torus",
-    "chips.shape=[2,2]",
-    "chips.link_bytes_per_second=1 GB/s",
+    "chips=2x2",
+    "links.topology=torus",
+    "links.dimensions=2",
+    "links.bytes_per_second=1 GB/s",
 )
 
 
@@ -177,11 +177,11 @@ def test_channels_of_a_convolution_are_padded_to_the_lanes() -> None:
         "compiler.layout.pads=[convolutions]",
     )
     conv = conv2d(n=64, m=512, c=512, p=7, q=7, r=3, s=3)
-    result = simulate(conv, load_accelerator("tpu_v3_core", list(settings)), "deployed")
+    result = simulate(conv, load_accelerator("tpu_v3", list(settings)), "deployed")
     assert result.run.cycles + 1666 == pytest.approx(247_383, rel=0.04)
     few = simulate(
         conv2d(n=1, m=3, c=5, p=4, q=4, r=3, s=3),
-        load_accelerator("tpu_v3_core", list(settings)),
+        load_accelerator("tpu_v3", list(settings)),
         "deployed",
     )
     (group,) = few.mapping.groups

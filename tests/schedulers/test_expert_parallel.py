@@ -9,7 +9,8 @@ from simaccel.errors import InputError
 from simaccel.experiment.check import expected_values, random_tensors
 from simaccel.experiment.check_chips import check_chips
 from simaccel.experiment.run import simulate
-from simaccel.hardware.chips import LINK_SENT, ChipsSpec
+from simaccel.hardware.chips import ChipPod
+from simaccel.hardware.links import LINK_SENT, LinksSpec
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over
@@ -32,8 +33,8 @@ SMALL = Transformer(
 )
 
 
-def _chips(count: int) -> ChipsSpec:
-    return ChipsSpec(count=count, topology="all_to_all", link_bytes_per_second=10**9)
+def _chips(count: int) -> ChipPod:
+    return ChipPod(LinksSpec(topology="all_to_all", bytes_per_second=10**9), (count,))
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
@@ -70,8 +71,8 @@ def test_all_chips_make_what_one_makes(phase: str, degrees: tuple[int, int, int]
     layer = transformer(
         SMALL, phase=phase, prompt=4, batch=8, experts=f"grouped:{data * expert}", causal_blocks=1
     )
-    sets = [f"chips.count={count}", "chips.topology=switch"]
-    pod = load_accelerator("tpu_v3", [*sets, "chips.link_bytes_per_second=9 GB/s"])
+    sets = [f"chips={count}", "links.topology=switch"]
+    pod = load_accelerator("mxu_128", [*sets, "links.bytes_per_second=9 GB/s"])
     options = Options(tensor_parallel=tensor, data_parallel=data, expert_parallel=expert)
     result = simulate(layer, pod, "naive", options=options)
     checks = check_chips(layer, result.pod)
@@ -81,7 +82,7 @@ def test_all_chips_make_what_one_makes(phase: str, degrees: tuple[int, int, int]
     assert kinds.count("all_reduce") == (2 if tensor > 1 else 0)
     sent = sum(n for (level, _), n in result.run.moved.items() if level == LINK_SENT)
     assert sent == sum(
-        pod.chips.sent_bytes(one.kind, one.n_bytes(one.most), one.rings)
+        pod.pod.sent_bytes(one.kind, one.n_bytes(one.most), one.rings)
         for one in result.pod.exchanges
     )
 
@@ -150,7 +151,7 @@ def test_any_number_of_tokens_goes_to_experts_on_four_chips(
     layer = transformer(
         SMALL, phase=phase, prompt=prompt, batch=batch, experts="grouped:4", causal_blocks=1
     )
-    sets = ["chips.count=4", "chips.topology=switch", "chips.link_bytes_per_second=9 GB/s"]
+    sets = ["chips=4", "links.topology=switch", "links.bytes_per_second=9 GB/s"]
     pod = load_accelerator("tpu_v3", sets)
     result = simulate(layer, pod, "naive", options=Options(tensor_parallel=1, expert_parallel=4))
     checks = {one.operator: one for one in check_chips(layer, result.pod)}

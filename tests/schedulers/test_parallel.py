@@ -12,7 +12,8 @@ from simaccel.experiment.check_chips import check_chips
 from simaccel.experiment.generation import generate
 from simaccel.experiment.run import simulate
 from simaccel.experiment.scheduling import schedule_workload
-from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.chips import ChipPod
+from simaccel.hardware.links import LinksSpec
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.files import load_mapping, save_mapping
 from simaccel.report.pods import pod_json, pod_lines
@@ -26,16 +27,16 @@ from validation.searches import QUICK
 
 def _links(count: int) -> list[str]:
     return [
-        f"chips.count={count}",
-        "chips.link_bytes_per_second=50 GB/s",
-        "chips.latency_cycles=700",
-        "chips.topology=switch",
-        "chips.pj_per_bit=1",
+        f"chips={count}",
+        "links.bytes_per_second=50 GB/s",
+        "links.hop_cycles=700",
+        "links.topology=switch",
+        "links.pj_per_bit=1",
     ]
 
 
 def _kinds(workload: Workload, tensor: int, data: int = 1) -> list[tuple[str, str]]:
-    chips = ChipsSpec(count=tensor * data, topology="switch", link_bytes_per_second=10**9)
+    chips = ChipPod(LinksSpec(topology="switch"), (tensor * data,))
     pod = share_of(workload, spread_over(workload, ParallelDegrees(tensor, data)), chips)
     return [(one.kind, one.tensor) for one in pod.exchanges]
 
@@ -62,7 +63,7 @@ def test_a_batch_over_chips_needs_nothing() -> None:
     pod = share_of(
         layer,
         spread_over(layer, ParallelDegrees(2, 2)),
-        ChipsSpec(count=4, topology="torus", shape=(2, 2), link_bytes_per_second=1),
+        ChipPod(LinksSpec(topology="torus", dimensions=2), (2, 2)),
     )
     assert [(one.kind, one.rings, one.digits) for one in pod.exchanges] == [
         ("all_reduce", (2,), ((1, 2),))
@@ -71,7 +72,7 @@ def test_a_batch_over_chips_needs_nothing() -> None:
 
 def test_each_chip_has_its_part_of_the_weights() -> None:
     layer = build("llama3-70b", phase="decode", scope="block")
-    chips = ChipsSpec(count=64, topology="switch", link_bytes_per_second=1)
+    chips = ChipPod(LinksSpec(topology="switch"), (64,))
     pod = share_of(layer, spread_over(layer, ParallelDegrees(64, 1)), chips)
     whole, mine = layer.shapes, pod.workload.shapes
     for name, parts in {"Wq": 64, "Wk": 8, "Wo": 64, "Wup": 64, "Wdown": 64, "K": 8}.items():
@@ -85,13 +86,13 @@ def test_each_chip_has_its_part_of_the_weights() -> None:
 def test_degrees_that_are_not_asked_for_are_the_rest(
     count: int, tensor: int | None, data: int | None, expected: tuple[int, int]
 ) -> None:
-    chips = ChipsSpec(count=count, link_bytes_per_second=1)
+    chips = ChipPod(LinksSpec(), (count,))
     assert degrees_of(chips, tensor, data) == ParallelDegrees(*expected)
 
 
 def test_wrong_degrees_are_named() -> None:
-    chips = ChipsSpec(count=8, link_bytes_per_second=1)
-    with pytest.raises(InputError, match=r"'tensor 3 x data 2'; allowed: a product of chips"):
+    chips = ChipPod(LinksSpec(), (8,))
+    with pytest.raises(InputError, match=r"'tensor 3 x data 2'; allowed: a product of 8 chips"):
         degrees_of(chips, 3, None)
     layer = build("llama3-8b", phase="decode", batch=3, scope="block")
     with pytest.raises(InputError, match="a degree that divides the 32 heads of llama3-8b"):
@@ -104,7 +105,7 @@ def test_wrong_degrees_are_named() -> None:
 
 def test_a_saved_mapping_runs_alike(tmp_path: Path) -> None:
     layer = build("gpt2", prompt=32)
-    pod = load_accelerator("tpu_v3", _links(4))
+    pod = load_accelerator("mxu_128", _links(4))
     mapping = schedule_workload(layer, pod, "naive-m", Options(tensor_parallel=4))
     save_mapping(mapping, tmp_path / "pod.yaml")
     again = load_mapping(tmp_path / "pod.yaml", layer)
@@ -115,7 +116,7 @@ def test_a_saved_mapping_runs_alike(tmp_path: Path) -> None:
 
 
 def test_lines_and_figures_of_a_pod() -> None:
-    pod = load_accelerator("tpu_v3", _links(4))
+    pod = load_accelerator("mxu_128", _links(4))
     model = build("gpt2", phase="decode", prompt=32, scope="model", batch=2)
     result = simulate(model, pod, "naive-m")
     found = pod_json(result)["chips"]
@@ -125,7 +126,7 @@ def test_lines_and_figures_of_a_pod() -> None:
     assert found["tokens_per_second"] == 2 / pod.seconds(result.run.cycles)
     lines = list(pod_lines(result))
     assert lines[0].startswith("4 chips in a switch, of which this is one: 24 collectives")
-    alone = simulate(build("gemm", shape="M=4,K=4,N=4"), load_accelerator("tpu_v3"), "naive")
+    alone = simulate(build("gemm", shape="M=4,K=4,N=4"), load_accelerator("mxu_128"), "naive")
     assert list(pod_lines(alone)) == []
     assert pod_json(alone) == {}
 
@@ -133,8 +134,8 @@ def test_lines_and_figures_of_a_pod() -> None:
 @pytest.mark.long
 def test_a_generation_counts_the_energy_of_all_chips() -> None:
     few = {"prompt": 16, "tokens": 2}
-    one = generate("gpt2", load_accelerator("tpu_v3"), "naive", **few)  # type: ignore[arg-type]
-    four = generate("gpt2", load_accelerator("tpu_v3", _links(4)), "naive", **few)  # type: ignore[arg-type]
+    one = generate("gpt2", load_accelerator("mxu_128"), "naive", **few)  # type: ignore[arg-type]
+    four = generate("gpt2", load_accelerator("mxu_128", _links(4)), "naive", **few)  # type: ignore[arg-type]
     assert four.tokens_per_second > one.tokens_per_second
     assert four.token_energy_pj > one.token_energy_pj  # norms four times, and links
 
@@ -156,7 +157,7 @@ LITTLE = Transformer(
 
 def test_sequence_parallelism_gathers_and_scatters_in_place_of_all_reduces() -> None:
     """In prefill by tokens, in decode by sequences: as many bytes as two all-reduces."""
-    chips = ChipsSpec(count=8, topology="switch", link_bytes_per_second=10**9)
+    chips = ChipPod(LinksSpec(topology="switch"), (8,))
     for phase, batch in (("prefill", 2), ("decode", 8)):
         layer = build("llama3-70b", phase=phase, prompt=256, batch=batch, scope="block")
         cuts = spread_over(layer, ParallelDegrees(4, 2, sequence=True))
@@ -178,7 +179,7 @@ def test_sequence_parallelism_computes_the_model(phase: str) -> None:
     options = replace(QUICK, tensor_parallel=2, data_parallel=2, sequence_parallel=True)
     result = simulate(
         model,
-        load_accelerator("tpu_v3", [*_links(4), "groups.resident=false"]),
+        load_accelerator("mxu_128", [*_links(4), "groups.resident=false"]),
         "flat",
         options=options,
     )
@@ -188,7 +189,7 @@ def test_sequence_parallelism_computes_the_model(phase: str) -> None:
     assert kinds[:4] == SEQUENCE
     plain = simulate(
         model,
-        load_accelerator("tpu_v3", [*_links(4), "groups.resident=false"]),
+        load_accelerator("mxu_128", [*_links(4), "groups.resident=false"]),
         "flat",
         options=replace(options, sequence_parallel=False),
     )

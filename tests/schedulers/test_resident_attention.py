@@ -23,7 +23,7 @@ def _set_slots(tree: Tree, slots: int) -> Tree:
 def test_tiles_have_two_slots_beside_rows_that_stay() -> None:
     """Where all rows spill one slot may be enough; where they stay, the array waits for tiles."""
     workload = build("bert", batch=4, seq_len=128, scope="la")
-    goal = Goal(Judge(load_accelerator("tpu_v3")))
+    goal = Goal(Judge(load_accelerator("mxu_128")))
     (part,) = parts(workload)
     assert isinstance(part, tuple)
     problem = problem_of(workload, part)

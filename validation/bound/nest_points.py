@@ -19,7 +19,7 @@ GIGABYTES = {
     "toy_linear": (1, 2, 4, 8, 16),
     "edge": (6.25, 12.5, 25, 50, 100),
     "cloud": (50, 100, 200, 400, 800),
-    "tpu_v3": (28, 56, 112, 225, 450),
+    "mxu_128": (28, 56, 112, 225, 450),
 }
 """DRAM bandwidths in GB/s from where most layers wait for it to where few do."""
 SPATIAL = ("eyeriss_like", "simba_like", "toy_linear")

@@ -9,7 +9,7 @@ from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import Workload, build
 
-ACCELERATORS = ("edge", "cloud", "tpu_v3", "edge_tpu")
+ACCELERATORS = ("edge", "cloud", "mxu_128", "edge_tpu")
 MODELS = ("bert", "trxl", "flaubert-large", "t5", "xlm")
 BATCHES = (1, 2, 4, 16, 64)
 DATAFLOWS = (

@@ -20,7 +20,7 @@ from validation.flat.pictures import finish
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-CHIP = "tpu_v3"
+CHIP = "mxu_128"
 
 
 def peak() -> tuple[float, float]:

@@ -18,7 +18,7 @@ import simpy
 from simaccel import load_accelerator
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import LINK_SENT
+from simaccel.hardware.links import LINK_SENT
 from simaccel.machine.clock import Clock
 from simaccel.machine.engines import UnitEngine, Waiting
 from simaccel.machine.instructions import Action, Instruction
@@ -46,7 +46,7 @@ class Links:
 
     def __init__(self, clock: Clock, accelerator: Accelerator) -> None:
         self.clock = clock
-        self.spec = accelerator.chips
+        self.spec = accelerator.pod
         self.rate = self.spec.link_rate(accelerator.clock_hz)
         self.free: dict[tuple[int, int], int] = {}
         """When each link has sent all that it was given."""
@@ -60,7 +60,7 @@ class Links:
         """Send a message; return the event that the link is through with it."""
         start = max(self.clock.cycle, self.free.get((source, target), 0))
         self.free[source, target] = end = start + self.rate.cycles(n_bytes)
-        self.deliver(end + self.spec.latency_cycles - self.clock.cycle, key)
+        self.deliver(end + self.spec.links.hop_cycles - self.clock.cycle, key)
         return self.clock.timeout(end - self.clock.cycle)
 
     def deliver(self, cycles: int, key: object) -> None:
@@ -85,7 +85,7 @@ class Collective:
     @classmethod
     def of(cls, exchange: Exchange, command: Link, accelerator: Accelerator) -> Collective:
         """Read a command."""
-        spec, places = accelerator.chips, []
+        spec, places = accelerator.pod, []
         for axis in runs(exchange.digits):
             stride = axis.stride
             for size in spec.rings([axis]) or ():
@@ -190,7 +190,7 @@ def run_all(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> T
     links = Links(clock, accelerator)
     machines = [
         Machine(accelerator, program, fast_forward=False, clock=clock)
-        for _ in range(accelerator.chips.count)
+        for _ in range(accelerator.pod.count)
     ]
     engines = [_linked(machine, chip, links, pod, program) for chip, machine in enumerate(machines)]
     for machine in machines:
@@ -246,9 +246,9 @@ POD = [
     "array.rows=32",
     "array.cols=32",
     "buffer.capacity_bytes=256 KiB",
-    "chips.link_bytes_per_second=45 GB/s",
-    "chips.latency_cycles=150",
-    "chips.chunk_bytes=2 KiB",
+    "links.bytes_per_second=45 GB/s",
+    "links.hop_cycles=150",
+    "links.chunk_bytes=2 KiB",
 ]
 """A small chip: as many events as there are in a run of minutes on all chips."""
 LINKS: dict[str, tuple[dict[str, str], Sequence[tuple[int, int]]]] = {
@@ -257,22 +257,19 @@ LINKS: dict[str, tuple[dict[str, str], Sequence[tuple[int, int]]]] = {
         [(chips, 1) for chips in range(2, 17)],
     ),
     "ring, one way": ({"topology": "ring", "algorithm": "ring"}, [(4, 1), (7, 1), (16, 1)]),
-    "torus": ({"topology": "torus"}, [(4, 1), (8, 1), (8, 2), (16, 1), (16, 4)]),
+    "torus": ({"topology": "torus", "dimensions": "2"}, [(4, 1), (8, 1), (8, 2), (16, 1), (16, 4)]),
     "all to all": ({"topology": "all_to_all", "algorithm": "direct"}, [(8, 1), (16, 2)]),
     "switch": ({"topology": "switch", "algorithm": "halving_doubling"}, [(8, 1), (16, 4)]),
 }
 """By kind of link: chips, and into how many groups data parallelism divides them."""
-SHAPES = {4: [2, 2], 8: [2, 4], 16: [4, 4]}
 TABLE = Path(__file__).parent / "all_chips.csv"
 FIGURES = ("links", "chips", "data parallel", "cycles", "link cycles", "sent bytes", "differences")
 
 
 def case(links: dict[str, str], chips: int, data: int) -> Together:
     """Run a decode step of the small transformer on so many chips."""
-    shape = SHAPES[chips] if links["topology"] == "torus" else None
-    sets = [f"chips.count={chips}", *([f"chips.shape={shape}"] if shape else [])]
-    sets += [f"chips.{name}={value}" for name, value in links.items()]
-    pod = load_accelerator("tpu_v3", [*sets, *POD])
+    sets = [f"chips={chips}", *(f"links.{name}={value}" for name, value in links.items())]
+    pod = load_accelerator("mxu_128", [*sets, *POD])
     tensor = chips // data
     model = small(tensor)
     workload = transformer(model, phase="decode", prompt=32, batch=2 * data, scope="model")

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from simaccel.hardware.chips import ChipsSpec, Collective
+from simaccel.hardware.chips import ChipPod, Collective
 
 HALVES = (0, 1)
 Item = tuple[int, int, int]
@@ -32,7 +32,7 @@ Step = list[Message]
 
 
 def steps_of(
-    kind: Collective, n_bytes: int, rings: Sequence[int], spec: ChipsSpec
+    kind: Collective, n_bytes: int, rings: Sequence[int], spec: ChipPod
 ) -> Iterator[tuple[int, Step]]:
     """Yield for each step the ring (its place in ``rings``) and its messages, by place on it.
 
@@ -52,7 +52,7 @@ def steps_of(
 
 
 def _gathered_on_rings(
-    n_bytes: int, rings: Sequence[int], spec: ChipsSpec
+    n_bytes: int, rings: Sequence[int], spec: ChipPod
 ) -> Iterator[tuple[int, list[Step]]]:
     """Yield the all-gather on each ring; the one on the last ring is done first."""
     for at, size in enumerate(rings):
@@ -74,9 +74,9 @@ def _whole(owner: int, target: int = 0) -> tuple[Item, ...]:
     return tuple((owner, half, target) for half in HALVES)
 
 
-def _gathered(n: int, piece: int, spec: ChipsSpec) -> list[Step]:
+def _gathered(n: int, piece: int, spec: ChipPod) -> list[Step]:
     """Return the steps of an all-gather on one ring; all that is sent is proved to arrive."""
-    way = "direct" if n == 2 else spec.runs
+    way = "direct" if n == 2 else spec.links.runs
     steps = list(_GATHERS[way](n, piece)) if n > 1 else []
     _require_gathered(n, steps)
     _require_reduced(n, steps)
@@ -125,18 +125,18 @@ _GATHERS: Mapping[str, Callable[[int, int], Iterator[Step]]] = {
 }
 
 
-def _swapped(n: int, piece: int, spec: ChipsSpec) -> list[Step]:
+def _swapped(n: int, piece: int, spec: ChipPod) -> list[Step]:
     """Return the steps of an all-to-all on one ring: each chip has a piece for each other one."""
     if n == 1:
         return []
-    if n == 2 or spec.runs == "direct":
+    if n == 2 or spec.links.runs == "direct":
         pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
         steps = [[Message(i, j, piece, _whole(i, j)) for i, j in pairs]]
     elif spec.topology == "switch":
         places = [[(i, (i + s) % n) for i in range(n)] for s in range(1, n)]
         steps = [[Message(i, j, piece, _whole(i, j)) for i, j in step] for step in places]
     else:
-        steps = list(_handed_on(n, piece, both=spec.runs == "bidirectional_ring"))
+        steps = list(_handed_on(n, piece, both=spec.links.runs == "bidirectional_ring"))
     _require_swapped(n, steps)
     return steps
 

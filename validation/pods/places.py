@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import LINK_SENT
 from simaccel.hardware.cores import CHIP, REMOTE, on_chip, on_core, without_core
+from simaccel.hardware.links import LINK_SENT
 from simaccel.machine.clock import Clock
 from simaccel.machine.engines import UnitEngine, Waiting
 from simaccel.machine.instructions import Instruction
@@ -69,7 +69,7 @@ class PlaceEngine(UnitEngine):
                 account.switch(clock.cycle, Cause.BUFFER_PORT)
                 yield channel.wait(entry)
         if op.operator == exchange.name:  # all has been read, and has left
-            self.links.deliver(exchange.rings[0] * self.links.spec.latency_cycles, key)
+            self.links.deliver(exchange.rings[0] * self.links.spec.links.hop_cycles, key)
         self.stage = 0
 
 

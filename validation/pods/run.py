@@ -25,7 +25,7 @@ from simaccel.workload import build
 
 HERE = Path(__file__).parent
 TABLE, PICTURE = HERE / "scaling.csv", HERE / "scaling.png"
-SHAPES = {1: (1,), 2: (2,), 4: (2, 2), 8: (2, 4), 16: (4, 4), 32: (4, 8), 64: (8, 8)}
+SIZES = (1, 2, 4, 8, 16, 32, 64)
 FIELDS = ("curve", "chips", "cycles", "cycles_with_free_links", "link_cycles", "formula_cycles")
 
 
@@ -41,8 +41,6 @@ class Curve:
 
     def run(self, chips: int) -> ExperimentResult:
         """Run the layer on so many chips."""
-        shape = list(SHAPES[chips])
-        sets = [f"chips.count={chips}", f"chips.shape={shape}"]
         batch = self.batch * (chips if self.weak else 1)
         layer = build(
             "llama3-70b",
@@ -52,7 +50,7 @@ class Curve:
             scope="block",
             causal_blocks=1,
         )
-        return simulate(layer, load_accelerator("tpu_v5e_8x8", sets), "flat")
+        return simulate(layer, load_accelerator("tpu_v5e", [f"chips={chips}"]), "flat")
 
 
 CURVES = (
@@ -67,12 +65,12 @@ def formula_cycles(exchange: Exchange, accelerator: Accelerator) -> float:
     Dimension by dimension, 2 (n - 1) / n of what is left goes over two links at once; each of
     2 floor(n / 2) steps pays a latency. A ring of two has one link.
     """
-    chips = accelerator.chips
-    per_cycle = (chips.link_bytes_per_second or math.inf) / accelerator.clock_hz
+    links = accelerator.links
+    per_cycle = (links.bytes_per_second or math.inf) / accelerator.clock_hz
     cycles, left = 0.0, float(exchange.n_bytes(exchange.most))
     for n in exchange.rings:
-        links = 1 if n == 2 else 2
-        cycles += 2 * (left * (n - 1) / n / (links * per_cycle) + n // 2 * chips.latency_cycles)
+        ways = 1 if n == 2 else 2
+        cycles += 2 * (left * (n - 1) / n / (ways * per_cycle) + n // 2 * links.hop_cycles)
         left /= n
     return cycles
 
@@ -101,7 +99,7 @@ def rows(*, anew: bool) -> Iterator[dict[str, object]]:
         with TABLE.open() as stream:
             known = {(row["curve"], row["chips"]): dict(row) for row in csv.DictReader(stream)}
     for curve in CURVES:
-        for chips in SHAPES:
+        for chips in SIZES:
             yield known.get((curve.name, str(chips))) or row_of(curve, chips)
 
 

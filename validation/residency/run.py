@@ -48,7 +48,7 @@ POINTS = (
     Point("edge_tpu", (), "resnet50", 1, 1),
     Point("edge_tpu", (USB,), "resnet50", 1, 1, 49.0),
     Point("edge_tpu", (USB,), "mobilenet_v2", 1, 1, 2.6),
-    Point("tpu_v3", (), "resnet50", 1, 2),
+    Point("mxu_128", (), "resnet50", 1, 2),
     Point("edge_tpu", (USB,), "vgg16", 1, 1, 296.0),
 )
 """Published: Coral's page of benchmarks, with the USB accelerator (see the README)."""

@@ -25,16 +25,16 @@ _FURTHER = (
     ("attention", "edge", (3001,), "flat"),
     ("attention", "edge", (11000,), "flat"),
     ("attention", "edge_tpu", (1537,), "flat"),
-    ("attention", "tpu_v3", (8191,), "flat"),
+    ("attention", "mxu_128", (8191,), "flat"),
     ("attention", "cloud", (30011,), "flat"),
     ("attention", "cloud", (2039,), "flash"),
     ("gemm", "edge_tpu", (331, 509, 1021), "flex"),
-    ("gemm", "tpu_v3", (331, 509, 1021), "flex"),
+    ("gemm", "mxu_128", (331, 509, 1021), "flex"),
     ("gemm", "edge_tpu", (3000, 128, 700), "flex"),
     ("gemm", "cloud", (2053, 640, 1531), "flex"),
     ("conv", "edge", "3x3 of 28", "flex"),
     ("conv", "cloud", "3x3 of 28", "flex"),
-    ("conv", "tpu_v3", "3x3 stride 2", "flex"),
+    ("conv", "mxu_128", "3x3 stride 2", "flex"),
     ("conv", "edge_tpu", "3x3 stride 2", "flex"),
     ("conv", "cloud", "5x5 of 27", "flex"),
     ("conv", "edge_tpu", "5x5 of 27", "flex"),
@@ -90,15 +90,15 @@ def settings() -> list[Setting]:
     ]
     chosen += [Setting("attention", "edge", (length,), "flash") for length in (2048, 8192)]
     chosen += [Setting("attention", "edge", (4096,), "flash", pipeline=True)]
-    chosen += [Setting("attention", hw, (4096,), "flat") for hw in ("cloud", "tpu_v3", "edge_tpu")]
+    chosen += [Setting("attention", hw, (4096,), "flat") for hw in ("cloud", "mxu_128", "edge_tpu")]
     chosen += [Setting("attention", "cloud", (16384,), "flat", pipeline=True)]
     chosen += [Setting("attention", "cloud", (4096,), "flash")]
     chosen += [
         Setting("gemm", hw, shape, "flex")
-        for hw in ("edge", "cloud", "tpu_v3", "edge_tpu")
+        for hw in ("edge", "cloud", "mxu_128", "edge_tpu")
         for shape in GEMMS
     ]
-    chosen += [Setting("feed-forward", hw, (512,), "best") for hw in ("edge", "cloud", "tpu_v3")]
+    chosen += [Setting("feed-forward", hw, (512,), "best") for hw in ("edge", "cloud", "mxu_128")]
     chosen += [
         Setting("conv", hw, shape, "flex")
         for hw in ("edge", "cloud", "edge_tpu")

@@ -25,7 +25,7 @@ from simaccel.workload import ModelDimensions, Workload, attention, conv2d, gemm
 TABLE = Path(__file__).with_name("supersets.csv")
 FIELDS = ("larger", "smaller", "pairs", "worse", "worst", "worst_case")
 DRAWS = 60
-ACCELERATORS = ("toy", "edge", "edge_tpu", "cloud", "tpu_v3", "tpu_v1")
+ACCELERATORS = ("toy", "edge", "edge_tpu", "cloud", "mxu_128", "tpu_v1")
 SCHEDULED = ("naive", "flex", "flat", "flash")
 MAPSPACES = (("ruby", "ruby-s"), ("ruby-s", "pfm"), ("ruby", "ruby-t"), ("ruby-t", "pfm"))
 

@@ -61,6 +61,8 @@ COPIES = (
     "memories.cache.bandwidth_bytes_per_second=unlimited",
 )
 """Settings of an accelerator on which a vector operator is a copy: nothing but DRAM takes time."""
+ALONE = ("groups.overlap=false",)
+"""Settings where a kernel is timed alone, with nothing beside it."""
 ON_CHIP = ("dram.bandwidth_bytes_per_second=unlimited", "dram.latency_cycles=0")
 """Settings where all that a kernel reads is on the chip before and what it makes stays there."""
 

@@ -67,7 +67,7 @@ def require_degrees(
 
         for workload in workloads:
             require_stages(workload, accelerator, stages, micro_batches, options)
-    elif accelerator.chips.count > 1 and any(degrees):
+    elif accelerator.pod.count > 1 and any(degrees):
         from simaccel.schedulers.parallel import degrees_of  # noqa: PLC0415
 
-        degrees_of(accelerator.chips, *degrees)
+        degrees_of(accelerator.pod, *degrees)

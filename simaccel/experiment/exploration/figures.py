@@ -81,7 +81,7 @@ def _token_figures(
     ``seconds`` and ``energy_pj`` (of a chip) are sums over all workloads. A time is the mean over
     the workloads of its phase. Tokens are those that come out; of prefills alone those that go in.
     """
-    clock, chips = design.accelerator.clock_hz, design.accelerator.chips.count
+    clock, chips = design.accelerator.clock_hz, design.accelerator.pod.count
     phases = [phase_of(load.workload) for load in design.loads]
     tokens, times = 0.0, {"prefill": (0.0, 0.0), "decode": (0.0, 0.0)}
     for load, record, phase in zip(design.loads, records, phases, strict=True):

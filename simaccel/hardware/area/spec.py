@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -30,6 +31,25 @@ NODE: Final[Node] = "45nm"
 """Where no node is given: that of most of the energies that are."""
 
 
+_MULTIPLIERS: Final[dict[str, Number]] = {
+    "int4": "int8",
+    "int8": "int8",
+    "int16": "int16",
+    **dict.fromkeys(("fp4", "fp8", "bf16", "fp16"), "fp16"),
+    **dict.fromkeys(("int32", "tf32", "fp32", "fp64"), "fp32"),
+}
+"""The multiplier of the tables for each number: where none is as narrow, the next wider one."""
+
+
+def multiplier_of(numbers: Iterable[str]) -> Number:
+    """Return the largest multiplier that numbers need; that of fp16 where there are none.
+
+    >>> multiplier_of(["int8", "bf16"]), multiplier_of([])
+    ('fp16', 'fp16')
+    """
+    return max((_MULTIPLIERS[name] for name in numbers), key=MAC_UM2.__getitem__, default="fp16")
+
+
 class NoAreaError(SimaccelError):
     """A memory without a capacity has no area; the message names it."""
 
@@ -47,12 +67,13 @@ class UnitAreas:
 class AreaSpec(Spec):
     """Areas of its own, or of a ``node``; a figure that is given stands before the table's.
 
-    ``number``: what a MAC multiplies. A lane of the SFU is a multiplier and an adder of 32-bit
-    floats; accumulators are memory as the buffer is.
+    ``number``: what a MAC multiplies; by default the widest of the accelerator's ``precision``. A
+    lane of the SFU is a multiplier and an adder of 32-bit floats; accumulators are memory as the
+    buffer is.
     """
 
     node: Node | None = None
-    number: Number = "fp16"
+    number: Number | None = None
     mac_um2: SquareMicrometres | None = None
     pe_memory_um2_per_byte: SquareMicrometres | None = None
     buffer_um2_per_byte: SquareMicrometres | None = None
@@ -61,17 +82,17 @@ class AreaSpec(Spec):
     @property
     def absent(self) -> set[str]:
         """Fields that are not set."""
-        return empty_fields(self) | (set() if self.mac_um2 is None else {"number"})
+        return empty_fields(self)
 
-    def areas(self, node: Node = NODE) -> UnitAreas:
-        """Return all areas; ``node``: that of sections without one.
+    def areas(self, node: Node = NODE, number: Number = "fp16") -> UnitAreas:
+        """Return all areas; ``node`` and ``number``: those of sections without.
 
         >>> AreaSpec(number="int8").areas().mac_um2, AreaSpec(mac_um2=1).areas().mac_um2
         (419.0, 1.0)
         """
         ratio = shrink(self.node or node)
         table = {
-            "mac_um2": MAC_UM2[self.number],
+            "mac_um2": MAC_UM2[self.number or number],
             "pe_memory_um2_per_byte": SMALL_SRAM_UM2_PER_BYTE,
             "buffer_um2_per_byte": SRAM_UM2_PER_BYTE,
             "sfu_um2_per_lane": MAC_UM2["fp32"],

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from simaccel.hardware.array import ArraySpec
-from simaccel.hardware.chips import ChipsSpec
 from simaccel.hardware.core_noc import CoreNocSpec
 from simaccel.hardware.energy.spec import EnergySpec
+from simaccel.hardware.links import LinksSpec
 from simaccel.hardware.spatial import SpatialArraySpec
 
 
@@ -14,12 +14,12 @@ def unknown_energies(
     part: str | None,
     array: ArraySpec | SpatialArraySpec,
     noc: CoreNocSpec,
-    chips: ChipsSpec,
+    links: LinksSpec | None,
 ) -> tuple[str, ...]:
     """Return the fields of an accelerator's energies that are not given.
 
     Memories of PEs without any price count as one, where not all are known. So do links of
-    the cores' NoC, and those between several chips.
+    the cores' NoC, and those between several chips (``links``).
     """
     fields = [f"energy.{name}" for name in energy.unknown(part)]
     if isinstance(array, SpatialArraySpec) and not energy.known:
@@ -27,5 +27,5 @@ def unknown_energies(
         fields += ["array.memories"] if prices and not any(prices.values()) else []
     is_unknown = noc.topology is not None and noc.pj_per_bit_hop is None
     fields += ["cores.noc.pj_per_bit_hop"] if is_unknown else []
-    fields += ["chips.pj_per_bit"] if chips.count > 1 and chips.pj_per_bit is None else []
+    fields += ["links.pj_per_bit"] if links is not None and links.pj_per_bit is None else []
     return tuple(fields)

@@ -84,7 +84,7 @@ class Exchange:
         """Yield the same of a tile that has so many elements where it has most."""
         times = self.most // min(self.elements)
         least = most // times
-        n_bytes = accelerator.chips.chunk(accelerator.buffer.capacity_bytes)
+        n_bytes = accelerator.pod.chunk(accelerator.buffer.capacity_bytes)
         size = max(1, min(least, n_bytes * BYTE // self.bits // times))
         full, rest = divmod(least, size)
         grows = [1 if side == least else times for side in self.elements]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from simaccel.hardware.chips import ChipAxis, ChipsSpec
+from simaccel.hardware.chips import ChipAxis, ChipPod
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.layout import ChipLayout, moves, runs
 from simaccel.mapping.chips.places import ChipPlace, remote_cores
@@ -45,7 +45,7 @@ class TensorNames:
 
     workload: Workload
     cuts: Mapping[str, Cuts]
-    spec: ChipsSpec
+    spec: ChipPod
     places: Mapping[str, ChipPlace]
     """By operator."""
     found: list[tuple[object, str]] = field(default_factory=list)
@@ -260,5 +260,5 @@ class TensorNames:
 
     def _no_ring(self, tensor: str, digits: Collection[ChipAxis]) -> tuple[str, str]:
         axes = " and ".join(f"{one.size} chips, {one.stride} apart" for one in runs(digits))
-        shape = " x ".join(map(str, self.spec.shape or (self.spec.count,)))
+        shape = " x ".join(map(str, self.spec.shape))
         return f"{tensor}: {axes}", f"whole dimensions of the {self.spec.topology} of {shape}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.chips import ChipPod
 from simaccel.hardware.cores import CHIP, REMOTE
 from simaccel.mapping.chips.exchanges import Exchange, HandedTiles
 from simaccel.mapping.node_text import place_text
@@ -26,7 +26,7 @@ class ChipPlace:
     ``cores``: as programs count them where groups are on several chips.
     """
 
-    pod: ChipsSpec
+    pod: ChipPod
     first: int = 0
     cores: range | None = None
 
@@ -55,7 +55,7 @@ def remote_cores(chip: int) -> range:
 
 
 def place_faults(
-    groups: Sequence[tuple[str, Group]], pod: ChipsSpec | None
+    groups: Sequence[tuple[str, Group]], pod: ChipPod | None
 ) -> Iterator[tuple[str, object, str]]:
     """Yield what is wrong with the chips of groups, and where each stands.
 
@@ -73,7 +73,7 @@ def place_faults(
         known.setdefault(group.chips, f"{at} ({group.name})")
 
 
-def _place_problems(place: range, known: dict[range, str], pod: ChipsSpec | None) -> Iterator[str]:
+def _place_problems(place: range, known: dict[range, str], pod: ChipPod | None) -> Iterator[str]:
     for taken, owner in known.items():
         text = f"{place_text(None, taken)} as {owner} has"
         if len(taken) != len(place):
@@ -83,7 +83,7 @@ def _place_problems(place: range, known: dict[range, str], pod: ChipsSpec | None
     if pod is None:
         return
     if place.stop > pod.count:
-        yield f"chips 0 to {pod.count - 1}, as chips.count is {pod.count}"
+        yield f"chips 0 to {pod.count - 1}"
     elif len(place) not in pod.group_sizes:
         sizes = ", ".join(map(str, pod.group_sizes))
         yield f"as many chips as are linked like a pod of their own: {sizes}"

@@ -14,7 +14,8 @@ from typing import Final
 
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import ChipAxis, ChipsSpec
+from simaccel.hardware.chips import ChipAxis, ChipPod
+from simaccel.hardware.links import LinksSpec
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.keeps import rename_keeps
 from simaccel.mapping.chips.layout import ChipLayout, NoCommonDigitsError, refine_digits
@@ -95,7 +96,7 @@ def is_sharded(mapping: MappingTree) -> bool:
 
 
 def shard(
-    workload: Workload, mapping: MappingTree, chips: ChipsSpec | None = None, n_cores: int = 1
+    workload: Workload, mapping: MappingTree, chips: ChipPod | None = None, n_cores: int = 1
 ) -> tuple[Pod | None, list[Finding]]:
     """Return what each chip does, or all that is wrong with the spreads and places.
 
@@ -123,8 +124,8 @@ def pod_of(workload: Workload, mapping: MappingTree, accelerator: Accelerator) -
 
     """
     if not is_sharded(mapping):
-        return Pod(workload, mapping, (), {}, {}, {}, (range(accelerator.chips.count),))
-    pod, findings = shard(workload, mapping, accelerator.chips, accelerator.cores.count)
+        return Pod(workload, mapping, (), {}, {}, {}, (range(accelerator.pod.count),))
+    pod, findings = shard(workload, mapping, accelerator.pod, accelerator.cores.count)
     if pod is None:
         raise InputError([Fault("mapping", *finding) for finding in dict.fromkeys(findings)])
     return pod
@@ -162,7 +163,7 @@ class _Sharding:
 
     workload: Workload
     groups: Sequence[tuple[str, Group]]
-    chips: ChipsSpec | None
+    chips: ChipPod | None
     n_cores: int
     found: list[Finding] = field(default_factory=list)
     cuts: dict[str, dict[str, tuple[ChipAxis, ...]]] = field(default_factory=dict)
@@ -173,13 +174,13 @@ class _Sharding:
         return self.spec.count
 
     @cached_property
-    def spec(self) -> ChipsSpec:
+    def spec(self) -> ChipPod:
         """The chips of a group."""
         places = [group.chips for _, group in self.groups if group.chips is not None]
         return self.pod.group(len(places[0])) if places else self.pod
 
     @cached_property
-    def pod(self) -> ChipsSpec:
+    def pod(self) -> ChipPod:
         """All chips."""
         if self.chips is not None:
             return self.chips
@@ -187,7 +188,7 @@ class _Sharding:
         for _, group in self.groups:
             sizes = self._sizes(group)
             most = max(most, math.prod(n for _, n in self._pieces(group, sizes, "")))
-        return ChipsSpec(count=most, topology="all_to_all", link_bytes_per_second=None)
+        return ChipPod(LinksSpec(topology="all_to_all"), (most,))
 
     def read(self) -> None:
         """Find the digits that cut each rank of each operator."""

@@ -66,7 +66,7 @@ def test_workloads_count_as_often_as_they_weigh() -> None:
     assert (found["dram_bound_bytes"], found["dram_compulsory_bytes"]) == (2 * 350, 350)
     assert limit_of([_record(50, 20, 30, 700), _record(100, 40, 60, 512)]) == "array"
     assert found["utilisation"] == pytest.approx(10 / 16)
-    assert found["area_mm2"] == pytest.approx((16 * 5824 + 1024 * 8.87 + 4 * 11884) * 1e-6)
+    assert found["area_mm2"] == pytest.approx((16 * 1239.5 + 1024 * 8.87 + 4 * 11884) * 1e-6)
 
 
 def _better(one: tuple[int | None, ...], other: tuple[int | None, ...]) -> bool:

@@ -9,7 +9,7 @@ from simaccel.analytic.prediction import predict
 from simaccel.experiment.check_chips import check_chips
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.links import LinksSpec
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.checks import faults
 from simaccel.mapping.chips.sharding import pod_of
@@ -51,12 +51,12 @@ def _mapping(first: str, second: str, rows: int = 8, made: int | None = None) ->
     return parse_text("\n".join([*lines, ""]))
 
 
-def _pod(count: int = 2, topology: str = "ring", **chips: object) -> Accelerator:
+def _pod(chips: int = 2, topology: str = "ring", **fields: object) -> Accelerator:
     """Return chips whose memories take no time, with links of 4 B a cycle that take 5 cycles."""
-    fields = {"link_bytes_per_second": "4 GB/s", "latency_cycles": 5, "chunk_bytes": 4096, **chips}
-    spec = ChipsSpec.model_validate({"count": count, "topology": topology, **fields})
+    given = {"bytes_per_second": "4 GB/s", "hop_cycles": 5, "chunk_bytes": 4096, **fields}
+    links = LinksSpec.model_validate({"topology": topology, **given})
     found = accelerator(dram={"bandwidth_bytes_per_second": "unlimited", "latency_cycles": 0})
-    return found.model_copy(update={"chips": spec})
+    return found.model_copy(update={"links": links, "chips": (chips,)})
 
 
 def _run(mapping: Mapping, on: Accelerator) -> Run:
@@ -128,7 +128,7 @@ def test_the_program_says_who_sends_what_to_whom() -> None:
 _PLACES = [
     ("chips 0-1", "chips 1-2", 4, "groups[1].place", "chips 0-1 as groups[0] (one) has, or none"),
     ("chips 0-1", "chip 2", 4, "groups[1].place", "2 chips, like chips 0-1 as groups[0]"),
-    ("chip 0", "chip 4", 4, "groups[1].place", "chips 0 to 3, as chips.count is 4"),
+    ("chip 0", "chip 4", 4, "groups[1].place", "chips 0 to 3"),
     ("chip 0", "", 4, "groups[1].place", "chips, as groups[0] has"),
     ("chips 1-2", "chips 1-2", 4, "groups[0].place", "a multiple of their number, 2"),
     ("chips 0-2", "chips 0-2", 4, "groups[0].place", "a pod of their own: 1, 2, 4"),

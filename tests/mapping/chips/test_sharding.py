@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from simaccel.errors import InputError
-from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.chips import ChipPod
+from simaccel.hardware.links import LinksSpec
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.checks import faults
 from simaccel.mapping.chips.sharding import shard
@@ -17,11 +18,11 @@ from simaccel.workload import Workload
 from tests.mapping.chips.feed_forward import feed_forward, spread
 from tests.trees import einsum, mapping, vector, workload
 
-RING = ChipsSpec(count=4, link_bytes_per_second=10**9)
+RING = ChipPod(LinksSpec(bytes_per_second=10**9), (4,))
 COLUMNS = {"FF1": "f 32", "act": "f 32", "FF2": "f 32"}
 
 
-def _exchanged(pod_mapping: Mapping, of: Workload, chips: ChipsSpec = RING) -> list[Any]:
+def _exchanged(pod_mapping: Mapping, of: Workload, chips: ChipPod = RING) -> list[Any]:
     pod, found = shard(of, pod_mapping, chips)
     assert not found
     assert pod is not None
@@ -62,7 +63,7 @@ def test_a_chip_has_its_part_and_whole_tensors_are_read_in_part_for_nothing() ->
 def test_two_spreads_are_digits_of_a_chip_number() -> None:
     ff = feed_forward()
     cut = dict.fromkeys(("FF1", "act", "FF2"), "m 32; f 64") | {"norm": "m 32"}
-    pod, found = shard(ff, spread(ff, **cut), RING.model_copy(update={"topology": "switch"}))
+    pod, found = shard(ff, spread(ff, **cut), ChipPod(LinksSpec(topology="switch"), (4,)))
     assert not found
     assert pod is not None
     (one,) = pod.exchanges
@@ -111,7 +112,7 @@ def test_partial_sums_that_nobody_adds_are_refused_by_name() -> None:
     )
     tree = "group L+softmax\n  spread d 2 chips\n  keep Q buffer, K buffer, S buffer, P buffer\n"
     tree += "  fork\n    | do L array os\n    | do softmax sfu"
-    _, found = shard(scores, mapping(scores, tree), RING.model_copy(update={"count": 2}))
+    _, found = shard(scores, mapping(scores, tree), ChipPod(RING.links, (2,)))
     assert found == [
         (
             "groups[0].operators[1]",
@@ -159,4 +160,4 @@ def test_text_and_yaml_say_the_same(tmp_path: Path) -> None:
 
 
 def _links(count: int) -> list[str]:
-    return [f"chips.count={count}", "chips.link_bytes_per_second=1 GB/s"]
+    return [f"chips={count}", "links.bytes_per_second=1 GB/s"]

@@ -1,4 +1,4 @@
-"""The measured operators of a TPU v3 core as kernels on ``hwconfigs/tpu_v3_core``.
+"""The measured operators of a TPU v3 core as kernels on ``hwconfigs/tpu_v3``.
 
 Calibrated: ``groups.start_cycles`` on the GEMM of 512, ``sfu.lanes`` on the softmax of 2,048 x
 2,048, ``sfu.operations`` of a layer norm on that of 2,048 x 768; no constant on any other row.
@@ -44,7 +44,7 @@ def predict(rows: Sequence[Mapping[str, str]]) -> list[int]:
         ValueError: one that the model doesn't know.
 
     """
-    on = loaded("tpu_v3_core")
+    on = loaded("tpu_v3")
     return [_cycles(on, row["workload"]) for row in rows]
 
 

@@ -7,19 +7,16 @@ are not known: these rows are default runs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
-from validation.silicon.booked import START, book
 from validation.silicon.kernels import (
+    ALONE,
     NUMBER_OF,
     NUMBERS,
     loaded,
     run_cycles,
     streamed_gemm_cycles,
 )
-
-HOST_CYCLES: Final = 154_000
-"""Of a host that starts a timed call: 103 us, calibrated on the GEMM of 1,024^3 by XLA."""
+from validation.silicon.runs import host_cycles
 
 
 def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
@@ -33,11 +30,9 @@ def _seconds(row: Mapping[str, str]) -> float:
     dtype = row.get("dtype", "bf16")
     if kernel != "pallas":
         on = loaded("tpu_v5e")
-        book(START, HOST_CYCLES)
-        return on.seconds(HOST_CYCLES + run_cycles(on, *sizes, NUMBER_OF[dtype]))
-    on = loaded("tpu_v5e", "groups.overlap=false", f"groups.start_cycles={HOST_CYCLES}")
+        return on.seconds(host_cycles(on) + run_cycles(on, *sizes, NUMBER_OF[dtype]))
+    on = loaded("tpu_v5e", *ALONE)
     m, k, n = map(int, text.split("x"))
     n_bytes, number = NUMBERS[dtype]
-    return on.seconds(
-        streamed_gemm_cycles(on, sizes, n_bytes=n_bytes, number=number, block=(m, k, n))
-    )
+    cycles = streamed_gemm_cycles(on, sizes, n_bytes=n_bytes, number=number, block=(m, k, n))
+    return on.seconds(host_cycles(on) + cycles)

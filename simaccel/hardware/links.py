@@ -1,0 +1,219 @@
+"""Links of a chip to others of its kind, and the shape in which chips are linked."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import BeforeValidator, PlainSerializer
+
+from simaccel.hardware.quantity import (
+    Amount,
+    Bytes,
+    BytesPerSecond,
+    Count,
+    Cycles,
+    Picojoules,
+    Rate,
+    rate,
+)
+from simaccel.hardware.spec import Spec, unset_fields
+from simaccel.numbers import BYTE
+from simaccel.units import LINK
+
+LinkTopology = Literal["ring", "torus", "all_to_all", "switch"]
+Algorithm = Literal["ring", "bidirectional_ring", "halving_doubling", "direct"]
+_ALGORITHMS: Final[dict[str, tuple[Algorithm, ...]]] = {
+    "ring": ("bidirectional_ring", "ring"),
+    "torus": ("bidirectional_ring", "ring"),
+    "all_to_all": ("direct",),
+    "switch": ("ring", "halving_doubling"),
+}
+"""By topology what can run on it; the first is what does where nothing is said."""
+MOST_CHIPS: Final = 4096
+ONE_CHIP: Final = (1,)
+"""The shape of a chip alone."""
+_MOST_DIMENSIONS: Final = 6
+REPLACED_CHIPS: Final = {
+    "chips.count": "chips: a number of chips, or their shape such as 4x4x4",
+    "chips.shape": "chips: a number of chips, or their shape such as 4x4x4",
+    "chips.topology": "links.topology, and links.dimensions of a torus",
+    "chips.link_bytes_per_second": "links.bytes_per_second",
+    "chips.links_per_direction": "links.per_direction",
+    "chips.latency_cycles": "links.hop_cycles",
+    "chips.algorithm": "links.algorithm",
+    "chips.chunk_bytes": "links.chunk_bytes",
+    "chips.pj_per_bit": "links.pj_per_bit",
+}
+"""Fields of before, when chips and links were one section, and what stands in their place."""
+LINK_SENT: Final = "link_write"
+"""Level and direction of what a chip sends, in counts of bytes."""
+_SHAPE: Final = re.compile(r"[1-9][0-9]{0,3}(?:x[1-9][0-9]{0,3})*")
+_SHAPES: Final = (
+    f"a number of chips, or their shape such as 4x4x4, at most {MOST_CHIPS} in all and "
+    f"{_MOST_DIMENSIONS} dimensions; how they are linked is the section links"
+)
+
+
+def _read_shape(value: object) -> tuple[int, ...]:
+    """Read a number of chips, or a shape: ``4x4``, or a list of sizes."""
+    if isinstance(value, list | tuple):
+        is_whole = all(isinstance(n, int) and not isinstance(n, bool) for n in value)
+        value = "x".join(map(str, value)) if is_whole else None
+    text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    sizes = tuple(map(int, text.split("x"))) if _SHAPE.fullmatch(text) else ()
+    if not sizes or len(sizes) > _MOST_DIMENSIONS or math.prod(sizes) > MOST_CHIPS:
+        raise ValueError(_SHAPES)
+    return sizes
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """Return a shape as it is written.
+
+    >>> shape_text((4, 4, 4))
+    '4x4x4'
+    """
+    return "x".join(map(str, shape))
+
+
+def _dump_shape(shape: tuple[int, ...]) -> int | str:
+    return shape[0] if len(shape) == 1 else shape_text(shape)
+
+
+ChipShape = Annotated[tuple[int, ...], BeforeValidator(_read_shape), PlainSerializer(_dump_shape)]
+"""Numbers of chips in each dimension; a number alone leaves the shape to the links."""
+
+
+class LinksSpec(Spec):
+    """Links of a chip: how many there are to each neighbour, how fast, and what they make of chips.
+
+    ``per_direction`` links of ``bytes_per_second`` one way lead to each neighbour: of a ring and a
+    torus one before and one after in each of ``dimensions``; all to all: every other chip; of a
+    switch: the switch. A message that goes over a link arrives ``hop_cycles`` after it was sent.
+    ``chunk_bytes``: what a chip takes of a tensor at once; by default 1 MiB, or an eighth of the
+    buffer where that is less.
+
+    ``ring``: pieces go round one way (Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms
+    for clusters of workstations", 2009). ``bidirectional_ring``: both ways at once, each piece by
+    the shorter one (Chan et al., "Collective communication: theory, practice, and experience",
+    2007). ``halving_doubling``: Thakur, Rabenseifner and Gropp, "Optimization of collective
+    communication operations in MPICH", 2005. ``direct``: each chip sends to each other one at once.
+    """
+
+    REPLACED: ClassVar[Mapping[str, str]] = {"latency_cycles": "hop_cycles"}
+
+    topology: LinkTopology = "ring"
+    dimensions: Count = 1
+    bytes_per_second: BytesPerSecond = None
+    per_direction: Count = 1
+    hop_cycles: Cycles = 0
+    algorithm: Algorithm | None = None
+    chunk_bytes: Bytes | None = None
+    pj_per_bit: Picojoules | None = None
+
+    @property
+    def absent(self) -> set[str]:
+        """Fields that are not set."""
+        return unset_fields(self, "dimensions", "algorithm", "chunk_bytes", "pj_per_bit")
+
+    def _impossible(self) -> Iterator[tuple[str, str]]:
+        """Yield fields that contradict others, and what is allowed there."""
+        if self.algorithm is not None and self.algorithm not in _ALGORITHMS[self.topology]:
+            yield "algorithm", f"{' or '.join(_ALGORITHMS[self.topology])}, on a {self.topology}"
+        if self.dimensions > (_MOST_DIMENSIONS if self.topology == "torus" else 1):
+            yield "dimensions", f"1, or up to {_MOST_DIMENSIONS} of a torus"
+
+    @property
+    def given(self) -> bool:
+        """Whether a bandwidth is given, if only as unlimited."""
+        return "bytes_per_second" in self.model_fields_set
+
+    @property
+    def runs(self) -> Algorithm:
+        """The algorithm of collectives."""
+        return self.algorithm or _ALGORITHMS[self.topology][0]
+
+    def rate(self, clock_hz: int) -> Rate:
+        """Bytes per cycle from a chip to one neighbour."""
+        per_second = self.bytes_per_second
+        return rate(None if per_second is None else per_second * self.per_direction, clock_hz)
+
+    def energy_pj(self, moved: Mapping[tuple[str, str], Amount]) -> dict[str, Any]:
+        """Energy of the links of a chip in pJ (``link``); NaN if it is not given.
+
+        Nothing where nothing went over links. ``moved``: (level and direction, tensor) -> bytes.
+        """
+        sent = [n for (level, _), n in moved.items() if level == LINK_SENT]
+        price = math.nan if self.pj_per_bit is None else self.pj_per_bit
+        return {LINK: sum(sent) * BYTE * price} if sent else {}
+
+    def wrong_shape(self, shape: tuple[int, ...]) -> str:
+        """Return what is allowed in place of a shape of chips; nothing if it is right.
+
+        >>> LinksSpec(topology="torus", dimensions=2, bytes_per_second=1).wrong_shape((2, 2, 2))
+        'a number of chips, or a shape of at most 2 dimensions (links.dimensions)'
+        """
+        count = math.prod(shape)
+        if count == 1:
+            return ""
+        if not self.given:
+            return "1, without a section links"
+        most = self.dimensions
+        if len([n for n in shape if n > 1]) > most:
+            return f"a number of chips, or a shape of at most {most} dimensions (links.dimensions)"
+        if self.runs == "halving_doubling" and count & (count - 1):
+            return "a power of two with links.algorithm halving_doubling"
+        return ""
+
+    def shape(self, chips: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the sizes of the dimensions of chips: of a number alone the nearest to a cube.
+
+        >>> LinksSpec(topology="torus", dimensions=3).shape((32,))
+        (2, 4, 4)
+        """
+        if self.topology != "torus":
+            return (math.prod(chips),)
+        if len(chips) > 1:
+            return chips
+        return min(_factorisations(chips[0], self.dimensions), key=max)
+
+
+def _factorisations(number: int, factors: int, least: int = 1) -> Iterator[tuple[int, ...]]:
+    """Yield all ways to write a number as so many factors in ascending order."""
+    if factors == 1:
+        yield (number,)
+        return
+    for first in range(least, number + 1):
+        if first**factors > number:
+            return
+        if number % first == 0:
+            for rest in _factorisations(number // first, factors - 1, first):
+                yield (first, *rest)
+
+
+def algorithms(topology: object) -> tuple[Algorithm, ...]:
+    """Return what collectives can run on a topology, the default first; nothing of an unknown one.
+
+    >>> algorithms("switch")
+    ('ring', 'halving_doubling')
+    """
+    return _ALGORITHMS.get(topology, ()) if isinstance(topology, str) else ()
+
+
+def follow_topology(raw: dict[str, Any], replaced: Collection[str]) -> None:
+    """Remove from a document what its links and chips had of a topology that is replaced."""
+    links = raw.get("links")
+    if "links.topology" not in replaced or not isinstance(links, dict):
+        return
+    if "links.dimensions" not in replaced and links["topology"] != "torus":
+        links.pop("dimensions", None)
+        if "chips" not in replaced and "chips" in raw:
+            with suppress(ValueError):
+                raw["chips"] = math.prod(_read_shape(raw["chips"]))
+    if "links.algorithm" not in replaced and links.get("algorithm") not in algorithms(
+        links["topology"]
+    ):
+        links.pop("algorithm", None)

@@ -1,0 +1,42 @@
+"""Memories that are too small: by hand, refused with what would hold it, and run all the same."""
+
+import pytest
+
+from simaccel.experiment.capacity import MemoryOverflowError, memory_demands
+from simaccel.experiment.run import simulate
+from simaccel.importers.accelerators import load_accelerator
+from simaccel.schedulers import Options
+from simaccel.workload import build
+from tests.small_pods import small_pod
+
+
+def test_demand_of_a_decode_by_hand() -> None:
+    """Llama-3-8B: 8.03 G numbers, of the embedding 64 rows; 128 KiB a token and sequence."""
+    work = build("llama3-8b", phase="decode", kv_len=2047, scope="model", batch=64)
+    dram, _ = memory_demands(work, load_accelerator("tpu_v5e"))
+    assert dram.by_part["weights"] == 2 * (8_030_261_248 - 128_256 * 4096 + 64 * 4096)
+    assert dram.by_part["cache"] == 64 * 2048 * 128 * 1024
+    assert (dram.capacity_bytes, dram.fits) == (16 * 2**30, False)
+
+
+def test_what_does_not_fit_is_refused_with_the_chips_that_hold_it() -> None:
+    """A GEMM of 4 Ki x 4 Ki x 4 Ki on 33 MiB: 32 MiB of weights and 64 MiB in and out."""
+    work = build("gemm", shape="M=4096,K=4096,N=4096")
+    on = load_accelerator("edge", ["dram.capacity_bytes=33 MiB"])
+    allowed = r"activations 0.06 GiB of 0.03 GiB; at least 3 chips hold it; --allow-overflow runs"
+    with pytest.raises(MemoryOverflowError, match=allowed):
+        simulate(work, on, "naive")
+    result = simulate(work, on, "naive", options=Options(allow_overflow=True))
+    assert [one.fits for one in result.memories] == [False]
+
+
+def test_chips_share_what_one_cannot_hold() -> None:
+    """4 chips have a quarter each of a layer's products, and all of its norms."""
+    work = build("gpt2", phase="decode", kv_len=8, scope="block", batch=4)
+    (whole,) = memory_demands(work, small_pod(1))
+    room = f"dram.capacity_bytes={whole.needed_bytes // 3}"
+    pod = small_pod(4, "topology=switch")
+    pod = pod.model_copy(update={"dram": load_accelerator("mxu_128", [room]).dram})
+    assert simulate(work, pod, "naive").memories[0].fits
+    with pytest.raises(MemoryOverflowError, match=r"on each chip; at least \d+ chips hold it"):
+        simulate(work, pod, "naive", options=Options(tensor_parallel=1, data_parallel=4))
