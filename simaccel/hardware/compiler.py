@@ -36,6 +36,8 @@ class AttentionSpec(Spec):
     prefill, each of which has the keys that its last row sees. ``repeats_keys``: keys and values
     are repeated for the query heads that share them. ``reserved_bytes`` of the buffer
     are not for what is repeated; a row of a head takes the room of ``row_tile``.
+    ``divides_results``: a row is divided by its sum behind the product with the values, so that the
+    exponentials of two pieces of the keys follow one another.
     """
 
     heads_at_once: Count = 4
@@ -43,6 +45,7 @@ class AttentionSpec(Spec):
     repeats_keys: bool = False
     reserved_bytes: Bytes | None = None
     row_tile: Count = 1
+    divides_results: bool = False
 
     @property
     def absent(self) -> set[str]:

@@ -26,6 +26,8 @@ from simaccel.schedulers.kernel_trees import (
     Sizes,
     converted_tree,
     cut_loops,
+    halve_side,
+    shrink_sizes,
     streamed_tree,
     taps_of,
     whole_tree,
@@ -173,15 +175,23 @@ class _Compiler:
         sizes = {rank: space.sizes[rank] for rank in (*parts.m, *parts.k, *parts.n)}
         if streamed:
             array = self.accelerator.systolic
-            sizes |= _shrink(space, parts.n, array.cols * array.count)
+            sizes |= shrink_sizes(space, parts.n, array.cols * array.count)
         make = streamed_tree if streamed else whole_tree
 
         def tree(tiles: Sizes) -> Tree:
-            heads = _shrink(space, parts.g, self._groups_at_once(space, parts))
+            heads = shrink_sizes(space, parts.g, self._groups_at_once(space, parts))
             return make(space, parts, tiles | heads, chain)
 
-        halved = [parts.m, parts.k, parts.n] if streamed else [parts.m, parts.n]
-        return self._first_fitting(group, tree, sizes, halved)
+        if streamed:
+            return self._first_fitting(group, tree, sizes, [parts.m, parts.k, parts.n])
+        windows = {
+            rank for view in seen.inputs for dim in view.terms if len(dim) > 1 for rank, _ in dim
+        }
+        cut = tuple(rank for rank in parts.m if rank in windows)
+        if not cut:
+            return self._first_fitting(group, tree, sizes, [parts.m, parts.n])
+        images = tuple(rank for rank in parts.m if rank not in windows)
+        return self._first_fitting(group, tree, sizes, [images], parts.n, cut)
 
     def _groups_at_once(self, space: IterationSpace, parts: RankRoles) -> int:
         """Return the products apart that a kernel has at once: those that fill the columns."""
@@ -193,7 +203,10 @@ class _Compiler:
     def _channels(self, space: IterationSpace, seen: BoundOperator, parts: RankRoles) -> Sizes:
         """Return the sizes of channels and filters of a convolution in whole lanes."""
         layout, taps = self.accelerator.compiler.layout, taps_of(seen)
-        if "convolutions" not in layout.pads or not taps:
+        is_convolution = any(  # also of 1 x 1, whose taps are no ranks of the space
+            len(dim.terms) > 1 for given in seen.operator.inputs for dim in given.projection
+        )
+        if "convolutions" not in layout.pads or not is_convolution:
             return {}
         ranks = [rank for rank in (*parts.k, *parts.n) if rank not in taps]
         return {rank: -(-space.sizes[rank] // layout.lanes) * layout.lanes for rank in ranks}
@@ -233,19 +246,28 @@ class _Compiler:
         def tree(tiles: Sizes, slots: int) -> Tree:
             loops = [Loop(rank, 1) for rank in again] + cut_loops(space, shared, tiles)
             loops += cut_loops(space, rows, tiles)
+            pieces = self._pieces(space, str(axis))
             own = {scores.output.name, softmax.output.name}
             names = dict.fromkeys(name for item in space.operators for name, _ in item.uses)
             moving = {scores.names[1]: slots, attend.names[1]: slots}
             keeps = [Keep(name, slots=moving.get(name, 2)) for name in names if name not in own]
             inside = [Keep(name) for name in names if name in own]
+            around: list[Node] = [keep for keep in keeps if pieces and keep.tensor not in moving]
+            streamed = [keep for keep in keeps if keep not in around]
             leaves = (
                 (Do(scores.name, ARRAY, "is"),),
                 (Do(softmax.name, SFU),),
                 (Do(attend.name, ARRAY, "ws"),),
             )
-            return (*loops, *keeps, *inside, Fork(leaves))
+            return (*loops, *around, *pieces, *streamed, *inside, Fork(leaves))
 
         return self._attention_fitting(group, tree, space, shared, rows)
+
+    def _pieces(self, space: IterationSpace, axis: str) -> list[Loop]:
+        """Return a loop over two pieces of the keys where the division falls on the results."""
+        keys = space.sizes[axis]
+        divides = self.accelerator.compiler.attention.divides_results and keys > 1
+        return [Loop(axis, -(-keys // 2))] if divides else []
 
     def _attention_fitting(
         self,
@@ -258,13 +280,13 @@ class _Compiler:
         heads = self.accelerator.compiler.attention.heads_at_once
         whole = {rank: space.sizes[rank] for rank in rows}
         while heads:
-            tiles = whole | _shrink(space, shared, heads)
+            tiles = whole | shrink_sizes(space, shared, heads)
             for slots in (2, 1) if heads == 1 else (2,):
                 placed = replace(group, tree=tree(tiles, slots))
                 if self._fits(placed):
                     return placed
             heads //= 2
-        tiles = _shrink(space, shared, 1)
+        tiles = shrink_sizes(space, shared, 1)
         return self._first_fitting(group, lambda cut: tree(tiles | cut, 1), whole, [tuple(rows)])
 
     # --- vector operators
@@ -290,7 +312,7 @@ class _Compiler:
         def tree(tiles: Sizes) -> Tree:
             return (*cut_loops(space, ranks, tiles), *keeps, end)
 
-        return self._first_fitting(group, tree, _shrink(space, ranks, most), [tuple(ranks)])
+        return self._first_fitting(group, tree, shrink_sizes(space, ranks, most), [tuple(ranks)])
 
     def _layout(self, space: IterationSpace) -> Sizes:
         """Return the sizes of dimensions that lie in whole tiles of memory."""
@@ -324,18 +346,29 @@ class _Compiler:
         return int(totals.buffer_bytes()) <= room and bool(totals.fits())
 
     def _first_fitting(
-        self, group: Group, tree: Make, sizes: Sizes, halved: Sequence[tuple[str, ...]]
+        self,
+        group: Group,
+        tree: Make,
+        sizes: Sizes,
+        halved: Sequence[tuple[str, ...]],
+        *after: tuple[str, ...],
     ) -> Group:
-        """Return the first tree that fits, the longest side halved until one does."""
+        """Return the first tree that fits, the longest side halved until one does.
+
+        Sides ``after`` these are halved when those before can't be, one after the other.
+        """
         while True:
             placed = replace(group, tree=tree(sizes))
             if self._fits(placed):
                 return placed
             sides = [math.prod(sizes[rank] for rank in ranks) for ranks in halved]
             longest = max(range(len(sides)), key=sides.__getitem__)
-            if sides[longest] == 1:
+            if sides[longest] > 1:
+                sizes = halve_side(sizes, halved[longest])
+            elif after:
+                halved, after = [after[0]], after[1:]
+            else:
                 raise NothingFitsError(f"{group.name}: nothing of it fits the buffer")
-            sizes = _halve(sizes, halved[longest])
 
 
 def _tilings(ranks: Mapping[str, int], sublanes: int, lanes: int) -> Iterator[Sizes]:
@@ -351,21 +384,6 @@ def _tilings(ranks: Mapping[str, int], sublanes: int, lanes: int) -> Iterator[Si
 def _is_plain(seen: BoundOperator) -> bool:
     """Return whether each operand of an operator is read or written position by position."""
     return all(len(dim) == 1 for view in (*seen.inputs, seen.output) for dim in view.terms)
-
-
-def _halve(sizes: Sizes, ranks: Sequence[str]) -> Sizes:
-    """Return sizes of which the first rank that is longer than 1 is halved."""
-    rank = next(rank for rank in ranks if sizes[rank] > 1)
-    return sizes | {rank: -(-sizes[rank] // 2)}
-
-
-def _shrink(space: IterationSpace, ranks: Sequence[str], most: int) -> Sizes:
-    """Return sizes of ranks that have at most so many positions together, the last ones whole."""
-    found = {}
-    for rank in reversed(ranks):
-        found[rank] = min(space.sizes[rank], max(1, most))
-        most //= found[rank]
-    return found
 
 
 SCHEDULERS = {"deployed": make_kernels}

@@ -25,6 +25,21 @@ def cut_loops(space: IterationSpace, ranks: Sequence[str], tiles: Sizes) -> list
     return [Loop(rank, tiles[rank]) for rank in ranks if tiles[rank] < space.sizes[rank]]
 
 
+def halve_side(sizes: Sizes, ranks: Sequence[str]) -> Sizes:
+    """Return sizes of which the first rank that is longer than 1 is halved."""
+    rank = next(rank for rank in ranks if sizes[rank] > 1)
+    return sizes | {rank: -(-sizes[rank] // 2)}
+
+
+def shrink_sizes(space: IterationSpace, ranks: Sequence[str], most: int) -> Sizes:
+    """Return sizes of ranks that have at most so many positions together, the last ones whole."""
+    found = {}
+    for rank in reversed(ranks):
+        found[rank] = min(space.sizes[rank], max(1, most))
+        most //= found[rank]
+    return found
+
+
 def whole_tree(
     space: IterationSpace, parts: RankRoles, tiles: Sizes, chain: OperatorChain | None
 ) -> Tree:

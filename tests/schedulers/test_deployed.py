@@ -14,12 +14,14 @@ from simaccel.experiment.check import check
 from simaccel.experiment.check_chips import check_chips
 from simaccel.experiment.precision import place_on
 from simaccel.hardware import Accelerator
+from simaccel.mapping.tree import Loop
 from simaccel.schedulers import NotMappableError, Options, default_dataflow
 from simaccel.workload import Conv, Vector, Workload, conv2d, layers_workload, operand
 from simaccel.workload.einsum import Tensor
 from simaccel.workload.language import Transformer
 from simaccel.workload.language.build import transformer
 from simaccel.workload.precision import with_precision
+from validation.silicon.runs import attention_workload
 
 COMPILED = (
     "compiler.converts=[fp16]",
@@ -186,6 +188,44 @@ def test_channels_of_a_convolution_are_padded_to_the_lanes() -> None:
     )
     (group,) = few.mapping.groups
     assert dict(group.padded) == {"c": 128, "m": 128}
+
+
+@pytest.mark.parametrize(
+    ("images", "taps", "room", "loops"),
+    [
+        (1, 1, 1024, {}),
+        (3, 1, 1024, {"npq": 24}),
+        (3, 3, 1536, {"n": 1}),
+        (3, 3, 1100, {"n": 1, "m": 4}),
+    ],
+)
+def test_convolutions_are_padded_and_cut_by_images_then_filters(
+    images: int, taps: int, room: int, loops: dict[str, int]
+) -> None:
+    """Channels and filters, 3 and 7, are padded to 4 and 8, of a 1 x 1, too; two bytes each.
+
+    By hand, 1 x 1: an image reads 128 bytes and makes 256, beside 64 of filters: 1,216 of three,
+    640 of half. 3 x 3: 288 and 256 beside 576, 1,120; 704 with half of the filters.
+    """
+    padded = "compiler.layout.lanes=4", "compiler.layout.pads=[convolutions]"
+    on = toy("whole", *padded, f"buffer.capacity_bytes={room} B")
+    result = simulate(conv2d(n=images, m=7, c=3, p=4, q=4, r=taps, s=taps), on, "deployed")
+    check(result.workload, result.mapping, result.program)
+    (group,) = result.mapping.groups
+    assert dict(group.padded) == {"c": 4, "m": 8}
+    cut = {one.rank: one.tile for one in group.tree if isinstance(one, Loop)}
+    assert {rank: tile for rank, tile in cut.items() if rank not in "rs"} == loops
+
+
+@pytest.mark.parametrize("keys", [1, 5, 8])
+def test_an_attention_that_divides_its_results_has_their_values(keys: int) -> None:
+    """2 passes over the scores, 1 over results between two pieces of keys, 1 to divide: by hand."""
+    workload = attention_workload(2, keys, 3)
+    on = toy("whole", "compiler.attention.divides_results=true", "buffer.capacity_bytes=64 KiB")
+    result = simulate(workload, on, "deployed")
+    check(result.workload, result.mapping, result.program)
+    scores, results = 2 * keys * keys, 2 * keys * 3
+    assert result.run.elements == (3 * scores if keys == 1 else 2 * scores + 2 * results)
 
 
 def vector(kind: str, shape: Sequence[int], number: str = "fp16") -> Workload:

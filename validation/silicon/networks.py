@@ -44,3 +44,36 @@ def resnet(depth: int, side: int = 224) -> Iterator[Conv]:
             if channels != made:
                 yield conv(side, channels, made, 1, stride)
             side, channels = small, made
+
+
+def linked_resnet(depth: int) -> dict[str, object]:
+    """Return a ResNet with its poolings, shortcuts and classes, as a workload file has it."""
+    first, *others = resnet(depth)
+    count = 3 if _RESNETS[depth][1] else 2
+    layers = {
+        "conv1": {**first.document(), "padding": 3},
+        "pool1": {"kind": "pooling", "shape": _window(56, 3), "stride": 2, "padding": 1},
+    }
+    before, made, left = "pool1", first.m, others
+    while left:
+        block, left = left[:count], left[count:]
+        name, reads = f"block{len(layers)}", before
+        for at, layer in enumerate(block):
+            layers[f"{name}_{at}"] = _layer(layer, reads)
+            reads = f"{name}_{at}"
+        if made != block[-1].m:
+            layers[f"{name}_shortcut"], left = _layer(left[0], before), left[1:]
+            before = f"{name}_shortcut"
+        layers[name] = {"kind": "residual", "reads": [reads, before]}
+        before, made = name, block[-1].m
+    layers["pool5"] = {"kind": "average_pooling", "shape": _window(1, 7)}
+    layers["classes"] = {"kind": "gemm", "shape": {"M": 1, "K": made, "N": 1000}}
+    return {"kind": "layers", "name": f"resnet{depth}", "linked": True, "layers": layers}
+
+
+def _window(side: int, kernel: int) -> dict[str, int]:
+    return {"P": side, "Q": side, "R": kernel, "S": kernel}
+
+
+def _layer(layer: Conv, reads: str) -> dict[str, object]:
+    return {**layer.document(), "padding": layer.r // 2, "reads": reads}

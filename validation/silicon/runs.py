@@ -10,7 +10,7 @@ from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import default_dataflow
-from simaccel.workload import Conv, Vector, Workload, layers_workload, operand
+from simaccel.workload import Conv, Einsum, Vector, Workload, layers_workload, operand, softmax
 from simaccel.workload import gemm as build_gemm
 from simaccel.workload.einsum import Kind, Tensor
 from simaccel.workload.precision import with_precision
@@ -42,7 +42,7 @@ def gemm(on: Accelerator, m: int, k: int, n: int, number: str) -> int:
 @remembered
 def vector(on: Accelerator, kind: str, shape: tuple[int, ...], number: str) -> int:
     """Return the cycles of a vector operator on arrays of a shape; rows lie along its last side."""
-    return run(in_numbers(_vector(kind, shape), number), on)
+    return run(in_numbers(vector_workload(kind, shape), number), on)
 
 
 @remembered
@@ -52,7 +52,23 @@ def layers(on: Accelerator, name: str, convs: tuple[Conv, ...]) -> int:
     return run(layers_workload(name, each), on)
 
 
-def _vector(kind: str, shape: Sequence[int]) -> Workload:
+def attention_workload(heads: int, tokens: int, width: int) -> Workload:
+    """Return the attention of some heads, each of whose tokens sees all."""
+    seen = {"h": heads, "n": tokens, "c": tokens}
+    sizes = {**seen, "d": width}
+    operators = (
+        Einsum("L", sizes, (operand("Q h n d"), operand("K h c d")), operand("S h n c")),
+        softmax("softmax", seen, operand("S h n c"), operand("P h n c"), "c"),
+        Einsum("A", sizes, (operand("P h n c"), operand("V h c d")), operand("Z h n d")),
+    )
+    kinds: dict[str, Kind] = {**dict.fromkeys("QKV", "input"), "Z": "output"}
+    kinds |= dict.fromkeys("SP", "intermediate")
+    tensors = {name: Tensor(name, 2, of) for name, of in kinds.items()}
+    return Workload("attention", operators, tensors)
+
+
+def vector_workload(kind: str, shape: Sequence[int]) -> Workload:
+    """Return a vector operator on arrays of a shape; rows lie along its last side."""
     ranks = {f"r{at}": size for at, size in enumerate(shape)}
     last = [*ranks][-1] if VECTORS[kind].needs_axis else None
     names = [f"x{at}" for at in range(VECTORS[kind].inputs)]
