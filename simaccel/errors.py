@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
@@ -17,6 +18,11 @@ _LONGEST_CHOICE: Final = 800
 _LONGEST_LIST: Final = 80
 """Characters of all choices that stand after the nearest one."""
 _MEANT: Final = "did you mean"
+_NEAR: Final = 0.7
+"""Of two names: what is less alike is probably another thing."""
+_OTHER_NUMBER: Final = re.compile(
+    r"[0-9]{1,15}(\.[0-9]{1,9})?[eE]\+?[0-9]{1,2}|[0-9]{1,3}([_,][0-9]{3}){1,5}|[0-9]{1,15}\.0+"
+)
 _MOST_ALIKE = 3
 _MOST_PLACES = 8
 _MOST_TOLD = 40
@@ -175,6 +181,40 @@ def suggest(word: str, choices: Iterable[str]) -> str:
         return f"one of {every}"
     few = len(known) > 1 and len(every) <= _LONGEST_LIST
     return f"{_MEANT} {close[0]!r}?" + f" (allowed: {every})" * few
+
+
+def suggest_field(word: str, fields: Iterable[str]) -> str:
+    """Return what to write instead of an unknown field: the nearest, if one is really near.
+
+    What only sounds alike is often another thing, which nothing models.
+
+    >>> suggest_field("capacity", ["capacity_bytes", "source"])
+    "did you mean 'capacity_bytes'? (allowed: capacity_bytes, source)"
+    >>> suggest_field("sparsity", ["rows", "stationarity"])
+    'one of rows, stationarity'
+    """
+    known = list(fields)
+    near = [field for field in known if field.startswith(word)]
+    near = near or get_close_matches(word, known, n=1, cutoff=_NEAR)
+    return suggest(near[0] if near else "", known)
+
+
+def digits_of(text: object) -> str:
+    """Return the digits of a whole number that is written in another way, else nothing.
+
+    >>> digits_of("1e6"), digits_of("2.5"), digits_of(3)
+    ('1000000', '', '')
+    """
+    if not isinstance(text, str) or not _OTHER_NUMBER.fullmatch(text.strip()):
+        return ""
+    value = Decimal(text.strip().replace("_", "").replace(",", ""))
+    return str(int(value)) if value == int(value) else ""
+
+
+def with_digits(value: object, allowed: str) -> str:
+    """Return what is allowed, and the digits of a number that is written in another way."""
+    digits = digits_of(value)
+    return f"{allowed}, such as {digits}" if digits else allowed
 
 
 def name_arguments(

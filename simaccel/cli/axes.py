@@ -15,6 +15,8 @@ from simaccel.workload.sizes import MAX_SIZE
 _LOG_RATIO: Final = 8
 """A list whose largest value is so many times its smallest is drawn on a logarithmic axis."""
 _FORMS: Final = "FROM:TO:xK, FROM:TO:+STEP or A,B,..., as in 64KiB:64MiB:x2"
+_DOTS: Final = ".."
+"""As ranges are written elsewhere."""
 _STEPS: Final = "xK with a whole K >= 2, or +STEP with a STEP that FROM and TO could be, not 0"
 
 
@@ -63,7 +65,8 @@ def _list(value: _Given, limit: int) -> tuple[tuple[Values, ...], bool]:
         try:
             values = value.parameter.values(text)
         except ValueError as error:
-            faults += _bad(value, "", text, str(error)).faults
+            allowed = f"{_FORMS}, each {error}" if _DOTS in text else str(error)
+            faults += _bad(value, "", text, allowed).faults
             continue
         if values in points:
             faults += _bad(value, "", text, "each value once").faults

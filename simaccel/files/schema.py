@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, core_schema
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.errors import ABSENT, Fault, InputError, suggest_field
 from simaccel.files.documents import compose, read_text
 
 _FEW = 6
@@ -226,7 +226,7 @@ def _allowed_text(
             return replaced[name]
         branch = [m for m in around if name not in m.model_fields] or around
         known = list(dict.fromkeys(field for m in branch for field in m.model_fields))
-        return suggest(name, known) if known else "only known keys"
+        return suggest_field(name, known) if known else "only known keys"
     return _text_of(detail)
 
 

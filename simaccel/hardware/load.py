@@ -11,7 +11,13 @@ from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from simaccel.errors import ABSENT, Fault, InputError, SimaccelError, require_none, suggest
+from simaccel.errors import (
+    ABSENT,
+    Fault,
+    InputError,
+    SimaccelError,
+    require_none,
+)
 from simaccel.files.documents import parse_document
 from simaccel.files.schema import faults_of, leaf_fields, read_yaml, replaced_fields
 from simaccel.hardware.accelerator import Accelerator
@@ -24,16 +30,15 @@ from simaccel.hardware.energy.tables import NODES
 from simaccel.hardware.links import ONE_CHIP, ChipShape, LinksSpec, follow_topology, shape_text
 from simaccel.hardware.memory import BufferSpec, DramSpec, MemoriesSpec
 from simaccel.hardware.precision import PrecisionSpec
-from simaccel.hardware.presets import PRESET, SECTIONS, with_base, with_presets
+from simaccel.hardware.presets import SECTIONS, with_base, with_presets
 from simaccel.hardware.quantity import Hertz, Rate, format_quantity
 from simaccel.hardware.sections import Sections
+from simaccel.hardware.settings import Settings, each_setting, unknown_field
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.hardware.spec import Spec
 from simaccel.plugins import Plugin, Registry
 
 _T = TypeVar("_T")
-Settings = Mapping[str, object] | Sequence[str]
-"""Values for fields of an accelerator: by path, or texts ``path.to.field=value``."""
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _FOLDERS: Final = (_PACKAGE / "hwconfigs", _PACKAGE.parent / "hwconfigs")
 """The folder of hwconfigs: inside an installed wheel, or beside the package in a checkout."""
@@ -99,7 +104,8 @@ def build_accelerator(
     wrong = [
         Fault(_file_of(fault, files), fault.field, fault.value, fault.allowed) for fault in wrong
     ]
-    require_none([*faults, *unknown, *wrong])
+    named = {fault.field for fault in (*faults, *unknown)}  # a section of no name is said once
+    require_none([*faults, *unknown, *(fault for fault in wrong if fault.field not in named)])
     assert accelerator is not None, "what is not built has faults"  # noqa: S101
     return accelerator
 
@@ -169,14 +175,14 @@ def _override(raw: dict[str, Any], overrides: Settings) -> tuple[dict[str, str],
     leaves = leaf_fields(Accelerator)
     files: dict[str, str] = {}
     faults = []
-    for field, value, file in _settings(overrides):
+    for field, value, file in each_setting(overrides):
         if value is ABSENT:
             faults.append(Fault(file, "override", field, "path.to.field=value"))
         elif field in SECTIONS:
             faults += _replace_section(raw, field, value, file)
             files[field] = file
         elif field not in leaves:
-            instead = replaced_fields(Accelerator).get(field) or suggest(field, leaves)
+            instead = replaced_fields(Accelerator).get(field) or unknown_field(field, leaves)
             faults.append(Fault(file, field, value, instead))
         else:
             try:
@@ -188,30 +194,6 @@ def _override(raw: dict[str, Any], overrides: Settings) -> tuple[dict[str, str],
             _put_value(raw, field.split("."), read)
     follow_topology(raw, files)
     return files, faults
-
-
-def _settings(overrides: Settings) -> Iterator[tuple[str, object, str]]:
-    """Yield path, value and source of each override; a text without a value has none."""
-    if isinstance(overrides, Mapping):
-        yield from ((field, value, "settings") for field, value in _leaves(overrides, ""))
-        return
-    if isinstance(overrides, str) or not isinstance(overrides, Sequence):
-        allowed = "{'path.to.field': value}, or a list of texts path.to.field=value"
-        raise InputError([Fault("settings", "overrides", overrides, allowed)])
-    for override in overrides:
-        field, equals, text = override.partition("=")
-        field = field.strip()
-        source = "--chips" if field == "chips" else f"--set {field}"
-        yield (field, text, source) if equals else (override, ABSENT, "--set")
-
-
-def _leaves(settings: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
-    """Yield values by path, those of sections too, unless a section names a preset."""
-    for name, value in settings.items():
-        if isinstance(value, Mapping) and PRESET not in value:
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _replace_section(raw: dict[str, Any], section: str, value: object, file: str) -> list[Fault]:

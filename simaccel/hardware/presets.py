@@ -54,7 +54,9 @@ def with_presets(
         make = makers.get(wanted)
         if make is None:
             known = _preset_makers(section, raw, names, load)
-            faults.append(Fault(file, section, name, f"a section, or {suggest(name, known)}"))
+            meant = _narrower(wanted) if section == "dram" else ""
+            meant = f"did you mean {meant!r}?" if meant else suggest(name, known)
+            faults.append(Fault(file, section, name, f"a section, or {meant}"))
             filled.pop(section)
             continue
         filled[section] = _merge_fields(make(int(match[1] or 1) if match else 1), more)
@@ -75,6 +77,20 @@ def with_base(raw: Mapping[str, Any], names: Callable[[], list[str]], load: Load
     if base not in names():
         raise ValueError(f"the name of an accelerator: {suggest(str(base), names())}")
     return _merge_fields(load(base), more)
+
+
+def _narrower(name: str) -> str:
+    """Return channels of a part that together are as wide as a part that isn't known; or nothing.
+
+    >>> _narrower("LPDDR5-6400x32"), _narrower("LPDDR5-6400x17")
+    ('2 x LPDDR5-6400x16', '')
+    """
+    kind, _, width = name.rpartition("x")
+    for part in PARTS if re.fullmatch("[1-9][0-9]{0,4}", width) else ():
+        known, _, bits = part.rpartition("x")
+        if known == kind and bits.isdecimal() and int(width) % int(bits) == 0:
+            return f"{int(width) // int(bits)} x {part}"
+    return ""
 
 
 def preset_names(section: str) -> list[str]:

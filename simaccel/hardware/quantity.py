@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from pydantic import BeforeValidator
 
+from simaccel.errors import digits_of
 from simaccel.lazy import np
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ LARGEST = 2**50
 _LARGEST_INT64 = 2**63 - 1
 _MOST_PICOJOULES = 10**9
 _MOST_SQUARE_MICROMETRES = 10**12
+_LOOSE = re.compile(r"\s*([0-9.,_]{1,30}(?:[eE]\+?[0-9]{1,2})?)\s*([KMGTkmgt]?)[A-Za-z/]*\s*")
 _QUANTITY = re.compile(r"\s*([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([A-Za-z/]*)\s*")
 
 
@@ -72,10 +74,29 @@ def parse_quantity(value: object, kind: str) -> int:
     unit = match[2] or kind if match else ""
     amount = Fraction(match[1]) * _UNITS[unit] if match and unit in allowed else Fraction(0)
     if amount.denominator != 1 or not 0 < amount <= LARGEST:
-        raise ValueError(
-            f"a positive amount with a unit ({', '.join(allowed)}), whole and at most 2^50 {kind}"
-        )
+        amounts = f"a positive amount with a unit ({', '.join(allowed)})"
+        such = _right_form(_text(value), kind)
+        raise ValueError(f"{amounts}, whole and at most 2^50 {kind}{such and f', such as {such}'}")
     return int(amount)
+
+
+def _right_form(text: str, kind: str) -> str:
+    """Return an amount that is written in another way as it has to be; empty if it isn't clear.
+
+    >>> _right_form("64KB", "B"), _right_form("50 GBps", "B/s"), _right_form("720mhz", "Hz")
+    ('64 KiB', '50 GB/s', '720 MHz')
+    >>> _right_form("1e6", "B"), _right_form("64..128", "B")
+    ('1000000 B', '')
+    """
+    match = _LOOSE.fullmatch(text)
+    number = (digits_of(match[1]) or match[1]) if match else ""
+    if match is None or not _QUANTITY.fullmatch(number):
+        return ""
+    letter = match[2].upper()
+    unit = next((u for u in _units(kind) if letter and u.upper().startswith(letter)), "")
+    if letter and not unit:
+        return ""
+    return f"{number} {unit or kind}" if Fraction(number) > 0 else ""
 
 
 def format_quantity(amount: int | None, kind: str) -> str:

@@ -137,5 +137,6 @@ class Sections:
                 field,
                 per_second,
                 f"at least {format_quantity(least, 'B/s')}, one byte in 2^20 cycles of "
-                f"{format_quantity(self.clock_hz, 'Hz')} on each of {parts} channel(s)",
+                f"{format_quantity(self.clock_hz, 'Hz')} on each of {parts} channel(s); "
+                "a number without a unit is one of B/s",
             )

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from simaccel.errors import Fault, InputError, require_none, suggest
-from simaccel.files.accounting import FileAccount
+from simaccel.files.accounting import AccountEntry, FileAccount
 from simaccel.files.schema import read_yaml
 from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.load import (
     EXPECTED,
-    Settings,
     accelerator_files,
     build_accelerator,
     own_document,
 )
+from simaccel.hardware.settings import Settings, overridden_fields
 from simaccel.importers.file_kinds import WORDS, look_of
 
 
@@ -38,11 +38,33 @@ def load_accelerator(
 
     """
     path = accelerator_path(str(name_or_path))
-    raw, faults, account = _read_document(path)
+    raw, faults, account = _read_document(path, overridden_fields(overrides))
     accelerator = build_accelerator(raw, path, overrides, faults)
     account = replace(account, allowed=allow_unmodelled)
     vars(accelerator)["account"] = account  # of the file, and no part of what it describes
     return accelerator
+
+
+def _replace_interfaces(
+    raw: dict[str, Any], account: FileAccount, overridden: set[str]
+) -> FileAccount:
+    """Let a DRAM by name take the place of a configuration's interfaces, that of weights too.
+
+    Returns the account of the file, which says so; of other fields of the DRAM it says that weights
+    have an interface of their own.
+    """
+    if "memories" not in raw or any(field.startswith("memories") for field in overridden):
+        return account
+    if "dram" in overridden:
+        del raw["memories"]
+        why = "--set dram takes the place of all three interfaces, that of the filters too"
+    elif any(field.startswith("dram.") for field in overridden):
+        why = "weights keep their interface: memories.weight.bandwidth_bytes_per_second sets it"
+    else:
+        return account
+    said = AccountEntry("Bandwidth", "not taken", why)
+    kept = (entry for entry in account.entries if not entry.name.endswith(".Bandwidth"))
+    return replace(account, entries=(*kept, said))
 
 
 def accelerator_path(name: str) -> Path:
@@ -63,7 +85,9 @@ def accelerator_path(name: str) -> Path:
     return known[name]
 
 
-def _read_document(path: Path) -> tuple[dict[str, Any], list[Fault], FileAccount]:
+def _read_document(
+    path: Path, overridden: set[str]
+) -> tuple[dict[str, Any], list[Fault], FileAccount]:
     """Return what a file of any kind describes as an accelerator's document, and what is wrong.
 
     The last is what became of the fields of another tool's file.
@@ -73,7 +97,7 @@ def _read_document(path: Path) -> tuple[dict[str, Any], list[Fault], FileAccount
         from simaccel.importers.scalesim.configuration import read_scalesim  # noqa: PLC0415
 
         raw, account = read_scalesim(path)
-        return raw, [], account
+        return raw, [], _replace_interfaces(raw, account, overridden)
     if look is not None:
         allowed = f"an accelerator; this looks like {WORDS[look]}"
         raise InputError([Fault(str(path), "document", look, allowed)])

@@ -20,7 +20,7 @@ from simaccel.experiment.run import result_json
 from simaccel.experiment.run import simulate as simulated
 from simaccel.experiment.tokens import tokens_of
 from simaccel.hardware import Accelerator, ArraySpec
-from simaccel.hardware.load import Settings
+from simaccel.hardware.settings import Settings
 from simaccel.importers.scalesim.topology import load_estimates
 from simaccel.mapping.tree import Mapping as Tree
 from simaccel.report.comparison import ACCELERATOR, Axis, ComparisonRow, SweepPoint, varied_names

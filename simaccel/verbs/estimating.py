@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from simaccel.analytic.prediction import Prediction, predict
 from simaccel.errors import name_arguments
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import Settings
+from simaccel.hardware.settings import Settings
 from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.tree import Mapping
 from simaccel.program.exchanges import lower_pod

@@ -30,7 +30,7 @@ from simaccel.experiment.exploration.space import (
     require_sizes,
 )
 from simaccel.experiment.parallel import open_workers
-from simaccel.hardware.load import Settings
+from simaccel.hardware.settings import Settings
 from simaccel.report.comparison import Axis
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload

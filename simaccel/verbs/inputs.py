@@ -10,7 +10,8 @@ from simaccel.experiment.documents import accelerator_document
 from simaccel.experiment.precision import compile_for, gather_placed
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import Settings, build_accelerator
+from simaccel.hardware.load import build_accelerator
+from simaccel.hardware.settings import Settings
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.importers.workloads import load_workload
 from simaccel.mapping.checks import require_mapping

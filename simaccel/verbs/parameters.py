@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
-from simaccel.errors import suggest
+from simaccel.errors import suggest, with_digits
 from simaccel.files.documents import parse_document
 from simaccel.files.schema import leaf_fields, refusal
 from simaccel.hardware import STATIONARITIES, Accelerator
@@ -75,7 +75,7 @@ def whole_number(text: str, *, least: int, most: int) -> int:
     """
     if re.fullmatch(r"\s*[0-9]{1,20}\s*", text) and least <= int(text) <= most:
         return int(text)
-    raise ValueError(f"a whole number from {least} to {most}")
+    raise ValueError(with_digits(text, f"a whole number from {least} to {most}"))
 
 
 def _amount(

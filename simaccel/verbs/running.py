@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simaccel.errors import name_arguments
 from simaccel.experiment import run as experiment
 from simaccel.experiment.run import Progress, result_json
-from simaccel.hardware.load import Settings
+from simaccel.hardware.settings import Settings
 from simaccel.report.units import short_names, short_share_text
 from simaccel.schedulers import Options
 from simaccel.search.effort import Objective

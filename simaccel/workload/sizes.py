@@ -6,7 +6,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.errors import ABSENT, Fault, InputError, suggest, with_digits
 
 MAX_SIZE = 2**40
 """The largest size of a rank: beyond any published workload, and a typing error is soon beyond."""
@@ -24,7 +24,7 @@ def size_faults(file: str, sizes: Mapping[str, object], limit: int = MAX_SIZE) -
     """Return a fault for each value that is not a whole number from 1 to `limit`."""
     allowed = f"a whole number from 1 to {limit}"
     return [
-        Fault(file, field, value, allowed)
+        Fault(file, field, value, with_digits(value, allowed))
         for field, value in sizes.items()
         if type(value) is not int or not 1 <= value <= limit  # a bool is an int, but no size
     ]

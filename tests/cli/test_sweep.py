@@ -141,7 +141,7 @@ def test_nothing_given_is_no_sweep() -> None:
             "buffer=0:1KB:y",
             [
                 f"--sweep buffer FROM: got '0'; allowed: {BYTES}",
-                f"--sweep buffer TO: got '1KB'; allowed: {BYTES}",
+                f"--sweep buffer TO: got '1KB'; allowed: {BYTES}, such as 1 KiB",
                 f"--sweep buffer STEP: got 'y'; allowed: {STEP}",
             ],
         ),

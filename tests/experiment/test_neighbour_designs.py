@@ -96,7 +96,9 @@ def test_banks_are_doubled_where_they_take_time() -> None:
     banks = next(one for one in designs if "banks" in one.text)
     run = run_designs([banks], (gemm(9, 7, 5), accelerator, "naive"), Options())[0]
     assert accelerator.dram.part is not None
-    assert banks.fields["dram.part"]["banks_per_group"] == 2 * accelerator.dram.part.banks_per_group
+    part = banks.fields["dram.part"]
+    assert isinstance(part, dict)
+    assert part["banks_per_group"] == 2 * accelerator.dram.part.banks_per_group
     assert run.cycles > 0
 
 

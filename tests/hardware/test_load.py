@@ -152,7 +152,7 @@ PICOJOULES = "a number of pJ >= 0 and <= 1000000000"
         ("description", 3, "text"),
         ("clock_hz", 0, HERTZ),
         ("clock_hz", -1, HERTZ),
-        ("clock_hz", "720 MB", HERTZ),
+        ("clock_hz", "720 MB", f"{HERTZ}, such as 720 MHz"),
         ("clock_hz", "unlimited", HERTZ),
         ("clock_hz", ..., HERTZ),
         ("array", 3, "a mapping"),
@@ -167,7 +167,7 @@ PICOJOULES = "a number of pJ >= 0 and <= 1000000000"
         ("array__overlap", "OS", "one of 'none', 'preload', 'stream'"),
         ("array__edge_folds", 1, "one of 'full', 'used'"),
         ("buffer__capacity_bytes", 0, f"{KIB}, or unlimited"),
-        ("buffer__capacity_bytes", "512 KB", f"{KIB}, or unlimited"),
+        ("buffer__capacity_bytes", "512 KB", f"{KIB}, such as 512 KiB, or unlimited"),
         ("buffer__capacity_bytes", ..., f"{KIB}, or unlimited"),
         ("buffer__read_bytes_per_second", "-1 GB/s", f"{PER_SECOND}, or unlimited"),
         ("buffer__turn_cycles", 0, COUNT),
@@ -248,12 +248,18 @@ def test_an_empty_value_is_a_fault_and_never_unlimited(write: Write, field: str)
         (
             {"dram__bandwidth_bytes_per_second": 953},
             "dram.bandwidth_bytes_per_second",
-            "at least 954 B/s, one byte in 2^20 cycles of 1 GHz on each of 1 channel(s)",
+            (
+                "at least 954 B/s, one byte in 2^20 cycles of 1 GHz on each of 1 channel(s); "
+                "a number without a unit is one of B/s"
+            ),
         ),
         (
             {"buffer__write_bytes_per_second": 1},
             "buffer.write_bytes_per_second",
-            "at least 954 B/s, one byte in 2^20 cycles of 1 GHz on each of 1 channel(s)",
+            (
+                "at least 954 B/s, one byte in 2^20 cycles of 1 GHz on each of 1 channel(s); "
+                "a number without a unit is one of B/s"
+            ),
         ),
     ],
 )
@@ -348,7 +354,7 @@ def test_overrides_mend_a_file(write: Write) -> None:
             "buffer.capacity_bytes=512 KB",
             "--set buffer.capacity_bytes",
             "512 KB",
-            f"{KIB}, or unlimited",
+            f"{KIB}, such as 512 KiB, or unlimited",
         ),
         (
             "buffer.capacity_bytes=null",

@@ -47,6 +47,25 @@ def test_sizes_and_bandwidth_are_taken_over(tmp_path: Path) -> None:
     assert simulate(conv2d(m=8, c=3, p=6, q=6, r=3, s=3), small).run.cycles > 0
 
 
+def test_a_dram_by_name_takes_the_place_of_every_interface(tmp_path: Path) -> None:
+    path = _write(tmp_path, CONFIG.replace("CALC", "USER"))
+    real = load_accelerator(path, ["dram=1 x LPDDR4-3200x32"])
+    assert real.memories.by_class() == {}
+    assert "the place of all three interfaces" in "".join(real.account.lines())
+    named = load_accelerator("edge", ["dram=1 x LPDDR4-3200x32", "clock_hz=1 GHz"])
+    assert named.dram.bandwidth_bytes_per_second == real.dram.bandwidth_bytes_per_second
+    assert load_accelerator(path).account.entries_of("not taken") == ()
+
+
+def test_fields_of_the_dram_are_not_those_of_the_weights(tmp_path: Path) -> None:
+    path = _write(tmp_path, CONFIG.replace("CALC", "USER"))
+    found = load_accelerator(path, {"dram.bandwidth_bytes_per_second": "1 GB/s"})
+    assert found.memories.by_class()["weight"].bandwidth_bytes_per_second == 10 * 10**9
+    assert "weights keep their interface" in "".join(found.account.lines())
+    both = {"memories.weight.latency_cycles": 1, "dram.latency_cycles": 1}
+    assert load_accelerator(path, both).account.entries_of("not taken") == ()
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
