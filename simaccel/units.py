@@ -98,7 +98,7 @@ UNITS: Final[Mapping[str, Unit]] = {
         "movement",
         NamedCause("links", "links between chips", "the links", "#117733", "**", "rail_load"),
         "messages between chips take no cycles; their other transfers stay",
-        ("links", {"bytes_per_second": None, "hop_cycles": 0}),
+        ("links", {"bytes_per_second": None, "start_cycles": 0, "hop_cycles": 0}),
     ),
 }
 """By name, in the order of engines and tables; the first compute unit is the critical one."""

@@ -19,12 +19,7 @@ from tests.mapping.chips.feed_forward import feed_forward, spread
 
 Random = random.Random
 SHAPES = {2: (2,), 4: (2, 2), 6: (3, 2), 8: (2, 4)}
-_ALGORITHMS: dict[str, list[str | None]] = {
-    "ring": [None, "ring"],
-    "torus": [None, "ring"],
-    "all_to_all": [None],
-    "switch": [None, "halving_doubling"],
-}
+_TOPOLOGIES = ("all_to_all", "ring", "switch", "torus")
 _RANKS = {"FF1": "mef", "act": "mf", "FF2": "mef", "norm": "m"}
 _TRIES = 8
 
@@ -86,21 +81,19 @@ def draw_pod_of_places(seed: int) -> DrawnPod | None:
 
 
 def draw_chips(draw: Random, count: int) -> dict[str, object]:
-    """Draw links and chips of all topologies, algorithms and speeds."""
-    topology = draw.choice(sorted(_ALGORITHMS))
-    algorithm = draw.choice(_ALGORITHMS[topology])
-    if algorithm == "halving_doubling" and count & (count - 1):
-        algorithm = None
+    """Draw links and chips of all topologies and speeds, closed or not."""
+    topology = draw.choice(_TOPOLOGIES)
     shape = SHAPES[count] if topology == "torus" else (count,)
     links = LinksSpec.model_validate(
         {
             "topology": topology,
             "dimensions": len(shape),
             "bytes_per_second": draw.choice(["1 GB/s", "7 GB/s", "unlimited"]),
+            "closes_at": draw.choice([1, 2, 3, 64]),
+            "start_cycles": draw.choice([0, 0, 20]),
             "hop_cycles": draw.choice([0, 1, 13]),
             "per_direction": draw.randint(1, 2),
-            "algorithm": algorithm,
-            "chunk_bytes": draw.choice([7, 64, 300, 4096]),
+            "chunk_bytes": draw.choice([None, 7, 64, 300, 4096]),
             "pj_per_bit": 1.0,
         }
     )

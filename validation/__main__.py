@@ -48,7 +48,7 @@ PARTS: Final = (
     "rtl.run",
     "rtl.sequences",
     "tpu_v1.run",
-    "pods.all_chips",
+    "pods.run",
 )
 _DRAWS: Final = {"SIMACCEL_DRAWS": "114"}
 

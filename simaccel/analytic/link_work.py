@@ -13,11 +13,11 @@ from functools import cached_property
 
 from simaccel.analytic.family_counts import Level
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import LinkAct
+from simaccel.hardware.collectives import LinkAct
 from simaccel.hardware.core_noc import HOPS_READ, HOPS_WRITE
 from simaccel.hardware.cores import on_chip, on_core
 from simaccel.hardware.links import LINK_SENT
-from simaccel.mapping.chips.exchanges import Exchange
+from simaccel.mapping.chips.exchanges import SLOTS, Exchange
 from simaccel.mapping.chips.places import remote_cores
 from simaccel.units import LINK
 
@@ -82,23 +82,22 @@ class LinkWork:
         """The tensor that it stores."""
         return {self.exchange.name if self.act == "send" else self.exchange.target}
 
+    @cached_property
+    def channels(self) -> Counter[str]:
+        """Cycles of the links of each dimension, once, by name."""
+        hardware, exchange, found = self.accelerator, self.exchange, Counter[str]()
+        for trips, *sides in exchange.chunks(hardware):
+            n_bytes = self._max_bytes(*sides)
+            for name, n in hardware.pod.link_cycles(
+                self.act, n_bytes, exchange.axes, hardware.clock_hz
+            ):
+                found[name] += trips * n
+        return found
+
     @property
     def cycles(self) -> int:
-        """Cycles of the links, once."""
-        hardware = self.accelerator
-        if self.act == "receive":
-            return 0
-        if self.act == "send":
-            link = hardware.pod.link_rate(hardware.clock_hz)
-            return sum(
-                trips * link.cycles(self._max_bytes(*sides))
-                for trips, *sides in self.exchange.chunks(hardware)
-            )
-        kind, rings = self.exchange.kind, self.exchange.rings
-        return sum(
-            trips * hardware.pod.cycles(kind, self._max_bytes(*sides), rings, hardware.clock_hz)
-            for trips, *sides in self.exchange.chunks(hardware)
-        )
+        """Cycles of the links, once: of those of one dimension that are busy longest."""
+        return max(self.channels.values(), default=0)
 
     def _max_bytes(self, *sides: int) -> int:
         return self.exchange.n_bytes(max(sides))
@@ -112,7 +111,8 @@ class LinkWork:
             sent = come = self._sent_bytes(self._max_bytes(taken, given_away))
             if self.act == "send":
                 sent, come = exchange.n_bytes(taken), 0
-                moved[LINK_SENT, exchange.source] += trips * sent * (exchange.rings[0] - 1)
+                links = sum(axis.size for axis in exchange.axes)
+                moved[LINK_SENT, exchange.source] += trips * sent * (links - 1)
             if self.act == "receive":
                 sent, come = 0, exchange.n_bytes(given_away)
             loaded = trips * exchange.n_bytes(taken) * (self.act != "receive")
@@ -132,7 +132,7 @@ class LinkWork:
     def _sent_bytes(self, n_bytes: int) -> int:
         """Return the bytes of a collective that a chip sends."""
         exchange = self.exchange
-        return self.accelerator.pod.sent_bytes(exchange.kind, n_bytes, exchange.rings)
+        return self.accelerator.pod.cost(exchange.kind, n_bytes, exchange.axes).sent_bytes
 
     def _links(self, *, write: bool) -> tuple[str, ...]:
         """Return the links of the NoC between memories and the core whose queues it uses."""
@@ -158,20 +158,26 @@ class LinkWork:
             on_core(core, "buffer_read"): hardware.read_rate.cycles(self._total("buffer_read")),
             on_core(core, "buffer_write"): hardware.write_rate.cycles(self._total("buffer_write")),
             on_core(core, LINK): self.cycles,
+            **{on_chip(core, name): n for name, n in self.channels.items()},
         }
 
     @property
     def path(self) -> Mapping[str, int]:
         """Cycles on the way through an exchange by term: none is shorter."""
-        return {LINK: self.cycles}
+        lag = (
+            0
+            if self.act == "receive"
+            else self.accelerator.pod.lag_cycles(self.act, self.exchange.axes)
+        )
+        return {LINK: self.cycles + (0 if self.act == "send" else lag)}
 
     @property
     def buffer_bytes(self) -> int:
-        """Bytes of its tiles: two slots of the largest chunk on each side that it has."""
+        """Bytes of its tiles: all slots of the largest chunk on each side that it has."""
         chunks = list(self.exchange.chunks(self.accelerator))
         sides = {"send": (1,), "receive": (2,)}.get(self.act, (1, 2))
         return sum(
-            2 * max(self.exchange.n_bytes(chunk[side]) for chunk in chunks) for side in sides
+            SLOTS * max(self.exchange.n_bytes(chunk[side]) for chunk in chunks) for side in sides
         )
 
 

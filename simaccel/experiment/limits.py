@@ -19,13 +19,14 @@ from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.waiting import computing_unit
 from simaccel.experiment.what_if import FREED_UNITS, free, takes_time
 from simaccel.hardware import Accelerator
+from simaccel.hardware.chips import LINK_CHANNEL
 from simaccel.hardware.core_noc import CORE_NOC
 from simaccel.hardware.cores import without_core
 from simaccel.machine.machine import Machine, OperatorRun, Run
 from simaccel.numbers import SHARED
 from simaccel.program.cores import chip_count
 from simaccel.program.program import Program
-from simaccel.units import ARRAY, FIELDS, LIMITS, LOADING, SFU, UNFILLED, UNITS
+from simaccel.units import ARRAY, FIELDS, LIMITS, LINK, LOADING, SFU, UNFILLED, UNITS
 from simaccel.workload import Workload
 
 _OF_RESOURCE: Final = {
@@ -202,6 +203,8 @@ def _name_limit(accelerator: Accelerator, resource: str) -> str:
     name = without_core(resource)
     if name in accelerator.every_backing:
         return _of_memory(accelerator, name)
+    if name.startswith(LINK_CHANNEL):
+        return LINK
     return CORE_NOC if name.startswith(CORE_NOC) else _OF_RESOURCE[name]
 
 

@@ -161,7 +161,7 @@ def named_dataflow(dataflow: str | Mapping) -> str:
 def _message(accelerator: Accelerator, n_bytes: int) -> PipelineMessage:
     chips = accelerator.pod
     link = chips.link_rate(accelerator.clock_hz).cycles(n_bytes)
-    return PipelineMessage(n_bytes, link, chips.links.hop_cycles)
+    return PipelineMessage(n_bytes, link, chips.links.start_cycles + chips.links.hop_cycles)
 
 
 def _require_layers(whole: Workload, stages: int) -> None:

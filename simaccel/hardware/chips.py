@@ -1,31 +1,24 @@
-"""Chips on links: topologies, and the pure cost of a collective on them.
-
-A collective goes in steps: in each one every chip sends a message and waits until the one that
-comes to it is there, ``ceil(bytes / link bytes per cycle) + latency_cycles`` cycles. The pieces of
-a tensor are padded to one size, as libraries do it, so that all chips do the same in each step.
-"""
+"""Chips on links: pods of one shape, and which of their links a collective or message uses."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Self, get_args
+from typing import Final, Self
 
+from simaccel.hardware.collectives import (
+    AxisForm,
+    CollectiveCost,
+    LinkAct,
+    LinkAxis,
+    collective_cost,
+)
 from simaccel.hardware.links import LinksSpec, LinkTopology
 from simaccel.hardware.quantity import Rate
 
-Collective = Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "point_to_point"]
-COLLECTIVES: Final[tuple[Collective, ...]] = get_args(Collective)
-LinkAct = Literal[Collective, "send", "receive"]
-"""What links do: a collective, or what one chip of two does of a message from point to point."""
-LINK_ACTS: Final[tuple[LinkAct, ...]] = (*COLLECTIVES, "send", "receive")
-_LARGEST_CHUNK: Final = 2**20
-_TILES_OF_A_CHUNK: Final = 8
-_PAIR: Final = 2
-"""Chips of a ring that have one neighbour, on both sides."""
-Messages = tuple[int, ...]
-"""Bytes that a chip sends over one link, one step after the other."""
+LINK_CHANNEL: Final = "links"
+"""What the name of a chip's links in one dimension begins with, as a channel of the machine."""
 
 
 class ChipAxis(tuple[int, int]):
@@ -52,12 +45,13 @@ class ChipAxis(tuple[int, int]):
 class ChipPod:
     """Chips of one kind in a shape, and the links of each.
 
-    Chip numbers count the last dimension of ``shape`` first; what is no torus has one.
-    Collectives on a torus go dimension by dimension.
+    Chip numbers count the last dimension of ``shape`` first; what is no torus has one. ``before``:
+    of chips that are part of a torus, dimensions in which they all are at one place.
     """
 
     links: LinksSpec
     shape: tuple[int, ...] = (1,)
+    before: int = 0
 
     @classmethod
     def from_links(cls, links: LinksSpec, chips: tuple[int, ...] | int) -> Self:
@@ -80,15 +74,6 @@ class ChipPod:
         return self.links.topology
 
     @property
-    def neighbours(self) -> int:
-        """Chips (or the switch) that links lead to from a chip."""
-        if self.topology == "all_to_all":
-            return self.count - 1
-        if self.topology == "switch":
-            return min(self.count - 1, 1)
-        return sum(min(size - 1, 2) for size in self.shape)
-
-    @property
     def group_sizes(self) -> tuple[int, ...]:
         """Numbers of chips that equal groups of them can have, the smallest first.
 
@@ -104,156 +89,111 @@ class ChipPod:
         sizes = [*self.shape] if self.topology == "torus" else [size]
         while math.prod(sizes) > size:
             sizes.pop(0)
-        return ChipPod(self.links, tuple(sizes) or (1,))
+        return ChipPod(self.links, tuple(sizes) or (1,), len(self.shape) - len(sizes))
 
-    def hops(self, first: int, second: int) -> int:
-        """Return over how many links a message goes from one chip to another, by the shortest way.
+    def route(self, first: int, second: int) -> tuple[LinkAxis, ...]:
+        """Return over how many links of each dimension a message goes, by the shortest way.
 
-        >>> pod = ChipPod(LinksSpec(topology="torus", dimensions=2), (2, 4))
-        >>> pod.hops(0, 3), pod.hops(0, 6)
-        (1, 3)
+        >>> pod = ChipPod(LinksSpec(topology="torus", dimensions=2, closes_at=4), (3, 4))
+        >>> [(one.number, one.size) for one in pod.route(0, 11)], pod.hops(0, 11)
+        ([(0, 2), (1, 1)], 3)
         """
         if self.topology in ("all_to_all", "switch"):
-            return int(first != second)
-        hops = 0
-        for size in reversed(self.shape):
+            return (LinkAxis(1, self.topology),) if first != second else ()
+        ways: list[LinkAxis] = []
+        for number, size in reversed(list(enumerate(self.shape, self.before))):
             apart = abs(first % size - second % size)
-            hops += min(apart, size - apart)
+            hops = min(apart, size - apart) if self.links.closes(size) else apart
+            if hops:
+                ways.insert(0, LinkAxis(hops, self._form(size), number))
             first, second = first // size, second // size
-        return hops
+        return tuple(ways)
+
+    def hops(self, first: int, second: int) -> int:
+        """Return over how many links a message goes from one chip to another."""
+        return sum(axis.size for axis in self.route(first, second))
+
+    def _form(self, size: int) -> AxisForm:
+        if self.topology in ("all_to_all", "switch"):
+            return self.topology
+        return "ring" if self.links.closes(size) else "line"
 
     def link_rate(self, clock_hz: int) -> Rate:
         """Bytes per cycle from a chip to one neighbour."""
         return self.links.rate(clock_hz)
 
-    def chunk(self, capacity_bytes: int | None) -> int:
-        """Bytes of a tensor that are taken at once, beside a buffer of so many."""
-        if self.links.chunk_bytes is not None:
-            return self.links.chunk_bytes
-        room = _LARGEST_CHUNK if capacity_bytes is None else capacity_bytes // _TILES_OF_A_CHUNK
-        return max(1, min(_LARGEST_CHUNK, room))
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Names of the links of a chip, by dimension."""
+        return tuple(f"{LINK_CHANNEL}{number}" for number, _ in enumerate(self.shape, self.before))
 
-    def rings(self, axes: Sequence[ChipAxis]) -> tuple[int, ...] | None:
-        """Return the sizes of the dimensions that chips of some axes are in; None if of parts.
+    @property
+    def links_of_chip(self) -> float:
+        """Links that lead from a chip, on average of all.
 
-        >>> pod = ChipPod(LinksSpec(topology="torus", dimensions=2), (2, 4))
-        >>> pod.rings([ChipAxis(1, 8)]), pod.rings([ChipAxis(4, 2)]), pod.rings([ChipAxis(1, 2)])
-        ((4, 2), (2,), None)
+        >>> ChipPod(LinksSpec(topology="torus", dimensions=2), (2, 4)).links_of_chip
+        3.0
+        """
+        axes = (LinkAxis(size, self._form(size)) for size in self.shape if size > 1)
+        return float(sum(axis.links for axis in axes))
+
+    def axes(self, axes: Sequence[ChipAxis]) -> tuple[LinkAxis, ...] | None:
+        """Return the dimensions that chips of some axes are in; None if in parts of one.
+
+        >>> pod = ChipPod(LinksSpec(topology="torus", dimensions=2, closes_at=4), (2, 4))
+        >>> [(one.size, one.form, one.number) for one in pod.axes([ChipAxis(1, 8)])]
+        [(4, 'ring', 1), (2, 'line', 0)]
+        >>> pod.axes([ChipAxis(1, 2)])
         """
         if self.topology in ("all_to_all", "switch"):
-            return (math.prod(axis.size for axis in axes),)
-        whole: dict[int, int] = {}
+            return (LinkAxis(math.prod(axis.size for axis in axes), self.topology),)
+        whole: dict[int, LinkAxis] = {}
         stride = 1
-        for size in reversed(self.shape):
+        for number, size in reversed(list(enumerate(self.shape, self.before))):
             if size > 1:
-                whole[stride] = size
+                whole[stride] = LinkAxis(size, self._form(size), number)
             stride *= size
-        rings = []
+        dimensions = []
         for axis in axes:
             at, left = axis.stride, axis.size
             while left > 1:
-                size = whole.get(at, 0)
-                if not size or left % size:
+                dimension = whole.get(at)
+                if dimension is None or left % dimension.size:
                     return None
-                rings.append(size)
-                at, left = at * size, left // size
-        return tuple(rings)
+                dimensions.append(dimension)
+                at, left = at * dimension.size, left // dimension.size
+        return tuple(dimensions)
 
-    def messages(self, kind: Collective, n_bytes: int, rings: Sequence[int]) -> Messages:
-        """Return what a chip sends over one link, step by step.
+    def cost(self, kind: LinkAct, n_bytes: int, axes: Sequence[LinkAxis]) -> CollectiveCost:
+        """Return what links do: of a message each link of its way has all of its bytes."""
+        if kind == "receive":
+            return CollectiveCost((0,) * len(axes), 0, 0, 0)
+        if kind in ("send", "point_to_point"):
+            links = sum(axis.size for axis in axes)
+            return CollectiveCost((n_bytes,) * len(axes), n_bytes * links, links, 0)
+        return collective_cost(kind, n_bytes, tuple(axes))
 
-        ``n_bytes``: of the tensor where a chip has most of it: before a reduce-scatter, after an
-        all-gather. Of an all-to-all: what each chip has. On rings of several sizes a reduce-scatter
-        goes over the first ring first, an all-gather over the last one.
-
-        >>> ring = ChipPod(LinksSpec(algorithm="ring"), (4,))
-        >>> ring.messages("all_reduce", 10, (4,)), ring.messages("all_to_all", 8, (4,))
-        ((3, 3, 3, 3, 3, 3), (6, 4, 2))
-        >>> ChipPod(LinksSpec(), (4,)).messages("all_gather", 10, (4,))
-        (3, 2)
-        """
-        if kind == "all_reduce":
-            gathered = self.messages("all_gather", n_bytes, rings)
-            return (*gathered[::-1], *gathered)
-        if kind == "reduce_scatter":
-            return self.messages("all_gather", n_bytes, rings)[::-1]
-        if kind == "point_to_point":
-            return (n_bytes,)
-        if kind == "all_to_all":
-            return tuple(n for size in rings for n in self._swap(n_bytes, size))
-        sizes = [n_bytes]
-        for size in rings:
-            sizes.append(-(-sizes[-1] // size))
-        pairs = list(zip(sizes[1:], rings, strict=True))
-        return tuple(n for piece, size in pairs[::-1] for n in self._gather(piece, size))
-
-    def _gather(self, piece: int, size: int) -> Iterator[int]:
-        """Yield the messages of an all-gather of pieces on one ring."""
-        if size == 1:
-            return
-        if self.links.runs == "direct" or size == _PAIR:
-            yield piece
-        elif self.links.runs == "ring":
-            yield from (piece,) * (size - 1)
-        elif self.links.runs == "halving_doubling":
-            yield from (piece << step for step in range((size - 1).bit_length()))
-        else:
-            yield from (piece,) * ((size - 1) // 2)
-            if size % 2 == 0:  # from the other side comes the other half of the last piece
-                yield -(-piece // 2)
-
-    def _swap(self, n_bytes: int, size: int) -> Iterator[int]:
-        """Yield the messages of an all-to-all on one ring: all that is still on its way."""
-        piece = -(-n_bytes // size)
-        if size == 1:
-            return
-        if self.links.runs == "direct" or size == _PAIR:
-            yield piece
-        elif self.topology == "switch":
-            yield from (piece,) * (size - 1)
-        elif self.links.runs == "ring":
-            yield from (piece * left for left in range(size - 1, 0, -1))
-        else:
-            far, odd = size // 2, size % 2
-            half = 0 if odd else -(-piece // 2)  # of what is for the chip opposite
-            whole = far if odd else far - 1
-            for step in range(far):
-                yield piece * (whole - step if whole > step else 0) + half
-
-    def cycles(self, kind: Collective, n_bytes: int, rings: Sequence[int], clock_hz: int) -> int:
-        """Cycles of a collective.
-
-        >>> links = LinksSpec(algorithm="ring", bytes_per_second="2 GB/s", hop_cycles=5)
-        >>> ChipPod(links, (4,)).cycles("all_reduce", 10, (4,), 10**9)
-        42
-        """
-        link = self.link_rate(clock_hz)
-        return sum(
-            link.cycles(n) + self.links.hop_cycles for n in self.messages(kind, n_bytes, rings)
+    def link_cycles(
+        self, kind: LinkAct, n_bytes: int, axes: Sequence[LinkAxis], clock_hz: int
+    ) -> tuple[tuple[str, int], ...]:
+        """Return how many cycles the links of each dimension are busy, by channel."""
+        link, cost = self.link_rate(clock_hz), self.cost(kind, n_bytes, axes)
+        return tuple(
+            (f"{LINK_CHANNEL}{axis.number}", link.cycles(n))
+            for axis, n in zip(axes, cost.link_bytes, strict=True)
         )
 
-    def sent_bytes(self, kind: Collective, n_bytes: int, rings: Sequence[int]) -> int:
-        """Bytes that a chip sends over all its links, those that it hands on for others included.
+    def lag_cycles(self, kind: LinkAct, axes: Sequence[LinkAxis]) -> int:
+        """Return the cycles from when the last byte has left until all is there."""
+        hops = self.cost(kind, 0, axes).hops
+        return self.links.start_cycles + hops * self.links.hop_cycles if hops else 0
 
-        >>> ChipPod(LinksSpec(), (4,)).sent_bytes("all_gather", 16, (4,))
-        12
+    def cycles(self, kind: LinkAct, n_bytes: int, axes: Sequence[LinkAxis], clock_hz: int) -> int:
+        """Cycles of a collective alone, until all is there.
+
+        >>> links = LinksSpec(bytes_per_second="2 GB/s", start_cycles=7, hop_cycles=5)
+        >>> ChipPod(links, (4,)).cycles("all_reduce", 16, (LinkAxis(4),), 10**9)
+        33
         """
-        if kind == "point_to_point":
-            return n_bytes
-        if kind == "all_to_all":
-            return sum(self._exchange_bytes(n_bytes, size) for size in rings)
-        sent, whole = 0, n_bytes
-        for size in rings:
-            whole = -(-whole // size)
-            sent += whole * (size - 1)
-        return sent * (2 if kind == "all_reduce" else 1)
-
-    def _exchange_bytes(self, n_bytes: int, size: int) -> int:
-        """Return the bytes that a chip sends in an all-to-all on one ring."""
-        piece, one_way = -(-n_bytes // size), sum(self._swap(n_bytes, size))
-        if self.links.runs == "direct":
-            return piece * (size - 1)
-        if self.links.runs != "bidirectional_ring" or size == _PAIR:
-            return one_way
-        # the odd last byte of a halved piece goes one way only, over half of the ring
-        return 2 * one_way - (0 if size % 2 else (piece % 2) * (size // 2))
+        busy = [n for _, n in self.link_cycles(kind, n_bytes, axes, clock_hz)]
+        return max(busy, default=0) + self.lag_cycles(kind, axes)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BeforeValidator, PlainSerializer
+from pydantic import BeforeValidator, Field, PlainSerializer
 
 from simaccel.hardware.quantity import (
     Amount,
@@ -25,14 +25,6 @@ from simaccel.numbers import BYTE
 from simaccel.units import LINK
 
 LinkTopology = Literal["ring", "torus", "all_to_all", "switch"]
-Algorithm = Literal["ring", "bidirectional_ring", "halving_doubling", "direct"]
-_ALGORITHMS: Final[dict[str, tuple[Algorithm, ...]]] = {
-    "ring": ("bidirectional_ring", "ring"),
-    "torus": ("bidirectional_ring", "ring"),
-    "all_to_all": ("direct",),
-    "switch": ("ring", "halving_doubling"),
-}
-"""By topology what can run on it; the first is what does where nothing is said."""
 MOST_CHIPS: Final = 4096
 ONE_CHIP: Final = (1,)
 """The shape of a chip alone."""
@@ -44,7 +36,7 @@ REPLACED_CHIPS: Final = {
     "chips.link_bytes_per_second": "links.bytes_per_second",
     "chips.links_per_direction": "links.per_direction",
     "chips.latency_cycles": "links.hop_cycles",
-    "chips.algorithm": "links.algorithm",
+    "chips.algorithm": "nothing: links.topology says how collectives go",
     "chips.chunk_bytes": "links.chunk_bytes",
     "chips.pj_per_bit": "links.pj_per_bit",
 }
@@ -92,37 +84,38 @@ class LinksSpec(Spec):
 
     ``per_direction`` links of ``bytes_per_second`` one way lead to each neighbour: of a ring and a
     torus one before and one after in each of ``dimensions``; all to all: every other chip; of a
-    switch: the switch. A message that goes over a link arrives ``hop_cycles`` after it was sent.
-    ``chunk_bytes``: what a chip takes of a tensor at once; by default 1 MiB, or an eighth of the
-    buffer where that is less.
-
-    ``ring``: pieces go round one way (Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms
-    for clusters of workstations", 2009). ``bidirectional_ring``: both ways at once, each piece by
-    the shorter one (Chan et al., "Collective communication: theory, practice, and experience",
-    2007). ``halving_doubling``: Thakur, Rabenseifner and Gropp, "Optimization of collective
-    communication operations in MPICH", 2005. ``direct``: each chip sends to each other one at once.
+    switch: the switch. ``efficiency`` is the share of it that data have. A dimension is a ring if
+    its size is a multiple of ``closes_at``, else a line. A message or collective is there
+    ``start_cycles``, and ``hop_cycles`` for each chip that it goes on to, after its bytes left.
+    ``chunk_bytes``: what a chip takes of a tensor at once; by default so much that chunks follow
+    one another without waiting (`Exchange.chunks`).
     """
 
-    REPLACED: ClassVar[Mapping[str, str]] = {"latency_cycles": "hop_cycles"}
+    REPLACED: ClassVar[Mapping[str, str]] = {
+        "latency_cycles": "hop_cycles",
+        "algorithm": "nothing: the topology says how collectives go",
+    }
 
     topology: LinkTopology = "ring"
     dimensions: Count = 1
+    closes_at: Count = 1
     bytes_per_second: BytesPerSecond = None
     per_direction: Count = 1
+    efficiency: Annotated[float, Field(gt=0, le=1)] = 1.0
+    start_cycles: Cycles = 0
     hop_cycles: Cycles = 0
-    algorithm: Algorithm | None = None
     chunk_bytes: Bytes | None = None
     pj_per_bit: Picojoules | None = None
 
     @property
     def absent(self) -> set[str]:
         """Fields that are not set."""
-        return unset_fields(self, "dimensions", "algorithm", "chunk_bytes", "pj_per_bit")
+        return unset_fields(
+            self, "dimensions", "closes_at", "efficiency", "chunk_bytes", "pj_per_bit"
+        )
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
         """Yield fields that contradict others, and what is allowed there."""
-        if self.algorithm is not None and self.algorithm not in _ALGORITHMS[self.topology]:
-            yield "algorithm", f"{' or '.join(_ALGORITHMS[self.topology])}, on a {self.topology}"
         if self.dimensions > (_MOST_DIMENSIONS if self.topology == "torus" else 1):
             yield "dimensions", f"1, or up to {_MOST_DIMENSIONS} of a torus"
 
@@ -131,15 +124,21 @@ class LinksSpec(Spec):
         """Whether a bandwidth is given, if only as unlimited."""
         return "bytes_per_second" in self.model_fields_set
 
-    @property
-    def runs(self) -> Algorithm:
-        """The algorithm of collectives."""
-        return self.algorithm or _ALGORITHMS[self.topology][0]
-
     def rate(self, clock_hz: int) -> Rate:
         """Bytes per cycle from a chip to one neighbour."""
-        per_second = self.bytes_per_second
-        return rate(None if per_second is None else per_second * self.per_direction, clock_hz)
+        if self.bytes_per_second is None:
+            return rate(None, clock_hz)
+        return rate(
+            max(1, round(self.bytes_per_second * self.per_direction * self.efficiency)), clock_hz
+        )
+
+    def closes(self, size: int) -> bool:
+        """Return whether a dimension of so many chips is a ring.
+
+        >>> LinksSpec(topology="torus", closes_at=4).closes(8)
+        True
+        """
+        return size % self.closes_at == 0
 
     def energy_pj(self, moved: Mapping[tuple[str, str], Amount]) -> dict[str, Any]:
         """Energy of the links of a chip in pJ (``link``); NaN if it is not given.
@@ -164,8 +163,6 @@ class LinksSpec(Spec):
         most = self.dimensions
         if len([n for n in shape if n > 1]) > most:
             return f"a number of chips, or a shape of at most {most} dimensions (links.dimensions)"
-        if self.runs == "halving_doubling" and count & (count - 1):
-            return "a power of two with links.algorithm halving_doubling"
         return ""
 
     def shape(self, chips: tuple[int, ...]) -> tuple[int, ...]:
@@ -194,15 +191,6 @@ def _factorisations(number: int, factors: int, least: int = 1) -> Iterator[tuple
                 yield (first, *rest)
 
 
-def algorithms(topology: object) -> tuple[Algorithm, ...]:
-    """Return what collectives can run on a topology, the default first; nothing of an unknown one.
-
-    >>> algorithms("switch")
-    ('ring', 'halving_doubling')
-    """
-    return _ALGORITHMS.get(topology, ()) if isinstance(topology, str) else ()
-
-
 def follow_topology(raw: dict[str, Any], replaced: Collection[str]) -> None:
     """Remove from a document what its links and chips had of a topology that is replaced."""
     links = raw.get("links")
@@ -213,7 +201,5 @@ def follow_topology(raw: dict[str, Any], replaced: Collection[str]) -> None:
         if "chips" not in replaced and "chips" in raw:
             with suppress(ValueError):
                 raw["chips"] = math.prod(_read_shape(raw["chips"]))
-    if "links.algorithm" not in replaced and links.get("algorithm") not in algorithms(
-        links["topology"]
-    ):
-        links.pop("algorithm", None)
+    if "links.closes_at" not in replaced and links["topology"] not in ("ring", "torus"):
+        links.pop("closes_at", None)

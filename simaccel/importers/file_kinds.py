@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from simaccel.maestro.language.grammar import is_description
 
-Tool = Literal["ZigZag", "Stream", "AccelForge", "LLMCompass", "ONNXim"]
+Tool = Literal["ZigZag", "Stream", "AccelForge", "LLMCompass", "ONNXim", "ASTRA-sim"]
 """Tools whose files are recognised and not read."""
 _Read = Literal["onnx", "configuration", "topology", "layout", "description", "config"]
 _Others = Literal["weights", "MAESTRO's hardware", "Timeloop's others"]
@@ -40,6 +40,8 @@ WORDS: Final[dict[Look, str]] = {
     "transformer (simaccel workload list, or a config.json)",
     "ONNXim": f"a file of ONNXim, {_UNREAD}one core of it is an accelerator, its ONNX models are "
     "--workloads",
+    "ASTRA-sim": f"a file of ASTRA-sim, {_UNREAD}its topology is the section links and --chips "
+    "(2^30 B/s for each of its GB/s), its collectives follow from how a workload is cut over chips",
 }
 """What each is, and where it is taken, or what to give instead."""
 _MOST_READ: Final = 2**16
@@ -50,6 +52,8 @@ _TOPOLOGY: Final = re.compile(
 _STREAM: Final = "offchip_core|offchip_core_id|core_connectivity|core_allocation|intra_core_tiling"
 _ACCELFORGE: Final = "tensor_accesses|iteration_space_shape|rank_sizes|bits_per_value"
 _ZIGZAG: Final = "operational_array|memory_operand_links|loop_dims"
+_ASTRA_TOPOLOGY: Final = "npus_count|npus-count"
+_ASTRA_SYSTEM: Final = "all-(?:reduce|gather|to-all)-implementation|scheduling-policy"
 _HARDWARE: Final = "num_pes|l1_size_cstr|l2_size_cstr|noc_bw_cstr|NumPEs|NoC_BW|NoC_NumHops"
 _OTHERS: Final = "mapper|mapping|constraints|architecture_constraints|mapspace_constraints"
 _COMPONENTS: Final = "components|compound_components|mapspace|sparse_optimizations"
@@ -71,6 +75,9 @@ _TEXTS: Final[dict[Look, re.Pattern[str]]] = {
         r'\A\s*\{(.*"(core_config|core_type|dram_config_path|icnt_config_path)"|'
         r'\s*"models"\s*:\s*\[\s*\{.*"(request_time|batch_size|trace_file)")\s*:',
         re.DOTALL,
+    ),
+    "ASTRA-sim": re.compile(
+        rf"^\s*({_ASTRA_TOPOLOGY}):\s*(\[|$)|^\s*\"({_ASTRA_SYSTEM})\"\s*:", re.MULTILINE
     ),
     "Timeloop's others": re.compile(
         rf"\A(?!.*^(arch|architecture|problem|kind)\s*:).*?^({_OTHERS}|{_COMPONENTS})\s*:",

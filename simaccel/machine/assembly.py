@@ -13,6 +13,7 @@ from simaccel.machine.dma_engines import DmaEngine, DmaInEngine, DmaOutEngine
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import Engine, UnitEngine
 from simaccel.machine.instructions import Action
+from simaccel.machine.link_engine import LinkEngine
 from simaccel.machine.multicast import Multicast
 from simaccel.machine.operator_barrier import OperatorBarrier
 from simaccel.machine.plan import find_waiters, make_plan
@@ -30,6 +31,7 @@ _ENGINES: dict[EngineKind, type[Engine]] = {
     EngineKind.NOC_IN: NocInEngine,
     EngineKind.ARRAY: Array,
     EngineKind.UNIT: UnitEngine,
+    EngineKind.LINK: LinkEngine,
     EngineKind.NOC_OUT: NocOutEngine,
     EngineKind.DMA_OUT: DmaOutEngine,
 }

@@ -19,7 +19,7 @@ from simaccel.program.program import (
     between_tiles,
     commands,
 )
-from simaccel.units import ARRAY, SFU, UNITS
+from simaccel.units import ARRAY, LINK, SFU, UNITS
 
 STORES = "dma_out"
 """The engine that stores to memories."""
@@ -35,6 +35,7 @@ class EngineKind(Enum):
     NOC_IN = auto()
     ARRAY = auto()
     UNIT = auto()
+    LINK = auto()
     NOC_OUT = auto()
     DMA_OUT = auto()
 
@@ -58,7 +59,9 @@ def engine_kinds(accelerator: Accelerator, program: Program) -> dict[str, Engine
         kinds |= dict.fromkeys([f"noc_in{i}" for i in range(queues[True])], EngineKind.NOC_IN)
     kinds |= {ARRAY: EngineKind.ARRAY, SFU: EngineKind.UNIT}
     own = {node.unit for node in commands(program.body) if isinstance(node, UnitCommand)}
-    kinds |= {name: EngineKind.UNIT for name in UNITS if name in own}
+    kinds |= {
+        name: EngineKind.LINK if name == LINK else EngineKind.UNIT for name in UNITS if name in own
+    }
     if has_noc:
         kinds["noc_out"] = EngineKind.NOC_OUT
     return kinds | {STORES: EngineKind.DMA_OUT}

@@ -91,7 +91,9 @@ class Instruction:
     cycles: int = 0
     latency_cycles: int = 0
     """Latency of the NoC for the first or last word, after ``cycles``; of a tile that is handed on
-    to another chip, that of the links."""
+    to another chip, or of what a collective brings, that of the links."""
+    channels: tuple[tuple[str, int], ...] = ()
+    """Links of the chip that it uses, by name, and for how many cycles."""
     distribution_cycles: int = 0
     collection_cycles: int = 0
     read_cycles: int = 0

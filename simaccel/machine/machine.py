@@ -139,7 +139,7 @@ class Machine:
             for name, memory in self.memories.items()
             for i, channel in enumerate(memory.by_number)
         }
-        found |= self.noc
+        found |= {**self.noc, **self.cores[0].chip_links}
         for wires in self.cores:
             found |= {on_core(wires.core, name): port for name, port in wires.ports.items()}
         return found
@@ -222,6 +222,7 @@ class Machine:
             *(port for wires in self.cores for port in wires.ports.values()),
             *(channel for memory in self.memories.values() for channel in memory.channels),
             *self.noc.values(),
+            *self.cores[0].chip_links.values(),
             *(wires.occupancy for wires in self.cores),
             self.books,
             *self.lanes,

@@ -267,6 +267,8 @@ def _unit(step: Instruction, command: UnitCommand, accelerator: Accelerator) -> 
         site=step.site,
         operator=step.operator,
         cycles=work.cycles,
+        channels=work.channels,
+        latency_cycles=work.lag_cycles,
         read_cycles=accelerator.read_rate.cycles(work.read_bytes),
         write_cycles=accelerator.write_rate.cycles(work.written_bytes),
         amounts=(

@@ -36,6 +36,8 @@ class SharedResources:
     core: int
     noc: Mapping[str, Channel]
     """All links of the NoC between memories and cores, by name."""
+    chip_links: Mapping[str, Channel]
+    """The links to other chips, by name."""
     ports: dict[str, Channel]
     """All channels of the core by name."""
     occupancy: Occupancy
@@ -70,6 +72,8 @@ def make_wires(
     ``numbers``: of the cores. ``near``: by operator, those that engines may be in meanwhile.
     ``enclosing``: bytes of the tiles that live around each operator, which core 0 has.
     """
+    ops = (op for _, plan in plans for op in plan.ops)
+    used_links = dict.fromkeys(name for op in ops for name, _ in op.channels)
     turn, transfers = accelerator.buffer.turn_cycles, _transfers(plans, kinds)
     memories, links = dict[int, dict[str, DramChannels]](), dict[int, dict[str, Channel]]()
     for chip in dict.fromkeys(number - number % CHIP for number in numbers):
@@ -81,6 +85,11 @@ def make_wires(
             on_chip(chip, name): Channel(clock, RoundRobinArbiter(turn))
             for name in accelerator.cores.every_link
         }
+    chip_links = {
+        on_chip(chip, name): Channel(clock, RoundRobinArbiter(turn))
+        for chip in memories
+        for name in used_links
+    }
     requests, shared = count(1), _shared_pipes(plans, kinds, near)
     return [
         SharedResources(
@@ -89,6 +98,7 @@ def make_wires(
             memories=memories[number - number % CHIP],
             core=number,
             noc=links[number - number % CHIP],
+            chip_links=chip_links,
             ports={name: Channel(clock, RoundRobinArbiter(turn)) for name in PORTS},
             occupancy=Occupancy({} if number else enclosing),
             requests=requests,
@@ -152,6 +162,8 @@ def delay_of(
         hops = accelerator.cores.latency_cycles(core)
         causes = {Cause.DRAM_LATENCY: dram, Cause.CORE_NOC: hops, Cause.NOC: into}
         return Delay(dram + hops + into, max(causes, key=lambda cause: causes[cause]))
+    if source is EngineKind.LINK:
+        return Delay(0, Cause.LINK)
     if source is EngineKind.NOC_IN:
         return Delay(into * ready, Cause.NOC)
     if source is EngineKind.ARRAY:

@@ -1,7 +1,7 @@
 """The program of one of several chips: what it computes, and exchanges after what they wait for.
 
 An exchange loads what the chip has of a tensor, chunk by chunk, hands it to the links, and stores
-what comes back; two slots a tile let loads, links and stores of neighbouring chunks overlap.
+what comes back; the slots of a tile let loads, links and stores of neighbouring chunks overlap.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import LinkAct
-from simaccel.mapping.chips.exchanges import Exchange
+from simaccel.hardware.collectives import LinkAct
+from simaccel.mapping.chips.exchanges import SLOTS, Exchange
 from simaccel.mapping.chips.places import remote_cores
 from simaccel.mapping.chips.sharding import Pod
 from simaccel.mapping.tile_streams import TileStream
@@ -43,6 +43,11 @@ def lower_pod(pod: Pod, accelerator: Accelerator) -> Program:
         behind.setdefault(group.name, []).extend(_operators(exchange, accelerator))
     weaver = _Weaver(behind, pod.parts, streams)
     return replace(program, body=weaver.body(program.body))
+
+
+def lower_exchange(exchange: Exchange, accelerator: Accelerator) -> Program:
+    """Lower an exchange alone."""
+    return Program(name=exchange.name, body=tuple(_operators(exchange, accelerator)))
 
 
 def _streams_of(exchange: Exchange) -> Iterator[TileStream]:
@@ -110,7 +115,7 @@ class _Chunks:
     def _loop(self, sizes: Sequence[int]) -> ProgramLoop:
         """Return a loop over chunks of so many elements before and after the links."""
         source, target = (
-            Tile(name=view.name, view=view, shape=(1, size), slots=2)
+            Tile(name=view.name, view=view, shape=(1, size), slots=SLOTS)
             for view, size in zip(self.views, sizes, strict=True)
         )
         load, store = Load(tile=source, queue=EXCHANGE_QUEUE), Store(tile=target)
@@ -119,7 +124,7 @@ class _Chunks:
             kind=self.act,
             out=out,
             tile=target if self.act == "receive" else source,
-            rings=self.exchange.rings,
+            axes=self.exchange.axes,
             n_bytes=self.exchange.n_bytes(max(sizes)),
         )
         loop, count = ProgramLoop(rank="chunk", trips=1), sum(times for times, _, _ in self.chunks)

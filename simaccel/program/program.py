@@ -209,13 +209,16 @@ class Reserve:
 class UnitWork:
     """The work of one command of a unit: its cycles, and bytes through the ports of the buffer.
 
-    ``moved``: bytes besides by (level and direction, tensor).
+    ``moved``: bytes besides by (level and direction, tensor). ``channels``: those of a chip that it
+    uses, each for so many cycles; ``lag_cycles``: until its outcome is there.
     """
 
     cycles: int
     read_bytes: int
     written_bytes: int
     moved: tuple[tuple[tuple[str, str], int], ...] = ()
+    channels: tuple[tuple[str, int], ...] = ()
+    lag_cycles: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

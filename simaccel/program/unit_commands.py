@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,69 +13,97 @@ from typing import ClassVar, Final, Self
 
 from simaccel.errors import suggest
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import LINK_ACTS, LinkAct
+from simaccel.hardware.collectives import AXIS_FORMS, LINK_ACTS, LinkAct, LinkAxis
 from simaccel.hardware.links import LINK_SENT
 from simaccel.program.program import Tile, UnitCommand, UnitWork
 from simaccel.units import LINK
+
+_AXIS: Final = re.compile(r"([1-9]\d*)([a-z_]*)(?:@(\d+))?")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Link(UnitCommand):
     """Links: a collective of a chunk of a tensor, ``tile``, whose outcome on this chip is ``out``.
 
-    It goes over rings of chips of these sizes; ``n_bytes`` as of `ChipPod.messages`. A ``send``
-    is over as the last byte has left, over so many links as ``rings`` has; a ``receive`` is for
-    free, once all has come.
+    It goes through dimensions that are ``axes``; ``n_bytes`` as of `collective_cost`. Its links are
+    through as the last byte has left, and all is there a lag later. A ``send`` goes over so many
+    links of each; a ``receive`` is for free, once all has come.
     """
 
     unit: ClassVar[str] = LINK
-    form: ClassVar[re.Pattern[str]] = re.compile(
-        r"link (\S+) (\S+) = (\S+) over ([\dx]+) of (\d+)B"
-    )
+    form: ClassVar[re.Pattern[str]] = re.compile(r"link (\S+) (\S+) = (\S+) over (\S+) of (\d+)B")
 
     kind: LinkAct
-    rings: tuple[int, ...]
+    axes: tuple[LinkAxis, ...]
     n_bytes: int
 
     @property
     def text(self) -> str:
         """The command as text."""
-        rings, names = "x".join(map(str, self.rings)), f"{self.out.name} = {self.tile.name}"
-        return f"link {self.kind} {names} over {rings} of {self.n_bytes}B"
+        axes, names = "x".join(map(axis_text, self.axes)), f"{self.out.name} = {self.tile.name}"
+        return f"link {self.kind} {names} over {axes} of {self.n_bytes}B"
 
     @classmethod
     def parse(cls, groups: tuple[str, ...], scope: Mapping[str, Tile]) -> Self:
         """Read the groups of ``form``."""
-        kind, out, tile, rings, n_bytes = groups
+        kind, out, tile, text, n_bytes = groups
+        axes = tuple(map(parse_axis, text.split("x")))
         for known in LINK_ACTS:
             if known == kind:
-                sizes = tuple(int(size) for size in rings.split("x"))
                 return cls(
-                    kind=known, out=scope[out], tile=scope[tile], rings=sizes, n_bytes=int(n_bytes)
+                    kind=known, out=scope[out], tile=scope[tile], axes=axes, n_bytes=int(n_bytes)
                 )
         raise ValueError(f"{kind}: {suggest(kind, LINK_ACTS)}")
 
     def work(self, accelerator: Accelerator) -> UnitWork:
         """Return the cycles of the links: bytes sent leave the buffer, as many come there."""
-        chips, name, n_bytes = accelerator.pod, self.out.view.name, self.n_bytes
+        pod, name, n_bytes, clock = (
+            accelerator.pod,
+            self.out.view.name,
+            self.n_bytes,
+            accelerator.clock_hz,
+        )
         if self.kind == "receive":
             return UnitWork(0, 0, n_bytes, ((("link_read", name), n_bytes),))
+        channels = pod.link_cycles(self.kind, n_bytes, self.axes, clock)
+        cycles = max((n for _, n in channels), default=0)
+        sent = pod.cost(self.kind, n_bytes, self.axes).sent_bytes
+        moved = (((LINK_SENT, self.tile.view.name), sent),)
         if self.kind == "send":
-            sent = n_bytes * math.prod(self.rings)
-            cycles = chips.link_rate(accelerator.clock_hz).cycles(n_bytes)
-            return UnitWork(cycles, n_bytes, 0, (((LINK_SENT, name), sent),))
-        collective = self.kind, n_bytes, self.rings
-        sent = chips.sent_bytes(*collective)
-        return UnitWork(
-            cycles=chips.cycles(*collective, accelerator.clock_hz),
-            read_bytes=sent,
-            written_bytes=sent,
-            moved=(((LINK_SENT, self.tile.view.name), sent), (("link_read", name), sent)),
-        )
+            return UnitWork(cycles, n_bytes, 0, moved, channels)
+        come = (("link_read", name), sent)
+        return UnitWork(cycles, sent, sent, (*moved, come), channels, self.lag_cycles(accelerator))
 
     def lag_cycles(self, accelerator: Accelerator) -> int:
-        """Return the cycles from when the last byte of a message has left until it is there."""
-        return accelerator.links.hop_cycles * math.prod(self.rings)
+        """Return the cycles from when the last byte has left until it is there."""
+        return accelerator.pod.lag_cycles(self.kind, self.axes)
+
+
+def axis_text(axis: LinkAxis) -> str:
+    """Return a dimension as programs have it.
+
+    >>> axis_text(LinkAxis(4)), axis_text(LinkAxis(2, "line", 1))
+    ('4', '2line@1')
+    """
+    form = "" if axis.form == "ring" else axis.form
+    return f"{axis.size}{form}" + (f"@{axis.number}" if axis.number else "")
+
+
+def parse_axis(text: str) -> LinkAxis:
+    """Return the dimension that a text has.
+
+    >>> parse_axis("2line@1")
+    LinkAxis(size=2, form='line', number=1)
+
+    Raises:
+        ValueError: it has none.
+
+    """
+    match = _AXIS.fullmatch(text)
+    for form in AXIS_FORMS if match else ():
+        if match is not None and form == (match[2] or "ring"):
+            return LinkAxis(int(match[1]), form, int(match[3] or 0))
+    raise ValueError(f"{text}: a size, a form ({', '.join(AXIS_FORMS)}), @ and a dimension")
 
 
 UNIT_COMMANDS: Final[Mapping[str, type[UnitCommand]]] = {

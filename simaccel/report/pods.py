@@ -141,7 +141,7 @@ def pod_json(result: ExperimentResult) -> dict[str, Any]:
                     "name": exchange.name,
                     "kind": exchange.kind,
                     "tensor": exchange.tensor,
-                    "rings": list(exchange.rings),
+                    "rings": [axis.size for axis in exchange.axes],
                     "times": result.workload.times(exchange.after),
                 }
                 for exchange in result.pod.exchanges

@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.hardware import Accelerator
+from simaccel.hardware.chips import LINK_CHANNEL
 from simaccel.hardware.core_noc import CORE_NOC, HOPS_READ, HOPS_WRITE
 from simaccel.hardware.cores import without_core
+from simaccel.hardware.links import LINK_SENT
 from simaccel.numbers import SHARED
 from simaccel.trace.schema import CAUSES, HELD, MEASURES, SERVED, Cycles, Measures
 from simaccel.trace.track import ChainTrack, visit
@@ -181,6 +183,7 @@ def bytes_by_resource(
     }
     if "dram_read" not in moved:
         return moved
+    moved[LINK_CHANNEL] = moved.get(LINK_SENT, 0)
     moved[CORE_NOC] = sum(moved.get(way, 0) for way in (HOPS_READ, HOPS_WRITE))
     names, alone = accelerator.every_backing, {"dram": moved["dram_read"] + moved["dram_write"]}
     if len(names) == 1:
@@ -210,4 +213,7 @@ def limits_of(accelerator: Accelerator) -> dict[str, float | None]:
         limits[name] = None if rate.unlimited else whole
     if links := accelerator.cores.every_link:
         limits[CORE_NOC] = float(len(links) * accelerator.cores.noc.rate.n_bytes)
+    rate, pod = accelerator.links.rate(accelerator.clock_hz), accelerator.pod
+    whole = pod.links_of_chip * rate.n_bytes / max(rate.n_cycles, 1)
+    limits[LINK_CHANNEL] = None if rate.unlimited else whole
     return limits

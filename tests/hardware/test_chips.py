@@ -1,7 +1,6 @@
-"""Collectives against tables by hand, a ring that hands pieces on, and formulas of others."""
+"""Collectives by hand, drawn, and against what others say of them."""
 
 import math
-from collections import Counter
 from fractions import Fraction
 
 import pytest
@@ -9,139 +8,144 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.hardware.chips import COLLECTIVES, ChipAxis, ChipPod, Collective
+from simaccel.hardware.chips import ChipAxis, ChipPod
+from simaccel.hardware.collectives import (
+    COLLECTIVES,
+    AxisForm,
+    Collective,
+    LinkAxis,
+    collective_cost,
+)
 from simaccel.hardware.links import LinksSpec
 from simaccel.hardware.load import with_values
 from simaccel.importers.accelerators import load_accelerator
 
-RING_OF_BYTES = {  # 21 bytes on rings of 2 to 8, by hand: pieces of 11, 7, 6, 5, 4, 3, 3 bytes
-    2: (11,),
-    3: (7, 7),
-    4: (6, 6, 6),
-    5: (5, 5, 5, 5),
-    6: (4, 4, 4, 4, 4),
-    7: (3, 3, 3, 3, 3, 3),
-    8: (3, 3, 3, 3, 3, 3, 3),
-}
-BOTH_WAYS = {  # the last piece of an even ring comes in halves from both sides
-    2: (11,),
-    3: (7,),
-    4: (6, 3),
-    5: (5, 5),
-    6: (4, 4, 2),
-    7: (3, 3, 3),
-    8: (3, 3, 3, 2),
-}
+KINDS = COLLECTIVES[:4]
 
 
 def _spec(*shape: int, **fields: object) -> ChipPod:
-    links = {"bytes_per_second": "2 GB/s", "hop_cycles": 5, "dimensions": len(shape), **fields}
+    links = {
+        "bytes_per_second": "2 GB/s",
+        "start_cycles": 7,
+        "hop_cycles": 5,
+        "topology": "torus" if len(shape) > 1 else "ring",
+        "dimensions": len(shape),
+        **fields,
+    }
     return ChipPod(LinksSpec.model_validate(links), shape)
 
 
-@pytest.mark.parametrize("size", range(2, 9))
-def test_rings_by_hand(size: int) -> None:
-    ring = _spec(size, algorithm="ring")
-    both = _spec(size)
-    assert ring.messages("all_gather", 21, (size,)) == RING_OF_BYTES[size]
-    assert ring.messages("reduce_scatter", 21, (size,)) == RING_OF_BYTES[size]
-    assert ring.messages("all_reduce", 21, (size,)) == 2 * RING_OF_BYTES[size]
-    assert both.messages("all_gather", 21, (size,)) == BOTH_WAYS[size]
-    assert both.messages("reduce_scatter", 21, (size,)) == BOTH_WAYS[size][::-1]
+def _cycles(pod: ChipPod, kind: Collective, n_bytes: int) -> int:
+    axes = pod.axes([ChipAxis(1, pod.count)])
+    assert axes is not None
+    return pod.cycles(kind, n_bytes, axes, 10**9)
+
+
+RING, LINE = {"closes_at": 1}, {"closes_at": 100}
 
 
 @pytest.mark.parametrize(
-    ("kind", "cycles"),
-    [
-        ("reduce_scatter", 3 * (3 + 5)),  # 6 bytes at 2 a cycle, and 5 of latency, three times
-        ("all_gather", 3 * (3 + 5)),
-        ("all_reduce", 6 * (3 + 5)),
-        ("all_to_all", (9 + 5) + (6 + 5) + (3 + 5)),  # 18, 12 and 6 bytes
-        ("point_to_point", 11 + 5),
+    ("kind", "given_links", "cycles"),
+    [  # 22 bytes in 4 pieces of 6, at 2 bytes a cycle
+        ("all_gather", RING, 5 + 7 + 2 * 5),  # 18 bytes come from two sides, over two hops
+        ("reduce_scatter", RING, 5 + 7 + 2 * 5),
+        ("all_reduce", RING, 9 + 7 + 4 * 5),
+        ("all_to_all", RING, 6 + 7 + 2 * 5),  # over each link a piece for the next, two for others
+        ("all_gather", LINE, 9 + 7 + 3 * 5),  # all comes to the last chip from one side
+        ("reduce_scatter", LINE, 9 + 7 + 3 * 5),
+        ("all_reduce", LINE, 12 + 7 + 6 * 5),  # k pieces to be summed, and 4 - k that are
+        ("all_to_all", LINE, 12 + 7 + 3 * 5),  # 2 x 2 pieces cross the middle
     ],
 )
-def test_cycles_of_a_ring_of_four_by_hand(kind: Collective, cycles: int) -> None:
-    assert _spec(4, algorithm="ring").cycles(kind, 21, (4,), 10**9) == cycles
+def test_four_chips_by_hand(kind: Collective, given_links: dict[str, object], cycles: int) -> None:
+    assert _cycles(_spec(4, **given_links), kind, 22) == cycles
 
 
-def test_dimensions_one_after_the_other_by_hand() -> None:
-    torus = _spec(2, 4, topology="torus", algorithm="ring")
-    # 4 first: pieces of 6 of 21 bytes; then 2: pieces of 3 of these 6
-    assert torus.messages("reduce_scatter", 21, (4, 2)) == (6, 6, 6, 3)
-    assert torus.messages("all_gather", 21, (4, 2)) == (3, 6, 6, 6)
-    assert torus.sent_bytes("all_reduce", 21, (4, 2)) == 2 * 21
-    # all of 16 bytes goes round 4, then over 2: 12 + 8 + 4 of pieces of 4, and 8
-    assert torus.messages("all_to_all", 16, (4, 2)) == (12, 8, 4, 8)
+def test_two_chips_have_one_link_each_way() -> None:
+    assert _cycles(_spec(2), "all_gather", 20) == 5 + 7 + 5
+    assert _cycles(_spec(2, **LINE), "all_reduce", 20) == 10 + 7 + 2 * 5
+
+
+def test_dimensions_at_once_by_hand() -> None:
+    """15 of 16 pieces of 100 bytes over four links each: 188 cycles, not 300 and 75."""
+    torus = _spec(4, 4)
+    assert _cycles(torus, "all_gather", 1600) == 188 + 7 + 4 * 5
+    assert _cycles(torus, "all_reduce", 1600) == 375 + 7 + 8 * 5
+    # 4 pieces of 100 for each of 4 chips of a row, of which 8 bytes in 16 go over a link
+    assert _cycles(torus, "all_to_all", 1600) == 400 + 7 + 4 * 5
+    mesh = _spec(4, 4, **LINE)
+    assert _cycles(mesh, "all_gather", 1600) == 375 + 7 + 6 * 5
+    assert _cycles(mesh, "all_reduce", 1600) == 500 + 7 + 12 * 5
 
 
 def test_links_of_other_topologies_by_hand() -> None:
     mesh = _spec(4, topology="all_to_all")
-    assert mesh.messages("all_reduce", 21, (4,)) == (6, 6)
-    assert mesh.sent_bytes("all_gather", 21, (4,)) == 18
-    switch = _spec(8, topology="switch", algorithm="halving_doubling")
-    assert switch.messages("all_gather", 80, (8,)) == (10, 20, 40)
-    assert switch.messages("reduce_scatter", 80, (8,)) == (40, 20, 10)
-    assert _spec(3, topology="switch").messages("all_to_all", 9, (3,)) == (3, 3)
+    assert _cycles(mesh, "all_gather", 24) == 3 + 7 + 5
+    assert _cycles(mesh, "all_reduce", 24) == 6 + 7 + 2 * 5
+    switch = _spec(4, topology="switch")
+    assert _cycles(switch, "all_gather", 24) == 9 + 7 + 5
+    assert _cycles(switch, "all_to_all", 24) == 9 + 7 + 5
 
 
-def test_several_links_a_direction_share_a_message() -> None:
-    assert _spec(4, algorithm="ring", per_direction=2).cycles(
-        "all_gather", 24, (4,), 10**9
-    ) == 3 * (2 + 5)
+def test_the_speed_of_links() -> None:
+    assert _cycles(_spec(4, per_direction=2), "all_gather", 22) == 3 + 7 + 2 * 5
+    assert _cycles(_spec(4, efficiency=0.5), "all_gather", 22) == 9 + 7 + 2 * 5
+    assert _cycles(_spec(4, bytes_per_second="unlimited"), "all_gather", 22) == 7 + 2 * 5
 
 
-def _handed_on(size: int, ways: dict[int, int], cells: int) -> tuple[list[int], int]:
-    """Let chips of a ring send pieces for others on, step by step, over links one way.
-
-    ``ways``: how many cells of a piece for the chip so far ahead go that way. Return the cells
-    over the busiest link by step, and all cells sent by a chip.
-    """
-    travelling = Counter({(0, ahead): n for ahead, n in ways.items() if n})
-    steps, total = [], 0
-    while travelling:
-        steps.append(sum(travelling.values()))
-        total += steps[-1]
-        assert steps[-1] <= size * cells
-        travelling = Counter({(at + 1, to): n for (at, to), n in travelling.items() if at + 1 < to})
-    return steps, total
+@st.composite
+def _axes(draw: st.DrawFn) -> tuple[LinkAxis, ...]:
+    sizes = draw(st.lists(st.sampled_from([1, 2, 3, 4, 5, 7, 8, 16]), min_size=1, max_size=3))
+    forms: st.SearchStrategy[AxisForm] = st.sampled_from(["ring", "line"])
+    return tuple(LinkAxis(size, draw(forms), at) for at, size in enumerate(sizes))
 
 
-@given(st.integers(2, 12), st.integers(1, 40))
-def test_all_to_all_on_a_ring_is_pieces_handed_on(size: int, piece: int) -> None:
-    ring = _spec(size, algorithm="ring")
-    steps, total = _handed_on(size, dict.fromkeys(range(1, size), piece), piece)
-    assert list(ring.messages("all_to_all", size * piece, (size,))) == steps
-    assert ring.sent_bytes("all_to_all", size * piece, (size,)) == total
+BYTES = st.one_of(st.sampled_from([0, 1, 2, 17]), st.integers(0, 2**40))
 
 
-@given(st.integers(3, 12), st.integers(1, 40))
-def test_all_to_all_both_ways_is_pieces_handed_on(size: int, piece: int) -> None:
-    near = dict.fromkeys(range(1, (size + 1) // 2), piece)
-    opposite = size // 2 if size % 2 == 0 else None
-    one = near | ({opposite: -(-piece // 2)} if opposite else {})
-    other = near | ({opposite: piece // 2} if opposite else {})
-    steps, total = _handed_on(size, one, piece)
-    both = _spec(size)
-    assert list(both.messages("all_to_all", size * piece, (size,))) == steps
-    back = _handed_on(size, other, piece)[1]
-    assert both.sent_bytes("all_to_all", size * piece, (size,)) == total + back
+@given(st.sampled_from(KINDS), _axes(), BYTES)
+def test_no_collective_is_below_its_bytes_over_all_links(
+    kind: Collective, axes: tuple[LinkAxis, ...], n_bytes: int
+) -> None:
+    """By formulas of others: what a chip sends, over all links that there are."""
+    chips = math.prod(axis.size for axis in axes)
+    cost = collective_cost(kind, n_bytes, axes)
+    links = sum(
+        Fraction(2 if axis.form == "ring" and axis.size > 2 else 2 * (axis.size - 1), 1)
+        / (1 if axis.form == "ring" and axis.size > 2 else axis.size)
+        for axis in axes
+    )
+    times = {"all_reduce": 2}.get(kind, 1)
+    if kind != "all_to_all":  # bandwidth-optimal: Patarasu and Yuan (2009)
+        assert 0 <= cost.sent_bytes - times * Fraction(n_bytes * (chips - 1), chips) < 2 * chips
+    if chips > 1:
+        assert max(cost.link_bytes) >= Fraction(cost.sent_bytes - 1) / links
+        assert cost.all_links_bytes <= max(cost.link_bytes)
+    else:
+        assert (cost.link_bytes, cost.sent_bytes) == ((), 0)
 
 
-@given(st.sampled_from(COLLECTIVES[:3]), st.integers(2, 64), st.integers(1, 2**40))
-def test_a_ring_sends_what_patarasu_and_yuan_say(kind: Collective, size: int, n: int) -> None:
-    """Bandwidth optimal: (n - 1) / n of the tensor, twice where it is reduced and gathered."""
-    times = 2 if kind == "all_reduce" else 1
-    sent = _spec(size, algorithm="ring").sent_bytes(kind, n, (size,))
-    assert 0 <= sent - times * Fraction(n * (size - 1), size) < times * size
+@given(st.sampled_from(KINDS), _axes(), BYTES, st.randoms())
+def test_the_order_of_a_shape_changes_nothing(
+    kind: Collective, axes: tuple[LinkAxis, ...], n_bytes: int, draw: object
+) -> None:
+    other = sorted(axes, key=lambda _: draw.random())  # type: ignore[attr-defined]
+    one, two = collective_cost(kind, n_bytes, axes), collective_cost(kind, n_bytes, tuple(other))
+    assert one[1:] == two[1:]
+    assert sorted(one.link_bytes) == sorted(two.link_bytes)
 
 
-@given(st.integers(2, 64), st.integers(1, 2**20), st.integers(0, 500))
-def test_a_ring_takes_what_astra_sim_says(size: int, piece: int, latency: int) -> None:
-    """ASTRA-sim, analytic backend: n - 1 messages of 1/n each, latency + bytes / bandwidth."""
-    spec = _spec(size, algorithm="ring", hop_cycles=latency)
-    expected = (size - 1) * (latency + math.ceil(Fraction(piece, 2)))
-    assert spec.cycles("all_gather", size * piece, (size,), 10**9) == expected
-    assert spec.cycles("all_reduce", size * piece, (size,), 10**9) == 2 * expected
+@given(st.sampled_from(KINDS[:3]), st.integers(3, 16), st.integers(1, 3), st.integers(0, 2**30))
+def test_equal_rings_leave_no_link_idle(
+    kind: Collective, size: int, dimensions: int, n_bytes: int
+) -> None:
+    """How to Scale Your Model, chapter 3: V over both ways of all axes, twice if it is reduced."""
+    cost = collective_cost(
+        kind, n_bytes, tuple(LinkAxis(size, "ring", at) for at in range(dimensions))
+    )
+    assert set(cost.link_bytes) == {cost.all_links_bytes}
+    whole = Fraction(n_bytes * (2 if kind == "all_reduce" else 1), 2 * dimensions)
+    assert cost.all_links_bytes <= whole + size**dimensions
 
 
 @pytest.mark.parametrize(
@@ -156,6 +160,9 @@ def test_a_ring_takes_what_astra_sim_says(size: int, piece: int, latency: int) -
         (["chips=2x3", "links.bytes_per_second=1 GB/s"], "chips"),
         (["links.dimensions=2"], "links.dimensions"),
         (["links.algorithm=direct"], "links.algorithm"),
+        (["links.closes_at=0"], "links.closes_at"),
+        (["links.efficiency=0"], "links.efficiency"),
+        (["links.efficiency=1.5"], "links.efficiency"),
     ],
 )
 def test_what_no_pod_can_be_is_named(values: list[str], field: str) -> None:
@@ -165,13 +172,19 @@ def test_what_no_pod_can_be_is_named(values: list[str], field: str) -> None:
 
 
 def test_which_dimensions_chips_are_in() -> None:
-    pod = _spec(8, 8, topology="torus")
-    assert pod.rings([ChipAxis(1, 64)]) == (8, 8)
-    assert pod.rings([ChipAxis(1, 8)]) == pod.rings([ChipAxis(8, 8)]) == (8,)
-    assert pod.rings([ChipAxis(1, 4)]) is None  # half of a row is no ring
-    assert _spec(8).rings([ChipAxis(1, 8)]) == (8,)
-    assert _spec(8).rings([ChipAxis(2, 4)]) is None
-    assert _spec(8, topology="switch").rings([ChipAxis(2, 4)]) == (4,)
+    pod = _spec(8, 4, closes_at=8)
+    rows, columns = LinkAxis(4, "line", 1), LinkAxis(8, "ring", 0)
+    assert pod.axes([ChipAxis(1, 32)]) == (rows, columns)
+    assert (pod.axes([ChipAxis(1, 4)]), pod.axes([ChipAxis(4, 8)])) == ((rows,), (columns,))
+    assert pod.axes([ChipAxis(1, 2)]) is None  # half of a row
+    assert pod.group(4).axes([ChipAxis(1, 4)]) == (rows,)
+    assert _spec(8).axes([ChipAxis(2, 4)]) is None
+    assert _spec(8, topology="switch").axes([ChipAxis(2, 4)]) == (LinkAxis(4, "switch"),)
+
+
+def test_a_message_goes_round_what_is_closed() -> None:
+    assert _spec(8).hops(0, 7) == 1
+    assert _spec(8, **LINE).hops(0, 7) == 7
 
 
 def test_energy_of_links_is_unknown_unless_it_is_given() -> None:
@@ -182,11 +195,11 @@ def test_energy_of_links_is_unknown_unless_it_is_given() -> None:
 
 
 def test_another_topology_leaves_what_the_file_says_of_its_own() -> None:
-    """Shape and algorithm of a torus; what is given with the topology is taken, or named."""
+    """Shape of a torus, and which of its sides close."""
     ring = load_accelerator("tpu_v5e_4x4", ["links.topology=ring"]).pod
-    assert (ring.shape, ring.links.runs) == ((16,), "bidirectional_ring")
+    assert ring.shape == (16,)
     switch = load_accelerator("tpu_v5e_4x4", ["links.topology=switch"]).pod
-    assert (switch.shape, switch.links.runs) == ((16,), "ring")
+    assert (switch.shape, switch.links.closes_at) == ((16,), 1)
     pod = load_accelerator("tpu_v5e_4x4")
     assert with_values(pod, {"links.topology": "ring"}, "test").pod == ring
     for more, at in (("chips=4x4", "--chips"), ("links.algorithm=direct", "--set links.algor")):

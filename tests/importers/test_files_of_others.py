@@ -97,10 +97,13 @@ def test_what_no_importer_knows_shows_up(
         ("LLMCompass", '{\n "name": "TPUv3", "device": {"compute_chiplet": {"core_count": 2}}}'),
         ("ONNXim", '{"num_cores": 4, "dram_config_path": "hbm2.cfg"}'),
         ("ONNXim", '{"models": [{"name": "resnet18", "batch_size": 1}]}'),
+        ("ASTRA-sim", "topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 50.0 ]  # GB/s\n"),
+        ("ASTRA-sim", "topology:\n- Switch\nnpus_count:\n- 8\n"),
+        ("ASTRA-sim", '{\n  "scheduling-policy": "LIFO",\n  "active-chunks-per-dimension": 1}'),
     ],
 )
 @pytest.mark.parametrize("name", ["file.yaml", "file.json", "file"])
-def test_files_of_five_tools_are_named(tmp_path: Path, tool: str, text: str, name: str) -> None:
+def test_files_of_six_tools_are_named(tmp_path: Path, tool: str, text: str, name: str) -> None:
     path = tmp_path / name
     path.write_text(text)
     for load in (load_workload, load_accelerator):

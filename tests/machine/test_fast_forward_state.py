@@ -84,6 +84,7 @@ REPEATS = {
     "Array.left_at",
     "Array.drained_at",
     "DmaOutEngine.written_at",
+    "LinkEngine.lag_cycles",
     "Channel.waiting",
     "Channel.turns",
     "Channel.alarm",

@@ -51,7 +51,7 @@ def test_mixtral_needs_two_all_to_alls_a_layer(phase: str) -> None:
     n_bytes = tokens * 2 // 8 * 4096 * 2
     for one in pod.exchanges:
         assert one.n_bytes(one.most) == n_bytes
-        assert _chips(8).sent_bytes(one.kind, n_bytes, one.rings) == n_bytes * 7 // 8
+        assert _chips(8).cost(one.kind, n_bytes, one.axes).sent_bytes == n_bytes * 7 // 8
     weights, mine = layer.shapes["experts.Wup"], pod.workload.shapes["experts.Wup"]
     assert (weights, mine) == ((8, 4096, 14336), (1, 4096, 14336))
 
@@ -82,7 +82,7 @@ def test_all_chips_make_what_one_makes(phase: str, degrees: tuple[int, int, int]
     assert kinds.count("all_reduce") == (2 if tensor > 1 else 0)
     sent = sum(n for (level, _), n in result.run.moved.items() if level == LINK_SENT)
     assert sent == sum(
-        pod.pod.sent_bytes(one.kind, one.n_bytes(one.most), one.rings)
+        pod.pod.cost(one.kind, one.n_bytes(one.most), one.axes).sent_bytes
         for one in result.pod.exchanges
     )
 

@@ -13,6 +13,7 @@ from simaccel.experiment.generation import generate
 from simaccel.experiment.run import simulate
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware.chips import ChipPod
+from simaccel.hardware.collectives import LinkAxis
 from simaccel.hardware.links import LinksSpec
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.files import load_mapping, save_mapping
@@ -65,8 +66,8 @@ def test_a_batch_over_chips_needs_nothing() -> None:
         spread_over(layer, ParallelDegrees(2, 2)),
         ChipPod(LinksSpec(topology="torus", dimensions=2), (2, 2)),
     )
-    assert [(one.kind, one.rings, one.digits) for one in pod.exchanges] == [
-        ("all_reduce", (2,), ((1, 2),))
+    assert [(one.kind, one.axes, one.digits) for one in pod.exchanges] == [
+        ("all_reduce", (LinkAxis(2, "ring", 1),), ((1, 2),))
     ] * 2
 
 
@@ -167,7 +168,8 @@ def test_sequence_parallelism_gathers_and_scatters_in_place_of_all_reduces() -> 
         tokens = batch * (256 if phase == "prefill" else 1)
         assert math.prod(pod.workload.shapes["norm1.out"]) == tokens * 8192 // 8  # of 8 chips
         sent = [
-            chips.sent_bytes(one.kind, one.n_bytes(one.most), one.rings) for one in pod.exchanges
+            chips.cost(one.kind, one.n_bytes(one.most), one.axes).sent_bytes
+            for one in pod.exchanges
         ]
         assert sent == [tokens // 2 * 8192 * 2 * 3 // 4] * 4
 

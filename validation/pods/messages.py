@@ -1,195 +1,155 @@
-"""Collectives as messages between chips, with what is in each: who sends which piece to whom.
+"""Collectives as units of data that chips hand on, over every link of every chip.
 
-Written from the algorithms' papers (`simaccel.hardware.chips`), not from simaccel's costs. A piece
-is in two halves, as a ring of an even number of chips gets the last piece from both sides. What a
-chip has is followed: a collective that leaves out or adds twice is an error.
+Written from the algorithms alone, not from simaccel's costs: each unit has a tree of links from
+the chip that owns it to all others, through the dimensions in the order of its colour and, in each,
+both ways. Going down the tree it is gathered, going up it is summed. A link takes one unit after
+the other, the first that is there first; a chip hands a unit on when all of it has come.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
 
-from simaccel.hardware.chips import ChipPod, Collective
+from simaccel.hardware.collectives import Collective, LinkAxis
 
-HALVES = (0, 1)
-Item = tuple[int, int, int]
-"""A piece: whose it is, which half, and (all-to-all) whom it is for."""
-
-
-@dataclass(frozen=True)
-class Message:
-    """Bytes from one chip of a group to another, over the link between them."""
-
-    source: int
-    target: int
-    n_bytes: int
-    items: tuple[Item, ...] = ()
+Chip = tuple[int, ...]
+"""The place of a chip in each dimension."""
+Order = tuple[int, ...]
+"""Dimensions as a colour goes through them."""
 
 
-Step = list[Message]
+@dataclass
+class Transfer:
+    """One unit over one link, once what it waits for has come."""
+
+    source: Chip
+    target: Chip
+    awaits: int = 0
+    then: list[Transfer] = field(default_factory=list)
+
+    def follow(self, *before: Transfer) -> Transfer:
+        """Let it wait for others."""
+        for other in before:
+            other.then.append(self)
+            self.awaits += 1
+        return self
 
 
-def steps_of(
-    kind: Collective, n_bytes: int, rings: Sequence[int], spec: ChipPod
-) -> Iterator[tuple[int, Step]]:
-    """Yield for each step the ring (its place in ``rings``) and its messages, by place on it.
-
-    ``n_bytes``: of the tensor where a chip has most of it; of an all-to-all what each chip has.
-    """
-    if kind == "point_to_point":
-        yield 0, [Message(i, (i + 1) % rings[0], n_bytes) for i in range(rings[0])]
-    elif kind == "all_to_all":
-        for at, size in enumerate(rings):
-            yield from ((at, step) for step in _swapped(size, -(-n_bytes // size), spec))
-    else:
-        gathered = list(_gathered_on_rings(n_bytes, rings, spec))
-        scattered = [(at, list(_backwards(steps))) for at, steps in gathered]
-        phases = {"reduce_scatter": scattered, "all_gather": gathered[::-1]}
-        phases["all_reduce"] = scattered + gathered[::-1]
-        yield from ((at, step) for at, steps in phases[kind] for step in steps)
+def units_of(
+    kind: Collective, axes: Sequence[LinkAxis], colours: Sequence[Order]
+) -> Iterator[Transfer]:
+    """Yield the transfers of a collective: of each piece one unit for each colour and each way."""
+    chips = list(product(*(range(axis.size) for axis in axes)))
+    for owner, order, way in product(chips, colours, (1, -1)):
+        if kind == "all_to_all":
+            for chip in chips:
+                yield from _chain(_steps(owner, chip, axes, order, way))
+            continue
+        tree = _tree(owner, axes, order, way)
+        if len(tree) != len(chips) - 1 or {child for _, child in tree} != {*chips} - {owner}:
+            raise AssertionError("a chip lacks a piece, or has it twice")
+        yield from _both(tree) if kind == "all_reduce" else _one(tree, up=kind != "all_gather")
 
 
-def _gathered_on_rings(
-    n_bytes: int, rings: Sequence[int], spec: ChipPod
-) -> Iterator[tuple[int, list[Step]]]:
-    """Yield the all-gather on each ring; the one on the last ring is done first."""
-    for at, size in enumerate(rings):
-        n_bytes = -(-n_bytes // size)
-        yield at, _gathered(size, n_bytes, spec)
+def _chain(steps: Sequence[tuple[Chip, Chip]]) -> Iterator[Transfer]:
+    last: list[Transfer] = []
+    for source, target in steps:
+        last = [Transfer(source, target).follow(*last)]
+        yield last[0]
 
 
-def _backwards(steps: Sequence[Step]) -> Iterator[Step]:
-    """Yield the steps of a reduce-scatter: each message of an all-gather goes back, last first."""
-    for step in reversed(steps):
-        yield [Message(one.target, one.source, one.n_bytes, one.items) for one in step]
+def _one(tree: Sequence[tuple[Chip, Chip]], *, up: bool) -> Iterator[Transfer]:
+    """Yield the transfers of a tree; ``up``: each chip adds what comes to its own, and sends it."""
+    into: dict[Chip, list[Transfer]] = {}
+    for parent, child in reversed(tree) if up else tree:
+        source, target = (child, parent) if up else (parent, child)
+        transfer = Transfer(source, target).follow(*into.get(source, ()))
+        into.setdefault(target, []).append(transfer)
+        yield transfer
 
 
-def _half(piece: int, half: int) -> int:
-    return piece // 2 if half else piece - piece // 2
+def _both(tree: Sequence[tuple[Chip, Chip]]) -> Iterator[Transfer]:
+    """Yield transfers up a tree, then down."""
+    up, down = list(_one(tree, up=True)), list(_one(tree, up=False))
+    root = tree[0][0]
+    summed = [transfer for transfer in up if transfer.target == root]
+    for transfer in down:
+        if transfer.source == root:
+            transfer.follow(*summed)
+    yield from (*up, *down)
 
 
-def _whole(owner: int, target: int = 0) -> tuple[Item, ...]:
-    return tuple((owner, half, target) for half in HALVES)
+def _tree(owner: Chip, axes: Sequence[LinkAxis], order: Order, way: int) -> list[tuple[Chip, Chip]]:
+    """Return (parent, child) of each link of a tree, parents first."""
+    reached, links = [owner], list[tuple[Chip, Chip]]()
+    for number in order:
+        ends = [(chip, place) for chip in reached for place in range(axes[number].size)]
+        steps = dict.fromkeys(
+            step
+            for chip, place in ends
+            for step in _steps(chip, _at(chip, number, place), axes, (number,), way)
+        )
+        links += steps
+        reached += [child for _, child in steps]
+    return links
 
 
-def _gathered(n: int, piece: int, spec: ChipPod) -> list[Step]:
-    """Return the steps of an all-gather on one ring; all that is sent is proved to arrive."""
-    way = "direct" if n == 2 else spec.links.runs
-    steps = list(_GATHERS[way](n, piece)) if n > 1 else []
-    _require_gathered(n, steps)
-    _require_reduced(n, steps)
+def _at(chip: Chip, number: int, place: int) -> Chip:
+    return (*chip[:number], place, *chip[number + 1 :])
+
+
+def _steps(
+    first: Chip, last: Chip, axes: Sequence[LinkAxis], order: Order, way: int
+) -> list[tuple[Chip, Chip]]:
+    """Return the links from a chip to another; ``way``: round a ring to the chip opposite."""
+    steps = []
+    for number in order:
+        size, form = axes[number].size, axes[number].form
+        while first[number] != last[number]:
+            ahead = (last[number] - first[number]) % size
+            if form == "all_to_all":
+                place = last[number]
+            elif form == "line":
+                place = first[number] + (1 if last[number] > first[number] else -1)
+            elif 2 * ahead == size:
+                place = first[number] + way
+            else:
+                place = first[number] + (1 if 2 * ahead < size else -1)
+            then = _at(first, number, place % size)
+            steps.append((first, then))
+            first = then
     return steps
 
 
-def _to_all(n: int, piece: int) -> Iterator[Step]:
-    yield [Message(i, j, piece, _whole(i)) for i in range(n) for j in range(n) if i != j]
+def over_links(transfers: Sequence[Transfer]) -> Counter[tuple[Chip, Chip]]:
+    """Return the units over each link, one way."""
+    return Counter((one.source, one.target) for one in transfers)
 
 
-def _one_way(n: int, piece: int) -> Iterator[Step]:
-    for s in range(n - 1):
-        yield [Message(i, (i + 1) % n, piece, _whole((i - s) % n)) for i in range(n)]
-
-
-def _doubling(n: int, piece: int) -> Iterator[Step]:
-    for bit in range((n - 1).bit_length()):
-        size = 1 << bit
-        known = [
-            tuple(item for k in range(size) for item in _whole(i // size * size + k))
-            for i in range(n)
-        ]
-        yield [Message(i, i ^ size, piece * size, known[i]) for i in range(n)]
-
-
-def _both_ways(n: int, piece: int) -> Iterator[Step]:
-    far = (n - 1) // 2
-    for s in range(far):
-        right = [Message(i, (i + 1) % n, piece, _whole((i - s) % n)) for i in range(n)]
-        left = [Message(i, (i - 1) % n, piece, _whole((i + s) % n)) for i in range(n)]
-        yield right + left
-    if n % 2 == 0:
-        ways = ((1, -far, 0), (-1, far, 1))  # what comes to the chip opposite, half from each side
-        yield [
-            Message(i, (i + way) % n, _half(piece, half), (((i + owner) % n, half, 0),))
-            for i in range(n)
-            for way, owner, half in ways
-        ]
-
-
-_GATHERS: Mapping[str, Callable[[int, int], Iterator[Step]]] = {
-    "direct": _to_all,
-    "ring": _one_way,
-    "bidirectional_ring": _both_ways,
-    "halving_doubling": _doubling,
-}
-
-
-def _swapped(n: int, piece: int, spec: ChipPod) -> list[Step]:
-    """Return the steps of an all-to-all on one ring: each chip has a piece for each other one."""
-    if n == 1:
-        return []
-    if n == 2 or spec.links.runs == "direct":
-        pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
-        steps = [[Message(i, j, piece, _whole(i, j)) for i, j in pairs]]
-    elif spec.topology == "switch":
-        places = [[(i, (i + s) % n) for i in range(n)] for s in range(1, n)]
-        steps = [[Message(i, j, piece, _whole(i, j)) for i, j in step] for step in places]
-    else:
-        steps = list(_handed_on(n, piece, both=spec.links.runs == "bidirectional_ring"))
-    _require_swapped(n, steps)
-    return steps
-
-
-def _handed_on(n: int, piece: int, *, both: bool) -> Iterator[Step]:
-    """Yield steps in which each chip hands on all that is not at its place, by the shorter way."""
-    going: dict[tuple[int, int], list[Item]] = {}
-    for i in range(n):
-        for j in range(n):
-            for half in HALVES if i != j else ():
-                right, left = (j - i) % n, (i - j) % n
-                shorter = 1 if right < left or (right == left and half == 0) else -1
-                going.setdefault((i, shorter if both else 1), []).append((i, half, j))
-    while going:
-        step, then = [], dict[tuple[int, int], list[Item]]()
-        for (chip, way), items in sorted(going.items()):
-            target = (chip + way) % n
-            n_bytes = sum(_half(piece, half) for _, half, _ in items)
-            step.append(Message(chip, target, n_bytes, tuple(items)))
-            on = [item for item in items if item[2] != target]
-            if on:
-                then[target, way] = on
-        yield step
-        going = then
-
-
-def _require_gathered(n: int, steps: Sequence[Step]) -> None:
-    """Require that each chip sends what it has, and has all in the end."""
-    has = {i: set(_whole(i)) for i in range(n)}
-    for step in steps:
-        if any(not has[one.source].issuperset(one.items) for one in step):
-            raise AssertionError("a chip sends what it doesn't have")
-        for one in step:
-            has[one.target].update(one.items)
-    if any(len(items) != n * len(HALVES) for items in has.values()):
-        raise AssertionError("a chip lacks a piece")
-
-
-def _require_reduced(n: int, steps: Sequence[Step]) -> None:
-    """Require that the steps backwards add up each piece at its owner, each chip's part once."""
-    sums = {i: {u: Counter([i]) for k in range(n) for u in _whole(k)} for i in range(n)}
-    for step in _backwards(steps):
-        sent = [(one, {u: sums[one.source].pop(u) for u in one.items}) for one in step]
-        for one, parts in sent:
-            for unit, part in parts.items():
-                sums[one.target][unit] += part
-    for i in range(n):
-        if any(sums[i][unit] != Counter(range(n)) for unit in _whole(i)):
-            raise AssertionError("a part is missing, or added twice")
-
-
-def _require_swapped(n: int, steps: Sequence[Step]) -> None:
-    """Require that each piece comes to whom it is for."""
-    last = {item: one.target for step in steps for one in step for item in one.items}
-    if len(last) != n * (n - 1) * len(HALVES) or any(at != to for (_, _, to), at in last.items()):
-        raise AssertionError("a piece is not where it should be")
+def last_arrival(transfers: Sequence[Transfer], cycles: int, hop_cycles: int) -> int:
+    """Return the cycle in which the last unit has come; each takes so many cycles of a link."""
+    free: Counter[tuple[Chip, Chip]] = Counter()
+    ready = [
+        (0, number, transfer) for number, transfer in enumerate(transfers) if not transfer.awaits
+    ]
+    heapq.heapify(ready)
+    number, latest = len(transfers), 0
+    while ready:
+        now, _, transfer = heapq.heappop(ready)
+        link = transfer.source, transfer.target
+        if free[link] > now:  # in use: again when that is through
+            heapq.heappush(ready, (free[link], number, transfer))
+            number += 1
+            continue
+        free[link] = now + cycles
+        latest = max(latest, there := now + cycles + hop_cycles)
+        for following in transfer.then:
+            following.awaits -= 1
+            if not following.awaits:
+                heapq.heappush(ready, (there, number, following))
+                number += 1
+    return latest

@@ -13,64 +13,73 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+import simpy
+
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import CHIP, REMOTE, on_chip, on_core, without_core
-from simaccel.hardware.links import LINK_SENT
 from simaccel.machine.clock import Clock
-from simaccel.machine.engines import UnitEngine, Waiting
+from simaccel.machine.engines import Waiting
 from simaccel.machine.instructions import Instruction
+from simaccel.machine.link_engine import LinkEngine
 from simaccel.machine.machine import Machine, Run
-from simaccel.machine.round_robin_arbiter import READ, WRITE
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.sharding import Pod
 from simaccel.program.exchanges import lower_pod
 from simaccel.program.program import Node, Operator, Program, ProgramLoop
 from simaccel.units import LINK, Cause
 from tests.drawn_chips import draw_pod_of_places
-from validation.pods.all_chips import EVENTS, Links
+
+EVENTS = 100_000
 
 
-class PlaceEngine(UnitEngine):
+class Arrivals:
+    """Messages on their way, by what they are."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.events: dict[object, simpy.Event] = {}
+
+    def event(self, key: object) -> simpy.Event:
+        """Return the event that a message comes."""
+        return self.events.setdefault(key, self.clock.event())
+
+    def deliver(self, cycles: int, key: object) -> None:
+        """Let a message come so many cycles later."""
+        self.clock.call_in(cycles, lambda _: self._come(key))
+
+    def _come(self, key: object) -> None:
+        self.event(key).succeed()
+
+
+class PlaceEngine(LinkEngine):
     """The links of a chip of several groups of chips: messages to others, and collectives."""
 
     chip: int
-    links: Links
+    arrivals: Arrivals
     exchanges: dict[str, Exchange]
     times: Counter[str]
 
     def work(self, op: Instruction) -> Waiting:
-        """Send a message, wait for one, or take the cycles of a collective."""
+        """Send a message, wait for one, or do what a collective does."""
         exchange = self.exchanges[op.operator]
         if not exchange.is_message:
             yield from super().work(op)
             return
-        account, clock = self.account, self.clock
-        reads, writes = self.ports["buffer_read"], self.ports["buffer_write"]
         self.times[op.operator] += 1
         chip = self.chip - exchange.before.first
         if op.operator == exchange.receipt:
             chip = self.chip - exchange.behind.first
         source, target = chip + exchange.before.first, chip + exchange.behind.first
         key = exchange.name, self.times[op.operator], source, target
-        account.enter(clock.cycle, op.site)
-        account.switch(clock.cycle, Cause.BUSY)
-        self.stage = 1
         if op.operator == exchange.receipt:
-            yield self.links.arrival(key)
-        read = reads.request(op.read_cycles, READ, self.name)
-        write = writes.request(op.write_cycles, WRITE, self.name)
-        if op.operator == exchange.name:
-            n_bytes = sum(n for (level, _), n in op.amounts if level == LINK_SENT)
-            yield clock.timeout(self.links.rate.cycles(n_bytes // exchange.rings[0]))
-        else:
-            yield clock.timeout(0)  # as a command that takes no cycles, in the order of events
-        for channel, entry in ((reads, read), (writes, write)):
-            if not channel.is_done(entry):
-                account.switch(clock.cycle, Cause.BUFFER_PORT)
-                yield channel.wait(entry)
+            self.account.enter(self.clock.cycle, op.site)
+            self.account.switch(self.clock.cycle, Cause.BUSY)
+            self.stage = 1
+            yield self.arrivals.event(key)
+        yield from super().work(op)
         if op.operator == exchange.name:  # all has been read, and has left
-            self.links.deliver(exchange.rings[0] * self.links.spec.links.hop_cycles, key)
-        self.stage = 0
+            pod = self.wires.accelerator.pod
+            self.arrivals.deliver(pod.lag_cycles("send", exchange.axes), key)
 
 
 def run_places(pod: Pod, accelerator: Accelerator) -> Iterator[str]:
@@ -78,12 +87,12 @@ def run_places(pod: Pod, accelerator: Accelerator) -> Iterator[str]:
     program = lower_pod(pod, accelerator)
     together = Machine(accelerator, program).run()
     clock, machines = Clock(), dict[int, Machine]()
-    links = Links(clock, accelerator)
+    arrivals = Arrivals(clock)
     for place in pod.places:
         part = _part(program, place.start, pod.exchanges)
         for chip in place:
             machines[chip] = Machine(accelerator, part, fast_forward=False, clock=clock)
-            _link(machines[chip], chip, links, pod)
+            _link(machines[chip], chip, arrivals, pod)
     for machine in machines.values():
         machine.start()
     while clock.run_some(EVENTS):
@@ -129,16 +138,16 @@ def _part(program: Program, chip: int, exchanges: Sequence[Exchange]) -> Program
     return replace(program, body=tuple(inside(program.body)))
 
 
-def _link(machine: Machine, chip: int, links: Links, pod: Pod) -> None:
+def _link(machine: Machine, chip: int, arrivals: Arrivals, pod: Pod) -> None:
     """Let the link engines of a machine send messages."""
     exchanges = {name: exchange for exchange in pod.exchanges for name in exchange.operators}
     for engine in machine.engines:
-        if without_core(engine.name) != LINK or not isinstance(engine, UnitEngine):
+        if without_core(engine.name) != LINK or not isinstance(engine, LinkEngine):
             continue
         engine.__class__ = PlaceEngine
         if not isinstance(engine, PlaceEngine):
             raise TypeError(type(engine))
-        engine.chip, engine.links = chip, links
+        engine.chip, engine.arrivals = chip, arrivals
         engine.exchanges, engine.times = exchanges, Counter()
 
 

@@ -1,159 +1,128 @@
-"""A layer of Llama-3-70B over 1 to 64 chips of TPU v5e: what links cost, beside ring formulas.
+"""Collectives beside measured ones, and beside those of ASTRA-sim.
 
-`python -m validation.pods.run` writes `scaling.csv` and `scaling.png`. Points that are in the table
-already are not run again (`--anew` runs all of them); mappings found before come from the cache.
+`python -m validation.pods.run` runs each row of `measured.csv` and `astra_sim.csv` on the machine,
+from DRAM to DRAM, and writes `beside_measured.csv` and `beside_astra_sim.csv`.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
-from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
-
-from simaccel import load_accelerator
-from simaccel.experiment.run import ExperimentResult, simulate
-from simaccel.experiment.what_if import what_if
 from simaccel.hardware import Accelerator
-from simaccel.mapping.chips.exchanges import Exchange
-from simaccel.workload import build
+from simaccel.hardware.chips import ChipAxis
+from simaccel.hardware.collectives import COLLECTIVES, Collective
+from simaccel.importers.accelerators import load_accelerator
+from validation.pods.collective import collective_of, least_cycles, run_collective
 
-HERE = Path(__file__).parent
-TABLE, PICTURE = HERE / "scaling.csv", HERE / "scaling.png"
-SIZES = (1, 2, 4, 8, 16, 32, 64)
-FIELDS = ("curve", "chips", "cycles", "cycles_with_free_links", "link_cycles", "formula_cycles")
-
-
-@dataclass(frozen=True)
-class Curve:
-    """How the work grows with the chips, all of which share the layer (tensor parallel)."""
-
-    name: str
-    phase: str
-    prompt: int
-    batch: int
-    weak: bool = False
-
-    def run(self, chips: int) -> ExperimentResult:
-        """Run the layer on so many chips."""
-        batch = self.batch * (chips if self.weak else 1)
-        layer = build(
-            "llama3-70b",
-            phase=self.phase,
-            prompt=self.prompt,
-            batch=batch,
-            scope="block",
-            causal_blocks=1,
-        )
-        return simulate(layer, load_accelerator("tpu_v5e", [f"chips={chips}"]), "flat")
+HERE: Final = Path(__file__).parent
+ASTRA_GB: Final = 2**30
+"""Bytes of what ASTRA-sim's analytical backend calls a GB."""
+_CLOCK_HZ: Final = 10**9
+Row = dict[str, str]
 
 
-CURVES = (
-    Curve("decode, 16 sequences", "decode", 4096, 16),
-    Curve("decode, 2 sequences a chip", "decode", 4096, 2, weak=True),
-)
+def table(name: str) -> list[Row]:
+    """Read a table."""
+    with (HERE / name).open() as stream:
+        return list(csv.DictReader(stream))
 
 
-def formula_cycles(exchange: Exchange, accelerator: Accelerator) -> float:
-    """Return an all-reduce on a torus as ASTRA-sim and the scaling book have it.
+def kind_of(text: str) -> Collective:
+    """Return a collective by its name."""
+    return next(kind for kind in COLLECTIVES if kind == text.replace("-", "_"))
 
-    Dimension by dimension, 2 (n - 1) / n of what is left goes over two links at once; each of
-    2 floor(n / 2) steps pays a latency. A ring of two has one link.
+
+def microseconds(
+    accelerator: Accelerator, kind: Collective, n_bytes: int, axis: ChipAxis | None = None
+) -> tuple[float, float]:
+    """Return what a collective takes, and what its bytes take of all links of all chips."""
+    exchange = collective_of(kind, n_bytes, accelerator, axis)
+    cycles = run_collective(exchange, accelerator).cycles, least_cycles(exchange, accelerator)
+    run, least = (accelerator.seconds(n) * 10**6 for n in cycles)
+    return run, least
+
+
+def beside_measured(row: Mapping[str, str]) -> Row:
+    """Return a measured collective with what it takes here."""
+    on = load_accelerator(row["chip"], [f"chips={row['shape']}"])
+    axis = ChipAxis(1, on.pod.shape[-1]) if row["axis"] == "last" else None
+    run, least = microseconds(on, kind_of(row["kind"]), int(row["bytes"]), axis)
+    off = 100 * (run / float(row["measured_us"]) - 1)
+    fields = ("chip", "shape", "axis", "kind", "bytes", "measured_us")
+    figures = {"us": f"{run:.2f}", "all_links_us": f"{least:.2f}", "off_percent": f"{off:.1f}"}
+    return {name: row[name] for name in fields} | figures | {"set_by": row["set_by"]}
+
+
+def astra_pod(row: Mapping[str, str], *, alike: bool) -> Accelerator:
+    """Return the chips of a row of ASTRA-sim, with memories that take no time.
+
+    ASTRA-sim sends round a ring one way, and through one dimension after the other; ``alike``: on
+    links that have together the bandwidth which it has in use at a time.
     """
-    links = accelerator.links
-    per_cycle = (links.bytes_per_second or math.inf) / accelerator.clock_hz
-    cycles, left = 0.0, float(exchange.n_bytes(exchange.most))
-    for n in exchange.rings:
-        ways = 1 if n == 2 else 2
-        cycles += 2 * (left * (n - 1) / n / (ways * per_cycle) + n // 2 * links.hop_cycles)
-        left /= n
-    return cycles
+    sizes = [int(n) for n in row["npus"].split("x")]
+    form = {"Switch": "switch", "FullyConnected": "all_to_all"}.get(row["topology"], "torus")
+    rate = float(row["link_gb_per_s"]) * ASTRA_GB
+    if alike and form == "torus":
+        rate /= sum(2 if size > 2 else 1 for size in sizes)
+    elif alike and form == "all_to_all":
+        rate /= sizes[0] - 1
+    return load_accelerator(
+        "toy",
+        [
+            f"chips={'x'.join(map(str, sizes))}",
+            f"links.topology={form}",
+            *([f"links.dimensions={len(sizes)}"] if form == "torus" else ()),
+            f"links.bytes_per_second={math.ceil(rate)} B/s",
+            f"links.hop_cycles={int(float(row['link_latency_ns']))}",
+            f"clock_hz={_CLOCK_HZ} Hz",
+            "buffer.capacity_bytes=unlimited",
+            "buffer.read_bytes_per_second=unlimited",
+            "buffer.write_bytes_per_second=unlimited",
+            "dram.bandwidth_bytes_per_second=unlimited",
+            "dram.latency_cycles=0",
+        ],
+    )
 
 
-def row_of(curve: Curve, chips: int) -> dict[str, object]:
-    """Return the figures of a point."""
-    result = curve.run(chips)
-    freed = what_if(result.accelerator, result.program, [("link",)]).freed
-    link = result.run.engines.get("link")
-    return {
-        "curve": curve.name,
-        "chips": chips,
-        "cycles": result.run.cycles,
-        "cycles_with_free_links": freed[0].cycles if freed else result.run.cycles,
-        "link_cycles": link.busy if link else 0,
-        "formula_cycles": round(
-            sum(formula_cycles(exchange, result.accelerator) for exchange in result.pod.exchanges)
-        ),
+def beside_astra_sim(row: Mapping[str, str]) -> Row:
+    """Return a collective of ASTRA-sim with what it takes here on links alike, and on all links."""
+    kind, n_bytes = kind_of(row["collective"]), int(row["comm_size_bytes"])
+    if kind == "all_gather":  # given is the shard of one chip
+        n_bytes *= math.prod(int(n) for n in row["npus"].split("x"))
+    alike, all_links = (
+        microseconds(astra_pod(row, alike=alike), kind, n_bytes)[0] for alike in (True, False)
+    )
+    known = float(row["astra_sim_ns"]) / 1000
+    off = 100 * (alike / known - 1)
+    fields = ("collective", "topology", "npus", "comm_size_bytes")
+    return {name: row[name] for name in fields} | {
+        "astra_sim_us": f"{known:.2f}",
+        "us": f"{alike:.2f}",
+        "off_percent": f"{off:.1f}",
+        "on_all_links_us": f"{all_links:.2f}",
     }
 
 
-def rows(*, anew: bool) -> Iterator[dict[str, object]]:
-    """Yield all points, those that are known from the table."""
-    known: dict[tuple[str, str], dict[str, object]] = {}
-    if TABLE.exists() and not anew:
-        with TABLE.open() as stream:
-            known = {(row["curve"], row["chips"]): dict(row) for row in csv.DictReader(stream)}
-    for curve in CURVES:
-        for chips in SIZES:
-            yield known.get((curve.name, str(chips))) or row_of(curve, chips)
-
-
-def write(found: list[dict[str, object]]) -> None:
-    """Write the table of what has been found so far."""
-    with TABLE.open("w") as stream:
-        writer = csv.DictWriter(stream, FIELDS, lineterminator="\n")
+def write(name: str, rows: Iterable[Row]) -> Iterator[Row]:
+    """Write a table, and yield its rows."""
+    found = list(rows)
+    with (HERE / name).open("w") as stream:
+        writer = csv.DictWriter(stream, list(found[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(found)
-
-
-def efficiency(some: list[dict[str, object]], field: str, *, weak: bool) -> list[float]:
-    """Return what of the chips' time a curve uses, against one chip."""
-    one = int(str(some[0]["cycles"]))
-    return [one / int(str(row[field])) / (1 if weak else int(str(row["chips"]))) for row in some]
-
-
-def draw(found: list[dict[str, object]]) -> None:
-    """Draw efficiency with links and with infinitely fast ones, a panel for each curve."""
-    figure, panels = plt.subplots(1, len(CURVES), figsize=(9, 3.6))
-    for panel, curve in zip(panels, CURVES, strict=True):
-        _panel(panel, curve, [row for row in found if row["curve"] == curve.name])
-    panels[0].set_ylabel("tokens/s of a chip, against one chip alone")
-    panels[-1].legend(frameon=False, fontsize=8)
-    figure.suptitle("A layer of Llama-3-70B on TPU v5e, tensor parallel", fontsize=10)
-    figure.tight_layout()
-    figure.savefig(PICTURE, dpi=110)
-
-
-def _panel(panel: Axes, curve: Curve, points: list[dict[str, object]]) -> None:
-    chips = [int(str(row["chips"])) for row in points]
-    real = efficiency(points, "cycles", weak=curve.weak)
-    free = efficiency(points, "cycles_with_free_links", weak=curve.weak)
-    panel.plot(chips, free, "o--", color="#56B4E9", label="links infinitely fast")
-    panel.plot(chips, real, "o-", color="#0072B2", label="as they are")
-    panel.fill_between(chips, real, free, color="#117733", alpha=0.25, label="lost to links")
-    panel.set_xscale("log", base=2)
-    panel.set_xticks(chips, [str(n) for n in chips])
-    panel.set_ylim(bottom=0)
-    panel.set_xlabel("chips")
-    panel.set_title(f"{curve.name} ({'weak' if curve.weak else 'strong'})", fontsize=9)
-    panel.grid(visible=True, alpha=0.3)
+    yield from found
 
 
 def main() -> None:
-    """Run what is missing, and write table and picture."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--anew", action="store_true", help="run all points again")
-    found: list[dict[str, object]] = []
-    for row in rows(anew=parser.parse_args().anew):
-        found.append(row)
-        write(found)
-        print(row)
-    draw(found)
+    """Write both tables."""
+    for row in write("beside_measured.csv", map(beside_measured, table("measured.csv"))):
+        print(*row.values())
+    for row in write("beside_astra_sim.csv", map(beside_astra_sim, table("astra_sim.csv"))):
+        print(*row.values())
 
 
 if __name__ == "__main__":

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import ChipAxis, Collective
+from simaccel.hardware.chips import ChipAxis
+from simaccel.hardware.collectives import Collective, LinkAxis
 from simaccel.mapping.chips.layout import ChipLayout
 from simaccel.mapping.tile_streams import TileStream
 from simaccel.numbers import BYTE, in_bytes
+
+SLOTS: Final = 4
+"""Slots of a tile that goes to links, or comes from them."""
+_SIDES: Final = 2
+_MOST_CHUNKS: Final = 16
+_LEAST_CHUNK: Final = 4096
+"""Bytes of which it is not worth making less."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +34,10 @@ class Exchange:
     """A collective of one tensor, after the operator that makes it.
 
     ``source`` and ``target`` name the tensor on a chip before and after it, of so many elements
-    of ``bits``. It goes over ``digits`` of chips' numbers, in ``rings`` of these sizes; a message
-    to other chips over so many links. ``before`` and ``behind``: how all of it lies. ``cores`` of
-    which chip do it, if groups are on several; ``handed``: tiles that go one by one.
+    of ``bits``. It goes over ``digits`` of chips' numbers, through dimensions that are ``axes``; a
+    message to other chips over so many links of each. ``before`` and ``behind``: how all of it
+    lies. ``cores`` of which chip do it, if groups are on several; ``handed``: tiles that go one by
+    one.
     """
 
     kind: Collective
@@ -37,7 +47,7 @@ class Exchange:
     elements: tuple[int, int]
     bits: int
     digits: tuple[ChipAxis, ...]
-    rings: tuple[int, ...]
+    axes: tuple[LinkAxis, ...]
     after: str
     before: ChipLayout
     behind: ChipLayout
@@ -84,13 +94,33 @@ class Exchange:
         """Yield the same of a tile that has so many elements where it has most."""
         times = self.most // min(self.elements)
         least = most // times
-        n_bytes = accelerator.pod.chunk(accelerator.buffer.capacity_bytes)
+        n_bytes = self._chunk_bytes(accelerator, self.n_bytes(most))
         size = max(1, min(least, n_bytes * BYTE // self.bits // times))
         full, rest = divmod(least, size)
         grows = [1 if side == least else times for side in self.elements]
         for trips, one in ((full, size), (1 if rest else 0, rest)):
             if trips:
                 yield trips, one * grows[0], one * grows[1]
+
+    def _chunk_bytes(self, accelerator: Accelerator, n_bytes: int) -> int:
+        """Return what is taken at once: its links are busy until what has left is there.
+
+        As many chunks are on their way as it has slots (`SLOTS`). More of them make the first load
+        and the last store shorter, up to `_MOST_CHUNKS`.
+        """
+        pod, room = accelerator.pod, accelerator.buffer.capacity_bytes
+        if pod.links.chunk_bytes is not None:
+            return pod.links.chunk_bytes
+        act = "send" if self.is_message else self.kind
+        busy = max(
+            (n for _, n in pod.link_cycles(act, n_bytes, self.axes, accelerator.clock_hz)),
+            default=0,
+        )
+        lag = pod.lag_cycles(act, self.axes)
+        in_time = _MOST_CHUNKS if lag == 0 else (SLOTS - 1) * busy // lag
+        chunks = max(SLOTS, min(_MOST_CHUNKS, in_time))
+        size = max(_LEAST_CHUNK, -(-n_bytes // chunks))
+        return size if room is None else max(1, min(size, room // (2 * _SIDES * SLOTS)))
 
     def n_bytes(self, elements: int) -> int:
         """Return the bytes of so many elements."""

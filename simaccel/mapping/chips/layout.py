@@ -16,7 +16,8 @@ from itertools import product
 
 import numpy as np
 
-from simaccel.hardware.chips import ChipAxis, Collective
+from simaccel.hardware.chips import ChipAxis
+from simaccel.hardware.collectives import Collective
 
 Digits = tuple[ChipAxis, ...]
 

@@ -208,8 +208,8 @@ class TensorNames:
                 allowed = f"cuts of {tensor} like those of {self.makers[tensor][1]}, or parts of it"
                 self.found.append((f"{tensor}, a cache", allowed))
                 return None, source
-            rings = self.spec.rings(runs(move.digits))
-            if rings is None:
+            axes = self.spec.axes(runs(move.digits))
+            if axes is None:
                 self.found.append(self._no_ring(tensor, move.digits))
                 return None, source
             behind = replace(move.behind, first=made.first)
@@ -223,7 +223,7 @@ class TensorNames:
                     elements=(sizes // layout.pieces, sizes // behind.pieces),
                     bits=whole.bits,
                     digits=move.digits,
-                    rings=rings,
+                    axes=axes,
                     after=self.makers[tensor][1],
                     before=layout,
                     behind=behind,
@@ -250,7 +250,7 @@ class TensorNames:
                 elements=(elements, elements),
                 bits=whole.bits,
                 digits=(),
-                rings=(self.places[maker].hops(read.first),),
+                axes=self.places[maker].route(read.first),
                 after=maker,
                 before=made,
                 behind=read,

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from simaccel.hardware.chips import ChipPod
+from simaccel.hardware.collectives import LinkAxis
 from simaccel.hardware.cores import CHIP, REMOTE
 from simaccel.mapping.chips.exchanges import Exchange, HandedTiles
 from simaccel.mapping.node_text import place_text
@@ -30,9 +31,9 @@ class ChipPlace:
     first: int = 0
     cores: range | None = None
 
-    def hops(self, target: int) -> int:
-        """Return over how many links messages go to the chips from ``target`` on."""
-        return self.pod.hops(self.first, target)
+    def route(self, target: int) -> tuple[LinkAxis, ...]:
+        """Return over how many links of each dimension messages go to the chips from ``target``."""
+        return self.pod.route(self.first, target)
 
 
 def first_chip(group: Group) -> int:

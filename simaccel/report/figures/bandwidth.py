@@ -33,6 +33,7 @@ _NAMES: Final = {
     "noc_distribution": "NoC to array",
     "core_noc": "NoC of cores",
     "noc_collection": "NoC from array",
+    "links": "links between chips",
 }
 _ROOM: Final = 1.12
 """The end of the axis, relative to the limit."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from simaccel.hardware.chips import LINK_CHANNEL
 from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS
 from simaccel.report.page.loops import TreeLine, Work, loop_tree
 from simaccel.report.page.tree import ActivityTable, RepeatedBody, Tree, lane_tree
@@ -47,6 +48,9 @@ def run_facts(trace: TraceReader) -> dict[str, Any]:
     for name, backing in accelerator.every_backing.items():
         whole, parts = limits.pop(name), backing.dram.channels
         limits |= {f"{name}{at}": whole and whole / parts for at in range(parts)}
+    pod = accelerator.pod
+    links = limits.pop(LINK_CHANNEL)
+    limits |= {name: links and links / len(pod.channels) for name in pod.channels}
     return {
         "title": experiment_title(trace.workload(), accelerator, trace.dataflow()),
         "version": trace.header.version,

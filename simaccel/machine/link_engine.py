@@ -1,0 +1,69 @@
+"""The links of a chip: collectives, and messages to other chips."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from simaccel.hardware.cores import on_chip
+from simaccel.machine.engine_kinds import EngineKind
+from simaccel.machine.engines import UnitEngine, Waiting
+from simaccel.machine.instructions import Action, Instruction
+from simaccel.machine.plan import Plan
+from simaccel.machine.round_robin_arbiter import READ, WRITE
+from simaccel.machine.shared_resources import SharedResources
+from simaccel.machine.tokens import Tokens
+from simaccel.units import Cause
+
+
+class LinkEngine(UnitEngine):
+    """Links: a command uses those of all its dimensions at once, beside others that use them.
+
+    The engine goes on as the last byte has left; what a collective brings is there a lag later.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = (*UnitEngine.STATE, "lag_cycles")
+    WIRING: ClassVar[tuple[str, ...]] = (*UnitEngine.WIRING, "links")
+    kind = EngineKind.LINK
+
+    def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
+        super().__init__(name, plan, wires)
+        self.links = [
+            [(wires.chip_links[on_chip(wires.core, name)], cycles) for name, cycles in op.channels]
+            for op in plan.ops
+        ]
+        """By step what it asks of which links."""
+        self.lag_cycles = 0
+        """Of the last command."""
+
+    def state(self) -> tuple[object, ...]:
+        """Return also the lag of what was sent last."""
+        return (*super().state(), self.lag_cycles)
+
+    def work(self, op: Instruction) -> Waiting:
+        """Send all that a command sends; at the same time it is read and written in the buffer."""
+        account, clock = self.account, self.clock
+        account.enter(clock.cycle, op.site)
+        asked = [
+            (channel, channel.request(cycles, WRITE, self.name), Cause.BUSY)
+            for channel, cycles in self.links[self.at]
+        ]
+        for name, cycles, way in (
+            ("buffer_read", op.read_cycles, READ),
+            ("buffer_write", op.write_cycles, WRITE),
+        ):
+            port = self.ports[name]
+            asked.append((port, port.request(cycles, way, self.name), Cause.BUFFER_PORT))
+        self.lag_cycles = op.latency_cycles
+        if not op.channels:
+            account.switch(clock.cycle, Cause.BUSY)
+            self.stage = 1
+            yield clock.timeout(op.cycles)
+        for self.stage, (channel, entry, cause) in enumerate(asked, start=1):
+            if not channel.is_done(entry):
+                account.switch(clock.cycle, cause)
+                yield channel.wait(entry)
+        self.stage = 0
+
+    def lag(self, op: Instruction, tokens: Tokens) -> int:
+        """Return the cycles until what comes over the links is there; a slot is free at once."""
+        return self.lag_cycles if op.act is Action.POST and tokens.handover.kind == "ready" else 0

@@ -1,0 +1,57 @@
+"""A collective alone on a pod, from DRAM to DRAM: its cycles on the machine."""
+
+from __future__ import annotations
+
+from simaccel.analytic.link_work import LinkWork
+from simaccel.hardware import Accelerator
+from simaccel.hardware.chips import ChipAxis
+from simaccel.hardware.collectives import Collective
+from simaccel.machine.machine import Machine, Run
+from simaccel.mapping.chips.exchanges import Exchange
+from simaccel.mapping.chips.layout import ChipLayout
+from simaccel.numbers import BYTE
+from simaccel.program.exchanges import lower_exchange
+
+
+def collective_of(
+    kind: Collective, n_bytes: int, accelerator: Accelerator, axis: ChipAxis | None = None
+) -> Exchange:
+    """Return a collective of so many bytes on the side where a chip has more; by default of all."""
+    digits = (axis or ChipAxis(1, accelerator.pod.count),)
+    axes = accelerator.pod.axes(digits)
+    if axes is None:
+        raise ValueError(f"{digits}: whole dimensions of {accelerator.pod.shape}")
+    part = -(-n_bytes // digits[0].size)
+    whole = part * digits[0].size
+    elements = {"all_gather": (part, whole), "reduce_scatter": (whole, part)}
+    layout = ChipLayout(((),))
+    return Exchange(
+        kind=kind,
+        tensor="T",
+        source="T",
+        target="T.behind",
+        elements=elements.get(kind, (whole, whole)),
+        bits=BYTE,
+        digits=digits,
+        axes=axes,
+        after="T",
+        before=layout,
+        behind=layout,
+    )
+
+
+def run_collective(exchange: Exchange, accelerator: Accelerator) -> Run:
+    """Run a collective alone; it is refused if machine and counts differ, or it is too fast."""
+    run = Machine(accelerator, lower_exchange(exchange, accelerator)).run()
+    work = LinkWork(exchange, accelerator, 1, exchange.kind)
+    least = least_cycles(exchange, accelerator)
+    if run.moved != work.moved or run.cycles < max(sum(work.path.values()), least):
+        raise AssertionError(f"{exchange.name}: {run.moved}, not {work.moved}; {run.cycles} cycles")
+    return run
+
+
+def least_cycles(exchange: Exchange, accelerator: Accelerator) -> int:
+    """Return the cycles that its bytes take of all links of all chips."""
+    pod = accelerator.pod
+    cost = pod.cost(exchange.kind, exchange.n_bytes(exchange.most), exchange.axes)
+    return pod.link_rate(accelerator.clock_hz).cycles(cost.all_links_bytes)
