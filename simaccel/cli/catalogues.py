@@ -37,8 +37,8 @@ def hw() -> None:
 @hw.command("list", cls=Command)
 @json_option
 def list_hw(as_json: bool) -> None:
-    """List the accelerators that come with simaccel or with plug-ins."""
-    from simaccel.hardware.load import list_accelerators
+    """List the accelerators that come with simaccel or with plug-ins, chips first."""
+    from simaccel.hardware.load import list_accelerators, peak_macs_per_second
     from simaccel.importers.accelerators import load_accelerator
     from simaccel.report.catalogues import accelerators_table
 
@@ -49,9 +49,16 @@ def list_hw(as_json: bool) -> None:
             accelerators.append(load_accelerator(name))
         except SimaccelError as error:  # of a plug-in, which is nobody else's fault
             broken[name] = str(error)
+    accelerators.sort(key=lambda accelerator: (accelerator.stands_for, accelerator.name))
     if as_json:
         listed = [
-            {"name": accelerator.name, "description": accelerator.description}
+            {
+                "name": accelerator.name,
+                "stands_for": accelerator.stands_for,
+                "description": accelerator.description,
+                "peak_macs_per_second": peak_macs_per_second(accelerator),
+                "chips": accelerator.pod.count,
+            }
             for accelerator in accelerators
         ]
         show_json([*listed, *({"name": n, "problem": why} for n, why in broken.items())])

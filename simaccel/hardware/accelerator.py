@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -44,7 +44,7 @@ Array = Annotated[
     Discriminator(_kind),
 ]
 
-_NOT_TIMED = frozenset({"name", "description", "energy", "area", "measuring"})
+_NOT_TIMED = frozenset({"name", "description", "stands_for", "energy", "area", "measuring"})
 
 
 class Accelerator(Spec):
@@ -71,6 +71,7 @@ class Accelerator(Spec):
     precision: PrecisionSpec = Field(default_factory=PrecisionSpec)
     energy: EnergySpec
     area: AreaSpec = Field(default_factory=AreaSpec)  # nothing runs by it
+    stands_for: Literal["chip", "design", "example"] = "design"
 
     def __repr__(self) -> str:
         counts = {"chips": self.pod.count, "cores": self.cores.count, "arrays": self.array.count}
@@ -86,7 +87,7 @@ class Accelerator(Spec):
     def absent(self) -> set[str]:
         """Fields that are not set."""
         seldom = ("area", "memories", "precision", "compiler", "cores", "links", "chips")
-        return unset_fields(self, *seldom, "measuring")
+        return unset_fields(self, "stands_for", *seldom, "measuring")
 
     @model_validator(mode="before")
     @classmethod

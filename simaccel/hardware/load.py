@@ -36,6 +36,7 @@ from simaccel.hardware.sections import Sections
 from simaccel.hardware.settings import Settings, each_setting, unknown_field
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.hardware.spec import Spec
+from simaccel.numbers import BITS, TOLD_APART
 from simaccel.plugins import Plugin, Registry
 
 _T = TypeVar("_T")
@@ -311,8 +312,21 @@ def _with_unit(name: str, value: object) -> str:
     return f"{value}{' cycle' if unit == ' cycles' and value == 1 else unit}"
 
 
+def peak_macs_per_second(accelerator: Accelerator) -> float:
+    """Return the MACs of a chip in a second at most, of numbers of its precision.
+
+    >>> from simaccel import load_accelerator
+    >>> 2 * peak_macs_per_second(load_accelerator("edge_tpu")) / 1e12
+    3.93216
+    """
+    numbers, array = accelerator.precision.by_class.values(), accelerator.array
+    elements = [(BITS[name], name if name in TOLD_APART else "") for name in numbers]
+    pace = array.pace(elements) if isinstance(array, ArraySpec) and elements else 1
+    return float(accelerator.pes * accelerator.clock_hz / pace)
+
+
 def _derived_figures(accelerator: Accelerator) -> Iterator[tuple[str, str]]:
-    macs_per_second = accelerator.pes * accelerator.clock_hz
+    macs_per_second = peak_macs_per_second(accelerator)
     bandwidth = accelerator.dram.bandwidth_bytes_per_second
     balance = "unlimited" if bandwidth is None else f"{macs_per_second / bandwidth:.6g} MAC/B"
     yield "derived.peak_macs_per_second", f"{macs_per_second / 10**9:.6g} GMAC/s"

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from simaccel.hardware import Accelerator
+from simaccel.hardware.load import peak_macs_per_second
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.units import bytes_text, clock_text, cycles_text, rate_text
+from simaccel.report.units import bytes_text, cycles_text, rate_text
 from simaccel.workload import Model, Network, OperatorRow, Transformer, network
 
 if TYPE_CHECKING:
@@ -15,29 +16,21 @@ if TYPE_CHECKING:
 
 
 def accelerators_table(accelerators: Sequence[Accelerator]) -> Table:
-    """Tabulate accelerators, one a row."""
+    """Tabulate accelerators, one a row: of a chip its peak, memory and bandwidth, and its use."""
     table = make_table(
-        ("name", "PEs"), ("buffer", "on chip", "off chip", "clock"), ("description",)
+        ("name",), ("TOPS", "memory", "bandwidth", "buffer"), ("what it is; what it is good for",)
     )
     for accelerator in accelerators:
         cells = (
             accelerator.name,
-            _pes_text(accelerator),
-            bytes_text(accelerator.buffer.capacity_bytes),
-            rate_text(accelerator.buffer.read_bytes_per_second),
+            f"{2e-12 * peak_macs_per_second(accelerator):,.4g}",
+            bytes_text(accelerator.dram.capacity_bytes),
             rate_text(accelerator.dram.bandwidth_bytes_per_second),
-            clock_text(accelerator.clock_hz),
+            bytes_text(accelerator.buffer.capacity_bytes),
             accelerator.description,
         )
         add_row(table, cells)
     return table
-
-
-def _pes_text(accelerator: Accelerator) -> str:
-    """Write the sides of the array, and how many there are if it is several."""
-    array = accelerator.array
-    sides = f"{array.rows}x{array.cols}"
-    return f"{array.count} x {sides}" if array.count > 1 else sides
 
 
 def fields_table(

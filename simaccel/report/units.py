@@ -13,7 +13,6 @@ _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _RATES = ("B/s", "KB/s", "MB/s", "GB/s", "TB/s")
 _JOULES = ("pJ", "nJ", "uJ", "mJ", "J", "kJ")
 _JOULE_SECONDS = tuple(f"{unit}s" for unit in ("aJ", "fJ", *_JOULES))
-_HERTZ = ("Hz", "kHz", "MHz", "GHz")
 _WATTS = ("nW", "uW", "mW", "W", "kW")
 _DIGITS = 3
 _TWO_DIGITS = 9.95
@@ -68,15 +67,6 @@ def rate_text(bytes_per_second: int | None) -> str:
     if bytes_per_second is None:
         return "unlimited"
     return _scale_text(bytes_per_second, 1000, _RATES)
-
-
-def clock_text(hertz: int) -> str:
-    """Write a clock.
-
-    >>> clock_text(1_050_000_000), clock_text(720_000_000)
-    ('1.05 GHz', '720 MHz')
-    """
-    return _scale_text(hertz, 1000, _HERTZ)
 
 
 def energy_text(picojoules: float) -> str:

@@ -19,7 +19,12 @@ def test_all_accelerators_are_listed(cli: Call) -> None:
     for name in list_accelerators():
         assert name in shown
     listed = json.loads(cli("hw list --json").stdout)
-    assert [one["name"] for one in listed] == list_accelerators()
+    assert sorted(one["name"] for one in listed) == list_accelerators()
+    kinds = [one["stands_for"] for one in listed]
+    assert kinds == sorted(kinds, key=["chip", "design", "example"].index)
+    tops = {one["name"]: round(2e-12 * one["peak_macs_per_second"]) for one in listed}
+    published = {"tpu_v1": 92, "tpu_v4": 275, "tpu_v5e": 197, "tpu_v6e": 918, "edge_tpu": 4}
+    assert tops.items() >= published.items()
 
 
 def test_an_accelerator_is_shown_with_overrides(cli: Call) -> None:

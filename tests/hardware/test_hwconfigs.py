@@ -9,6 +9,7 @@ from simaccel.hardware import Accelerator, ArraySpec, Rate
 from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.load import accelerator_rows, list_accelerators
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.schedulers import Options, default_dataflow
 from simaccel.workload import build
 
 FOLDER = Path(__file__).parents[2] / "hwconfigs"
@@ -122,6 +123,19 @@ def test_one_chip_of_a_pod_is_the_chip() -> None:
             simulate(work, load_accelerator(name, ["chips=1"]), "naive").run for name in (pod, chip)
         )
         assert (one.cycles, one.moved) == (alone.cycles, alone.moved)
+
+
+@pytest.mark.parametrize(("pod", "chip"), [("tpu_v5e_4x4", "tpu_v5e"), ("tpu_v4_4x4x4", "tpu_v4")])
+def test_a_chip_that_has_sequences_of_its_own_is_the_chip(pod: str, chip: str) -> None:
+    """To the cycle, with the default dataflow: 8 sequences on 4 chips are 2 on one, no message."""
+    shared, own = (
+        build("gpt2", phase="decode", kv_len=64, scope="block", batch=batch) for batch in (8, 2)
+    )
+    four, alone = load_accelerator(pod, ["chips=4"]), load_accelerator(chip)
+    assert default_dataflow(four, shared) == default_dataflow(alone, own) == "deployed"
+    options = Options(data_parallel=4)
+    one = simulate(shared, four, "deployed", options=options).run
+    assert one.cycles == simulate(own, alone, "deployed").run.cycles
 
 
 def test_no_two_files_describe_a_chip() -> None:
