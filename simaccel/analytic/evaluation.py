@@ -21,7 +21,7 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.memory import leaves_core
 from simaccel.mapping.tree import BUFFER
-from simaccel.units import COMPUTE_UNITS
+from simaccel.units import ARRAY, COMPUTE_UNITS, SFU
 from simaccel.workload import Workload
 
 
@@ -104,9 +104,13 @@ class FamilyTotals:
         return found
 
     def work(self) -> Ints:
-        """Return the cycles that array or SFU work at least, whatever is on chip already."""
+        """Return the cycles of array and SFU at least, whatever is on chip already.
+
+        What the array waits for between two of its operators is not done beside it.
+        """
         busy = self.counts.busy
-        return ints(np.maximum(*(busy.get(unit, ints(0)) for unit in COMPUTE_UNITS)))
+        found = ints(np.maximum(*(busy.get(unit, ints(0)) for unit in COMPUTE_UNITS)))
+        return ints(np.maximum(found, busy[ARRAY] + self.path[SFU])) if ARRAY in busy else found
 
     @cached_property
     def _fills(self) -> BlockFills:

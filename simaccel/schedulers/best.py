@@ -9,9 +9,10 @@ promises, which is no more than it takes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 from simaccel.analytic.family import Family
 from simaccel.errors import SimaccelError
@@ -22,12 +23,19 @@ from simaccel.schedulers import flat, flex, naive
 from simaccel.schedulers.at_once import fastest_at_once
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.chains import OperatorChain, chain_family, chain_of, fusion_fault
-from simaccel.schedulers.epilogues import families_of
+from simaccel.schedulers.epilogues import families_of, is_epilogue
 from simaccel.schedulers.near_ways import extra_cost, near_way
 from simaccel.schedulers.residency import best_held
 from simaccel.schedulers.resident_attention import GRANULARITIES
-from simaccel.schedulers.schedule_steps import ScheduleStep, Total, cheapest, value_of
-from simaccel.schedulers.sequences import finish_mapping, score, unique
+from simaccel.schedulers.schedule_steps import (
+    ScheduleStep,
+    Total,
+    cheapest,
+    least_total,
+    least_work,
+    value_of,
+)
+from simaccel.schedulers.sequences import finish_mapping, measure_groups, score, unique
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount, merge_accounts
 from simaccel.search.candidate_set import CandidateSet, ScoredTree
@@ -45,34 +53,85 @@ EINSUMS = 3
 """Einsums among them, at most."""
 _GAIN = 0.002
 """What a fused run has to promise, by its bound, to be searched."""
+SHARED_ROWS: Final = "shared rows"
+_PARTS: Final = ("alone", "epilogue")
+"""Kinds of steps that all dataflows have."""
 
 
 def _schedule(workload: Workload, accelerator: Accelerator, options: Options) -> Mapping:
     goal = Goal.from_options(accelerator, options, workload)
     search = TreeSearch(goal)
-    names = [operator.name for operator in workload.operators]
-    steps = [step for at in range(len(names)) for step in _steps(workload, at, search, options)]
-    if goal.objective == "edp":
-        steps = [_root_objective(step) for step in steps]
-    steps = [replace(step, weigh=lambda body: score(workload, body, goal)) for step in steps]
-    left = 0.0 if accelerator.groups.resident else goal.slack * len(parts(workload))
-    total = max if goal.objective == "footprint" else sum
-    way = _cheapest_steps(steps, len(names), left, total, goal)
-    refused = next((step.refused for step in way if step.refused), None)
-    if refused is not None:
-        raise refused
-    goal.asked.require_met()
-    chosen = way
-    if goal.objective == "cycles" and goal.tolerance:
-        chosen = near_way(steps, way, goal)
-        goal.trades.note_way(_body(chosen), extra_cost(chosen, way))
-    bodies: list[Sequence[Group | ResidentScope]] = [_body(chosen)]
+    steps = steps_of(workload, search, options)
+    bodies: list[Sequence[Group | ResidentScope]] = []
+    below = float("inf")
+    if goal.objective == "cycles" and not goal.is_shared:
+        with suppress(SimaccelError):  # some operator doesn't fit alone
+            plain = [step for step in steps if step.kind != SHARED_ROWS]
+            bodies.append(_cheapest_body(workload, plain, steps, search, below))
+            below = _worth_beating(workload, bodies[0], search)
+    if not bodies or least_work(steps, len(workload.operators)) < below:
+        bodies.insert(0, _cheapest_body(workload, steps, steps, search, below))
     if not goal.is_over and (goal.objective == "edp" or accelerator.groups.resident):
-        bodies += _other_bodies(workload, search, options)
+        bodies += _other_bodies(workload, search, options, steps, below)
     best = best_held(workload, bodies, search)
     apart = _unfused_bodies(workload, search) if goal.is_shared else []
     best = fastest_at_once(workload, unique([best, *bodies[:1], *apart]), search)
     return finish_mapping(workload, "best", best, goal)
+
+
+def steps_of(workload: Workload, search: TreeSearch, options: Options) -> list[ScheduleStep]:
+    """Return all steps of a workload, none of them searched."""
+    names = [operator.name for operator in workload.operators]
+    steps = [step for at in range(len(names)) for step in _steps(workload, at, search, options)]
+    if search.goal.objective == "edp":
+        steps = [_root_objective(step) for step in steps]
+    return [
+        replace(
+            step,
+            work=step.work * workload.times(names[step.start]),
+            weigh=lambda body: score(workload, body, search.goal),
+        )
+        for step in steps
+    ]
+
+
+def _cheapest_body(
+    workload: Workload,
+    open_steps: Sequence[ScheduleStep],
+    steps: Sequence[ScheduleStep],
+    search: TreeSearch,
+    below: float,
+) -> list[Group | ResidentScope]:
+    """Return the groups of the cheapest way of open steps, or of a near-tie of all.
+
+    ``below``: of the whole workload, as of `_cheapest_steps`.
+
+    Raises:
+        SimaccelError: there is none.
+
+    """
+    goal, count = search.goal, len(workload.operators)
+    left = 0.0 if search.accelerator.groups.resident else goal.slack * len(parts(workload))
+    total = max if goal.objective == "footprint" else sum
+    way = _cheapest_steps(open_steps, count, left, total, goal, below)
+    refused = next((step.refused for step in way if step.refused), None)
+    if refused is not None:
+        raise refused
+    goal.asked.require_met()
+    if goal.objective != "cycles" or not goal.tolerance:
+        return _body(way)
+    chosen = near_way(steps, way, goal)
+    goal.trades.note_way(_body(chosen), extra_cost(chosen, way))
+    return _body(chosen)
+
+
+def _worth_beating(
+    workload: Workload, body: Sequence[Group | ResidentScope], search: TreeSearch
+) -> float:
+    """Return the cycles of a whole workload below which another way has to be able to come."""
+    held = best_held(workload, [body], search)
+    value = measure_groups(workload, held, search.goal).value
+    return (value - search.goal.trades.total(workload, held).cycles) * (1 - search.goal.gap)
 
 
 def _unfused_bodies(
@@ -86,18 +145,39 @@ def _unfused_bodies(
 
 
 def _other_bodies(
-    workload: Workload, search: TreeSearch, options: Options
+    workload: Workload,
+    search: TreeSearch,
+    options: Options,
+    steps: Sequence[ScheduleStep],
+    below: float,
 ) -> Iterator[Sequence[Group | ResidentScope]]:
-    """Yield what other dataflows have: a whole may be better than the best by its parts."""
-    quiet = search.quiet()
-    kinds = [flex.choices(workload, quiet)]
+    """Yield what other dataflows have: a whole may be better than the best by its parts.
+
+    ``below``: array and SFU have to be able to take fewer cycles with them.
+    """
+    quiet, count = search.quiet(), len(workload.operators)
+    kinds = {"flex": flex.choices(workload, quiet)}
     for name, granularities in (("flat", GRANULARITIES), ("flash", "")):
-        kinds.append(flat.choices(workload, quiet.goal, options, granularities, name))
-    for choices in kinds:
-        with suppress(SimaccelError):  # nothing of a dataflow fits
-            yield from flex.sequences(workload, quiet, choices)
-    with suppress(SimaccelError):  # or it isn't what is asked for
-        yield naive.sequence(workload, quiet.goal, options)
+        kinds[name] = flat.choices(workload, quiet.goal, options, granularities, name)
+    attentions = [step for step in steps if step.kind in kinds]
+    single = [
+        step
+        for step in steps
+        if step.kind in _PARTS
+        and not any(part.start < step.stop and step.start < part.stop for part in attentions)
+    ]
+    promising = {
+        name: least_work([*single, *(step for step in attentions if step.kind == name)], count)
+        < below
+        for name in kinds
+    }
+    for name, choices in kinds.items():
+        if promising[name]:
+            with suppress(SimaccelError):  # nothing of a dataflow fits
+                yield from flex.sequences(workload, quiet, choices)
+    if promising["flex"]:
+        with suppress(SimaccelError):  # or it isn't what is asked for
+            yield naive.sequence(workload, quiet.goal, options)
 
 
 def _cheapest_steps(
@@ -106,10 +186,13 @@ def _cheapest_steps(
     left: float,
     total: Total,
     goal: Goal,
+    below: float,
 ) -> list[ScheduleStep]:
     """Return the cheapest way, or one that is at most ``left`` above it, all searched.
 
-    Where the goal's time is up it is the cheapest that is known.
+    Where the goal's time is up it is the cheapest that is known. ``below``: array and SFU of the
+    whole workload have to be able to take fewer cycles with a step, or it isn't searched. What was
+    no gain has no part in that.
     """
     while True:
         way = cheapest(steps, count, total)
@@ -119,11 +202,14 @@ def _cheapest_steps(
         unknown = [step for step in way if step.body is None]
         if not unknown:
             return way
-        for step in sorted(unknown, key=lambda step: step.stop - step.start):
+        for step in sorted(unknown, key=lambda step: (step.stop - step.start, step.work)):
             if known and goal.is_over:
                 break
-            if step in cheapest(steps, count, total):  # with what was found before it
-                step.find(_alone_value(steps, step, total))
+            if below < float("inf") and least_work(steps, count, step) >= below:
+                step.leave_out()
+            elif step in cheapest(steps, count, total):  # with what was found before it
+                ceiling = value_of(known, total) * (1 + goal.tolerance) if known else float("inf")
+                step.find(_limit(steps, step, count, total, ceiling))
 
 
 def _body(way: Sequence[ScheduleStep]) -> list[Group | ResidentScope]:
@@ -144,16 +230,27 @@ def _root_objective(step: ScheduleStep) -> ScheduleStep:
     return replace(step, value=math.sqrt(step.value), search=search)
 
 
-def _alone_value(steps: Sequence[ScheduleStep], step: ScheduleStep, total: Total) -> float:
-    """Return what the operators of a step take one by one; infinite where that isn't known."""
-    alone = [
-        one
-        for one in steps
-        if one.stop == one.start + 1 and step.start <= one.start < step.stop and one is not step
+def _limit(
+    steps: Sequence[ScheduleStep], step: ScheduleStep, count: int, total: Total, ceiling: float
+) -> float:
+    """Return what a step has to be below to be in a way of at most ``ceiling``.
+
+    That is what the other operators leave, by what is known of them, and what its own take one by
+    one; infinite where that isn't known.
+    """
+    limit = float("inf")
+    if total is sum and ceiling < limit:
+        limit = ceiling - least_total(steps, 0, count, lambda step: step.value, step) + step.value
+    singles = [
+        single
+        for single in steps
+        if single.stop == single.start + 1
+        and step.start <= single.start < step.stop
+        and single is not step
     ]
-    if len(alone) < step.stop - step.start or any(one.body is None for one in alone):
-        return float("inf")
-    return value_of(alone, total)
+    if len(singles) < step.stop - step.start or any(single.body is None for single in singles):
+        return limit
+    return min(limit, value_of(singles, total))
 
 
 def _steps(
@@ -162,20 +259,21 @@ def _steps(
     """Yield the steps that begin with an operator: alone, and with those after it."""
     names = [operator.name for operator in workload.operators[start : start + LONGEST]]
     first = names[0]
-    promise = search.operator_candidates(workload, first).candidates.bound(search.goal.room)
+    alone = search.operator_candidates(workload, first).candidates
+    promise = alone.bound(search.goal.room)
 
     def find(_limit: float) -> tuple[Body, float]:
         group, best = search.fastest(workload, first)
         return (replace(group, tree=best.tree),), best.value
 
-    yield ScheduleStep(start, start + 1, promise, find)
+    yield ScheduleStep(start, start + 1, promise, find, "alone", work=alone.least_work)
     if promise < float("inf") and search.goal.is_over:
         return
     for count in range(2, len(names) + 1):
         part = attention_of(workload, names[:count])
         if part is not None:
-            for value, way, sets in _attention(workload, part, search, options):
-                yield ScheduleStep(start, start + count, value, way, sets=sets)
+            for step in _attention(workload, part, search, options):
+                yield replace(step, start=start, stop=start + count)
         elif apart := fusion_fault(workload, names[:count]):
             search.goal.note(_omitted_account(names[:count], apart))
         else:
@@ -229,16 +327,15 @@ def _chain(
 
     if promises and min(promises) < float("inf"):
         promise = min(promises) / (1 - _GAIN)
-        yield ScheduleStep(start, start + len(names), promise, find, sets=grids)
-
-
-Way = Callable[[float], tuple[Body, float]]
+        kind = "epilogue" if is_epilogue(chain) else SHARED_ROWS
+        work = min(grid.least_work for grid in grids)
+        yield ScheduleStep(start, start + len(names), promise, find, kind, work, sets=grids)
 
 
 def _attention(
     workload: Workload, part: Attention, search: TreeSearch, options: Options
-) -> Iterator[tuple[float, Way, Sequence[CandidateSet]]]:
-    """Yield an attention as each dataflow maps it: what it promises, how, its candidates."""
+) -> Iterator[ScheduleStep]:
+    """Yield an attention as each dataflow maps it."""
     goal, problem = search.goal, problem_of(workload, part)
     for name, granularities in (("flat", GRANULARITIES), ("flash", "")):
         grids = flat.grids(problem, goal, options, granularities)
@@ -250,12 +347,15 @@ def _attention(
             return tuple(body), value
 
         sets = [grid for kind in grids for grid in kind.grids]
-        yield min(kind.bound(goal.room) for kind in grids), fuse_attention, sets
-    yield (
-        flex.bound(problem, search),
-        lambda limit: flex.attention(workload, part, search=search, limit=limit),
-        (),
-    )
+        promise = min(kind.bound(goal.room) for kind in grids)
+        work = min(grid.least_work for grid in sets)
+        yield ScheduleStep(0, len(part), promise, fuse_attention, name, work, sets=sets)
+
+    def find(limit: float) -> tuple[Body, float]:
+        return flex.attention(workload, part, search=search, limit=limit)
+
+    promise, least = flex.bound(problem, search), flex.least_work(problem, search)
+    yield ScheduleStep(0, len(part), promise, find, "flex", least)
 
 
 SCHEDULERS: dict[str, Scheduler] = {"best": _schedule}

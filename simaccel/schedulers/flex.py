@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
+from simaccel.analytic.evaluation import memory_work
+from simaccel.analytic.family import Ints, ints
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, ResidentScope
+from simaccel.numbers import in_bytes
 from simaccel.schedulers.at_once import fastest_at_once
 from simaccel.schedulers.attention import AttentionProblem, problem_of
 from simaccel.schedulers.epilogues import chains, fuse_epilogue
@@ -163,8 +166,29 @@ def _promise(problem: AttentionProblem, search: TreeSearch, rows: int, room: int
     alone = share * sum(grid.bound(room) for grid in grids) + rest
     if search.goal.objective != "cycles" or alone == float("inf"):
         return alone
-    work = sum(grid.least_work for grid in grids)
-    return max(alone - _saved_cycles(search), work)
+    return max(alone - _saved_cycles(search), least_work(problem, search))
+
+
+def least_work(problem: AttentionProblem, search: TreeSearch) -> float:
+    """Return the cycles that L, softmax and A take, whatever is on chip of other tensors.
+
+    Those of array and SFU, or of the rows of the intermediate that can't stay.
+    """
+    count, (_, resident) = every_row(problem), units(problem, "r", search.accelerator)
+    works = [alone.candidates.least_work for alone, _ in _search_apart(problem, search, 0)]
+    transfers = []
+    for name, _ in parts_of(problem):
+        moved: dict[tuple[str, str], Ints] = {}
+        seen = problem.space.bound_operator(name)
+        for view in (*seen.inputs, seen.output):
+            if view.name in problem.intermediates:
+                level = "dram_write" if view is seen.output else "dram_read"
+                n_bytes = in_bytes(problem.size(view.ranks), view.bits)
+                moved[level, view.name] = ints(n_bytes * (count - resident) // count)
+        cycles_by_memory = memory_work(search.accelerator, problem.workload, moved)
+        transfers.append(max(map(int, cycles_by_memory.values()), default=0))
+    longest = sum(map(max, works, transfers)) - _saved_cycles(search)
+    return max(sum(works), longest)
 
 
 def _saved_cycles(search: TreeSearch) -> float:

@@ -18,14 +18,17 @@ Total = Callable[[Iterable[float]], float]
 class ScheduleStep:
     """Operators ``start`` to ``stop`` as one run; ``search`` is given what it is to be below.
 
-    ``value``: its objective, and before it has been searched what it promises. ``weigh``: gives the
-    figures that decide between equals.
+    ``value``: its objective, and before it has been searched what it promises. ``kind``: what maps
+    it. ``work``: cycles of array and SFU that it takes at least, whatever is on chip already.
+    ``weigh``: gives the figures that decide between equals.
     """
 
     start: int
     stop: int
     value: float
     search: Callable[[float], tuple[Body, float]]
+    kind: str
+    work: float
     body: Body | None = None
     refused: SimaccelError | None = None
     weigh: Callable[[Body], ScoredTree | None] | None = None
@@ -38,6 +41,10 @@ class ScheduleStep:
             self.body, self.value = self.search(limit)
         except SimaccelError as error:
             self.body, self.value, self.refused = (), float("inf"), error
+
+    def leave_out(self) -> None:
+        """Take the step as one that is no gain."""
+        self.body, self.value = (), float("inf")
 
     @cached_property
     def scored(self) -> ScoredTree | None:
@@ -76,3 +83,35 @@ def _ties(way: Sequence[ScheduleStep]) -> tuple[int, int]:
 def value_of(way: Sequence[ScheduleStep], total: Total) -> float:
     """Return the objective of a way; 0 of none."""
     return float(total([step.value for step in way])) if way else 0.0
+
+
+def least_total(
+    steps: Sequence[ScheduleStep],
+    start: int,
+    stop: int,
+    figure: Callable[[ScheduleStep], float],
+    over: ScheduleStep | None = None,
+) -> float:
+    """Return the least total of a figure on a way of steps; infinite where there is none.
+
+    ``over``: a step that it takes. A step that can't be taken, or was no gain, is in no way.
+    """
+    if over is not None:
+        before = least_total(steps, start, over.start, figure)
+        return before + figure(over) + least_total(steps, over.stop, stop, figure)
+    least = {start: 0.0}
+    for end in range(start + 1, stop + 1):
+        ways = [
+            least[step.start] + figure(step)
+            for step in steps
+            if step.stop == end and step.start in least and step.value < float("inf")
+        ]
+        least |= {end: min(ways)} if ways else {}
+    return least.get(stop, float("inf"))
+
+
+def least_work(
+    steps: Sequence[ScheduleStep], count: int, over: ScheduleStep | None = None
+) -> float:
+    """Return the work of the way with the least of it, from first operator to last."""
+    return least_total(steps, 0, count, lambda step: step.work, over)

@@ -1,19 +1,29 @@
 """The cheapest way of steps from a workload's first operator to its last."""
 
+import pytest
+
+from simaccel.experiment.run import simulate
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Group
-from simaccel.schedulers.schedule_steps import ScheduleStep, cheapest
+from simaccel.schedulers import Options, best
+from simaccel.schedulers.schedule_steps import ScheduleStep, cheapest, least_total, least_work
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import ScoredTree
+from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body
+from simaccel.workload import build
 
 _ONE = (Group(operators=("one",), tree=()),)
 
 
-def _step(start: int, stop: int, value: float, moved: int = 0, kept: int = 0) -> ScheduleStep:
+def _step(
+    start: int, stop: int, value: float, moved: int = 0, kept: int = 0, work: float = 0
+) -> ScheduleStep:
     def search(_limit: float) -> tuple[Body, float]:
         return _ONE, value
 
     chosen = ScoredTree((), value, 0, moved, kept)
-    return ScheduleStep(start, stop, value, search, body=_ONE, weigh=lambda _body: chosen)
+    return ScheduleStep(start, stop, value, search, "", work, body=_ONE, weigh=lambda _body: chosen)
 
 
 def test_a_workload_keeps_what_its_largest_group_does() -> None:
@@ -26,3 +36,32 @@ def test_a_workload_keeps_what_its_largest_group_does() -> None:
 def test_of_equals_the_one_that_moves_and_then_keeps_least_is_taken() -> None:
     first, less, least = _step(0, 1, 5, 9, 1), _step(0, 1, 5, 7, 3), _step(0, 1, 5, 7, 2)
     assert cheapest([first, less, least, _step(0, 1, 6)], 1) == [least]
+
+
+def test_least_work_is_that_of_the_way_with_the_least_over_a_step_if_asked() -> None:
+    """Alone 3 + 4 + 5; the first two as one have 6, the last two 10: 6 + 5, or over these 3 + 10.
+
+    A step that was no gain is in no way.
+    """
+    alone = [_step(0, 1, 30, work=3), _step(1, 2, 40, work=4), _step(2, 3, 50, work=5)]
+    first, last = _step(0, 2, 60, work=6), _step(1, 3, 60, work=10)
+    steps = [*alone, first, last]
+    assert least_work(steps, 3) == 11
+    assert least_work(steps, 3, last) == 13
+    assert least_total(steps, 0, 3, lambda step: step.value) == 90
+    first.leave_out()
+    assert least_work(steps, 3) == 12
+
+
+@pytest.mark.parametrize(("hw", "tokens"), [("edge_tpu", 24), ("tpu_v3_core", 64)])
+def test_no_dataflow_takes_fewer_cycles_than_the_least_work(hw: str, tokens: int) -> None:
+    """What is held between groups, or as one of them, takes no work of array and SFU away."""
+    workload = build("bert", batch=2, seq_len=tokens, scope="block")
+    accelerator, options = load_accelerator(hw), Options(patience=2)
+    search = TreeSearch(Goal.from_options(accelerator, options, workload))
+    least = least_work(best.steps_of(workload, search, options), len(workload.operators))
+    naive, flex = (
+        simulate(workload, accelerator, dataflow, options=options).run.cycles
+        for dataflow in ("naive", "flex")
+    )
+    assert naive >= flex >= least > 0.4 * flex
