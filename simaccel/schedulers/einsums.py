@@ -140,8 +140,9 @@ def vector_families(
 ) -> Iterator[Family]:
     """Yield blocks of rows of a vector operator; where its axis may be cut, in two kinds.
 
-    Without an axis blocks are a piece of one row, or several whole rows. ``kept`` tensors are
-    around the group; ``over``: the output takes the place of the first input, which is one of them.
+    They have some positions of the last rank of rows, or all of it and some of the one before.
+    Without an axis they are a piece of one row, or several whole rows. ``kept`` tensors are around
+    the group; ``over``: the output takes the place of the first input, which is one of them.
     """
     axis = space.axes.get(seen.name)
     outer = [rank for rank in seen.ranks if rank != axis and rank in seen.output.names]
@@ -174,9 +175,10 @@ def vector_families(
         for part in ([widths[0]], widths[1:])
         if part
     ]
-    if inner and outer and not axis and not rows:
-        several = tile_sizes(space.sizes[outer[-1]], array.rows)
-        blocks.append([*single[:-1], ints(several).reshape(1, -1, 1), ints(space.sizes[inner])])
+    if inner and outer and not rows:
+        several = ints(tile_sizes(space.sizes[outer[-1]], array.rows)).reshape(1, -1, 1)
+        whole = [ints(space.sizes[rank]) for rank in (inner, axis) if rank]
+        blocks.append([*single[:-1], several, *whole])
     for tiles in blocks:
         loops = FamilyLoops(ranks, tuple(tiles), order)
         yield Family(space, (loops, *keeps, Do(seen.name, SFU)), aliases, around)

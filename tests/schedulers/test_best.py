@@ -65,3 +65,15 @@ def test_no_dataflow_takes_fewer_cycles_than_the_least_work(hw: str, tokens: int
         for dataflow in ("naive", "flex")
     )
     assert naive >= flex >= least > 0.4 * flex
+
+
+@pytest.mark.parametrize("hw", ["tpu_v4", "tpu_v6e"])
+def test_rows_of_one_position_are_cut_by_the_ranks_before(hw: str) -> None:
+    """A decode rotates 8 x 64 rows of 128: no slower than adding two tensors of as many elements.
+
+    A tile of one row each takes 40 times that.
+    """
+    workload = build("llama3-70b", phase="decode", kv_len=64, batch=8, scope="block")
+    search = TreeSearch(Goal.from_options(load_accelerator(hw), Options(), workload))
+    rotated, added = (search.fastest(workload, name)[1] for name in ("rotary.Q", "add1"))
+    assert rotated.cycles <= added.cycles

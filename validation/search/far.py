@@ -1,0 +1,82 @@
+"""Operators whose run is far from the lower bound of their own mapping, with what they wait for.
+
+``python -m validation.search.far [WORD ...]`` maps each workload on each accelerator whose names
+have all of these words, and writes to `far.csv` what takes more than 1.25 times its bound and 0.3%
+of its run. It fails if anything does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from simaccel.errors import SimaccelError
+from simaccel.experiment.run import result_json, simulate
+from simaccel.importers.accelerators import load_accelerator
+from simaccel.schedulers import Options
+from simaccel.workload import build
+
+TABLE = Path(__file__).with_name("far.csv")
+FIELDS = ("hw", "workload", "operator", "cycles", "bound", "ratio", "share", "waits_for")
+FAR = 1.25
+SHARE = 0.003
+ACCELERATORS = ("edge", "cloud", "edge_tpu", "tpu_v3_core", "tpu_v4", "tpu_v5e", "tpu_v6e")
+WORKLOADS: dict[str, dict[str, Any]] = {
+    "bert prefill": {"name": "bert", "seq_len": 512, "batch": 8},
+    "llama3-8b prefill": {"name": "llama3-8b", "phase": "prefill", "prompt": 512},
+    "llama3-8b decode 1": {"name": "llama3-8b", "phase": "decode", "kv_len": 1024},
+    "llama3-8b decode 64": {"name": "llama3-8b", "phase": "decode", "kv_len": 1024, "batch": 64},
+    "llama3-70b decode 8": {"name": "llama3-70b", "phase": "decode", "kv_len": 1024, "batch": 8},
+    "mobilenet_v2": {"name": "mobilenet_v2", "scope": "model"},
+}
+"""Attentions, products of few rows and many, norms, rotations, depthwise convolutions."""
+DATAFLOW = "flex"
+"""Each operator a group of its own, as all others have those that they don't fuse."""
+
+
+def far(hw: str, workload: str) -> Iterator[list[Any]]:
+    """Yield the rows of the table of one workload on one accelerator."""
+    accelerator = load_accelerator(hw)
+    made = build(**WORKLOADS[workload])
+    result = simulate(made, accelerator, DATAFLOW, options=Options())
+    whole = result.run.cycles
+    for row in result_json(result)["operators"]:
+        cycles, bound = row["cycles"], row["bound"]["cycles"]
+        if cycles > FAR * bound and cycles > SHARE * whole:
+            waits: dict[str, int] = row["bound"].get("waiting_by_cause", {})
+            longest = max(waits, key=lambda cause: waits[cause], default="")
+            ratio, share = f"{cycles / bound:.3f}", f"{cycles / whole:.4f}"
+            yield [hw, workload, row["name"], cycles, bound, ratio, share, longest]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Map all, write the table, and judge."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("words", nargs="*", metavar="WORD")
+    words = parser.parse_args(arguments).words
+    rows: list[list[Any]] = []
+    for hw, workload in product(ACCELERATORS, WORKLOADS):
+        if not all(word in f"{hw} {workload}" for word in words):
+            continue
+        try:
+            rows += far(hw, workload)
+        except SimaccelError as error:
+            print(f"{hw} {workload}: {error}", flush=True)
+            continue
+        for row in rows[::-1]:
+            if row[:2] != [hw, workload]:
+                break
+            print(*row, flush=True)
+    if not words:
+        with TABLE.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([FIELDS, *rows])
+    return int(bool(rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
