@@ -25,7 +25,7 @@ TABLE = Path(__file__).with_name("far.csv")
 FIELDS = ("hw", "workload", "operator", "cycles", "bound", "ratio", "share", "waits_for")
 FAR = 1.25
 SHARE = 0.003
-ACCELERATORS = ("edge", "cloud", "edge_tpu", "tpu_v3_core", "tpu_v4", "tpu_v5e", "tpu_v6e")
+ACCELERATORS = ("edge", "cloud", "edge_tpu", "mxu_128", "tpu_v4", "tpu_v5e", "tpu_v6e")
 WORKLOADS: dict[str, dict[str, Any]] = {
     "bert prefill": {"name": "bert", "seq_len": 512, "batch": 8},
     "llama3-8b prefill": {"name": "llama3-8b", "phase": "prefill", "prompt": 512},
