@@ -18,6 +18,8 @@ from simaccel.files.documents import compose, read_text
 _FEW = 6
 """Numbers of a list that a message shows, at most."""
 _LONGEST_INT = 2**64
+_MOST_FAULTS = 1000
+"""Faults of a file that are told apart; a person reads fewer."""
 _COMMENT = re.compile(r"(?m)(^|\s)#.*$")
 _JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|<<<\s*:.*|[$!]include\w*\b.*")
 _PARSED = (
@@ -89,16 +91,20 @@ def faults_of(
     """
     values: dict[str, object] = {}
     allowed: dict[str, list[str]] = {}
-    for detail in error.errors(include_url=False):
+    for detail in error.errors(include_url=False)[:_MOST_FAULTS]:
         loc = _loc_in_file(detail, raw)
         field = _dot_location(loc)
         value = ABSENT if detail["type"] in _MISSING else _short(detail["input"])
         values.setdefault(field, value)
         allowed.setdefault(field, []).append(_allowed_text(detail, loc, model))
-    return [
+    faults = [
         Fault(file, field, value, " or ".join(dict.fromkeys(allowed[field])))
         for field, value in values.items()
     ]
+    if error.error_count() > _MOST_FAULTS:
+        count = _Words(f"{error.error_count()} faults")
+        faults.append(Fault(file, "file", count, f"none; here are the first {_MOST_FAULTS}"))
+    return faults
 
 
 class _Words(str):
@@ -202,6 +208,7 @@ def refusal(model: type[BaseModel], leaf: str, value: object) -> str:
     return " or ".join(dict.fromkeys(found)) if all(found) else ""
 
 
+@cache
 def replaced_fields(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
     """Return what stands in the place of each field of before, by its dotted path."""
     old: Mapping[str, str] = getattr(model, "REPLACED", {})

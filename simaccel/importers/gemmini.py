@@ -99,13 +99,15 @@ def parse_gemmini(text: str, source: str = "mapping") -> GemminiNest:
     faults: list[Fault] = []
     levels: dict[str, tuple[MappingFactor, ...]] = {}
     for name, *words in blocks:
-        read = [_factor(word) for word in words]
-        faults += [
-            Fault(source, name, word, allowed)
-            for at, word in enumerate(words)
-            for allowed in _wrong(name, words, read, at)
-        ]
-        levels[name] = tuple(factor for factor in read if factor is not None)
+        before: dict[tuple[str, bool], MappingFactor] = {}
+        for word in words:
+            factor = _factor(word)
+            faults += [
+                Fault(source, name, word, allowed) for allowed in _wrong(name, factor, before)
+            ]
+            if factor is not None:
+                before.setdefault((factor.rank, factor.spatial), factor)
+        levels[name] = tuple(before.values())
     require_none(faults)
     return GemminiNest(source, levels)
 
@@ -164,10 +166,9 @@ def _factor(word: str) -> MappingFactor | None:
 
 
 def _wrong(
-    level: str, words: Sequence[str], read: Sequence[MappingFactor | None], at: int
+    level: str, factor: MappingFactor | None, before: Map[tuple[str, bool], MappingFactor]
 ) -> Iterator[str]:
-    """Yield the allowed forms of a word."""
-    factor = read[at]
+    """Yield the allowed forms of a word; ``before``: the factors before it at the level."""
     if factor is None:
         yield "a rank and its pieces, such as K16, with X after them on PEs"
     elif factor.rank not in RANKS:
@@ -176,8 +177,8 @@ def _wrong(
         yield "1 piece or more"
     elif factor.spatial and factor.rank != SPATIAL.get(level, ("", ""))[0]:
         yield "X after K at L2[WI] and after C at L1[O]"
-    elif (factor.rank, factor.spatial) in {(o.rank, o.spatial) for o in read[:at] if o is not None}:
-        yield f"each rank once at a level, beside one with X; also {words[:at]}"
+    elif also := before.get((factor.rank, factor.spatial)):
+        yield f"each rank once at a level, beside one with X; also {also}"
 
 
 def _fate(level: str, one: MappingFactor) -> tuple[How, str]:

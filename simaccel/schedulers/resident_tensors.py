@@ -58,15 +58,23 @@ def _bytes(workload: Workload, tensors: Sequence[str]) -> int:
 def _lives(workload: Workload, groups: Sequence[Group]) -> Iterator[tuple[str, tuple[int, int]]]:
     """Yield tensors with the group that makes them first, and the last one that reads them."""
     place = {name: at for at, group in enumerate(groups) for name in group.operators}
-    for name, tensor in workload.tensors.items():
-        touching = [one for one in workload.operators if touches(one, name)]
-        made = [one.name for one in touching if one.output.tensor == name]
-        if tensor.kind != "intermediate" or any(one.name not in place for one in touching):
+    for name, users in _users(workload).items():
+        placed = all(user.name in place for user in users)
+        if workload.tensors[name].kind != "intermediate" or not placed:
             continue
-        readers = [place[one.name] for one in touching if one.output.tensor != name]
-        makers = [place[one] for one in made]
+        makers = [place[user.name] for user in users if user.output.tensor == name]
+        readers = [place[user.name] for user in users if user.output.tensor != name]
         if readers and max(makers) < max(readers) and max(makers) <= min(readers):
             yield name, (min(makers), max(readers))
+
+
+def _users(workload: Workload) -> dict[str, list[Operator]]:
+    """Return the operators that read or make each tensor, in their order."""
+    users: dict[str, list[Operator]] = {name: [] for name in workload.tensors}
+    for operator in workload.operators:
+        for name in {operand.tensor for operand in (*operator.inputs, operator.output)}:
+            users[name].append(operator)
+    return users
 
 
 def touches(operator: Operator, tensor: str) -> bool:

@@ -83,6 +83,15 @@ def test_missing_and_unknown_keys_know_the_model() -> None:
     }
 
 
+def test_of_very_many_faults_the_first_thousand_are_told_apart() -> None:
+    raw = {"operators": [], **dict.fromkeys(map(str, range(5000)), 1)}
+    with pytest.raises(ValidationError) as caught:
+        _Graph.model_validate(raw)
+    found = faults_of(caught.value, "a.yaml", raw, _Graph)
+    assert [fault.field for fault in found[:-1]] == [str(key) for key in range(1000)]
+    assert str(found[-1]).startswith("a.yaml: file: got 5000 faults; allowed: none; here are")
+
+
 def test_unknown_keys_below_mappings_and_lists_know_their_model() -> None:
     class Layers(BaseModel):
         layers: dict[str, list[_Graph] | None]
