@@ -1,81 +1,70 @@
-"""The operators of Llama-3.1-8B apart from attention, on ``hwconfigs/tpu_v6e``: no own constants.
+"""The operators of Llama-3.1-8B apart from attention, as ``simaccel run`` has them on TPU v6e.
 
-Products stream their weights; what they read and make goes through HBM. Norms and rotations find
-their rows on the chip, where the operator before left them. ``q_proj`` is that of queries, keys and
-values, which XLA makes one product. Of fewer than 313 tokens the source has no ``up_proj`` and its
-``down_proj`` holds both (its README); so here. Its ``act_fn`` (one row) is in a product, too.
+Those of a block are rows of the run of a block, those outside of it of a run of the model, whose
+``lm_head`` is the product of all tokens. ``q_proj`` is that of queries, keys and values, which XLA
+makes one product. Of fewer than 313 tokens the source has no ``up_proj`` and its ``down_proj``
+holds both (its README); so here. Its ``act_fn`` (one row) is in a product, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Final
 
-from simaccel.hardware import Accelerator
-from validation.silicon.booked import remembered
-from validation.silicon.kernels import (
-    COPIES,
-    ON_CHIP,
-    copy_cycles,
-    loaded,
-    streamed_gemm_cycles,
-    vector_cycles,
-)
+from simaccel.experiment.run import simulate
+from simaccel.schedulers import default_dataflow
+from simaccel.workload import build
+from validation.silicon.booked import book
+from validation.silicon.runs import gemm, loaded
 
-_WIDTH: Final = 4096
-_HIDDEN: Final = 14336
-_HEADS_WIDTH: Final = 6144
-"""Queries of 32 heads, keys and values of 8, 128 numbers each."""
-_ROTATED: Final = 5120
-"""Queries and keys."""
-_PRODUCTS: Final = {
-    "q_proj": (_WIDTH, _HEADS_WIDTH),
-    "o_proj": (_WIDTH, _WIDTH),
-    "gate_proj": (_WIDTH, _HIDDEN),
-    "up_proj": (_WIDTH, _HIDDEN),
-    "down_proj": (_HIDDEN, _WIDTH),
-    "lm_head": (_WIDTH, 128256),
+_BLOCK: Final = {
+    "input_layernorm": ("norm1",),
+    "q_proj": ("Q", "K", "V"),
+    "rope": ("rotary.Q", "rotary.K"),
+    "o_proj": ("O",),
+    "post_layernorm": ("norm2",),
+    "gate_proj": ("gate",),
+    "up_proj": ("up",),
+    "down_proj": ("down",),
 }
-"""Depth and columns of the weights."""
-_NORMS: Final = ("input_layernorm", "post_layernorm", "final_layernorm")
-_NORM_PASSES: Final = 2
-"""Sum of squares; product with the root and the gain."""
+"""Operators of a block; what is fused behind one is in it."""
 OUTSIDE: Final = ("embedding", "final_layernorm", "lm_head")
 """What is no part of a block."""
-LAYERS: Final = (*_PRODUCTS, *_NORMS, "rope", "embedding")
+LAYERS: Final = (*_BLOCK, *OUTSIDE)
 _APART: Final = 313
 """Tokens from which the source has ``up_proj`` apart."""
+_HEAD: Final = (4096, 128256)
+"""Depth and columns of the last product."""
 
 
 def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
     """Return the nanoseconds of each operator: columns layer, tokens."""
+    on = loaded("tpu_v6e")
     found = []
     for row in rows:
         tokens, layer = int(row["tokens"]), row["layer"]
         both = layer == "down_proj" and tokens < _APART
-        found.append(_nanoseconds(layer, tokens) + (both and _nanoseconds("up_proj", tokens)))
+        cycles = _cycles(layer, tokens) + (both and _cycles("up_proj", tokens))
+        found.append(1e9 * on.seconds(cycles))
     return found
 
 
-@remembered
-def _nanoseconds(layer: str, tokens: int) -> float:
-    """Return the time of one operator inside a program that is started once."""
-    on = _inside()
-    if layer in _PRODUCTS:
-        depth, columns = _PRODUCTS[layer]
-        cycles = streamed_gemm_cycles(on, (tokens, depth, columns))
-    elif layer in _NORMS:
-        cycles = _on_chip_cycles(tokens * _WIDTH, _NORM_PASSES)
-    elif layer == "rope":
-        cycles = _on_chip_cycles(tokens * _ROTATED, 1)
-    else:
-        cycles = copy_cycles(_inside(COPIES), tokens * _WIDTH, n_bytes=2)
-    return 1e9 * on.seconds(cycles)
+def _cycles(layer: str, tokens: int) -> int:
+    """Return the cycles of one operator inside a program that is started once."""
+    if layer == "lm_head":
+        return gemm(loaded("tpu_v6e"), tokens, *_HEAD, "bf16")
+    rows = _rows("model" if layer == "embedding" else "block", tokens)
+    names = {"embedding": ("embed",), "final_layernorm": ("norm2",)} | _BLOCK
+    for name in names[layer]:
+        book(*rows[name])
+    return sum(rows[name][1] for name in names[layer])
 
 
-def _on_chip_cycles(elements: int, passes: int) -> int:
-    return vector_cycles(_inside(ON_CHIP), elements, reads=1, passes=passes, n_bytes=2)
-
-
-def _inside(settings: tuple[str, ...] = ()) -> Accelerator:
-    return loaded("tpu_v6e", "groups.overlap=false", *settings)
+@cache
+def _rows(scope: str, tokens: int) -> Mapping[str, tuple[str, int]]:
+    """Return what limits each row of a default run, and its cycles, by its first operator."""
+    on = loaded("tpu_v6e")
+    workload = build("llama3-8b", prompt=tokens, scope=scope)
+    rows = simulate(workload, on, default_dataflow(on, workload)).rows
+    return {row.run.name.partition("+")[0]: (row.limit.name, row.cycles) for row in rows}
