@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Final
 
-from simaccel.errors import SimaccelError
+from simaccel.errors import InputError, SimaccelError
 from simaccel.experiment.scheduling import chip_share
 from simaccel.hardware import Accelerator
+from simaccel.hardware.links import MOST_CHIPS
 from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.numbers import SHARED, in_bytes
@@ -95,7 +97,7 @@ def require_room(
     for chip_part in _parts(workload, accelerator, dataflow, options):
         for demand in memory_demands(chip_part, accelerator):
             if not demand.fits:
-                raise MemoryOverflowError(_overflow_text(workload, accelerator, demand))
+                raise MemoryOverflowError(_overflow_text(workload, accelerator, demand, options))
 
 
 def _parts(
@@ -109,17 +111,41 @@ def _parts(
     yield workload if share is None else share.pod.workload
 
 
-def _overflow_text(workload: Workload, accelerator: Accelerator, demand: MemoryDemand) -> str:
+def _overflow_text(
+    workload: Workload, accelerator: Accelerator, demand: MemoryDemand, options: Options
+) -> str:
     parts = ", ".join(f"{part} {_gib(n)}" for part, n in demand.by_part.items() if n)
     there, capacity = demand.memory.replace("dram", "DRAM"), demand.capacity_bytes or 1
-    chips = accelerator.pod.count
-    needed = -(-demand.needed_bytes * chips // capacity)
-    how = f" (--chips {needed})" if accelerator.links.given else ""
+    needed = {each.memory: each.needed_bytes for each in memory_demands(workload, accelerator)}
+    least = -(-needed[demand.memory] // capacity)
+    holding = f"at least {least} chips hold it"
+    if accelerator.links.given:
+        count = next(_holding_counts(workload, accelerator, options, least), None)
+        holding = holding if count is None else f"{count} chips hold it (--chips {count})"
     return (
         f"{workload.name} does not fit the {there} of {accelerator.name}: {parts} of "
-        f"{_gib(capacity)}{' on each chip' if chips > 1 else ''}; at least {needed} chips hold "
-        f"it{how}; --allow-overflow runs it all the same"
+        f"{_gib(capacity)}{' on each chip' if accelerator.pod.count > 1 else ''}; {holding}; "
+        "--allow-overflow runs it all the same"
     )
+
+
+def _holding_counts(
+    workload: Workload, accelerator: Accelerator, options: Options, least: int
+) -> Iterator[int]:
+    """Yield numbers of chips that hold a workload: the least, or powers of two from there on.
+
+    They share it by the degrees that are taken where none is given.
+    """
+    fields = {name: getattr(accelerator, name) for name in Accelerator.model_fields}
+    free = replace(options, tensor_parallel=None, data_parallel=None, expert_parallel=None)
+    powers = (2**n for n in range(MOST_CHIPS.bit_length()))
+    for count in (least, *(power for power in powers if power > least)):
+        with suppress(InputError):
+            pod = Accelerator.model_construct(**{**fields, "chips": (count,)})
+            share = chip_share(workload, pod, free)
+            part = workload if share is None else share.pod.workload
+            if all(demand.fits for demand in memory_demands(part, accelerator)):
+                yield count
 
 
 def _gib(n_bytes: int) -> str:

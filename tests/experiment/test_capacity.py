@@ -1,8 +1,10 @@
 """Memories that are too small: by hand, refused with what would hold it, and run all the same."""
 
+import re
+
 import pytest
 
-from simaccel.experiment.capacity import MemoryOverflowError, memory_demands
+from simaccel.experiment.capacity import MemoryOverflowError, memory_demands, require_room
 from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
@@ -38,5 +40,19 @@ def test_chips_share_what_one_cannot_hold() -> None:
     pod = small_pod(4, "topology=switch")
     pod = pod.model_copy(update={"dram": load_accelerator("mxu_128", [room]).dram})
     assert simulate(work, pod, "naive").memories[0].fits
-    with pytest.raises(MemoryOverflowError, match=r"on each chip; at least \d+ chips hold it"):
+    with pytest.raises(MemoryOverflowError, match=r"on each chip; 4 chips hold it"):
         simulate(work, pod, "naive", options=Options(tensor_parallel=1, data_parallel=4))
+
+
+def test_the_chips_that_hold_a_model_run_it() -> None:
+    """Of 60 GiB on 16 GiB a chip 4 hold weights and cache, but not the norms that each has."""
+    work = build("llama3-8b", phase="decode", kv_len=2047, scope="model", batch=192)
+    (whole, _), room = memory_demands(work, load_accelerator("tpu_v5e")), 16 * 2**30
+    assert 3 * room < whole.needed_bytes < 4 * room + 2**30
+    with pytest.raises(MemoryOverflowError, match=r"of 16.00 GiB; \d+ chips hold it") as refused:
+        require_room(work, load_accelerator("tpu_v5e"), "deployed", Options())
+    (count,) = map(int, re.findall(r"--chips (\d+)", str(refused.value)))
+    require_room(work, load_accelerator("tpu_v5e", [f"chips={count}"]), "deployed", Options())
+    fewer = load_accelerator("tpu_v5e", [f"chips={count // 2}"])
+    with pytest.raises(MemoryOverflowError):
+        require_room(work, fewer, "deployed", Options())
