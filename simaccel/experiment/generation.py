@@ -22,6 +22,7 @@ from simaccel.experiment.run import ExperimentResult, energy_pj, simulate
 from simaccel.experiment.traffic import dram_by_class, roofline_cycles
 from simaccel.hardware import Accelerator
 from simaccel.schedulers import Options
+from simaccel.schedulers.parallel import with_degrees
 from simaccel.workload import CLASSES, Workload, build
 from simaccel.workload.language import Transformer
 from simaccel.workload.sizes import size_faults
@@ -165,8 +166,10 @@ def generate(  # noqa: PLR0913 - what a generation is asked
 
     """
     prefill, decodes = planned_phases(model, tokens=tokens, prompt=prompt, lengths=lengths, **asked)
+    options, plan = options or Options(), None
+    if stages is None:
+        options = with_degrees(options, accelerator.pod)  # caches lie as the prefill leaves them
     cut: dict[str, Any] = {"micro_batches": micro_batches, "options": options}
-    plan = None
     if stages is not None:
         cut["stages"] = stages
         plan = plan_pipeline(prefill, accelerator, **cut)

@@ -138,7 +138,7 @@ def outlooks(
     return [
         (
             f"{stage.name} stage" if stage.count == 1 else f"{stage.count} stages {stage.name}",
-            outlook(stage.workload, plan.group, named, options),
+            outlook(stage.workload, plan.group, named, plan.options),
         )
         for stage in plan.stages
     ]

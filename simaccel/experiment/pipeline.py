@@ -193,7 +193,7 @@ def run_pipeline(
             stage.workload,
             plan.group,
             named,
-            options=options,
+            options=plan.options,
             progress=tell,
             fast_forward=fast_forward,
         )

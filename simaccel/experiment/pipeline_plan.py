@@ -17,7 +17,7 @@ from simaccel.files.limits import MAX_OPERATORS, require_at_most
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options
-from simaccel.schedulers.parallel import ParallelDegrees, degrees_of
+from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, with_degrees
 from simaccel.workload import Workload
 from simaccel.workload.files import parse_workload
 from simaccel.workload.stages import STAGE_INPUT, kinds_of_layers, layer_count, stage_of
@@ -55,12 +55,13 @@ class PipelinePlan:
     """A step of a pipeline before it is run.
 
     ``batch``: sequences of all micro-batches; ``accelerator``: all chips, ``group``: those of a
-    stage. ``message`` goes from stage to stage, ``back`` from the last one to the first between two
-    decode steps.
+    stage, which ``options`` cut alike in all stages. ``message`` goes from stage to stage, ``back``
+    from the last one to the first between two decode steps.
     """
 
     accelerator: Accelerator
     group: Accelerator
+    options: Options
     phase: str
     batch: int
     rows: int
@@ -102,6 +103,7 @@ def plan_pipeline(
     return PipelinePlan(
         accelerator=accelerator,
         group=group,
+        options=with_degrees(options or Options(), group.pod),
         phase=phase,
         batch=batch,
         rows=1 if phase == "decode" else whole.parameters["prompt"],

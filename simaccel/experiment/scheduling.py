@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from simaccel.errors import InputError
 from simaccel.experiment.precision import compile_for
 from simaccel.experiment.remembered import recall_or_search
 from simaccel.hardware import Accelerator
@@ -18,6 +19,7 @@ from simaccel.schedulers.parallel import (
     spread_over,
     whole_mapping,
 )
+from simaccel.schedulers.splits import fastest_split, name_legal_splits
 from simaccel.search.accounts import Note, ignore
 from simaccel.workload import Workload
 
@@ -72,13 +74,21 @@ def chip_share(workload: Workload, accelerator: Accelerator, options: Options) -
     on_one = accelerator.pod.count == 1 and set(degrees) <= {None, 1}
     if on_one and not options.sequence_parallel:
         return None
-    whole = degrees_of(accelerator.pod, *degrees, sequence=options.sequence_parallel)
-    spreads = spread_over(workload, whole)
+    if set(degrees) == {None} and not options.sequence_parallel:
+        split = fastest_split(workload, accelerator)
+        spreads, pod = split.spreads, split.pod
+    else:
+        whole = degrees_of(accelerator.pod, *degrees, sequence=options.sequence_parallel)
+        try:
+            spreads = spread_over(workload, whole)
+            pod = share_of(workload, spreads, accelerator.pod)
+        except InputError as error:
+            raise name_legal_splits(error, workload, accelerator) from None
     fields = {name: getattr(accelerator, name) for name in Accelerator.model_fields}
     options = replace(options, tensor_parallel=None, data_parallel=None, expert_parallel=None)
     return ChipShare(
         spreads=spreads,
-        pod=share_of(workload, spreads, accelerator.pod),
+        pod=pod,
         accelerator=Accelerator.model_construct(**{**fields, "chips": ONE_CHIP}),
         options=replace(options, sequence_parallel=False),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,7 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
         yield f"{where}: each does all of it (no spread over chips in the mapping)"
         return
     yield f"{where}, {_exchanges_text(result)}"
+    yield _cuts_text(result)
     places = result.pod.places
     for place in places:
         of_place = f"{place_text(None, place)}: " if len(places) > 1 else ""
@@ -91,6 +93,23 @@ def _exchanges_text(result: ExperimentResult) -> str:
         return f"of which this is one: {counts or '0 collectives'}, {sent} sent by each; {memory}"
     groups = f"{len(pod.places)} groups of {count_text(len(pod.places[0]), 'chip')} at once"
     return f"{groups}, of which these are one each: {counts}, {sent} sent; {memory} at most"
+
+
+_MOST_CUTS = 4
+"""Ways in which operators are cut that are told apart."""
+
+
+def _cuts_text(result: ExperimentResult) -> str:
+    """Return which ranks are cut in how many pieces, those of most operators first."""
+    ways: Counter[str] = Counter()
+    for cuts in result.pod.cuts.values():
+        pieces = {rank: math.prod(axis.size for axis in axes) for rank, axes in cuts.items()}
+        ways[" and ".join(f"{rank} in {n}" for rank, n in pieces.items() if n > 1)] += 1
+    alike = ways.pop("", 0)
+    texts = [f"{way} ({count_text(n, 'operator')})" for way, n in ways.most_common(_MOST_CUTS)]
+    texts += [f"{len(ways) - _MOST_CUTS} other ways"] * (len(ways) > _MOST_CUTS)
+    texts += [f"not {alike}"] * bool(alike)
+    return f"cut: {', '.join(texts)}"
 
 
 def _energy_of_all(result: ExperimentResult) -> float:

@@ -198,7 +198,7 @@ def _saved_cycles(search: TreeSearch) -> float:
     if room is None:
         return float("inf")
     once = accelerator.transfer_cycles(room, None, write=False) + accelerator.dram.latency_cycles
-    return float(2 * once * accelerator.groups.overlap)
+    return float(2 * once * bool(accelerator.groups.overlap))
 
 
 def _share(problem: AttentionProblem, search: TreeSearch, rows: int) -> tuple[float, float]:

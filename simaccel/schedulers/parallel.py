@@ -27,17 +27,18 @@ from simaccel.mapping.chips.sharding import CHIPS, Pod, replace_groups, shard
 from simaccel.mapping.classes import RankClasses
 from simaccel.mapping.tree import Do, Group, Spread, WorkloadReference
 from simaccel.mapping.tree import Mapping as MappingTree
+from simaccel.search.problems import Options
 from simaccel.units import SFU
 from simaccel.workload import Operator, Vector, Workload
 
 KINDS: Final = ("transformer", "attention")
-_BATCH: Final = "b"
+BATCH: Final = "b"
 _HEADS: Final = ("g", "h", "r")
 """Ranks of heads, from the outside in: of K and V (or all), and those that share one."""
 _INNER: Final = "f"
 _VOCABULARY: Final = "v"
 _HIDDEN: Final = "e"
-_TOKENS: Final = ("n", _BATCH)
+_TOKENS: Final = ("n", BATCH)
 """Ranks of tokens, the first that can be divided is cut: in decode that of the batch."""
 _EXPERTS: Final = "x"
 _GROUPS: Final = "u"
@@ -103,6 +104,18 @@ def degrees_of(
     return ParallelDegrees(tensor, data, expert, sequence)
 
 
+def with_degrees(options: Options, chips: ChipPod) -> Options:
+    """Return options that say all degrees, as several runs of one split share them."""
+    named = options.tensor_parallel, options.data_parallel, options.expert_parallel
+    degrees = degrees_of(chips, *named)
+    return replace(
+        options,
+        tensor_parallel=degrees.tensor,
+        data_parallel=degrees.data,
+        expert_parallel=degrees.expert,
+    )
+
+
 def spread_over(workload: Workload, degrees: ParallelDegrees) -> Spreads:
     """Return the spreads of each operator of a transformer.
 
@@ -116,7 +129,7 @@ def spread_over(workload: Workload, degrees: ParallelDegrees) -> Spreads:
         raise InputError([Fault("--workload", "workload", workload.name, allowed)])
     if degrees.expert > 1:
         _require_experts(workload, degrees)
-        batch = max(operator.ranks.get(_BATCH, 1) for operator in workload.operators)
+        batch = max(operator.ranks.get(BATCH, 1) for operator in workload.operators)
         degrees = replace(degrees, alike=batch % degrees.batch != 0)
     heads = _heads(workload, degrees.tensor)
     cuts = {
@@ -138,7 +151,7 @@ def _cuts_of_tokens(operator: Operator, degrees: ParallelDegrees) -> Iterator[tu
     """Yield how the tokens of a norm or residual are cut over the chips that share a layer."""
     own = isinstance(operator, Vector) and _HIDDEN in operator.ranks and degrees.tensor > 1
     for rank in _TOKENS if own else ():
-        size = operator.ranks.get(rank, 1) // (degrees.batch if rank == _BATCH else 1)
+        size = operator.ranks.get(rank, 1) // (degrees.batch if rank == BATCH else 1)
         if size and size % degrees.tensor == 0:
             yield rank, degrees.tensor
             return
@@ -207,7 +220,7 @@ def _cuts(
 def _cuts_of_batch(operator: Operator, degrees: ParallelDegrees) -> Iterator[tuple[str, int]]:
     """Yield how the tokens of an operator are cut, and the experts that have them."""
     ranks = operator.ranks
-    cut = next((rank for rank in (_BATCH, _GROUPS, _PLACES) if rank in ranks), None)
+    cut = next((rank for rank in (BATCH, _GROUPS, _PLACES) if rank in ranks), None)
     shares = degrees.expert > 1 and _PLACES in ranks
     if degrees.expert > 1 and _GROUPS in ranks and cut is not None:
         # where groups can't be cut over the chips that share experts, each brings all tokens to
@@ -219,7 +232,7 @@ def _cuts_of_batch(operator: Operator, degrees: ParallelDegrees) -> Iterator[tup
             options = [
                 f"--{name}-parallel" for name in ("data", "expert") if vars(degrees)[name] > 1
             ]
-            what = "batch" if cut == _BATCH else "groups of tokens"
+            what = "batch" if cut == BATCH else "groups of tokens"
             allowed = f"a degree that divides the {what} of {ranks[cut]}"
             raise InputError([Fault(", ".join(options), "data", parts, allowed)])
         yield cut, parts

@@ -169,7 +169,7 @@ def test_mixtral_with_a_token_on_each_of_eight_chips() -> None:
     rows = 8 * 4096 * 2
     found = [(one.kind, one.n_bytes(one.most)) for one in pod.exchanges]
     assert found == [("all_gather", rows), ("reduce_scatter", rows)]
-    sent = [_chips(8).sent_bytes(one.kind, rows, one.rings) for one in pod.exchanges]
+    sent = [_chips(8).cost(one.kind, rows, one.axes).sent_bytes for one in pod.exchanges]
     assert sent == [rows * 7 // 8] * 2
     assert pod.workload.operator("experts.gate").macs == 2 * 4096 * 14336
     assert pod.workload.operator("Q").macs == 4096 * 4096  # of one token

@@ -281,7 +281,7 @@ class _Sharding:
         made = {known[name].output.tensor: known[name] for name in group.operators}
         for at, name in enumerate(group.operators):
             operator, cuts, where = known[name], self.cuts[name], f"{place}.operators[{at}]"
-            for rank, allowed in _uncuttable_ranks(operator, cuts, self.workload):
+            for rank, allowed in uncuttable_ranks(operator, cuts, self.workload):
                 self.found.append((where, f"{name}: {rank} over chips", allowed))
             for operand in operator.inputs:
                 maker = made.get(operand.tensor)
@@ -341,7 +341,7 @@ class _Sharding:
         return replace(group, place=cores_of_group(group, self.n_cores), chips=None)
 
 
-def _uncuttable_ranks(one: Operator, cuts: Cuts, workload: Workload) -> Iterator[tuple[str, str]]:
+def uncuttable_ranks(one: Operator, cuts: Cuts, workload: Workload) -> Iterator[tuple[str, str]]:
     """Yield ranks that can't be cut over chips, and why."""
     for rank, digits in cuts.items():
         if digits and isinstance(one, Vector):

@@ -1,0 +1,125 @@
+"""Splits of any workload over chips: which are legal, which is taken, and what chips then make."""
+
+from typing import Any
+
+import pytest
+
+from simaccel.errors import InputError
+from simaccel.experiment.check_chips import check_chips
+from simaccel.experiment.run import ExperimentResult, simulate
+from simaccel.hardware import Accelerator
+from simaccel.importers.accelerators import load_accelerator
+from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers.parallel import whole_mapping
+from simaccel.schedulers.splits import LegalSplit, fastest_split, legal_splits
+from simaccel.workload import Workload, build, parse_workload
+from tests.small_pods import small_pod
+
+
+def _pod(count: int) -> Accelerator:
+    return small_pod(count, "topology=switch", "hop_cycles=50")
+
+
+def _network(batch: int, size: int = 6) -> Workload:
+    """Return a convolution, its rectifier, one with a border, and one of 1 x 1."""
+    window = {"N": batch, "P": size, "Q": size}
+    layers: dict[str, Any] = {
+        "c1": {"kind": "conv", "shape": {**window, "M": 8, "C": 3, "R": 3, "S": 3}},
+        "r1": {"kind": "relu"},
+        "c2": {"kind": "conv", "shape": {**window, "M": 8, "C": 8, "R": 3, "S": 3}, "padding": 1},
+        "c3": {"kind": "conv", "shape": {**window, "M": 6, "C": 8, "R": 1, "S": 1}},
+    }
+    return parse_workload({"kind": "layers", "name": "net", "linked": True, "layers": layers})
+
+
+def _run(workload: Workload, pod: Accelerator, split: LegalSplit) -> ExperimentResult:
+    alone = load_accelerator("mxu_128")
+    mapping = make_mapping(split.pod.workload, alone, "naive", Options())
+    whole = whole_mapping(workload, split.spreads, split.pod, mapping, pod.pod)
+    return simulate(workload, pod, whole)
+
+
+def _is_right(workload: Workload, result: ExperimentResult) -> bool:
+    checks = check_chips(workload, result.pod)
+    return all(one.compared in (one.elements, 0) for one in checks) and any(
+        one.compared for one in checks
+    )
+
+
+def test_a_network_is_cut_by_its_images_or_its_channels() -> None:
+    """4 images on 2 chips; 8 channels in two halves, and 6 in two, which read what is gathered."""
+    workload, pod = _network(4), _pod(2)
+    legal, _ = legal_splits(workload, pod, 2)
+    runs = {split.name: _run(workload, pod, split) for split in legal}
+    assert list(runs) == ["n 2", "channels 2"]
+    assert all(_is_right(workload, run) for run in runs.values())
+    images, channels = runs.values()
+    assert not images.pod.exchanges
+    assert [one.kind for one in channels.pod.exchanges] == ["all_gather"] * 2
+    assert 2 * images.run.macs == 2 * channels.run.macs == workload.macs
+    weights = [name for name, one in workload.tensors.items() if one.kind == "weight"]
+    for name in weights:
+        own = channels.pod.workload.tensor_bytes(name)
+        assert (images.pod.workload.tensor_bytes(name), 2 * own) == (
+            workload.tensor_bytes(name),
+        ) * 2
+    for name in set(workload.tensors) - {*weights}:
+        assert 2 * images.pod.workload.tensor_bytes(name) == workload.tensor_bytes(name)
+
+
+def test_an_encoder_is_cut_by_heads_sequences_or_tokens() -> None:
+    sizes = {"hidden": 16, "heads": 4, "head_size": 4, "ff_size": 24, "seq_len": 4, "batch": 2}
+    workload = parse_workload({"kind": "attention", "layers": 1, **sizes})
+    legal, reasons = legal_splits(workload, _pod(2), 2)
+    names = [split.name for split in legal]
+    assert {"tensor 2 x data 1", "tensor 1 x data 2", "n 2"} <= {*names}
+    assert not reasons
+    tokens = next(split for split in legal if split.name == "n 2")
+    result = _run(workload, _pod(2), tokens)
+    assert [one.name for one in result.pod.exchanges] == ["K.all_gather", "V.all_gather"]
+    assert 2 * result.run.macs == workload.macs
+    assert _is_right(workload, result)
+
+
+def test_what_is_taken_is_the_fastest() -> None:
+    """Of all legal splits, each run on the machine: images here, channels of a single image."""
+    for batch, name in ((4, "n 2"), (1, "channels 2")):
+        workload, pod = _network(batch, size=12), _pod(2)
+        taken = simulate(workload, pod, "naive")
+        legal, _ = legal_splits(workload, pod, 2)
+        cycles = {split.name: _run(workload, pod, split).run.cycles for split in legal}
+        assert taken.run.cycles == min(cycles.values()) == cycles[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "taken", "pieces"),
+    [
+        ("resnet50", {"scope": "model", "batch": 64}, "n 64", 64),
+        ("resnet50", {"scope": "model"}, "channels 64", 64),
+        ("bert", {"batch": 1}, "n 64", 64),
+        ("bert", {"batch": 64}, "tensor 1 x data 64", 64),
+        ("gpt2", {}, "tensor 4 x data 1", 4),  # 12 heads, one causal sequence
+    ],
+)
+def test_published_workloads_on_64_chips(
+    name: str, sizes: dict[str, Any], taken: str, pieces: int
+) -> None:
+    workload = build(name, **sizes)
+    split = fastest_split(workload, _pod(64))
+    assert split.name == taken
+    share = split.pod.workload.macs * pieces / workload.macs
+    assert 1 <= share < 1.3  # what no piece is left of is done by all alike
+
+
+def test_what_is_not_legal_names_what_is() -> None:
+    gpt2 = build("gpt2", batch=2, scope="block", phase="decode", prompt=9)
+    with pytest.raises(InputError) as caught:
+        simulate(gpt2, _pod(8), "naive", options=Options(tensor_parallel=8))
+    said = "a degree that divides the 12 heads of gpt2; legal on these chips: tensor 4 x data 2"
+    assert said in str(caught.value)
+    with pytest.raises(InputError, match="on these chips: n 2, channels 2"):
+        simulate(_network(4), _pod(2), "naive", options=Options(data_parallel=2))
+    with pytest.raises(InputError) as caught:
+        fastest_split(_network(1).select_operators(["c1"]), _pod(5))
+    for said in ("n 5: got 'net'; allowed: a number that divides 1, the size of n", "channels 5"):
+        assert said in str(caught.value)
