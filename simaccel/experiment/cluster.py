@@ -28,6 +28,11 @@ from distributed.scheduler import KilledWorker, NoWorkerError
 from simaccel.errors import Fault, InputError, SimaccelError, WorkerDiedError
 from simaccel.experiment.code import code_digest
 
+try:
+    import resource
+except ImportError:  # Windows, which has no such limit
+    resource = None  # type: ignore[assignment]
+
 Task = TypeVar("Task")
 Found = TypeVar("Found")
 Outcome = tuple[Exception | None, Any]
@@ -44,6 +49,9 @@ _START_SECONDS: Final = 120.0
 """A process loads Dask before it answers, which takes a second on an idle processor."""
 _END_SECONDS: Final = 30.0
 """Its processes are killed before a cluster is closed, which takes long on a busy machine alone."""
+_OPEN_FILES: Final = 20
+_FILES_OF_A_PROCESS: Final = 13
+"""Open files, measured: 32 with one process of a cluster, 71 with four; Python has 6 itself."""
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _CONFIG: Final = {
     # a process has one task: what dies with it is this one, and no other
@@ -210,6 +218,7 @@ def start_cluster(jobs: int) -> Iterator[LocalProcesses]:
 
     """
     _silence()
+    _require_open_files(jobs)
     with dask.config.set(_CONFIG):  # Dask reads it whenever a process goes, or comes
         with _defer_signals():
             cluster = LocalCluster(
@@ -228,6 +237,19 @@ def start_cluster(jobs: int) -> Iterator[LocalProcesses]:
         finally:
             with _defer_signals():
                 _close(client, cluster)
+
+
+def _require_open_files(jobs: int) -> None:
+    """Raise the limit of open files to what processes take, without which Dask waits for ever."""
+    if resource is None:
+        return
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = _OPEN_FILES + _FILES_OF_A_PROCESS * jobs
+    if limit in range(needed):
+        if most in range(needed):
+            needs = f"--jobs {jobs} needs {needed} open files, the limit is {most} (ulimit -n)"
+            raise ClusterError(f"{needs}; fewer jobs need {_FILES_OF_A_PROCESS} each less")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, most))
 
 
 def _wait_for_first(client: Client) -> None:

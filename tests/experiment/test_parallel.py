@@ -3,6 +3,7 @@
 import asyncio
 import multiprocessing
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -21,7 +22,12 @@ from distributed.core import Status
 
 from simaccel.errors import InputError, WorkerDiedError
 from simaccel.experiment import cluster
-from simaccel.experiment.cluster import connect_cluster, start_cluster
+from simaccel.experiment.cluster import (
+    ClusterError,
+    _require_open_files,
+    connect_cluster,
+    start_cluster,
+)
 from simaccel.experiment.parallel import TaskWorkers, open_workers, run_all, run_with
 from tests.draws import some
 
@@ -328,3 +334,20 @@ def _has_ended(number: int) -> bool:
         return ") Z " in Path(f"/proc/{number}/stat").read_text()
     except OSError:
         return True
+
+
+def test_too_few_open_files_are_raised_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 32 of them two processes waited for ever, with 48 they ran."""
+    limits, raised = [(32, 4096)], list[tuple[int, int]]()
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[0])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, both: raised.append(both))
+    _require_open_files(2)
+    assert [32 < soft <= 48 and hard == 4096 for soft, hard in raised] == [True]
+    limits[0] = (48, 48)
+    _require_open_files(2)
+    limits[0] = (32, 32)
+    with pytest.raises(ClusterError, match=r"--jobs 2 needs 46 open files, the limit is 32 \(ulim"):
+        _require_open_files(2)
+    limits[0] = (resource.RLIM_INFINITY,) * 2
+    _require_open_files(1000)
+    assert len(raised) == 1
