@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from simaccel import load_accelerator
+from simaccel.cli.app import main as simaccel
 from validation.silicon.coral.networks import NETWORKS
 from validation.silicon.kernels import padded
 from validation.silicon.measured import MEASURED, Measured, measured_rows
@@ -337,3 +339,17 @@ def test_what_a_run_says_of_measured_rows_is_what_the_rows_say(
     assert said.rows == len(errors)
     assert said.median_percent == round(100 * float(np.median(errors)), 1)
     assert said.within_90_percent == round(100 * float(np.quantile(errors, 0.9)), 1)
+
+
+def test_readme_says_what_a_run_of_a_measured_row_prints() -> None:
+    """Times of the chips are rows of `validation/silicon`, as the table rounds them."""
+    rows = re.findall(
+        r"\| `(\w+ --workload .*)` \| ([\d.]+ [mu]s); ([\d.]+)",
+        (REPOSITORY / "README.md").read_text("utf-8"),
+    )
+    assert len(rows) == 6
+    for arguments, printed, chip in rows:
+        done = CliRunner().invoke(simaccel, ["run", "--hw", *arguments.split()])
+        first, second, third = done.output.splitlines()[:3]
+        assert f": {printed} in all" in third or second.startswith(f"{printed} ("), first
+        assert float(printed.split()[0]) == pytest.approx(float(chip), rel=0.11), arguments
