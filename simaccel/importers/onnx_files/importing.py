@@ -109,7 +109,11 @@ def _load(
         )
         for name, size in network.scales.items()
     ]
-    unmoved = (*building.notes, *sparse, *scales, *_copies(network, building))
+    foreign = [
+        AccountEntry(name, "not taken", "no attribute of ONNX's kind: another tool's", "attribute")
+        for name in network.foreign
+    ]
+    unmoved = (*building.notes, *sparse, *foreign, *scales, *_copies(network, building))
     account = FileAccount(path, (*rows, *dead, *unmoved))
     workload = Workload(name, tuple(operators), tensors, parameters=parameters, account=account)
     constants = sum(network.folded.values())

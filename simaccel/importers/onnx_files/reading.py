@@ -53,6 +53,7 @@ class OnnxGraph:
     output depends on, which ``nodes`` hasn't. ``distinct``: of constants that repeat others, how
     many elements differ; ``scales``: elements of the scales and zero points of blocks.
     ``missing``: files beside the model that small constants are in, and that can't be read.
+    ``foreign``: attributes that ONNX's kinds don't have, each as node.attribute.
     """
 
     nodes: list[Any]
@@ -68,6 +69,7 @@ class OnnxGraph:
     distinct: dict[str, int] = field(default_factory=dict)
     scales: dict[str, int] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
 
     def readers(self, name: str) -> int:
         """Return how often a tensor is read, by nodes or as an output of the graph."""
@@ -97,6 +99,7 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
             model = onnx.inliner.inline_local_functions(model)
         opset = _opset(model)
         _rename_nodes(onnx, model, opset)
+        foreign = _take_foreign(onnx, model, opset)
         constants = take_constants(onnx, model, path.parent)
         model.ir_version = max(model.ir_version, _IR_VERSION)
         _check(path, onnx, model, dims)
@@ -129,6 +132,7 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
         folder.distinct,
         folder.scales,
         constants.missing,
+        foreign,
     )
 
 
@@ -204,6 +208,20 @@ def _rename_nodes(onnx: ModuleType, model: Proto, opset: int) -> None:
             node.domain = _RUNTIME
     if _RUNTIME not in {opset_of.domain for opset_of in model.opset_import}:
         model.opset_import.add(domain=_RUNTIME, version=1)
+
+
+def _take_foreign(onnx: ModuleType, model: Proto, opset: int) -> tuple[str, ...]:
+    """Take away the attributes of ONNX's kinds that these don't have, of other tools; name them."""
+    taken = []
+    for node in (inner for graph in graphs_within(model.graph) for inner in graph.node):
+        if node.domain or not _is_known(onnx, node.op_type, opset):
+            continue
+        usual = onnx.defs.get_schema(node.op_type, opset).attributes
+        foreign = [attribute for attribute in node.attribute if attribute.name not in usual]
+        for attribute in foreign:
+            taken.append(f"{clean_name(node.name or node.op_type)}.{attribute.name[:_LONGEST]}")
+            node.attribute.remove(attribute)
+    return tuple(taken)
 
 
 def _is_known(onnx: ModuleType, kind: str, opset: int) -> bool:

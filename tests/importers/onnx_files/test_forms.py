@@ -404,3 +404,15 @@ def test_what_operators_give_each_other_in_another_form_need_not_move(tmp_path: 
     moved = simulate(workload, on, make_mapping(workload, on, "naive-m")).run.moved
     both = 11 * 18 * 18  # with the zeros around it
     assert reformed_dram_bytes(workload, moved) == 4 * (4 * 256 + 4 * 256 + both)
+
+
+def test_attributes_of_other_tools_are_named_and_change_nothing(tmp_path: Path) -> None:
+    """As ZigZag and Stream write the bits of elements."""
+    gemm = helper.make_node("Gemm", ["x", "w"], ["y"], name="one", act_size=8, transB=1)
+    kinds: dict[str, Any] = {"x": (TensorProto.FLOAT, [32, 48])}
+    made: dict[str, Any] = {"y": (TensorProto.FLOAT, [32, 64])}
+    weights = {"w": np.zeros((64, 48), np.float32)}
+    workload = load_onnx(save(tmp_path / "m.onnx", [gemm], kinds, made, weights)).workload
+    assert workload.macs == 32 * 48 * 64
+    left = {entry.name for entry in workload.account.entries_of("not taken")}
+    assert left == {"one.act_size"}
