@@ -89,7 +89,7 @@ def draw_chips(draw: Random, count: int) -> dict[str, object]:
             "topology": topology,
             "dimensions": len(shape),
             "bytes_per_second": draw.choice(["1 GB/s", "7 GB/s", "unlimited"]),
-            "closes_at": draw.choice([1, 2, 3, 64]),
+            "closes_at": draw.choice([1, 2, 3, 64]) if topology in ("ring", "torus") else 1,
             "start_cycles": draw.choice([0, 0, 20]),
             "hop_cycles": draw.choice([0, 1, 13]),
             "per_direction": draw.randint(1, 2),

@@ -116,6 +116,8 @@ class LinksSpec(Spec):
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
         """Yield fields that contradict others, and what is allowed there."""
+        if self.closes_at > 1 and self.topology not in ("ring", "torus"):
+            yield "closes_at", "1, or more of a ring or torus"
         if self.dimensions > (_MOST_DIMENSIONS if self.topology == "torus" else 1):
             yield "dimensions", f"1, or up to {_MOST_DIMENSIONS} of a torus"
 

@@ -161,6 +161,7 @@ def test_equal_rings_leave_no_link_idle(
         (["links.dimensions=2"], "links.dimensions"),
         (["links.algorithm=direct"], "links.algorithm"),
         (["links.closes_at=0"], "links.closes_at"),
+        (["links.closes_at=4", "links.topology=switch"], "links.closes_at"),
         (["links.efficiency=0"], "links.efficiency"),
         (["links.efficiency=1.5"], "links.efficiency"),
     ],
