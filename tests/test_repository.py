@@ -3,6 +3,7 @@
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -15,7 +16,7 @@ from unittest.mock import Mock
 import pytest
 from click.testing import CliRunner
 
-from validation.__main__ import PARTS, main
+from validation.__main__ import PARTS, TARGET, main
 
 REPOSITORY = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
@@ -91,6 +92,38 @@ def test_what_ci_runs_is_refused_where_tests_would_write_what_they_compare_with(
     assert ran.stderr.startswith("SIMACCEL_UPDATE_GOLDEN is set")
 
 
+@pytest.mark.parametrize(
+    ("user", "installed", "said"),
+    [
+        (0, "exit 0", ""),
+        (0, "echo no network; exit 100", "not installed: iverilog chromium-driver: no network\n"),
+        (
+            1000,
+            "exit 100",
+            "not installed: iverilog chromium-driver: only root installs them, by apt-get\n",
+        ),
+    ],
+)
+def test_ci_goes_on_and_says_so_where_programs_of_tests_cannot_be_installed(
+    user: int, installed: str, said: str, tmp_path: Path
+) -> None:
+    programs = {"make": 'echo "make $*"', "id": f"echo {user}", "apt-get": installed}
+    for name, does in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    for name in ("date", "dirname", "mktemp", "rm", "tail", "timeout"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    ran = subprocess.run(
+        ("/bin/bash", str(REPOSITORY / ".ci" / "run")),
+        env={"PATH": str(tmp_path)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "make setup\nmake check\n")
+    assert ran.stderr == said
+
+
 def test_make_lists_its_targets() -> None:
     listed = re.findall(r"^([a-z]+):.*## ", _text("Makefile"), re.MULTILINE)
     assert set(TARGETS) <= set(listed)
@@ -101,8 +134,23 @@ def test_make_lists_its_targets() -> None:
 
 def test_make_names_files_that_exist() -> None:
     modules = re.findall(r"python -m ((?:benchmarks|examples)[.][\w.]*)", _text("Makefile"))
-    for module in (*modules, *(f"validation.{part.split()[0]}" for part in PARTS[1:])):
+    parts = [part.split()[0] for part in PARTS[1:] if not part.startswith(TARGET)]
+    for module in (*modules, *(f"validation.{part}" for part in parts)):
         assert (REPOSITORY / module.replace(".", "/")).with_suffix(".py").is_file(), module
+
+
+def test_each_target_is_run_by_something() -> None:
+    """By CI, by `make validate`, or here; `golden` is the tests that it runs, and pages' blocks."""
+    by_ci = set(re.findall(r"^make (\w+)$", _text(".ci/run"), re.MULTILINE))
+    by_validation = {part.removeprefix(TARGET) for part in PARTS if part.startswith(TARGET)}
+    here = {"help", "clean", "test", "golden", "validate"}
+    assert by_ci == {"setup", "check"}
+    assert by_ci | by_validation | here == {*TARGETS, "clean"}
+    assert _text("Makefile").count("pytest -n 2 --dist worksteal") == 2  # test and check
+    ran = subprocess.run(
+        ("make", "help"), cwd=REPOSITORY, check=True, capture_output=True, text=True
+    )
+    assert set(re.findall(r"^  (\w+) ", ran.stdout, re.MULTILINE)) == {*TARGETS, "clean"}
 
 
 def test_validation_goes_on_after_a_failure_and_says_what_failed(

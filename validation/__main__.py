@@ -1,7 +1,8 @@
 """All validation: ``python -m validation [PART...]`` runs each part, and then says what failed.
 
-A part is a module of this folder by its name (``silicon.run``), or ``tests``: all of them, with as
-many draws as there is time for. Without parts it runs all: hours.
+A part is a module of this folder by its name (``silicon.run``), ``tests``: all of them, with as
+many draws as there is time for, or a target of the Makefile (``make-site``). Without parts it runs
+all: hours.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 import click
 
 TESTS: Final = "tests"
+TARGET: Final = "make-"
 PARTS: Final = (
     TESTS,
     "bound.proved",
@@ -49,6 +51,9 @@ PARTS: Final = (
     "rtl.sequences",
     "tpu_v1.run",
     "pods.run",
+    "make-run",
+    "make-bench",
+    "make-site",
 )
 _DRAWS: Final = {"SIMACCEL_DRAWS": "114"}
 
@@ -58,15 +63,15 @@ def run_parts(parts: Sequence[str]) -> list[str]:
     failed = []
     for part in parts:
         name, *arguments = part.split()
-        module = ["pytest", "-n", "2", "--dist", "worksteal"]
-        if part != TESTS:
-            module = [f"validation.{name}", *arguments]
+        command = [sys.executable, "-m", f"validation.{name}", *arguments]
+        if part == TESTS:
+            command[2:] = ["pytest", "-n", "2", "--dist", "worksteal"]
+        elif name.startswith(TARGET):
+            command = ["make", name.removeprefix(TARGET)]
         click.echo(f"== {part}")
         begin = time.monotonic()
         draws = _DRAWS if part == TESTS else {}
-        code = subprocess.run(
-            (sys.executable, "-m", *module), env=os.environ | draws, check=False
-        ).returncode
+        code = subprocess.run(command, env=os.environ | draws, check=False).returncode
         click.echo(f"== {part}: {time.monotonic() - begin:.0f} s, exit code {code}")
         if code:
             failed.append(part)
