@@ -45,7 +45,7 @@ def changes(text: str) -> list[Change]:
     starts = [0]
     for line in text.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
-    found = {
+    by_place = {
         (change.start, change.old): change
         for function in ast.walk(tree)
         if isinstance(function, ast.FunctionDef)
@@ -53,7 +53,7 @@ def changes(text: str) -> list[Change]:
         for node in _figures(statement)
         for change in _of(node, text.encode(), starts)
     }
-    return sorted(found.values(), key=lambda change: (change.start, change.old))
+    return sorted(by_place.values(), key=lambda change: (change.start, change.old))
 
 
 def _figures(node: ast.AST) -> Iterator[ast.AST]:

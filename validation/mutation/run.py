@@ -120,12 +120,12 @@ def tried(copy: Path, seed: int, *, wide: bool) -> Mutant:
     for compiled in (target.parent / "__pycache__").glob(f"{module.stem}.*"):
         compiled.unlink()
     try:
-        found = noticed(copy, module, wide=wide)
+        failed = noticed(copy, module, wide=wide)
     finally:
         target.write_text(original, encoding="utf-8")
     line = original.splitlines()[change.line - 1].strip()
     text = " ".join(f"{change.old} -> {change.new} in {line}".split())
-    return Mutant(seed, module.as_posix(), change.line, text, found)
+    return Mutant(seed, module.as_posix(), change.line, text, failed)
 
 
 def read() -> dict[int, Mutant]:
