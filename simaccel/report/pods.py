@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.experiment.resident import resident_bytes
 from simaccel.experiment.run import ExperimentResult, energy_pj
@@ -24,6 +24,8 @@ from simaccel.units import ARRAY, UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_NAMED: Final = 4
 
 
 def sent_bytes(result: ExperimentResult) -> int:
@@ -65,6 +67,7 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
         return
     yield f"{where}, {_exchanges_text(result)}"
     yield _cuts_text(result)
+    yield from _copies_lines(result)
     places = result.pod.places
     for place in places:
         of_place = f"{place_text(None, place)}: " if len(places) > 1 else ""
@@ -77,6 +80,22 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
         yield (
             f"{what} {time}, {rate:,.4g} tokens/s of all chips, {rate / chips.count:,.4g} of each, "
             f"{work_energy_text(_energy_of_all(result) / tokens)} per token"
+        )
+
+
+def _copies_lines(result: ExperimentResult) -> Iterator[str]:
+    """Return a line for the caches of which several chips hold the same piece."""
+    pod, copied = result.pod, dict[tuple[int, int], list[str]]()
+    caches = {name for name, tensor in result.workload.tensors.items() if tensor.kind == "cache"}
+    for name, (_, layout) in pod.layouts.items():
+        chips = next((len(place) for place in pod.places if layout.first in place), 1)
+        if name in caches and layout.pieces < chips:
+            copied.setdefault((layout.pieces, chips), []).append(name)
+    for (pieces, chips), names in copied.items():
+        many = f"{', '.join(names[:_NAMED])}{', ...' * (len(names) > _NAMED)}"
+        yield (
+            f"caches {many}: {count_text(pieces, 'piece')} on {chips} chips, so that "
+            f"{chips // pieces} chips hold each"
         )
 
 

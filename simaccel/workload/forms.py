@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from simaccel.errors import Fault, InputError, suggest
@@ -15,12 +15,8 @@ from simaccel.workload.language import CAUSAL_BLOCKS, Transformer, find_transfor
 from simaccel.workload.language.model import Activation, NormKind
 from simaccel.workload.language.phase import PhaseName
 from simaccel.workload.networks import Network, find_network
-from simaccel.workload.sizes import (
-    ASSUMED_BYTES,
-    MAX_BYTES_PER_ELEMENT,
-    MAX_LAYER_SIZE,
-    MAX_SIZE,
-)
+from simaccel.workload.shown import read_shown
+from simaccel.workload.sizes import ASSUMED_BYTES, MAX_BYTES_PER_ELEMENT, MAX_LAYER_SIZE, MAX_SIZE
 from simaccel.workload.vectors import VECTORS
 
 
@@ -355,11 +351,19 @@ class TensorForm(Document):
 
 
 class OperandForm(Document):
-    """An operand; ``start`` makes it a box of its tensor."""
+    """An operand; ``start`` makes it a box of its tensor.
+
+    A dimension, or the whole operand, may be written as ``workload show`` prints it.
+    """
 
     tensor: str
     projection: list[Terms]
     start: list[Annotated[int, Field(ge=0, le=MAX_SIZE)]] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_text(cls, given: object) -> object:
+        return read_shown(given)
 
 
 class VisibleForm(Document):
