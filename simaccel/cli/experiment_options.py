@@ -121,7 +121,10 @@ class ExperimentOptions:
         from simaccel.mapping.checks import require_mapping
         from simaccel.mapping.files import load_mapping
 
-        mapping = load_mapping(Path(self.mapping), workload)
+        mapping = load_mapping(
+            Path(self.mapping), workload, lambda made: compile_for(workload, accelerator, made)
+        )
+        workload = compile_for(workload, accelerator, mapping)
         require_mapping(workload, mapping, accelerator, self.mapping)
         return workload, accelerator, mapping
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,10 +33,13 @@ def save_mapping(mapping: Mapping, path: Path) -> None:
         stream.write(mapping_text(mapping))
 
 
-def load_mapping(path: Path, workload: Workload) -> Mapping:
+def load_mapping(
+    path: Path, workload: Workload, compiled: Callable[[Mapping], Workload] | None = None
+) -> Mapping:
     """Read a mapping, as YAML or as `tree_text` prints it, and check it against its workload.
 
-    One without a fingerprint is taken for every workload that its trees fit.
+    One without a fingerprint is taken for every workload that its trees fit. ``compiled``: the
+    workload as the dataflow of the mapping has it, for which it is then.
 
     Raises:
         InputError: all faults of the file: unknown and missing keys, lines that are no nodes; or,
@@ -49,6 +53,7 @@ def load_mapping(path: Path, workload: Workload) -> Mapping:
     else:
         raw, faults = read_yaml(path, A_MAPPING)
         mapping = parse_mapping(raw, str(path), faults)
+    workload = workload if compiled is None else compiled(mapping)
     if mapping.workload.fingerprint == ANY:
         reference = replace(mapping.workload, fingerprint=workload.fingerprint)
         mapping = replace(mapping, workload=reference)

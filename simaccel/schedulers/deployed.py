@@ -66,15 +66,17 @@ def make_kernels(workload: Workload, accelerator: Accelerator, options: Options)
             f"dataflow deployed: {accelerator.name} has no section compiler; best is what the "
             f"hardware could do"
         )
-    _refuse_options(options)
+    _refuse_options(options, accelerator)
     compiler = _Compiler(workload, accelerator, options)
     return mapping_of(workload, "deployed", [compiler.kernel(names) for names in compiler.parts()])
 
 
-def _refuse_options(options: Options) -> None:
+def _refuse_options(options: Options, accelerator: Accelerator) -> None:
     """Refuse what only a search can follow."""
     allowed = "nothing with deployed, whose kernels are the compiler's; --dataflow best searches"
+    held = options.stationarity
     asked = {
+        "--stationarity": held if held not in (None, accelerator.systolic.stationarity) else "",
         "--constrain": ", ".join(options.constraints),
         "--pipeline": "yes" * options.pipeline,
         "--objective": options.objective if options.objective != "cycles" else "",

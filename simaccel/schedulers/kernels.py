@@ -17,6 +17,7 @@ from simaccel.search.problems import parts
 from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
 from simaccel.workload.einsum import Tensor
 from simaccel.workload.files import parse_workload
+from simaccel.workload.language.phase import CAUSAL_BLOCKS
 from simaccel.workload.vectors.copy import COPY
 
 CONVERTED: Final = "converted"
@@ -50,8 +51,8 @@ def _in_query_blocks(workload: Workload, accelerator: Accelerator) -> Workload:
     if rows is None or "causal_blocks" not in parameters or not parameters.get("prompt"):
         return workload
     blocks = max(1, -(-int(parameters["prompt"]) // rows))
-    if parameters["causal_blocks"] == blocks:
-        return workload
+    if parameters["causal_blocks"] not in {CAUSAL_BLOCKS} - {blocks}:
+        return workload  # blocks that were asked for stay
     return parse_workload({**parameters, "causal_blocks": blocks})
 
 

@@ -103,7 +103,8 @@ def as_inputs(
         lambda: as_workload(workload), lambda: as_accelerator(accelerator, settings)
     )
     if isinstance(dataflow, Path):
-        mapping = load_mapping(dataflow, checked)
+        mapping = load_mapping(dataflow, checked, lambda made: compile_for(checked, there, made))
+        checked = compile_for(checked, there, mapping)
         require_mapping(checked, mapping, there, str(dataflow))
         return checked, there, mapping
     if dataflow is None:

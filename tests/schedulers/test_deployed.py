@@ -1,5 +1,6 @@
 """The kernels of chips' compilers: times against chips, values against numpy, what is refused."""
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -163,11 +164,38 @@ def test_chips_without_a_compiler_are_refused_and_have_other_defaults() -> None:
         ("--constrain", Options(constraints=("dram.m=2",))),
         ("--pipeline", Options(pipeline=True)),
         ("--objective", Options(objective="energy")),
+        ("--stationarity", Options(stationarity="os")),
     ],
 )
 def test_options_of_a_search_are_refused(option: str, options: Options) -> None:
     with pytest.raises(InputError, match=f"{option}: .*nothing with deployed"):
         simulate(gemm(m=4, k=4, n=4), load_accelerator("tpu_v4"), "deployed", options=options)
+
+
+def test_a_mapping_file_of_deployed_runs_again(tmp_path: Path) -> None:
+    """It is for the workload with its conversions; the run is given the plain one."""
+    path, sizes = tmp_path / "gemm.yaml", "M=64,K=64,N=96"
+    what = ["--hw", "tpu_v4", "--workload", "gemm", "--shape", sizes, "--precision", "fp16"]
+    made = CliRunner().invoke(main, ["map", *what, "--dataflow", "deployed", "-o", str(path)])
+    assert made.exit_code == 0, made.output
+    runs = [
+        CliRunner().invoke(main, ["run", *what, *more, "--json"])
+        for more in ([], ["--mapping", str(path)])
+    ]
+    first, again = (json.loads(run.stdout) for run in runs)
+    assert first["cycles"] == again["cycles"]
+    # operands lie on the chip; 64 x 96 results of two bytes go
+    assert again["dram_bound"]["compulsory_bytes"] == 2 * 64 * 96
+    assert sum(again["bytes"]["dram"]["write"].values()) == 2 * 64 * 96
+
+
+def test_blocks_of_queries_that_were_asked_for_stay() -> None:
+    """A TPU v6e cuts a prefill of 512 tokens into two; four that were asked for are run."""
+    on = load_accelerator("tpu_v6e")
+    plain = build("llama3-8b", phase="prefill", prompt=512, scope="la")
+    asked = build("llama3-8b", phase="prefill", prompt=512, scope="la", causal_blocks=4)
+    assert place_on(plain, on, "deployed").parameters["causal_blocks"] == 2
+    assert place_on(asked, on, "deployed").parameters["causal_blocks"] == 4
 
 
 def test_channels_of_a_convolution_are_padded_to_the_lanes() -> None:

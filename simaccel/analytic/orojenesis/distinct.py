@@ -44,6 +44,7 @@ def distinct_bytes(workload: Workload) -> int:
     return sum(
         _bytes(workload, tensor, reads.get(name, []), writes.get(name, []))
         for name, tensor in workload.tensors.items()
+        if not tensor.shared  # it is on the chip
     )
 
 
