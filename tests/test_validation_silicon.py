@@ -311,7 +311,7 @@ def test_arrays_are_laid_out_with_the_least_padding() -> None:
     assert padded((320, 320)) == 384 * 320
 
 
-def _errors(file: str, first: str) -> list[float]:
+def _errors(file: str, first: str | tuple[str, ...]) -> list[float]:
     with (SILICON / file).open(newline="", encoding="utf-8") as csv_file:
         rows = [*csv.reader(csv_file)][1:]
     return [abs(float(row[3])) for row in rows if row[0].startswith(first)]
@@ -320,6 +320,10 @@ def _errors(file: str, first: str) -> list[float]:
 @pytest.mark.parametrize(
     ("chip", "operators", "file", "first"),
     [
+        ("tpu_v3", "GEMM", "tpu_v3/tpu_v3.csv", "gemm_"),
+        ("tpu_v3", "convolution", "tpu_v3/tpu_v3.csv", "conv_"),
+        ("tpu_v3", "attention", "tpu_v3/tpu_v3.csv", "attention_"),
+        ("tpu_v3", "row-wise", "tpu_v3/tpu_v3.csv", ("layernorm_", "softmax_")),
         ("tpu_v4", "GEMM", "tpu_v4/tpu_v4_gemm.csv", ""),
         ("tpu_v4", "elementwise", "tpu_v4/tpu_v4_vector.csv", ""),
         ("tpu_v4", "row-wise", "tpu_v4/tpu_v4_layernorm.csv", ""),
@@ -330,7 +334,7 @@ def _errors(file: str, first: str) -> list[float]:
     ],
 )
 def test_what_a_run_says_of_measured_rows_is_what_the_rows_say(
-    chip: str, operators: str, file: str, first: str
+    chip: str, operators: str, file: str, first: str | tuple[str, ...]
 ) -> None:
     (said,) = (
         rows for rows in load_accelerator(chip).compiler.measured if rows.operators == operators
