@@ -200,6 +200,20 @@ def test_a_fold_is_as_slow_as_its_slowest_part() -> None:
     assert cycles(noc=slow_out, buffer=ports) == 32
 
 
+def test_one_fold_beside_an_accumulator_reads_and_makes_each_element_once() -> None:
+    """3 rows and 2 columns of a 4 x 4 array, 10 rows of A: elements of 1, 2 and 4 bytes."""
+    on = accelerator(array={"accumulator": {"bytes_per_element": 4, "capacity_bytes": "1 KiB"}})
+    shape = (ints(1), ints(10), ints(3), ints(2))
+    found = charge_folds(on, shape, "ws", (8, 16, 32), accumulate=False)
+    figures = {name: int(found[name]) for name in ("a_bytes", "b_bytes", "sums_bytes", "out_bytes")}
+    assert figures == {
+        "a_bytes": 10 * 3,
+        "b_bytes": 3 * 2 * 2,
+        "sums_bytes": 0,
+        "out_bytes": 10 * 2 * 4,
+    }
+
+
 def test_100_000_candidates_in_one_call() -> None:
     rng = np.random.default_rng(0)
     count, shape = 100_000, (500, 64, 500)

@@ -272,6 +272,13 @@ def test_a_rank_twice_in_a_dimension_counts_twice(tmp_path: Path) -> None:
         ("[[[C]], [[M]]", "[[[[C, M]]], [[M]]", "must be sums of a rank"),
         ("  instance: {", "  $include: sizes.yaml\n  instance: {", "this is a template"),
         ("{N: 1,", "!include {N: 1,", "this is a template"),
+        (
+            "- name: Weights\n      projection: [[[C]], [[M]], [[R]], [[S]]]",
+            "- Weights",
+            "with name",
+        ),
+        ("- name: Weights\n      proj", "- proj", r"data_spaces\[0\].*a mapping with name and"),
+        ("- name: Weights", "- name: 7", r"data_spaces\[0\].*a mapping with name and"),
     ],
 )
 def test_what_is_no_problem_as_it_stands(tmp_path: Path, old: str, new: str, said: str) -> None:

@@ -8,10 +8,13 @@ for a link together has turns of 4 cycles.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from simaccel.analytic.prediction import predict
 from simaccel.hardware import Accelerator
+from simaccel.hardware.core_noc import CoreNocSpec
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.lowering import lower
 from simaccel.program.text import parse_program
@@ -161,3 +164,21 @@ def test_energy_of_a_bit_a_hop() -> None:
     assert on.energy_by_level(0, 0, {("hops_read", "A"): 10, ("hops_write", "C"): 6})["hops"] == 64
     unknown = _cores(2, topology="crossbar", link_bytes_per_cycle=2)
     assert "cores.noc.pj_per_bit_hop" in unknown.unknown_energies
+
+
+@pytest.mark.parametrize(
+    ("core", "routers"),
+    [(1, "01"), (2, "012"), (3, "043"), (4, "04")],
+)
+def test_routes_of_a_ring_go_the_shorter_way_round(core: int, routers: str) -> None:
+    """Of 5 routers, 3 and 4 are nearer downwards; back the same way."""
+    ring = CoreNocSpec(topology="ring", link_bytes_per_cycle=8)
+    out = [f"core_noc_{start}_{end}" for start, end in pairwise(routers)]
+    back = [f"core_noc_{start}_{end}" for start, end in pairwise(routers[::-1])]
+    assert ring.links(core, 5, write=False) == (*out, f"core_noc_to{core}")
+    assert ring.links(core, 5, write=True) == (f"core_noc_from{core}", *back)
+
+
+def test_of_two_ways_round_that_are_equally_long_a_ring_takes_that_upwards() -> None:
+    ring = CoreNocSpec(topology="ring", link_bytes_per_cycle=8)
+    assert ring.links(2, 4, write=False) == ("core_noc_0_1", "core_noc_1_2", "core_noc_to2")

@@ -164,6 +164,16 @@ CASES: dict[str, tuple[Workload, str, str, str]] = {
         "tree[7].fork[1][0]",
         "keep Z buffer outside of loop c",
     ),
+    "online sums behind": (
+        ATTENTION,
+        la(
+            ALL,
+            "fork\n  | loop c 4\n    fork\n      | do L array ws\n      | do softmax sfu\n"
+            "  | do A array ws",
+        ),
+        "tree[5].fork[0][1].fork[1][0]",
+        "keep Z buffer outside of loop c",
+    ),
     "axis parted": (
         workload(vector("softmax", "softmax", "P q c", "S q c", axis="c", q=3, c=7)),
         "group softmax\n  keep S buffer\n  part c 3 rest\n    | do softmax sfu\n    | do softmax sfu",
@@ -378,6 +388,24 @@ def test_what_is_kept_around_groups(keep: str, field: str, allowed: str) -> None
     else:
         texts = [one.allowed for one in found if one.field == f"groups[0].{field}"]
         assert any(allowed in text for text in texts), found
+
+
+def test_windows_read_what_is_kept_around_groups() -> None:
+    """9 rows of T, each read by up to three of the 7 windows, stay in the buffer."""
+    tree = """
+around
+  keep T buffer
+  group c1
+    keep I buffer, W1 buffer
+    do c1 array ws
+  group c2
+    keep W2 buffer, O buffer
+    do c2 array ws
+"""
+    one = mapping(CONVS, tree)
+    assert faults(CONVS, one) == []
+    checked = check(CONVS, one, lower(CONVS, one))
+    assert [done.compared for done in checked] == [0, 5 * 7]
 
 
 IN_PLACE = """

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 
 from simaccel.mapping.view import TensorView
+from simaccel.program.loop_text import parse_block
 from simaccel.program.program import (
     Load,
     Operator,
@@ -108,6 +109,15 @@ program p
     assert isinstance(operator, Operator)
     assert operator.body[0] == Reserve(tile=operator.tiles[0], queue=2)
     assert program_text(program) == text
+
+
+def test_tiles_that_are_awaited_are_of_the_same_trip_unless_ahead_is_said() -> None:
+    block = parse_block("loop m 4 from 0 step 8 awaits Q 5 for 4, R 2 for 1 ahead 3", (), ())
+    assert isinstance(block, ProgramLoop)
+    assert [(one.tensor, one.made, one.read, one.ahead) for one in block.awaits] == [
+        ("Q", 5, 4, 0),
+        ("R", 2, 1, 3),
+    ]
 
 
 @pytest.mark.parametrize("scale", [1 / 3, 0.1, 1e-300, 5.0e22])

@@ -1,6 +1,7 @@
 """Tiles that go from core to core: which loops hand them on, and that nothing is read too early."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -163,6 +164,16 @@ def test_what_hands_on_nothing(first: str, second: str, why: str) -> None:
 @pytest.mark.parametrize("places", [("0-1", "1-1"), ("", "1-1"), ("0-0", "")])
 def test_groups_with_a_core_in_common_wait_for_the_end(places: _Places) -> None:
     assert _streams(_ROWS, _READ, places) == []
+
+
+def test_layers_that_run_once_hand_nothing_on_to_those_that_are_repeated() -> None:
+    """S is made once, before the first of three layers: no tile of it for each."""
+    of = _two_products()
+    assert len(tile_streams(of, _mapping(of, _ROWS, _READ))) == 1
+    repeated = replace(of, repeat=3)
+    assert len(tile_streams(repeated, _mapping(repeated, _ROWS, _READ))) == 1
+    apart = replace(repeated, once=frozenset({"one"}))
+    assert tile_streams(apart, _mapping(apart, _ROWS, _READ)) == ()
 
 
 def test_a_loop_of_one_piece_is_none() -> None:

@@ -243,21 +243,22 @@ def test_element_types_are_those_of_the_file(kind: int, size: int, tmp_path: Pat
     assert {one.bits for one in load_onnx(path, {}, 1).workload.tensors.values()} == {8}
 
 
-def test_bits_and_blocks_that_are_not_moved_are_named(tmp_path: Path) -> None:
-    weights = helper.make_tensor("w", TensorProto.INT2, [64, 40], [0] * (64 * 40))
+@pytest.mark.parametrize("columns", [1, 40])
+def test_bits_and_blocks_that_are_not_moved_are_named(tmp_path: Path, columns: int) -> None:
+    weights = helper.make_tensor("w", TensorProto.INT2, [64, columns], [0] * (64 * columns))
     nodes = [
         node("DequantizeLinear", ["w", "s"], ["d"], axis=0, block_size=32),
         node("MatMul", ["x", "d"], ["y"]),
     ]
-    constants = {"w": weights, "s": np.zeros((2, 40), np.float32)}
+    constants = {"w": weights, "s": np.zeros((2, columns), np.float32)}
     path = tmp_path / "m.onnx"
-    outputs: dict[str, Any] = {"y": (F32, [3, 40])}
+    outputs: dict[str, Any] = {"y": (F32, [3, columns])}
     save(path, nodes, {"x": (F32, [3, 64])}, outputs, constants, opset=25, ir_version=13)
     workload = load_onnx(path).workload
     left = {one.name: (one.why, one.elements) for one in workload.account.entries_of("not taken")}
     assert left == {
         "MatMul_0.W": ("elements of 2 bits, moved as 4", 0),
-        "s": ("scales and zero points of blocks are not moved", 80),
+        "s": ("scales and zero points of blocks are not moved", 2 * columns),
     }
 
 
@@ -502,3 +503,13 @@ def test_attributes_that_nobody_knows_show_up(tmp_path: Path) -> None:
         ("MatMulNBits_0.colour", "attribute", 0),
         ("s", "tensor", 0),
     }
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_factor_for_each_channel_has_a_mac_for_each_element(tmp_path: Path, size: int) -> None:
+    """A depthwise filter of one tap over a row of 2 or 3: 5 channels, as many MACs each."""
+    nodes = [node("Conv", ["x", "w"], ["y"], group=5)]
+    image: Type = (F32, [1, 5, 1, size])
+    constants = {"w": np.zeros((5, 1, 1, 1), np.float32)}
+    path = save(tmp_path / "m.onnx", nodes, {"x": image}, {"y": image}, constants)
+    assert load_onnx(path).workload.macs == 5 * size

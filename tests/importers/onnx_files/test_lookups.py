@@ -121,6 +121,22 @@ CASES: dict[str, Case] = {
         {"i": np.array([7, 1, 4, 9])},
         4 * (32 + 32),
     ),
+    # one word is at one place, which is a number, like an address: its rows and the gain are read
+    "one word with its position and segment": (
+        [
+            node(
+                "EmbedLayerNormalization",
+                ["i", "s", "t", "u", "v", "g", "", "", "p"],
+                ["e", "mask"],
+                domain="com.microsoft",
+            ),
+            node("MatMul", ["e", "w"], ["y"]),
+        ],
+        {name: (INT32, [1, 1]) for name in "isp"},
+        (FLOAT, [1, 1, 5]),
+        TABLE | FACTOR | {"u": _floats(3, 8), "v": _floats(2, 8), "g": _floats(8)},
+        4 * (8 + 8 + 8 + 8) + 4 * (40 + 5),
+    ),
     # words, positions and segments: 100, 3 and 2 rows of 8; a norm's gain
     "words, positions and segments": (
         [
