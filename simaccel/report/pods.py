@@ -61,7 +61,9 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
     if chips.count == 1:
         return
     shape = f" of {' x '.join(map(str, chips.shape))}" if chips.topology == "torus" else ""
-    where = f"{chips.count} chips in a {chips.topology}{shape}".replace("a all", "an all")
+    sides = sorted({size for size in chips.shape if size > 1 and not chips.links.closes(size)})
+    is_open = f" (sides of {' and '.join(map(str, sides))} are open)" if sides else ""
+    where = f"{chips.count} chips in a {chips.topology}{shape}{is_open}".replace("a all", "an all")
     if not result.pod.cuts:
         yield f"{where}: each does all of it (no spread over chips in the mapping)"
         return
