@@ -14,9 +14,11 @@ from simaccel.machine.clock import Clock
 from simaccel.machine.engines import Engine
 from simaccel.machine.fast_forward import FastForward
 from simaccel.machine.machine import Machine
+from simaccel.machine.operator_barrier import OperatorBarrier
 from simaccel.machine.read_write_arbiter import ReadWriteArbiter
 from simaccel.machine.round_robin_arbiter import RoundRobinArbiter
 from simaccel.machine.stateful import GaugeInterval, StatefulPart
+from simaccel.program.dependences import CoreDependence
 from tests.draws import DRAWS
 from tests.machine.trees import Case, cases
 
@@ -322,3 +324,15 @@ def test_a_run_goes_wrong_without_and_nothing_else_tells(
         _drop(monkeypatch, other)
     _drop(monkeypatch, name)
     assert any(_goes_wrong(case) for case in corpus)
+
+
+def test_how_often_an_awaited_operator_has_ended_counts_only_while_it_is_too_seldom() -> None:
+    """B needs A once: before that it is another state than after it, after it always the same."""
+    awaited = {"B": [CoreDependence("A", now=True)]}
+    barrier = OperatorBarrier(Clock(), {"A": ["x"], "B": ["y"]}, (), awaited, lambda _: None)
+    states = []
+    for _ in range(4):
+        states.append((barrier.state(), barrier.awaited_operator("B")))
+        barrier.arrive("x", "A")
+    assert [awaited for _, awaited in states] == ["A", "", "", ""]
+    assert [state == states[1][0] for state, _ in states] == [False, True, True, True]

@@ -21,14 +21,18 @@ from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers.residency import may_differ
 from simaccel.schedulers.resident_tensors import resident_tensors, tight
+from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search.grid_search import Goal
+from simaccel.search.judge import Judge
 from simaccel.workload import Conv, ModelDimensions, Tensor, Workload, attention
 from simaccel.workload.whole import IMAGE, NetworkNode, conv, link_nodes
 from tests.agreement import assert_counts
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
 from tests.nodes import pooling, residual
-from tests.trees import einsum, vector, workload
+from tests.trees import einsum, mapping, vector, workload
 
 
 def _on(capacity: int, *, resident: bool = True) -> Accelerator:
@@ -122,6 +126,39 @@ def test_lives_end_with_the_last_reader() -> None:
     assert _dram(run.moved) == 49 + 5 + 49
     assert 2 * 49 < run.peak_buffer_bytes <= 2 * 49 + 16
     assert most_reserved_bytes(lower(of, mapping), on) >= run.peak_buffer_bytes
+
+
+@pytest.mark.parametrize(("capacity", "differs"), [(75, True), (76, False)])
+def test_a_fused_group_matters_where_not_all_fits_beside_it(capacity: int, differs: bool) -> None:  # noqa: FBT001
+    """B and C (16 B each) and a row of T, U and V (4 B each); T and V (16 B each) could be held."""
+    of = workload(
+        einsum("one", "T m n", "X m k", "A k n", m=4, k=2, n=4),
+        einsum("two", "U m p", "T m n", "B n p", m=4, n=4, p=4),
+        einsum("three", "V m q", "U m p", "C p q", m=4, p=4, q=4),
+        vector("last", "residual", "Y m n", "V m n", "T m n", m=4, n=4),
+        bits=dict.fromkeys("TXAUBVCY", 8),
+    )
+    body = mapping(
+        of,
+        """
+        group one
+          loop m 1
+          keep X buffer, A buffer, T buffer
+          do one array ws
+        group two+three
+          keep B buffer, C buffer
+          loop m 1
+          keep T buffer, U buffer, V buffer
+          fork
+            | do two array ws
+            | do three array ws
+        group last
+          loop m 1
+          keep V buffer, T buffer
+          do last sfu
+        """,
+    ).body
+    assert may_differ(of, body, TreeSearch(Goal(Judge(_on(capacity))))) is differs
 
 
 def test_sums_and_activations_are_made_in_place() -> None:
