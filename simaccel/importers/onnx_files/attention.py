@@ -3,13 +3,16 @@
 These are ONNX's own Attention (opset 23), and from ONNX Runtime's domain MultiHeadAttention,
 GroupQueryAttention, and Attention (or QAttention, quantised), whose weights project one input to
 queries, keys and values.
+
+A causal mask is cut into blocks of rows, as in a transformer of `workload.language`: what lies
+above the diagonal blocks is neither computed nor moved.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from simaccel.files.accounting import AccountEntry
@@ -20,6 +23,7 @@ from simaccel.importers.onnx_files.places import NodePlace
 from simaccel.importers.onnx_files.reading import Shape
 from simaccel.importers.onnx_files.views import REPEATED, SlotSpan, SlotView, fresh, sizes_of
 from simaccel.workload.einsum import Kind
+from simaccel.workload.language.phase import PhaseTokens, RowBlock
 
 _FLAT: Final = 3
 """Dimensions of [batch, tokens, heads x size]; others are [batch, heads, tokens, size]."""
@@ -27,10 +31,10 @@ _MASK: Final = "a mask or bias of the scores: not read"
 _ANGLES: Final = "angles of rotary embeddings: not read"
 _BIAS: Final = "a bias of queries, keys and values: not read"
 _HARMLESS: Final = (
-    *("scale", "unidirectional", "mask_filter_value", "softcap", "smooth_softmax", "qk_output"),
+    *("scale", "mask_filter_value", "softcap", "smooth_softmax", "qk_output"),
     *("rotary_interleaved", "do_rotary", "rotary_embedding_dim"),
 )
-"""Attributes that change only values; a causal mask is computed as a dense product."""
+"""Attributes that change only values."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,8 @@ class _AttentionInputs:
     ``given``: queries, keys and values, each [batch, tokens, heads x size] or [batch, heads,
     tokens, size]. ``seen``: tokens of keys and of values, including earlier ones. ``turned``:
     whether rotary embeddings are applied to queries and keys first. ``left``: inputs that are not
-    read. ``macs`` of the projection.
+    read. ``macs`` of the projection. ``causal``: the first row sees its own key and those before
+    it, each other row one more; with a ``window``, only the last ``window`` of them.
     """
 
     given: tuple[Given, Given, Given]
@@ -50,6 +55,21 @@ class _AttentionInputs:
     turned: bool = False
     left: Mapping[int, str] = field(default_factory=dict)
     macs: int = 0
+    causal: bool = False
+    window: int | None = None
+
+    def row_blocks(self, rows: int) -> Iterator[RowBlock]:
+        """Yield blocks of rows with the keys that they see."""
+        keys = self.seen[0]
+        if not self.causal or rows == 1:
+            yield RowBlock(first=0, rows=rows, first_key=0, keys=keys)
+            return
+        _, shape = self.given[1]
+        before = keys - (shape[1] if len(shape) == _FLAT else shape[2])
+        tokens = PhaseTokens(batch=1, rows=rows, past=before)
+        for block in tokens.row_blocks(self.window):
+            first = tokens.first_key(self.window) + block.first_key
+            yield replace(block, first_key=first, keys=min(block.keys, keys - first))
 
 
 def attention_node(place: NodePlace) -> AccountEntry:
@@ -70,24 +90,39 @@ def attention_node(place: NodePlace) -> AccountEntry:
     values = _heads(place, "V", value, (shared,), seen_values)
     for number, view in enumerate((keys, values), 1):
         place.makes(view, number)
-    turned, repeated = (
-        _repeat_heads(keys, group).transpose((0, 1, 3, 2)),
-        _repeat_heads(values, group),
-    )
-    names = (f"{place.name}.L", f"{place.name}.softmax", f"{place.name}.A")
-    operands: tuple[Given, Given, Given] = (
-        (asked, asked.shape),
-        (turned, turned.shape),
-        (repeated, repeated.shape),
-    )
-    made = layers.attention(place.building, names, operands)
+    batch, _, rows, size = asked.shape
+    blocks = list(inputs.row_blocks(rows))
+    made = _attend(place, asked, _repeat_heads(keys, group), _repeat_heads(values, group), blocks)
     flat = len(place.made) == _FLAT
-    place.makes(made.transpose((0, 2, 1, 3)).reshape(place.made) if flat else made)
+    place.makes(made.transpose((0, 2, 1, 3)).reshape(place.made) if made and flat else made)
     for number, why in inputs.left.items():
         place.leaves(number, why)
-    batch, _, rows, size = asked.shape
-    macs = batch * heads * rows * keys.shape[2] * (size + values.shape[3])
-    return place.take_node("L, softmax and A of an attention", macs + inputs.macs)
+    pairs = sum(block.pairs for block in blocks)
+    macs = batch * heads * pairs * (size + values.shape[3])
+    become = "L, softmax and A of an attention"
+    if len(blocks) > 1:
+        become += f" in {len(blocks)} blocks of rows, each with the keys that it sees"
+    return place.take_node(become, macs + inputs.macs)
+
+
+def _attend(
+    place: NodePlace, asked: SlotView, keys: SlotView, values: SlotView, blocks: Sequence[RowBlock]
+) -> SlotView | None:
+    """Add L, softmax and A of each block of rows; return what they make, all rows of it."""
+    made: list[SlotView] = []
+    for number, block in enumerate(blocks):
+        parts = (
+            asked.slice_dim(2, block.first, block.rows),
+            keys.slice_dim(2, block.first_key, block.keys),
+            values.slice_dim(2, block.first_key, block.keys),
+        )
+        query, key, value = (view for view in parts if view is not None)
+        label = f".{number}" if len(blocks) > 1 else ""
+        key = key.transpose((0, 1, 3, 2))
+        operands = (query, query.shape), (key, key.shape), (value, value.shape)
+        names = (f"{place.name}.L{label}", f"{place.name}.softmax{label}", f"{place.name}.A{label}")
+        made.append(layers.attention(place.building, names, operands, block.visible))
+    return made[0] if len(made) == 1 else place.building.join(f"{place.name}.A.O", made, 2)
 
 
 # -- what nodes attend with
@@ -100,7 +135,8 @@ def _onnx(place: NodePlace) -> _AttentionInputs:
         heads, shared = place.shape(0)[1], place.shape(1)[1]
     given = place.shaped_input(0), place.shaped_input(1), place.shaped_input(2)
     seen = _count_tokens(place, given[1], 4), _count_tokens(place, given[2], 5)
-    return _AttentionInputs(given, heads, shared, seen, left={3: _MASK})
+    causal = bool(place.attribute("is_causal", 0))
+    return _AttentionInputs(given, heads, shared, seen, left={3: _MASK}, causal=causal)
 
 
 def _multi_head(place: NodePlace) -> _AttentionInputs:
@@ -118,11 +154,12 @@ def _multi_head(place: NodePlace) -> _AttentionInputs:
     query, key, value = operands
     seen = _count_tokens(place, key, 6), _count_tokens(place, value, 7)
     left = {3: _BIAS, 4: _MASK, 5: _MASK}
-    return _AttentionInputs((query, key, value), heads, heads, seen, left=left)
+    causal = bool(place.attribute("unidirectional", 0))
+    return _AttentionInputs((query, key, value), heads, heads, seen, left=left, causal=causal)
 
 
 def _group_query(place: NodePlace) -> _AttentionInputs:
-    """Read a GroupQueryAttention; a window limits the keys that a token sees."""
+    """Read a GroupQueryAttention, which is causal; a window limits the keys that a token sees."""
     heads, shared = _number(place, "num_heads"), _number(place, "kv_num_heads")
     name, shape = place.shaped_input(0)
     if not place.node.input[1]:  # queries, keys and values are packed
@@ -133,13 +170,14 @@ def _group_query(place: NodePlace) -> _AttentionInputs:
         operands = (name, shape), place.shaped_input(1), place.shaped_input(2)
     seen = _count_tokens(place, operands[1], 3)
     window = int(place.attribute("local_window_size", -1))
-    if window > 0 and shape[1] > 1 and seen > window:
-        place.building.attributes.discard("local_window_size")  # the rows see different keys
-    elif window > 0:
+    if window > 0 and shape[1] == 1:
         seen = min(seen, window)
     left = {7: _ANGLES, 8: _ANGLES, 10: _MASK}
     turned = bool(place.attribute("do_rotary", 0))
-    return _AttentionInputs(operands, heads, shared, (seen, seen), turned, left)
+    limit = window if window > 0 else None
+    return _AttentionInputs(
+        operands, heads, shared, (seen, seen), turned, left, causal=True, window=limit
+    )
 
 
 def _read_projections(place: NodePlace) -> _AttentionInputs:
@@ -160,7 +198,8 @@ def _read_projections(place: NodePlace) -> _AttentionInputs:
     macs = batch * tokens * inner * columns
     turned = bool(place.attribute("do_rotary", 0))
     left = {5: _MASK} if quantised else {3: _MASK, 5: _MASK}
-    return _AttentionInputs((query, key, value), heads, heads, (seen, seen), turned, left, macs)
+    causal, operands = bool(place.attribute("unidirectional", 0)), (query, key, value)
+    return _AttentionInputs(operands, heads, heads, (seen, seen), turned, left, macs, causal)
 
 
 def _number(place: NodePlace, name: str) -> int:

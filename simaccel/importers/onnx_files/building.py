@@ -258,9 +258,9 @@ class WorkloadBuilder:
                     inputs[at] = SlotUse(root, terms)
         self.pending.append(replace(pending, inputs=tuple(inputs)))
 
-    def join(self, name: str, parts: Sequence[str], axis: int) -> SlotView | None:
+    def join(self, name: str, parts: Sequence[Source], axis: int) -> SlotView | None:
         """Return tensors put one after the other, if they are made for nothing else."""
-        views = [self.views[one] for one in parts if one in self.views]
+        views = [view for one in parts if (view := self.view(one)) is not None]
         if len(views) < len(parts) or self.derived & set(parts):
             return None
         root = StoredTensor(name, [], "output", bits=views[0].root.bits)

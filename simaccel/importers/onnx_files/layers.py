@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
@@ -22,7 +22,7 @@ from simaccel.importers.onnx_files.views import (
     ranks_of,
     sizes_of,
 )
-from simaccel.workload.einsum import Kind
+from simaccel.workload.einsum import Kind, VisibleSpan
 
 ROWS: Final = (("o", "t"), ("p", "r"), ("q", "s"))
 """Ranks of positions and of the filter, for planes, rows and columns."""
@@ -314,9 +314,15 @@ def _add_batched_product(
 
 
 def attention(
-    building: WorkloadBuilder, names: tuple[str, str, str], operands: tuple[Given, Given, Given]
+    building: WorkloadBuilder,
+    names: tuple[str, str, str],
+    operands: tuple[Given, Given, Given],
+    visible: VisibleSpan | None = None,
 ) -> SlotView:
-    """Add L, softmax and A of Q [..., m, k], K [..., k, c] and V [..., c, d]."""
+    """Add L, softmax and A of Q [..., m, k], K [..., k, c] and V [..., c, d].
+
+    ``visible``: the keys that a row of m sees, if not all.
+    """
     logit, softmax, attend = names
     query, key, value = operands
     source, view = _query(building, f"{logit}.Q", query)
@@ -335,9 +341,10 @@ def attention(
         for own in (f"{logit}.S", f"{softmax}.P")
     )
     picked = {rank: sizes[rank] for rank in (*heads, "m", "c")}
+    seen = None if visible is None else replace(visible, row="m")
     first = {rank: sizes[rank] for rank in (*heads, *alone, "m", "k", "c")}
     building.add(PendingOperator(logit, first, (use, keys), scores))
-    building.add(PendingOperator(softmax, picked, (scores,), weights, "softmax", "c"))
+    building.add(PendingOperator(softmax, picked, (scores,), weights, "softmax", "c", seen))
     made, out = building.output(attend, [*lead, ["m"], ["d"]], sizes)
     building.add(PendingOperator(attend, {**picked, "d": sizes["d"]}, (weights, values), out))
     return made

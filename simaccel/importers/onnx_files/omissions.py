@@ -25,7 +25,7 @@ HARMLESS: Final[Mapping[str, str]] = {
             *("exclusive", "extrapolation_value", "fmod", "gamma", "input_forget", "lambd"),
             *("antialias", "approximate", "linear_before_reset", "mode", "momentum"),
             *("nearest_mode", "p", "scale", "select_last_index", "softcap", "storage_order"),
-            *("upper", "direction", "reverse", "ratio", "seed", "training_mode", "is_causal"),
+            *("upper", "direction", "reverse", "ratio", "seed", "training_mode"),
         ),
         _VALUES,
     ),

@@ -9,7 +9,7 @@ from typing import Final
 
 from simaccel.importers.onnx_files.views import Shape, SlotUse, StoredTensor
 from simaccel.lazy import np
-from simaccel.workload.einsum import Einsum, Operator, Vector
+from simaccel.workload.einsum import Einsum, Operator, Vector, VisibleSpan
 
 _MOST_MARKED: Final = 10**8
 """Elements of a tensor that are marked each; of a larger one all count."""
@@ -25,6 +25,7 @@ class PendingOperator:
     output: SlotUse
     kind: str | None = None
     axis: str | None = None
+    visible: VisibleSpan | None = None
 
     def operator(self) -> Operator:
         """Return the operator, once all uses are settled."""
@@ -32,7 +33,9 @@ class PendingOperator:
         output = self.output.operand(self.ranks)
         if self.kind is None:
             return Einsum(self.name, self.ranks, inputs, output)
-        return Vector(self.name, self.kind, self.ranks, inputs, output, self.axis)
+        return Vector(
+            self.name, self.kind, self.ranks, inputs, output, self.axis, visible=self.visible
+        )
 
 
 def note_distinct(

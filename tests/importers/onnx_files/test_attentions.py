@@ -39,7 +39,7 @@ def _read(
         name: (I32 if name.startswith("length") else F32, shape) for name, shape in inputs.items()
     }
     outputs: dict[str, Any] = {"y": (F32, None)} | {name: (F32, kept[name]) for name in kept}
-    save(path, nodes, kinds, outputs, constants, domains={"com.microsoft": 1})
+    save(path, nodes, kinds, outputs, constants, opset=23, domains={"com.microsoft": 1})
     workload = load_onnx(path).workload
     workload.account.require_modelled()
     result = simulate(workload, EDGE, "naive")
@@ -131,3 +131,50 @@ def test_what_no_output_depends_on_is_no_work(tmp_path: Path) -> None:
     assert distinct_bytes(workload) == 4 * (32 + 40 + 20)
     harmless = [one.name for one in workload.account.entries_of("harmless")]
     assert harmless == ["unread", "unread2"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "past", "window", "pairs"),
+    [
+        # 2 x 65 rows see 65 and 130 keys; 100 are one block; 20 tokens are in a cache
+        ("Attention", 130, 0, None, 65 * 65 + 65 * 130),
+        ("Attention", 200, 0, None, 67 * 67 + 67 * 134 + 66 * 200),
+        ("Attention", 100, 0, None, 100 * 100),
+        ("MultiHeadAttention", 128, 20, None, 64 * 84 + 64 * 148),
+        ("GroupQueryAttention", 128, 20, None, 64 * 84 + 64 * 148),
+        # a window of 30: the second block's first row, 84, sees 55 to 84, its last row 147
+        ("GroupQueryAttention", 128, 20, 30, 64 * 84 + 64 * 93),
+        # one row sees all; without the attribute each row does
+        ("Attention", 1, 20, None, 21),
+        ("MultiHeadAttention", 128, 20, 0, 128 * 148),
+    ],
+)
+def test_what_a_causal_mask_hides_is_not_computed(
+    kind: str, rows: int, past: int, window: int | None, pairs: int, tmp_path: Path
+) -> None:
+    """Blocks of at least 64 rows see the keys up to their last row; two heads of 8."""
+    inputs = {name: [1, rows, 16] for name in "qkv"}
+    names = ["q", "k", "v"]
+    if past:
+        inputs |= {"pk": [1, 2, past, 8], "pv": [1, 2, past, 8]}
+    if kind == "Attention":
+        names += ["", "pk", "pv"] if past else []
+        node = helper.make_node(
+            kind, names, ["y", "nk", "nv"], is_causal=1, q_num_heads=2, kv_num_heads=2
+        )
+    elif kind == "MultiHeadAttention":
+        names += ["", "", "", "pk", "pv"]
+        causal = int(window is None)
+        node = _runtime(kind, names, ["y", "nk", "nv"], num_heads=2, unidirectional=causal)
+    else:
+        inputs |= {"length": [1], "length2": []}
+        names += ["pk", "pv", "length", "length2"]
+        how = {"local_window_size": window} if window else {}
+        node = _runtime(kind, names, ["y", "nk", "nv"], num_heads=2, kv_num_heads=2, **how)
+    kept = [1, 2, past + rows, 8]
+    workload = _read(tmp_path / "m.onnx", [node], inputs, {}, nk=kept, nv=kept)
+    assert workload.macs == 2 * pairs * (8 + 8)
+    seen = past + rows if not window else min(past + rows, rows + window - 1)
+    assert distinct_bytes(workload) == 4 * 16 * (2 * rows + 2 * seen)
+    (entry,) = [one for one in workload.account.entries_of("taken") if one.macs]
+    assert entry.macs == workload.macs
