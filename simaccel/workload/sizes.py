@@ -20,13 +20,15 @@ MAX_BYTES_PER_ELEMENT = 16
 """The widest element: complex128."""
 
 
-def size_faults(file: str, sizes: Mapping[str, object], limit: int = MAX_SIZE) -> list[Fault]:
-    """Return a fault for each value that is not a whole number from 1 to `limit`."""
-    allowed = f"a whole number from 1 to {limit}"
+def size_faults(
+    file: str, sizes: Mapping[str, object], limit: int = MAX_SIZE, least: int = 1
+) -> list[Fault]:
+    """Return a fault for each value that is not a whole number from `least` to `limit`."""
+    allowed = f"a whole number from {least} to {limit}"
     return [
         Fault(file, field, value, with_digits(value, allowed))
         for field, value in sizes.items()
-        if type(value) is not int or not 1 <= value <= limit  # a bool is an int, but no size
+        if type(value) is not int or not least <= value <= limit  # a bool is an int, but no size
     ]
 
 

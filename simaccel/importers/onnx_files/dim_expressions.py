@@ -33,7 +33,7 @@ def expression_size(text: str, dims: Mapping[str, int], used: set[str]) -> int |
     except (SyntaxError, ValueError, KeyError, RecursionError, MemoryError):
         return None
     used.update(node.id for node in ast.walk(body) if isinstance(node, ast.Name))
-    return size if 0 < size <= MAX_LAYER_SIZE else None
+    return size if 0 <= size <= MAX_LAYER_SIZE else None
 
 
 def _evaluate(node: ast.expr, dims: Mapping[str, int]) -> int:

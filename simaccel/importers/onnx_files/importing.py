@@ -271,6 +271,8 @@ def _map_complete(place: NodePlace) -> AccountEntry:
         return place.pass_node("not taken", why, macs)
     if 0 in place.made:
         return place.pass_node("harmless", "no elements")
+    if place.node.input and 0 in place.network.shapes.get(place.node.input[0], ()):
+        return place.pass_node("not taken", "what is made of no elements")
     return HANDLERS[kind](place)
 
 

@@ -117,6 +117,7 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
         raise _no_model(path, error) from None
     outputs = tuple(output.name for output in model.graph.output)
     ranks = {name: len(shape) for name, shape in shapes.items()}
+    _drop_empty_parts(model.graph.node, shapes)
     nodes, dead = _without_dead(model.graph.node, outputs)
     return OnnxGraph(
         fold_paddings(nodes, folder.values, ranks, outputs),
@@ -241,7 +242,7 @@ def _opset(model: Proto) -> int:
 def _set_dims(path: Path, model: Proto, dims: Mapping[str, int], constants: set[str]) -> None:
     """Give dynamic dimensions of inputs their sizes; forget what the file says of others."""
     faults: list[Fault] = size_faults(
-        str(path), {f"--dim {name}": size for name, size in dims.items()}, MAX_LAYER_SIZE
+        str(path), {f"--dim {name}": size for name, size in dims.items()}, MAX_LAYER_SIZE, least=0
     )
     missing: dict[str, str] = {}
     used: set[str] = set()
@@ -275,6 +276,15 @@ def _dynamic(model: Proto, constants: set[str]) -> Iterator[tuple[str, int, Any]
         for at, dim in enumerate(given.type.tensor_type.shape.dim):
             if given.name not in constants and (dim.dim_param or dim.dim_value < 1):
                 yield given.name, at, dim
+
+
+def _drop_empty_parts(nodes: Sequence[Proto], shapes: Mapping[str, Shape]) -> None:
+    """Take what has no elements, as a cache of no tokens, out of concatenations."""
+    for node in nodes:
+        if node.op_type == "Concat" and not node.domain:
+            parts = [name for name in node.input if 0 not in shapes.get(name, ())]
+            if parts:
+                node.input[:] = parts
 
 
 def _without_dead(

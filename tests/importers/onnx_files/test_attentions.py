@@ -32,6 +32,7 @@ def _read(
     nodes: list[Any],
     inputs: dict[str, list[int]],
     constants: dict[str, Any],
+    dims: dict[str, int] | None = None,
     **kept: list[int] | None,
 ) -> Workload:
     """Read a model of outputs `y` and ``kept``; its naive mapping runs with the right values."""
@@ -40,7 +41,7 @@ def _read(
     }
     outputs: dict[str, Any] = {"y": (F32, None)} | {name: (F32, kept[name]) for name in kept}
     save(path, nodes, kinds, outputs, constants, opset=23, domains={"com.microsoft": 1})
-    workload = load_onnx(path).workload
+    workload = load_onnx(path, dims).workload
     workload.account.require_modelled()
     result = simulate(workload, EDGE, "naive")
     assert check(workload, result.mapping, result.program)
@@ -178,3 +179,67 @@ def test_what_a_causal_mask_hides_is_not_computed(
     assert distinct_bytes(workload) == 4 * 16 * (2 * rows + 2 * seen)
     (entry,) = [one for one in workload.account.entries_of("taken") if one.macs]
     assert entry.macs == workload.macs
+
+
+def test_an_empty_cache_is_none(tmp_path: Path) -> None:
+    """Six tokens of two heads of 8 see each other, whatever joins the cache to them."""
+    halves = {"w": np.zeros((16, 48), np.float32)}
+    cached, packed = [1, 2, "past", 8], [2, 1, 2, "past", 8]
+    both: dict[str, Any] = {"pk": cached, "pv": cached}
+    three: dict[str, Any] = {name: [1, 6, 16] for name in "qkv"}
+    ends = ["y", "nk", "nv"]
+    node, heads = helper.make_node, {"num_heads": 2, "kv_num_heads": 2}
+    joined = [
+        node("Transpose", ["pk"], ["tk"], perm=[0, 1, 3, 2]),
+        node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
+        node("Concat", ["tk", "kt"], ["every"], axis=3),
+        node("MatMul", ["q", "every"], ["y"]),
+    ]
+    cases: list[tuple[list[Any], dict[str, Any], dict[str, Any], int]] = [
+        (joined, {"pk": cached, **{name: [1, 2, 6, 8] for name in "qk"}}, {}, 8),
+        (
+            [node("Attention", [*three, "", *both], ends, q_num_heads=2, kv_num_heads=2)],
+            three | both,
+            {},
+            16,
+        ),
+        (
+            [_runtime("MultiHeadAttention", [*three, "", "", "", *both], ends, num_heads=2)],
+            three | both,
+            {},
+            16,
+        ),
+        (
+            [_runtime("GroupQueryAttention", [*three, *both, "length", "length2"], ends, **heads)],
+            three | both | {"length": [1], "length2": []},
+            {},
+            16,
+        ),
+        (
+            [_runtime("Attention", ["x", "w", "", "", "p"], ["y"], num_heads=2)],
+            {"x": [1, 6, 16], "p": packed},
+            halves,
+            16,
+        ),
+    ]
+    for number, (nodes, inputs, constants, size) in enumerate(cases):
+        kept: dict[str, Any] = {"nk": None, "nv": None} if "nk" in nodes[0].output else {}
+        path = tmp_path / f"{number}.onnx"
+        workload = _read(path, nodes, inputs, constants, dims={"past": 0}, **kept)
+        assert workload.macs == 2 * 6 * 6 * size + (6 * 16 * 48 if constants else 0)
+        assert not any(tensor.kind == "cache" for tensor in workload.tensors.values())
+
+
+def test_what_is_made_of_no_elements_is_no_work(tmp_path: Path) -> None:
+    """A product over an empty cache is zeros, which are added to another product of 6 x 8 x 8."""
+    nodes = [
+        helper.make_node("MatMul", [*pair], [made]) for pair, made in (("pv", "a"), ("qw", "b"))
+    ]
+    nodes += [helper.make_node("Add", ["a", "b"], ["y"])]
+    inputs: dict[str, Type] = {"p": (F32, [6, "past"]), "v": (F32, ["past", 8])}
+    inputs |= {"q": (F32, [6, 8]), "w": (F32, [8, 8])}
+    path = save(tmp_path / "m.onnx", nodes, inputs, {"y": (F32, [6, 8])})
+    workload = load_onnx(path, {"past": 0}).workload
+    assert workload.macs == 6 * 8 * 8
+    (zeros,) = [one for one in workload.account.entries_of("not taken") if one.kind == "MatMul"]
+    assert zeros.why == "what is made of no elements"

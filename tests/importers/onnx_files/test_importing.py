@@ -221,7 +221,7 @@ def test_wrong_files_and_dimensions_are_refused(tmp_path: Path) -> None:
         "--dim x.1: x.1=SIZE, the size of dimension 1 of input x",
         "--dim m: a dynamic dimension of an input",
     ]
-    assert _faults(path, {"n": 0, "x.1": 4}) == ["--dim n: a whole number from 1 to 1073741824"]
+    assert _faults(path, {"n": -1, "x.1": 4}) == ["--dim n: a whole number from 0 to 1073741824"]
     assert _faults(path, {"n": 2, "x.1": 4}) == ["nodes: at least one that is an operator"]
     bad = tmp_path / "bad.onnx"
     bad.write_bytes(b"# no model\n")
