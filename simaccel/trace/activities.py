@@ -1,4 +1,4 @@
-"""Sums over rows of one lane: cycles by activity, and the service in a part of a row."""
+"""Sums over rows of one lane: by measure, by activity, and the service in a part of a row."""
 
 from __future__ import annotations
 
@@ -6,10 +6,43 @@ from collections import Counter
 
 import numpy as np
 
-from simaccel.trace.schema import KEY, Cycles, Events, same_activity
+from simaccel.trace.schema import (
+    HELD,
+    KEY,
+    MEASURES,
+    SERVED,
+    Cycles,
+    Events,
+    Measures,
+    same_activity,
+)
 
 Account = Counter[tuple[int, ...]]
 """Cycles by activity: the values of the columns ``KEY``."""
+
+
+def measure_before(rows: Events, numbers: Cycles) -> Measures:
+    """Return ``MEASURES`` of the rows before each of some numbers, which are in order.
+
+    >>> from simaccel.trace.schema import EVENT
+    >>> rows = np.zeros(3, EVENT)
+    >>> rows["end"], rows["cause"], rows["served"] = (4, 5, 9), (0, 1, 0), (2, 0, 3)
+    >>> rows["start"][1:] = rows["end"][:-1]
+    >>> measure_before(rows, np.array([0, 2, 3]))[:, [0, 1, SERVED]].tolist()
+    [[0, 0, 0], [4, 1, 2], [8, 1, 5]]
+    """
+    held = rows["held"].any()
+    done = np.zeros((len(numbers), len(MEASURES)), np.float64 if held else np.int64)
+    rows = rows[: numbers[-1]]
+    lengths = rows["end"] - rows["start"]
+    until = np.repeat(np.arange(len(numbers)), np.diff(numbers, prepend=0))
+    of = until * len(MEASURES) + rows["cause"]
+    np.add.at(done.reshape(-1), of, lengths.astype(done.dtype))
+    done = np.cumsum(done, axis=0)
+    done[:, SERVED] = np.append(0, np.cumsum(rows["served"]))[numbers]
+    if held:
+        done[:, HELD] = np.append(0, np.cumsum(rows["held"] * lengths.astype(np.float64)))[numbers]
+    return done
 
 
 def share_service(served: Cycles, cycles: Cycles, lengths: Cycles) -> Cycles:

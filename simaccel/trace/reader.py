@@ -47,7 +47,8 @@ from simaccel.trace.series import (
     utilisation,
 )
 from simaccel.trace.store import BlockIndex, Parts
-from simaccel.trace.track import NOTHING, ChainTrack, visit
+from simaccel.trace.track import NOTHING, ChainTrack
+from simaccel.trace.visits import sum_rows
 
 MAX_EVENTS = 10_000_000
 MAX_FRAME_ROWS = 2_000_000
@@ -89,18 +90,15 @@ class TraceReader(RunRecord):
         index = BlockIndex(*(parts[f"index/{n}"][:] for n in ("rows", "first_start", "last_end")))
         self._rows = EventColumns(path, file, parts, index, tuple(limits))
         self.n_rows = self._rows.n_rows
-        n_segments = int(file.attrs["segments"])
-        stored = [parts[f"segments/{name}"][:n_segments].tolist() for name in SEGMENT_FIELDS]
-        self.n_segments = len(stored[0])
+        self.n_segments = int(file.attrs["segments"])
+        stored = [parts[f"segments/{name}"][: self.n_segments].tolist() for name in SEGMENT_FIELDS]
         self._forest = nest(list(zip(*stored, strict=True)), self._rows, self.cycles)
-        kinds = read_texts(parts["tables/lane_kinds"])
-        self.lanes = dict(list(zip(self.tables["lanes"], kinds, strict=True))[1:])
+        lanes, kinds = self.tables["lanes"], read_texts(parts["tables/lane_kinds"])
+        self.lanes = dict(list(zip(lanes, kinds, strict=True))[1:])
         by_kind = {kind: [n for n, k in self.lanes.items() if k == kind] for kind in LANES}
         self.engines, self.channels, self.tiles = (tuple(by_kind[kind]) for kind in LANES)
         self._tracks = {
-            name: make_track(
-                self._rows, self.tables["lanes"].index(name), self._forest, self.cycles
-            )
+            name: make_track(self._rows, lanes.index(name), self._forest, self.cycles)
             for name in self.lanes
         }
         self.figures: dict[str, Any] = {}
@@ -240,17 +238,19 @@ class TraceReader(RunRecord):
         """Return events as columns of a table; ``cycles`` are those within a window."""
         return columns(events, self.tables, self.header.sites, self.lanes, within)
 
-    def check(self) -> None:
+    def check(self, *, accounts: bool = False) -> None:
         """Verify that each engine's busy + stalls + idle cycles equal the length of the run.
 
         Nothing is expanded: the sums follow from rows and segments, which must tile the run
-        without gap or overlap in every lane, and must equal what the run itself counted.
+        without gap or overlap in every lane, and must equal what the run itself counted. With
+        ``accounts``, those of ``account`` are summed while the rows are at hand.
 
         Raises:
             TraceError: they don't; the message names lanes and cycles.
 
         """
-        visit(self._tracks.values(), lambda leaf: (leaf.total, leaf.found_faults), 0, self.cycles)
+        engines = {self.tables["lanes"].index(name) for name in self.engines if accounts}
+        sum_rows(self._tracks.values(), self.cycles, engines)
         faults = [
             f"{name}: {fault}"
             for name, track in self._tracks.items()

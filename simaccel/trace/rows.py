@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,18 +16,12 @@ from simaccel.trace.guard import damaged_error
 from simaccel.trace.schema import (
     COLUMNS,
     EVENT,
-    HELD,
-    MEASURES,
-    SERVED,
     Cycles,
     Events,
-    Measures,
 )
 from simaccel.trace.store import BlockIndex, Parts, block_index
 
 _CACHED_BLOCKS = 64
-_CACHED_SUMS = 32
-"""Of the lanes of about a block: they take twice the memory of the rows themselves."""
 _DAMAGE = (
     OSError,
     LookupError,
@@ -49,25 +44,12 @@ def reading(path: Path) -> Iterator[None]:
         raise damaged_error(path, str(error) or type(error).__name__) from None
 
 
-class LaneRows:
+class LaneRows(NamedTuple):
     """Rows of one lane in one block, in order of time."""
 
-    def __init__(self, rows: Events, numbers: Cycles) -> None:
-        self.rows = rows
-        self.numbers = numbers
-        """Where each row stands in the file."""
-
-    def measure(self) -> Measures:
-        """Return ``MEASURES`` of the rows before each row, and of all of them."""
-        rows, n = self.rows, len(self.rows)
-        held = rows["held"]
-        measured = np.zeros((n + 1, len(MEASURES)), np.float64 if held.any() else np.int64)
-        lengths = rows["end"] - rows["start"]
-        measured[np.arange(1, n + 1), rows["cause"]] = lengths
-        measured[1:, SERVED] = rows["served"]
-        if held.any():
-            measured[1:, HELD] = held.astype(np.float64) * lengths
-        return np.cumsum(measured, axis=0)
+    rows: Events
+    numbers: Cycles
+    """Where each row stands in the file."""
 
 
 class RowBoundary(NamedTuple):
@@ -99,7 +81,6 @@ class EventColumns:
         self.block_rows = int(file.attrs["block_rows"])
         self.n_rows = int(file.attrs["rows"])
         self._block = lru_cache(_CACHED_BLOCKS)(self._read)
-        self.measured = lru_cache(_CACHED_SUMS)(self._measure_lane)
         self.cut = lru_cache(None)(self._cut)
         if not file.attrs["complete"]:
             self.index = self._scan_index(len(index.rows[0]) if len(index.rows) else 1)
@@ -115,17 +96,12 @@ class EventColumns:
         """Return the rows of one lane in one block."""
         return self._block(block)[lane]
 
-    def _measure_lane(self, block: int, lane: int) -> Measures:
-        return self.part(block, lane).measure()
-
     def _read(self, block: int) -> list[LaneRows]:
-        first = block * self.block_rows
-        rows = self._read_block(block)
+        rows, order = self._read_block(block)
         self._require_sound(block, rows)
-        order = np.argsort(rows["lane"], kind="stable")
-        cuts = np.cumsum(self.index.rows[block])[:-1]
-        parts = zip(np.split(rows[order], cuts), np.split(order + first, cuts), strict=True)
-        return [LaneRows(part, numbers) for part, numbers in parts]
+        numbers = order + block * self.block_rows
+        ends = np.cumsum(self.index.rows[block]).tolist()
+        return [LaneRows(rows[low:high], numbers[low:high]) for low, high in pairwise([0, *ends])]
 
     def _cut(self, block: int, row: int) -> RowBoundary:
         """Cut a block before a row; the cuts are kept, as all lanes need the same ones."""
@@ -135,18 +111,22 @@ class EventColumns:
         starts = [int(p.rows["start"][n]) if n < len(p.rows) else 0 for p, n in both]
         return RowBoundary(at, starts, [int(p.rows["end"][n - 1]) if n else 0 for p, n in both])
 
-    def _read_block(self, block: int) -> Events:
+    def _read_block(self, block: int) -> tuple[Events, Cycles]:
+        """Read the rows of a block by lane, and where in the block each of them stands."""
         first = block * self.block_rows
         last = min(first + self.block_rows, self.n_rows)
         rows = np.zeros(last - first, EVENT)
         with reading(self.path):
-            for name, column in self._columns.items():
-                rows[name] = column[first:last]
-        return rows
+            stored = {name: column[first:last] for name, column in self._columns.items()}
+        order = np.argsort(stored["lane"], kind="stable")
+        for name, values in stored.items():
+            rows[name] = values[order]
+        return rows, order
 
     def _scan_index(self, n_lanes: int) -> BlockIndex:
         """Make the index of a partial trace: what is in the file may be newer than its rows."""
-        blocks = [block_index(self._read_block(block), n_lanes) for block in range(self.n_blocks)]
+        read = (self._read_block(block)[0] for block in range(self.n_blocks))
+        blocks = [block_index(rows, n_lanes) for rows in read]
         nothing = np.zeros((0, n_lanes), dtype=np.int64)
         names = ("rows", "first_start", "last_end")
         return BlockIndex(

@@ -15,7 +15,8 @@ from simaccel.hardware.cores import without_core
 from simaccel.hardware.links import LINK_SENT
 from simaccel.numbers import SHARED
 from simaccel.trace.schema import CAUSES, HELD, MEASURES, SERVED, Cycles, Measures
-from simaccel.trace.track import ChainTrack, visit
+from simaccel.trace.track import ChainTrack
+from simaccel.trace.visits import measure_tracks
 from simaccel.workload import Workload
 
 Shares = npt.NDArray[np.float64]
@@ -85,17 +86,7 @@ def _bin_tracks(tracks: Mapping[str, ChainTrack], edges: Cycles) -> list[Measure
     divides the edges by its period, so the work is bounded by rows plus edges times the depth
     of nesting, whatever the repeats.
     """
-    _add_up(tracks)
-    clipped = (
-        track.measure_edges(np.clip(edges, track.start, track.end)) for track in tracks.values()
-    )
-    return [np.diff(sums, axis=0).T for sums in clipped]
-
-
-def _add_up(tracks: Mapping[str, ChainTrack]) -> None:
-    """Let all rows be added up; sums before an edge need all totals."""
-    ends = [track.end for track in tracks.values()]
-    visit(tracks.values(), lambda leaf: leaf.total, 0, max(ends, default=0))
+    return [np.diff(sums, axis=0).T for sums in measure_tracks([*tracks.values()], edges)]
 
 
 def utilisation(tracks: Mapping[str, ChainTrack], edges: Cycles) -> UtilisationSeries:
@@ -137,11 +128,11 @@ def bandwidth(
     counts = {name: names.count(name) for name in names}
     resources = tuple(counts)
     shape = (len(resources), len(edges))
-    _add_up(tracks)
     served, totals = np.zeros(shape, dtype=np.int64), np.zeros(len(resources), dtype=np.int64)
-    for name, track in zip(names, tracks.values(), strict=True):
+    sums = measure_tracks([*tracks.values()], edges)
+    for name, track, measured in zip(names, tracks.values(), sums, strict=True):
         at = resources.index(name)
-        served[at] += track.measure_edges(np.clip(edges, track.start, track.end))[:, SERVED]
+        served[at] += measured[:, SERVED]
         totals[at] += track.total[SERVED]
     by = [
         _bytes(served[at], int(totals[at]), moved.get(name), (limits.get(name) or 0) / counts[name])

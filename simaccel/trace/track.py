@@ -7,7 +7,7 @@ for into its first period by a division, a sequence finds the child by bisection
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from simaccel.trace.activities import Account, account_rows, share_service
+from simaccel.trace.activities import Account, account_rows, measure_before, share_service
 from simaccel.trace.rows import EventColumns, LaneRows
 from simaccel.trace.schema import (
     EVENT,
@@ -29,6 +29,8 @@ from simaccel.trace.schema import (
 )
 
 NOTHING = np.zeros(0, EVENT)
+OfLeaf = Callable[["RowTrack", Cycles], Measures]
+"""What gives the sums of a leaf from its start to each edge."""
 
 
 class Track(Protocol):
@@ -56,8 +58,11 @@ class Track(Protocol):
     def count(self, start: int, end: int) -> int:
         """Return how many rows ``expand`` gives, which are not made for it."""
 
-    def measure_edges(self, edges: Cycles) -> Measures:
-        """Sums from ``self.start`` to each edge; edges are sorted, in this stretch."""
+    def measure_edges(self, edges: Cycles, of_leaf: OfLeaf) -> Measures:
+        """Sums from ``self.start`` to each edge; edges are sorted, in this stretch.
+
+        ``of_leaf`` gives those of a leaf, from its start.
+        """
 
     def account_cycles(self, start: int, end: int) -> Account:
         """Cycles by activity from ``start`` up to ``end``."""
@@ -93,8 +98,7 @@ class RowTrack:
     @cached_property
     def total(self) -> Measures:
         """Sums by ``MEASURES``."""
-        measured = self.source.measured(self.block, self.lane)
-        total: Measures = measured[self.high] - measured[self.low]
+        total: Measures = measure_before(self.rows, np.array([self.high - self.low]))[0]
         return total
 
     @cached_property
@@ -121,11 +125,15 @@ class RowTrack:
         low = int(np.searchsorted(rows["end"], start, "right"))
         return low, int(np.searchsorted(rows["start"], end, "left"))
 
-    def measure_edges(self, edges: Cycles) -> Measures:
-        """Sums from ``self.start`` to each edge; within a row all goes on evenly."""
-        rows, measured = self.rows, self.source.measured(self.block, self.lane)
+    def measure_edges(self, edges: Cycles, of_leaf: OfLeaf) -> Measures:
+        """Sums from ``self.start`` to each edge."""
+        return of_leaf(self, edges)
+
+    def measure_rows(self, edges: Cycles) -> Measures:
+        """Sums of its rows from ``self.start`` to each edge; within a row all goes on evenly."""
+        rows = self.rows
         at = np.maximum(np.searchsorted(rows["start"], edges, "right") - 1, 0)
-        done: Measures = measured[self.low + at] - measured[self.low]
+        done = measure_before(rows, at)
         cut = rows[at]
         cycles = edges - cut["start"]
         done[np.arange(len(edges)), cut["cause"]] += cycles
@@ -225,7 +233,7 @@ class ChainTrack:
         nodes = self.nodes[self._track_index(start) : self._track_index(end - 1) + 1]
         return sum(node.count(start, end) for node in nodes)
 
-    def measure_edges(self, edges: Cycles) -> Measures:
+    def measure_edges(self, edges: Cycles, of_leaf: OfLeaf) -> Measures:
         """Sums from ``self.start`` to each edge."""
         done: Measures = np.zeros((len(edges), len(MEASURES)), self._before.dtype)
         if not self.nodes:
@@ -233,7 +241,8 @@ class ChainTrack:
         at = np.maximum(np.searchsorted(self._starts, edges, "right") - 1, 0)
         nodes, cuts = np.unique(at, return_index=True)
         for node, (low, high) in zip(nodes, pairwise([*cuts, len(edges)]), strict=True):
-            done[low:high] = self._before[node] + self.nodes[node].measure_edges(edges[low:high])
+            found = self.nodes[node].measure_edges(edges[low:high], of_leaf)
+            done[low:high] = self._before[node] + found
         return done
 
     def account_cycles(self, start: int, end: int) -> Account:
@@ -326,11 +335,12 @@ class RepeatTrack:
         first = max((start - self.start) // self.period, 0)
         return first, min((end - 1 - self.start) // self.period, self.times)
 
-    def measure_edges(self, edges: Cycles) -> Measures:
+    def measure_edges(self, edges: Cycles, of_leaf: OfLeaf) -> Measures:
         """Sums from ``self.start`` to each edge."""
         time = (edges - self.start) // self.period
         inside, back = np.unique(edges - time * self.period, return_inverse=True)
-        done: Measures = time[:, None] * self.body.total + self.body.measure_edges(inside)[back]
+        found = self.body.measure_edges(inside, of_leaf)
+        done: Measures = time[:, None] * self.body.total + found[back]
         return done
 
     def account_cycles(self, start: int, end: int) -> Account:
@@ -365,15 +375,6 @@ class RepeatTrack:
         shift = first * self.period
         within = (start - shift, end - shift) if first == last else (self.start, self.body.end)
         yield from self.body.leaves(*within)
-
-
-def visit(
-    tracks: Iterable[ChainTrack], look: Callable[[RowTrack], object], start: int, end: int
-) -> None:
-    """Visit the leaves of several lanes in a window by block, so that each is read once."""
-    leaves = [leaf for track in tracks for leaf in track.leaves(start, end)]
-    for leaf in sorted(leaves, key=lambda leaf: leaf.block):
-        look(leaf)
 
 
 def _stretch_row(row: Events, node: Track) -> Events:

@@ -8,7 +8,7 @@ import pytest
 from simaccel.machine.accounts import NO_WAIT, Wait
 from simaccel.trace import SCHEMA_VERSION, Event, TraceError, TraceReader
 from simaccel.trace.rows import _CACHED_BLOCKS, EventColumns
-from simaccel.trace.schema import OPENED, Events
+from simaccel.trace.schema import OPENED, Cycles, Events
 from simaccel.units import Cause
 from tests.trace.scripts import ENGINES, Again, Row, padded, write
 
@@ -246,7 +246,7 @@ def test_each_block_is_read_once_for_all_lanes(
     read: list[int] = []
     stored = EventColumns._read_block
 
-    def counted(rows: EventColumns, block: int) -> Events:
+    def counted(rows: EventColumns, block: int) -> tuple[Events, Cycles]:
         read.append(block)
         return stored(rows, block)
 
@@ -260,8 +260,14 @@ def test_each_block_is_read_once_for_all_lanes(
             trace.check,
             trace.account,
             lambda: trace.utilisation(bins=7),
+            lambda: trace.utilisation(bins=3 * blocks),
             lambda: trace.account(start=5, end=trace.cycles - 5),
         ):
             read.clear()
             ask()
             assert len(read) <= blocks + 2 * len(ENGINES)
+    with TraceReader.open(tmp_path / "t.h5") as trace:
+        trace.check(accounts=True)
+        read.clear()
+        assert trace.account()
+        assert not read

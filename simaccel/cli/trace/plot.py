@@ -61,7 +61,7 @@ def plot(
     start, end = asked["start"], asked["end"]
     if start is not None and end is not None and end <= start:
         require_none([fault("--to", end, f"a cycle after --from {start}")])
-    with sound(file) as trace:
+    with sound(file, accounts=True) as trace:
         from simaccel.report.figures.page import FigureOptions, plot_trace
 
         shown = plot_trace(trace, output, FigureOptions(kinds=kinds, **asked), force=force)

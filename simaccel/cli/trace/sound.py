@@ -26,10 +26,15 @@ def require_files(*files: str) -> None:
 
 
 @contextmanager
-def sound(file: str, require: Callable[[TraceReader], None] | None = None) -> Iterator[TraceReader]:
+def sound(
+    file: str,
+    require: Callable[[TraceReader], None] | None = None,
+    *,
+    accounts: bool = False,
+) -> Iterator[TraceReader]:
     """Open a trace whose rows add up to what the run counted.
 
-    ``require`` refuses, by its counts, what needs not be read.
+    ``require`` refuses, by its counts, what needs not be read; ``accounts`` as for ``check``.
 
     Raises:
         TraceError: they don't, or it is no trace.
@@ -41,5 +46,5 @@ def sound(file: str, require: Callable[[TraceReader], None] | None = None) -> It
     with TraceReader.open(Path(file)) as trace:
         if require is not None:
             require(trace)
-        trace.check()
+        trace.check(accounts=accounts)
         yield trace

@@ -71,7 +71,7 @@ def stalls(
     are of that window; the gains are always those of the whole run.
     """
     window(start, end)  # what the run needs not say
-    with sound(file) as opened:
+    with sound(file, accounts=True) as opened:
         from simaccel.experiment.diagnosis import diagnose
         from simaccel.report.stalls import analysis_of, stalls_json
         from simaccel.trace import TraceError

@@ -28,6 +28,7 @@ from simaccel.report.page import page_text, timeline, write_page
 from simaccel.report.page.data import loops
 from simaccel.trace import TraceReader
 from simaccel.trace.schema import KEY
+from simaccel.trace.visits import measure_tracks
 from simaccel.units import Cause
 from simaccel.workload import build
 from tests.draws import DRAWS
@@ -460,7 +461,7 @@ def _require_same(browser: Chrome, trace: TraceReader, windows: list[tuple[int, 
     for lane, answers in zip(run["lanes"], said, strict=True):
         for window, (events, sums) in zip(windows, answers, strict=True):
             assert events == _told(trace, run, lane["name"], *window)
-            measured = trace.track(lane["name"]).measure_edges(np.array(window))
+            [measured] = measure_tracks([trace.track(lane["name"])], np.array(window))
             expected = np.diff(measured, axis=0)[0].tolist()
             amount = expected.pop() + expected.pop()
             assert sums[:-1] == expected
