@@ -390,24 +390,6 @@ def test_what_is_kept_around_groups(keep: str, field: str, allowed: str) -> None
         assert any(allowed in text for text in texts), found
 
 
-def test_windows_read_what_is_kept_around_groups() -> None:
-    """9 rows of T, each read by up to three of the 7 windows, stay in the buffer."""
-    tree = """
-around
-  keep T buffer
-  group c1
-    keep I buffer, W1 buffer
-    do c1 array ws
-  group c2
-    keep W2 buffer, O buffer
-    do c2 array ws
-"""
-    one = mapping(CONVS, tree)
-    assert faults(CONVS, one) == []
-    checked = check(CONVS, one, lower(CONVS, one))
-    assert [done.compared for done in checked] == [0, 5 * 7]
-
-
 IN_PLACE = """
 around
   keep T buffer

@@ -366,6 +366,21 @@ _TEXTS: dict[str, tuple[Workload, str]] = {
             do FF2 array os
         """,
     ),
+    "around windows": (
+        _CONVS,
+        """
+        around
+          keep T buffer
+          group c1
+            loop p 4
+            keep I buffer x2, W1 buffer
+            do c1 array ws
+          group c2
+            loop p 3
+            keep W2 buffer, O buffer x2
+            do c2 array ws
+        """,
+    ),
 }
 
 CASES: dict[str, tuple[Workload, Mapping]] = {
