@@ -52,6 +52,8 @@ _END_SECONDS: Final = 30.0
 _OPEN_FILES: Final = 20
 _FILES_OF_A_PROCESS: Final = 13
 """Open files, measured: 32 with one process of a cluster, 71 with four; Python has 6 itself."""
+_ADDRESS_BYTES: Final = 768 * 2**20
+"""Address space of the process that starts others, measured: 710 MiB; theirs is 354 MiB each."""
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _CONFIG: Final = {
     # a process has one task: what dies with it is this one, and no other
@@ -219,6 +221,7 @@ def start_cluster(jobs: int) -> Iterator[LocalProcesses]:
     """
     _silence()
     _require_open_files(jobs)
+    _require_address_space(jobs)
     with dask.config.set(_CONFIG):  # Dask reads it whenever a process goes, or comes
         with _defer_signals():
             cluster = LocalCluster(
@@ -250,6 +253,16 @@ def _require_open_files(jobs: int) -> None:
             needs = f"--jobs {jobs} needs {needed} open files, the limit is {most} (ulimit -n)"
             raise ClusterError(f"{needs}; fewer jobs need {_FILES_OF_A_PROCESS} each less")
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, most))
+
+
+def _require_address_space(jobs: int) -> None:
+    """Refuse to start processes where the threads of Dask have no room, and fail without an end."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0] if hasattr(resource, "RLIMIT_AS") else -1
+    if limit in range(_ADDRESS_BYTES):
+        needs = f"--jobs {jobs} needs {_ADDRESS_BYTES >> 20} MiB of address space"
+        raise ClusterError(
+            f"{needs}, the limit is {limit >> 20} MiB (ulimit -v); --jobs 1 needs less"
+        )
 
 
 def _wait_for_first(client: Client) -> None:

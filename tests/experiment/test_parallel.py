@@ -24,6 +24,7 @@ from simaccel.errors import InputError, WorkerDiedError
 from simaccel.experiment import cluster
 from simaccel.experiment.cluster import (
     ClusterError,
+    _require_address_space,
     _require_open_files,
     connect_cluster,
     start_cluster,
@@ -351,3 +352,17 @@ def test_too_few_open_files_are_raised_or_refused(monkeypatch: pytest.MonkeyPatc
     limits[0] = (resource.RLIM_INFINITY,) * 2
     _require_open_files(1000)
     assert len(raised) == 1
+
+
+def test_too_little_address_space_is_refused_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Dask's threads fail there, and nobody hears of it; no limit is -1."""
+    limits = {"bytes": resource.RLIM_INFINITY}
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limits["bytes"],) * 2)
+    _require_address_space(2)
+    limits["bytes"] = 768 * 2**20
+    _require_address_space(2)
+    limits["bytes"] = 300_000 * 1024
+    with pytest.raises(ClusterError, match=r"needs 768 MiB of address space, the limit is 292 MiB"):
+        _require_address_space(2)
