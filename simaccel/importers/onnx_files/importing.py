@@ -87,7 +87,7 @@ def _load(
     rows = importer.rows()
     name = clean_name(Path(path).stem)
     if not building.pending:
-        left = {row.kind: f"{row.kind} ({row.why})" for row in rows if row.how == "not taken"}
+        left = {row.kind: f"{row.kind} ({row.why})" for row in rows if row.why}
         kinds = ", ".join(sorted({left.get(row.kind, row.kind) for row in rows})[:8])
         value = f"none is modelled of {kinds}" if kinds else "none: all is constant"
         raise InputError([Fault(path, "nodes", value, "at least one that is an operator")])

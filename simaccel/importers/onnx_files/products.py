@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from simaccel.files.accounting import AccountEntry
@@ -64,7 +64,19 @@ def conv_transpose(place: NodePlace) -> AccountEntry:
     made = transposed_conv(place.building, place.name, place.shaped_input(0), of, phases)
     place.makes(made if made.shape == place.made else None)
     added = [math.prod(pending.ranks.values()) for pending in place.building.pending[before:]]
-    return place.take_node(f"conv of {len(added)} phases", sum(added))
+    zeros = _zero_share(phases, size)
+    border = f", {zeros:.1%} of its products with zeros around the input" if zeros else ""
+    return place.take_node(f"conv of {len(added)} phases{border}", sum(added))
+
+
+def _zero_share(phases: Sequence[Phases], size: Shape) -> float:
+    """Return the share of products with zeros around the input."""
+    products = elements = 1
+    for phase, length in zip(phases, size, strict=True):
+        windows = [window for _, window in phase.first]
+        products *= sum(window.made * window.reach for window in windows)
+        elements *= sum(window.count_inside(length) for window in windows)
+    return 1 - elements / max(1, products)
 
 
 def _phases(place: NodePlace, at: int, size: int, reach: int) -> Phases:
