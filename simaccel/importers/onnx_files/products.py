@@ -76,7 +76,7 @@ def _zero_share(phases: Sequence[Phases], size: Shape) -> float:
         windows = [window for _, window in phase.first]
         products *= sum(window.made * window.reach for window in windows)
         elements *= sum(window.count_inside(length) for window in windows)
-    return 1 - elements / max(1, products)
+    return 1 - elements / products if products else 0.0
 
 
 def _phases(place: NodePlace, at: int, size: int, reach: int) -> Phases:
