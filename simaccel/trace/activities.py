@@ -14,7 +14,6 @@ from simaccel.trace.schema import (
     Cycles,
     Events,
     Measures,
-    same_activity,
 )
 
 Account = Counter[tuple[int, ...]]
@@ -35,13 +34,18 @@ def measure_before(rows: Events, numbers: Cycles) -> Measures:
     done = np.zeros((len(numbers), len(MEASURES)), np.float64 if held else np.int64)
     rows = rows[: numbers[-1]]
     lengths = rows["end"] - rows["start"]
-    until = np.repeat(np.arange(len(numbers)), np.diff(numbers, prepend=0))
+    n_rows = numbers.copy()
+    n_rows[1:] -= numbers[:-1]
+    until = np.repeat(np.arange(len(numbers)), n_rows)
     of = until * len(MEASURES) + rows["cause"]
     np.add.at(done.reshape(-1), of, lengths.astype(done.dtype))
     done = np.cumsum(done, axis=0)
-    done[:, SERVED] = np.append(0, np.cumsum(rows["served"]))[numbers]
+    sums = np.zeros(len(rows) + 1, done.dtype)
+    np.cumsum(rows["served"], out=sums[1:])
+    done[:, SERVED] = sums[numbers]
     if held:
-        done[:, HELD] = np.append(0, np.cumsum(rows["held"] * lengths.astype(np.float64)))[numbers]
+        np.cumsum(rows["held"] * lengths.astype(np.float64), out=sums[1:])
+        done[:, HELD] = sums[numbers]
     return done
 
 
@@ -54,11 +58,15 @@ def share_service(served: Cycles, cycles: Cycles, lengths: Cycles) -> Cycles:
 def account_rows(rows: Events, start: int, end: int) -> Account:
     """Sum the cycles of rows of one lane in a window by activity."""
     cycles = np.minimum(rows["end"], end) - np.maximum(rows["start"], start)
-    rows, cycles = rows[cycles > 0], cycles[cycles > 0]
-    if not len(rows):
+    within = np.flatnonzero(cycles > 0)
+    if not len(within):
         return Counter()
-    order = np.lexsort([rows[name] for name in KEY if rows[name].any()] or [cycles])
-    rows, cycles = rows[order], cycles[order]
-    first = np.flatnonzero(np.append(True, ~same_activity(rows[:-1], rows[1:])))
-    keys = zip(*(rows[name][first].tolist() for name in KEY), strict=True)
-    return Counter(dict(zip(keys, np.add.reduceat(cycles, first).tolist(), strict=True)))
+    columns = [rows[name][within] for name in KEY]
+    order = np.lexsort([column for column in columns if column.any()] or [within])
+    columns = [column[order] for column in columns]
+    new = np.ones(len(within), dtype=np.bool_)
+    new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    first = np.flatnonzero(new)
+    keys = zip(*(column[first].tolist() for column in columns), strict=True)
+    sums = np.add.reduceat(cycles[within][order], first)
+    return Counter(dict(zip(keys, sums.tolist(), strict=True)))
