@@ -114,7 +114,7 @@ def _parts(
 def _overflow_text(
     workload: Workload, accelerator: Accelerator, demand: MemoryDemand, options: Options
 ) -> str:
-    parts = ", ".join(f"{part} {_gib(n)}" for part, n in demand.by_part.items() if n)
+    parts = ", ".join(f"{part} {_size(n)}" for part, n in demand.by_part.items() if n)
     there, capacity = demand.memory.replace("dram", "DRAM"), demand.capacity_bytes or 1
     needed = {each.memory: each.needed_bytes for each in memory_demands(workload, accelerator)}
     least = -(-needed[demand.memory] // capacity)
@@ -124,7 +124,7 @@ def _overflow_text(
         holding = holding if count is None else f"{count} chips hold it (--chips {count})"
     return (
         f"{workload.name} does not fit the {there} of {accelerator.name}: {parts} of "
-        f"{_gib(capacity)}{' on each chip' if accelerator.pod.count > 1 else ''}; {holding}; "
+        f"{_size(capacity)}{' on each chip' if accelerator.pod.count > 1 else ''}; {holding}; "
         "--allow-overflow runs it all the same"
     )
 
@@ -148,5 +148,11 @@ def _holding_counts(
                 yield count
 
 
-def _gib(n_bytes: int) -> str:
-    return f"{n_bytes / 2**30:,.2f} GiB"
+def _size(n_bytes: int) -> str:
+    """Write a size in the largest unit that it has at least one of.
+
+    >>> _size(15_007_744_000), _size(4_718_592), _size(512)
+    ('13.98 GiB', '4.50 MiB', '512.00 B')
+    """
+    power = min((max(n_bytes, 1).bit_length() - 1) // 10, 3)
+    return f"{n_bytes / 1024**power:,.2f} {('B', 'KiB', 'MiB', 'GiB')[power]}"

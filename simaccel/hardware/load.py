@@ -30,7 +30,7 @@ from simaccel.hardware.energy.tables import NODES
 from simaccel.hardware.links import ONE_CHIP, ChipShape, LinksSpec, follow_topology, shape_text
 from simaccel.hardware.memory import BufferSpec, DramSpec, MemoriesSpec
 from simaccel.hardware.precision import PrecisionSpec
-from simaccel.hardware.presets import SECTIONS, with_base, with_presets
+from simaccel.hardware.presets import SECTIONS, preset_names, with_base, with_presets
 from simaccel.hardware.quantity import Hertz, Rate, format_quantity
 from simaccel.hardware.sections import Sections
 from simaccel.hardware.settings import Settings, each_setting, unknown_field
@@ -103,12 +103,21 @@ def build_accelerator(
     accelerator, wrong = _build(raw, str(path))
     wrong += _empty(raw, str(path), wrong)
     wrong = [
-        Fault(_file_of(fault, files), fault.field, fault.value, fault.allowed) for fault in wrong
+        Fault(_file_of(fault, files), fault.field, fault.value, _section_allowed(fault))
+        for fault in wrong
     ]
     named = {fault.field for fault in (*faults, *unknown)}  # a section of no name is said once
     require_none([*faults, *unknown, *(fault for fault in wrong if fault.field not in named)])
     assert accelerator is not None, "what is not built has faults"  # noqa: S101
     return accelerator
+
+
+def _section_allowed(fault: Fault) -> str:
+    """Return what is allowed instead of a value; for a section that is none, a name as well."""
+    if fault.field not in SECTIONS or fault.allowed != "a mapping":
+        return fault.allowed
+    names = preset_names(fault.field) or list_accelerators()
+    return f"a section, or a name such as {names[0]}"
 
 
 def _file_of(fault: Fault, files: Mapping[str, str]) -> str:

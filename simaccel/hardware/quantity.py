@@ -36,6 +36,8 @@ _UNITS: dict[str, int] = {
     "MHz": 10**6,
     "GHz": 10**9,
 }
+_USUAL = {"B": "MiB", "B/s": "GB/s", "Hz": "GHz"}
+"""Units that a number with a fraction has, where it is written without one."""
 LARGEST = 2**50
 """Bytes, bytes per second or Hz, at most."""
 _LARGEST_INT64 = 2**63 - 1
@@ -87,6 +89,8 @@ def _right_form(text: str, kind: str) -> str:
     ('64 KiB', '50 GB/s', '720 MHz')
     >>> _right_form("1e6", "B"), _right_form("64..128", "B")
     ('1000000 B', '')
+    >>> _right_form("1.6", "B/s"), _right_form("1.5", "B")  # no whole number of the kind's own unit
+    ('1.6 GB/s', '1.5 MiB')
     """
     match = _LOOSE.fullmatch(text)
     number = (digits_of(match[1]) or match[1]) if match else ""
@@ -96,6 +100,8 @@ def _right_form(text: str, kind: str) -> str:
     unit = next((u for u in _units(kind) if letter and u.upper().startswith(letter)), "")
     if letter and not unit:
         return ""
+    if not letter and Fraction(number).denominator > 1:
+        unit = _USUAL[kind]
     return f"{number} {unit or kind}" if Fraction(number) > 0 else ""
 
 

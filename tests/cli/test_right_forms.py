@@ -21,6 +21,7 @@ TWO = "did you mean '2 x LPDDR5-6400x16'?"
         ("--set buffer.capacity_bytes=64KB", f"allowed: {BYTES}, such as 64 KiB, or unlimited"),
         ("--set buffer.capacity_bytes=1e6", f"{BYTES}, such as 1000000 B, or unlimited"),
         ("--set clock_hz=1ghz", "at most 2^50 Hz, such as 1 GHz"),
+        ("--set dram.bandwidth_bytes_per_second=1.6", "at most 2^50 B/s, such as 1.6 GB/s, or"),
         ("--set dram.bandwidth_bytes_per_second=50", "; a number without a unit is one of B/s"),
         (
             "--set array.sparsity=2:4",
@@ -53,3 +54,13 @@ def test_a_part_that_is_unknown_in_a_file_is_one_line(cli: Call, tmp_path: Path)
     result = cli(f"run --hw {path} {GEMM}")
     (line,) = result.stderr.splitlines()
     assert "dram: got '1 x DDX4" in line
+
+
+def test_a_section_that_a_file_lacks_may_be_a_name(cli: Call, tmp_path: Path) -> None:
+    path = tmp_path / "npu.yaml"
+    lines = template("npu", ["edge"]).splitlines()
+    path.write_text("\n".join(one for one in lines if not one.startswith("energy:")))
+    result = cli(f"run --hw {path} {GEMM}")
+    (line,) = result.stderr.splitlines()
+    assert line.endswith("energy: got nothing; allowed: a section, or a name such as 45nm")
+    assert cli(f"run --hw {path} --set energy=45nm {GEMM}").exit_code == 0
