@@ -155,7 +155,7 @@ PICOJOULES = "a number of pJ >= 0 and <= 1000000000"
         ("clock_hz", "720 MB", f"{HERTZ}, such as 720 MHz"),
         ("clock_hz", "unlimited", HERTZ),
         ("clock_hz", ..., HERTZ),
-        ("array", 3, "a mapping"),
+        ("array", 3, "a section, or a name such as cloud"),
         ("array", ..., "a mapping"),
         ("array__rows", 0, COUNT),
         ("array__rows", -32, COUNT),
