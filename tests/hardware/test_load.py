@@ -156,7 +156,7 @@ PICOJOULES = "a number of pJ >= 0 and <= 1000000000"
         ("clock_hz", "unlimited", HERTZ),
         ("clock_hz", ..., HERTZ),
         ("array", 3, "a section, or a name such as cloud"),
-        ("array", ..., "a mapping"),
+        ("array", ..., "a section, or a name such as cloud"),
         ("array__rows", 0, COUNT),
         ("array__rows", -32, COUNT),
         ("array__rows", 32.5, COUNT),
@@ -171,7 +171,7 @@ PICOJOULES = "a number of pJ >= 0 and <= 1000000000"
         ("buffer__capacity_bytes", ..., f"{KIB}, or unlimited"),
         ("buffer__read_bytes_per_second", "-1 GB/s", f"{PER_SECOND}, or unlimited"),
         ("buffer__turn_cycles", 0, COUNT),
-        ("noc", [1, 2], "a mapping"),
+        ("noc", [1, 2], "a section, or a name such as systolic"),
         ("noc__distribution", ..., "a mapping"),
         (
             "noc__distribution__topology",
