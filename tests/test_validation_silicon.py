@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from simaccel import load_accelerator
+from simaccel import load_accelerator, simulate
 from simaccel.cli.app import main as simaccel
 from validation.silicon.coral.networks import NETWORKS
-from validation.silicon.kernels import padded
 from validation.silicon.measured import MEASURED, Measured, measured_rows
 from validation.silicon.predict import SETS, limits_each, main, predict_each
+from validation.silicon.runs import vector_workload
 from validation.silicon.tpu_v6e.layers import OUTSIDE
 
 REPOSITORY = Path(__file__).parents[1]
@@ -307,8 +307,12 @@ def test_books_are_those_of_the_kernels_also_when_they_are_remembered() -> None:
 
 def test_arrays_are_laid_out_with_the_least_padding() -> None:
     """By hand: 24 x 16 x 16 as 16 x 16 rows of 24, which are padded to 128: 16 * 16 * 128."""
-    assert padded((24, 16, 16)) == 32768
-    assert padded((320, 320)) == 384 * 320
+    on = load_accelerator("tpu_v4")
+    for shape, elements in (((24, 16, 16), 16 * 16 * 128), ((320, 320), 384 * 320)):
+        workload = vector_workload("relu", shape)
+        (group,) = simulate(workload, on, "deployed").mapping.groups
+        sizes = {**workload.operators[0].ranks, **group.padded}
+        assert math.prod(sizes.values()) == elements
 
 
 def _errors(file: str, first: str | tuple[str, ...]) -> list[float]:
@@ -365,7 +369,6 @@ _WITH_OWN_MAPPINGS: Final = {
     "nvdla/model.py",
     "tpu_v5e/model.py",
     "vta/model.py",
-    "tpu_v6e/model.py",  # default runs alone of it
     "gemmini/model.py",  # of the source: its rows are mappings
 }
 """What still writes mappings or takes those of `kernels`; nothing may be added."""

@@ -11,21 +11,6 @@ from validation.silicon.booked import remembered
 from validation.silicon.kernels import BUFFER, cycles_of
 
 
-def conv_cycles(on: Accelerator, conv: Conv) -> int:
-    """Return the cycles of a convolution as one kernel, some images at once.
-
-    Operands come, then it works, then results leave.
-    """
-    images, filters = conv.n, conv.m
-    while _too_large(on, _n_bytes(conv, images, conv.p, filters, 2)):
-        if images > 1:
-            images = -(-images // 2)
-        else:
-            filters = -(-filters // 2)
-    loops = _cut(conv, n=images, m=filters)
-    return _cycles(on, conv, 2, loops, {"I": 1, "W": 1, "O": 1})
-
-
 @remembered
 def streamed_conv_cycles(
     on: Accelerator, conv: Conv, *, n_bytes: int = 1, merged: bool = False

@@ -8,13 +8,11 @@ its rows. A kernel of vector work goes through its operands block by block.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Sequence
 from itertools import pairwise
 
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
-from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.space import mergeable
 from simaccel.mapping.tree import (
     Do,
@@ -27,58 +25,17 @@ from simaccel.mapping.tree import (
     Tree,
     WorkloadReference,
 )
-from simaccel.schedulers import default_dataflow
 from simaccel.workload import Einsum, Vector, Workload, operand
-from simaccel.workload import gemm as build_gemm
 from simaccel.workload.einsum import Tensor
-from simaccel.workload.precision import with_precision
 from validation.silicon.booked import book, remembered
 
 BUFFER = "buffer"
-HEADS_AT_ONCE = 4
-"""Products of a batch that a kernel takes at once: while it works on them, the next come."""
 BLOCK = 2**18
 """Elements that a kernel of vector work takes at once."""
-NUMBERS = {
-    **dict.fromkeys(("bfloat16", "bf16"), (2, "")),
-    **dict.fromkeys(("float32", "f32"), (4, "")),
-    **dict.fromkeys(("int8", "s8"), (1, "")),
-    **dict.fromkeys(("fp8", "float8_e4m3fn", "float8_e5m2"), (1, "fp8")),
-}
-"""Numbers of GEMMs: bytes, and the number where an array may tell it from others of as many."""
-NUMBER_OF = {
-    **dict.fromkeys(("bfloat16", "bf16"), "bf16"),
-    **dict.fromkeys(("float32", "f32"), "fp32"),
-    **dict.fromkeys(("int8", "s8"), "int8"),
-    **dict.fromkeys(("fp8", "float8_e4m3fn", "float8_e5m2"), "fp8"),
-}
-"""The same by the names of ``--precision``."""
-COPIES = (
-    f"sfu.lanes={BLOCK}",
-    "sfu.latency_cycles=0",
-    "buffer.read_bytes_per_second=unlimited",
-    "buffer.write_bytes_per_second=unlimited",
-    "memories.cache.bandwidth_bytes_per_second=unlimited",
-)
-"""Settings of an accelerator on which a vector operator is a copy: nothing but DRAM takes time."""
 ALONE = ("groups.overlap=false",)
 """Settings where a kernel is timed alone, with nothing beside it."""
 ON_CHIP = ("dram.bandwidth_bytes_per_second=unlimited", "dram.latency_cycles=0")
 """Settings where all that a kernel reads is on the chip before and what it makes stays there."""
-
-
-@remembered
-def run_cycles(on: Accelerator, m: int, k: int, n: int, number: str) -> int:
-    """Return the cycles of a GEMM as ``simaccel run`` has it with its defaults."""
-    gemm = build_gemm(m=m, k=k, n=n)
-    return workload_cycles(on, with_precision(gemm, {"weights": number, "activations": number}))
-
-
-def workload_cycles(on: Accelerator, workload: Workload) -> int:
-    """Return the cycles of a workload as ``simaccel run`` has it with its defaults."""
-    result = simulate(workload, on, default_dataflow(on, workload))
-    book(result.limit.name, result.run.cycles)
-    return result.run.cycles
 
 
 def cycles_of(workload: Workload, on: Accelerator, *groups: Group) -> int:
@@ -88,55 +45,6 @@ def cycles_of(workload: Workload, on: Accelerator, *groups: Group) -> int:
     result = simulate(workload, on, mapping)
     book(result.limit.name, result.run.cycles)
     return result.run.cycles
-
-
-@cache
-def loaded(name: str, *settings: str) -> Accelerator:
-    """Return a shipped accelerator with settings."""
-    return load_accelerator(name, list(settings))
-
-
-@remembered
-def gemm_cycles(
-    on: Accelerator,
-    m: int,
-    k: int,
-    n: int,
-    *,
-    n_bytes: int = 2,
-    batch: int = 1,
-    kept: str = "",
-) -> int:
-    """Return the cycles of C[b,m,n] = A[b,m,k] B[b,k,n] as one kernel.
-
-    ``kept``: a tensor that is on the chip before or stays there (its class is ``cache``).
-    """
-    rows, cols = m, n
-    workload = _gemm(batch, m, k, n, n_bytes, kept=kept)
-    if batch > HEADS_AT_ONCE:
-        return cycles_of(workload, on, _heads_group(on, (m, k, n), n_bytes))
-    while _too_large(on, batch * n_bytes * (rows * k + k * cols + rows * cols)):
-        # the largest operand is halved
-        if (rows >= cols and rows > 1) or cols == 1:
-            rows = -(-rows // 2)
-        else:
-            cols = -(-cols // 2)
-    return cycles_of(workload, on, _gemm_group(workload, (rows, cols)))
-
-
-def _heads_group(on: Accelerator, sizes: tuple[int, int, int], n_bytes: int) -> Group:
-    """Return products of a batch, some at once: fewer where they don't fit, at last some rows."""
-    (m, k, n), heads = sizes, HEADS_AT_ONCE
-    rows = m
-    while rows > 1 and _too_large(on, 2 * heads * n_bytes * (rows * k + k * n + rows * n)):
-        if heads > 1:
-            heads //= 2
-        else:
-            rows = -(-rows // 2)
-    a, b, c = (Keep(name, BUFFER, 2) for name in "ABC")
-    kept: tuple[Node, ...] = (a, b, c) if rows == m else (b, Loop("m", rows), a, c)
-    tree: Tree = (Loop("b", heads), *kept, Do("gemm", "array", "ws"))
-    return Group(operators=("gemm",), tree=tree, merged={})
 
 
 def _too_large(on: Accelerator, n_bytes: int) -> bool:
@@ -177,15 +85,6 @@ def _cast(name: str, ranks: dict[str, int], given: str, made: str) -> Vector:
         (operand(" ".join((given, *ranks))),),
         operand(" ".join((made, *ranks))),
     )
-
-
-def _gemm_group(workload: Workload, tiles: tuple[int, int]) -> Group:
-    sizes = workload.operator("gemm").ranks
-    cut: tuple[Node, ...] = (Loop("m", tiles[0]),) if tiles[0] < sizes["m"] else ()
-    across: tuple[Node, ...] = (Loop("n", tiles[1]),) if tiles[1] < sizes["n"] else ()
-    held = (*across, _keep("B"), *cut, _keep("A"), _keep("C"))
-    tree = (*held, Do("gemm", "array", "ws"))
-    return Group(operators=("gemm",), tree=tree, merged=mergeable(workload, ("gemm",)))
 
 
 def _keep(name: str) -> Keep:
@@ -257,26 +156,6 @@ def vector_cycles(on: Accelerator, elements: int, *, reads: int, passes: int, n_
     return _vector_cycles(on, operators, kinds | dict.fromkeys(last[1:], "input"), n_bytes)
 
 
-@remembered
-def copy_cycles(on: Accelerator, elements: int, *, n_bytes: int) -> int:
-    """Return the cycles of a copy from DRAM to a memory of the chip; ``on``: with `COPIES`."""
-    copy = _cast("copy", {"e": elements}, "x", "y")
-    return _vector_cycles(on, [copy], {"x": "input", "y": "cache"}, n_bytes)
-
-
-@remembered
-def reduction_cycles(on: Accelerator, rows: int, columns: int, *, n_bytes: int) -> int:
-    """Return the cycles of a kernel that makes one number of each row, in one pass."""
-    mean = Vector(
-        "mean",
-        "average_pooling",
-        {"e": rows, "d": columns},
-        (operand("x e d"),),
-        operand("y e"),
-    )
-    return _vector_cycles(on, [mean], {"x": "input", "y": "output"}, n_bytes)
-
-
 def _vector_cycles(
     on: Accelerator, operators: Sequence[Vector], kinds: dict[str, str], n_bytes: int
 ) -> int:
@@ -296,28 +175,3 @@ def _vector_cycles(
     return cycles_of(
         workload, on, Group(operators=names, tree=tree, merged=mergeable(workload, names))
     )
-
-
-def padded(shape: Sequence[int], sublanes: int = 8, lanes: int = 128) -> int:
-    """Return the elements of an array laid out in tiles of ``sublanes`` x ``lanes`` numbers.
-
-    Which dimensions lie along the lanes and sublanes is chosen so that least is padded.
-
-    >>> padded((8, 128, 8)), padded((320, 320)), padded((100,))
-    (8192, 122880, 128)
-    """
-    if len(shape) == 1:
-        return _whole(shape[0], lanes)
-    return min(_in_tiles(shape, sublanes, lanes))
-
-
-def _in_tiles(shape: Sequence[int], sublanes: int, lanes: int) -> Iterator[int]:
-    for along in range(len(shape)):
-        for down in range(len(shape)):
-            if along != down:
-                rest = math.prod(size for at, size in enumerate(shape) if at not in (along, down))
-                yield rest * _whole(shape[along], lanes) * _whole(shape[down], sublanes)
-
-
-def _whole(size: int, part: int) -> int:
-    return -(-size // part) * part

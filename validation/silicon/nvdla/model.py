@@ -15,7 +15,8 @@ from typing import Final
 from simaccel.hardware import Accelerator
 from simaccel.workload import Conv
 from validation.silicon.convolutions import streamed_conv_cycles
-from validation.silicon.kernels import loaded, streamed_gemm_cycles
+from validation.silicon.kernels import streamed_gemm_cycles
+from validation.silicon.runs import loaded
 
 Row = Mapping[str, str]
 _IMAGES: Final = {"AlexNet": 16}

@@ -8,15 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from validation.silicon.kernels import (
-    ALONE,
-    NUMBER_OF,
-    NUMBERS,
-    loaded,
-    run_cycles,
-    streamed_gemm_cycles,
-)
-from validation.silicon.runs import host_cycles
+from simaccel.numbers import BITS, BYTE, TOLD_APART
+from validation.silicon.kernels import ALONE, streamed_gemm_cycles
+from validation.silicon.runs import NUMBERS, gemm, host_cycles, loaded
 
 
 def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
@@ -27,12 +21,17 @@ def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
 def _seconds(row: Mapping[str, str]) -> float:
     sizes = int(row["M"]), int(row["K"]), int(row["N"])
     kernel, _, text = row["kernel"].partition(" ")
-    dtype = row.get("dtype", "bf16")
+    number = NUMBERS[row.get("dtype", "bf16")]
     if kernel != "pallas":
         on = loaded("tpu_v5e")
-        return on.seconds(host_cycles(on) + run_cycles(on, *sizes, NUMBER_OF[dtype]))
+        return on.seconds(host_cycles(on) + gemm(on, *sizes, number))
     on = loaded("tpu_v5e", *ALONE)
     m, k, n = map(int, text.split("x"))
-    n_bytes, number = NUMBERS[dtype]
-    cycles = streamed_gemm_cycles(on, sizes, n_bytes=n_bytes, number=number, block=(m, k, n))
+    cycles = streamed_gemm_cycles(
+        on,
+        sizes,
+        n_bytes=BITS[number] // BYTE,
+        number=number if number in TOLD_APART else "",
+        block=(m, k, n),
+    )
     return on.seconds(host_cycles(on) + cycles)

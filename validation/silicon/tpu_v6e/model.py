@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from simaccel.workload import build
 from validation.silicon.booked import START, book
-from validation.silicon.kernels import loaded, workload_cycles
+from validation.silicon.runs import loaded, run
 
 MODEL = "llama3-8b"
 
@@ -31,5 +31,5 @@ def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
             MODEL, phase=row["phase"], prompt=prompt, kv_len=keys, batch=batch, scope="la"
         )
         book(START, start)
-        predicted.append(1e9 * on.seconds(start + workload_cycles(on, attention)))
+        predicted.append(1e9 * on.seconds(start + run(attention, on)))
     return predicted

@@ -13,8 +13,9 @@ from typing import Final
 
 from validation.silicon.booked import remembered
 from validation.silicon.convolutions import streamed_conv_cycles
-from validation.silicon.kernels import ON_CHIP, loaded, vector_cycles
+from validation.silicon.kernels import ON_CHIP, vector_cycles
 from validation.silicon.networks import resnet
+from validation.silicon.runs import loaded
 
 _ALU_PASSES: Final = 4
 _UNPIPELINED: Final = ("array.steps_per_cycle=0.25",)
