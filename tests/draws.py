@@ -1,7 +1,7 @@
 """How much random tests draw: as CI has time for, or SIMACCEL_DRAWS times as much.
 
-With SIMACCEL_SEED, which CI sets to another number for each commit and day, and pytest prints at
-its end, they draw what is new: hypothesis all of its examples, loops over seeds a few more.
+With SIMACCEL_SEED, which CI sets to another number each day, and pytest prints at its end, they
+draw what is new: hypothesis all of its examples, loops over seeds a few more.
 """
 
 import os
