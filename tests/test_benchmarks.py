@@ -16,6 +16,7 @@ from benchmarks import (
     exploring,
     long_sequences,
     nests,
+    processes,
     ruby,
     scalesim,
     search,
@@ -75,6 +76,16 @@ def _search_times() -> list[Row]:
     return [*rows, rows[0] | {"nothing_fits": "the buffer is too small"}]
 
 
+def _processes() -> list[Row]:
+    """Two commits: at the second the machine is half as fast, and the command takes 6 times."""
+    with patch.object(processes, "STEPS", 1000):
+        row = processes.measure({"command": "--version"})
+    other = {"cpu_seconds": 12.0, "yard_seconds": 0.2, "peak_rss_bytes": 10**8, "cycles": 50}
+    ran = {"cpu_seconds": 2.0, "yard_seconds": 0.1, "peak_rss_bytes": 2 * 10**8, "cycles": 100}
+    slow = {"command": "run --workload resnet50", **other, "other": ran | {"cycles": 40}}
+    return [row | {"other": row}, slow]
+
+
 def _ruby() -> list[Row]:
     return [ruby.measure(point | {"patience": 1}) for point in ruby.points()[:4]]
 
@@ -117,6 +128,7 @@ _MEASURED: dict[str, Callable[[], list[Row]]] = {
     "scalesim": _scalesim,
     "search": _search,
     "search_times": _search_times,
+    "processes": _processes,
     "ruby": _ruby,
     "nests": _nests,
     "exactness": _exactness,
@@ -154,6 +166,7 @@ def test_every_benchmark_has_a_table(rows: dict[str, list[Row]]) -> None:
         "Against SCALE-Sim",
         "Search",
         "Search times",
+        "Processes",
         "Ruby",
         "Nests",
         "Exactness",
@@ -208,6 +221,18 @@ def test_a_search_that_was_timed_is_not_timed_again(tmp_path: Path) -> None:
         assert search_times.measure(point, kept) == {"cpu_seconds": 1}
     with patch.object(search_times, "measure_here", side_effect=AssertionError):
         assert search_times.measure(point, kept) == {"cpu_seconds": 1}
+
+
+def test_processes_are_compared_by_the_yardstick(rows: dict[str, list[Row]]) -> None:
+    """6 times the seconds on a machine half as fast are 3 times; 50 cycles for 40 are 1.25."""
+    same, slow = rows["processes"]
+    assert same["cpu_seconds"] > 0
+    assert same["cycles"] is None
+    text = processes.report([same, slow])
+    assert "| 12.0 | 2.0 | 3.00 | 1.2500 | 0.20 | 100 | 50 | run --workload resnet50 |" in text
+    assert "95% 6 **missed**, worst 12 met" in text
+    assert "below 8 CPU s and 250 MB: 0 of 1. More than 10% slower" in text
+    assert "than at the other commit: 1." in text
 
 
 def test_both_ways_to_give_a_grid_count_the_same() -> None:
