@@ -171,7 +171,7 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     LOADING: ("array.cols",),
     SFU: ("sfu.lanes",),
     LINK: ("links.bytes_per_second",),
-    "start": ("groups.start_cycles",),
+    "start": ("compiler.kernel_start_cycles",),
 }
 """Fields of an accelerator that set a limit; those of a memory beside the DRAM have its name."""
 
@@ -190,7 +190,7 @@ FREED: Final[Mapping[str, tuple[str, str]]] = {
         "loading of the array",
         "operands shift into the array, and sums out of it, in no time",
     ),
-    "start": ("starts of operators", "operators begin at once (groups.start_cycles 0)"),
+    "start": ("starts of operators", "operators begin at once (compiler.kernel_start_cycles 0)"),
     "slots": ("slots", "{slots} slots for each tile, whatever the capacity: not a real design"),
 }
 """What can be freed in a run, as people read it, and meaning."""

@@ -103,7 +103,7 @@ def draw_chips(draw: Random, count: int) -> dict[str, object]:
 def _accelerator(draw: Random, seed: int) -> Accelerator:
     fields = {
         "buffer.capacity_bytes": "unlimited",
-        "groups.overlap": draw.random() < 0.75,
+        "compiler.overlap": draw.random() < 0.75,
         "cores.count": draw.choice([1, 1, 2, 3]),
         "cores.noc.multicast": draw.random() < 0.5,
     }

@@ -71,7 +71,8 @@ def _machine(on: Accelerator, seed: str) -> Accelerator:
     raw = drawn.model_dump()
     overlap = draw.random() < 0.5
     raw |= {name: there for name, there in on.model_dump().items() if name == "cores"}
-    raw["groups"] = {"overlap": overlap, "start_cycles": 0 if overlap else draw.choice([0, 0, 13])}
+    start = 0 if overlap else draw.choice([0, 0, 13])
+    raw["compiler"] = {"overlap": overlap, "kernel_start_cycles": start}
     if isinstance(on.array, ArraySpec):
         if draw.random() < 0.5:
             width = draw.choice([1, 2, 4, 5])

@@ -104,7 +104,7 @@ def _with_cores(draw: Random, on: Accelerator) -> Accelerator:
         "cores.count": draw.randint(2, 4),
         "cores.noc.multicast": draw.random() < 0.5,
         "dram.channels": draw.choice([1, 1, 2]),
-        "groups.overlap": draw.random() < 0.75,
+        "compiler.overlap": draw.random() < 0.75,
         "buffer.capacity_bytes": draw.choice([512, 2048, "unlimited"]),
     }
     topology = draw.choice([None, None, "bus", "ring", "crossbar"])

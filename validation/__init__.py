@@ -1,4 +1,4 @@
 """Validation against the world: one folder per external truth."""
 
-PLAIN = ("groups.resident=false", "groups.epilogues=false")
+PLAIN = ("compiler.resident=false", "compiler.epilogues=false")
 """Operators go through DRAM, as papers compare with that fuse some of them."""

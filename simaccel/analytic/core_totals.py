@@ -261,7 +261,7 @@ class GroupTotals:
         alone, work = self.every[0].totals.longest_terms(), self.resources
         busiest = max(work, key=lambda name: work[name])
         found = alone if sum(alone.values()) >= work[busiest] else {busiest: work[busiest]}
-        start = self.accelerator.groups.start_cycles
+        start = self.accelerator.compiler.kernel_start_cycles
         return {"start": start, **found} if start else found
 
     @property

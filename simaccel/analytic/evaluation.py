@@ -145,7 +145,7 @@ class FamilyTotals:
     @property
     def start_cycles(self) -> int:
         """Cycles before a group's first load."""
-        return self.accelerator.groups.start_cycles
+        return self.accelerator.compiler.kernel_start_cycles
 
     def path_terms(self) -> dict[str, int]:
         """Return the way of a single candidate by term, those that take no cycles left out."""

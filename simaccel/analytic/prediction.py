@@ -149,14 +149,14 @@ def predict(
         for part in placed
     )
     is_apart = any(part.place is not None for part in placed)
-    if not accelerator.groups.overlap and not is_apart:
+    if not accelerator.compiler.overlap and not is_apart:
         return Prediction(groups, dict(_add_terms(group.bound_terms for group in groups)))
     if len(groups) == 1 and placed[0].times == 1:
         return Prediction(groups, groups[0].bound_terms)
     work = _add_terms(group.resources for group in groups)
     busiest = max(work, key=lambda name: work[name])
     bound = Counter({busiest: work[busiest]})
-    if accelerator.groups.overlap:
+    if accelerator.compiler.overlap:
         path = longest_path(placed)
     else:
         path = one_after_the_other([(part, _bound_of(part)) for part in placed])

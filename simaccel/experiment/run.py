@@ -295,7 +295,7 @@ def row_terms(result: ExperimentResult, row: Row) -> dict[str, int]:
 def _overlaps_others(result: ExperimentResult, row: Row) -> bool:
     """Return whether a row may share its cycles with others, or with its next repetition."""
     alone = row.predicted.bound_terms == result.prediction.bound_terms
-    return result.accelerator.groups.overlap and not alone
+    return result.accelerator.compiler.overlap and not alone
 
 
 def _row_json(result: ExperimentResult, row: Row) -> dict[str, Any]:

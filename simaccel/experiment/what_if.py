@@ -142,7 +142,7 @@ def _absent(accelerator: Accelerator) -> Iterator[str]:
         yield LINK
     if accelerator.cores.noc.topology is None:
         yield CORE_NOC
-    if not accelerator.groups.start_cycles:
+    if not accelerator.compiler.kernel_start_cycles:
         yield "start"
 
 
@@ -286,6 +286,6 @@ _SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
     ARRAY: _array,
     **{name: partial(_unit, name) for name in FREED_UNITS},
     LOADING: without_loading,
-    "start": lambda one: _copy_spec(one, groups=_copy_spec(one.groups, start_cycles=0)),
+    "start": lambda one: _copy_spec(one, compiler=_copy_spec(one.compiler, kernel_start_cycles=0)),
     "slots": _slots,
 }

@@ -14,7 +14,7 @@ from simaccel.files.accounting import FileAccount
 from simaccel.hardware.area.spec import NODE, AreaSpec, UnitAreas, multiplier_of
 from simaccel.hardware.array import ArraySpec, NotSpatialError, NotSystolicError
 from simaccel.hardware.chips import ChipPod
-from simaccel.hardware.compiler import CompilerSpec
+from simaccel.hardware.compiler import REPLACED_GROUPS, CompilerSpec
 from simaccel.hardware.core_noc import HOPS
 from simaccel.hardware.cores import CoresSpec
 from simaccel.hardware.dram.tile import TileRows, larger, rows_of_transfer
@@ -23,7 +23,7 @@ from simaccel.hardware.energy.tables import DRAM_PJ_PER_BYTE
 from simaccel.hardware.energy.unknown import unknown_energies
 from simaccel.hardware.links import ONE_CHIP, REPLACED_CHIPS, ChipShape, LinksSpec
 from simaccel.hardware.measuring import MeasuringSpec
-from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, GroupsSpec, MemoriesSpec
+from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, MemoriesSpec
 from simaccel.hardware.noc import NocPipes
 from simaccel.hardware.precision import PrecisionSpec, with_sums
 from simaccel.hardware.quantity import Amount, Hertz, Rate, format_quantity, rate
@@ -50,7 +50,7 @@ _NOT_TIMED = frozenset({"name", "description", "stands_for", "energy", "area", "
 class Accelerator(Spec):
     """One ``hwconfigs/*.yaml`` file. Rates are per cycle of ``clock_hz``."""
 
-    REPLACED: ClassVar[Mapping[str, str]] = REPLACED_CHIPS
+    REPLACED: ClassVar[Mapping[str, str]] = REPLACED_CHIPS | REPLACED_GROUPS
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")]
     description: str = ""
@@ -62,7 +62,6 @@ class Accelerator(Spec):
     dram: DramSpec
     memories: MemoriesSpec = Field(default_factory=MemoriesSpec)
     dma: DmaSpec = Field(default_factory=DmaSpec)
-    groups: GroupsSpec = Field(default_factory=GroupsSpec)
     compiler: CompilerSpec = Field(default_factory=CompilerSpec)
     cores: CoresSpec = Field(default_factory=CoresSpec)
     links: LinksSpec = Field(default_factory=LinksSpec)
@@ -86,7 +85,7 @@ class Accelerator(Spec):
     @property
     def absent(self) -> set[str]:
         """Fields that are not set."""
-        seldom = ("area", "memories", "precision", "compiler", "cores", "links", "chips")
+        seldom = ("area", "memories", "precision", "cores", "links", "chips")
         return unset_fields(self, "stands_for", *seldom, "measuring")
 
     @model_validator(mode="before")

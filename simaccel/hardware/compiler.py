@@ -17,6 +17,22 @@ ON_CHIP: Final = MemorySpec.model_validate({"bandwidth_bytes_per_second": "unlim
 """Where tensors lie that are on the chip before a kernel and stay there: bringing them is free."""
 
 
+WEIGHTS: Final = "weights"
+"""Of `CompilerSpec.overlap`."""
+_KERNELS: Final = ("overlap", "resident", "epilogues", "kernel_start_cycles")
+"""What the section says of kernels whatever makes them, a search or ``deployed``."""
+
+
+REPLACED_GROUPS: Final = {
+    "groups": "compiler, with overlap, resident, epilogues, kernel_start_cycles",
+    "groups.overlap": "compiler.overlap",
+    "groups.resident": "compiler.resident",
+    "groups.epilogues": "compiler.epilogues",
+    "groups.start_cycles": "compiler.kernel_start_cycles",
+}
+"""Fields of before, when two sections spoke of kernels, and what stands in their place."""
+
+
 class LayoutSpec(Spec):
     """Arrays lie in memory in tiles of ``sublanes`` x ``lanes`` numbers, filled up with zeros.
 
@@ -75,6 +91,13 @@ class MeasuredRowsSpec(Spec):
 class CompilerSpec(Spec):
     """The kernels that a compiler makes, which the dataflow ``deployed`` writes as a mapping.
 
+    Four fields hold for every dataflow. ``overlap``: tiles of the next kernel may come while one
+    drains, or those of ``weights`` alone. ``resident``: dataflows hold what goes from one kernel to
+    a later one in the buffer, where that is worth it (``best`` does anyhow). ``epilogues``: biases,
+    activations and residuals follow the einsum before them tile by tile, in its kernel, where that
+    is worth it (``best`` does anyhow). ``kernel_start_cycles``: from the end of a kernel to the
+    first load of the next, and before the first: its dispatch, descriptors and set-up.
+
     ``products``: ``whole`` brings the operands, works, takes the result away; ``streamed`` goes
     through columns as wide as all arrays, of which the next come while it works. What doesn't fit
     is halved along its longest side. ``vector_block_elements``: vector operators go through blocks
@@ -92,6 +115,10 @@ class CompilerSpec(Spec):
     ``measured``: what the runs that this gives were held against.
     """
 
+    overlap: bool | Literal["weights"] = True
+    resident: bool = False
+    epilogues: bool = False
+    kernel_start_cycles: Cycles = 0
     products: Literal["whole", "streamed"] | None = None
     vector_block_elements: Count = 2**18
     converts: tuple[NumberName, ...] = ()
@@ -115,9 +142,13 @@ class CompilerSpec(Spec):
     @property
     def absent(self) -> set[str]:
         """Fields that are not set."""
-        names = set(type(self).model_fields) - {"source"}
-        return unset_fields(self, *names)
+        return unset_fields(self, *(set(type(self).model_fields) - {"source", *_KERNELS[:2]}))
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
-        if not self.described and len(self.absent) < len(type(self).model_fields) - 1:
-            yield "products", "whole or streamed, where the section says anything"
+        own = set(type(self).model_fields) - {"source", *_KERNELS}
+        if not self.described and own - self.absent:
+            kernels = ", ".join(_KERNELS)
+            yield "products", f"whole or streamed, where the section says more than {kernels}"
+        if self.kernel_start_cycles and self.overlap:
+            allowed = "0, or overlap: false (kernels that overlap start one after another)"
+            yield "kernel_start_cycles", allowed

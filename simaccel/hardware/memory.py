@@ -31,7 +31,7 @@ from simaccel.hardware.quantity import (
     Count,
     Cycles,
 )
-from simaccel.hardware.spec import Spec, empty_fields, unset_fields
+from simaccel.hardware.spec import Spec, empty_fields
 from simaccel.numbers import SHARED
 
 BANKED_MAPS: Final = ("bgil", "rbc")
@@ -245,38 +245,6 @@ class DmaSpec(Spec):
     """DMA engines. ``in_queues`` = ``per_tensor`` or ``single`` (loads in program order)."""
 
     in_queues: Literal["per_tensor", "single"] = "per_tensor"
-
-
-WEIGHTS: Final = "weights"
-"""Of `GroupsSpec.overlap`."""
-
-
-class GroupsSpec(Spec):
-    """Options of how groups follow one another.
-
-    ``overlap``: tiles of the next may come while one drains, or those of ``weights`` alone.
-    ``resident``: dataflows hold what goes
-    from one group to a later one in the buffer, where that is worth it (``best`` does anyhow).
-    ``epilogues``: biases, activations and residuals follow the einsum before them tile by tile, in
-    its group, where that is worth it (``best`` does anyhow).
-    ``start_cycles``: from the end of a group to the first load of the next, and before the first:
-    an operator's dispatch, descriptors and set-up, where a compiler runs one after the other.
-    """
-
-    overlap: bool | Literal["weights"] = True
-    resident: bool = False
-    epilogues: bool = False
-    start_cycles: Cycles = 0
-
-    @property
-    def absent(self) -> set[str]:
-        """Fields that are not set."""
-        return unset_fields(self, "start_cycles", "epilogues")
-
-    def _impossible(self) -> Iterator[tuple[str, str]]:
-        if self.start_cycles and self.overlap:
-            allowed = "0, or groups.overlap: false (groups that overlap start one after another)"
-            yield "start_cycles", allowed
 
 
 _DRAM_WAYS: Final = ("dram_read", "dram_write")

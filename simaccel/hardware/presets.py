@@ -186,10 +186,10 @@ sfu: {{ preset: edge, lanes: 128 }}
 # dram: `2 x PART`, a number of channels of a part ({parts}, ...: see
 # `simaccel dram parts`), or the name of another accelerator.
 dram: 2 x {part}
-# groups: with `resident: true`, tensors between operators stay in the buffer if they fit and that
+# compiler: with `resident: true`, tensors between operators stay in the buffer if they fit and that
 # pays; with `epilogues: true`, biases, activations and residuals are applied to each tile of the
 # operator before them. Compilers do both. With `false` (the default) all these tensors go to DRAM.
-groups: {{ resident: true, epilogues: true }}
+compiler: {{ resident: true, epilogues: true }}
 # precision: default number formats of tensors: {numbers}.
 precision: {{ weights: fp16, activations: fp16, cache: fp16 }}
 # energy: a node ({nodes}), from which all figures follow, or figures of your own. For

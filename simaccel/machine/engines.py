@@ -272,7 +272,7 @@ class Engine(StatefulPart):
 
     def _start(self, op: Instruction) -> Waiting:
         """Wait for the start cycles of an operator."""
-        cycles = self.wires.accelerator.groups.start_cycles
+        cycles = self.wires.accelerator.compiler.kernel_start_cycles
         if cycles:
             self.account.enter(self.clock.cycle, op.site)
             self.account.switch(self.clock.cycle, Cause.START)

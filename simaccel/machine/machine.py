@@ -118,7 +118,7 @@ class Machine:
         booked = [[engine.account for engine in engines] for engines in self.by_core]
         self.books = OperatorTotals(walks.operators, booked, walks.places)
         self.meeting = make_barrier(
-            walks, self.by_core, self._close, overlap=bool(accelerator.groups.overlap)
+            walks, self.by_core, self._close, overlap=bool(accelerator.compiler.overlap)
         )
         early = {name: early_site(0, at) for at, name in enumerate(self.books.operators)}
         for engine in self.engines:

@@ -47,7 +47,7 @@ def fifos(program: Program, accelerator: Accelerator) -> dict[str, dict[str, Fif
     found: dict[str, dict[str, Fifo]] = {}
     for operator, _ in operators_with_tiles(program.body):
         mine = found.setdefault(operator.name, {})
-        for kind in kinds if accelerator.groups.overlap else ():
+        for kind in kinds if accelerator.compiler.overlap else ():
             slots = rings(operator.body, operator.tiles, BUFFER, kind)
             fifo = _fifo(operator, kind, slots) if len(slots) == 1 else None
             if fifo is not None:

@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from simaccel.hardware import Accelerator
+from simaccel.hardware.compiler import WEIGHTS
 from simaccel.hardware.cores import CHIP
-from simaccel.hardware.memory import WEIGHTS
 from simaccel.program.cores import all_cores, core_of
 from simaccel.program.dependences import WEIGHT, dependences
 from simaccel.program.fifos import Fifo, fifos
@@ -100,8 +100,8 @@ def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
             places[name].elsewhere[other.operator] = again or not other.now
     for name, shared in fifos(program, accelerator).items():
         places[name].fifos = shared
-    if not accelerator.groups.overlap:
-        starts = accelerator.groups.start_cycles > 0
+    if not accelerator.compiler.overlap:
+        starts = accelerator.compiler.kernel_start_cycles > 0
         known = {n: Overlap() if other.awaited or starts else _FIRST for n, other in places.items()}
     else:
         rooms = _Rooms(program, accelerator)
@@ -169,7 +169,7 @@ class _Rooms:
 
     def __init__(self, program: Program, accelerator: Accelerator) -> None:
         self.uses: list[tuple[int, _Used]] = []
-        self.weights_alone = accelerator.groups.overlap == WEIGHTS
+        self.weights_alone = accelerator.compiler.overlap == WEIGHTS
         for places, capacity in accelerator.capacities.items():
             if capacity is not None:
                 self.uses.append((capacity, _used_slots(program, places, None)))

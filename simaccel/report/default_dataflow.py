@@ -62,6 +62,6 @@ def dataflow_reason(result: ExperimentResult) -> str:
     if result.mapping.dataflow == DEPLOYED:
         return " (default: the kernels of the chip's compiler; best is what the hardware could do)"
     why = "fuses attention" if result.mapping.dataflow == "flat" else "no attention to fuse"
-    if len(result.mapping.groups) > 1 and not result.accelerator.groups.resident:
+    if len(result.mapping.groups) > 1 and not result.accelerator.compiler.resident:
         why += "; tensors between groups go through DRAM"
     return f" (default: {why})"

@@ -222,7 +222,7 @@ def _limit_text(result: ExperimentResult, gain: float | None) -> str:
     """
     limit, on = result.limit, result.accelerator
     if limit.name == "start":
-        each = on.groups.start_cycles
+        each = on.compiler.kernel_start_cycles
         starts = round(limit.share * result.run.cycles) // each
         return f"{count_text(starts, 'start')} of {seconds_text(on.seconds(each))}"
     if limit.name == LOADING:

@@ -323,8 +323,8 @@ def _unit(name: str, scene: VerdictFigures) -> str:
 
 
 def _start(scene: VerdictFigures) -> str:
-    cycles = "" if scene.accelerator is None else f"{scene.accelerator.groups.start_cycles:,} "
-    return f"each operator takes {cycles}cycles before its first load (groups.start_cycles)"
+    cycles = scene.accelerator and f"{scene.accelerator.compiler.kernel_start_cycles:,} "
+    return f"each takes {cycles or ''}cycles before its first load (compiler.kernel_start_cycles)"
 
 
 def _drain(_: VerdictFigures) -> str:

@@ -71,7 +71,7 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
             below = _worth_beating(workload, bodies[0], search)
     if not bodies or least_work(steps, len(workload.operators)) < below:
         bodies.insert(0, _cheapest_body(workload, steps, steps, search, below))
-    if not goal.is_over and (goal.objective == "edp" or accelerator.groups.resident):
+    if not goal.is_over and (goal.objective == "edp" or accelerator.compiler.resident):
         bodies += _other_bodies(workload, search, options, steps, below)
     best = best_held(workload, bodies, search)
     apart = _unfused_bodies(workload, search) if goal.is_shared else []
@@ -111,7 +111,7 @@ def _cheapest_body(
 
     """
     goal, count = search.goal, len(workload.operators)
-    left = 0.0 if search.accelerator.groups.resident else goal.slack * len(parts(workload))
+    left = 0.0 if search.accelerator.compiler.resident else goal.slack * len(parts(workload))
     total = max if goal.objective == "footprint" else sum
     way = _cheapest_steps(open_steps, count, left, total, goal, below)
     refused = next((step.refused for step in way if step.refused), None)

@@ -49,7 +49,7 @@ def schedule(
 
     """
     fronts = sequences(workload, search, choices)
-    if search.accelerator.groups.resident:
+    if search.accelerator.compiler.resident:
         best = best_held(workload, fronts, search)
     else:
         best = best_of(workload, fronts, search.goal)
@@ -81,7 +81,7 @@ def _sequence(
     workload: Workload, search: TreeSearch, attention: AttentionChoice
 ) -> Sequence[Group | ResidentScope]:
     body: list[Group | ResidentScope] = []
-    behind = chains(workload) if search.accelerator.groups.epilogues else {}
+    behind = chains(workload) if search.accelerator.compiler.epilogues else {}
     done: set[str] = set()
     for part in parts(workload):
         if isinstance(part, tuple):
@@ -106,7 +106,7 @@ def granularity_choices(granularities: str, workload: Workload, goal: Goal) -> l
     every = parts(workload)
     products = goal.objective == "edp" and len(every) > 1
     several = len(granularities) > 1 and any(isinstance(part, tuple) for part in every)
-    if several and (products or goal.accelerator.groups.resident):
+    if several and (products or goal.accelerator.compiler.resident):
         return [granularities, *granularities]
     return [granularities]
 
@@ -198,7 +198,7 @@ def _saved_cycles(search: TreeSearch) -> float:
     if room is None:
         return float("inf")
     once = accelerator.transfer_cycles(room, None, write=False) + accelerator.dram.latency_cycles
-    return float(2 * once * bool(accelerator.groups.overlap))
+    return float(2 * once * bool(accelerator.compiler.overlap))
 
 
 def _share(problem: AttentionProblem, search: TreeSearch, rows: int) -> tuple[float, float]:

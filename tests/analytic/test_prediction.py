@@ -44,7 +44,7 @@ def test_sfu_energy_counts_every_pass() -> None:
 def test_repetitions_multiply() -> None:
     """A model of 5 layers is 5 times its block, but needs no more buffer."""
     sizes = ModelDimensions(hidden=8, heads=2, head_size=4, ff_size=12, layers=5)
-    on = load_accelerator("toy", ["groups.overlap=false"])
+    on = load_accelerator("toy", ["compiler.overlap=false"])
     block, model = (attention(sizes, batch=2, seq_len=6, scope=s) for s in ("block", "model"))
     one, all_ = (predict(w, make_mapping(w, on, "naive-m"), on) for w in (block, model))
     assert all_.macs == 5 * one.macs == model.macs
@@ -58,7 +58,7 @@ def test_totals_are_the_sums_of_the_operators() -> None:
     workload = attention(
         ModelDimensions(hidden=8, heads=2, head_size=4, ff_size=12), batch=1, seq_len=7
     )
-    on = load_accelerator("toy", ["groups.overlap=false"])
+    on = load_accelerator("toy", ["compiler.overlap=false"])
     predicted = predict(workload, make_mapping(workload, on, "flat-h"), on)
     names = ["Q", "K", "V", "L+softmax+A", "O", "FF1", "FF2"]
     assert [one.name for one in predicted.groups] == names

@@ -76,8 +76,8 @@ def test_starts_of_operators_are_counted_and_freed() -> None:
 
     Without them each is the GEMM alone on a machine that takes no time to start.
     """
-    slow = ("clock_hz=1 GHz", "groups.overlap=false")
-    on = load_accelerator("edge", [*slow, "groups.start_cycles=1000000"])
+    slow = ("clock_hz=1 GHz", "compiler.overlap=false")
+    on = load_accelerator("edge", [*slow, "compiler.kernel_start_cycles=1000000"])
     three = layers_workload("three", dict.fromkeys("abc", Product(m=64, k=64, n=64)))
     result = simulate(three, on, "naive")
     assert result.limit.name == "start"
@@ -86,7 +86,7 @@ def test_starts_of_operators_are_counted_and_freed() -> None:
     gain = result.run.cycles / quick.run.cycles
     assert gain_without(result, result.limit) == gain
     told = answer_line(result)
-    assert "limited by 3 starts of 1.00 ms (groups.start_cycles, waiting 100% of" in told
+    assert "limited by 3 starts of 1.00 ms (compiler.kernel_start_cycles, waiting 100% of" in told
     assert told.endswith(f"without that limit {gain:.2f} x as fast")
 
 

@@ -126,7 +126,7 @@ def test_ratios(figures: dict[str, Any], result: ExperimentResult) -> None:
 
 
 def test_where_groups_do_not_overlap_their_bounds_add_up() -> None:
-    toy = load_accelerator("toy", ["groups.overlap=false"])
+    toy = load_accelerator("toy", ["compiler.overlap=false"])
     found = result_json(simulate(attention(SMALL, batch=2, seq_len=5), toy, "naive-m"))
     operators = found["operators"]
     assert sum(one["bound"]["cycles"] for one in operators) == found["bound"]["cycles"]

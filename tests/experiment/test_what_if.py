@@ -114,7 +114,7 @@ def _built(on: Accelerator, case: tuple[str, ...]) -> Accelerator:
         "sfu": on.sfu.model_dump(),
         "dram": {k: "unlimited" if v is None else v for k, v in on.dram.model_dump().items()},
         "dma": on.dma.model_dump(),
-        "groups": on.groups.model_dump(),
+        "compiler": on.compiler.model_dump(),
     }
     changes: dict[str, dict[str, Any]] = {
         "dram_bandwidth": {"dram": {"bandwidth_bytes_per_second": gigabytes(None)}},

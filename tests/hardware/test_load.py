@@ -457,6 +457,28 @@ def test_a_replaced_field_is_refused_and_the_new_one_is_named(
     assert [(f.field, f.allowed) for f in in_file.value.faults] == [(f"dram.{field}", instead)]
 
 
+@pytest.mark.parametrize(
+    ("field", "instead"),
+    [
+        ("overlap", "compiler.overlap"),
+        ("resident", "compiler.resident"),
+        ("epilogues", "compiler.epilogues"),
+        ("start_cycles", "compiler.kernel_start_cycles"),
+    ],
+)
+def test_the_section_of_kernels_is_the_compilers(field: str, instead: str, write: Write) -> None:
+    with pytest.raises(InputError) as by_override:
+        load_accelerator("edge", [f"groups.{field}=0"])
+    assert [fault.allowed for fault in by_override.value.faults] == [instead]
+    with pytest.raises(InputError) as in_file:
+        load_accelerator(write(yaml.safe_dump({**TOY, "groups": {field: 0}})))
+    (fault,) = in_file.value.faults
+    assert fault.field == "groups"
+    assert instead.partition(".")[2] in fault.allowed
+    new = load_accelerator("edge", [f"{instead}=0", "compiler.overlap=false"]).compiler
+    assert not getattr(new, instead.partition(".")[2])
+
+
 def test_a_section_is_set_by_its_name() -> None:
     """Four channels have twice the bandwidth and capacity of two."""
     two, four = (

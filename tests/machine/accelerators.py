@@ -18,7 +18,7 @@ _UNLIMITED: dict[str, dict[str, Any]] = {
     "sfu": {"lanes": 1, "passes": 3, "latency_cycles": 0},
     "dram": {"bandwidth_bytes_per_second": "unlimited", "batch_bytes": 4},
     "dma": {},
-    "groups": {},
+    "compiler": {},
     "energy": dict.fromkeys(
         (
             "mac_pj",
@@ -85,8 +85,8 @@ def accelerators(draw: st.DrawFn, /, **fixed: dict[str, Any]) -> Accelerator:
             "in_flight_bytes": draw(st.sampled_from([1, 8, 4096, "unlimited"])),
         },
         "dma": {"in_queues": draw(st.sampled_from(["per_tensor", "single"]))},
-        "groups": draw(
-            st.sampled_from([{}, {"overlap": False}, {"overlap": False, "start_cycles": 13}])
+        "compiler": draw(
+            st.sampled_from([{}, {"overlap": False}, {"overlap": False, "kernel_start_cycles": 13}])
         ),
     }
     if "memories" not in fixed and draw(st.booleans()):

@@ -101,7 +101,7 @@ class MaxPlus:
         self.overlaps = overlaps(program, self.accelerator)
         self.fifos = fifos(program, self.accelerator)
         self.time.update({self._engine(command): 0 for command in commands(program.body)})
-        self.opened = self.accelerator.groups.start_cycles
+        self.opened = self.accelerator.compiler.kernel_start_cycles
         self._outside(program.body)
         return self.ended
 
@@ -120,7 +120,7 @@ class MaxPlus:
         # nobody goes on beyond an operator before the one before it has ended
         self.time.update({name: max(time, self.ended) for name, time in self.time.items()})
         self.ended = max([self.ended, self.drained, *self.time.values()])
-        self.opened = self.ended + self.accelerator.groups.start_cycles
+        self.opened = self.ended + self.accelerator.compiler.kernel_start_cycles
         # loaders go on together
         loaders = [name for name in self.time if name.startswith("dma_in")]
         together = max((self.time[name] for name in loaders), default=0)

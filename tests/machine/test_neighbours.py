@@ -58,7 +58,7 @@ def test_a_group_takes_the_same_whatever_its_neighbours_are(changes: tuple[str, 
 
     A group that begins before the one before it has ended takes less of a run (`test_overlap.py`).
     """
-    on = load_accelerator("edge", [*changes, "dram.turnaround_cycles=0", "groups.overlap=false"])
+    on = load_accelerator("edge", [*changes, "dram.turnaround_cycles=0", "compiler.overlap=false"])
     folded, stepped = _gemm(), parse_program(STEPPED)
     (alone,) = _run(on, folded).operators
     (other,) = _run(on, stepped).operators

@@ -139,7 +139,7 @@ def test_machine_and_prediction_agree(drawn: Case, on: Accelerator) -> None:
     reserved_bytes = most_reserved_bytes(drawn.program, on)
     assert reserved_bytes >= max(predicted.buffer_bytes, run.peak_buffer_bytes)
     assert predicted.bound_cycles <= run.cycles
-    _require_same_operators(drawn, predicted, run, overlap=bool(on.groups.overlap))
+    _require_same_operators(drawn, predicted, run, overlap=bool(on.compiler.overlap))
     _require_service_within(predicted, run, on.every_backing)
 
 

@@ -198,7 +198,7 @@ def test_best_holds_between_groups_what_other_dataflows_hold() -> None:
         einsum("FF1", "H r f", "X r e", "W1 e f", r=24, e=27, f=3),
         einsum("FF2", "Y r o", "H r f", "W2 f o", r=24, o=37, f=3),
     )
-    settings = ("buffer.capacity_bytes=2 KiB", "groups.resident=true")
+    settings = ("buffer.capacity_bytes=2 KiB", "compiler.resident=true")
     best = _run(workload, "best", *settings).run.cycles
     assert best <= _run(workload, "flex", *settings).run.cycles
 
@@ -241,7 +241,7 @@ def test_more_of_a_resource_is_never_worse(case: Case) -> None:
 
 def test_each_granularity_is_tried_where_an_attention_alone_does_not_decide() -> None:
     """What is held between groups, and energy times delay, are of all operators together."""
-    plain, holding = load_accelerator("toy"), load_accelerator("toy", ["groups.resident=true"])
+    plain, holding = load_accelerator("toy"), load_accelerator("toy", ["compiler.resident=true"])
     one = ModelDimensions(hidden=6, heads=2, head_size=3, ff_size=6)
     block = attention(one, batch=1, seq_len=5, scope="block")
     cycles, product = Goal(Judge(plain), "cycles"), Goal(Judge(plain), "edp")

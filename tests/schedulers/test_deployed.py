@@ -201,7 +201,7 @@ def test_blocks_of_queries_that_were_asked_for_stay() -> None:
 def test_channels_of_a_convolution_are_padded_to_the_lanes() -> None:
     """A TPU v3 core took 247,383 cycles (validation/silicon/tpu_v3, 3.3% off there)."""
     settings = (
-        "groups.start_cycles=0",
+        "compiler.kernel_start_cycles=0",
         "compiler.products=whole",
         "compiler.layout.lanes=128",
         "compiler.layout.pads=[convolutions]",

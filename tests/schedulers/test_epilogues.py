@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from simaccel.experiment.check import check
 from simaccel.hardware import Accelerator
-from simaccel.hardware.memory import GroupsSpec
+from simaccel.hardware.compiler import CompilerSpec
 from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.program.lowering import lower
@@ -31,8 +31,8 @@ def _on(capacity: int, *, epilogues: bool = True, resident: bool = False) -> Acc
             "interleave_bytes": min(capacity, 64),
         },
     )
-    groups = GroupsSpec(epilogues=epilogues, resident=resident)
-    return on.model_copy(update={"groups": groups})
+    compiler = CompilerSpec(epilogues=epilogues, resident=resident)
+    return on.model_copy(update={"compiler": compiler})
 
 
 def _sizes(m: int, k: int, n: int) -> dict[str, int]:

@@ -181,7 +181,7 @@ def test_sequence_parallelism_computes_the_model(phase: str) -> None:
     options = replace(QUICK, tensor_parallel=2, data_parallel=2, sequence_parallel=True)
     result = simulate(
         model,
-        load_accelerator("mxu_128", [*_links(4), "groups.resident=false"]),
+        load_accelerator("mxu_128", [*_links(4), "compiler.resident=false"]),
         "flat",
         options=options,
     )
@@ -191,7 +191,7 @@ def test_sequence_parallelism_computes_the_model(phase: str) -> None:
     assert kinds[:4] == SEQUENCE
     plain = simulate(
         model,
-        load_accelerator("mxu_128", [*_links(4), "groups.resident=false"]),
+        load_accelerator("mxu_128", [*_links(4), "compiler.resident=false"]),
         "flat",
         options=replace(options, sequence_parallel=False),
     )

@@ -12,7 +12,7 @@ from simaccel.analytic.orojenesis.floor import floor_of
 from simaccel.analytic.prediction import predict
 from simaccel.experiment.check import check
 from simaccel.hardware import Accelerator
-from simaccel.hardware.memory import GroupsSpec
+from simaccel.hardware.compiler import CompilerSpec
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults
 from simaccel.mapping.text import parse_text, tree_text
@@ -45,7 +45,7 @@ def _on(capacity: int, *, resident: bool = True) -> Accelerator:
             "interleave_bytes": min(capacity, 64),
         },
     )
-    return on.model_copy(update={"groups": GroupsSpec(resident=resident)})
+    return on.model_copy(update={"compiler": CompilerSpec(resident=resident)})
 
 
 def _network(*nodes: NetworkNode, batch: int = 1) -> Workload:

@@ -98,7 +98,7 @@ def _kinds(of: Workload, mapping: Mapping, on: Accelerator) -> Iterator[str]:
         "memory for weights": weight is not None,
         "FIFO": weight is not None and weight.fifo,
         "accumulator": getattr(on.array, "accumulator", None) is not None,
-        "groups overlap": on.groups.overlap and len(mapping.groups) > 1,
+        "groups overlap": on.compiler.overlap and len(mapping.groups) > 1,
     }
     yield from (name for name, applies in kinds.items() if applies)
 

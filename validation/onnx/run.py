@@ -247,7 +247,9 @@ def held(path: Path, dims: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     for resident in ("false", "true"):
         result = simulate(
             workload,
-            load_accelerator("edge_tpu", [f"groups.resident={resident}", "groups.epilogues=false"]),
+            load_accelerator(
+                "edge_tpu", [f"compiler.resident={resident}", "compiler.epilogues=false"]
+            ),
         )
         moved = {key: n for key, n in result.run.moved.items() if key[0].startswith("dram")}
         weights = (n for (_, name), n in moved.items() if workload.tensors[name].kind == "weight")

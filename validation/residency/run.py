@@ -56,7 +56,8 @@ POINTS = (
 
 def row_of(point: Point, *, resident: bool) -> dict[str, object]:
     """Run a network once; bytes of weights are what is loaded of them."""
-    sets = [*point.overrides, "groups.epilogues=false", f"groups.resident={str(resident).lower()}"]
+    held = f"compiler.resident={str(resident).lower()}"
+    sets = [*point.overrides, "compiler.epilogues=false", held]
     on = load_accelerator(point.accelerator, sets)
     of = network(
         point.network,

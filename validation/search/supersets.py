@@ -96,7 +96,7 @@ def draw(seed: int) -> Case:
             f"dram.bandwidth_bytes_per_second={rng.choice((1, 2, 4, 8, 16, 32))} GB/s",
         ]
     if rng.random() < 0.3:
-        settings.append("groups.resident=true")
+        settings.append("compiler.resident=true")
     return Case(
         seed=seed,
         kind=kind,

@@ -32,7 +32,7 @@ from validation.silicon.booked import book, remembered
 BUFFER = "buffer"
 BLOCK = 2**18
 """Elements that a kernel of vector work takes at once."""
-ALONE = ("groups.overlap=false",)
+ALONE = ("compiler.overlap=false",)
 """Settings where a kernel is timed alone, with nothing beside it."""
 ON_CHIP = ("dram.bandwidth_bytes_per_second=unlimited", "dram.latency_cycles=0")
 """Settings where all that a kernel reads is on the chip before and what it makes stays there."""

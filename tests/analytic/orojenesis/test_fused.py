@@ -102,7 +102,7 @@ def assert_attained(found: WorkloadBound, step: int = 1) -> None:
         mapping = found.mapping(point)
         assert mapping is not None
         size = max(256, point.buffer_bytes)
-        hw = load_accelerator("toy", [f"buffer.capacity_bytes={size}", "groups.overlap=false"])
+        hw = load_accelerator("toy", [f"buffer.capacity_bytes={size}", "compiler.overlap=false"])
         require_same(found.workload, mapping)
         assert not faults(found.workload, mapping, hw)
         result = simulate(found.workload, hw, mapping)

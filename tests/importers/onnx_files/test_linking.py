@@ -397,7 +397,7 @@ def test_what_goes_from_layer_to_layer_stays_on_chip(tmp_path: Path) -> None:
     workload = load_onnx(path, None, 1).workload
     moved = []
     for held in ("true", "false"):
-        sets = [f"groups.resident={held}", "dram.bandwidth_bytes_per_second=100 MB/s"]
+        sets = [f"compiler.resident={held}", "dram.bandwidth_bytes_per_second=100 MB/s"]
         run = simulate(workload, load_accelerator("toy", sets), "flat").run
         moved.append(sum(n for (at, _), n in run.moved.items() if at.startswith("dram")))
     least = 2 * 4 * 4 + 2 * 2 * 9 + 2 * 2 + 2 * 2 * 2
