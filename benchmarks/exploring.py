@@ -8,16 +8,12 @@ from typing import Any
 
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, table
 from simaccel.cli.axes import read_axis
-from simaccel.experiment.exploration.explore import ExplorationObjective, explore
-from simaccel.experiment.exploration.space import (
-    AxisSetting,
-    DesignAxis,
-    DesignSpace,
-    WeightedWorkload,
-)
 from simaccel.experiment.parallel import TaskWorkers, open_workers, run_with
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.verbs.parameters import PARAMETERS
+from simaccel.study.explore import ExplorationObjective, explore
+from simaccel.study.parameters import PARAMETERS
+from simaccel.study.points import WeightedWorkload
+from simaccel.study.space import DesignSpace
 from simaccel.workload import gemm
 
 WANTED = 0.9
@@ -64,12 +60,9 @@ def _tasks(team: TaskWorkers, point: Point) -> Row:
 
 
 def _designs(team: TaskWorkers, point: Point) -> Row:
-    name, values, log = read_axis(
+    axis = read_axis(
         "--axis", f"dram-latency=1:{point['count']}:+1", PARAMETERS.get, [], point["count"]
     )
-    settings = [AxisSetting(value[0], str(value[0]), dict(zip(name.fields, value, strict=True)))
-                for value in values]  # fmt: skip
-    axis = DesignAxis("dram-latency", "latency", "latency", "accelerator", tuple(settings), log)
     space = DesignSpace(
         (load_accelerator("toy"),), (WeightedWorkload(gemm(m=9, k=7, n=5)),), (axis,), ("naive",)
     )

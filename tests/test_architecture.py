@@ -82,6 +82,7 @@ LAYERS: dict[str, set[str]] = {
     },
 }
 LAYERS |= {"experiment": {*LAYERS}}
+LAYERS |= {"study": {*LAYERS}}
 LAYERS |= {"report": {*LAYERS}}
 LAYERS |= {"verbs": {*LAYERS}}
 LAYERS |= {"cli": {*LAYERS}}
@@ -99,6 +100,9 @@ HIDDEN: dict[str, tuple[str, ...]] = {
 # Third-party packages with a single home.
 HOMES = {"simpy": "machine", "click": "cli", "h5py": "trace", "distributed": "experiment"}
 MAY_PRINT = {"cli", "report"}
+# Rows of a study are data: whoever shows them makes text of them.
+WITHOUT_TEXT = "study"
+TEXT = {"click", "rich", "matplotlib", "IPython"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
@@ -241,7 +245,9 @@ def third_party_violations(package: Package) -> Iterator[str]:
             home = HOMES.get(library, module.layer)
             if home != module.layer:
                 yield f"{module.where}:{imported.line}: only {home} may import {library}"
-            if library == "matplotlib" and not (imported.in_function or plots):
+            if module.layer == WITHOUT_TEXT and library in TEXT:
+                yield f"{module.where}:{imported.line}: {WITHOUT_TEXT} must not import {library}"
+            elif library == "matplotlib" and not (imported.in_function or plots):
                 yield f"{module.where}:{imported.line}: only plots import matplotlib at the top"
 
 
@@ -335,6 +341,8 @@ FAULTS: dict[str, tuple[str, Rule, int]] = {
     "program/a.py": ("\nfrom ..analytic import estimate", hidden_violations, 3),
     "trace/a.py": ("import simpy.events", third_party_violations, 2),
     "report/a.py": ("from click import echo", third_party_violations, 2),
+    "study/a.py": ("from rich.table import Table", third_party_violations, 2),
+    "study/b.py": ("from simaccel.report import tables", layer_violations, 2),
     "machine/b.py": ("import h5py", third_party_violations, 2),
     "machine/c.py": ("try:\n    import matplotlib.pyplot\nfinally: ...", third_party_violations, 3),
     "trace/b.py": ("from simaccel.trace import c", cycle_violations, 2),

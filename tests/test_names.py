@@ -34,7 +34,7 @@ SECTIONS = {
     "importers/scalesim/configuration.py",
     "importers/timeloop/architecture.py",
     "maestro/analysis/dimensions.py",
-    "verbs/parameters.py",
+    "study/parameters.py",
     "workload/files.py",
 }
 """Modules in which these words are sections of a file; so they are in `cli` and `hardware`."""

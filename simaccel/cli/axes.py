@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from simaccel.cli.faults import fault, gather
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.verbs.parameters import Parameter, Values, whole_number
+from simaccel.study.parameters import Parameter, Values, whole_number
+from simaccel.study.points import Setting
 from simaccel.workload.sizes import MAX_SIZE
 
 _LOG_RATIO: Final = 8
@@ -34,8 +35,8 @@ class _Given:
 
 def read_axis(
     option: str, text: str, find: Find, names: list[str], limit: int
-) -> tuple[Parameter, tuple[Values, ...], bool]:
-    """Read an axis: its parameter, its points (at most ``limit``), and whether it is logarithmic.
+) -> tuple[Setting, ...]:
+    """Read an axis: its settings, at most ``limit``.
 
     Raises:
         InputError: no such parameter (``names`` are suggested), or bad values.
@@ -49,7 +50,8 @@ def read_axis(
         raise InputError([fault(option, name, suggest(name, names))])
     read = _range if ":" in points_text else _list
     points, log = read(_Given(option, parameter, points_text), limit)
-    return parameter, points, log
+    parameter = replace(parameter, axis=replace(parameter.axis, log=log))
+    return tuple(map(parameter.setting, points))
 
 
 def _bad(given: _Given, part: str, value: str, allowed: str) -> InputError:
@@ -73,7 +75,7 @@ def _list(value: _Given, limit: int) -> tuple[tuple[Values, ...], bool]:
         points.append(values)
     if faults:
         raise InputError(faults)
-    places = [value.parameter.point(values).place for values in points]
+    places = [value.parameter.setting(values).place for values in points]
     return tuple(points), 0 < min(places) * _LOG_RATIO <= max(places)
 
 

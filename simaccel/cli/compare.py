@@ -31,17 +31,9 @@ from simaccel.errors import WorkerDiedError, suggest
 
 if TYPE_CHECKING:
     from simaccel.cli.lists import OptionVariant
-    from simaccel.cli.sweep import Sweep
-    from simaccel.report.comparison import ComparisonRow
     from simaccel.report.exhibits import Exhibit
     from simaccel.report.metrics import Metric
-    from simaccel.verbs.comparing import ComparisonTask
-
-
-def _lost_row(task: ComparisonTask) -> ComparisonRow:
-    """Give the row of a run whose process died."""
-    problem = "its process died; is there enough memory?"
-    return replace(task.row, problem=problem, exit_code=WorkerDiedError.exit_code)
+    from simaccel.study.points import Point, StudyRow
 
 
 @click.command(cls=Command)
@@ -160,91 +152,97 @@ def compare(
         ctx.exit(show_bandwidths(asked, target, files, jobs, as_json=as_json))
     asked = lists.default_of_stages(asked, stages)
     every, shown = gather(
-        lambda: lists.stage(_tasks(asked, sweep, each, files, mappings), stages, micro_batches),
+        lambda: lists.stage(_points(asked, sweep, each, files, mappings), stages, micro_batches),
         lambda: lists.metrics_of(metrics),
     )
-    tasks = [replace(task, fast_forward=fast_forward) for task in every]
-    lists.require_tokens(shown, tasks)
-    lists.refuse_lists(tasks, exhibit)
+    points = [replace(point, fast_forward=fast_forward) for point in every]
+    lists.require_tokens(shown, points)
+    lists.refuse_lists(points, exhibit)
     if dry_run:
-        ctx.exit(_show_outlook(tasks, files.options, as_json=as_json))
+        ctx.exit(_show_outlook(points, files.options, as_json=as_json))
     rows = _run_all(
-        tasks,
+        points,
         table,
         jobs,
         lambda rows: (
-            _show(tasks, rows, files, shown, as_json=as_json)
+            _show(points, rows, files, shown, as_json=as_json)
             if exhibit is None
-            else _show_exhibit(exhibit, tasks, rows, files, as_json=as_json)
+            else _show_exhibit(exhibit, points, rows, files, as_json=as_json)
         ),
     )
     ctx.exit(_exit_code(rows))
 
 
 def _run_all(
-    tasks: Sequence[ComparisonTask],
+    points: Sequence[Point],
     table: str | None,
     jobs: Jobs,
-    finish: Callable[[Sequence[ComparisonRow]], None],
-) -> Sequence[ComparisonRow]:
-    """Run tasks; rows that are done are kept where it ends before ``finish`` has shown them."""
+    finish: Callable[[Sequence[StudyRow]], None],
+) -> Sequence[StudyRow]:
+    """Run points; rows that are done are kept where it ends before ``finish`` has shown them."""
     from simaccel.cli.partial_results import keep_partial_results
     from simaccel.experiment.parallel import run_with
-    from simaccel.verbs.comparing import run_task
+    from simaccel.study import runs
 
     with (
-        keep_partial_results(table, [task.row for task in tasks]) as note,
+        keep_partial_results(table, [point.row for point in points]) as note,
         ProgressBar("comparing") as bar,
     ):
 
-        def note_row(number: int, row: ComparisonRow) -> None:
+        def note_row(number: int, row: StudyRow) -> None:
             note(number, row)
             bar.line(_describe_finished(row))
 
-        with jobs.working(min(os.cpu_count() or 1, len(tasks))) as team:
-            rows = run_with(team, run_task, tasks, bar.show, lost=_lost_row, note=note_row)
+        with jobs.working(min(os.cpu_count() or 1, len(points))) as team:
+            rows = run_with(
+                team,
+                runs.run_point,
+                points,
+                bar.show,
+                lost=lambda point: point.row.without_process(),
+                note=note_row,
+            )
         finish(rows)
     return rows
 
 
 def _show_exhibit(
     exhibit: Exhibit,
-    tasks: Sequence[ComparisonTask],
-    rows: Sequence[ComparisonRow],
+    points: Sequence[Point],
+    rows: Sequence[StudyRow],
     files: OutputFiles,
     *,
     as_json: bool,
 ) -> None:
     from simaccel.cli.exhibit import show_exhibit
 
-    workloads = {task.seq_len: task.workload for task in tasks}
-    show_exhibit(exhibit, rows, workloads, tasks[0].accelerator, files, as_json=as_json)
+    workloads = {point.seq_len: point.workload for point in points}
+    show_exhibit(exhibit, rows, workloads, points[0].accelerator, files, as_json=as_json)
 
 
 def _show_outlook(
-    tasks: Sequence[ComparisonTask], files: Mapping[str, str | None], *, as_json: bool
+    points: Sequence[Point], files: Mapping[str, str | None], *, as_json: bool
 ) -> int:
     """Say what there is to search; return the exit code."""
     from simaccel.cli.outlook import outlooks_of, show_outlook
     from simaccel.verbs.comparing import title_of
 
-    searches = outlooks_of(tasks, [_name(task.row) for task in tasks])
-    show_outlook(title_of(tasks), searches, files, runs=True, as_json=as_json)
+    searches = outlooks_of(points, [_name(point.row) for point in points])
+    show_outlook(title_of(points), searches, files, runs=True, as_json=as_json)
     return 0
 
 
-def _describe_finished(row: ComparisonRow) -> str:
+def _describe_finished(row: StudyRow) -> str:
     """Say what a finished run was, and how it went."""
     went = row.problem if row.result is None else f"{row.result['cycles']:,} cycles"
     return f"{_name(row)}: {went}"
 
 
-def _name(row: ComparisonRow) -> str:
+def _name(row: StudyRow) -> str:
     """Say which run it is."""
-    point = "" if row.point is None else row.point.text
     length = "" if row.seq_len is None else f"{row.seq_len} tokens"
-    also = (one.text for one in row.also)
-    return ", ".join(part for part in (point, *also, length, row.dataflow) if part)
+    settings = (one.text for one in row.settings)
+    return ", ".join(part for part in (*settings, length, row.dataflow) if part)
 
 
 def _require_together(
@@ -269,8 +267,8 @@ def _require_together(
 
 
 def _show(
-    tasks: Sequence[ComparisonTask],
-    rows: Sequence[ComparisonRow],
+    points: Sequence[Point],
+    rows: Sequence[StudyRow],
     files: OutputFiles,
     metrics: Sequence[Metric],
     *,
@@ -278,9 +276,9 @@ def _show(
 ) -> None:
     from simaccel.report.comparison import (
         area_lines,
+        choice_lines,
         comparison_json,
         comparison_table,
-        given_up_lines,
         problem_lines,
         terms_lines,
     )
@@ -290,26 +288,26 @@ def _show(
     from simaccel.report.figures.sweep import draw_sweep
     from simaccel.verbs.comparing import slopes_of, title_of
 
-    title, point = title_of(tasks), rows[0].point
+    title, lead = title_of(points), rows[0].lead
 
     def draw() -> object:
         if metrics:
             return draw_metric(rows, title, metrics[0])
-        if point is None or point.axis.named or rows[0].also:
+        if lead is None or lead.axis.named or rows[0].others:
             return draw_comparison(rows, title)
-        return draw_sweep(rows, title, slopes_of(tasks) if point.axis.name == "buffer" else None)
+        return draw_sweep(rows, title, slopes_of(points) if lead.axis.name == "buffer" else None)
 
     written = files.write("--csv", partial(comparison_csv, rows, metrics))
     written += files.write("--plot", draw)
     if as_json:
         show_json(comparison_json(rows))
     elif not files.prints:
-        lines = [*terms_lines(rows), *area_lines(rows), *given_up_lines(rows)]
+        lines = [*terms_lines(rows), *area_lines(rows), *choice_lines(rows)]
         lines += [*problem_lines(rows), *written]
         show(title, comparison_table(rows, metrics), *lines)
 
 
-def _exit_code(rows: Sequence[ComparisonRow]) -> int:
+def _exit_code(rows: Sequence[StudyRow]) -> int:
     """Succeed if one run did, and no process died."""
     died = any(row.exit_code == WorkerDiedError.exit_code for row in rows)
     if died:
@@ -317,36 +315,37 @@ def _exit_code(rows: Sequence[ComparisonRow]) -> int:
     return rows[0].exit_code if all(row.result is None for row in rows) else 0
 
 
-def _tasks(
+def _points(
     asked: ExperimentOptions,
     sweep_texts: tuple[str, ...],
     each: str | None,
     files: OutputFiles,
     mappings: Sequence[str],
-) -> list[ComparisonTask]:
-    """Cross lists, points, lengths and dataflows; all faults are reported before anything runs.
+) -> list[Point]:
+    """Cross lists, settings, lengths and dataflows; all faults are reported before anything runs.
 
     A fault of all values of the lists is reported once.
     """
     from simaccel.cli.lists import variants
 
     first, *others = variants(asked)
-    own = _tasks_of(first, sweep_texts, each, files, mappings)
+    own = _points_of(first, sweep_texts, each, files, mappings)
     made = gather(
-        *(partial(_tasks_of, other, sweep_texts, each, files, mappings) for other in others)
+        *(partial(_points_of, other, sweep_texts, each, files, mappings) for other in others)
     )
-    return [*own, *(task for tasks in made for task in tasks)]
+    return [*own, *(point for points in made for point in points)]
 
 
-def _tasks_of(
+def _points_of(
     variant: OptionVariant,
     sweep_texts: tuple[str, ...],
     each: str | None,
     files: OutputFiles,
     mappings: Sequence[str],
-) -> list[ComparisonTask]:
-    """Give the tasks of one value of each list."""
-    from simaccel.cli.lists import mapped_ways, names_of, place_task, scheduled_ways
+) -> list[Point]:
+    """Give the points of one value of each list."""
+    from simaccel.cli.lists import mapped_ways, names_of, scheduled_ways
+    from simaccel.cli.sweep import read_sweep, swept_points
 
     asked = variant.asked
     lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
@@ -355,38 +354,32 @@ def _tasks_of(
         lambda: _require_each(each, sweep_texts),
         asked.accelerator,
         lambda: asked.names(several=True),
-        lambda: _sweep(sweep_texts, asked),
+        lambda: read_sweep(sweep_texts, asked),
         asked.workload.estimates,
         *(replace(asked.workload, seq_len=length).read for length in lengths),
     )
-    from simaccel.verbs.comparing import alone_tasks
+    from simaccel.verbs.comparing import alone_points
 
-    places = (
-        [
-            task
+    bases = (
+        swept_points(sweep, workloads, accelerator)
+        if sweep
+        else [
+            point
             for workload in workloads
-            for task in alone_tasks(workload, accelerator, each, estimates)
+            for point in alone_points(workload, accelerator, each, estimates)
         ]
-        if sweep is None
-        else sweep.tasks(workloads, accelerator)
     )
     return [
-        way
-        for task in (place_task(place, variant) for place in places)
+        way.place_workloads()
+        for base in bases
+        for point in (
+            replace(base, settings=(*base.settings, *variant.settings)).place_workloads(),
+        )
         for way in (
-            *mapped_ways(task, mappings),
-            *scheduled_ways(task, names_of(task, names, asked, len(mappings)), asked),
+            *mapped_ways(point, mappings),
+            *scheduled_ways(point, names_of(point, names, asked, len(mappings)), asked),
         )
     ]
-
-
-def _sweep(texts: tuple[str, ...], asked: ExperimentOptions) -> Sweep | None:
-    """Read the sweep, if one is given."""
-    if not texts:
-        return None
-    from simaccel.cli.sweep import read_sweep
-
-    return read_sweep(texts, asked)
 
 
 def _require_each(each: str | None, sweep_texts: tuple[str, ...]) -> None:

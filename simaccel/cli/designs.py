@@ -18,12 +18,12 @@ from simaccel.errors import InputError, suggest
 
 if TYPE_CHECKING:
     from simaccel.cli.exploration_files import ExplorationFiles
-    from simaccel.experiment.exploration.directed import DirectedDesigns, DirectedSpace
-    from simaccel.experiment.exploration.limits import FigureLimit
-    from simaccel.experiment.exploration.space import WeightedWorkload
     from simaccel.hardware import Accelerator
     from simaccel.maestro.analysis.design import Objective
-    from simaccel.verbs.parameters import Parameter
+    from simaccel.study.directed import DirectedDesigns, DirectedSpace
+    from simaccel.study.limits import FigureLimit
+    from simaccel.study.parameters import Parameter
+    from simaccel.study.points import WeightedWorkload
 
 MOST_DESIGNS: Final = 10_000_000
 """All figures of so many are in memory at once."""
@@ -93,7 +93,6 @@ def explore_directed(ctx: click.Context, readers: InputReaders, outputs: Explora
         partial(files.require, {"--json": as_json}),
     )
     # nothing of what follows is loaded for an error
-    from simaccel.experiment.exploration.directed import sweep_directed
     from simaccel.maestro.analysis.design import DesignLimits
     from simaccel.maestro.analysis.prices import PAPER_ERA, PRESENT
     from simaccel.report.designs import (
@@ -105,6 +104,7 @@ def explore_directed(ctx: click.Context, readers: InputReaders, outputs: Explora
         designs_title,
     )
     from simaccel.report.figures.designs import draw_designs
+    from simaccel.study.directed import sweep_directed
 
     space, limits = _space(read), DesignLimits(**within)
     prices = PAPER_ERA if asked["prices"] == "paper" else PRESENT
@@ -148,9 +148,9 @@ def _inputs(asked: dict[str, Any], readers: InputReaders) -> _Inputs:
 
 def _space(read: _Inputs) -> DirectedSpace:
     """Make the space of what was read."""
-    from simaccel.experiment.exploration.directed import DirectedSpace
     from simaccel.experiment.precision import place_on
     from simaccel.hardware import SpatialArraySpec
+    from simaccel.study.directed import DirectedSpace
 
     accelerator = read.accelerator
     workload = place_on(read.load.workload, accelerator)
@@ -168,8 +168,8 @@ def _single_value(option: str, given: Sequence[Any]) -> Sequence[Any]:
 
 
 def _load_directives_file(load: WeightedWorkload) -> Any:  # noqa: ANN401 - a Directed, whose module is heavy
-    from simaccel.experiment.exploration.space import require_described
     from simaccel.maestro.dataflows.reading import parse_directives
+    from simaccel.study.space import require_described
 
     require_described((DIRECTIVES,), (load,))
     names = [operator.name for operator in load.workload.operators]
@@ -195,10 +195,10 @@ def _axes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
                 name, known
             )
             raise InputError([fault("--axis", name, allowed)])
-    for parameter, points, _ in gather(*(partial(read, text) for text in texts)):
-        field = parameter.fields[0]
-        require_none(fault("--axis", parameter.axis.name, "once") for _ in [0] if field in sizes)
-        sizes[field] = tuple(sorted(int(values[0]) for values in points))
+    for settings in gather(*(partial(read, text) for text in texts)):
+        axis = settings[0].axis
+        require_none(fault("--axis", axis.name, "once") for _ in [0] if axis.column in sizes)
+        sizes[axis.column] = tuple(sorted(int(setting.value) for setting in settings))
     pairs = len(sizes.get("pes", " ")) * len(sizes.get("bandwidths", " "))
     every = pairs * len(sizes.get("l1_bytes", " ")) * len(sizes.get("l2_bytes", " "))
     for count, most, what in (
@@ -213,8 +213,8 @@ def _axes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 def _parameters() -> dict[str, Parameter]:
     """Return what can be swept, by name."""
     from simaccel.hardware.quantity import format_quantity, parse_quantity
-    from simaccel.report.comparison import Axis
-    from simaccel.verbs.parameters import Parameter, whole_number
+    from simaccel.study.parameters import Parameter, whole_number
+    from simaccel.study.points import Axis
 
     counted = {"read": partial(whole_number, least=1, most=2**20), "write": str}
     sized = {

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from simaccel.cli.jobs import Jobs
     from simaccel.cli.output_files import OutputFiles
     from simaccel.hardware import Accelerator
-    from simaccel.report.comparison import ComparisonRow
     from simaccel.report.exhibits import Exhibit, Row
     from simaccel.schedulers import Options
+    from simaccel.study.points import StudyRow
     from simaccel.workload import Workload
 
 DATAFLOWS: Final[dict[Exhibit, str]] = {
@@ -71,7 +71,7 @@ def _buffers(asked: ExperimentOptions) -> str:
 
 def show_exhibit(
     exhibit: Exhibit,
-    rows: Sequence[ComparisonRow],
+    rows: Sequence[StudyRow],
     workloads: dict[int | None, Workload],
     accelerator: Accelerator,
     files: OutputFiles,
@@ -147,7 +147,7 @@ class _Needed:
 
 
 def _run(task: _Task) -> _Needed:
-    from simaccel.experiment.bandwidth import needed_bandwidth
+    from simaccel.study.bandwidth import needed_bandwidth
 
     length = task.workload.parameters.get("seq_len")
     row: Row = {

@@ -14,9 +14,10 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
 
 if TYPE_CHECKING:
-    from simaccel.experiment.exploration.explore import ExplorationObjective, ExploredDesigns
-    from simaccel.experiment.exploration.space import DesignPoint, DesignSpace
     from simaccel.experiment.store import ResultStore
+    from simaccel.study.explore import ExplorationObjective, ExploredDesigns
+    from simaccel.study.points import Point
+    from simaccel.study.space import DesignSpace
 
 _PLOTS: Final = ("--plot-frontier", "--plot-pairs", "--plot-sensitivity")
 
@@ -65,11 +66,11 @@ class ExplorationFiles(OutputFiles):
 
 
 def show_cost(
-    designs: Iterable[DesignPoint], plan: ExplorationObjective, store: ResultStore, *, as_json: bool
+    designs: Iterable[Point], plan: ExplorationObjective, store: ResultStore, *, as_json: bool
 ) -> None:
     """Show the cost of an exploration; nothing is stored."""
-    from simaccel.experiment.exploration.explore import cost_of
     from simaccel.report.units import seconds_text
+    from simaccel.study.explore import cost_of
 
     cost = cost_of(designs, plan, store)
     if as_json:

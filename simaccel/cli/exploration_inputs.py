@@ -18,14 +18,10 @@ from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError, suggest
 
 if TYPE_CHECKING:
-    from simaccel.experiment.exploration.limits import FigureLimit
-    from simaccel.experiment.exploration.space import DesignAxis, DesignSpace
     from simaccel.hardware import Accelerator, Stationarity
     from simaccel.schedulers import Options
-    from simaccel.verbs.parameters import Parameter, Values
-
-    Axis = tuple[Parameter, Sequence[Values], bool]
-    """As it was read: what varies, the values, and whether they multiply."""
+    from simaccel.study.limits import FigureLimit
+    from simaccel.study.space import DesignSpace, Settings
 
 MOST_DESIGNS: Final = 100_000
 """The most designs without --sample; more are probably a mistake."""
@@ -84,7 +80,7 @@ class WantedSpace:
     def space(
         self,
         hardware: tuple[Accelerator, ...],
-        read: tuple[Axis, ...],
+        axes: tuple[Settings, ...],
         dataflows: tuple[str, ...],
         texts: Sequence[Any],
     ) -> DesignSpace:
@@ -95,13 +91,12 @@ class WantedSpace:
 
         """
         loads = gather(*(partial(load_of, *text) for text in texts))
-        from simaccel.experiment.exploration.space import (
+        from simaccel.study.space import (
             DesignSpace,
             require_described,
             require_sizes,
         )
 
-        axes = tuple(_dimension(*axis) for axis in read)
         gather(
             partial(require_sizes, axes, loads),
             partial(require_described, dataflows, loads),
@@ -124,7 +119,7 @@ class WantedSpace:
             InputError: all texts that are no limits.
 
         """
-        from simaccel.experiment.exploration.limits import read_limit
+        from simaccel.study.limits import read_limit
 
         return tuple(gather(*(partial(read_limit, text) for text in self.where)))
 
@@ -193,34 +188,23 @@ def read_accelerators(hw: Sequence[str], overrides: Sequence[str]) -> tuple[Acce
     return tuple(every)
 
 
-def _axes(texts: Sequence[str]) -> tuple[Axis, ...]:
+def _axes(texts: Sequence[str]) -> tuple[Settings, ...]:
     if not texts:
         return ()
     from simaccel.cli.axes import read_axis
-    from simaccel.verbs.parameters import names, parameter_of
+    from simaccel.study.parameters import names, parameter_of
 
     read = partial(read_axis, "--axis", find=parameter_of, names=names(), limit=MOST_DESIGNS)
     return tuple(gather(*(partial(read, text) for text in texts)))
 
 
-def _dimension(parameter: Parameter, points: Sequence[Values], log: bool) -> DesignAxis:
-    from simaccel.experiment.exploration.space import AxisSetting, DesignAxis
-
-    settings = []
-    for values in points:
-        point = parameter.point(values)
-        fields_of = dict(zip(parameter.fields, values, strict=True))
-        settings.append(AxisSetting(point.value, point.text, fields_of))
-    axis = parameter.axis
-    return DesignAxis(axis.name, axis.column, axis.label, parameter.of, tuple(settings), log)
-
-
-def _require_once(axes: Sequence[DesignAxis], given: Mapping[str, str]) -> None:
+def _require_once(axes: Sequence[Settings], given: Mapping[str, str]) -> None:
     """Refuse two axes, or an axis and one of the ``given`` options, that set the same field."""
     seen, faults = {**given}, []
-    for one in axes:
-        for name in one.settings[0].fields:
+    for first, *_ in axes:
+        axis = first.axis.name
+        for name in first.fields:
             if name in seen:
-                faults.append(fault("--axis", one.name, f"nothing with {seen[name]}: {name}"))
-            seen[name] = f"--axis {one.name}"
+                faults.append(fault("--axis", axis, f"nothing with {seen[name]}: {name}"))
+            seen[name] = f"--axis {axis}"
     require_none(faults)

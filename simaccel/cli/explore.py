@@ -31,8 +31,8 @@ from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError, WorkerDiedError
 
 if TYPE_CHECKING:
-    from simaccel.experiment.exploration.explore import ExploredDesigns
     from simaccel.experiment.parallel import Watch
+    from simaccel.study.explore import ExploredDesigns
 
 _SEARCH = [
     option for option, name in zip(SEARCH_OPTIONS, FIELDS, strict=True) if name != "objective"
@@ -153,7 +153,7 @@ def explore_command(
     """
     from simaccel.cli import designs as directed
     from simaccel.cli.exploration_files import ExplorationFiles, show_cost
-    from simaccel.experiment.exploration.manifest import open_store, store_in
+    from simaccel.study.manifest import open_store, store_in
 
     del options["prices"]  # of a description's own space alone
     objective = options.pop("objective")  # of the designs; a search gets it, too, if it can
@@ -177,8 +177,8 @@ def explore_command(
             ctx, directed.InputReaders(hardware, loads, wanted.limits), outputs
         )
         return
-    from simaccel.experiment.exploration.explore import ExplorationObjective, explore
-    from simaccel.experiment.exploration.space import draw
+    from simaccel.study.explore import ExplorationObjective, explore
+    from simaccel.study.space import draw
 
     seed = wanted.sought.seed or 0
     designs = draw(space, sample, how, seed)
@@ -210,6 +210,6 @@ def _command() -> str:
 
 def _exit_code(found: ExploredDesigns) -> int:
     """Return 0 if a design has figures and no process died."""
-    if any(one.lost for one in found.points):
+    if any(one.lost for one in found.rows):
         return WorkerDiedError.exit_code
-    return 0 if any(one.figures is not None for one in found.points) else InputError.exit_code
+    return 0 if any(one.figures is not None for one in found.rows) else InputError.exit_code

@@ -13,12 +13,11 @@ from simaccel.cli.faults import fault, require_none
 from simaccel.cli.pipeline import StageCounts
 from simaccel.dataflows import FUSING
 from simaccel.errors import InputError, suggest
-from simaccel.report.comparison import ACCELERATOR, Axis, SweepPoint
+from simaccel.study.points import ACCELERATOR, Axis, Point, Setting
 
 if TYPE_CHECKING:
     from simaccel.report.exhibits import Exhibit
     from simaccel.report.metrics import Metric
-    from simaccel.verbs.comparing import ComparisonTask
 
 _SIZES: Final = ("batch", "prompt", "kv_len")
 _LISTED: Final = (*_SIZES, "phase")
@@ -35,7 +34,7 @@ class OptionVariant:
     """The options with one value of each list, and these values."""
 
     asked: ExperimentOptions
-    points: tuple[SweepPoint, ...] = ()
+    settings: tuple[Setting, ...] = ()
 
 
 def variants(asked: ExperimentOptions) -> list[OptionVariant]:
@@ -45,11 +44,11 @@ def variants(asked: ExperimentOptions) -> list[OptionVariant]:
         InputError: a value that is given twice, or too many together.
 
     """
-    lists: list[tuple[str, tuple[SweepPoint, ...]]] = []
+    lists: list[tuple[str, tuple[Setting, ...]]] = []
     hw = [] if Path(asked.hw).exists() else _values("--hw", asked.hw)
     if len(hw) > 1:
         lists.append(
-            ("hw", tuple(SweepPoint(ACCELERATOR, name, name, at) for at, name in enumerate(hw)))
+            ("hw", tuple(Setting(ACCELERATOR, name, name, place=at) for at, name in enumerate(hw)))
         )
     for name in (*_LISTED, *_SOUGHT):
         option = f"--{name.replace('_', '-')}"
@@ -78,9 +77,9 @@ def _values(option: str, text: str) -> list[str]:
     return values
 
 
-def _points(name: str, values: Sequence[str]) -> tuple[SweepPoint, ...]:
+def _points(name: str, values: Sequence[str]) -> tuple[Setting, ...]:
     """Describe the values of a list; sizes lie on an axis, names have none."""
-    from simaccel.verbs.parameters import PARAMETERS
+    from simaccel.study.parameters import PARAMETERS
 
     option = name.replace("_", "-")
     numbers = name in _SIZES and all(value.isascii() and value.isdecimal() for value in values)
@@ -88,13 +87,13 @@ def _points(name: str, values: Sequence[str]) -> tuple[SweepPoint, ...]:
     axis = known.axis if known else Axis(option, name, f"{option} (tokens)")
     if not numbers:
         axis = replace(axis, label=option, named=True)
-        return tuple(SweepPoint(axis, value, value, at) for at, value in enumerate(values))
+        return tuple(Setting(axis, value, value, place=at) for at, value in enumerate(values))
     places = [int(value) for value in values]
     axis = replace(axis, log=0 < min(places) * _LOG_RATIO <= max(places))
-    return tuple(SweepPoint(axis, at, str(at), at) for at in places)
+    return tuple(Setting(axis, at, str(at), place=at) for at in places)
 
 
-def _apply_points(asked: ExperimentOptions, points: dict[str, SweepPoint]) -> ExperimentOptions:
+def _apply_points(asked: ExperimentOptions, points: dict[str, Setting]) -> ExperimentOptions:
     chosen = {name: str(point.value) for name, point in points.items()}
     hw = chosen.pop("hw", asked.hw)
     sought = {name: chosen.pop(name) for name in _SOUGHT if name in chosen}
@@ -102,16 +101,10 @@ def _apply_points(asked: ExperimentOptions, points: dict[str, SweepPoint]) -> Ex
     return replace(asked, hw=hw, workload=workload, sought=replace(asked.sought, **sought))  # type: ignore[arg-type]
 
 
-def place_task(task: ComparisonTask, variant: OptionVariant) -> ComparisonTask:
-    """Put a task at the place of its variant, after that of a sweep or an operator."""
-    points = ((task.point,) if task.point else ()) + variant.points
-    return replace(task, point=points[0] if points else None, also=points[1:])
-
-
 def names_of(
-    task: ComparisonTask, names: Sequence[str], asked: ExperimentOptions, mappings: int
+    point: Point, names: Sequence[str], asked: ExperimentOptions, mappings: int
 ) -> Sequence[str]:
-    """Return the dataflows or mapspaces of a task: ``names``, where some are given.
+    """Return the dataflows or mapspaces of a point: ``names``, where some are given.
 
     Otherwise none beside mappings, the default one where runs differ in something else, and
     without an attention none of those that only attentions tell apart.
@@ -122,22 +115,20 @@ def names_of(
         return []
     from simaccel.schedulers import default_dataflow
 
-    default = default_dataflow(task.accelerator, task.workload)
+    default = default_dataflow(point.accelerator, point.workload)
     lists = (asked.workload.seq_len, asked.sought.stationarity)
-    if task.point is not None or any("," in (text or "") for text in lists):
+    if point.settings or any("," in (text or "") for text in lists):
         return [default]
     return names if default in FUSING else [name for name in names if name not in FUSING]
 
 
-def scheduled_ways(
-    task: ComparisonTask, names: Sequence[str], asked: ExperimentOptions
-) -> list[ComparisonTask]:
-    """Return a task for each dataflow, mapspace and given stationarity."""
+def scheduled_ways(point: Point, names: Sequence[str], asked: ExperimentOptions) -> list[Point]:
+    """Return a point for each dataflow, mapspace and given stationarity."""
     held_names = asked.sought.stationarity
     held = held_names.split(",") if held_names else [None]
     return [
         replace(
-            task,
+            point,
             dataflow=name,
             options=replace(asked.options, stationarity=stationarity),  # type: ignore[arg-type]
             label=f"{name} {stationarity}" if len(held) > 1 else "",
@@ -153,10 +144,8 @@ def default_of_stages(asked: ExperimentOptions, stages: str | None) -> Experimen
     return replace(asked, dataflow=DATAFLOW) if is_default else asked
 
 
-def stage(
-    tasks: Sequence[ComparisonTask], stages: str | None, micro_batches: int | None
-) -> list[ComparisonTask]:
-    """Return tasks as pipelines, if numbers of stages are given: a list, or one number.
+def stage(points: Sequence[Point], stages: str | None, micro_batches: int | None) -> list[Point]:
+    """Return points as pipelines, if numbers of stages are given: a list, or one number.
 
     Raises:
         InputError: micro-batches without stages, or numbers that are twice in the list.
@@ -164,20 +153,23 @@ def stage(
     """
     if stages is None:
         StageCounts(None, micro_batches).require_stages()
-        return list(tasks)
+        return list(points)
     values = _values("--pipeline-parallel", stages)
-    points = _points("pipeline_parallel", values) if len(values) > 1 else (None,)
-    ways = []
-    for task, (value, own) in product(tasks, zip(values, points, strict=True)):
-        every = (*task.row.points, *([own] if own else []))
-        first, also = (every[0], every[1:]) if every else (None, ())
-        way = replace(task, point=first, also=also, stages=int(value), micro_batches=micro_batches)
-        ways.append(way)
-    return ways
+    settings = _points("pipeline_parallel", values) if len(values) > 1 else ()
+    return [
+        replace(
+            point,
+            settings=(*point.settings, *settings[at : at + 1]),
+            stages=int(value),
+            micro_batches=micro_batches,
+        )
+        for point in points
+        for at, value in enumerate(values)
+    ]
 
 
-def mapped_ways(task: ComparisonTask, files: Sequence[str]) -> list[ComparisonTask]:
-    """Return a task for each mapping file.
+def mapped_ways(point: Point, files: Sequence[str]) -> list[Point]:
+    """Return a point for each mapping file.
 
     Raises:
         SimaccelError: it can't be read, or is for another workload.
@@ -186,7 +178,7 @@ def mapped_ways(task: ComparisonTask, files: Sequence[str]) -> list[ComparisonTa
     from simaccel.mapping.files import load_mapping
 
     return [
-        replace(task, dataflow=load_mapping(Path(file), task.workload), label=Path(file).name)
+        replace(point, dataflow=load_mapping(Path(file), point.workload), label=Path(file).name)
         for file in files
     ]
 
@@ -219,27 +211,26 @@ def require_own(pareto: str | None, exhibit: Exhibit | None, given: Mapping[str,
         require_none(fault(o, v, f"nothing with {beside}") for o, v in given.items() if v)
 
 
-def require_tokens(metrics: Sequence[Metric], tasks: Sequence[ComparisonTask]) -> None:
+def require_tokens(metrics: Sequence[Metric], points: Sequence[Point]) -> None:
     """Refuse metrics of tokens where no run has any: a part of a model makes none.
 
     Raises:
         InputError: names each.
 
     """
-    if all(task.row.tokens is None for task in tasks):
+    if all(point.row.tokens is None for point in points):
         allowed = "other metrics for a part of a model; with --scope model it has tokens or images"
         require_none(fault("--metric", one.name, allowed) for one in metrics if one.of_tokens)
 
 
-def refuse_lists(tasks: Sequence[ComparisonTask], exhibit: Exhibit | None) -> None:
+def refuse_lists(points: Sequence[Point], exhibit: Exhibit | None) -> None:
     """Refuse lists that an exhibit, if there is one, has no columns for.
 
     Raises:
         InputError: names each.
 
     """
-    shown = tasks if exhibit is not None else ()
-    points = [point for task in shown for point in (task.point, *task.also) if point is not None]
-    names = dict.fromkeys(point.axis.name for point in points if point.axis.name != "buffer")
+    settings = [setting for point in points for setting in point.settings] if exhibit else []
+    names = dict.fromkeys(one.axis.name for one in settings)
     allowed = "one value beside --exhibit"
     require_none(fault(f"--{name}", "a list", allowed) for name in names if name in _NAMED)

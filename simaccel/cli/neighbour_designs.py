@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from simaccel.cli.experiment_options import Inputs
     from simaccel.cli.jobs import Jobs
-    from simaccel.experiment.neighbour_designs import NeighbourRun
     from simaccel.schedulers import Options
+    from simaccel.study.neighbour_designs import NeighbourRun
     from simaccel.verbs.running import Result
 
 DESIGNS_HELP: Final = (
@@ -31,7 +31,7 @@ def run_neighbours(
     inputs: Inputs, options: Options, jobs: Jobs, *, quiet: bool
 ) -> list[NeighbourRun]:
     """Run the designs next to an accelerator; ``inputs`` as they are given, without a search."""
-    from simaccel.experiment.neighbour_designs import neighbour_designs, run_designs
+    from simaccel.study.neighbour_designs import neighbour_designs, run_designs
 
     _, accelerator, dataflow = inputs
     designs = neighbour_designs(accelerator, dataflow, options)

@@ -11,7 +11,7 @@ from simaccel.errors import SimaccelError
 if TYPE_CHECKING:
     from simaccel.experiment.outlook import SearchForecast
     from simaccel.report.outlook import Outlooks
-    from simaccel.verbs.comparing import ComparisonTask
+    from simaccel.study.points import Point
 
 Files = Mapping[str, str | None]
 """Files that would be written, by option."""
@@ -39,7 +39,7 @@ def show_outlook(
         show(f"{title}: not run", outlook_table(searches), *every)
 
 
-def outlooks_of(tasks: Sequence[ComparisonTask], names: Sequence[str]) -> Outlooks:
+def outlooks_of(points: Sequence[Point], names: Sequence[str]) -> Outlooks:
     """Return the outlooks of several searches, or the reason why one is impossible.
 
     A pipeline has one for each different stage.
@@ -47,15 +47,15 @@ def outlooks_of(tasks: Sequence[ComparisonTask], names: Sequence[str]) -> Outloo
     from simaccel.experiment.outlook import outlooks
 
     searches: list[tuple[str, SearchForecast | str]] = []
-    for name, task in zip(names, tasks, strict=True):
+    for name, point in zip(names, points, strict=True):
         try:
             each = outlooks(
-                task.workload,
-                task.accelerator,
-                task.dataflow,
-                task.options,
-                stages=task.stages,
-                micro_batches=task.micro_batches,
+                point.workload,
+                point.accelerator,
+                point.dataflow,
+                point.options,
+                stages=point.stages,
+                micro_batches=point.micro_batches,
             )
         except SimaccelError as error:
             searches.append((name, str(error)))

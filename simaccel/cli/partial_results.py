@@ -12,8 +12,8 @@ import click
 
 from simaccel.errors import SimaccelError
 from simaccel.files.targets import STDOUT, partial_path, real_path, writing_text
-from simaccel.report.comparison import ComparisonRow
 from simaccel.report.comparison_csv import comparison_csv
+from simaccel.study.points import StudyRow
 
 WRITE_SECONDS = 1.0
 """The file is written at most so often: that much is lost at a SIGKILL."""
@@ -22,8 +22,8 @@ UNFINISHED = "not finished"
 
 @contextmanager
 def keep_partial_results(
-    table: str | None, expected: Sequence[ComparisonRow]
-) -> Iterator[Callable[[int, ComparisonRow], None]]:
+    table: str | None, expected: Sequence[StudyRow]
+) -> Iterator[Callable[[int, StudyRow], None]]:
     """Yield a callback that records each finished row; on an error or signal they are saved.
 
     While the others run, the rows stand in a file beside ``table`` (CSV; the unfinished ones say
@@ -34,7 +34,7 @@ def keep_partial_results(
     partial = None if table in {None, STDOUT} else partial_path(real_path(str(table)))
     finished, kept, written = 0, 0, time.monotonic()
 
-    def note(number: int, row: ComparisonRow) -> None:
+    def note(number: int, row: StudyRow) -> None:
         nonlocal finished, kept, written
         rows[number] = row
         finished += 1
@@ -60,7 +60,7 @@ def _tell(partial: Path, kept: int, count: int) -> None:
         click.echo(f"{kept} of {count} finished points are in {partial}", err=True)
 
 
-def _write(partial: Path, rows: Sequence[ComparisonRow]) -> bool:
+def _write(partial: Path, rows: Sequence[StudyRow]) -> bool:
     """Write the rows, if the disk takes them: the run goes on without."""
     with suppress(SimaccelError):
         with writing_text(str(partial), force=True) as stream:

@@ -322,10 +322,13 @@ def _search_parts(
     asked: ExperimentOptions, report: SearchReport, result: Result
 ) -> list[Table | str]:
     """Return the table of the search, if it is wanted, and what its choice gave up."""
+    from simaccel.experiment.run import given_up_json, result_json
     from simaccel.report.objective_losses import given_up_lines
 
     table = [report.table(asked.objective, result.accelerator)] if report.explain else []
-    return [*table, *given_up_lines(report.gave, result, asked.objective, asked.options.tolerance)]
+    gave = given_up_json(report.gave, asked.objective)
+    lines = given_up_lines(result_json(result) | gave, asked.options.tolerance) if gave else []
+    return [*table, *lines]
 
 
 def _check_json(found: tuple[OperatorCheck, ...]) -> dict[str, Any]:
@@ -333,7 +336,7 @@ def _check_json(found: tuple[OperatorCheck, ...]) -> dict[str, Any]:
 
 
 def _search_json(report: SearchReport, asked: ExperimentOptions, result: Result) -> dict[str, Any]:
-    from simaccel.report.objective_losses import given_up_json
+    from simaccel.experiment.run import given_up_json
 
     gave = given_up_json(report.gave, asked.objective)
     searches = report.json(asked.objective, result.accelerator) if report.explain else {}

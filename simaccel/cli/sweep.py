@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Final
@@ -12,79 +12,57 @@ from simaccel.cli.axes import read_axis
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, gather
 from simaccel.errors import InputError, suggest
-from simaccel.experiment.documents import workload_document
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import with_values
-from simaccel.report.comparison import SweepPoint
-from simaccel.verbs.parameters import PARAMETERS, Parameter, Values
+from simaccel.study.parameters import PARAMETERS
+from simaccel.study.space import DesignBuilder, Settings
 from simaccel.workload import Workload
 
 if TYPE_CHECKING:
-    from simaccel.verbs.comparing import ComparisonTask
+    from simaccel.study.points import Point, Setting
 
 MOST_POINTS: Final = 1000
 """A longer sweep is a typing error, or work for a script."""
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """A parameter and the points at which it is tried, in order."""
+def swept_points(
+    settings: Settings, workloads: Sequence[Workload], accelerator: Accelerator
+) -> list[Point]:
+    """Return a point without a dataflow at each setting and of each workload.
 
-    parameter: Parameter
-    points: tuple[Values, ...]
+    Raises:
+        InputError: no accelerator can have a value, or a workload has no such parameter; all
+            faults together.
 
-    def apply(
-        self, values: Values, workload: Workload, accelerator: Accelerator
-    ) -> tuple[Workload, Accelerator, SweepPoint]:
-        """Return workload and accelerator at one point, checked as if read from files.
+    """
+    make = DesignBuilder()
+    pairs = product(settings, workloads)
+    points: list[Point] = gather(*(partial(_swept, make, *pair, accelerator) for pair in pairs))
+    return points
 
-        Raises:
-            InputError: no accelerator can have this value, or the workload has no such parameter.
 
-        """
-        point = self.parameter.point(values)
-        source = f"--sweep {point.axis.name}={point.text}"
-        settings = dict(zip(self.parameter.fields, values, strict=True))
-        if self.parameter.of == "accelerator":
-            return workload, with_values(accelerator, settings, source), point
-        (field,) = settings
+def _swept(
+    make: DesignBuilder, setting: Setting, workload: Workload, accelerator: Accelerator
+) -> Point:
+    from simaccel.verbs.comparing import base_point, seq_len_of
+
+    name = setting.axis.name
+    if setting.axis.of == "workload":
+        require_parameters(setting, workload)
+    point = make.point(base_point(workload, accelerator, setting), f"--sweep {name}={setting.text}")
+    return replace(point, seq_len=seq_len_of(point.workload))
+
+
+def require_parameters(setting: Setting, workload: Workload) -> None:
+    """Refuse parameters that a workload has not."""
+    for field in setting.fields:
         if field not in workload.parameters:
-            others = [
-                name for name, parameter in PARAMETERS.items() if parameter.of == "accelerator"
-            ]
+            others = [name for name, one in PARAMETERS.items() if one.axis.of == "accelerator"]
             allowed = f"{suggest('', others)}; workload {workload.name} has no {field}"
-            raise InputError([fault("--sweep", point.axis.name, allowed)])
-
-        from simaccel.workload import parse_workload
-
-        document = {**workload_document(workload), **settings}
-        return parse_workload(document, source), accelerator, point
-
-    def tasks(
-        self, workloads: Sequence[Workload], accelerator: Accelerator
-    ) -> list[ComparisonTask]:
-        """Return a task without a dataflow at each point and of each workload.
-
-        Raises:
-            InputError: as of ``apply``, all faults together.
-
-        """
-        from simaccel.verbs.comparing import ComparisonTask, seq_len_of
-
-        runs: list[tuple[Workload, Accelerator, SweepPoint]] = gather(
-            *(
-                partial(self.apply, values, workload, accelerator)
-                for values, workload in product(self.points, workloads)
-            )
-        )
-        return [
-            ComparisonTask(workload, there, point, "", seq_len=seq_len_of(workload))
-            for workload, there, point in runs
-        ]
+            raise InputError([fault("--sweep", setting.axis.name, allowed)])
 
 
-def read_sweep(texts: tuple[str, ...], asked: ExperimentOptions) -> Sweep | None:
-    """Read what was given for --sweep, if anything.
+def read_sweep(texts: tuple[str, ...], asked: ExperimentOptions) -> Settings:
+    """Read what was given for --sweep; empty if nothing was.
 
     Raises:
         InputError: more than one sweep, no such parameter, bad values, or another option that
@@ -92,16 +70,16 @@ def read_sweep(texts: tuple[str, ...], asked: ExperimentOptions) -> Sweep | None
 
     """
     if not texts:
-        return None
+        return ()
     if len(texts) > 1:
         allowed = "one sweep; call compare once for each"
         raise InputError([fault("--sweep", " ".join(texts), allowed)])
-    (parameter, points, log), _ = gather(
+    settings: Settings
+    settings, _ = gather(
         lambda: read_axis("--sweep", texts[0], PARAMETERS.get, [*PARAMETERS], MOST_POINTS),
         lambda: _require_alone(texts[0], asked),
     )
-    axis = replace(parameter.axis, log=log)
-    return Sweep(replace(parameter, axis=axis), points)
+    return settings
 
 
 def _require_alone(text: str, asked: ExperimentOptions) -> None:
@@ -111,7 +89,7 @@ def _require_alone(text: str, asked: ExperimentOptions) -> None:
         return
     allowed = f"nothing with --sweep {parameter.axis.name}, which sets it"
     faults = []
-    if parameter.of == "workload":
+    if parameter.axis.of == "workload":
         fields = {field: getattr(asked.workload, field) for field in parameter.fields}
         faults = [
             fault(f"--{field.replace('_', '-')}", value, allowed)

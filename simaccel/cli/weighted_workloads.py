@@ -11,7 +11,7 @@ from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError, suggest
 
 if TYPE_CHECKING:
-    from simaccel.experiment.exploration.space import WeightedWorkload
+    from simaccel.study.points import WeightedWorkload
     from simaccel.workload import Workload
 
 
@@ -43,7 +43,8 @@ def read_load(text: str, sizes: WorkloadOptions) -> tuple[Workload, float, str]:
 
 def load_of(workload: Workload, weight: float, name: str) -> WeightedWorkload:
     """Return a workload with its weight and, where the file has it, MAESTRO's description."""
-    from simaccel.experiment.exploration.space import WeightedWorkload, description_of
+    from simaccel.study.points import WeightedWorkload
+    from simaccel.study.space import description_of
 
     return WeightedWorkload(workload, weight, description_of(name), name)
 

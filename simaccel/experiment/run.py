@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from simaccel.analytic.native import ideal_cycles
 from simaccel.analytic.orojenesis.floor import ByteBound, floor_of, on_chip_bytes
@@ -37,6 +37,8 @@ from simaccel.program.exchanges import lower_pod
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.program import Program
 from simaccel.schedulers import Options
+from simaccel.search.accounts import ObjectiveLosses
+from simaccel.search.effort import Objective
 from simaccel.workload import Workload
 
 Progress = Callable[[int, float], None]
@@ -322,3 +324,22 @@ def _row_json(result: ExperimentResult, row: Row) -> dict[str, Any]:
         "energy_pj": energy_pj(run, result.accelerator),
         "energy_by_tensor_pj": result.accelerator.energy_by_tensor(run.moved),
     }
+
+
+_BEST: Final[dict[Objective, str]] = {
+    "cycles": "the fastest",
+    "energy": "the least energy",
+    "edp": "the least product",
+    "dram-bytes": "the fewest bytes",
+    "footprint": "the smallest",
+}
+
+
+def given_up_json(gave: Sequence[ObjectiveLosses], objective: Objective) -> dict[str, Any]:
+    """Return the differences to the best mapping in cycles, bytes and energy; empty without any.
+
+    The best is the sum over the groups' searches, each alone.
+    """
+    total = sum(gave, start=ObjectiveLosses())
+    different = total != ObjectiveLosses()
+    return {"given_up": {"against": _BEST[objective], **vars(total)}} if different else {}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.report.layout import add_row, make_table
+from simaccel.report.objective_losses import given_up_lines
 from simaccel.report.units import (
     area_text,
     bytes_text,
@@ -20,6 +20,7 @@ from simaccel.report.units import (
     terms_text,
     work_energy_text,
 )
+from simaccel.study.points import StudyRow
 from simaccel.units import LIMITS
 
 if TYPE_CHECKING:
@@ -32,77 +33,19 @@ _FEW_ROWS: Final = 2
 """So many rows say below the table what they gave up."""
 
 
-@dataclass(frozen=True)
-class Axis:
-    """A parameter that is swept: as users name it, as data names it (with unit), as figures do.
-
-    The values of one that is ``named`` are names without an order.
-    """
-
-    name: str
-    column: str
-    label: str
-    log: bool = False
-    named: bool = False
-
-
-ACCELERATOR: Final = Axis("accelerator", "accelerator", "accelerator", named=True)
-"""Where runs differ in their accelerator."""
-
-
-@dataclass(frozen=True)
-class SweepPoint:
-    """One value of a swept parameter: as data has it, as people read it, its place on an axis."""
-
-    axis: Axis
-    value: int | float | str
-    text: str
-    place: int
-
-
-@dataclass(frozen=True)
-class ComparisonRow:
-    """One row: what was asked for, and the result as JSON or the reason why there is none.
-
-    ``point`` is None where nothing is swept; ``also``: what else differs from row to row.
-    ``given_cycles``: an estimate of one's own. ``tokens``: (or images) that the run is of.
-    ``given_up``: what the choice among near-ties gave up.
-    """
-
-    dataflow: str
-    seq_len: int | None = None
-    result: dict[str, Any] | None = None
-    problem: str = ""
-    exit_code: int = 0
-    point: SweepPoint | None = None
-    given_cycles: float | None = None
-    also: tuple[SweepPoint, ...] = ()
-    tokens: int | None = None
-    given_up: str = ""
-
-    @property
-    def place(self) -> tuple[object, ...]:
-        """The place that it shares with the rows that it is compared with."""
-        return self.point, self.also, self.seq_len
-
-    @property
-    def points(self) -> tuple[SweepPoint, ...]:
-        """The values that differ from row to row, beside length and dataflow."""
-        return ((self.point,) if self.point else ()) + self.also
-
-
-def series_of(row: ComparisonRow) -> str:
+def series_of(row: StudyRow) -> str:
     """Name the line of a figure that a row belongs to: its dataflow, and what else differs."""
     length = [] if row.seq_len is None else [f"{row.seq_len} tokens"]
     points = [
-        point.text if point.axis.named else f"{point.axis.name} {point.text}" for point in row.also
+        point.text if point.axis.named else f"{point.axis.name} {point.text}"
+        for point in row.others
     ]
     return ", ".join([row.dataflow, *points, *length])
 
 
-def speedups(rows: Sequence[ComparisonRow]) -> list[float | None]:
+def speedups(rows: Sequence[StudyRow]) -> list[float | None]:
     """Divide the cycles of the first dataflow of the same point and length by those of each row."""
-    first: dict[tuple[object, ...], ComparisonRow] = {}
+    first: dict[tuple[object, ...], StudyRow] = {}
     found: list[float | None] = []
     for row in rows:
         base = first.setdefault(row.place, row)
@@ -113,7 +56,7 @@ def speedups(rows: Sequence[ComparisonRow]) -> list[float | None]:
     return found
 
 
-def comparison_table(rows: Sequence[ComparisonRow], metrics: Sequence[Metric] = ()) -> Table:
+def comparison_table(rows: Sequence[StudyRow], metrics: Sequence[Metric] = ()) -> Table:
     """Tabulate runs, with metrics of one's choice as columns after the others.
 
     One that has no result gets its reason from ``problem_lines``.
@@ -140,52 +83,52 @@ def comparison_table(rows: Sequence[ComparisonRow], metrics: Sequence[Metric] = 
 
 
 def _empty_table(
-    rows: Sequence[ComparisonRow], names: Sequence[str], metrics: Sequence[Metric], *, speedup: bool
+    rows: Sequence[StudyRow], names: Sequence[str], metrics: Sequence[Metric], *, speedup: bool
 ) -> Table:
     given = ("estimate", "error") if has_given(rows) else ()
     figures = ("cycles", "bound", "time", "util.", "DRAM", "DRAM bound", "energy", "power")
     shown = (*figures, "limit", *(one.name for one in metrics), *given)
     table = make_table((), (*names, "dataflow", *shown, *(("speedup",) if speedup else ())))
-    named = [at for at, point in enumerate(rows[0].points) if point.axis.named]
+    named = [at for at, point in enumerate(rows[0].settings) if point.axis.named]
     for at in (*named, len(names), len(names) + 1 + len(figures)):
         table.columns[at].justify = "left"
     return table
 
 
-def has_given(rows: Sequence[ComparisonRow]) -> bool:
+def has_given(rows: Sequence[StudyRow]) -> bool:
     """Return whether any row has an estimate of the user."""
-    return any(row.given_cycles is not None for row in rows)
+    return any(row.estimate_cycles is not None for row in rows)
 
 
-def several_dataflows(rows: Sequence[ComparisonRow]) -> bool:
+def several_dataflows(rows: Sequence[StudyRow]) -> bool:
     """Return whether rows differ in their dataflow, so that there is a speedup."""
     return len({row.dataflow for row in rows}) > 1
 
 
-def given_error(row: ComparisonRow) -> float | None:
+def given_error(row: StudyRow) -> float | None:
     """Return (given - simulated) / simulated cycles, None where one of both is not there."""
-    if row.given_cycles is None or row.result is None:
+    if row.estimate_cycles is None or row.result is None:
         return None
-    return float((row.given_cycles - row.result["cycles"]) / row.result["cycles"])
+    return float((row.estimate_cycles - row.result["cycles"]) / row.result["cycles"])
 
 
-def _given_texts(row: ComparisonRow) -> list[str]:
+def _given_texts(row: StudyRow) -> list[str]:
     error = given_error(row)
-    given = row.given_cycles
+    given = row.estimate_cycles
     return [
         _NOTHING if given is None else cycles_text(round(given)),
         _NOTHING if error is None else error_text(error),
     ]
 
 
-def terms_lines(rows: Sequence[ComparisonRow]) -> list[str]:
+def terms_lines(rows: Sequence[StudyRow]) -> list[str]:
     """Return a line for each estimate of the user: the terms of the bound, and the waits."""
     names = varied_names(rows)
     return [
         f"{', '.join((*_place_texts(row, names), row.dataflow))}: "
-        f"estimate {cycles_text(round(row.given_cycles))}; {_consists(row.result)}"
+        f"estimate {cycles_text(round(row.estimate_cycles))}; {_consists(row.result)}"
         for row in rows
-        if row.given_cycles is not None and row.result is not None
+        if row.estimate_cycles is not None and row.result is not None
     ]
 
 
@@ -199,12 +142,12 @@ def _consists(result: dict[str, Any]) -> str:
     )
 
 
-def area_lines(rows: Sequence[ComparisonRow]) -> list[str]:
+def area_lines(rows: Sequence[StudyRow]) -> list[str]:
     """Return the area of the accelerator: once, or at each point where it differs."""
     at: dict[str, list[str]] = {}
     for row in rows:
         if row.result is not None:
-            where = "" if row.point is None else row.point.text
+            where = row.lead.text if row.lead else ""
             places = at.setdefault(area_text(row.result["area_mm2"]), [])
             places += [where] if where not in places else []
     if len(at) == 1:
@@ -212,25 +155,25 @@ def area_lines(rows: Sequence[ComparisonRow]) -> list[str]:
     return [f"area: {'; '.join(f'{area} at ' + ', '.join(at[area]) for area in at)}"] if at else []
 
 
-def varied_names(rows: Sequence[ComparisonRow]) -> list[str]:
+def varied_names(rows: Sequence[StudyRow]) -> list[str]:
     """Name what differs from row to row beside the dataflow: the swept parameter, the length.
 
     A length that all rows of a sweep share is left to the title.
     """
-    point = rows[0].point
-    names = [one.axis.name for one in rows[0].points]
+    point = rows[0].lead
+    names = [one.axis.name for one in rows[0].settings]
     lengths = {row.seq_len for row in rows}
     shown = lengths != {None} if point is None else len(lengths) > 1
     return names + ["seq-len"] * (shown and "seq-len" not in names)
 
 
-def _place_texts(row: ComparisonRow, names: Sequence[str]) -> list[str]:
+def _place_texts(row: StudyRow, names: Sequence[str]) -> list[str]:
     texts = {"seq-len": str(row.seq_len)}
-    texts |= {point.axis.name: point.text for point in row.points}
+    texts |= {point.axis.name: point.text for point in row.settings}
     return [texts[name] for name in names]
 
 
-def _figures(row: ComparisonRow) -> list[str]:
+def _figures(row: StudyRow) -> list[str]:
     result = row.result
     if result is None:
         return ["does not run", *[_NOTHING] * 8]
@@ -252,24 +195,25 @@ def dram_bytes(result: dict[str, Any]) -> int:
     return sum(sum(by_tensor.values()) for by_tensor in result["bytes"]["dram"].values())
 
 
-def given_up_lines(rows: Sequence[ComparisonRow]) -> list[str]:
+def choice_lines(rows: Sequence[StudyRow]) -> list[str]:
     """Return the cost of choices among near-ties of the first rows, and the number of others."""
     names = varied_names(rows)
-    gave = [row for row in rows if row.given_up]
+    every = ((row, given_up_lines(row.result or {}, row.tolerance)) for row in rows)
+    gave = [(row, line) for row, lines in every for line in lines]
     lines = [
-        f"{', '.join((*_place_texts(row, names), row.dataflow))}: {row.given_up}"
-        for row in gave[:_FEW_ROWS]
+        f"{', '.join((*_place_texts(row, names), row.dataflow))}: {line}"
+        for row, line in gave[:_FEW_ROWS]
     ]
     more = count_text(len(gave) - _FEW_ROWS, "more row")
     return [*lines, *([f"... and {more}: --json has given_up"] if len(gave) > _FEW_ROWS else [])]
 
 
-def problem_lines(rows: Sequence[ComparisonRow]) -> list[str]:
+def problem_lines(rows: Sequence[StudyRow]) -> list[str]:
     """Return why runs have no result; in a sweep the first reason per dataflow and length."""
     names = varied_names(rows)
-    point = rows[0].point
+    point = rows[0].lead
     lengths_are_points = point is not None and point.axis.column == "seq_len"
-    failed: dict[tuple[str, int | None], list[ComparisonRow]] = {}
+    failed: dict[tuple[str, int | None], list[StudyRow]] = {}
     for row in rows:
         if row.result is None:
             length = None if lengths_are_points else row.seq_len
@@ -277,7 +221,7 @@ def problem_lines(rows: Sequence[ComparisonRow]) -> list[str]:
     return [_problem_line(group, names) for group in failed.values()]
 
 
-def _problem_line(rows: Sequence[ComparisonRow], names: Sequence[str]) -> str:
+def _problem_line(rows: Sequence[StudyRow], names: Sequence[str]) -> str:
     row = rows[0]
     places = [
         text if name == "seq-len" else f"{name} {text}"
@@ -288,13 +232,13 @@ def _problem_line(rows: Sequence[ComparisonRow], names: Sequence[str]) -> str:
     return f"{row.dataflow}{where}: {row.problem}"
 
 
-def place_json(row: ComparisonRow) -> dict[str, Any]:
+def place_json(row: StudyRow) -> dict[str, Any]:
     """Return the key of a row: the value of the sweep, the length, the dataflow."""
-    swept = {point.axis.column: point.value for point in row.points}
+    swept = {point.axis.column: point.value for point in row.settings}
     return {**swept, "seq_len": row.seq_len, "dataflow": row.dataflow}
 
 
-def comparison_json(rows: Sequence[ComparisonRow]) -> list[dict[str, Any]]:
+def comparison_json(rows: Sequence[StudyRow]) -> list[dict[str, Any]]:
     """Return the rows as a list (the format of ``simaccel compare --json``)."""
     found: list[dict[str, Any]] = []
     for row, faster in zip(rows, speedups(rows), strict=True):
@@ -307,7 +251,7 @@ def comparison_json(rows: Sequence[ComparisonRow]) -> list[dict[str, Any]]:
     return found
 
 
-def token_figures(row: ComparisonRow) -> dict[str, float | None]:
+def token_figures(row: StudyRow) -> dict[str, float | None]:
     """Return tokens (or images) a second, and energy of each; None where not known."""
     from simaccel.report.metrics import METRICS
 
@@ -316,9 +260,9 @@ def token_figures(row: ComparisonRow) -> dict[str, float | None]:
     return {one.column: None if result is None else one.value(result, row.tokens) for one in both}
 
 
-def given_json(row: ComparisonRow) -> dict[str, float | None]:
+def given_json(row: StudyRow) -> dict[str, float | None]:
     """Return an estimate of one's own and its error."""
     return {
-        "estimate_cycles": row.given_cycles,
+        "estimate_cycles": row.estimate_cycles,
         "estimate_error": given_error(row),
     }

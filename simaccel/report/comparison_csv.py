@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from simaccel.report.comparison import (
-    ComparisonRow,
     given_json,
     has_given,
     place_json,
@@ -15,13 +14,14 @@ from simaccel.report.comparison import (
 )
 from simaccel.report.metrics import Metric
 from simaccel.report.rows import Row, csv_text, stall_figures, traffic_figures, work_figures
+from simaccel.study.points import StudyRow
 from simaccel.units import ARRAY, STALLS
 from simaccel.workload import CLASSES
 
 _CAUSES = tuple(cause.name.lower() for cause in STALLS)
 
 
-def comparison_csv(rows: Sequence[ComparisonRow], metrics: Sequence[Metric] = ()) -> str:
+def comparison_csv(rows: Sequence[StudyRow], metrics: Sequence[Metric] = ()) -> str:
     """Return one line a run after a line of names; what has no result has ``problem`` instead.
 
     The first column is the swept parameter, if any. Bytes, cycles, seconds and pJ stand in the
@@ -37,7 +37,7 @@ def comparison_csv(rows: Sequence[ComparisonRow], metrics: Sequence[Metric] = ()
     return csv_text(table)
 
 
-def comparison_rows(rows: Sequence[ComparisonRow]) -> list[Row]:
+def comparison_rows(rows: Sequence[StudyRow]) -> list[Row]:
     """Return what ``comparison_csv`` writes as plain rows, None where there is nothing.
 
     With estimates of one's own, they and their errors stand before ``problem``.

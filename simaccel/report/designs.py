@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from simaccel.experiment.exploration.directed import BestDesign, DirectedDesigns
 from simaccel.maestro.analysis.design import Design
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import area_text, bytes_text, count_text, power_text, rounded_count
+from simaccel.study.directed import BestDesign, DirectedDesigns
 
 if TYPE_CHECKING:
     from rich.table import Table

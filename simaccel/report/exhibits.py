@@ -15,10 +15,10 @@ from simaccel.analytic.native import mac_share
 from simaccel.analytic.orojenesis.compulsory import group_bytes
 from simaccel.experiment.limits import operators_of
 from simaccel.hardware import Accelerator
-from simaccel.report.comparison import ComparisonRow
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, rate_text, share_text
 from simaccel.search.problems import parts
+from simaccel.study.points import StudyRow
 from simaccel.units import ARRAY, LIMITS
 from simaccel.workload import Vector, Workload
 
@@ -42,7 +42,7 @@ def peak_bytes_per_cycle(accelerator: Accelerator) -> float | None:
 
 
 def roofline_rows(
-    rows: Sequence[ComparisonRow],
+    rows: Sequence[StudyRow],
     workloads: Mapping[int | None, Workload],
     accelerator: Accelerator,
 ) -> list[Row]:
@@ -106,7 +106,7 @@ def _dram(one: Mapping[str, Any]) -> int:
 
 
 def granularity_rows(
-    rows: Sequence[ComparisonRow], workloads: Mapping[int | None, Workload]
+    rows: Sequence[StudyRow], workloads: Mapping[int | None, Workload]
 ) -> list[Row]:
     """Return the utilisation of the attentions by dataflow and buffer size (Fig. 9).
 
@@ -117,8 +117,8 @@ def granularity_rows(
         workload = workloads[row.seq_len]
         inside = {name for part in parts(workload) if isinstance(part, tuple) for name in part}
         row_figures: Row = {"seq_len": row.seq_len, "dataflow": row.dataflow}
-        if row.point is not None:
-            row_figures = {row.point.axis.column: row.point.value, **row_figures}
+        if row.lead is not None:
+            row_figures = {row.lead.axis.column: row.lead.value, **row_figures}
         result = row.result
         if result is None:
             figures.append(
@@ -141,9 +141,7 @@ def granularity_rows(
     return figures
 
 
-def breakdown_rows(
-    rows: Sequence[ComparisonRow], workloads: Mapping[int | None, Workload]
-) -> list[Row]:
+def breakdown_rows(rows: Sequence[StudyRow], workloads: Mapping[int | None, Workload]) -> list[Row]:
     """Return the cycles of each part of a model by dataflow and length (Fig. 15).
 
     ``normalised`` divides them by the ideal cycles of all (MACs by peak MACs per cycle).

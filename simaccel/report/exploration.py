@@ -10,11 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.experiment.exploration.explore import ExploredDesigns, ExploredPoint
-from simaccel.experiment.exploration.figures import objective_of
-from simaccel.experiment.exploration.limits import FIGURES
-from simaccel.experiment.exploration.manifest import MANIFEST
-from simaccel.experiment.exploration.space import DesignAxis, DesignSpace
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.metrics import UNKNOWN, rate_of_tokens_text
 from simaccel.report.units import (
@@ -28,6 +23,12 @@ from simaccel.report.units import (
     share_text,
     work_energy_text,
 )
+from simaccel.study.explore import ExploredDesigns
+from simaccel.study.figures import objective_of
+from simaccel.study.limits import FIGURES
+from simaccel.study.manifest import MANIFEST
+from simaccel.study.points import Axis, StudyRow
+from simaccel.study.space import DesignSpace
 from simaccel.units import LIMITS
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def exploration_title(found: ExploredDesigns, space: DesignSpace) -> str:
         for load in space.loads
     )
     hardware = ", ".join(one.name for one in space.accelerators)
-    count = len(found.points)
+    count = len(found.rows)
     part = "" if count == space.size else f"{count:,} of "
     return f"{loads} on {hardware}: {part}{count_text(space.size, 'design')}"
 
@@ -78,7 +79,7 @@ def exploration_title(found: ExploredDesigns, space: DesignSpace) -> str:
 def exploration_table(found: ExploredDesigns) -> Table:
     """Tabulate the frontier, or else the designs that ran, by the objective."""
     shown = rows_shown(found)
-    names = [one.name for one in found.dimensions]
+    names = [one[0].axis.name for one in found.dimensions]
     table = make_table(names, figure_heads(found), ("limit", ""))
     table.columns[-2].no_wrap = True
     for one in shown:
@@ -90,13 +91,13 @@ def _shown_figures(explored: ExploredDesigns) -> dict[str, tuple[str, Callable[[
     """Return the figures that people read: headings, and how values are written."""
     known = {
         name
-        for point in explored.points
+        for point in explored.rows
         for name, value in (point.figures or {}).items()
         if value is not None
     }
     if not known & {"first_token_seconds", "token_seconds"}:
         return _SHOWN
-    chips = max(point.design.accelerator.pod.count for point in explored.points)
+    chips = max(row.chips for row in explored.rows)
     hidden = _OF_CHIPS if chips == 1 else ()
     names = [name for name in _OF_MODELS if name in known and name not in hidden]
     return _SHOWN | {name: _OF_MODELS[name] for name in names}
@@ -107,19 +108,19 @@ def figure_heads(explored: ExploredDesigns) -> list[str]:
     return [head for head, _ in _shown_figures(explored).values()]
 
 
-def rows_shown(found: ExploredDesigns) -> list[ExploredPoint]:
+def rows_shown(found: ExploredDesigns) -> list[StudyRow]:
     """Return the designs of the table: the frontier, or else all that ran, the best first."""
-    ran = [one for one in found.points if one.figures is not None]
+    ran = [one for one in found.rows if one.figures is not None]
     some = [one for one in ran if one.frontier] or ran
     objective = found.plan.objective
-    some.sort(key=lambda one: (one.design.scenario, objective_of(one.figures or {}, objective)))
+    some.sort(key=lambda one: (one.scenario, objective_of(one.figures or {}, objective)))
     return some[:MOST_ROWS]
 
 
-def row_cells(explored: ExploredDesigns, point: ExploredPoint) -> list[str]:
+def row_cells(explored: ExploredDesigns, point: StudyRow) -> list[str]:
     """Write the row of a design: its settings, its figures, what limits it, its mark."""
     figures = point.figures or {}
-    texts = [setting.text for setting in point.design.settings]
+    texts = [setting.text for setting in point.settings]
     shown = [
         UNKNOWN if (value := figures[name]) is None and name in _OF_MODELS else write(value)
         for name, (_, write) in _shown_figures(explored).items()
@@ -127,7 +128,7 @@ def row_cells(explored: ExploredDesigns, point: ExploredPoint) -> list[str]:
     return [*texts, *shown, LIMITS[point.limit], "best" if point.best else mark(point)]
 
 
-def mark(one: ExploredPoint) -> str:
+def mark(one: StudyRow) -> str:
     """Return the mark of a design."""
     if one.problem:
         return "does not run"
@@ -138,7 +139,7 @@ def mark(one: ExploredPoint) -> str:
 
 def counted_lines(exploration: ExploredDesigns) -> list[str]:
     """Return the number of designs of each kind, and the effort."""
-    points = exploration.points
+    points = exploration.rows
     failed = [point for point in points if point.problem]
     outside = sum(not point.within and not point.problem for point in points)
     on = [point for point in points if point.frontier]
@@ -149,7 +150,7 @@ def counted_lines(exploration: ExploredDesigns) -> list[str]:
         f"{outside:,} outside the limits, {len(on):,} on the frontier"
         + (f" (shown: {MOST_ROWS})" if len(on) > MOST_ROWS else ""),
         *(f"does not run ({count:,}): {reason}" for reason, count in reasons[:_MOST_REASONS]),
-        *(f"{_name_design(exploration, point)}: {point.problem}" for point in lost[:MOST_ROWS]),
+        *(f"{_name_design(point)}: {point.problem}" for point in lost[:MOST_ROWS]),
         *[f"and {len(lost) - MOST_ROWS:,} more"] * (len(lost) > MOST_ROWS),
     ]
 
@@ -169,10 +170,9 @@ def _count_reasons(problems: Sequence[str]) -> list[tuple[str, int]]:
     return Counter(counts).most_common()
 
 
-def _name_design(found: ExploredDesigns, one: ExploredPoint) -> str:
+def _name_design(one: StudyRow) -> str:
     """Name a design by its settings, as they are given."""
-    pairs = zip(found.dimensions, one.design.settings, strict=True)
-    return " ".join(f"{axis.name}={setting.text}" for axis, setting in pairs) or "the design"
+    return " ".join(f"{each.axis.name}={each.text}" for each in one.settings) or "the design"
 
 
 def effort_lines(found: ExploredDesigns) -> list[str]:
@@ -193,24 +193,23 @@ def _remedy(name: str) -> str:
 
 def columns(found: ExploredDesigns) -> list[str]:
     """Name the columns of CSV and Parquet."""
-    axes = [_axis_column(one) for one in found.dimensions]
+    axes = [_axis_column(one[0].axis) for one in found.dimensions]
     return [*axes, *FIGURES, "limit", "within", "frontier", "best", "problem"]
 
 
-def _axis_column(dimension: DesignAxis) -> str:
+def _axis_column(axis: Axis) -> str:
     """Name the column of an axis; a figure of the same name is what a design needs of it."""
-    return f"axis_{dimension.column}" if dimension.column in FIGURES else dimension.column
+    return f"axis_{axis.column}" if axis.column in FIGURES else axis.column
 
 
 def rows(found: ExploredDesigns) -> list[dict[str, Any]]:
     """Return all designs in their order, as data; what is unknown is None."""
-    return [_row(found, one) for one in found.points]
+    return [_row(found, one) for one in found.rows]
 
 
-def _row(found: ExploredDesigns, one: ExploredPoint) -> dict[str, Any]:
+def _row(found: ExploredDesigns, one: StudyRow) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(columns(found))
-    for dimension, setting in zip(found.dimensions, one.design.settings, strict=True):
-        row[_axis_column(dimension)] = setting.value
+    row |= {_axis_column(setting.axis): setting.value for setting in one.settings}
     row |= one.figures or {}
     marks = {"within": one.within, "frontier": one.frontier, "best": one.best}
     return row | marks | {"limit": one.limit or None, "problem": one.problem or None}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from simaccel.experiment.exploration.explore import ExploredDesigns, ExploredPoint
 from simaccel.report.exploration import (
     columns,
     counted_lines,
@@ -16,6 +15,8 @@ from simaccel.report.exploration import (
 )
 from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
 from simaccel.report.figures.style import style, svg_text
+from simaccel.study.explore import ExploredDesigns
+from simaccel.study.points import StudyRow
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -62,7 +63,7 @@ for (const head of document.querySelectorAll("div.all th")) head.onclick = () =>
 
 def exploration_page(exploration: ExploredDesigns, title: str) -> str:
     """Return the page, which needs nothing else."""
-    names = [dimension.name for dimension in exploration.dimensions]
+    names = [dimension[0].axis.name for dimension in exploration.dimensions]
     shown = [row_cells(exploration, point) for point in rows_shown(exploration)]
     marks = [_class(point) for point in rows_shown(exploration)]
     asked = f"objective: {exploration.plan.objective}"
@@ -79,14 +80,12 @@ def exploration_page(exploration: ExploredDesigns, title: str) -> str:
         title=escape(title),
         lines="\n".join(f"<p>{escape(line)}</p>" for line in lines),
         shown=_table([*names, *figure_heads(exploration), "limit", ""], shown, marks),
-        designs=_table(
-            columns(exploration), every, [_class(point) for point in exploration.points]
-        ),
+        designs=_table(columns(exploration), every, [_class(point) for point in exploration.rows]),
         **pictures,
     )
 
 
-def _class(one: ExploredPoint) -> str:
+def _class(one: StudyRow) -> str:
     return " ".join(name for name in ("best", "frontier") if getattr(one, name))
 
 

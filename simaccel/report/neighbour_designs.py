@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from simaccel.experiment.neighbour_designs import NeighbourDesign, NeighbourRun, figures_of_design
 from simaccel.experiment.run import ExperimentResult
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import area_text, bytes_text, cycles_text, work_energy_text
+from simaccel.study.neighbour_designs import NeighbourDesign, NeighbourRun, figures_of_design
 
 if TYPE_CHECKING:
     from rich.table import Table

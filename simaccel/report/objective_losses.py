@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from simaccel.experiment.run import ExperimentResult, energy_pj
-from simaccel.hardware.memory import dram_bytes
+from simaccel.experiment.run import given_up_json
 from simaccel.report.units import (
     bytes_text,
     cycles_text,
@@ -18,72 +17,51 @@ from simaccel.report.units import (
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import Objective
 
-_BEST: Final[dict[Objective, str]] = {
-    "cycles": "the fastest",
-    "energy": "the least energy",
-    "edp": "the least product",
-    "dram-bytes": "the fewest bytes",
-    "footprint": "the smallest",
-}
 _SMALL: Final = 0.001
 _SEEN: Final = 0.0001
 """Smaller shares are not printed."""
 
 
-def given_up_json(gave: Sequence[ObjectiveLosses], objective: Objective) -> dict[str, Any]:
-    """Return the differences to the best mapping in cycles, bytes and energy; empty without any."""
-    total = sum(gave, start=ObjectiveLosses())
-    return (
-        {"given_up": {"against": _BEST[objective], **vars(total)}}
-        if total != ObjectiveLosses()
-        else {}
-    )
-
-
-def given_up_lines(
-    gave: Sequence[ObjectiveLosses],
-    result: ExperimentResult,
-    objective: Objective,
-    tolerance: float,
-) -> list[str]:
+def given_up_lines(result: Mapping[str, Any], tolerance: float) -> list[str]:
     """Return the line with the differences to the best mapping; none without a difference.
 
-    The best is the sum over the groups' searches, each alone.
+    ``result``: a run as JSON has it, with what was ``given_up`` (``given_up_json``).
     """
-    total = sum(gave, start=ObjectiveLosses())
-    if total == ObjectiveLosses():
+    gave = result.get("given_up")
+    if gave is None:
         return []
-    shares = ", ".join(_shares(total, result))
-    lead = f"chosen within {100 * tolerance:g}%"
-    return [f"{lead}: {shares} against {_BEST[objective]}"] if shares else []
+    shares = ", ".join(_shares(gave, result))
+    line = f"chosen within {100 * tolerance:g}%: {shares} against {gave['against']}"
+    return [line] if shares else []
 
 
 def given_up_amounts(
     gave: Sequence[ObjectiveLosses], objective: Objective, tolerance: float
 ) -> list[str]:
     """Return the line for a mapping that has not run: cycles, bytes and energy, not shares."""
-    total = sum(gave, start=ObjectiveLosses())
+    total = given_up_json(gave, objective).get("given_up")
+    if total is None:
+        return []
     every = (
-        (total.cycles, f"{cycles_text(round(abs(total.cycles)))} cycles"),
-        (total.dram_bytes, f"{bytes_text(abs(total.dram_bytes))} of DRAM"),
-        (total.energy_pj, work_energy_text(abs(total.energy_pj))),
+        (total["cycles"], f"{cycles_text(round(abs(total['cycles'])))} cycles"),
+        (total["dram_bytes"], f"{bytes_text(abs(total['dram_bytes']))} of DRAM"),
+        (total["energy_pj"], work_energy_text(abs(total["energy_pj"]))),
     )
     amounts = ", ".join(
         f"{'-' if amount < 0 else '+'}{text}"
         for amount, text in every
         if amount and not math.isnan(amount)
     )
-    against = f"against {_BEST[objective]}"
+    against = f"against {total['against']}"
     return [f"chosen within {100 * tolerance:g}%: {amounts} {against}"] if amounts else []
 
 
-def _shares(total: ObjectiveLosses, result: ExperimentResult) -> Iterator[str]:
-    moved = dram_bytes(result.run.moved)
-    energy = sum(energy_pj(result.run, result.accelerator).values())
+def _shares(gave: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[str]:
+    moved = sum(sum(tensors.values()) for tensors in result["bytes"]["dram"].values())
     every = (
-        ("cycles", total.cycles, result.run.cycles),
-        ("DRAM bytes", total.dram_bytes, moved),
-        ("energy", total.energy_pj, energy),
+        ("cycles", gave["cycles"], result["cycles"]),
+        ("DRAM bytes", gave["dram_bytes"], moved),
+        ("energy", gave["energy_pj"], sum(result["energy_pj"].values())),
     )
     for name, more, of in every:
         if more and not math.isnan(of) and of > more:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,25 +12,18 @@ from simaccel.analytic.orojenesis.problem import NoBoundError
 from simaccel.analytic.orojenesis.single import Mapspace
 from simaccel.analytic.orojenesis.whole import UNFUSED, workload_bound
 from simaccel.dataflows import COMPARED
-from simaccel.errors import Fault, InputError, SimaccelError, gather, name_arguments, suggest
-from simaccel.experiment.pipeline import run_pipeline
-from simaccel.experiment.pipeline_row import pipeline_row
-from simaccel.experiment.precision import place_on
-from simaccel.experiment.run import result_json
-from simaccel.experiment.run import simulate as simulated
-from simaccel.experiment.tokens import tokens_of
+from simaccel.errors import Fault, InputError, gather, name_arguments, suggest
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.settings import Settings
 from simaccel.importers.scalesim.topology import load_estimates
-from simaccel.mapping.tree import Mapping as Tree
-from simaccel.report.comparison import ACCELERATOR, Axis, ComparisonRow, SweepPoint, varied_names
+from simaccel.report.comparison import varied_names
 from simaccel.report.figures.slope import SlopeSeries
-from simaccel.report.objective_losses import given_up_json, given_up_lines
 from simaccel.report.titles import experiment_title, phase_words, workload_title
 from simaccel.report.units import count_text
 from simaccel.schedulers import Options
-from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import STRATEGIES, Objective
+from simaccel.study.points import ACCELERATOR, Axis, Point, Setting, StudyRow, WeightedWorkload
+from simaccel.study.runs import run_point
 from simaccel.verbs.inputs import (
     AcceleratorLike,
     WorkloadLike,
@@ -52,90 +45,7 @@ _FEW_OPERATORS: Final = 4
 """Operators of which fused bounds over every tile size take a second."""
 _MANY_OPERATORS: Final = 12
 """More operators have no fused bound in a figure, which would take minutes."""
-Each = Callable[
-    [Callable[["ComparisonTask"], ComparisonRow], Sequence["ComparisonTask"]],
-    Iterable[ComparisonRow],
-]
-
-
-@dataclass(frozen=True)
-class ComparisonTask:
-    """One run, as it may be sent to another process.
-
-    ``point``: its place among runs that differ in something beside the dataflow. ``given``: an
-    estimate of one's own, in cycles. ``title``: what it is a part of, without the length. ``also``:
-    what else differs from run to run. ``label``: what tables call the dataflow, if not its name.
-    ``stages``: of a pipeline of layers, with ``micro_batches`` (None: as many).
-    """
-
-    workload: Workload
-    accelerator: Accelerator
-    point: SweepPoint | None
-    dataflow: str | Tree
-    options: Options = field(default_factory=Options)
-    fast_forward: bool = True
-    seq_len: int | None = None
-    given: float | None = None
-    title: str = ""
-    also: tuple[SweepPoint, ...] = ()
-    label: str = ""
-    stages: int | None = None
-    micro_batches: int | None = None
-
-    def __post_init__(self) -> None:
-        """Place the workload on the accelerator."""
-        placed = place_on(self.workload, self.accelerator, self.dataflow)
-        object.__setattr__(self, "workload", placed)
-
-    @property
-    def _name(self) -> str:
-        return self.dataflow if isinstance(self.dataflow, str) else self.dataflow.dataflow
-
-    @property
-    def row(self) -> ComparisonRow:
-        """Its row, without a result."""
-        return ComparisonRow(
-            self.label or self._name,
-            self.seq_len,
-            point=self.point,
-            given_cycles=self.given,
-            also=self.also,
-            tokens=tokens_of(self.workload),
-        )
-
-
-def run_task(task: ComparisonTask) -> ComparisonRow:
-    """Run one task; what the user can cause becomes a row with its reason."""
-    gave: list[ObjectiveLosses] = []
-    try:
-        if task.stages is not None:
-            pipeline = run_pipeline(
-                task.workload,
-                task.accelerator,
-                task.dataflow,
-                stages=task.stages,
-                micro_batches=task.micro_batches,
-                options=task.options,
-                fast_forward=task.fast_forward,
-            )
-            return replace(task.row, result=pipeline_row(pipeline))
-        result = simulated(
-            task.workload,
-            task.accelerator,
-            task.dataflow,
-            options=replace(task.options, gave=gave.append),
-            fast_forward=task.fast_forward,
-        )
-    except SimaccelError as error:
-        return replace(task.row, problem=str(error), exit_code=error.exit_code)
-    searched = (
-        task.options.effort.aim if task.row.dataflow in STRATEGIES else task.options.objective
-    )
-    return replace(
-        task.row,
-        result={**result_json(result), **given_up_json(gave, searched)},
-        given_up="".join(given_up_lines(gave, result, searched, task.options.tolerance)),
-    )
+Each = Callable[[Callable[[Point], StudyRow], Sequence[Point]], Iterable[StudyRow]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,13 +53,13 @@ class Comparison:
     """Runs side by side: a row each, in order; one that does not run has its reason."""
 
     title: str
-    rows: tuple[ComparisonRow, ...]
+    rows: tuple[StudyRow, ...]
 
     def __repr__(self) -> str:
         ran = [row for row in self.rows if row.result is not None]
         best = min(ran, key=lambda row: row.result["cycles"] if row.result else 0, default=None)
         fastest = "none of them runs" if best is None else f"{best.dataflow} is the fastest"
-        if best is not None and best.point is not None:
+        if best is not None and best.lead is not None:
             fastest = f"{len(ran)} of them run"
         return f"<Comparison {self.title}: {count_text(len(self.rows), 'run')}, {fastest}>"
 
@@ -157,11 +67,11 @@ class Comparison:
         from simaccel.report import comparison
         from simaccel.report.html import parts_html
 
-        every = (comparison.terms_lines, comparison.given_up_lines, comparison.problem_lines)
+        every = (comparison.terms_lines, comparison.choice_lines, comparison.problem_lines)
         lines = (line for lines_of in every for line in lines_of(self.rows))
         return parts_html(self.title, (comparison.comparison_table(self.rows), *lines))
 
-    def __iter__(self) -> Iterator[ComparisonRow]:
+    def __iter__(self) -> Iterator[StudyRow]:
         return iter(self.rows)
 
     def __len__(self) -> int:
@@ -221,42 +131,43 @@ def compare(  # noqa: PLR0913 - one keyword an option of the command
     """
     places = _places(_as_list(workload), _as_list(accelerator), each, settings)
     asked = as_options(options, objective)
-    tasks = [
-        replace(task, dataflow=name, options=asked, fast_forward=fast_forward)
-        for task in places
-        for name in _dataflows(dataflows, task.accelerator)
+    points = [
+        replace(point, dataflow=name, options=asked, fast_forward=fast_forward).place_workloads()
+        for point in places
+        for name in _dataflows(dataflows, point.accelerator)
     ]
-    return Comparison(title_of(tasks), tuple(run_all(run_task, tasks)))
+    return Comparison(title_of(points), tuple(run_all(run_point, points)))
 
 
-def title_of(tasks: Sequence[ComparisonTask]) -> str:
-    """Return what all tasks have in common."""
-    rows = [task.row for task in tasks]
-    point = rows[0].point
-    if tasks[0].title:
-        lengths = {task.seq_len for task in tasks} - {None}
-        return tasks[0].title + (f", seq-len {lengths.pop()}" if len(lengths) == 1 else "")
-    if point is not None and point.axis in (_RUN, _WORKLOAD):
-        return "several workloads" if point.axis == _WORKLOAD else "several runs"
-    names = {*varied_names(rows), *({"seq-len"} if point is None else ())}
-    phases = phase_words((task.workload for task in tasks), names) if "phase" in names else []
+def title_of(points: Sequence[Point]) -> str:
+    """Return what all points have in common."""
+    first = points[0]
+    lead = next(iter(first.settings), None)
+    if lead is not None and lead.axis == _OPERATOR:
+        lengths = {point.seq_len for point in points} - {None}
+        title = experiment_title(first.whole or first.workload, first.accelerator, varied=_LENGTH)
+        return title + (f", seq-len {lengths.pop()}" if len(lengths) == 1 else "")
+    if lead is not None and lead.axis in (_RUN, _WORKLOAD):
+        return "several workloads" if lead.axis == _WORKLOAD else "several runs"
+    names = {*varied_names([point.row for point in points]), *(() if lead else _LENGTH)}
+    phases = phase_words((point.workload for point in points), names) if "phase" in names else []
     names = {*names, "prompt", "kv-len"} if "phase" in names else names
-    title = experiment_title(tasks[0].workload, tasks[0].accelerator, varied=names, also=phases)
-    if ACCELERATOR in (axis_point.axis for axis_point in rows[0].points):
-        title = title.replace(f" on {tasks[0].accelerator.name}", "", 1)
+    title = experiment_title(first.workload, first.accelerator, varied=names, also=phases)
+    if ACCELERATOR in (setting.axis for setting in first.settings):
+        title = title.replace(f" on {first.accelerator.name}", "", 1)
     return title
 
 
-def slopes_of(tasks: Sequence[ComparisonTask]) -> dict[int | None, tuple[SlopeSeries, ...]]:
+def slopes_of(points: Sequence[Point]) -> dict[int | None, tuple[SlopeSeries, ...]]:
     """Return the bounds of the DRAM bytes of each length: of operators alone, and fused.
 
     None if weights or caches have memories of their own, which a bound doesn't distinguish, and for
     operators whose bound isn't known.
     """
     found: dict[int | None, tuple[SlopeSeries, ...]] = {}
-    for task in tasks:
-        if task.seq_len not in found and not task.accelerator.memories.by_class():
-            found[task.seq_len] = tuple(_slopes(task.workload))
+    for point in points:
+        if point.seq_len not in found and not point.accelerator.memories.by_class():
+            found[point.seq_len] = tuple(_slopes(point.workload))
     return found
 
 
@@ -282,13 +193,13 @@ def _slopes(workload: Workload) -> Iterator[SlopeSeries]:
             return
 
 
-def operators_alone(workload: Workload) -> Iterator[tuple[SweepPoint, Workload]]:
+def operators_alone(workload: Workload) -> Iterator[tuple[Setting, Workload]]:
     """Return each operator of a workload as a workload of its own, that runs once."""
     for at, operator in enumerate(workload.operators):
         alone = workload.select_operators([operator.name])
         document = einsums_document(alone.name, alone.operators, alone.tensors.values())
-        point = SweepPoint(_OPERATOR, operator.name, operator.name, at)
-        yield point, replace(alone, parameters=document)
+        setting = Setting(_OPERATOR, operator.name, operator.name, place=at)
+        yield setting, replace(alone, parameters=document)
 
 
 def require_each(each: str | None) -> None:
@@ -306,6 +217,7 @@ def _axis(name: str) -> Axis:
     return Axis(name, name, name, named=True)
 
 
+_LENGTH = ("seq-len",)
 _RUN, _WORKLOAD = _axis("run"), _axis("workload")
 _OPERATOR = _axis("operator")
 
@@ -319,8 +231,8 @@ def _places(
     accelerators: Sequence[AcceleratorLike],
     each: str | None,
     settings: Settings,
-) -> list[ComparisonTask]:
-    """Read everything; give a task without a dataflow for each workload on each accelerator."""
+) -> list[Point]:
+    """Read everything; give a point without a dataflow for each workload on each accelerator."""
     single = len(workloads) * len(accelerators) == 1
     if each is not None and not single:
         allowed = "nothing with several workloads or accelerators"
@@ -337,41 +249,44 @@ def _places(
     if single:
         ((workload, accelerator),) = pairs
         estimates = _estimates(workloads[0])
-        return alone_tasks(workload, accelerator, each, estimates)
+        return alone_points(workload, accelerator, each, estimates)
     axis = ACCELERATOR if len(workloads) == 1 else _WORKLOAD if len(there) == 1 else _RUN
     return [
-        ComparisonTask(
-            a,
-            b,
-            SweepPoint(axis, _name(axis, a, b), _name(axis, a, b), at),
-            "",
-            seq_len=seq_len_of(a),
-        )
+        base_point(a, b, Setting(axis, _name(axis, a, b), _name(axis, a, b), place=at))
         for at, (a, b) in enumerate(pairs)
     ]
 
 
-def alone_tasks(
+def base_point(workload: Workload, accelerator: Accelerator, *settings: Setting) -> Point:
+    """Return the point of a workload on an accelerator before a dataflow is chosen."""
+    return Point(
+        accelerator=accelerator,
+        loads=(WeightedWorkload(workload),),
+        dataflow="",
+        options=Options(),
+        settings=settings,
+        seq_len=seq_len_of(workload),
+    )
+
+
+def alone_points(
     workload: Workload, accelerator: Accelerator, each: str | None, estimates: Mapping[str, float]
-) -> list[ComparisonTask]:
-    """Return a task without a dataflow, or one for each operator, with its own estimate."""
-    length = seq_len_of(workload)
+) -> list[Point]:
+    """Return a point without a dataflow, or one for each operator, with its own estimate."""
+    point = base_point(workload, accelerator)
     if each is None:
         complete = all(operator.name in estimates for operator in workload.operators)
         whole = sum(estimates.values()) if complete else None
-        return [ComparisonTask(workload, accelerator, None, "", seq_len=length, given=whole)]
-    title = experiment_title(workload, accelerator, varied=("seq-len",))
+        return [replace(point, estimate_cycles=whole)]
     return [
-        ComparisonTask(
-            alone,
-            accelerator,
+        replace(
             point,
-            "",
-            seq_len=length,
-            given=estimates.get(point.text),
-            title=title,
+            loads=(WeightedWorkload(alone),),
+            settings=(setting,),
+            estimate_cycles=estimates.get(setting.text),
+            whole=workload,
         )
-        for point, alone in operators_alone(workload)
+        for setting, alone in operators_alone(workload)
     ]
 
 

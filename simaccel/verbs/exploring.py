@@ -10,31 +10,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError, gather, name_arguments, require_none, suggest
-from simaccel.experiment.exploration.degrees import Value
-from simaccel.experiment.exploration.explore import ExplorationObjective
-from simaccel.experiment.exploration.explore import ExploredDesigns as Points
-from simaccel.experiment.exploration.explore import explore as explored
-from simaccel.experiment.exploration.figures import OBJECTIVES
-from simaccel.experiment.exploration.limits import read_limit
-from simaccel.experiment.exploration.manifest import open_store, store_in
-from simaccel.experiment.exploration.space import (
+from simaccel.experiment.parallel import open_workers
+from simaccel.hardware.settings import Settings as FieldSettings
+from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
+from simaccel.study.explore import ExplorationObjective
+from simaccel.study.explore import ExploredDesigns as Points
+from simaccel.study.explore import explore as explored
+from simaccel.study.figures import OBJECTIVES
+from simaccel.study.limits import read_limit
+from simaccel.study.manifest import open_store, store_in
+from simaccel.study.parameters import Parameter, names, parameter_of
+from simaccel.study.points import Axis, Value, WeightedWorkload
+from simaccel.study.space import (
     DIRECTIVES,
-    AxisSetting,
-    DesignAxis,
     DesignSpace,
     Draw,
-    WeightedWorkload,
+    Settings,
     description_of,
     draw,
     require_described,
     require_sizes,
 )
-from simaccel.experiment.parallel import open_workers
-from simaccel.hardware.settings import Settings
-from simaccel.report.comparison import Axis
-from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
-from simaccel.verbs.parameters import Parameter, names, parameter_of
 from simaccel.verbs.showing import Plot, frame
 
 if TYPE_CHECKING:
@@ -125,7 +122,7 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     sample: int | None = None,
     drawn: Draw = "latin",
     seed: int = 0,
-    settings: Settings = (),
+    settings: FieldSettings = (),
     options: Options | None = None,
     store: str | Path | None = None,
     jobs: int = 1,
@@ -204,8 +201,8 @@ def _require_known(dataflows: Sequence[str], objective: str) -> None:
     require_none(Fault("explore", field, got, suggest(got, known)) for field, got, known in faults)
 
 
-def _dimension(name: str, values: Sequence[Value]) -> DesignAxis:
-    """Read an axis as the command does: the fields that it sets, and its values."""
+def _dimension(name: str, values: Sequence[Value]) -> Settings:
+    """Read an axis as the command does."""
     parameter = _parameter(name)
     if isinstance(values, str) or not len(values) or len(set(values)) < len(values):
         raise InputError([Fault("explore", f"axes.{name}", values, "a list of different values")])
@@ -213,16 +210,11 @@ def _dimension(name: str, values: Sequence[Value]) -> DesignAxis:
     for value in values:
         text = str(value).lower() if isinstance(value, bool) else str(value)
         try:
-            point = parameter.values(text)
+            settings.append(parameter.setting(parameter.values(text)))
         except ValueError as error:
             faults.append(Fault("explore", f"axes.{name}", value, str(error)))
-            continue
-        shown = parameter.point(point)
-        fields_of = dict(zip(parameter.fields, point, strict=True))
-        settings.append(AxisSetting(shown.value, shown.text, fields_of))
     require_none(faults)
-    axis = parameter.axis
-    return DesignAxis(axis.name, axis.column, axis.label, parameter.of, tuple(settings))
+    return tuple(settings)
 
 
 def _parameter(name: str) -> Parameter:
@@ -235,8 +227,8 @@ def _parameter(name: str) -> Parameter:
         if parameter is None:
             allowed = f"workload.FIELD, or {suggest(part, choices)}"
             faults.append(Fault("explore", "axes", part, allowed))
-        elif parameters and parameter.of != parameters[0].of:
-            allowed = f"fields of the {parameters[0].of}, as {parts[0]}"
+        elif parameters and parameter.axis.of != parameters[0].axis.of:
+            allowed = f"fields of the {parameters[0].axis.of}, as {parts[0]}"
             faults.append(Fault("explore", f"axes.{name}", part, allowed))
         else:
             parameters.append(parameter)
@@ -245,4 +237,4 @@ def _parameter(name: str) -> Parameter:
     if not others:
         return first
     fields = tuple(field for parameter in parameters for field in parameter.fields)
-    return replace(first, axis=Axis(name, name, name), fields=fields, apart=False)
+    return replace(first, axis=Axis(name, name, name, first.axis.of), fields=fields, apart=False)

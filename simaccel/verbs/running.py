@@ -127,8 +127,8 @@ class Result(experiment.ExperimentResult):
         return Plot(self._draw)
 
     def _draw(self) -> Figure:
-        from simaccel.report.comparison import Axis, ComparisonRow, SweepPoint
         from simaccel.report.figures.comparison import draw_comparison
+        from simaccel.study.points import Axis, Setting, StudyRow
 
         figures, axis = result_json(self), Axis("operator", "operator", "operator", named=True)
         parts = figures["operators"]
@@ -141,8 +141,10 @@ class Result(experiment.ExperimentResult):
         ]
         named += [("total", figures)] if len(parts) > 1 else []
         rows = [
-            ComparisonRow(
-                self.mapping.dataflow, result=result, point=SweepPoint(axis, name, name, at)
+            StudyRow(
+                self.mapping.dataflow,
+                result=result,
+                settings=(Setting(axis, name, name, place=at),),
             )
             for at, (name, result) in enumerate(named)
         ]

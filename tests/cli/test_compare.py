@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ from click.testing import Result
 
 from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.report.comparison import Axis, SweepPoint, dram_bytes
+from simaccel.report.comparison import dram_bytes
 from simaccel.report.metrics import METRICS
+from simaccel.study.points import Axis, Setting
+from simaccel.study.runs import run_point
 from simaccel.units import STALLS
-from simaccel.verbs.comparing import ComparisonTask, run_task, slopes_of
+from simaccel.verbs.comparing import base_point, slopes_of
 from simaccel.workload import ModelDimensions, attention, build
 
 Call = Callable[[str], Result]
@@ -269,22 +272,23 @@ def test_no_run_of_a_swept_buffer_is_below_the_fused_slope() -> None:
     dimensions = ModelDimensions(hidden=6, heads=2, head_size=3, ff_size=8)
     workload = attention(dimensions, batch=1, seq_len=3, scope="la")
     axis = Axis("buffer", "buffer_bytes", "buffer capacity", log=True)
-    tasks = [
-        ComparisonTask(
-            workload, there, SweepPoint(axis, size, f"{size} B", size), dataflow, seq_len=3
+    points = [
+        replace(
+            base_point(workload, there, Setting(axis, size, f"{size} B", place=size)),
+            dataflow=dataflow,
         )
         for size in (512, 1024)
         for there in [load_accelerator("toy", [f"buffer.capacity_bytes={size}"])]
         for dataflow in ("strips", "naive", "flat-h")
     ]
-    alone, fused = slopes_of(tasks)[3]
-    for task in tasks:
-        result = run_task(task).result
+    alone, fused = slopes_of(points)[3]
+    for point in points:
+        result = run_point(point).result
         assert result is not None
-        slopes = [alone, fused] if task.dataflow == "strips" else [fused]
+        slopes = [alone, fused] if point.dataflow == "strips" else [fused]
         for slope in slopes:
-            assert task.point is not None
-            least = min(moved for room, moved in slope.points if room <= task.point.place)
+            room = point.settings[0].place
+            least = min(moved for kept, moved in slope.points if kept <= room)
             assert dram_bytes(result) >= least
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from simaccel.experiment.exploration.runs import RunKey
+from simaccel.study.runs import RunKey
 from tests.cli.conftest import Call
 
 GEMM = "--workload gemm~shape=M=9,K=7,N=5"
@@ -69,7 +69,7 @@ def test_what_a_long_exploration_costs_is_said_before_it_begins(
     def run(asked: RunKey) -> None:
         raise AssertionError(asked.dataflow)
 
-    monkeypatch.setattr("simaccel.experiment.exploration.explore.run", run)
+    monkeypatch.setattr("simaccel.study.explore.run", run)
     line = "--hw edge --workload vgg16 --dry-run --json"
     cost = json.loads(cli(f"explore {line} --axis array=16x16,32x32 --dataflow flex").stdout)
     (alone,) = json.loads(cli(f"run {line} --dataflow flex").stdout)["searches"]

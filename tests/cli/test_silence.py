@@ -25,11 +25,11 @@ from simaccel.cli.command import Command
 from simaccel.dataflows import ON_ANY_ARRAY
 from simaccel.errors import InputError
 from simaccel.importers.workloads import load_workload
-from simaccel.report.comparison import ComparisonRow
 from simaccel.report.comparison_csv import comparison_csv
 from simaccel.search.effort import STRATEGIES
+from simaccel.study import runs
+from simaccel.study.points import Point, StudyRow
 from simaccel.trace.guard import defer_interrupts
-from simaccel.verbs import comparing
 
 Call = Callable[[str], Result]
 GEMM = "--hw toy --workload gemm --shape M=9,K=7,N=5"
@@ -185,14 +185,14 @@ def test_the_package_loads_what_is_used() -> None:
         assert getattr(simaccel, name)
 
 
-def _stop(finished: int) -> Callable[..., ComparisonRow]:
+def _stop(finished: int) -> Callable[..., StudyRow]:
     """Make what runs a point, and is interrupted after some."""
-    run, count = comparing.run_task, iter(range(100))
+    run, count = runs.run_point, iter(range(100))
 
-    def one(task: comparing.ComparisonTask) -> ComparisonRow:
+    def one(point: Point) -> StudyRow:
         if next(count) == finished:
             raise KeyboardInterrupt
-        return run(task)
+        return run(point)
 
     return one
 
@@ -203,7 +203,7 @@ def test_ctrl_c_keeps_the_finished_points(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(kept, "WRITE_SECONDS", 0.0)
-    monkeypatch.setattr(comparing, "run_task", _stop(2))
+    monkeypatch.setattr(runs, "run_point", _stop(2))
     options = "--dataflow naive,flex --sweep buffer=1KiB,2KiB --jobs 1"
     result = cli(f"compare {GEMM} {options} --csv {target}")
     assert result.exit_code == 130
@@ -226,10 +226,10 @@ def test_a_full_disk_leaves_what_it_took_of_the_finished_points_and_no_more(
     """It refuses the table once that was written so often."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(kept, "WRITE_SECONDS", 0.0)
-    monkeypatch.setattr(comparing, "run_task", _stop(2))
+    monkeypatch.setattr(runs, "run_point", _stop(2))
     written = []
 
-    def table(rows: Sequence[ComparisonRow]) -> str:
+    def table(rows: Sequence[StudyRow]) -> str:
         written.append(rows)
         if len(written) > taken:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

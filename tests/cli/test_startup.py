@@ -16,7 +16,6 @@ from simaccel.cli import choices as words
 from simaccel.cli import main
 from simaccel.cli.command import Commands
 from simaccel.dataflows import DATAFLOWS
-from simaccel.experiment.exploration.figures import OBJECTIVES as EXPLORED
 from simaccel.experiment.generation import LENGTHS
 from simaccel.hardware import STATIONARITIES
 from simaccel.hardware.dram.parts import measured_patterns
@@ -26,9 +25,10 @@ from simaccel.maestro.dataflows.translating import DIRECTIVES
 from simaccel.report.exhibits import EXHIBITS, TARGET
 from simaccel.search.effort import OBJECTIVES, STRATEGIES, Effort
 from simaccel.search.front import FIGURES
+from simaccel.study.figures import OBJECTIVES as EXPLORED
+from simaccel.study.parameters import PARAMETERS
 from simaccel.trace.exports import FORMATS
 from simaccel.verbs.comparing import EACH
-from simaccel.verbs.parameters import PARAMETERS
 from simaccel.workload import CAUSAL_BLOCKS, PHASES, SCOPES
 from simaccel.workload.building import BATCH, SCOPE, SEQ_LEN
 from simaccel.workload.language.experts import GROUPED

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.cli.experiment_options import ExperimentOptions
-from simaccel.cli.sweep import MOST_POINTS, Sweep, read_sweep
+from simaccel.cli.sweep import MOST_POINTS, read_sweep, swept_points
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.verbs.parameters import PARAMETERS
+from simaccel.study.parameters import PARAMETERS
+from simaccel.study.space import Settings
 from simaccel.workload import build, gemm, parse_workload
 from simaccel.workload.building import WorkloadSizes
 
@@ -25,20 +26,17 @@ STEP = "xK with a whole K >= 2, or +STEP with a STEP that FROM and TO could be, 
 FORMS = "FROM:TO:xK, FROM:TO:+STEP or A,B,..., as in 64KiB:64MiB:x2"
 
 
-def swept(text: str, asked: ExperimentOptions = ASKED) -> Sweep:
-    found = read_sweep((text,), asked)
-    assert found is not None
-    return found
+def swept(text: str, asked: ExperimentOptions = ASKED) -> Settings:
+    return read_sweep((text,), asked)
 
 
 def numbers(text: str) -> list[int]:
     """Give the first value of each point."""
-    return [int(values[0]) for values in swept(text).points]
+    return [int(next(iter(one.fields.values()))) for one in swept(text)]
 
 
 def texts(text: str) -> list[str]:
-    sweep = swept(text)
-    return [sweep.parameter.point(values).text for values in sweep.points]
+    return [one.text for one in swept(text)]
 
 
 def refused(*sweeps: str, asked: ExperimentOptions = ASKED) -> list[str]:
@@ -103,11 +101,11 @@ def test_points_have_units(text: str, expected: list[str]) -> None:
     ],
 )
 def test_what_multiplies_has_a_logarithmic_axis(text: str, log: bool) -> None:  # noqa: FBT001 - a case
-    assert swept(text).parameter.axis.log is log
+    assert [one.axis.log for one in swept(text)] == [log, log]
 
 
 def test_nothing_given_is_no_sweep() -> None:
-    assert read_sweep((), ASKED) is None
+    assert read_sweep((), ASKED) == ()
 
 
 @pytest.mark.parametrize(
@@ -193,7 +191,7 @@ def test_a_bad_sweep_is_refused(text: str, messages: list[str]) -> None:
 
 
 def test_a_thousand_points_are_allowed() -> None:
-    assert len(swept("seq-len=1:1000:+1").points) == MOST_POINTS
+    assert len(swept("seq-len=1:1000:+1")) == MOST_POINTS
     many = ",".join(map(str, range(1, 1002)))
     (message,) = refused(f"seq-len={many}")
     assert message.endswith("allowed: at most 1,000 points; these are 1,001")
@@ -240,7 +238,7 @@ def test_other_options_stand_beside_a_sweep() -> None:
     asked = ExperimentOptions(
         "edge", ("array.rows=7",), WorkloadOptions("bert", seq_len="7", batch="8")
     )
-    assert len(swept("buffer=1,2", asked).points) == 2
+    assert len(swept("buffer=1,2", asked)) == 2
 
 
 VALUES: dict[str, tuple[str, dict[str, dict[str, object] | object]]] = {
@@ -274,34 +272,30 @@ def test_a_point_is_what_a_file_with_this_value_gives(name: str, tmp_path: Path)
     file.write_text(yaml.safe_dump(document))
     sizes: WorkloadSizes = {"scope": "la", "bytes_by_tensor": {"Q": 1}, "seq_len": 64, "batch": 2}
     expected = sizes | cast(WorkloadSizes, {} if changes else {name.replace("-", "_"): int(text)})
-    sweep = swept(f"{name}={text}")
-    workload, accelerator, point = sweep.apply(
-        sweep.points[0],
-        build("bert", **sizes),
-        load_accelerator(before),
+    (point,) = swept_points(
+        swept(f"{name}={text}"), [build("bert", **sizes)], load_accelerator(before)
     )
-    assert accelerator == load_accelerator(file)
-    assert (accelerator == load_accelerator(before)) == (not changes)
+    assert point.accelerator == load_accelerator(file)
+    assert (point.accelerator == load_accelerator(before)) == (not changes)
     wanted = build("bert", **expected)
-    assert workload == wanted
-    assert workload.parameters == wanted.parameters
-    assert point.axis.name == name
+    assert point.workload == wanted
+    assert point.workload.parameters == wanted.parameters
+    assert point.settings[0].axis.name == name
 
 
 def test_a_workload_of_sizes_is_swept_like_a_model() -> None:
     document = {"kind": "attention", "hidden": 6, "heads": 3, "head_size": 5, "ff_size": 7}
     before = parse_workload({**document, "batch": 2, "seq_len": 3})
-    sweep = swept("seq-len=9")
-    after, _, _ = sweep.apply(sweep.points[0], before, load_accelerator("toy"))
-    assert after == parse_workload({**document, "batch": 2, "seq_len": 9})
+    (point,) = swept_points(swept("seq-len=9"), [before], load_accelerator("toy"))
+    assert point.workload == parse_workload({**document, "batch": 2, "seq_len": 9})
 
 
 def test_an_impossible_value_is_refused_as_in_a_file() -> None:
     sweep = swept("array=512,1024")
     workload, edge = build("bert", batch=1, seq_len=8), load_accelerator("edge")
-    sweep.apply(sweep.points[0], workload, edge)
+    swept_points(sweep[:1], [workload], edge)
     with pytest.raises(InputError) as caught:
-        sweep.apply(sweep.points[1], workload, edge)
+        swept_points(sweep, [workload], edge)
     assert str(caught.value) == (
         "--sweep array=1024x1024: buffer.capacity_bytes: got 524288; "
         "allowed: at least 2 MiB, one 2-byte operand of a 1024 x 1024 fold"
@@ -311,7 +305,7 @@ def test_an_impossible_value_is_refused_as_in_a_file() -> None:
 def test_a_workload_without_the_parameter_is_refused() -> None:
     sweep = swept("seq-len=9")
     with pytest.raises(InputError) as caught:
-        sweep.apply(sweep.points[0], gemm(m=1, k=2, n=3), load_accelerator("toy"))
+        swept_points(sweep, [gemm(m=1, k=2, n=3)], load_accelerator("toy"))
     assert str(caught.value) == (
         "command line: --sweep: got 'seq-len'; allowed: one of buffer, buffer-bandwidth, "
         "dram-bandwidth, dram-latency, array, clock; workload gemm has no seq_len"
@@ -321,6 +315,6 @@ def test_a_workload_without_the_parameter_is_refused() -> None:
 def test_unlimited_stays_unlimited() -> None:
     sweep = swept("buffer=1MiB")
     free = load_accelerator("edge", ["dram.bandwidth_bytes_per_second=unlimited"])
-    _, found, _ = sweep.apply(sweep.points[0], build("bert", batch=1, seq_len=8), free)
-    assert found.dram.bandwidth_bytes_per_second is None
-    assert found.buffer.capacity_bytes == 2**20
+    (point,) = swept_points(sweep, [build("bert", batch=1, seq_len=8)], free)
+    assert point.accelerator.dram.bandwidth_bytes_per_second is None
+    assert point.accelerator.buffer.capacity_bytes == 2**20

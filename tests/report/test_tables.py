@@ -8,10 +8,11 @@ from rich.console import Console, RenderableType
 from simaccel.experiment.check import OperatorCheck
 from simaccel.experiment.run import ExperimentResult, result_json, simulate
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.report.comparison import ComparisonRow, comparison_table, speedups, terms_lines
+from simaccel.report.comparison import comparison_table, speedups, terms_lines
 from simaccel.report.estimates import estimate_table
 from simaccel.report.results import checked_table, engines_table, operators_table
 from simaccel.report.titles import experiment_title
+from simaccel.study.points import StudyRow
 from simaccel.workload import ModelDimensions, Workload, attention, conv2d, network
 
 SMALL = ModelDimensions(hidden=6, heads=3, head_size=5, ff_size=7)
@@ -53,10 +54,10 @@ def test_speedup_is_against_the_first_of_the_length(result: ExperimentResult) ->
     figures = result_json(result)
     slow = {**figures, "cycles": 2 * figures["cycles"]}
     rows = [
-        ComparisonRow("naive", 512, slow),
-        ComparisonRow("flat", 512, figures),
-        ComparisonRow("naive", 1024, None, "does not fit", 2),
-        ComparisonRow("flat", 1024, figures),
+        StudyRow("naive", 512, slow),
+        StudyRow("flat", 512, figures),
+        StudyRow("naive", 1024, None, "does not fit", 2),
+        StudyRow("flat", 1024, figures),
     ]
     assert speedups(rows) == [1, 2, None, None]
     lines = printed(comparison_table(rows), 100)
@@ -95,10 +96,10 @@ def test_an_estimate_of_ones_own_has_the_terms_of_the_bound_and_the_waits_beside
         "terms": {"fill": 10, "array": 70, "drain": 5},
         "waiting_by_cause": {"noc": 12, "dram_latency": 3},
     }
-    row = ComparisonRow("flat", result={"cycles": 100, "bound": bound}, given_cycles=80.0)
-    (line,) = terms_lines([row, ComparisonRow("flex", result={"cycles": 90})])
+    row = StudyRow("flat", result={"cycles": 100, "bound": bound}, estimate_cycles=80.0)
+    (line,) = terms_lines([row, StudyRow("flex", result={"cycles": 90})])
     assert line.startswith("flat: estimate 80; bound 85 = array 70 + fill 10 + drain 5; ")
     assert line.endswith("; waits 15 = NoC 12 + DRAM latency 3")
     still = {"terms": {"array": 7}, "waiting_by_cause": {}}
-    row = ComparisonRow("flat", result={"cycles": 7, "bound": still}, given_cycles=8.0)
+    row = StudyRow("flat", result={"cycles": 7, "bound": still}, estimate_cycles=8.0)
     assert terms_lines([row]) == ["flat: estimate 8; bound 7 = array 7; waits 0"]

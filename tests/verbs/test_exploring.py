@@ -47,7 +47,7 @@ def test_workloads_have_weights_and_sizes_vary() -> None:
     cycles = [
         simulate(build("bert", seq_len=n, scope="la"), "toy", "naive-m").run.cycles for n in (4, 8)
     ]
-    machine = [point.figures for point in one.points.points]
+    machine = [point.figures for point in one.points.rows]
     assert [figures and figures["cycles"] for figures in machine] == cycles
 
 
@@ -70,13 +70,13 @@ def test_axes_have_the_names_and_columns_of_the_command(tmp_path: Path) -> None:
 
 
 def test_a_sample_is_drawn_by_its_seed() -> None:
-    def cycles(seed: int) -> list[int]:
+    def drawn(seed: int) -> list[int | float | str]:
         axes = {"dram.latency_cycles": range(40)}
         found = explore(GEMM, "toy", axes, "naive", sample=3, drawn="random", seed=seed)
-        return [point.design.number for point in found.points.points]
+        return [row.settings[0].value for row in found.points.rows]
 
-    assert cycles(1) == cycles(1) != cycles(2)
-    assert len(cycles(1)) == 3
+    assert drawn(1) == drawn(1) != drawn(2)
+    assert len(drawn(1)) == 3
 
 
 @pytest.mark.parametrize(
@@ -116,6 +116,6 @@ def test_all_faults_are_reported_together(call: Callable[[], object], faults: li
 
 def test_a_design_that_cant_be_is_a_point_that_says_why() -> None:
     found = explore(GEMM, "toy", {"buffer": ["1 B", "4 KiB"]}, "naive", options=Options())
-    bad, good = found.points.points
+    bad, good = found.points.rows
     assert "buffer.capacity_bytes: got 1; allowed: at least 32 B" in bad.problem
     assert good.figures is not None

@@ -329,7 +329,7 @@ def test_every_operator_of_any_workload_runs_alone() -> None:
 def test_several_workloads_and_accelerators_are_rows() -> None:
     small = gemm(m=4, k=4, n=4)
     both = compare([GEMM, small], "toy", "naive")
-    assert [row.point.text for row in both if row.point] == [
+    assert [row.settings[0].text for row in both] == [
         "gemm, M=9, K=7, N=5, B=1",
         "gemm, M=4, K=4, N=4, B=1",
     ]

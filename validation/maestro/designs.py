@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from simaccel import load_accelerator
-from simaccel.experiment.exploration.directed import DirectedSpace, on_the_machine
 from simaccel.maestro.analysis.design import (
     OBJECTIVES,
     Design,
@@ -20,6 +19,7 @@ from simaccel.maestro.analysis.design import (
 )
 from simaccel.maestro.analysis.prices import PAPER_ERA
 from simaccel.maestro.dataflows.reading import DirectedLayer
+from simaccel.study.directed import DirectedSpace, on_the_machine
 from simaccel.workload.layers import layers_workload
 from validation.maestro.exhibits import kc_p
 from validation.maestro.networks import cases

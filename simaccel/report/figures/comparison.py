@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.report.comparison import ComparisonRow
 from simaccel.report.figures.style import (
     CAUSE_COLOURS,
     CAUSE_LABELS,
@@ -18,6 +18,7 @@ from simaccel.report.figures.style import (
     in_order,
     new_figure,
 )
+from simaccel.study.points import StudyRow
 from simaccel.units import ARRAY, SFU
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def array_shares(result: dict[str, Any]) -> dict[str, float]:
     return {cause: 100 * n / cycles for cause, n in parts.items()}
 
 
-def causes_of(rows: Sequence[ComparisonRow]) -> list[str]:
+def causes_of(rows: Sequence[StudyRow]) -> list[str]:
     """List what the array does in any of the runs, as far as it is seen, in the order of stacks."""
     shares = [array_shares(row.result) for row in rows if row.result is not None]
     return in_order({cause for one in shares for cause, share in one.items() if share >= _SEEN})
@@ -114,7 +115,7 @@ def number_slice(axes: Axes, x: float, y: float, share: float) -> None:
         )
 
 
-def draw_comparison(rows: Sequence[ComparisonRow], title: str) -> Figure:
+def draw_comparison(rows: Sequence[StudyRow], title: str) -> Figure:
     """Draw two panels: utilisation a run, and where the cycles of the array went.
 
     Call it inside ``style()``.
@@ -139,7 +140,7 @@ def legend_of(axes: Axes) -> tuple[list[Artist], list[str]]:
     return [handle for handle, _ in pairs], [label for _, label in pairs]
 
 
-def _groups(rows: Sequence[ComparisonRow]) -> list[int]:
+def _groups(rows: Sequence[StudyRow]) -> list[int]:
     """Number the places, as each row has one; those with one row each stand together."""
     places = list(dict.fromkeys(row.place for row in rows))
     if len(places) == len(rows):
@@ -147,18 +148,16 @@ def _groups(rows: Sequence[ComparisonRow]) -> list[int]:
     return [places.index(row.place) for row in rows]
 
 
-def _label(row: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:
-    names = {
-        "dataflow": row.dataflow,
-        "point": "" if row.point is None else row.point.text,
-        "seq_len": f"{row.seq_len} tokens",
-    }
-    differ = [name for name in ("point", "seq_len") if len({getattr(r, name) for r in rows}) > 1]
-    several = len({one.dataflow for one in rows}) > 1 or not differ
-    return ", ".join(names[name] for name in (*["dataflow"] * several, *differ))
+def _label(row: StudyRow, rows: Sequence[StudyRow]) -> str:
+    def texts(row: StudyRow) -> tuple[str, str]:
+        return row.lead.text if row.lead else "", f"{row.seq_len} tokens"
+
+    differ = [len(set(column)) > 1 for column in zip(*map(texts, rows), strict=True)]
+    several = len({one.dataflow for one in rows}) > 1 or not any(differ)
+    return ", ".join([*[row.dataflow] * several, *compress(texts(row), differ)])
 
 
-def _draw_utilisation(axes: Axes, rows: Sequence[ComparisonRow], places: Sequence[float]) -> None:
+def _draw_utilisation(axes: Axes, rows: Sequence[StudyRow], places: Sequence[float]) -> None:
     look = looks([row.dataflow for row in rows])
     for row, place in zip(rows, places, strict=True):
         if row.result is None:
@@ -181,7 +180,7 @@ def _draw_utilisation(axes: Axes, rows: Sequence[ComparisonRow], places: Sequenc
     axes.set_xlabel(UTILISATION)
 
 
-def _draw_stacks(axes: Axes, rows: Sequence[ComparisonRow], places: Sequence[float]) -> None:
+def _draw_stacks(axes: Axes, rows: Sequence[StudyRow], places: Sequence[float]) -> None:
     ran = [(row.result, at) for row, at in zip(rows, places, strict=True) if row.result is not None]
     left = [0.0] * len(ran)
     for cause in causes_of(rows):

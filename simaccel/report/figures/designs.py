@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from simaccel.experiment.exploration.directed import DirectedDesigns
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
@@ -15,6 +14,7 @@ from simaccel.report.figures.style import (
     new_figure,
 )
 from simaccel.report.units import bytes_text
+from simaccel.study.directed import DirectedDesigns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.experiment.exploration.explore import ExploredDesigns, ExploredPoint
-from simaccel.experiment.exploration.figures import FRONTIER, objective_of
 from simaccel.report.figures.point_names import Place, axes_place, name_points
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
@@ -18,6 +16,9 @@ from simaccel.report.figures.style import (
     new_figure,
 )
 from simaccel.report.units import bytes_text, energy_text, seconds_text
+from simaccel.study.explore import ExploredDesigns
+from simaccel.study.figures import FRONTIER, objective_of
+from simaccel.study.points import StudyRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,8 +42,8 @@ _ACROSS: Final = 3
 _MOST_TICKS: Final = 8
 
 
-def _drawable_points(explored: ExploredDesigns) -> list[ExploredPoint]:
-    return [one for one in explored.points if one.figures is not None]
+def _drawable_points(explored: ExploredDesigns) -> list[StudyRow]:
+    return [one for one in explored.rows if one.figures is not None]
 
 
 def _value(figures: dict[str, Any], name: str) -> float:
@@ -63,7 +64,7 @@ def draw_frontier(explored: ExploredDesigns, title: str) -> Figure:
     axes = figure.subplots(1, 2)
     for ax, name in zip(axes, ("energy_pj", "area_mm2"), strict=True):
         _scatter(ax, explored, "seconds", name)
-        _draw_on(ax, [point for point in explored.points if point.frontier], "seconds", name)
+        _draw_on(ax, [point for point in explored.rows if point.frontier], "seconds", name)
     _finish(figure, axes, title)
     for ax, name in zip(axes, ("energy_pj", "area_mm2"), strict=True):
         _name_frontier(ax, explored, "seconds", name)
@@ -77,7 +78,7 @@ def draw_pairs(explored: ExploredDesigns, title: str) -> Figure:
     axes = list(figure.subplots(2, 3).flat)
     for ax, (x, y) in zip(axes, pairs, strict=True):
         _scatter(ax, explored, x, y)
-        _draw_on(ax, [point for point in explored.points if point.frontier], x, y)
+        _draw_on(ax, [point for point in explored.rows if point.frontier], x, y)
     _finish(figure, axes, title)
     for ax, (x, y) in zip(axes, pairs, strict=True):
         _name_frontier(ax, explored, x, y)
@@ -132,7 +133,7 @@ def _set_log_scale(axis: Axis, low: float, high: float, *, of_bytes: bool) -> No
     axis.set_major_formatter(write)
 
 
-def _draw_on(ax: Axes, points: Sequence[ExploredPoint], x: str, y: str) -> None:
+def _draw_on(ax: Axes, points: Sequence[StudyRow], x: str, y: str) -> None:
     """Draw the frontier, the best marked."""
     for point in points:
         figures = point.figures or {}
@@ -159,7 +160,7 @@ def _name_frontier(ax: Axes, explored: ExploredDesigns, x: str, y: str) -> None:
         if not all(map(math.isfinite, values)):
             continue
         if point.frontier:
-            text = ", ".join(setting.text for setting in point.design.settings)
+            text = ", ".join(setting.text for setting in point.settings)
             named.append((text, axes_place(ax, *values)))
         else:
             others.append(axes_place(ax, *values))
@@ -191,7 +192,7 @@ def draw_sensitivity(exploration: ExploredDesigns, title: str) -> Figure:
     shown = [
         dimension
         for dimension in exploration.dimensions
-        if dimension.of != "workload" and len(dimension.settings) > 1
+        if dimension[0].axis.of != "workload" and len(dimension) > 1
     ]
     across = max(1, min(len(shown), _ACROSS))
     rows = max(1, -(-len(shown) // across))
@@ -213,19 +214,18 @@ def draw_sensitivity(exploration: ExploredDesigns, title: str) -> Figure:
 
 
 def _draw_axis(ax: Axes, exploration: ExploredDesigns, number: int) -> None:
-    dimension = exploration.dimensions[number]
-    settings = dimension.settings
-    groups: dict[tuple[str, ...], list[ExploredPoint]] = {}
+    settings = exploration.dimensions[number]
+    groups: dict[tuple[str, ...], list[StudyRow]] = {}
     for point in _drawable_points(exploration):
         if point.within:
-            groups.setdefault(point.design.scenario, []).append(point)
+            groups.setdefault(point.scenario, []).append(point)
     for (scenario, group), colour, marker in zip(
         groups.items(), SERIES_COLOURS, SERIES_MARKERS, strict=False
     ):
         values: dict[str, list[float]] = {setting.text: [] for setting in settings}
         for point in group:
             objective = objective_of(point.figures or {}, exploration.plan.objective)
-            values[point.design.settings[number].text].append(objective)
+            values[point.settings[number].text].append(objective)
         least = min((v for many in values.values() for v in many if v > 0), default=math.nan)
         name = ", ".join(scenario)
         lines = {
@@ -246,7 +246,7 @@ def _draw_axis(ax: Axes, exploration: ExploredDesigns, number: int) -> None:
     every = max(1, -(-len(settings) // _MOST_TICKS))
     ticks = range(0, len(settings), every)
     ax.set_xticks(list(ticks), [settings[at].text for at in ticks], rotation=30, ha="right")
-    ax.set_xlabel(dimension.label)
+    ax.set_xlabel(settings[0].axis.label)
     ax.grid(visible=True, linewidth=0.3, alpha=0.6)
     low, high = ax.dataLim.intervaly
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")

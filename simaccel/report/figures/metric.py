@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from simaccel.report.comparison import ComparisonRow, series_of
+from simaccel.report.comparison import series_of
 from simaccel.report.figures.comparison import looks
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure
 from simaccel.report.metrics import Metric
 from simaccel.report.titles import wrap_title
 from simaccel.report.units import bytes_text, short_names
+from simaccel.study.points import StudyRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +28,7 @@ _TICKS: Final = 6
 _NAN: Final = float("nan")
 
 
-def draw_metric(rows: Sequence[ComparisonRow], title: str, metric: Metric) -> Figure:
+def draw_metric(rows: Sequence[StudyRow], title: str, metric: Metric) -> Figure:
     """Draw a metric, a line or a colour for each dataflow. Call it inside ``style()``.
 
     What is not known, or did not run, is left out.
@@ -38,7 +39,7 @@ def draw_metric(rows: Sequence[ComparisonRow], title: str, metric: Metric) -> Fi
     figure = new_figure(_WIDTH, _HEIGHT)
     figure.suptitle(wrap_title(title, 76), fontsize="medium", x=0.01, ha="left")
     axes = figure.subplots()
-    point = rows[0].point
+    point = rows[0].lead
     if point is not None and not point.axis.named:
         _lines(axes, rows, metric)
         axes.set_xlabel(point.axis.label)
@@ -60,25 +61,25 @@ def draw_metric(rows: Sequence[ComparisonRow], title: str, metric: Metric) -> Fi
     return figure
 
 
-def _over_a_number(row: ComparisonRow) -> ComparisonRow:
+def _over_a_number(row: StudyRow) -> StudyRow:
     """Return a row whose point is the first of its values that is a number, if one is."""
-    at = next((at for at, point in enumerate(row.points) if not point.axis.named), 0)
-    also = (*row.points[:at], *row.points[at + 1 :])
-    return replace(row, point=row.points[at], also=also) if row.points else row
+    at = next((at for at, point in enumerate(row.settings) if not point.axis.named), 0)
+    others = (*row.settings[:at], *row.settings[at + 1 :])
+    return replace(row, settings=(*row.settings[at : at + 1], *others))
 
 
-def _value(row: ComparisonRow, metric: Metric) -> float:
+def _value(row: StudyRow, metric: Metric) -> float:
     value = None if row.result is None else metric.value(row.result, row.tokens)
     return _NAN if value is None else float(value)
 
 
-def _lines(axes: Axes, rows: Sequence[ComparisonRow], metric: Metric) -> None:
+def _lines(axes: Axes, rows: Sequence[StudyRow], metric: Metric) -> None:
     """Draw a line for each dataflow (and what else differs) over the swept number."""
     names = list(dict.fromkeys(map(series_of, rows)))
     for name, look in looks(names).items():
-        series = [row for row in rows if series_of(row) == name and row.point is not None]
-        series.sort(key=lambda row: row.point.place if row.point else 0)
-        xs = [row.point.place for row in series if row.point]
+        series = [row for row in rows if series_of(row) == name and row.lead is not None]
+        series.sort(key=lambda row: row.lead.place if row.lead else 0)
+        xs = [row.lead.place for row in series if row.lead]
         ys = [_value(row, metric) for row in series]
         axes.plot(
             xs,
@@ -89,23 +90,23 @@ def _lines(axes: Axes, rows: Sequence[ComparisonRow], metric: Metric) -> None:
             markersize=4,
             label=name,
         )
-    points = {row.point.place: row.point.text for row in rows if row.point}
-    if rows[0].point is not None and rows[0].point.axis.log:
+    points = {row.lead.place: row.lead.text for row in rows if row.lead}
+    if rows[0].lead is not None and rows[0].lead.axis.log:
         axes.set_xscale("log", base=2)
         axes.minorticks_off()
     axes.set_xticks(sorted(points), [points[at] for at in sorted(points)])
 
 
-def _bars(axes: Axes, rows: Sequence[ComparisonRow], metric: Metric) -> None:
+def _bars(axes: Axes, rows: Sequence[StudyRow], metric: Metric) -> None:
     """Draw groups of bars by name, a bar for each dataflow."""
-    groups = list(dict.fromkeys("" if row.point is None else row.point.text for row in rows))
+    groups = list(dict.fromkeys("" if row.lead is None else row.lead.text for row in rows))
     names = list(dict.fromkeys(map(series_of, rows)))
     width = _BARS / len(names)
     for number, (name, look) in enumerate(looks(names).items()):
         values = dict.fromkeys(groups, _NAN)
         for row in rows:
             if series_of(row) == name:
-                values["" if row.point is None else row.point.text] = _value(row, metric)
+                values["" if row.lead is None else row.lead.text] = _value(row, metric)
         at = [place + (number - (len(names) - 1) / 2) * width for place in range(len(groups))]
         bars = axes.bar(at, [values[group] for group in groups], width, color=look.colour)
         bars.set_label(name)

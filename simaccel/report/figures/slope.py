@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.report.comparison import ComparisonRow, dram_bytes
+from simaccel.report.comparison import dram_bytes
 from simaccel.report.figures.comparison import SeriesStyle
 from simaccel.report.figures.style import LIMIT_COLOUR
 from simaccel.report.units import bytes_text
+from simaccel.study.points import StudyRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +35,7 @@ class SlopeSeries:
 
 def draw_slopes(
     axes: Axes,
-    rows: Sequence[ComparisonRow],
+    rows: Sequence[StudyRow],
     look: dict[str, SeriesStyle],
     slopes: Sequence[SlopeSeries],
 ) -> None:
@@ -67,7 +68,7 @@ def draw_slopes(
     axes.grid(visible=True, linewidth=0.3, alpha=0.6)
 
 
-def _room(row: ComparisonRow) -> int | None:
+def _room(row: StudyRow) -> int | None:
     """Return the memory on chip of a run, of its PEs too."""
     found: dict[str, Any] = {} if row.result is None else row.result["dram_bound"]
     return found.get("on_chip_bytes")

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from simaccel.report.comparison import Axis, ComparisonRow, SweepPoint
 from simaccel.report.figures.comparison import (
     ARRAY_CYCLES,
     EDGE_COLOUR,
@@ -32,6 +31,7 @@ from simaccel.report.figures.style import (
     LIMIT_COLOUR,
     new_figure,
 )
+from simaccel.study.points import Axis, Setting, StudyRow
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -54,7 +54,7 @@ _NAN = float("nan")
 Slopes = Mapping[int | None, Sequence[SlopeSeries]]
 
 
-def draw_sweep(rows: Sequence[ComparisonRow], title: str, slopes: Slopes | None = None) -> Figure:
+def draw_sweep(rows: Sequence[StudyRow], title: str, slopes: Slopes | None = None) -> Figure:
     """Draw one line per dataflow (a panel per length), and below a stack per dataflow.
 
     Where a dataflow does not run its line has a gap, and a cross stands under the axis. With
@@ -84,30 +84,30 @@ def draw_sweep(rows: Sequence[ComparisonRow], title: str, slopes: Slopes | None 
     return figure
 
 
-def _panels(rows: Sequence[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
+def _panels(rows: Sequence[StudyRow]) -> dict[str, list[StudyRow]]:
     """Part the rows by their length, unless the length is what is swept; '' is the only part."""
     several = len({row.seq_len for row in rows}) > 1 and _axis(rows).column != "seq_len"
-    found: dict[str, list[ComparisonRow]] = {}
+    found: dict[str, list[StudyRow]] = {}
     for row in rows:
         found.setdefault(f"{row.seq_len} tokens" if several else "", []).append(row)
     return found
 
 
-def _axis(rows: Sequence[ComparisonRow]) -> Axis:
+def _axis(rows: Sequence[StudyRow]) -> Axis:
     return _point(rows[0]).axis
 
 
-def _point(row: ComparisonRow) -> SweepPoint:
-    if row.point is None:
+def _point(row: StudyRow) -> Setting:
+    if row.lead is None:
         raise ValueError("a figure of a sweep needs rows of a sweep")
-    return row.point
+    return row.lead
 
 
-def _in_order(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
+def _in_order(rows: Sequence[StudyRow]) -> list[StudyRow]:
     return sorted(rows, key=lambda row: _point(row).place)
 
 
-def _places(points: Sequence[SweepPoint]) -> list[int]:
+def _places(points: Sequence[Setting]) -> list[float]:
     """Return where points lie: at their values, or in a row where two have the same."""
     places = [point.place for point in points]
     return places if len(set(places)) == len(places) else list(range(len(places)))
@@ -115,7 +115,7 @@ def _places(points: Sequence[SweepPoint]) -> list[int]:
 
 def _draw_lines(
     upper: SubFigure,
-    panels: dict[str, list[ComparisonRow]],
+    panels: dict[str, list[StudyRow]],
     look: dict[str, SeriesStyle],
     n_rows: int,
 ) -> None:
@@ -146,7 +146,7 @@ def _draw_lines(
         upper.legend(labelled.values(), labelled.keys(), loc="outside right upper")
 
 
-def _label_lines(axes: Axes, rows: Sequence[ComparisonRow], look: dict[str, SeriesStyle]) -> None:
+def _label_lines(axes: Axes, rows: Sequence[StudyRow], look: dict[str, SeriesStyle]) -> None:
     """Write each dataflow's name at the end of its line, as near as the others' names let it."""
     ends = {row.dataflow: row.result["utilisation"] for row in _in_order(rows) if row.result}
     names = sorted(ends, key=lambda name: ends[name])
@@ -184,7 +184,7 @@ def _spread_heights(heights: Sequence[float]) -> list[float]:
 
 def _draw_moved(
     middle: SubFigure,
-    panels: dict[str, list[ComparisonRow]],
+    panels: dict[str, list[StudyRow]],
     look: dict[str, SeriesStyle],
     n_rows: int,
     slopes: Slopes,
@@ -205,13 +205,13 @@ def _legend(axes: Axes) -> Iterator[tuple[Artist, str]]:
     return zip(*axes.get_legend_handles_labels(), strict=True)
 
 
-def _strips(rows: Sequence[ComparisonRow]) -> dict[str, float]:
+def _strips(rows: Sequence[StudyRow]) -> dict[str, float]:
     """Return each dataflow that fails somewhere a height below 0 for its crosses."""
     failing = dict.fromkeys(row.dataflow for row in rows if row.result is None)
     return {name: -_STRIP * number for number, name in enumerate(failing, 1)}
 
 
-def _draw_line(axes: Axes, rows: Sequence[ComparisonRow], look: SeriesStyle) -> None:
+def _draw_line(axes: Axes, rows: Sequence[StudyRow], look: SeriesStyle) -> None:
     axes.plot(
         _places([_point(row) for row in rows]),
         [100 * row.result["utilisation"] if row.result else _NAN for row in rows],
@@ -225,7 +225,7 @@ def _draw_line(axes: Axes, rows: Sequence[ComparisonRow], look: SeriesStyle) -> 
     )
 
 
-def _draw_failures(axes: Axes, rows: Sequence[ComparisonRow], strips: dict[str, float]) -> None:
+def _draw_failures(axes: Axes, rows: Sequence[StudyRow], strips: dict[str, float]) -> None:
     for name, height in strips.items():
         line = _in_order([row for row in rows if row.dataflow == name])
         places = _places([_point(row) for row in line])
@@ -244,7 +244,7 @@ def _draw_failures(axes: Axes, rows: Sequence[ComparisonRow], strips: dict[str, 
         axes.axhline(0, color=LIMIT_COLOUR, linewidth=0.6)
 
 
-def _set_ticks(axes: Axes, points: Sequence[SweepPoint], most: int) -> None:
+def _set_ticks(axes: Axes, points: Sequence[Setting], most: int) -> None:
     """Put the texts of points, as many as have room, where the points lie."""
     places = _places(points)
     if points[0].axis.log and places[0] > 0:
@@ -259,7 +259,7 @@ def _tick_step(count: int, most: int) -> int:
 
 
 def _draw_stacks(
-    lower: SubFigure, panels: dict[str, list[ComparisonRow]], names: Sequence[str], n_rows: int
+    lower: SubFigure, panels: dict[str, list[StudyRow]], names: Sequence[str], n_rows: int
 ) -> None:
     across = min(_STACKS_ACROSS, len(names))
     grid = lower.subplots(n_rows, across, sharey=True, squeeze=False)
@@ -280,7 +280,7 @@ def _draw_stacks(
 
 
 def _draw_stack(
-    axes: Axes, rows: Sequence[ComparisonRow], causes: Sequence[str], most_ticks: int
+    axes: Axes, rows: Sequence[StudyRow], causes: Sequence[str], most_ticks: int
 ) -> None:
     """Draw a column of equal width for each point; a run that failed has none."""
     edges = [index - 0.5 for index in range(len(rows) + 1)]

@@ -7,10 +7,10 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from simaccel.report.comparison import ComparisonRow
 from simaccel.report.figures.comparison import FILLED, array_shares, draw_comparison, looks
 from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS, style
 from simaccel.schedulers import DATAFLOWS
+from simaccel.study.points import StudyRow
 
 
 def result(cycles: int, utilisation: float, busy: int, **stalls: int) -> dict[str, Any]:
@@ -20,10 +20,10 @@ def result(cycles: int, utilisation: float, busy: int, **stalls: int) -> dict[st
 
 
 ROWS = [
-    ComparisonRow("naive", 512, result(1000, 0.25, 500, dram_bandwidth=200, dram_latency=100)),
-    ComparisonRow("flat", 512, result(300, 0.75, 270, sfu=30)),
-    ComparisonRow("naive", 1024, None, "does not fit", 2),
-    ComparisonRow("flat", 1024, result(500, 0.5, 400, dram_bandwidth=100)),
+    StudyRow("naive", 512, result(1000, 0.25, 500, dram_bandwidth=200, dram_latency=100)),
+    StudyRow("flat", 512, result(300, 0.75, 270, sfu=30)),
+    StudyRow("naive", 1024, None, "does not fit", 2),
+    StudyRow("flat", 1024, result(500, 0.5, 400, dram_bandwidth=100)),
 ]
 RAN = [row.result for row in ROWS if row.result is not None]
 
@@ -112,7 +112,7 @@ def test_a_dataflow_keeps_its_colour_from_figure_to_figure() -> None:
 def test_slices_that_are_seen_carry_their_percent_and_others_have_no_legend() -> None:
     one = result(1000, 0.5, 500, dram_bandwidth=300, dram_latency=30, noc=2)
     with style():
-        figure = draw_comparison([ComparisonRow("flat", 512, one)], "title")
+        figure = draw_comparison([StudyRow("flat", 512, one)], "title")
         figure.draw_without_rendering()
         right = figure.axes[1]
     assert [text.get_text() for text in right.texts] == ["50", "30", "17"]

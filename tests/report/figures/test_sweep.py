@@ -12,19 +12,20 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import StepPatch
 
-from simaccel.report.comparison import Axis, ComparisonRow, SweepPoint, dram_bytes
+from simaccel.report.comparison import dram_bytes
 from simaccel.report.figures.comparison import array_shares
 from simaccel.report.figures.slope import DRAM, SlopeSeries
 from simaccel.report.figures.style import save_figure, style
 from simaccel.report.figures.sweep import draw_sweep
+from simaccel.study.points import Axis, Setting, StudyRow
 
 BUFFER = Axis("buffer", "buffer_bytes", "buffer capacity", log=True)
 LENGTH = Axis("seq-len", "seq_len", "sequence length (tokens)")
 NAMES = ("flex", "flat", "flash")
 
 
-def point(place: int, axis: Axis = BUFFER) -> SweepPoint:
-    return SweepPoint(axis, place, f"{place} B", place)
+def point(place: int, axis: Axis = BUFFER) -> Setting:
+    return Setting(axis, place, f"{place} B", place=place)
 
 
 def result(utilisation: float) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def result(utilisation: float) -> dict[str, Any]:
 
 def rows(
     places: list[int], axis: Axis = BUFFER, length: int | None = 512, fails: int = 0
-) -> list[ComparisonRow]:
+) -> list[StudyRow]:
     """Let each dataflow but the first fail at the first ``fails`` points."""
     found = []
     for index, place in enumerate(places):
@@ -46,12 +47,12 @@ def rows(
             share = (index + number) / (len(places) + 4)
             one = result(share) if runs else None
             found.append(
-                ComparisonRow(name, length, one, "" if runs else "no", point=point(place, axis))
+                StudyRow(name, length, one, "" if runs else "no", settings=(point(place, axis),))
             )
     return found
 
 
-def drawn(given: list[ComparisonRow]) -> Figure:
+def drawn(given: list[StudyRow]) -> Figure:
     with style():
         figure = draw_sweep(given, "title")
         figure.draw_without_rendering()
@@ -74,7 +75,7 @@ def test_lines_are_the_rows() -> None:
     for name in NAMES:
         mine = [row for row in given if row.dataflow == name]
         x, y = line(axes, name)
-        assert x == [row.point.place for row in mine if row.point]
+        assert x == [row.settings[0].place for row in mine]
         assert y == [100 * row.result["utilisation"] for row in mine if row.result]
     looks = {(one.get_color(), one.get_marker()) for one in axes.lines}
     assert len(looks) == len(axes.lines) == len(NAMES)
@@ -146,8 +147,8 @@ def test_swept_lengths_are_one_panel() -> None:
 
 def test_points_at_one_place_stand_in_a_row() -> None:
     axis = Axis("array", "array", "PE array (rows x columns)")
-    points = [SweepPoint(axis, text, text, 64) for text in ("8x8", "4x16")]
-    given = [ComparisonRow("flat", 512, result(0.5), point=one) for one in points]
+    points = [Setting(axis, text, text, place=64) for text in ("8x8", "4x16")]
+    given = [StudyRow("flat", 512, result(0.5), settings=(one,)) for one in points]
     axes = drawn(given).axes[0]
     assert line(axes, "flat")[0] == [0, 1]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["8x8", "4x16"]
@@ -218,7 +219,7 @@ def test_what_was_moved_stands_above_the_slopes() -> None:
     for number, row in enumerate(given):
         if row.result is not None:
             moved = {"dram": {"read": {"A": 5000 + number}, "write": {"B": 7}}}
-            on_chip = {"on_chip_bytes": row.point.place if row.point else 0}
+            on_chip = {"on_chip_bytes": row.settings[0].place}
             row.result.update({"bytes": moved, "dram_bound": on_chip})
     slope = SlopeSeries("bound", ((256, 9000), (2048, 4000), (10**6, 1)))
     with style():
@@ -228,7 +229,7 @@ def test_what_was_moved_stands_above_the_slopes() -> None:
     for name in NAMES:
         mine = [row for row in given if row.dataflow == name and row.result]
         x, y = line(axes, name)
-        assert x == [row.point.place for row in mine if row.point]
+        assert x == [row.settings[0].place for row in mine]
         assert y == [dram_bytes(row.result) for row in mine if row.result]
     assert line(axes, "bound") == ([512, 2048, 8192], [9000, 4000, 4000])
     plain = drawn(given)

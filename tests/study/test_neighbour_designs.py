@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from simaccel.experiment.neighbour_designs import (
+from simaccel.importers.accelerators import load_accelerator
+from simaccel.importers.workloads import load_workload
+from simaccel.schedulers import Options
+from simaccel.study.neighbour_designs import (
     NeighbourDesign,
     NeighbourRun,
     neighbour_designs,
     run_designs,
 )
-from simaccel.importers.accelerators import load_accelerator
-from simaccel.importers.workloads import load_workload
-from simaccel.schedulers import Options
 from simaccel.workload import gemm
 
 _CONFIGURATION = """[general]

@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.experiment.exploration.figures import (
+from simaccel.importers.accelerators import load_accelerator
+from simaccel.study.figures import (
     FRONTIER,
-    Figures,
     figures_of,
     frontier,
     limit_of,
 )
-from simaccel.experiment.exploration.limits import read_limit
-from simaccel.experiment.exploration.space import DesignSpace, WeightedWorkload
-from simaccel.importers.accelerators import load_accelerator
+from simaccel.study.limits import read_limit
+from simaccel.study.points import Figures, WeightedWorkload
+from simaccel.study.space import DesignSpace
 from simaccel.workload import gemm
 
 NUMBERS = st.one_of(st.none(), st.integers(0, 3))

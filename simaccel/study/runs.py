@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from simaccel.errors import SimaccelError
 from simaccel.experiment.pipeline import run_pipeline
 from simaccel.experiment.pipeline_row import pipeline_row
 from simaccel.experiment.resident import resident_bytes
-from simaccel.experiment.run import result_json, simulate
+from simaccel.experiment.run import given_up_json, result_json, simulate
 from simaccel.experiment.store import result_key
 from simaccel.hardware import Accelerator
 from simaccel.maestro.dataflows.reading import parse_directives
@@ -19,10 +18,11 @@ from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.tree import Mapping
 from simaccel.numbers import plain
 from simaccel.schedulers import Options
+from simaccel.search.accounts import ObjectiveLosses
+from simaccel.search.effort import STRATEGIES
+from simaccel.study.points import Point, Record, StudyRow
+from simaccel.study.space import DIRECTIVES
 from simaccel.workload import Workload
-
-Record = dict[str, Any]
-"""What came out, as plain data: figures, or ``problem`` where there are none."""
 
 
 @dataclass(frozen=True)
@@ -34,24 +34,52 @@ class RunKey:
 
     workload: Workload
     accelerator: Accelerator
-    dataflow: str
+    dataflow: str | Mapping
     options: Options
     description: str = ""
     stages: int | None = None
     micro_batches: int | None = None
+    fast_forward: bool = True
 
     @cached_property
     def key(self) -> str:
         """The digest of all that decides what comes out."""
-        others = {"dataflow": self.dataflow, "description": self.description}
+        others = {"dataflow": str(self.dataflow), "description": self.description}
         others |= {"stages": str(self.stages), "micro_batches": str(self.micro_batches)}
         return result_key("run", self.accelerator, self.workload, self.options, **others)
 
 
-def run(asked: RunKey) -> Record:
-    """Run; what the user can cause is a record with its reason."""
+def run_keys(point: Point) -> list[RunKey]:
+    """Return the runs of a point: one for each of its workloads."""
+    return [
+        RunKey(
+            load.workload,
+            point.accelerator,
+            point.dataflow,
+            point.options,
+            load.description if point.dataflow == DIRECTIVES else "",
+            point.stages,
+            point.micro_batches,
+            point.fast_forward,
+        )
+        for load in point.loads
+    ]
+
+
+def run_point(point: Point) -> StudyRow:
+    """Run a point of one workload; what the user can cause becomes a row with its reason."""
+    (asked,) = run_keys(point)
     try:
-        return _simulate_key(asked)
+        record, _ = _simulate_key(asked)
+    except SimaccelError as error:
+        return replace(point.row, problem=str(error), exit_code=error.exit_code)
+    return replace(point.row, result=record)
+
+
+def run(asked: RunKey) -> Record:
+    """Run, and return the figures that are stored, or the ``problem`` that a user can cause."""
+    try:
+        return _record_of(*_simulate_key(asked))
     except SimaccelError as error:
         return {"problem": str(error).partition("\n")[0]}
 
@@ -67,20 +95,31 @@ def _directed_mapping(asked: RunKey) -> Mapping | None:
     return mapping
 
 
-def _simulate_key(asked: RunKey) -> Record:
+def _simulate_key(asked: RunKey) -> tuple[Record, int]:
+    """Return a run as JSON has it, with what its choice gave up, and the resident bytes."""
     dataflow = _directed_mapping(asked) or asked.dataflow
-    if asked.stages is None:
-        result = simulate(asked.workload, asked.accelerator, dataflow, options=asked.options)
-        return _record_of(result_json(result), resident_bytes(result))
-    pipeline = run_pipeline(
+    if asked.stages is not None:
+        pipeline = run_pipeline(
+            asked.workload,
+            asked.accelerator,
+            dataflow,
+            stages=asked.stages,
+            micro_batches=asked.micro_batches,
+            options=asked.options,
+            fast_forward=asked.fast_forward,
+        )
+        return pipeline_row(pipeline), pipeline.resident_bytes
+    gave: list[ObjectiveLosses] = []
+    result = simulate(
         asked.workload,
         asked.accelerator,
         dataflow,
-        stages=asked.stages,
-        micro_batches=asked.micro_batches,
-        options=asked.options,
+        options=replace(asked.options, gave=gave.append),
+        fast_forward=asked.fast_forward,
     )
-    return _record_of(pipeline_row(pipeline), pipeline.resident_bytes)
+    options = asked.options
+    searched = options.effort.aim if dataflow in STRATEGIES else options.objective
+    return {**result_json(result), **given_up_json(gave, searched)}, resident_bytes(result)
 
 
 def _record_of(row: Record, resident: int) -> Record:

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from simaccel.errors import Fault, InputError, gather, suggest
 from simaccel.experiment.documents import workload_document
-from simaccel.experiment.exploration.degrees import (
-    Value,
-    counts_with,
-    options_with,
-    require_degrees,
-)
-from simaccel.experiment.precision import place_on
 from simaccel.files.documents import read_text
 from simaccel.hardware import Accelerator
 from simaccel.hardware.energy.required import require_energies
 from simaccel.hardware.load import with_values
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.importers.workloads import is_described
+from simaccel.study.degrees import counts_with, options_with, require_degrees
+from simaccel.study.points import Axis, Point, Setting, Value, WeightedWorkload
 from simaccel.workload import Workload
 
 if TYPE_CHECKING:
@@ -38,43 +33,15 @@ DATAFLOW, MAPSPACE = "flat", "ruby-s"
 """What schedules where nothing is given: on a systolic array, on a spatial one."""
 _KEPT = 4096
 """Accelerators and workloads that designs share."""
+HARDWARE: Final = Axis("hw", "accelerator", "accelerator", named=True)
+FLOWS: Final = Axis("dataflow", "dataflow", "dataflow", "mapping", named=True)
+Settings = tuple[Setting, ...]
+"""All settings of an axis."""
+Made = TypeVar("Made")
 
 
-@dataclass(frozen=True)
-class AxisSetting:
-    """One value on an axis: as data has it, as people read it, and the fields that it sets."""
-
-    value: Value
-    text: str
-    fields: Mapping[str, Value]
-
-
-@dataclass(frozen=True)
-class DesignAxis:
-    """An axis: ``name`` as users write it, ``column`` as data names it, ``label`` in figures.
-
-    ``of``: whose fields are set. ``log``: its values multiply.
-    """
-
-    name: str
-    column: str
-    label: str
-    of: Literal["accelerator", "workload", "mapping"]
-    settings: tuple[AxisSetting, ...]
-    log: bool = False
-
-
-@dataclass(frozen=True)
-class WeightedWorkload:
-    """A workload, and how often it counts.
-
-    ``description``: the text of the MAESTRO description, ``source``, that it was read from.
-    """
-
-    workload: Workload
-    weight: float = 1.0
-    description: str = ""
-    source: str = ""
+def _setting(axis: Axis, name: str, fields: Mapping[str, Value]) -> Setting:
+    return Setting(axis, name, name, fields)
 
 
 def description_of(name: str) -> str:
@@ -85,26 +52,6 @@ def description_of(name: str) -> str:
 
     """
     return read_text(Path(name), "workload") if is_described(name) else ""
-
-
-@dataclass(frozen=True)
-class DesignPoint:
-    """One point: what it is made of, or why it can't be.
-
-    ``scenario``: what is asked of the design (its workloads' sizes), and not a choice of it.
-    ``stages``: of a pipeline, with ``micro_batches`` (None: as many).
-    """
-
-    number: int
-    settings: tuple[AxisSetting, ...]
-    accelerator: Accelerator
-    loads: tuple[WeightedWorkload, ...]
-    dataflow: str
-    options: Options
-    scenario: tuple[str, ...] = ()
-    problem: str = ""
-    stages: int | None = None
-    micro_batches: int | None = None
 
 
 def _usual() -> Options:
@@ -124,22 +71,18 @@ class DesignSpace:
 
     accelerators: tuple[Accelerator, ...]
     loads: tuple[WeightedWorkload, ...]
-    axes: tuple[DesignAxis, ...] = ()
+    axes: tuple[Settings, ...] = ()
     dataflows: tuple[str, ...] = ()
     options: Options = field(default_factory=_usual)
     stages: int | None = None
     micro_batches: int | None = None
 
     @property
-    def dimensions(self) -> tuple[DesignAxis, ...]:
+    def dimensions(self) -> tuple[Settings, ...]:
         """All that varies: accelerators and dataflows, where there are several, and the axes."""
-        hardware = [AxisSetting(one.name, one.name, {}) for one in self.accelerators]
-        flows = [AxisSetting(name, name, {"dataflow": name}) for name in self.dataflows]
-        first = [
-            DesignAxis("hw", "accelerator", "accelerator", "accelerator", tuple(hardware)),
-            DesignAxis("dataflow", "dataflow", "dataflow", "mapping", tuple(flows)),
-        ]
-        return (*(one for one in first if len(one.settings) > 1), *self.axes)
+        flows = (_setting(FLOWS, name, {"dataflow": name}) for name in self.dataflows)
+        first = [tuple(_setting(HARDWARE, one.name, {}) for one in self.accelerators), tuple(flows)]
+        return (*(settings for settings in first if len(settings) > 1), *self.axes)
 
     def require_energies(self, objective: str) -> None:
         """Refuse an objective that needs energies which neither files nor axes give.
@@ -148,66 +91,44 @@ class DesignSpace:
             InputError: as of ``require_energies`` of an accelerator.
 
         """
-        fields = [field for axis in self.axes for one in axis.settings for field in one.fields]
+        fields = [field for axis in self.axes for one in axis for field in one.fields]
         if not any(field.startswith("energy.") for field in fields):
             gather(*(partial(require_energies, one, objective) for one in self.accelerators))
 
     @property
     def size(self) -> int:
         """Designs in the whole product."""
-        return prod(len(one.settings) for one in self.dimensions)
+        return prod(map(len, self.dimensions))
 
-    def designs(self, numbers: Iterable[int]) -> Iterator[DesignPoint]:
+    def designs(self, numbers: Iterable[int]) -> Iterator[Point]:
         """Make designs by their numbers in the product, the last axis running fastest."""
-        accelerator, workload = _Made(with_values), _Made(_resize_workload)
+        make = DesignBuilder()
         dimensions = self.dimensions
+        bases = {hardware.name: self._base(hardware) for hardware in self.accelerators}
+        several = len(bases) > 1
         for number in numbers:
-            at = _places(number, [len(one.settings) for one in dimensions])
-            chosen = [one.settings[i] for one, i in zip(dimensions, at, strict=True)]
-            yield self._design(number, dimensions, chosen, accelerator, workload)
+            places = _places(number, [*map(len, dimensions)])
+            chosen = tuple(axis[at] for axis, at in zip(dimensions, places, strict=True))
+            name = str(chosen[0].value) if several else self.accelerators[0].name
+            base = replace(bases[name], settings=chosen)
+            flow = base.fields("mapping").get("dataflow")
+            base = replace(base, dataflow=base.dataflow if flow is None else str(flow))
+            try:
+                yield make.point(base, "design").place_workloads()
+            except InputError as error:
+                yield replace(base, problem=str(error).partition("\n")[0])
 
-    def _design(
-        self,
-        number: int,
-        dimensions: Sequence[DesignAxis],
-        chosen: Sequence[AxisSetting],
-        accelerator: _Made,
-        workload: _Made,
-    ) -> DesignPoint:
-        values: dict[str, dict[str, Value]] = {"accelerator": {}, "workload": {}, "mapping": {}}
-        for dimension, setting in zip(dimensions, chosen, strict=True):
-            values[dimension.of].update(setting.fields)
-        several = len(self.accelerators) > 1
-        name = str(chosen[0].value) if several else self.accelerators[0].name
-        hardware = next(
-            accelerator for accelerator in self.accelerators if accelerator.name == name
-        )
-        scenario = tuple(
-            setting.text
-            for dimension, setting in zip(dimensions, chosen, strict=True)
-            if dimension.of == "workload"
-        )
-        how = _scheduler_of_design(self, hardware, values["mapping"])
-        design = DesignPoint(number, tuple(chosen), hardware, self.loads, *how, scenario=scenario)
-        counts = counts_with(self.stages, self.micro_batches, values["mapping"])
-        try:
-            hardware = accelerator(hardware, values["accelerator"])
-            loads = tuple(
-                replace(load, workload=place_on(resized, hardware))
-                for load in self.loads
-                for resized in (workload(load.workload, values["workload"]),)
-            )
-            every = [load.workload for load in loads]
-            require_degrees(every, hardware, design.options, *counts)
-        except InputError as error:
-            return replace(design, problem=str(error).partition("\n")[0])
-        stages, micro_batches = counts
-        return replace(
-            design,
+    def _base(self, hardware: Accelerator) -> Point:
+        """Return the design on an accelerator before any setting of an axis."""
+        spatial = isinstance(hardware.array, SpatialArraySpec)
+        default = self.dataflows[0] if self.dataflows else MAPSPACE if spatial else DATAFLOW
+        return Point(
             accelerator=hardware,
-            loads=loads,
-            stages=stages,
-            micro_batches=micro_batches,
+            loads=self.loads,
+            dataflow=default,
+            options=self.options,
+            stages=self.stages,
+            micro_batches=self.micro_batches,
         )
 
 
@@ -222,7 +143,7 @@ def draw(space: DesignSpace, count: int | None, how: Draw = "latin", seed: int =
     chance = random.Random(seed)  # noqa: S311 - to be repeatable
     if how == "random":
         return sorted(chance.sample(range(space.size), count))
-    sizes = [len(dimension.settings) for dimension in space.dimensions]
+    sizes = [*map(len, space.dimensions)]
     return sorted(_number(at, sizes) for at in _latin(sizes, count, chance))
 
 
@@ -284,14 +205,43 @@ def _number(places: Sequence[int], sizes: Sequence[int]) -> int:
     return number
 
 
-class _Made:
-    """Makes what designs share once."""
+class DesignBuilder:
+    """Makes points by their settings; accelerators and workloads that they share are made once."""
 
-    def __init__(self, make: Any) -> None:  # noqa: ANN401 - of accelerators, or of workloads
-        self._make = make
+    def __init__(self) -> None:
         self._known: dict[tuple[int, str], Any] = {}
 
-    def __call__(self, base: Any, values: Mapping[str, Value]) -> Any:  # noqa: ANN401
+    def point(self, base: Point, source: str) -> Point:
+        """Return ``base`` as its settings make it.
+
+        Raises:
+            InputError: no accelerator can have these values, a workload has no such parameter, or
+                the degrees of parallelism are not those of the chips.
+
+        """
+        asked = base.fields("mapping")
+        hardware = self._make(with_values, base.accelerator, base.fields("accelerator"), source)
+        sizes = base.fields("workload")
+        loads = tuple(
+            replace(load, workload=self._make(_resize_workload, load.workload, sizes, source))
+            for load in base.loads
+        )
+        stages, micro_batches = counts_with(base.stages, base.micro_batches, asked)
+        made = replace(
+            base,
+            accelerator=hardware,
+            loads=loads,
+            options=options_with(base.options, asked),
+            stages=stages,
+            micro_batches=micro_batches,
+        )
+        every = [load.workload for load in loads]
+        require_degrees(every, hardware, made.options, stages, micro_batches)
+        return made
+
+    def _make(
+        self, make: Callable[..., Made], base: Made, values: Mapping[str, Value], source: str
+    ) -> Made:
         if not values:
             return base
         key = id(base), repr(sorted(values.items()))
@@ -299,13 +249,13 @@ class _Made:
             if len(self._known) >= _KEPT:
                 self._known.clear()
             try:
-                self._known[key] = self._make(base, values, "design")
+                self._known[key] = make(base, values, source)
             except InputError as error:
                 self._known[key] = error
         made = self._known[key]
         if isinstance(made, InputError):
             raise made
-        return made
+        return made  # type: ignore[no-any-return]
 
 
 def _resize_workload(workload: Workload, values: Mapping[str, Value], source: str) -> Workload:
@@ -321,7 +271,7 @@ def _resize_workload(workload: Workload, values: Mapping[str, Value], source: st
     return parse_workload({**workload_document(workload), **own}, source) if own else workload
 
 
-def require_sizes(axes: Sequence[DesignAxis], loads: Sequence[WeightedWorkload]) -> None:
+def require_sizes(axes: Sequence[Settings], loads: Sequence[WeightedWorkload]) -> None:
     """Refuse axes of workloads that no workload has.
 
     Raises:
@@ -330,13 +280,13 @@ def require_sizes(axes: Sequence[DesignAxis], loads: Sequence[WeightedWorkload])
     """
     faults = []
     for axis in axes:
-        names = [*axis.settings[0].fields] if axis.of == "workload" else []
+        names = [*axis[0].fields] if axis[0].axis.of == "workload" else []
         for name in names:
             having = [load for load in loads if name in load.workload.parameters]
             if not having:
                 every = sorted({key for load in loads for key in load.workload.parameters})
                 allowed = f"a parameter of a workload; {suggest(name, every)}"
-                faults.append(Fault("command line", "--axis", axis.name, allowed))
+                faults.append(Fault("command line", "--axis", axis[0].axis.name, allowed))
     if faults:
         raise InputError(faults)
 
@@ -357,12 +307,3 @@ def require_described(dataflows: Sequence[str], loads: Sequence[WeightedWorkload
     from simaccel.maestro.dataflows.reading import parse_directives  # noqa: PLC0415 - a parser
 
     gather(*(partial(parse_directives, load.description, load.source) for load in loads))
-
-
-def _scheduler_of_design(
-    space: DesignSpace, hardware: Accelerator, values: Mapping[str, Value]
-) -> tuple[str, Options]:
-    """Return the scheduler of a design, and its options: those of the space but for ``values``."""
-    default = MAPSPACE if isinstance(hardware.array, SpatialArraySpec) else DATAFLOW
-    flow = str(values.get("dataflow", space.dataflows[0] if space.dataflows else default))
-    return flow, options_with(space.options, values)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator
+from simaccel.study.points import Value
 from simaccel.workload import Workload
 
 if TYPE_CHECKING:
     from simaccel.schedulers import Options
 
-Value = int | float | str
 DEGREES: Final = ("tensor_parallel", "data_parallel", "expert_parallel")
 """Degrees of parallelism of a layer, which the scheduler's options have."""
 STAGES: Final = ("pipeline_parallel", "micro_batches")

@@ -14,12 +14,10 @@ from simaccel.files.documents import parse_document
 from simaccel.files.schema import leaf_fields, refusal
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.quantity import format_quantity, parse_quantity
-from simaccel.report.comparison import Axis, SweepPoint
 from simaccel.search.effort import STRATEGIES
+from simaccel.study.points import Axis, Setting, Value
 from simaccel.workload.sizes import MAX_SIZE
 
-Of = Literal["accelerator", "workload", "mapping"]
-Value = int | float | str
 Values = tuple[Value, ...]
 """One point: a value for each of the fields that the parameter sets."""
 
@@ -37,7 +35,6 @@ class Parameter:
     read: Callable[[str], Value]
     write: Callable[..., str]
     fields: tuple[str, ...]
-    of: Of = "accelerator"
     apart: bool = False
 
     def values(self, text: str) -> Values:
@@ -57,13 +54,14 @@ class Parameter:
         """Return one value for all fields."""
         return (value,) * len(self.fields)
 
-    def point(self, values: Values) -> SweepPoint:
-        """Describe a point for tables and figures."""
+    def setting(self, values: Values) -> Setting:
+        """Return a point as a setting on the axis."""
+        fields = dict(zip(self.fields, values, strict=True))
         if self.apart:
             text = "x".join(map(self.write, values))
-            return SweepPoint(self.axis, text, text, math.prod(map(int, values)))
+            return Setting(self.axis, text, text, fields, math.prod(map(int, values)))
         place = int(values[0]) if isinstance(values[0], int | float) else 0
-        return SweepPoint(self.axis, values[0], self.write(values[0]), place)
+        return Setting(self.axis, values[0], self.write(values[0]), fields, place)
 
 
 def whole_number(text: str, *, least: int, most: int) -> int:
@@ -91,11 +89,10 @@ def _amount(
 
 def _size(name: str, field: str, label: str) -> Parameter:
     return Parameter(
-        axis=Axis(name, field, label),
+        axis=Axis(name, field, label, "workload"),
         read=partial(whole_number, least=1, most=MAX_SIZE),
         write=str,
         fields=(field,),
-        of="workload",
     )
 
 
@@ -171,7 +168,7 @@ def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
 
 def _dataflow(text: str) -> str:
     """Read a scheduler's name; plug-ins are looked for only now."""
-    from simaccel.schedulers import DATAFLOWS
+    from simaccel.schedulers import DATAFLOWS  # noqa: PLC0415 - loads plug-ins
 
     return _choice((*DATAFLOWS, *STRATEGIES))(text)
 
@@ -203,15 +200,12 @@ def parameter_of(name: str) -> Parameter | None:
         return PARAMETERS[name]
     if name in _MAPPING:
         field = name.replace("-", "_")
-        axis = Axis(name, field, name)
-        read = _MAPPING[name]
-        return Parameter(axis=axis, read=read, write=_write_value, fields=(field,), of="mapping")
+        axis = Axis(name, field, name, "mapping")
+        return Parameter(axis=axis, read=_MAPPING[name], write=_write_value, fields=(field,))
     if name.startswith(_OF_WORKLOAD):
         field = name.removeprefix(_OF_WORKLOAD).replace("-", "_")
-        axis = Axis(name, field, field.replace("_", " "))
-        return Parameter(
-            axis=axis, read=_scalar, write=_write_value, fields=(field,), of="workload"
-        )
+        axis = Axis(name, field, field.replace("_", " "), "workload")
+        return Parameter(axis=axis, read=_scalar, write=_write_value, fields=(field,))
     if name not in leaf_fields(Accelerator):
         return None
     axis = Axis(name, name.replace(".", "_"), name)

@@ -3,19 +3,14 @@
 import pytest
 
 from simaccel.errors import InputError
-from simaccel.experiment.exploration.explore import ExplorationObjective, ExploredPoint, explore
-from simaccel.experiment.exploration.space import (
-    AxisSetting,
-    DesignAxis,
-    DesignSpace,
-    WeightedWorkload,
-    draw,
-)
 from simaccel.experiment.parallel import open_workers
 from simaccel.experiment.pipeline import run_pipeline
 from simaccel.experiment.run import energy_pj, simulate
 from simaccel.report.exploration import counted_lines, exploration_table
 from simaccel.schedulers import Options
+from simaccel.study.explore import ExplorationObjective, explore
+from simaccel.study.points import Axis, Setting, StudyRow, WeightedWorkload
+from simaccel.study.space import DesignSpace, Settings, draw
 from simaccel.verbs.exploring import explore as explore_verb
 from simaccel.workload import gemm
 from simaccel.workload.language.build import transformer
@@ -26,18 +21,18 @@ DECODE = transformer(SMALL, phase="decode", kv_len=8, batch=4, scope="model")
 POD = small_pod(4, "topology=switch")
 
 
-def _axis(name: str, *values: int) -> DesignAxis:
-    settings = tuple(AxisSetting(n, str(n), {name: n}) for n in values)
-    return DesignAxis(name.replace("_", "-"), name, name, "mapping", settings)
+def _axis(name: str, *values: int) -> Settings:
+    axis = Axis(name.replace("_", "-"), name, name, "mapping")
+    return tuple(Setting(axis, n, str(n), {name: n}) for n in values)
 
 
-def _explored(*axes: DesignAxis) -> dict[tuple[object, ...], ExploredPoint]:
+def _explored(*axes: Settings) -> dict[tuple[object, ...], StudyRow]:
     loads = WeightedWorkload(PREFILL), WeightedWorkload(DECODE, 15)
     space = DesignSpace((POD,), loads, axes, ("strips",))
     with open_workers(jobs=1) as team:
         designs = space.designs(draw(space, None))
         found = explore(space.dimensions, designs, ExplorationObjective(objective="cycles"), team)
-    return {tuple(one.value for one in point.design.settings): point for point in found.points}
+    return {tuple(one.value for one in row.settings): row for row in found.rows}
 
 
 def test_splits_of_four_chips_by_hand() -> None:
@@ -115,7 +110,7 @@ def test_the_table_has_times_rates_and_reasons() -> None:
 )
 def test_what_cannot_be_is_said(axes: dict[str, list[int]], said: str) -> None:
     found = explore_verb(DECODE, POD, axes, "strips", where=["cycles<1"])
-    (point,) = found.points.points
+    (point,) = found.points.rows
     assert said in point.problem
     assert found.points.ran == 0
 
@@ -123,7 +118,7 @@ def test_what_cannot_be_is_said(axes: dict[str, list[int]], said: str) -> None:
 def test_stages_are_those_of_a_whole_transformer() -> None:
     (point,) = explore_verb(
         gemm(m=4, k=4, n=4), POD, {"pipeline_parallel": [2]}, "strips"
-    ).points.points
+    ).points.rows
     assert "got 'gemm'; allowed: a transformer with --scope model" in point.problem
     with pytest.raises(InputError, match="a whole number from 1"):
         explore_verb(DECODE, POD, {"pipeline_parallel": [0]})

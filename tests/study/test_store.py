@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.experiment.exploration.limits import DRAM_FIGURES
-from simaccel.experiment.exploration.manifest import open_store, store_in
-from simaccel.experiment.exploration.runs import RunKey
 from simaccel.files.targets import partial_path
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
 from simaccel.search.effort import Effort
+from simaccel.study.limits import DRAM_FIGURES
+from simaccel.study.manifest import open_store, store_in
+from simaccel.study.runs import RunKey
 from simaccel.workload import gemm
 from tests.experiment.damages import DAMAGES, holding
 

@@ -8,17 +8,14 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.experiment.exploration.limits import DRAM_FIGURES
-from simaccel.experiment.exploration.runs import Record
-from simaccel.experiment.exploration.space import DesignPoint
 from simaccel.experiment.tokens import phase_of, tokens_of
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of, power_mw
 from simaccel.numbers import plain
 from simaccel.pareto import undominated_rows
+from simaccel.study.limits import DRAM_FIGURES
+from simaccel.study.points import Figures, Point, Record
 
-Figures = dict[str, float | int | None]
-"""Figures by name, which ends with the unit; None is unknown."""
 OBJECTIVES: Final = {
     "cycles": "seconds",
     "energy": "energy_pj",
@@ -33,7 +30,7 @@ FRONTIER: Final = ("seconds", "energy_pj", "area_mm2", "footprint_bytes")
 """The figures of the Pareto frontier."""
 
 
-def figures_of(design: DesignPoint, records: Sequence[Record]) -> Figures:
+def figures_of(design: Point, records: Sequence[Record]) -> Figures:
     """Return the figures of a design: weighted sums over workloads, and the largest footprint.
 
     Powers are averages over all workloads.
@@ -74,7 +71,7 @@ def figures_of(design: DesignPoint, records: Sequence[Record]) -> Figures:
 
 
 def _token_figures(
-    design: DesignPoint, records: Sequence[Record], seconds: float, energy_pj: float
+    design: Point, records: Sequence[Record], seconds: float, energy_pj: float
 ) -> Figures:
     """Return times by phase, and rates and energies of tokens; None is not known.
 

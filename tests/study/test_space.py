@@ -6,24 +6,18 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.experiment.exploration.space import (
-    AxisSetting,
-    DesignAxis,
-    DesignSpace,
-    WeightedWorkload,
-    draw,
-    require_sizes,
-)
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.study.points import Axis, Of, Setting, WeightedWorkload
+from simaccel.study.space import DesignSpace, Settings, draw, require_sizes
 from simaccel.workload import build, gemm
 
 TOY = load_accelerator("toy")
 BUFFERS, LATENCIES = (1024, 2048, 4096), (0, 7)
 
 
-def _axis(name: str, field: str, values: tuple[int, ...], of: str = "accelerator") -> DesignAxis:
-    settings = tuple(AxisSetting(value, str(value), {field: value}) for value in values)
-    return DesignAxis(name, name, name, of, settings)  # type: ignore[arg-type]
+def _axis(name: str, field: str, values: tuple[int, ...], of: Of = "accelerator") -> Settings:
+    axis = Axis(name, name, name, of)
+    return tuple(Setting(axis, value, str(value), {field: value}) for value in values)
 
 
 def _space(*sizes: int) -> DesignSpace:
@@ -70,7 +64,7 @@ def test_sizes_of_workloads_are_scenarios_and_not_choices() -> None:
     ))  # fmt: skip
     require_sizes(space.axes, space.loads)
     short, long = space.designs(range(2))
-    assert (short.scenario, long.scenario) == (("4",), ("16",))
+    assert (short.row.scenario, long.row.scenario) == (("4",), ("16",))
     assert [load.workload.parameters.get("seq_len") for load in long.loads] == [16, None]
     built = build("bert", seq_len=16, batch=1, scope="la")
     assert long.loads[0].workload.fingerprint == built.fingerprint

@@ -9,36 +9,33 @@ from typing import Any
 import pytest
 
 from simaccel.analytic.prediction import predict
-from simaccel.experiment.exploration.explore import ExplorationObjective, ExploredDesigns, explore
-from simaccel.experiment.exploration.limits import read_limit
-from simaccel.experiment.exploration.manifest import open_store, store_in
-from simaccel.experiment.exploration.space import (
-    AxisSetting,
-    DesignAxis,
-    DesignSpace,
-    WeightedWorkload,
-)
 from simaccel.experiment.parallel import open_workers
 from simaccel.experiment.run import result_json, simulate
 from simaccel.experiment.store import ResultStore
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.exploration import counted_lines, exploration_csv, exploration_json
 from simaccel.schedulers import make_mapping
+from simaccel.study.explore import ExplorationObjective, ExploredDesigns, explore
+from simaccel.study.limits import read_limit
+from simaccel.study.manifest import open_store, store_in
+from simaccel.study.points import Axis, Setting, WeightedWorkload
+from simaccel.study.space import DesignSpace, Settings
 from simaccel.workload import gemm
 from tests.draws import some
 
 BUFFERS = (1024, 4096)
+
+
+def _axis(name: str, column: str, fields: dict[int | str, dict[str, Any]]) -> Settings:
+    axis = Axis(name, column, name)
+    return tuple(Setting(axis, value, str(value), each) for value, each in fields.items())
+
+
 AXES = (
-    DesignAxis("array", "array", "array", "accelerator", tuple(
-        AxisSetting(f"{n}x{n}", f"{n}x{n}", {"array.rows": n, "array.cols": n}) for n in (2, 4, 8)
-    )),
-    DesignAxis("buffer", "buffer_bytes", "buffer", "accelerator", tuple(
-        AxisSetting(n, f"{n} B", {"buffer.capacity_bytes": n}) for n in BUFFERS
-    )),
-    DesignAxis("latency", "latency", "latency", "accelerator", tuple(
-        AxisSetting(n, str(n), {"dram.latency_cycles": n}) for n in (0, 9)
-    )),
-)  # fmt: skip
+    _axis("array", "array", {f"{n}x{n}": {"array.rows": n, "array.cols": n} for n in (2, 4, 8)}),
+    _axis("buffer", "buffer_bytes", {n: {"buffer.capacity_bytes": n} for n in BUFFERS}),
+    _axis("latency", "latency", {n: {"dram.latency_cycles": n} for n in (0, 9)}),
+)
 WORK = (gemm(m=30, k=20, n=10), gemm(m=7, k=9, n=64))
 SPACE = DesignSpace(
     (load_accelerator("toy"),),
@@ -56,13 +53,13 @@ def explored(*limits: str, store: ResultStore | None = None) -> ExploredDesigns:
 
 
 def test_figures_are_those_of_single_runs() -> None:
-    for one in explored().points:
-        array, buffer, latency = (setting.value for setting in one.design.settings)
+    for one in explored().rows:
+        array, buffer, latency = (setting.value for setting in one.settings)
         size = str(array).partition("x")[0]
         options = [f"array.rows={size}", f"array.cols={size}", f"buffer.capacity_bytes={buffer}"]
         options.append(f"dram.latency_cycles={latency}")
         hardware = load_accelerator("toy", options)
-        first, second = (simulate(work, hardware, one.design.dataflow) for work in WORK)
+        first, second = (simulate(work, hardware, one.dataflow) for work in WORK)
         assert one.figures is not None
         assert one.figures["cycles"] == 3 * first.run.cycles + second.run.cycles
         energy = [sum(result_json(each)["energy_pj"].values()) for each in (first, second)]
@@ -73,8 +70,9 @@ def test_figures_are_those_of_single_runs() -> None:
 
 
 def test_the_bound_of_a_design_is_that_of_the_mappings_that_run() -> None:
-    for one in explored().points:
-        hardware, flow = one.design.accelerator, one.design.dataflow
+    designs = SPACE.designs(range(SPACE.size))
+    for one, design in zip(explored().rows, designs, strict=True):
+        hardware, flow = design.accelerator, one.dataflow
         mappings = [make_mapping(work, hardware, flow) for work in WORK]
         bounds = [
             predict(work, mapping, hardware).bound_cycles
@@ -86,7 +84,7 @@ def test_the_bound_of_a_design_is_that_of_the_mappings_that_run() -> None:
 
 
 def test_no_design_is_better_than_one_of_the_frontier() -> None:
-    points = explored().points
+    points = explored().rows
     names = ("seconds", "energy_pj", "area_mm2", "footprint_bytes")
     rows = [tuple((one.figures or {})[name] or 0 for name in names) for one in points]
     for one, row in zip(points, rows, strict=True):
@@ -100,12 +98,12 @@ def test_no_design_is_better_than_one_of_the_frontier() -> None:
 
 def test_limits_leave_designs_out_before_and_after_they_run() -> None:
     free = explored()
-    areas = sorted({one.figures["area_mm2"] or 0 for one in free.points if one.figures})
-    powers = sorted(one.figures["power_mw"] or 0 for one in free.points if one.figures)
+    areas = sorted({one.figures["area_mm2"] or 0 for one in free.rows if one.figures})
+    powers = sorted(one.figures["power_mw"] or 0 for one in free.rows if one.figures)
     limits = (f"area_mm2<={areas[-2]}", f"power_mw<={powers[len(powers) // 2]}")
     found = explored(*limits)
     assert found.ran < free.ran
-    for one, full in zip(found.points, free.points, strict=True):
+    for one, full in zip(found.rows, free.rows, strict=True):
         figures: dict[str, Any] = full.figures or {}
         small = figures["area_mm2"] <= areas[-2]
         assert one.within == (small and figures["power_mw"] <= powers[len(powers) // 2])
@@ -123,8 +121,8 @@ def test_a_design_that_does_not_run_is_a_row_with_the_reason() -> None:
             team,
             store=ResultStore(),
         )
-    assert [one.figures for one in found.points] == [None]
-    assert found.points[0].problem == (
+    assert [one.figures for one in found.rows] == [None]
+    assert found.rows[0].problem == (
         "dataflow naive takes systolic arrays; toy_linear has a spatial one"
     )
 
@@ -200,12 +198,12 @@ def test_a_lost_run_is_told_and_not_kept(tmp_path: Path) -> None:
     team: Any = Losing(0)
     designs = SPACE.designs(range(SPACE.size))
     found = explore(SPACE.dimensions, designs, ExplorationObjective(), team, store=store)
-    lost = [one for one in found.points if one.lost]
+    lost = [one for one in found.rows if one.lost]
     assert [one.problem for one in lost] == ["its process died; is there enough memory?"]
-    settings = lost[0].design.settings
-    named = " ".join(f"{a.name}={s.text}" for a, s in zip(SPACE.dimensions, settings, strict=True))
+    settings = lost[0].settings
+    named = " ".join(f"{one.axis.name}={one.text}" for one in settings)
     assert counted_lines(found)[-1] == f"{named}: its process died; is there enough memory?"
     assert "array=" in named
     again = explored(store=store_in(tmp_path / "s"))
     assert again.ran == 1
-    assert not any(one.problem for one in again.points)
+    assert not any(one.problem for one in again.rows)

@@ -1,1 +1,0 @@
-"""From one run to a thousand: design spaces, run and kept."""

@@ -1,0 +1,213 @@
+"""Exploration of a design space: each design is mapped, and runs on the machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from simaccel.errors import InputError, SimaccelError, WorkerDiedError
+from simaccel.experiment.outlook import outlooks
+from simaccel.experiment.parallel import TaskWorkers, Watch, run_with
+from simaccel.experiment.store import ResultStore
+from simaccel.study.figures import (
+    figures_of,
+    frontier,
+    limit_of,
+    objective_of,
+    static_figures,
+)
+from simaccel.study.limits import FigureLimit
+from simaccel.study.points import LOST, Figures, Point, Record, StudyRow
+from simaccel.study.runs import RunKey, run, run_keys
+from simaccel.study.space import Settings
+
+
+@dataclass(frozen=True)
+class ExplorationObjective:
+    """Limits of designs, and the figures to minimise."""
+
+    limits: tuple[FigureLimit, ...] = ()
+    objective: str = "edp"
+
+
+@dataclass(frozen=True)
+class ExploredDesigns:
+    """All designs in their order, and the numbers of runs."""
+
+    dimensions: tuple[Settings, ...]
+    plan: ExplorationObjective
+    rows: tuple[StudyRow, ...]
+    ran: int
+    reused: int
+    damaged: tuple[str, ...] = field(default=())
+
+
+_TIMED: Final = 3
+"""Runs whose times are extrapolated to all."""
+
+
+@dataclass(frozen=True)
+class ExplorationCost:
+    """Runs and seconds that an exploration takes.
+
+    ``outside``: designs that are impossible or too large; ``runs``: one for each workload of a
+    design that is not in the ``store``; ``timed``: runs whose time was measured or known.
+    """
+
+    designs: int
+    outside: int
+    runs: int
+    stored: int
+    timed: int
+    cpu_seconds: float
+    """Estimated CPU seconds of all runs, from those of the ``timed`` ones."""
+
+
+def cost_of(
+    designs: Iterable[Point], plan: ExplorationObjective, store: ResultStore
+) -> ExplorationCost:
+    """Count the runs, and estimate their time from a few; only short ones run, none is stored."""
+    rows, able = _screen_designs(designs, plan)
+    asked = {each.key: each for design in able.values() for each in run_keys(design)}
+    todo = [each for each in asked.values() if store.get(each.key) is None]
+    timed = todo[:: -(-len(todo) // _TIMED) or 1]
+    seconds = sum(map(_expected_seconds, timed)) * len(todo) / max(len(timed), 1)
+    stored = len(asked) - len(todo)
+    return ExplorationCost(len(rows), len(rows) - len(able), len(todo), stored, len(timed), seconds)
+
+
+def _expected_seconds(asked: RunKey) -> float:
+    """Return the CPU seconds of a run: from published rates of long searches, or measured."""
+    if not asked.description:
+        with suppress(SimaccelError):  # which its record says
+            ahead = [
+                forecast
+                for _, forecast in outlooks(
+                    asked.workload,
+                    asked.accelerator,
+                    asked.dataflow,
+                    asked.options,
+                    stages=asked.stages,
+                    micro_batches=asked.micro_batches,
+                )
+            ]
+            known = [forecast.seconds for forecast in ahead if forecast.seconds is not None]
+            if len(known) == len(ahead) and not all(forecast.is_soon for forecast in ahead):
+                return sum(known) + sum(forecast.run_seconds for forecast in ahead)
+    started = time.process_time()
+    run(asked)
+    return time.process_time() - started
+
+
+@dataclass
+class _Doing:
+    """The execution of designs, and the storage of their results."""
+
+    team: TaskWorkers
+    store: ResultStore
+    watch: Callable[[str], Watch]
+    ran: int = 0
+
+    def records(self, designs: Iterable[Point]) -> list[list[Record]]:
+        """Return the records of all workloads of each design."""
+        asked = [run_keys(design) for design in designs]
+        every = {each.key: each for runs in asked for each in runs}
+        tasks = [each for key, each in every.items() if self.store.get(key) is None]
+        dead: dict[str, Record] = {}
+
+        def note(number: int, record: Record) -> None:
+            if record.get("lost"):
+                dead[tasks[number].key] = record
+            else:
+                self.store.put(tasks[number].key, record)
+
+        if tasks:
+            run_with(self.team, run, tasks, self.watch("exploring"), lost=_lost_record, note=note)
+        self.ran += len(tasks) - len(dead)
+        return [[self._find_record(each, dead) for each in runs] for runs in asked]
+
+    def _find_record(self, asked: RunKey, dead: dict[str, Record]) -> Record:
+        if asked.key in dead:
+            return dead[asked.key]
+        record: Record | None = self.store.get(asked.key)
+        assert record is not None  # noqa: S101 - it was just put there
+        return record
+
+
+def _lost_record(_asked: RunKey) -> Record:
+    return {"problem": LOST, "lost": True}
+
+
+def explore(
+    dimensions: tuple[Settings, ...],
+    designs: Iterable[Point],
+    plan: ExplorationObjective,
+    team: TaskWorkers,
+    *,
+    store: ResultStore | None = None,
+    watch: Callable[[str], Watch] = lambda _label: lambda _done, _note: None,
+) -> ExploredDesigns:
+    """Run designs on the machine, except those that are impossible or too large.
+
+    ``store`` keeps the results; ``watch`` returns the callback for the progress of a step.
+    """
+    store = store or ResultStore()
+    doing = _Doing(team, store, watch)
+    rows, able = _screen_designs(designs, plan)
+    for (at, design), records in zip(able.items(), doing.records(able.values()), strict=True):
+        rows[at] = _add_figures(rows[at], design, records, plan)
+    return ExploredDesigns(
+        dimensions,
+        plan,
+        tuple(mark_best(rows, plan)),
+        doing.ran,
+        store.reused,
+        tuple(store.damaged),
+    )
+
+
+def _screen_designs(
+    designs: Iterable[Point], plan: ExplorationObjective
+) -> tuple[list[StudyRow], dict[int, Point]]:
+    """Return a row for each design, and by their places the designs that can be within limits."""
+    rows, able = [], {}
+    for at, design in enumerate(designs):
+        known = static_figures(design.accelerator)
+        open_to = not design.problem and all(
+            limit.holds(known) for limit in plan.limits if limit.figure in known
+        )
+        rows.append(replace(design.row, within=open_to))
+        if open_to:
+            able[at] = design
+    return rows, able
+
+
+def _add_figures(
+    row: StudyRow, design: Point, records: Sequence[Record], plan: ExplorationObjective
+) -> StudyRow:
+    """Return the row of a design with the figures of its runs."""
+    problems = [record["problem"] for record in records if "problem" in record]
+    if problems:
+        lost = any(record.get("lost") for record in records)
+        code = WorkerDiedError.exit_code if lost else InputError.exit_code
+        return replace(row, problem=problems[0], within=False, exit_code=code)
+    figures = figures_of(design, records)
+    within = all(limit.holds(figures) for limit in plan.limits)
+    return replace(row, within=within, figures=figures, limit=limit_of(records))
+
+
+def mark_best(rows: Sequence[StudyRow], plan: ExplorationObjective) -> list[StudyRow]:
+    """Mark the frontier and the best among the rows within the limits, of each scenario."""
+    scenarios: dict[tuple[str, ...], dict[int, Figures]] = {}
+    for at, row in enumerate(rows):
+        if row.within and row.figures is not None:
+            scenarios.setdefault(row.scenario, {})[at] = row.figures
+    marked = list(rows)
+    for group in scenarios.values():
+        best = min(group, key=lambda at: objective_of(group[at], plan.objective))
+        for at, on in zip(group, frontier([*group.values()]), strict=True):
+            marked[at] = replace(rows[at], frontier=on, best=at == best)
+    return marked

@@ -1,0 +1,198 @@
+"""The parts of a study: axes, settings on them, points to run, and their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from simaccel.errors import WorkerDiedError
+from simaccel.experiment.precision import place_on
+from simaccel.experiment.tokens import tokens_of
+
+if TYPE_CHECKING:
+    from simaccel.hardware import Accelerator
+    from simaccel.mapping.tree import Mapping as Tree
+    from simaccel.schedulers import Options
+    from simaccel.workload import Workload
+
+Value = int | float | str
+Of = Literal["accelerator", "workload", "mapping"]
+Record = dict[str, Any]
+"""What came out of a run, as plain data."""
+Figures = dict[str, float | int | None]
+"""Figures by name, which ends with the unit; None is unknown."""
+LOST: Final = "its process died; is there enough memory?"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Something that varies: ``name`` as users write it, ``column`` as data names it.
+
+    ``label``: its name in figures. ``of``: whose fields are set. ``log``: its values multiply. The
+    values of one that is ``named`` are names without an order.
+    """
+
+    name: str
+    column: str
+    label: str
+    of: Of = "accelerator"
+    log: bool = False
+    named: bool = False
+
+
+ACCELERATOR: Final = Axis("accelerator", "accelerator", "accelerator", named=True)
+"""Where points differ in their accelerator."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One value on an axis: as data has it, as people read it, and the fields that it sets.
+
+    ``place``: where it lies on the axis.
+    """
+
+    axis: Axis
+    value: Value
+    text: str
+    fields: Mapping[str, Value] = field(default_factory=dict, compare=False)
+    place: float = 0
+
+
+@dataclass(frozen=True)
+class WeightedWorkload:
+    """A workload, and how often it counts.
+
+    ``description``: the text of the MAESTRO description, ``source``, that it was read from.
+    """
+
+    workload: Workload
+    weight: float = 1.0
+    description: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One point of a study: what it is made of, or why it can't be (``problem``).
+
+    ``stages``: of a pipeline, with ``micro_batches`` (None: as many). ``label``: what tables call
+    the dataflow, if not its name. ``estimate_cycles``: an estimate of one's own. ``seq_len``: the
+    tokens of a sequence of the model that it is, or is a part of. ``whole``: the workload that it
+    is one operator of.
+    """
+
+    accelerator: Accelerator
+    loads: tuple[WeightedWorkload, ...]
+    dataflow: str | Tree
+    options: Options
+    settings: tuple[Setting, ...] = ()
+    problem: str = ""
+    stages: int | None = None
+    micro_batches: int | None = None
+    fast_forward: bool = True
+    label: str = ""
+    estimate_cycles: float | None = None
+    seq_len: int | None = None
+    whole: Workload | None = None
+
+    @property
+    def workload(self) -> Workload:
+        """The only workload, or the first."""
+        return self.loads[0].workload
+
+    @property
+    def name(self) -> str:
+        """The name of the dataflow, in tables."""
+        flow = self.dataflow
+        return self.label or (flow if isinstance(flow, str) else flow.dataflow)
+
+    def fields(self, of: Of) -> dict[str, Value]:
+        """Return the fields of accelerator, workload or mapping that the settings set."""
+        chosen = (one.fields for one in self.settings if one.axis.of == of)
+        return {name: value for fields in chosen for name, value in fields.items()}
+
+    def place_workloads(self) -> Point:
+        """Return it with its workloads as they are on its accelerator (``place_on``)."""
+        loads = (
+            replace(load, workload=place_on(load.workload, self.accelerator, self.dataflow))
+            for load in self.loads
+        )
+        return replace(self, loads=tuple(loads))
+
+    @property
+    def row(self) -> StudyRow:
+        """Its row, without a result."""
+        return StudyRow(
+            self.name,
+            self.seq_len,
+            settings=self.settings,
+            estimate_cycles=self.estimate_cycles,
+            tokens=tokens_of(self.workload),
+            chips=self.accelerator.pod.count,
+            tolerance=self.options.tolerance,
+            problem=self.problem,
+        )
+
+
+@dataclass(frozen=True)
+class StudyRow:
+    """One point of a study with what came out, or the reason why nothing did (``problem``).
+
+    ``dataflow``: its name in tables. ``result``: the run as JSON has it; ``figures``: those of all
+    its workloads, weighted. ``tokens``: (or images) that the run is of. ``tolerance``: of the
+    choice among near-ties. ``within``: all limits hold, as far as figures are known. ``frontier``:
+    no other row of its scenario is better; ``best``: of these it has the smallest objective.
+    ``limit``: the resource or wait that limits it, by its name in `LIMITS`. ``chips``: their
+    number.
+    """
+
+    dataflow: str
+    seq_len: int | None = None
+    result: Record | None = None
+    problem: str = ""
+    exit_code: int = 0
+    settings: tuple[Setting, ...] = ()
+    estimate_cycles: float | None = None
+    tokens: int | None = None
+    tolerance: float = 0
+    figures: Figures | None = None
+    within: bool = True
+    frontier: bool = False
+    best: bool = False
+    limit: str = ""
+    chips: int = 1
+
+    @property
+    def lead(self) -> Setting | None:
+        """The first setting, over which figures are drawn; None where nothing is varied."""
+        return next(iter(self.settings), None)
+
+    @property
+    def others(self) -> tuple[Setting, ...]:
+        """The settings after the first."""
+        return self.settings[1:]
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """The place that it shares with the rows that it is compared with."""
+        return self.settings, self.seq_len
+
+    @property
+    def scenario(self) -> tuple[str, ...]:
+        """Sizes of workloads, which are asked of a design and not a choice of it."""
+        return tuple(one.text for one in self.settings if one.axis.of == "workload")
+
+    @property
+    def lost(self) -> bool:
+        """Whether its process died."""
+        return self.exit_code == WorkerDiedError.exit_code
+
+    def without_process(self) -> StudyRow:
+        """Return it as one whose process died."""
+        return replace(self, problem=LOST, exit_code=WorkerDiedError.exit_code)
+
+
+def axes_of(rows: Sequence[StudyRow | Point]) -> Iterator[Axis]:
+    """Yield what varies, in the order of the settings of all rows."""
+    return (setting.axis for setting in rows[0].settings)
