@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from simaccel.errors import SimaccelError
 from simaccel.experiment.run import ExperimentResult, energy_pj, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.energy.required import require_energies
 from simaccel.hardware.memory import dram_bytes
 from simaccel.pareto import Front, pick_evenly, undominated_rows
 from simaccel.schedulers import Options, settle_options
-from simaccel.schedulers.fronts import OBJECTIVE_OF, front
+from simaccel.schedulers.fronts import front
 from simaccel.search.front import Figure, FrontFigures
 from simaccel.search.judge import mapping_of
 from simaccel.workload import Workload
@@ -59,7 +57,6 @@ def pareto(
         (tree.cycles, tree.buffer_bytes) == (result.run.cycles, result.prediction.buffer_bytes)
         for tree, result in zip(chosen, results, strict=True)
     )
-    results += _ends(workload, accelerator, dataflow, options, asked)
     points = [FrontPoint(result, figures_of(result)) for result in results]
     signs = {name: -1 if name == "utilisation" else 1 for name in (asked.x, asked.y)}
     rows = np.array([[signs[name] * point.figures[name] for name in signs] for point in points])
@@ -72,26 +69,6 @@ def pareto(
         and added_up
         and len(chosen) == len(frontier.points) > max(kept.tolist()),
     )
-
-
-def _ends(
-    workload: Workload,
-    accelerator: Accelerator,
-    dataflow: str,
-    options: Options,
-    asked: FrontFigures,
-) -> list[ExperimentResult]:
-    """Return the runs of the best mapping for each of the two figures, the ends of the front.
-
-    Parts that are best alone need not be so together, because neighbours share the buffer.
-    """
-    results = []
-    for objective in dict.fromkeys((OBJECTIVE_OF[asked.x], OBJECTIVE_OF[asked.y])):
-        effort = replace(options.effort, objective=objective)
-        single = replace(options, objective=objective, effort=effort)
-        with suppress(SimaccelError):  # the front has mappings that the machine takes
-            results.append(simulate(workload, accelerator, dataflow, options=single))
-    return results
 
 
 def figures_of(result: ExperimentResult) -> dict[Figure, float]:

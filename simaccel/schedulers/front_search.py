@@ -7,18 +7,22 @@ are beaten: that front is exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
-from simaccel.analytic.family import Ints
+from simaccel.analytic.family import Ints, ints
+from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Tree
-from simaccel.pareto import Front, pick_evenly
-from simaccel.schedulers.sequences import score
-from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.pareto import Front, beaten, pick_evenly
+from simaccel.schedulers.at_once import fastest_at_once
+from simaccel.schedulers.residency import hold_between
+from simaccel.schedulers.sequences import measure_groups, score, unique
+from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.candidate_set import EXACT, CandidateSet, ScoredTree
 from simaccel.search.canonical import rename_tree
 from simaccel.search.front import (
@@ -30,7 +34,7 @@ from simaccel.search.front import (
     join_alternatives,
     unbeaten_layers,
 )
-from simaccel.search.grid_search import Goal
+from simaccel.search.grid_search import Goal, search
 from simaccel.search.judge import FOREVER, Body, operators_of
 from simaccel.search.neighbours import limits_of, neighbours
 from simaccel.workload import Workload
@@ -39,6 +43,8 @@ _STARTS: Final = 8
 """Places of a front whose neighbours are looked at."""
 _RUNS: Final = 48
 """Mappings of one part that run on the machine, where not all may; they lie evenly on the front."""
+_WAYS: Final = 4
+"""Whole ways, evenly on their front, in which tensors may be held, and groups run at once."""
 _AT_ONCE: Final = 8
 """Candidates that run on the machine before it is looked who may still be on the front."""
 Place = tuple[CandidateSet, int]
@@ -48,7 +54,7 @@ Place = tuple[CandidateSet, int]
 class FrontSearch:
     """Finds the alternatives of parts of one workload; alike operators are looked at once.
 
-    ``trees``: makes the search of single operators' trees.
+    ``trees``: makes the search of single operators' trees. ``searches``: for each figure alone.
     """
 
     def __init__(
@@ -61,6 +67,8 @@ class FrontSearch:
         self.workload, self.asked, self.trees = workload, asked, trees
         self.goal = replace(goal, objective="edp")
         self.search = trees(self.goal)
+        self.objectives = asked.objectives
+        self.searches = {one: trees(replace(goal, objective=one)) for one in self.objectives}
 
     @property
     def accelerator(self) -> Accelerator:
@@ -69,11 +77,8 @@ class FrontSearch:
 
     # -- parts ------------------------------------------------------------------------------------
 
-    def operator(
-        self, name: str, merged: Mapping[str, tuple[str, ...]] | None = None
-    ) -> Front[Alternative]:
-        """Return the front of one operator; ``merged`` as of `TreeSearch.operator_candidates`."""
-        searched = self.search.operator_candidates(self.workload, name, merged)
+    def alike_front(self, searched: OperatorCandidateSet) -> Front[Alternative]:
+        """Return the front of a group whose candidates are those of all that are mapped alike."""
         group = searched.group
         if "front" not in searched.known:
             names = dict(searched.names)
@@ -90,13 +95,13 @@ class FrontSearch:
             tree = rename_tree(rename_tree(first.tree, back), searched.names)
             return replace(alternative, body=(replace(group, tree=tree),))
 
-        return self._times(replace(front, points=tuple(map(unwrap, front.points))), name)
+        points = tuple(map(unwrap, front.points))
+        return self._times(replace(front, points=points), group.operators[0])
 
-    def grids(self, families: Sequence[Any], empty: Group) -> Front[Alternative]:
-        """Return the front of a group; ``families`` of its trees."""
-        grid = self.goal.grid(empty, families)
-        found = self._front(grid, lambda tree: (replace(empty, tree=tree),))
-        return self._times(found, empty.operators[0])
+    def grid(self, grid: CandidateSet) -> Front[Alternative]:
+        """Return the front of the candidates of a group."""
+        front = self._front(grid, lambda tree: (replace(grid.group, tree=tree),))
+        return self._times(front, grid.group.operators[0])
 
     def bodies(self, some: Iterable[Body]) -> Front[Alternative]:
         """Return the front of a few mappings of the same operators."""
@@ -105,6 +110,30 @@ class FrontSearch:
         kept = tuple(best_of(self.asked, found))
         front = Front(points=kept, seen=len(found), proved=False)
         return self._times(front, operators_of(kept[0].body)[0]) if kept else front
+
+    def whole_front(self, bodies: Iterable[Body]) -> Front[Alternative]:
+        """Return the front of some mappings of the whole workload."""
+        found = []
+        for body in bodies:
+            with suppress(SimaccelError):  # the machine takes fewer trees than the closed form
+                found.append(_alternative(body, measure_groups(self.workload, body, self.goal)))
+        return Front(points=tuple(best_of(self.asked, found)), seen=len(found), proved=False)
+
+    def hold_and_place(
+        self, front: Front[Alternative], others: Sequence[Alternative], *, holds: bool
+    ) -> Front[Alternative]:
+        """Return a front of whole ways, and of some of them with tensors held and groups at once.
+
+        ``others``: ways that may be better so, though they are not on the front; ``holds``: whether
+        tensors may be held between groups.
+        """
+        ways = unique([way.body for way in (*_sample(front.points), *_sample(others))])
+        bodies = []
+        for objective, by in self.searches.items():
+            for way in ways if objective != "footprint" else ():
+                body = hold_between(self.workload, way, by) if holds else way
+                bodies.append(fastest_at_once(self.workload, [body], by))
+        return self.merge_fronts([front, self.whole_front(unique(bodies))])
 
     def join_fronts(self, fronts: Sequence[Front[Alternative]]) -> Front[Alternative]:
         """Return the front of operators that run one after the other."""
@@ -143,17 +172,31 @@ class FrontSearch:
     def _front(self, grid: CandidateSet, body_of: Callable[[Tree], Body]) -> Front[Alternative]:
         """Return the front of a grid, and of what is near it where not all candidates may run."""
         fits = grid.fitting(self.goal.room)
+        ends = [] if fits.size <= EXACT and grid.is_complete() else self._ends(grid, body_of)
         if fits.size <= EXACT:
-            run = self._run_places([(grid, int(row)) for row in fits], body_of, FOREVER)
+            run = self._run_places([(grid, int(row)) for row in fits], body_of, ends, FOREVER)
             proved = not self.goal.is_over
-            return Front(points=tuple(run.values()), seen=int(fits.size), proved=proved)
-        run = self._run_places(self._lowest(grid), body_of, _RUNS)
+            best = tuple(best_of(self.asked, [*run.values(), *ends])) if ends else (*run.values(),)
+            return Front(points=best, seen=int(fits.size), proved=proved)
+        run = self._run_places(self._lowest(grid), body_of, ends, _RUNS)
         seen = int(fits.size)
         for near in () if self.goal.is_over else self._neighbours(list(run)):
-            run |= self._run_places(self._lowest(near), body_of, _RUNS)
+            run |= self._run_places(self._lowest(near), body_of, ends, _RUNS)
             seen += int(near.fitting(self.goal.room).size)
-        best = tuple(best_of(self.asked, list(run.values())))
+        best = tuple(best_of(self.asked, [*run.values(), *ends]))
         return Front(points=best, seen=seen, proved=False)
+
+    def _ends(self, grid: CandidateSet, body_of: Callable[[Tree], Body]) -> list[Alternative]:
+        """Return all that runs when each of the two figures alone is searched for."""
+        found: list[Alternative] = []
+        for objective in self.objectives:
+            goal = self.searches[objective].goal
+            result = search(grid.with_objective(objective), goal)
+            chosen = result.settle(goal.room)
+            scored = [one for some in result.sets for one in some.scored_runs(goal.room)]
+            scored += [chosen] if chosen else []
+            found += [_alternative(body_of(one.tree), one) for one in scored]
+        return best_of(self.asked, found)
 
     def _lower_limits(self, grid: CandidateSet, which: Ints) -> Floats:
         """Return what the figures of some candidates are not below."""
@@ -182,16 +225,22 @@ class FrontSearch:
         return sets
 
     def _run_places(
-        self, places: Sequence[Place], body_of: Callable[[Tree], Body], most: float
+        self,
+        places: Sequence[Place],
+        body_of: Callable[[Tree], Body],
+        ends: Sequence[Alternative],
+        most: float,
     ) -> dict[Place, Alternative]:
-        """Return the front of some places by the machine; what their bounds don't beat is run."""
+        """Return the front of some places; those whose bounds ``ends`` or others beat don't run."""
         if not places:
             return {}
-        known: dict[int, Alternative] = {}
-        parts = self.asked.parts
+        parts, known = self.asked.parts, dict[int, Alternative]()
         least = np.concatenate(
-            [self._lower_limits(grid, np.array([number])) for grid, number in places]
+            [self._lower_limits(grid, ints([number])) for grid, number in places]
         )
+        figures_of_ends = np.array([end.parts for end in ends]).reshape(-1, 4)[:, parts]
+        is_open = ~beaten(least, figures_of_ends)
+        places, least = [places[int(at)] for at in np.flatnonzero(is_open)], least[is_open]
 
         def judge(which: Ints) -> Floats:
             figures = np.full((len(which), len(parts)), np.inf)
@@ -211,6 +260,10 @@ class FrontSearch:
         if cycles == FOREVER:
             return None
         return _alternative(body_of(grid.tree(number)), grid.score(number, cycles))
+
+
+def _sample(points: Sequence[Alternative]) -> list[Alternative]:
+    return [points[int(at)] for at in pick_evenly(np.arange(len(points)), _WAYS)]
 
 
 def _alternative(body: Body, one: ScoredTree) -> Alternative:

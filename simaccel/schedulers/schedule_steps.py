@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from simaccel.errors import SimaccelError
+from simaccel.schedulers.tree_search import OperatorCandidateSet
 from simaccel.search.candidate_set import CandidateSet, ScoredTree
 from simaccel.search.judge import Body
 
@@ -34,6 +35,10 @@ class ScheduleStep:
     weigh: Callable[[Body], ScoredTree | None] | None = None
     sets: Sequence[CandidateSet] = ()
     """Its candidates, if they are all of one group."""
+    alike: OperatorCandidateSet | None = None
+    """Its candidates, if those of groups that are mapped alike are searched once."""
+    granularities: str = ""
+    """Of rows that stay on chip from one group to the next."""
 
     def find(self, limit: float) -> None:
         """Search; a step that can't be taken has an infinite objective."""

@@ -69,6 +69,14 @@ class OperatorCandidateSet:
         self.goal.trades.note((replace(self.group, tree=best.tree),), best)
         return best
 
+    @property
+    def nothing_fits(self) -> NothingFitsError:
+        """The error that says what the smallest candidate needs."""
+        return NothingFitsError(
+            f"{self.group.name}: no tiling fits the buffer of {self.goal.room} B; the smallest "
+            f"that was tried needs {self.candidates.smallest} B"
+        )
+
     def _start(self, like: Tree) -> dict[str, int] | None:
         """Return a tree's innermost tiles by rank, in the names that the candidates have."""
         made = {name: old for (kind, old), name in self.names.items() if kind == "rank"}
@@ -213,10 +221,7 @@ class TreeSearch:
         searched = self.operator_candidates(workload, name)
         best = searched.fastest(self.goal.held_bytes)
         if best is None:
-            raise NothingFitsError(
-                f"{name}: no tiling fits the buffer of {self.goal.room} B; the smallest that was "
-                f"tried needs {searched.candidates.smallest} B"
-            )
+            raise searched.nothing_fits
         return searched.group, best
 
     def group(self, workload: Workload, name: str) -> Group:

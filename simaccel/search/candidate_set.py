@@ -6,6 +6,7 @@ The objective of a candidate is never below its bound.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -99,6 +100,8 @@ class CandidateSet:
     """Of the numbers of each family; those of its own candidates where none are given."""
     totals: list[GroupTotals] = field(default_factory=list)
     """Of the first families, if they are known already."""
+    is_priced: bool = False
+    """Whether energies are known whatever the objective."""
 
     def __post_init__(self) -> None:
         """Count all candidates."""
@@ -106,8 +109,10 @@ class CandidateSet:
         columns: list[list[npt.NDArray[Any]]] = []
         self.size = self.same = self.excluded = 0
         works: list[int] = []
-        priced = self.objective in ("energy", "edp") or (
-            self.tolerance > 0 and not self.accelerator.unknown_energies
+        priced = (
+            self.is_priced
+            or self.objective in ("energy", "edp")
+            or (self.tolerance > 0 and not self.accelerator.unknown_energies)
         )
         for number, family in enumerate(self.families):
             if number == len(self.totals):
@@ -206,14 +211,10 @@ class CandidateSet:
             return cycles.astype(np.float64)
         if self.objective in ("energy", "edp"):
             more = np.where(np.isfinite(cycles), cycles, 0) - self.bounds[which]
-            energy: Values = self.energy[which] + self._leakage * more.clip(0)
+            energy: Values = self.energy[which] + leakage(self.accelerator) * more.clip(0)
             return energy * cycles if self.objective == "edp" else energy
         column: Ints = self.dram if self.objective == "dram-bytes" else self.space
         return column[which].astype(np.float64)
-
-    @property
-    def _leakage(self) -> float:
-        return leakage(self.accelerator)
 
     def run(self, which: Ints, below: float = float("inf")) -> Values:
         """Return the cycles of candidates on the machine; infinite where they are not ``below``."""
@@ -273,6 +274,18 @@ class CandidateSet:
         """Return candidates of another family of the same group; ``limits`` of its numbers."""
         return replace(self, families=[family], limits=[limits], totals=[])
 
+    def with_objective(self, objective: Objective) -> CandidateSet:
+        """Return the same candidates, counts and runs, with energies, for another objective."""
+        found = copy(self)
+        found.objective, found.is_priced = objective, True
+        return found
+
+    def scored_runs(self, room: int) -> Iterator[ScoredTree]:
+        """Yield the candidates that ran to their end and fit."""
+        for number, outcome in self._ran.items():
+            if outcome.cycles_below(float("inf")) < float("inf") and self.space[number] <= room:
+                yield self.score(number, outcome.cycles)
+
     def family_of_one(self, number: int) -> Family:
         """Return a candidate as a family of one; numbers that vary are arrays of one entry."""
         return self._take_tree(number)[0]
@@ -284,14 +297,19 @@ class CandidateSet:
     def _take_tree(self, number: int) -> tuple[Family, Tree]:
         if number not in self._alone:
             family = self.families[int(self.family_of(number))]
-            one = take(family, index_of(self.place[number : number + 1], family.shape))
+            at = np.unravel_index(self.place[number : number + 1], family.shape or (1,))
+            one = take(family, tuple(map(ints, at)) if family.shape else ())
             self._alone[number] = one, tree_of(take(one, (ints(0),)))
         return self._alone[number]
 
     def score(self, number: int, cycles: float) -> ScoredTree:
         """Return a candidate by its number, with its cycles."""
         which = ints([number])
-        leaked = self._leakage * (cycles - self.bounds[number]) if self.energy[number] else 0.0
+        leaked = (
+            leakage(self.accelerator) * (cycles - self.bounds[number])
+            if self.energy[number]
+            else 0.0
+        )
         return ScoredTree(
             tree=self.tree(number),
             value=float(self.values(which, np.array([cycles]))[0]),
@@ -379,8 +397,3 @@ def _has_no_gap(tiles: Ints) -> bool:
     """Return whether sizes are all multiples of a unit from the smallest to the largest."""
     sizes = np.unique(tiles)
     return bool((np.diff(sizes) == np.gcd.reduce(sizes)).all())
-
-
-def index_of(places: Ints, shape: tuple[int, ...]) -> tuple[Ints, ...]:
-    """Return the places of candidates in a family of a shape; a family of one has none."""
-    return tuple(map(ints, np.unravel_index(places, shape))) if shape else ()

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from simaccel.analytic.family import Ints
 from simaccel.pareto import beaten, pick_evenly, undominated_rows
+from simaccel.search.effort import Objective
 from simaccel.search.judge import Body
 
 Figure = Literal["cycles", "utilisation", "energy", "edp", "dram-bytes", "footprint"]
@@ -30,6 +31,15 @@ _PARTS: Final[dict[Figure, tuple[int, ...]]] = {
     "dram-bytes": (_DRAM,),
     "footprint": (_SPACE,),
 }
+OBJECTIVE_OF: Final[dict[Figure, Objective]] = {
+    "cycles": "cycles",
+    "utilisation": "cycles",
+    "energy": "energy",
+    "edp": "edp",
+    "dram-bytes": "dram-bytes",
+    "footprint": "footprint",
+}
+"""What a search makes small for each figure."""
 _MOST: Final = 2048
 """Mappings of some operators that are kept; of more, some that lie evenly between the ends."""
 Floats = npt.NDArray[np.float64]
@@ -46,6 +56,11 @@ class FrontFigures:
     def parts(self) -> list[int]:
         """The columns of parts that decide."""
         return sorted({*_PARTS[self.x], *_PARTS[self.y]})
+
+    @property
+    def objectives(self) -> list[Objective]:
+        """Objectives of the searches for the two ends."""
+        return list(dict.fromkeys((OBJECTIVE_OF[self.x], OBJECTIVE_OF[self.y])))
 
 
 @dataclass(frozen=True)

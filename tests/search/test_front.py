@@ -32,8 +32,11 @@ from simaccel.search.front import (
     join_alternatives,
 )
 from simaccel.search.judge import mapping_of
+from simaccel.workload import Workload
 from tests.draws import DRAWS, some
 from tests.program.programs import LA, attention_workload
+from tests.trees import einsum, vector
+from tests.trees import workload as make_workload
 
 _FEW = settings(max_examples=5 * DRAWS, deadline=None)
 
@@ -137,6 +140,7 @@ def test_blocks_of_all_numbers_of_pieces(extent: int) -> None:
 
 _TINY = attention_workload(1, 2, 3, 2)
 _SLOW = ("dram.bandwidth_bytes_per_second=2 GB/s", "dram.interleave_bytes=16 B")
+_FUSES = ("compiler.epilogues=true", "compiler.resident=true")
 
 
 def _on(capacity: str) -> Accelerator:
@@ -256,6 +260,27 @@ def test_every_scheduler_has_a_front(dataflow: str) -> None:
     assert {tuple(row) for row in rows} == _front_by_pairs(rows)
     assert (np.diff(rows[:, 0]) > 0).all()
     assert (rows[:, 0] <= 2048).all()
+
+
+def _gemm_and_gelu() -> Workload:
+    return make_workload(
+        einsum("FF1", "H r f", "X r e", "W1 e f", r=6, e=4, f=10),
+        vector("gelu", "gelu", "G r f", "H r f", r=6, f=10),
+    )
+
+
+@pytest.mark.parametrize("dataflow", some(["best", "flex"]))
+def test_fronts_have_what_searches_have(dataflow: str) -> None:
+    """A GELU behind its GEMM tile by tile, or held between both; all fits at once.
+
+    Compulsory bytes are those of X, W1 and G: 2 x (6 x 4 + 4 x 10 + 6 x 10) = 248.
+    """
+    on = load_accelerator("toy", ["buffer.capacity_bytes=1 KiB", *_SLOW, *_FUSES])
+    workload = _gemm_and_gelu()
+    found = pareto(workload, on, dataflow, Options(), FrontFigures("cycles", "dram-bytes"))
+    alone = figures_of(simulate(workload, on, dataflow, options=Options()))
+    assert min(point.figures["cycles"] for point in found.points) <= alone["cycles"]
+    assert min(point.figures["dram-bytes"] for point in found.points) == 248
 
 
 def test_what_does_not_fit_has_no_front() -> None:
