@@ -103,6 +103,8 @@ class CompilerSpec(Spec):
     is halved along its longest side. ``vector_block_elements``: vector operators go through blocks
     of so many elements, of which the next comes while one is worked on. ``converts``: numbers that
     the array doesn't multiply; the vector unit turns them into others and back.
+    ``merged_taps``: taps of a convolution along its width lie beside the channels where the array
+    has rows for both. ``in_turn``: the array waits while the vector unit works on its results.
     ``norms``: a layer norm is one kernel (``whole``), or mean, mean square, root and rows are
     kernels of their own (``apart``), in which a row's number lies in lanes of its own.
     ``stays``: what lies on the chip before a kernel and after it. ``operands``: of a program that
@@ -122,6 +124,8 @@ class CompilerSpec(Spec):
     products: Literal["whole", "streamed"] | None = None
     vector_block_elements: Count = 2**18
     converts: tuple[NumberName, ...] = ()
+    merged_taps: bool = False
+    in_turn: bool = False
     norms: Literal["whole", "apart"] = "whole"
     layout: LayoutSpec = Field(default_factory=LayoutSpec)
     attention: AttentionSpec = Field(default_factory=AttentionSpec)

@@ -46,7 +46,7 @@ from simaccel.search.problems import (
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Operator, Vector, Workload
 
-_LONGEST = 8
+_LONGEST = 12
 """Operators of a kernel, at most."""
 Make = Callable[[Sizes], Tree]
 
@@ -182,8 +182,10 @@ class _Compiler:
 
         def tree(tiles: Sizes) -> Tree:
             heads = shrink_sizes(space, parts.g, self._groups_at_once(space, parts))
-            return make(space, parts, tiles | heads, chain)
+            return make(space, parts, tiles | heads, chain, self.accelerator)
 
+        if streamed and _is_convolution(seen):  # its filters are few, its rows cheap to cut
+            return self._first_fitting(group, tree, sizes, [parts.m], parts.k, parts.n)
         if streamed:
             return self._first_fitting(group, tree, sizes, [parts.m, parts.k, parts.n])
         windows = {
@@ -205,10 +207,7 @@ class _Compiler:
     def _channels(self, space: IterationSpace, seen: BoundOperator, parts: RankRoles) -> Sizes:
         """Return the sizes of channels and filters of a convolution in whole lanes."""
         layout, taps = self.accelerator.compiler.layout, taps_of(seen)
-        is_convolution = any(  # also of 1 x 1, whose taps are no ranks of the space
-            len(dim.terms) > 1 for given in seen.operator.inputs for dim in given.projection
-        )
-        if "convolutions" not in layout.pads or not is_convolution:
+        if "convolutions" not in layout.pads or not _is_convolution(seen):
             return {}
         ranks = [rank for rank in (*parts.k, *parts.n) if rank not in taps]
         return {rank: -(-space.sizes[rank] // layout.lanes) * layout.lanes for rank in ranks}
@@ -381,6 +380,11 @@ def _tilings(ranks: Mapping[str, int], sublanes: int, lanes: int) -> Iterator[Si
         yield from ({**padded, rank: -(-ranks[rank] // sublanes) * sublanes} for rank in down)
         if not down:
             yield padded
+
+
+def _is_convolution(seen: BoundOperator) -> bool:
+    """Return whether an operator reads windows, also of 1 x 1, whose taps are no ranks."""
+    return any(len(dim.terms) > 1 for given in seen.operator.inputs for dim in given.projection)
 
 
 def _is_plain(seen: BoundOperator) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from simaccel.hardware import Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Do, Fork, Keep, Loop, Node, Tree
 from simaccel.schedulers.chains import OperatorChain, made_in_place
@@ -18,6 +20,23 @@ def taps_of(seen: BoundOperator) -> tuple[str, ...]:
     """Return the ranks of a window that an einsum sums over."""
     inner = (rank for view in seen.inputs for dim in view.terms if len(dim) > 1 for rank, _ in dim)
     return tuple(dict.fromkeys(rank for rank in inner if rank in seen.reduced))
+
+
+def _taps_apart(space: IterationSpace, parts: RankRoles, on: Accelerator) -> list[str]:
+    """Return the ranks of a window that are gone through tap by tap.
+
+    Those along the width are not where the array has rows for them beside the channels
+    (`CompilerSpec.merged_taps`).
+    """
+    seen = space.operators[0]
+    taps = [rank for rank in taps_of(seen) if rank in parts.k]
+    dimensions = [dim for operand in seen.operator.inputs for dim in operand.projection]
+    windows = [dim.terms for dim in dimensions if len(dim.terms) > 1]
+    if not (on.compiler.merged_taps and windows):
+        return taps
+    apart = [rank for rank in taps if all(rank != other for other, _ in windows[-1])]
+    rows = math.prod(space.sizes[rank] for rank in parts.k if rank not in apart)
+    return apart if rows <= on.array.rows else taps
 
 
 def cut_loops(space: IterationSpace, ranks: Sequence[str], tiles: Sizes) -> list[Loop]:
@@ -41,12 +60,16 @@ def shrink_sizes(space: IterationSpace, ranks: Sequence[str], most: int) -> Size
 
 
 def whole_tree(
-    space: IterationSpace, parts: RankRoles, tiles: Sizes, chain: OperatorChain | None
+    space: IterationSpace,
+    parts: RankRoles,
+    tiles: Sizes,
+    chain: OperatorChain | None,
+    on: Accelerator,
 ) -> Tree:
     """Bring the operands, work, take the result away: no tile has a second slot."""
     seen = space.operators[0]
     a, b = seen.names[:2]
-    taps = [rank for rank in taps_of(seen) if rank in parts.k]
+    taps = _taps_apart(space, parts, on)
     slots = 1 + bool(parts.g)
     down, across = cut_loops(space, parts.m, tiles), cut_loops(space, parts.n, tiles)
     heads = cut_loops(space, parts.g, tiles)
@@ -56,12 +79,20 @@ def whole_tree(
 
 
 def streamed_tree(
-    space: IterationSpace, parts: RankRoles, tiles: Sizes, chain: OperatorChain | None
+    space: IterationSpace,
+    parts: RankRoles,
+    tiles: Sizes,
+    chain: OperatorChain | None,
+    on: Accelerator,
 ) -> Tree:
-    """Go through columns of the second operand; while some are worked on the next come."""
+    """Go through columns of the second operand; while some are worked on the next come.
+
+    Where array and vector unit work in turn (`CompilerSpec.in_turn`), sums have one slot, which is
+    free when the last operator has written its result beside them.
+    """
     seen = space.operators[0]
     a, b = seen.names[:2]
-    taps = [rank for rank in taps_of(seen) if rank in parts.k]
+    taps = _taps_apart(space, parts, on)
     down, across = cut_loops(space, parts.m, tiles), cut_loops(space, parts.n, tiles)
     depth, heads = cut_loops(space, parts.k, tiles), cut_loops(space, parts.g, tiles)
     if depth:
@@ -69,7 +100,10 @@ def streamed_tree(
     else:
         own = (Keep(b, slots=2),)
     stays = () if depth else (Keep(a, slots=2 if down or heads else 1),)
-    end = _with_epilogue(chain, seen, taps, own, 2, ahead=int(bool(across)))
+    in_turn = chain is not None and on.compiler.in_turn
+    aside = space.operators[-1].output.name if in_turn else ""
+    ahead = int(bool(across) and not in_turn)
+    end = _with_epilogue(chain, seen, taps, own, 2, ahead=ahead, aside=aside)
     return (*heads, *down, *stays, *across, *end)
 
 
@@ -79,9 +113,14 @@ def _with_epilogue(
     taps: Sequence[str],
     own: Tree,
     slots: int,
+    *,
     ahead: int = 0,
+    aside: str = "",
 ) -> Tree:
-    """Return a product on its tiles, and what follows it on each tile of its result."""
+    """Return a product on its tiles, and what follows it on each tile of its result.
+
+    ``aside``: a result that has tiles of its own, so that those of the others need one slot.
+    """
     own = (*own, *(Loop(rank, 1) for rank in taps), Do(seen.name, ARRAY, "ws"))
     if chain is None:
         return (Keep(seen.output.name, slots=slots), *own)
@@ -90,7 +129,10 @@ def _with_epilogue(
     beside = dict.fromkeys(
         name for item in space.operators[1:] for name in item.names if name not in space.made
     )
-    keeps = [Keep(name, slots=slots) for name in (*beside, *outputs)]
+    kept = dict.fromkeys((*beside, *outputs), slots)
+    if aside:
+        kept |= dict.fromkeys(outputs, 1) | {aside: slots}
+    keeps = [Keep(name, slots=count) for name, count in kept.items()]
     behind = ((Do(item.name, SFU),) for item in space.operators[1:])
     return (*keeps, Fork((own, *behind), ahead=ahead))
 

@@ -78,7 +78,7 @@ SETS: Final[Mapping[str, Predicted]] = {
     "tpu_v5e_gemm": Predicted(
         tpu_v5e.predict,
         {
-            "kernel": like(r"xla|pallas [1-9]\d*x[1-9]\d*x[1-9]\d*", "xla or pallas 128x128x128"),
+            "kernel": of(tpu_v5e.KERNELS),
             **_GEMM,
         },
         {"dtype": of(NUMBERS)},

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Final
 
-from simaccel.experiment.run import simulate
+from simaccel import simulate
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.schedulers import default_dataflow
 from simaccel.workload import Conv, Einsum, Vector, Workload, layers_workload, operand, softmax
 from simaccel.workload import gemm as build_gemm
 from simaccel.workload.einsum import Kind, Tensor
+from simaccel.workload.layers import Product
 from simaccel.workload.precision import with_precision
 from simaccel.workload.vectors import VECTORS
 from validation.silicon.booked import START, book, remembered
@@ -34,9 +35,9 @@ def loaded(name: str, *settings: str) -> Accelerator:
 
 
 @remembered
-def gemm(on: Accelerator, m: int, k: int, n: int, number: str) -> int:
-    """Return the cycles of C[m,n] = A[m,k] B[k,n]."""
-    return run(in_numbers(build_gemm(m=m, k=k, n=n), number), on)
+def gemm(on: Accelerator, m: int, k: int, n: int, number: str, mapping: Path | None = None) -> int:
+    """Return the cycles of C[m,n] = A[m,k] B[k,n]; ``mapping``: the file of a measured program."""
+    return run(in_numbers(build_gemm(m=m, k=k, n=n), number), on, mapping)
 
 
 @remembered
@@ -46,9 +47,9 @@ def vector(on: Accelerator, kind: str, shape: tuple[int, ...], number: str) -> i
 
 
 @remembered
-def layers(on: Accelerator, name: str, convs: tuple[Conv, ...]) -> int:
-    """Return the cycles of convolutions one after the other."""
-    each = {f"conv{at}": conv for at, conv in enumerate(convs)}
+def layers(on: Accelerator, name: str, shapes: tuple[Conv | Product, ...]) -> int:
+    """Return the cycles of convolutions and products one after the other."""
+    each = {f"layer{at}": shape for at, shape in enumerate(shapes)}
     return run(layers_workload(name, each), on)
 
 
@@ -86,12 +87,20 @@ def in_numbers(workload: Workload, number: str) -> Workload:
     return with_precision(workload, dict.fromkeys(("weights", "activations", "cache"), number))
 
 
-def run(workload: Workload, on: Accelerator) -> int:
-    """Return the cycles of a run with all defaults; what limits its rows is booked."""
-    result = simulate(workload, on, default_dataflow(on, workload))
+def run(workload: Workload, on: Accelerator, mapping: Path | None = None) -> int:
+    """Return the cycles of a default run, or of a mapping; what limits its rows is booked."""
+    result = simulate(workload, on, mapping)
     for row in result.rows:
         book(row.limit.name, row.run.cycles)
-    return result.run.cycles
+    return result.cycles
+
+
+def run_rows(workload: Workload, on: Accelerator, taken: Callable[[str], bool]) -> int:
+    """Return the cycles of some rows of a default run; what limits them is booked."""
+    rows = [row for row in simulate(workload, on).rows if taken(row.run.name)]
+    for row in rows:
+        book(row.limit.name, row.run.cycles)
+    return sum(row.run.cycles for row in rows)
 
 
 def host_cycles(on: Accelerator) -> int:

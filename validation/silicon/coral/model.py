@@ -1,4 +1,4 @@
-"""Whole models on Coral's Edge TPU: default runs on ``hwconfigs/coral_edge_tpu``.
+"""Whole models on Coral's Edge TPU: default runs on ``hwconfigs``, coral_edge_tpu and its board.
 
 A model is started once, its image comes over the link. Activations stay in the SRAM, and in what
 they leave weights from one image to the next, layer by layer as long as there is room; those of the
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from simaccel.hardware import Accelerator
 from validation.silicon.booked import START, book
 from validation.silicon.coral.networks import NETWORKS
 from validation.silicon.runs import layers, loaded
 
-_NAME: Final = "coral_edge_tpu"
 INPUTS: Final = {
     **dict.fromkeys(NETWORKS, "224x224"),
     **{name: "299x299" for name in NETWORKS if name.startswith(("ResNet", "Inception"))},
@@ -24,28 +24,21 @@ INPUTS: Final = {
     "EfficientNet-EdgeTPU-M": "240x240",
 }
 """The images for which `NETWORKS` are written down."""
-DEV_BOARD: Final = ("dram.bandwidth_bytes_per_second=407 MB/s",)
-"""The link of the dev board, and cycles of its host: VGG16 and MobileNet v1 of its column."""
-_BOARD_START_CYCLES: Final = 336_000
 
 
 def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
     """Return the milliseconds of each model at USB 3: columns model, input."""
-    start = loaded(_NAME).compiler.program_start_cycles
-    return [_milliseconds(row["model"], row["input"], start) for row in rows]
+    return [_milliseconds(row["model"], row["input"], loaded("coral_edge_tpu")) for row in rows]
 
 
 def predict_board(rows: Sequence[Mapping[str, str]]) -> list[float]:
     """Return the milliseconds of each model on the dev board."""
-    each = (
-        _milliseconds(row["model"], row["input"], _BOARD_START_CYCLES, DEV_BOARD) for row in rows
-    )
-    return list(each)
+    return [_milliseconds(row["model"], row["input"], loaded("coral_dev_board")) for row in rows]
 
 
-def _milliseconds(model: str, image: str, start: int, link: tuple[str, ...] = ()) -> float:
+def _milliseconds(model: str, image: str, on: Accelerator) -> float:
     if image != INPUTS[model]:
         raise ValueError(f"input of {model}: got {image!r}; allowed: {INPUTS[model]}")
-    on = loaded(_NAME, *link)
+    start = on.compiler.program_start_cycles
     book(START, start)
     return 1e3 * on.seconds(start + layers(on, model, tuple(NETWORKS[model]())))

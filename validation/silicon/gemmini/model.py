@@ -8,14 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from simaccel.experiment.conservation import RequiredWork
+from simaccel import simulate
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.importers.gemmini import RANKS, gemmini_mapping, parse_gemmini
-from simaccel.machine.machine import Machine, Run
-from simaccel.mapping.checks import require_mapping
-from simaccel.mapping.tree import Mapping
-from simaccel.program.lowering import lower
+from simaccel.machine.machine import Run
 from simaccel.workload import Workload
 from simaccel.workload.einsum import AffineDimension, Einsum, Kind, Operand
 from simaccel.workload.tensors import make_tensors
@@ -62,8 +59,8 @@ def cycles(row: Row, way: Way = WHOLE) -> int:
     return simulated(row, way).cycles
 
 
-def simulated(row: Row, way: Way = WHOLE, *, accounts: bool = False) -> Run:
-    """Execute the mapping of a row as a tree; ``accounts``: book where the cycles go.
+def simulated(row: Row, way: Way = WHOLE) -> Run:
+    """Execute the mapping of a row, the measured program, on the accelerator.
 
     Raises:
         InputError: its mapping can't be read, or is none of the layer.
@@ -71,15 +68,8 @@ def simulated(row: Row, way: Way = WHOLE, *, accounts: bool = False) -> Run:
 
     """
     workload = layer(row)
-    mapping = mapping_of(row, workload, way)
-    accelerator = accelerator_of(row, way)
-    require_mapping(workload, mapping, accelerator, "mapping")
-    program = lower(workload, mapping)
-    RequiredWork(workload, mapping).require_program(program)
-    run = Machine(accelerator, program, accounts=accounts).run()
-    if run.macs != workload.macs:
-        raise AssertionError(f"{run.macs} MACs on the machine, {workload.macs} in the layer")
-    return run
+    mapping = gemmini_mapping(workload, parse_gemmini(row["mapping"]), commands=way.commands)
+    return simulate(workload, accelerator_of(row, way), mapping).run
 
 
 def layer(row: Row) -> Workload:
@@ -102,11 +92,6 @@ def layer(row: Row) -> Workload:
     einsum = Einsum("conv", ranks, inputs, Operand("O", plain("npqm")))
     tensors, _ = make_tensors("conv", _KINDS, 1, None)
     return Workload("gemmini", (einsum,), tensors)
-
-
-def mapping_of(row: Row, workload: Workload, way: Way = WHOLE) -> Mapping:
-    """Return the row's mapping string as a mapping of its layer."""
-    return gemmini_mapping(workload, parse_gemmini(row["mapping"]), commands=way.commands)
 
 
 def accelerator_of(row: Row, way: Way = WHOLE) -> Accelerator:

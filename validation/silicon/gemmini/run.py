@@ -49,7 +49,7 @@ def test_results() -> list[dict[str, Any]]:
     results = []
     for line, row in enumerate(read("test"), 2):
         steps = {name: cycles(row, way) for name, way in STEPS.items()}
-        run = simulated(row, accounts=True)
+        run = simulated(row)
         array = run.engines["array"]
         results.append(
             {"line": line, "set": row["set"]}

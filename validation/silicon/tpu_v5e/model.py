@@ -1,16 +1,21 @@
 """The GEMMs of JAX's Pallas guide on a TPU v5e chip, on ``hwconfigs/tpu_v5e``; a host's times.
 
-A Pallas kernel says its blocks (``pallas 512x1024x1024``: rows, depth and columns); those of XLA
-are not known: these rows are default runs.
+Those of XLA are default runs. A Pallas kernel says its own blocks: they are the measured program,
+and so is the file ``pallas_<rows>x<depth>x<columns>.yaml``, as ``simaccel run --mapping`` takes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
-from simaccel.numbers import BITS, BYTE, TOLD_APART
-from validation.silicon.kernels import ALONE, streamed_gemm_cycles
 from validation.silicon.runs import NUMBERS, gemm, host_cycles, loaded
+
+_FILES: Final = {
+    path.stem.replace("_", " "): path for path in Path(__file__).parent.glob("pallas_*.yaml")
+}
+KERNELS: Final = ("xla", *sorted(_FILES))
 
 
 def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
@@ -19,19 +24,7 @@ def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
 
 
 def _seconds(row: Mapping[str, str]) -> float:
+    on = loaded("tpu_v5e")
     sizes = int(row["M"]), int(row["K"]), int(row["N"])
-    kernel, _, text = row["kernel"].partition(" ")
     number = NUMBERS[row.get("dtype", "bf16")]
-    if kernel != "pallas":
-        on = loaded("tpu_v5e")
-        return on.seconds(host_cycles(on) + gemm(on, *sizes, number))
-    on = loaded("tpu_v5e", *ALONE)
-    m, k, n = map(int, text.split("x"))
-    cycles = streamed_gemm_cycles(
-        on,
-        sizes,
-        n_bytes=BITS[number] // BYTE,
-        number=number if number in TOLD_APART else "",
-        block=(m, k, n),
-    )
-    return on.seconds(host_cycles(on) + cycles)
+    return on.seconds(host_cycles(on) + gemm(on, *sizes, number, _FILES.get(row["kernel"])))

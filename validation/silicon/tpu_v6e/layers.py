@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Final
 
-from simaccel.experiment.run import simulate
-from simaccel.schedulers import default_dataflow
+from simaccel import simulate
 from simaccel.workload import build
 from validation.silicon.booked import book
 from validation.silicon.runs import gemm, loaded
@@ -65,6 +64,5 @@ def _cycles(layer: str, tokens: int) -> int:
 def _rows(scope: str, tokens: int) -> Mapping[str, tuple[str, int]]:
     """Return what limits each row of a default run, and its cycles, by its first operator."""
     on = loaded("tpu_v6e")
-    workload = build("llama3-8b", prompt=tokens, scope=scope)
-    rows = simulate(workload, on, default_dataflow(on, workload)).rows
+    rows = simulate(build("llama3-8b", prompt=tokens, scope=scope), on).rows
     return {row.run.name.partition("+")[0]: (row.limit.name, row.cycles) for row in rows}

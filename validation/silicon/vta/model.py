@@ -1,43 +1,58 @@
-"""ResNets on VTA, on ``hwconfigs/vta_16``: convolutions one after the other, as TVM runs them.
+"""ResNets on VTA: default runs on ``hwconfigs/vta_16``, and on the file of the GEMM unit before.
 
-TVM leaves the first convolution and the last product to the host. Before the GEMM unit was
-pipelined a step took four cycles, one for each state of its machine (TensorGemm.scala). Behind each
-convolution the ALU goes over its results four times (bias, shift, two limits of a clip: TVM's
-quantisation); it stands in the same module as the GEMM unit, which waits.
+The workload is the network as TVM quantises it: behind each convolution and each sum of a shortcut
+come operators of the ALU (bias, shift, the two limits of a clip). TVM leaves to the host what
+stands before the first block and behind the last: the rows of these are left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
+from simaccel.workload.files import parse_workload
 from validation.silicon.booked import remembered
-from validation.silicon.convolutions import streamed_conv_cycles
-from validation.silicon.kernels import ON_CHIP, vector_cycles
-from validation.silicon.networks import resnet
-from validation.silicon.runs import loaded
+from validation.silicon.networks import linked_resnet
+from validation.silicon.runs import loaded, run_rows
 
-_ALU_PASSES: Final = 4
-_UNPIPELINED: Final = ("array.steps_per_cycle=0.25",)
+UNPIPELINED: Final = str(Path(__file__).with_name("vta_16_unpipelined.yaml"))
+"""A step took four cycles, one for each state of its machine (TensorGemm.scala)."""
+_BEHIND: Final = {"conv": ("bias", "shift", "low", "high"), "residual": ("shift", "low", "high")}
+"""What the ALU does to each number of a result, an instruction for each."""
+_HOST: Final = ("conv1", "pool1", "pool5", "classes")
 
 
-def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
+def predict(rows: Sequence[Mapping[str, str]]) -> list[int]:
     """Return the cycles of each network: column network, such as ``resnet18_v1``."""
-    return [_cycles(row["network"]) for row in rows]
+    return [_cycles(row["network"], "vta_16") for row in rows]
 
 
-def predict_unpipelined(rows: Sequence[Mapping[str, str]]) -> list[float]:
+def predict_unpipelined(rows: Sequence[Mapping[str, str]]) -> list[int]:
     """Return the cycles of each network before the GEMM unit was pipelined."""
-    return [_cycles(row["network"], _UNPIPELINED) for row in rows]
+    return [_cycles(row["network"], UNPIPELINED) for row in rows]
+
+
+def _cycles(network: str, on: str) -> int:
+    return _blocks(int(network.removeprefix("resnet").partition("_")[0]), on)
 
 
 @remembered
-def _cycles(network: str, settings: tuple[str, ...] = ()) -> float:
-    on = loaded("vta_16", *settings)
-    _, *layers = resnet(int(network.removeprefix("resnet").partition("_")[0]))
-    inside = loaded("vta_16", *ON_CHIP)
-    return sum(
-        streamed_conv_cycles(on, layer)
-        + vector_cycles(inside, layer.m * layer.p * layer.q, reads=1, passes=_ALU_PASSES, n_bytes=1)
-        for layer in layers
-    )
+def _blocks(depth: int, on: str) -> int:
+    """Return the cycles of a network's blocks; versions 1 and 2 have the same convolutions."""
+    network = parse_workload(quantised(linked_resnet(depth)))
+    return run_rows(network, loaded(on), lambda name: not name.startswith(_HOST))
+
+
+def quantised(network: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a linked network whose results go through the ALU before others read them."""
+    layers: dict[str, Any] = {}
+    last: dict[str, str] = {}
+    for name, layer in network["layers"].items():
+        reads = layer.get("reads", ())
+        renamed = last.get(reads, reads) if isinstance(reads, str) else [last[one] for one in reads]
+        layers[name] = {**layer, "reads": renamed} if reads else layer
+        behind = [f"{name}_{step}" for step in _BEHIND.get(layer["kind"], ())]
+        layers |= {step: {"kind": "relu"} for step in behind}
+        last[name] = behind[-1] if behind else name
+    return {**network, "layers": layers}
