@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.links import LinksSpec
 from simaccel.hardware.load import with_values
+from simaccel.mapping.chips.handed_tiles import hand_tiles
 from simaccel.mapping.chips.sharding import Pod, replace_groups, shard
-from simaccel.mapping.tree import Group, Loop, Mapping
+from simaccel.mapping.tree import Group, Keep, Loop, Mapping
 from simaccel.workload import Workload
 from tests.drawn_machines import executes
 from tests.drawn_places import with_places
@@ -21,7 +23,12 @@ Random = random.Random
 SHAPES = {2: (2,), 4: (2, 2), 6: (3, 2), 8: (2, 4)}
 _TOPOLOGIES = ("all_to_all", "ring", "switch", "torus")
 _RANKS = {"FF1": "mef", "act": "mf", "FF2": "mef", "norm": "m"}
+_WEIGHTS = {"FF1": "W1", "FF2": "W2", "norm": "g"}
 _TRIES = 8
+_OVERLAP = 0.5
+"""Share of pods whose collectives go beside the cores."""
+_STORED = 0.2
+"""Share of weights that lie once on all chips."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +52,19 @@ def draw_pod(seed: int) -> DrawnPod | None:
     sizes["e"] = count * draw.randint(1, 3)
     of = replace(feed_forward(**sizes), repeat=draw.choice([1, 1, 2, 5]))
     on = _accelerator(draw, seed).model_copy(update=draw_chips(draw, count))
+    other = Random(f"overlap {seed}")  # what the seeds of before give stays
+    links = on.links.model_copy(update={"overlap": other.random() < _OVERLAP})
+    on = on.model_copy(update={"links": links})
     for _ in range(_TRIES):
         cuts = {name: _spread(draw, sizes, ranks, count) for name, ranks in _RANKS.items()}
-        mapping = _fitted(spread(of, **cuts), sizes["m"])
+        stored = [name for name in _WEIGHTS if other.random() < _STORED]
+        mapping = _stored_once(_fitted(spread(of, **cuts), sizes["m"]), stored)
         pod, _ = shard(of, mapping, on.pod)
         if pod is not None and executes(on, pod.workload, pod.mapping):
             placed = with_places(draw, pod.workload, on, pod.mapping)
-            return DrawnPod(of, on, mapping, replace(pod, mapping=placed))
+            exchanges = (replace(one, handed=None) for one in pod.exchanges)
+            handed = tuple(hand_tiles(pod.workload, placed, one) for one in exchanges)
+            return DrawnPod(of, on, mapping, replace(pod, mapping=placed, exchanges=handed))
     return None
 
 
@@ -121,6 +134,16 @@ def _spread(draw: Random, sizes: dict[str, int], ranks: str, count: int) -> str:
     one, left = f"{rank} {sizes[rank] // first}", {**sizes, rank: sizes[rank] // first}
     rest = count // first
     return f"{one}; {other} {left[other] // rest}" if left[other] % rest == 0 else one
+
+
+def _stored_once(mapping: Mapping, groups: Sequence[str]) -> Mapping:
+    """Return a mapping in which the weights of some groups lie once on all chips."""
+
+    def keep(group: Group) -> Group:
+        nodes = [Keep(_WEIGHTS[group.name], "chips")] if group.name in groups else []
+        return replace(group, tree=(*nodes, *group.tree))
+
+    return replace_groups(mapping, keep)
 
 
 def _fitted(mapping: Mapping, m: int) -> Mapping:

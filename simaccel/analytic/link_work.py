@@ -15,9 +15,9 @@ from simaccel.analytic.family_counts import Level
 from simaccel.hardware import Accelerator
 from simaccel.hardware.collectives import LinkAct
 from simaccel.hardware.core_noc import HOPS_READ, HOPS_WRITE
-from simaccel.hardware.cores import on_chip, on_core
+from simaccel.hardware.cores import CHIP, REMOTE, on_chip, on_core
 from simaccel.hardware.links import LINK_SENT
-from simaccel.mapping.chips.exchanges import SLOTS, Exchange
+from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.places import remote_cores
 from simaccel.units import LINK
 
@@ -74,8 +74,9 @@ class LinkWork:
     @property
     def streamed(self) -> set[str]:
         """The same where it comes tile by tile."""
-        is_send = self.act == "send" and self.exchange.handed is not None
-        return self.read if is_send or self.act == "receive" else set()
+        handed = self.exchange.handed
+        is_handed = self.act != "receive" and handed is not None and handed.stream.maker != ""
+        return self.read if is_handed or self.act == "receive" else set()
 
     @property
     def stored(self) -> set[str]:
@@ -162,23 +163,24 @@ class LinkWork:
         }
 
     @property
+    def is_beside(self) -> bool:
+        """Whether it waits for links and its tensor alone, not for what the cores did before."""
+        return self.core % CHIP == REMOTE or self.exchange.is_ahead
+
+    @property
     def path(self) -> Mapping[str, int]:
         """Cycles on the way through an exchange by term: none is shorter."""
-        lag = (
-            0
-            if self.act == "receive"
-            else self.accelerator.pod.lag_cycles(self.act, self.exchange.axes)
-        )
-        return {LINK: self.cycles + (0 if self.act == "send" else lag)}
+        if self.act in ("send", "receive"):
+            return {LINK: self.cycles}
+        return {LINK: self.cycles + self.accelerator.pod.lag_cycles(self.act, self.exchange.axes)}
 
     @property
     def buffer_bytes(self) -> int:
         """Bytes of its tiles: all slots of the largest chunk on each side that it has."""
-        chunks = list(self.exchange.chunks(self.accelerator))
+        exchange, chunks = self.exchange, list(self.exchange.chunks(self.accelerator))
         sides = {"send": (1,), "receive": (2,)}.get(self.act, (1, 2))
-        return sum(
-            SLOTS * max(self.exchange.n_bytes(chunk[side]) for chunk in chunks) for side in sides
-        )
+        each = sum(max(exchange.n_bytes(chunk[side]) for chunk in chunks) for side in sides)
+        return exchange.slots(self.accelerator) * each
 
 
 def link_works(exchange: Exchange, accelerator: Accelerator, times: int) -> Iterator[LinkWork]:

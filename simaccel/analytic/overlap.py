@@ -11,10 +11,11 @@ from typing import Final
 from simaccel.analytic.core_totals import CoreTotals
 from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.analytic.link_work import LinkWork
+from simaccel.hardware.cores import CHIP, REMOTE
 from simaccel.hardware.memory import WRITES
 from simaccel.mapping.lifetimes import holder
 from simaccel.mapping.tree import Group, Keep
-from simaccel.units import ARRAY, SFU
+from simaccel.units import ARRAY, LINK, SFU
 from simaccel.workload import Workload, operands_of
 
 WEIGHT: Final = "weight"
@@ -94,11 +95,14 @@ class _Ends:
         """Put a group after; ``again``: the one before is of the layer before.
 
         ``elsewhere``: ends of groups on other cores, with a tensor that each makes for this one.
-        An exchange takes what the one before it stores, or an exchange of that.
+        An exchange takes what the one before it stores, or an exchange of that; beside the cores it
+        waits for links, and for what makes its tensor (of ``elsewhere``).
         """
         if isinstance(group, LinkWork):
-            start = _latest(self.last, *(other_end for other_end, _ in elsewhere))
+            before = self.units.get(LINK) if group.is_beside else self.last
+            start = _latest(before, *(other_end for other_end, _ in elsewhere))
             end = _add_to_end(start, Counter(group.path))
+            self.units[LINK] = _add_to_end(start, Counter({LINK: group.cycles}))
             self.last, self.before = _latest(self.last, end), self.last
             return
         stay, unit, turns = _stay(group), _unit(group), _turns(group)
@@ -161,7 +165,7 @@ class _Way:
     def __post_init__(self) -> None:
         """Begin with the fill of its first group; there is none if it has exchanges alone."""
         zero: Counter[str] = Counter()
-        self.ends = _Ends({ARRAY: zero, SFU: zero}, zero, zero)
+        self.ends = _Ends({ARRAY: zero, SFU: zero, LINK: zero}, zero, zero)
         for first in [part for part in self.own if isinstance(part, PlacedGroup)][:1]:
             self.ends.units[_unit(first)] = Counter({"fill": int(first.totals.path["fill"])})
 
@@ -213,14 +217,15 @@ def _step(ways: Mapping[int, _Way], group: PlacedGroup | LinkWork, made: dict[st
     core, place = first_core(group), group.place
     own = ways[core]
     known = {name: made[name] for name in sorted(group.read) if name in made}
-    apart = {name: other for name, other in known.items() if other.core != core}
+    is_beside = isinstance(group, LinkWork) and group.is_beside
+    apart = {name: other for name, other in known.items() if is_beside or other.core != core}
     elsewhere = [(maker.end, name) for name, maker in apart.items() if name not in group.streamed]
     streamed = [
         maker.end for name, maker in apart.items() if name in group.streamed and maker.alone
     ]
     own.ends.add(group, own.previous, elsewhere=elsewhere)
     own.previous = group
-    others = [way for at, way in ways.items() if at != core and (place is None or at in place)]
+    others = [way for at, way in ways.items() if at != core and _is_on(at, place)]
     end = _latest(own.ends.last, *streamed, *(way.ends.last for way in others))
     own.ends.last = end
     for way in others:
@@ -235,6 +240,11 @@ def _core_cycles(part: PlacedGroup | LinkWork) -> Counter[str]:
         return Counter(part.path)
     start = Counter({"start": part.totals.start_cycles})
     return start + Counter(part.totals.path_terms())
+
+
+def _is_on(core: int, place: range | None) -> bool:
+    """Return whether a core is in a place, which is all that compute where it says none."""
+    return core % CHIP != REMOTE if place is None else core in place
 
 
 def _edges(place: range | None) -> tuple[int, ...]:
@@ -257,7 +267,7 @@ def one_after_the_other(
     for times, run in groupby(placed, lambda pair: pair[0].times):
         more: dict[int, Counter[str]] = {core: Counter() for core in ends}
         for part, bound in run:
-            cores = [core for core in ends if part.place is None or core in part.place]
+            cores = [core for core in ends if _is_on(core, part.place)]
             starts = [min((ends[core] for core in cores), key=total_of)]
             read = part.read - part.streamed
             starts += [made[name] for name in sorted(read) if name in made]
@@ -273,7 +283,7 @@ def _repeat(ends: _Ends, layer: Sequence[PlacedGroup | LinkWork], times: int) ->
     """Put a layer after its last run ``times`` more: of each end, what comes of it alone."""
     zero: Counter[str] = Counter()
     found = [_add_to_end(ends.last, _multiply_terms(_round(_Ends({}, zero), layer).last, times))]
-    for unit in (ARRAY, SFU):
+    for unit in (ARRAY, SFU, LINK):
         after = _round(_Ends({unit: zero}), layer).units.get(unit)
         ends.units[unit] = _add_to_end(ends.units[unit], _multiply_terms(after, times))
         found.append(ends.units[unit])

@@ -137,13 +137,14 @@ def predict(
     for place in _place_groups(workload, mapping):
         group = _evaluate_group(workload, accelerator, *place)
         group = replace(group, streamed=frozenset(streamed.get(group.group.name, ())))
-        placed.append(group)
-        placed += [
+        works = [
             work
             for exchange in exchanges
             if exchange.after in group.group.operators
             for work in link_works(exchange, accelerator, group.times)
         ]
+        ahead = [work for work in works if work.exchange.is_ahead]
+        placed += [*ahead, group, *(work for work in works if not work.exchange.is_ahead)]
     groups = tuple(
         _predict_exchange(part) if isinstance(part, LinkWork) else _predict_group(part, parts or {})
         for part in placed

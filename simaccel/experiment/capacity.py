@@ -12,6 +12,7 @@ from simaccel.errors import InputError, SimaccelError
 from simaccel.experiment.scheduling import chip_share
 from simaccel.hardware import Accelerator
 from simaccel.hardware.links import MOST_CHIPS
+from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.numbers import SHARED, in_bytes
@@ -49,12 +50,16 @@ class MemoryDemand:
 
 
 def memory_demands(
-    workload: Workload, accelerator: Accelerator, stored: Collection[str] = ()
+    workload: Workload,
+    accelerator: Accelerator,
+    stored: Collection[str] = (),
+    exchanges: Collection[Exchange] = (),
 ) -> list[MemoryDemand]:
     """Return what a workload needs of each memory: weights and caches of all layers, activations.
 
     Activations are what goes in and comes out, and of what goes from one operator to the next the
-    most at once of the tensors that are ``stored``; others need not be there.
+    most at once of the tensors that are ``stored``; others need not be there. ``exchanges``: of
+    weights that lie cut over chips, which one layer has whole.
     """
     empty = dict.fromkeys((*_PARTS.values(), _ACTIVATIONS), 0)
     by_memory = {name: dict(empty) for name in accelerator.every_backing}
@@ -70,6 +75,10 @@ def memory_demands(
         part = _PARTS.get(tensor.kind, _ACTIVATIONS)
         times = 1 if part == _ACTIVATIONS else layers[name]
         by_memory[accelerator.memory(tensor.kind)][part] += n_bytes * times
+    for exchange in exchanges:
+        if exchange.is_ahead:
+            n_bytes = workload.times(exchange.after) * exchange.n_bytes(exchange.elements[0])
+            by_memory[accelerator.memory("weight")][_PARTS["weight"]] += n_bytes
     steps = [(operator.name,) for operator in workload.operators]
     by_memory["dram"][_ACTIVATIONS] += most_live_bytes(workload, steps, stored)
     if SHARED in by_memory:
@@ -94,21 +103,22 @@ def require_room(
     """
     if all(demand.fits for demand in memory_demands(workload, accelerator)):
         return
-    for chip_part in _parts(workload, accelerator, dataflow, options):
-        for demand in memory_demands(chip_part, accelerator):
+    for chip_part, exchanges in _parts(workload, accelerator, dataflow, options):
+        for demand in memory_demands(chip_part, accelerator, exchanges=exchanges):
             if not demand.fits:
                 raise MemoryOverflowError(_overflow_text(workload, accelerator, demand, options))
 
 
 def _parts(
     workload: Workload, accelerator: Accelerator, dataflow: str | MappingTree, options: Options
-) -> Iterator[Workload]:
-    """Yield what one chip of each place does."""
+) -> Iterator[tuple[Workload, tuple[Exchange, ...]]]:
+    """Yield what one chip of each place does, and its exchanges."""
     if isinstance(dataflow, MappingTree):
-        yield from pod_of(workload, dataflow, accelerator).workloads()
+        pod = pod_of(workload, dataflow, accelerator)
+        yield from ((part, pod.exchanges) for part in pod.workloads())
         return
     share = chip_share(workload, accelerator, options)
-    yield workload if share is None else share.pod.workload
+    yield (workload, ()) if share is None else (share.pod.workload, share.pod.exchanges)
 
 
 def _overflow_text(

@@ -48,7 +48,7 @@ def check_chips(workload: Workload, pod: Pod) -> tuple[OperatorCheck, ...]:
         tensors = _tensors_of_chip(pod, inputs, expected, chip)
         checked, values = execute(pod.workload, pod.mapping, program, tensors)
         _compare(pod, values, expected, chip)
-        made.append(values)
+        made.append(values | _stored_pieces(pod, expected, chip))
         checks.append(checked)
     for exchange in pod.exchanges:
         _exchange(exchange, made, expected[exchange.tensor])
@@ -75,6 +75,15 @@ def _tensors_of_chip(
         whole = inputs[tensor] if name in made else expected[tensor]
         found[name] = whole[layout.box(whole.shape, chip)].copy()
     return found
+
+
+def _stored_pieces(pod: Pod, expected: dict[str, Array], chip: int) -> dict[str, Array]:
+    """Return a chip's pieces of weights that lie once on all chips."""
+    stored = (exchange for exchange in pod.exchanges if exchange.is_ahead)
+    return {
+        one.source: expected[one.tensor][one.before.box(expected[one.tensor].shape, chip)]
+        for one in stored
+    }
 
 
 def _compare(pod: Pod, values: dict[str, Array], expected: dict[str, Array], chip: int) -> None:

@@ -99,7 +99,10 @@ class ExperimentResult:
         """Bytes that a chip needs of each memory; of groups on some chips, those that need most."""
         moved = self.run.moved
         stored = {tensor for (level, tensor), n in moved.items() if level == "dram_write" and n}
-        needs = [memory_demands(part, self.accelerator, stored) for part in self.pod.workloads()]
+        sent = self.pod.exchanges
+        needs = [
+            memory_demands(part, self.accelerator, stored, sent) for part in self.pod.workloads()
+        ]
         return max(needs, key=lambda need: [one.needed_bytes for one in need])
 
     @cached_property

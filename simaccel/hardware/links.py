@@ -88,7 +88,8 @@ class LinksSpec(Spec):
     its size is a multiple of ``closes_at``, else a line. A message or collective is there
     ``start_cycles``, and ``hop_cycles`` for each chip that it goes on to, after its bytes left.
     ``chunk_bytes``: what a chip takes of a tensor at once; by default so much that chunks follow
-    one another without waiting (`Exchange.chunks`).
+    one another without waiting (`Exchange.chunks`). ``overlap``: collectives go beside what the
+    cores do, tile by tile where groups make or read a tensor so; else cores wait for them.
     """
 
     REPLACED: ClassVar[Mapping[str, str]] = {
@@ -105,13 +106,14 @@ class LinksSpec(Spec):
     start_cycles: Cycles = 0
     hop_cycles: Cycles = 0
     chunk_bytes: Bytes | None = None
+    overlap: bool = False
     pj_per_bit: Picojoules | None = None
 
     @property
     def absent(self) -> set[str]:
         """Fields that are not set."""
         return unset_fields(
-            self, "dimensions", "closes_at", "efficiency", "chunk_bytes", "pj_per_bit"
+            self, "dimensions", "closes_at", "efficiency", "chunk_bytes", "overlap", "pj_per_bit"
         )
 
     def _impossible(self) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from simaccel.errors import Fault, InputError, MistakeError, suggest
 from simaccel.hardware import Accelerator
 from simaccel.mapping import coverage, legality, units, vectors
-from simaccel.mapping.chips.sharding import group_places, is_sharded, shard, spreads
+from simaccel.mapping.chips.sharding import group_places, is_sharded, outer_nodes, shard
 from simaccel.mapping.cores import spread_faults
 from simaccel.mapping.lifetimes import lives
 from simaccel.mapping.node_text import node_text
@@ -98,7 +98,7 @@ def _check_chips(
     if pod is None:
         return [Fault(file, *finding) for finding in dict.fromkeys(findings)]
     outer_faults = []
-    outside = [len(spreads(group)) for group in mapping.groups]
+    outside = [len(outer_nodes(group)) for group in mapping.groups]
     places = dict(zip(group_places(mapping), outside, strict=True))
     for fault in faults(pod.workload, pod.mapping, accelerator, file):
         place, tree, node = fault.field.partition(".tree[")

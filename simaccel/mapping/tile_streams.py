@@ -8,6 +8,7 @@ Tiles of the innermost of these loops may overlap where they are read, as window
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping as Map
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -41,12 +42,13 @@ class TileStream:
 class TileCut:
     """A loop over a rank of a ``size`` that cuts a dimension of a tensor into tiles.
 
-    A position of the rank is ``step`` positions of the dimension, and ``reach`` more: those of the
-    other ranks of a window.
+    ``dimensions``: that one, or those of a tensor that the group sees as one. A position of the
+    rank is ``step`` positions of the dimension, and ``reach`` more: those of the other ranks of a
+    window.
     """
 
     rank: str
-    dimension: int
+    dimensions: tuple[int, ...]
     size: int
     tile: int
     step: int
@@ -64,7 +66,7 @@ class TileCut:
 
     def advances_like(self, made: TileCut) -> bool:
         """Return whether its tiles begin where those of a plain cut do."""
-        return (self.dimension, self.step * self.tile) == (made.dimension, made.tile)
+        return (self.dimensions, self.step * self.tile) == (made.dimensions, made.tile)
 
 
 def tile_streams(workload: Workload, mapping: Mapping) -> tuple[TileStream, ...]:
@@ -153,17 +155,23 @@ def outer_cuts(workload: Workload, tensor: str, group: Group) -> Iterator[TileCu
             return
         if space.sizes[node.rank] <= node.tile:
             continue
-        cut = _find_cut(space, node, [view for _, view in uses])
+        cut = _find_cut(space, node, [view for _, view in uses], group.merged)
         if cut is None:
             return
         unfit.add(node.rank)
         yield cut
 
 
-def _find_cut(space: IterationSpace, loop: Loop, views: list[TensorView]) -> TileCut | None:
+def _find_cut(
+    space: IterationSpace,
+    loop: Loop,
+    views: list[TensorView],
+    merged: Map[str, tuple[str, ...]],
+) -> TileCut | None:
     """Return how a loop cuts the only dimension that it moves; None where views differ."""
     cuts: set[TileCut] = set()
     for view in map(space.plain, views):
+        widths = [len(merged.get(rank, (rank,))) for rank in view.ranks]
         moved = [at for at, dim in enumerate(view.terms) if loop.rank in dict(dim)]
         if len(moved) != 1:
             return None
@@ -171,5 +179,7 @@ def _find_cut(space: IterationSpace, loop: Loop, views: list[TensorView]) -> Til
         step = terms.pop(loop.rank)
         reach = sum(factor * (space.sizes[rank] - 1) for rank, factor in terms.items())
         size = space.sizes[loop.rank]
-        cuts.add(TileCut(loop.rank, moved[0], size, loop.tile, step, reach))
+        first = sum(widths[: moved[0]])
+        dimensions = tuple(range(first, first + widths[moved[0]]))
+        cuts.add(TileCut(loop.rank, dimensions, size, loop.tile, step, reach))
     return cuts.pop() if len(cuts) == 1 else None

@@ -41,9 +41,13 @@ def chip_count(program: Program) -> int:
 
 
 def place_among(numbers: Sequence[int], cores: range | None) -> range:
-    """Return where the cores of an operator stand among all; where it says none, all of them."""
+    """Return where the cores of an operator stand among all; where it says none, all that compute.
+
+    >>> place_among((0, 1, REMOTE), None)
+    range(0, 2)
+    """
     if cores is None:
-        return range(len(numbers))
+        return range(sum(number % CHIP != REMOTE for number in numbers))
     start = numbers.index(cores.start)
     return range(start, start + len(cores))
 
@@ -66,7 +70,7 @@ def core_of(operator: Operator, core: int) -> int | None:
     [None, 0, 1]
     """
     if operator.cores is None:
-        return core
+        return None if core % CHIP == REMOTE else core
     return core - operator.cores.start if core in operator.cores else None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from simaccel.hardware.cores import CHIP, REMOTE
 from simaccel.program.operators import operators_with_tiles
 from simaccel.program.program import (
     Load,
@@ -103,7 +104,9 @@ class _Use:
     def is_behind(self, other: _Use) -> bool:
         """Return whether each core that does this one does the other, and so that one first."""
         mine, others = self.operator.cores, other.operator.cores
-        return others is None or (mine is not None and mine[0] in others and mine[-1] in others)
+        if others is None:
+            return mine is None or mine[0] % CHIP != REMOTE
+        return mine is not None and mine[0] in others and mine[-1] in others
 
     def meets(self, other: _Use, apart: frozenset[str] = frozenset()) -> bool:
         """Return whether one writes what the other uses; it may read tensors ``apart``."""

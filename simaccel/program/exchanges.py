@@ -12,13 +12,14 @@ from typing import Final
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.collectives import LinkAct
-from simaccel.mapping.chips.exchanges import SLOTS, Exchange
+from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.places import remote_cores
 from simaccel.mapping.chips.sharding import Pod
 from simaccel.mapping.tile_streams import TileStream
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import BYTE, PACKED_BITS
 from simaccel.program.awaited_tiles import AwaitedTiles
+from simaccel.program.dependences import WEIGHT
 from simaccel.program.lowering import lower
 from simaccel.program.program import Load, Node, Operator, Program, ProgramLoop, Store, Tile
 from simaccel.program.tile_streams import mark_streams
@@ -37,11 +38,13 @@ def lower_pod(pod: Pod, accelerator: Accelerator) -> Program:
     """
     program = lower(pod.workload, pod.mapping)
     streams = [stream for exchange in pod.exchanges for stream in _streams_of(exchange)]
+    ahead: dict[str, list[Operator]] = {}
     behind: dict[str, list[Operator]] = {}
     for exchange in pod.exchanges:
         group = next(group for group in pod.mapping.groups if exchange.after in group.operators)
-        behind.setdefault(group.name, []).extend(_operators(exchange, accelerator))
-    weaver = _Weaver(behind, pod.parts, streams)
+        where = ahead if exchange.is_ahead else behind
+        where.setdefault(group.name, []).extend(_operators(exchange, accelerator))
+    weaver = _Weaver(ahead, behind, pod.parts, streams)
     return replace(program, body=weaver.body(program.body))
 
 
@@ -81,8 +84,10 @@ class _Chunks:
     def __post_init__(self) -> None:
         """Find the chunks, and the tensor on both sides of the links as chunks."""
         exchange, self.chunks = self.exchange, list(self.exchange.chunks(self.accelerator))
+        self.slots = exchange.slots(self.accelerator)
+        kind = WEIGHT if exchange.is_ahead else ""
         self.views = (
-            _view(exchange.source, exchange.bits, self.chunks, 1),
+            replace(_view(exchange.source, exchange.bits, self.chunks, 1), kind=kind),
             _view(exchange.target, exchange.bits, self.chunks, 2),
         )
 
@@ -97,9 +102,9 @@ class _Chunks:
             loop = ProgramLoop(
                 rank="chunk", trips=trips, step=step, start=start, body=self._loops(chunks)
             )
-            if self.act == "send":
+            if self.act != "receive" and exchange.handed.stream.maker:
                 loop = replace(loop, awaits=(AwaitedTiles(exchange.source, made, made),))
-            else:
+            if self.act != "send" and exchange.handed.stream.reader:
                 loop = replace(loop, hands_on=(exchange.target,))
             body.append(loop)
             start += trips * step
@@ -115,7 +120,7 @@ class _Chunks:
     def _loop(self, sizes: Sequence[int]) -> ProgramLoop:
         """Return a loop over chunks of so many elements before and after the links."""
         source, target = (
-            Tile(name=view.name, view=view, shape=(1, size), slots=SLOTS)
+            Tile(name=view.name, view=view, shape=(1, size), slots=self.slots)
             for view, size in zip(self.views, sizes, strict=True)
         )
         load, store = Load(tile=source, queue=EXCHANGE_QUEUE), Store(tile=target)
@@ -152,6 +157,7 @@ def _view(name: str, bits: int, chunks: Sequence[tuple[int, int, int]], side: in
 class _Weaver:
     """Puts exchanges after operators, and lets parts of tensors come from where those lie."""
 
+    ahead: Mapping[str, Sequence[Operator]]
     behind: Mapping[str, Sequence[Operator]]
     parts: Mapping[str, str]
     streams: Sequence[TileStream]
@@ -162,6 +168,8 @@ class _Weaver:
         if id(body) not in self.known:
             found: list[Node] = []
             for node in body:
+                if isinstance(node, Operator):
+                    found += self.ahead.get(node.name, ())
                 found.append(self._node(node))
                 if isinstance(node, Operator):
                     found[-1] = self._mark(found[-1])

@@ -23,7 +23,11 @@ _LEAST_CHUNK: Final = 4096
 
 @dataclass(frozen=True)
 class HandedTiles:
-    """Tiles of a tensor that go to other chips as they are made: (how many, elements of each)."""
+    """Tiles of a tensor that go to other chips as they are made: (how many, elements of each).
+
+    Elements are those on the side where a chip has more. ``stream``: has no reader where that waits
+    for all of them, no maker where they go when all are made.
+    """
 
     stream: TileStream
     tiles: tuple[tuple[int, int], ...]
@@ -37,7 +41,8 @@ class Exchange:
     of ``bits``. It goes over ``digits`` of chips' numbers, through dimensions that are ``axes``; a
     message to other chips over so many links of each. ``before`` and ``behind``: how all of it
     lies. ``cores`` of which chip do it, if groups are on several; ``handed``: tiles that go one by
-    one.
+    one. ``is_ahead``: it is of weights that lie cut over chips, and comes before ``after``, which
+    reads them.
     """
 
     kind: Collective
@@ -53,6 +58,7 @@ class Exchange:
     behind: ChipLayout
     cores: range | None = None
     handed: HandedTiles | None = None
+    is_ahead: bool = False
 
     @property
     def name(self) -> str:
@@ -96,11 +102,30 @@ class Exchange:
         least = most // times
         n_bytes = self._chunk_bytes(accelerator, self.n_bytes(most))
         size = max(1, min(least, n_bytes * BYTE // self.bits // times))
+        if self.handed is not None and not self.is_message:
+            size = -(-least // -(-least // size))  # no small rest in each of many tiles
         full, rest = divmod(least, size)
-        grows = [1 if side == least else times for side in self.elements]
+        grows = [side // min(self.elements) for side in self.elements]
         for trips, one in ((full, size), (1 if rest else 0, rest)):
             if trips:
                 yield trips, one * grows[0], one * grows[1]
+
+    def slots(self, accelerator: Accelerator) -> int:
+        """Return the slots of a tile that goes to links, or comes from them.
+
+        Of tiles that a collective takes one by one as many as are on their way at once, if there is
+        room; that of others follows from `SLOTS`.
+        """
+        if self.handed is None or self.is_message:
+            return SLOTS
+        pod, clock, room = accelerator.pod, accelerator.clock_hz, accelerator.buffer.capacity_bytes
+        chunks = list(self.chunks(accelerator))
+        count, most = sum(times for times, _, _ in chunks), max(max(c[1:]) for c in chunks)
+        n_bytes = self.n_bytes(most)
+        cycles = (n for _, n in pod.link_cycles(self.kind, n_bytes, self.axes, clock))
+        on_way = SLOTS - (-pod.lag_cycles(self.kind, self.axes) // max(1, *cycles))
+        held = count if room is None else room // (2 * _SIDES * n_bytes)
+        return max(SLOTS, min(on_way, held, count))
 
     def _chunk_bytes(self, accelerator: Accelerator, n_bytes: int) -> int:
         """Return what is taken at once: its links are busy until what has left is there.

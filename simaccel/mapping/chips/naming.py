@@ -57,7 +57,11 @@ class TensorNames:
     moved: dict[tuple[str, ChipLayout], tuple[ChipLayout | None, str]] = field(default_factory=dict)
     """How a tensor lies after the collectives to a way in which it is read, and its name then."""
     makers: dict[str, tuple[ChipLayout, str]] = field(default_factory=dict)
-    """How each tensor is made, and the last operator that does."""
+    """How each tensor is made, and the last operator that does; or lies, and the first reader."""
+    stored: Collection[str] = ()
+    """Weights that lie once on all chips."""
+    digits: tuple[ChipAxis, ...] = ()
+    """All digits of chips' numbers."""
 
     def __post_init__(self) -> None:
         """Find how each tensor is made."""
@@ -83,8 +87,7 @@ class TensorNames:
             for rank, size in operator.ranks.items()
         }
         inputs = tuple(
-            replace(operand, tensor=self._read(operand.tensor, self._layout(operator, operand)))
-            for operand in operator.inputs
+            replace(operand, tensor=self._read(operator, operand)) for operand in operator.inputs
         )
         made = self.makers[operator.output.tensor][0]
         output = replace(operator.output, tensor=self._name(operator.output.tensor, made, ""))
@@ -150,7 +153,7 @@ class TensorNames:
             for operand in operator.inputs
         }
         for name in list(self.tensors):
-            if name in targets and name not in read:
+            if name not in read and (name in targets or self.layouts[name][0] in self.stored):
                 del self.tensors[name]  # on its way to another exchange, or out
             elif name in targets and self.tensors[name].kind != "cache":
                 self.tensors[name] = replace(self.tensors[name], kind="input")
@@ -171,8 +174,11 @@ class TensorNames:
             self.tensors[name] = replace(whole, name=name, inside=())
         return self.names[key]
 
-    def _read(self, tensor: str, read: ChipLayout) -> str:
+    def _read(self, operator: Operator, operand: Operand) -> str:
         """Return a chip's name of a tensor that it reads, and bring it there if need be."""
+        tensor, read = operand.tensor, self._layout(operator, operand)
+        if tensor in self.stored and tensor not in self.makers:
+            self.makers[tensor] = self._once_on_all(tensor, read), operator.name
         if tensor not in self.makers:
             firsts = [layout.first for name, layout in self.names if name == tensor]
             suffix = "part" if read.first in firsts else _chip_suffix(read)
@@ -183,6 +189,23 @@ class TensorNames:
         if (tensor, read) not in self.names:
             self._bring(tensor, made, read)
         return self._name(tensor, read, "part")
+
+    def _once_on_all(self, tensor: str, read: ChipLayout) -> ChipLayout:
+        """Return how weights lie of which each chip has another piece.
+
+        They are cut as they are read, and by the digits left along the first dimension that can be.
+        """
+        left = [digit for digit in self.digits if not any(digit in dim for dim in read.dims)]
+        chips = math.prod(digit.size for digit in left)
+        for at, size in enumerate(self.workload.shapes[tensor]):
+            pieces = chips * math.prod(digit.size for digit in read.dims[at])
+            if size % pieces == 0:
+                dims = list(read.dims)
+                dims[at] = (*dims[at], *left)
+                return replace(read, dims=tuple(dims))
+        shape = " x ".join(map(str, self.workload.shapes[tensor]))
+        self.found.append((f"keep {tensor} chips", f"a dimension of {shape} that {chips} divide"))
+        return read
 
     def _bring(self, tensor: str, made: ChipLayout, read: ChipLayout) -> None:
         """Add the exchanges from how a tensor is made to how it is read."""
@@ -227,11 +250,16 @@ class TensorNames:
                     after=self.makers[tensor][1],
                     before=layout,
                     behind=behind,
-                    cores=self.places[self.makers[tensor][1]].cores,
+                    cores=self._cores(self.makers[tensor][1], made.first),
+                    is_ahead=tensor in self.stored,
                 )
             )
             layout, source = behind, target
         return layout, source
+
+    def _cores(self, maker: str, chip: int) -> range | None:
+        """Return what does collectives: the cores, or what is beside them."""
+        return remote_cores(chip) if self.spec.links.overlap else self.places[maker].cores
 
     def _send(self, tensor: str, made: ChipLayout, source: str, read: ChipLayout) -> None:
         """Add the messages of a tensor, or of parts, from chips that have it to those that read."""

@@ -8,16 +8,13 @@ both groups cut a tensor alike, tiles go as they are made, as between cores.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from simaccel.hardware.chips import ChipPod
 from simaccel.hardware.collectives import LinkAxis
 from simaccel.hardware.cores import CHIP, REMOTE
-from simaccel.mapping.chips.exchanges import Exchange, HandedTiles
 from simaccel.mapping.node_text import place_text
-from simaccel.mapping.tile_streams import matching_cuts, outer_cuts, stream_of, tile_streams
-from simaccel.mapping.tree import Group, Mapping
-from simaccel.workload import Workload
+from simaccel.mapping.tree import Group
 
 
 @dataclass(frozen=True)
@@ -90,37 +87,3 @@ def _place_problems(place: range, known: dict[range, str], pod: ChipPod | None) 
         yield f"as many chips as are linked like a pod of their own: {sizes}"
     elif place.start % len(place):
         yield f"a first chip that is a multiple of their number, {len(place)}"
-
-
-def hand_tiles(workload: Workload, mapping: Mapping, exchange: Exchange) -> Exchange:
-    """Return a message whose tiles go one by one, where its maker and all readers have the same.
-
-    ``workload`` and ``mapping``: of one chip of each place.
-    """
-    readers = [
-        group
-        for group in mapping.groups
-        for name in group.operators
-        if any(operand.tensor == exchange.target for operand in workload.operator(name).inputs)
-    ]
-    maker = next(group for group in mapping.groups if exchange.after in group.operators)
-    made = workload.operator(exchange.after).output.tensor
-    is_whole = exchange.is_message and exchange.before.dims == exchange.behind.dims
-    if not is_whole or made != exchange.source or len(readers) != 1:
-        return exchange
-    if workload.times(exchange.after) != workload.times(readers[0].operators[0]):
-        return exchange
-    cuts = matching_cuts(
-        list(outer_cuts(workload, exchange.source, maker))[:1],
-        outer_cuts(workload, exchange.target, readers[0]),
-    )
-    streams = tile_streams(workload, mapping)
-    handed = {stream.maker_ranks for stream in streams if stream.tensor == exchange.source}
-    if not cuts or len(handed | {(cuts[0][0].rank,)}) > 1:
-        return exchange
-    cut, _ = cuts[0]
-    each = exchange.most // cut.size
-    full, rest = divmod(cut.size, cut.tile)
-    tiles = ((full, cut.tile * each), *([(1, rest * each)] if rest else []))
-    handed_stream = stream_of(exchange.target, maker, readers[0], cuts)
-    return replace(exchange, handed=HandedTiles(handed_stream, tiles))

@@ -17,6 +17,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import ChipAxis, ChipPod
 from simaccel.hardware.links import LinksSpec
 from simaccel.mapping.chips.exchanges import Exchange
+from simaccel.mapping.chips.handed_tiles import hand_tiles
 from simaccel.mapping.chips.keeps import rename_keeps
 from simaccel.mapping.chips.layout import ChipLayout, NoCommonDigitsError, refine_digits
 from simaccel.mapping.chips.naming import Cuts, TensorNames, layout_of
@@ -24,12 +25,11 @@ from simaccel.mapping.chips.places import (
     ChipPlace,
     cores_of_group,
     first_chip,
-    hand_tiles,
     place_faults,
 )
 from simaccel.mapping.classes import RankClasses
 from simaccel.mapping.node_text import node_text
-from simaccel.mapping.tree import Group, ResidentScope, Spread, WorkloadReference, nodes
+from simaccel.mapping.tree import Group, Keep, ResidentScope, Spread, WorkloadReference, nodes
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.workload import Operand, Operator, Vector, Workload, operands_of
 
@@ -76,20 +76,25 @@ class Pod:
             )
 
 
-def spreads(group: Group) -> tuple[Spread, ...]:
-    """Return the spreads over chips at the outside of a group."""
-    found: list[Spread] = []
+def outer_nodes(group: Group) -> tuple[Spread | Keep, ...]:
+    """Return the nodes of chips at the outside of a group."""
+    found: list[Spread | Keep] = []
     for node in group.tree:
-        if not isinstance(node, Spread) or node.level != CHIPS:
+        if not isinstance(node, Spread | Keep) or node.level != CHIPS:
             break
         found.append(node)
     return tuple(found)
 
 
+def spreads(group: Group) -> tuple[Spread, ...]:
+    """Return the spreads over chips at the outside of a group."""
+    return tuple(node for node in outer_nodes(group) if isinstance(node, Spread))
+
+
 def is_sharded(mapping: MappingTree) -> bool:
     """Return whether a mapping has spreads over chips, or groups on some of them."""
     return any(
-        group.chips is not None or (isinstance(node, Spread) and node.level == CHIPS)
+        group.chips is not None or (isinstance(node, Spread | Keep) and node.level == CHIPS)
         for group in mapping.groups
         for node in nodes(group.tree)
     )
@@ -143,7 +148,7 @@ def replace_groups(mapping: MappingTree, change: Callable[[Group], Group]) -> Ma
 
 
 def _inner(group: Group) -> Group:
-    return replace(group, tree=group.tree[len(spreads(group)) :])
+    return replace(group, tree=group.tree[len(outer_nodes(group)) :])
 
 
 def group_places(mapping: MappingTree) -> list[str]:
@@ -167,6 +172,10 @@ class _Sharding:
     n_cores: int
     found: list[Finding] = field(default_factory=list)
     cuts: dict[str, dict[str, tuple[ChipAxis, ...]]] = field(default_factory=dict)
+    stored: set[str] = field(default_factory=set)
+    """Weights that lie once on all chips."""
+    strides: set[int] = field(default_factory=set)
+    """Of all digits of chips' numbers."""
 
     @cached_property
     def count(self) -> int:
@@ -194,15 +203,7 @@ class _Sharding:
         """Find the digits that cut each rank of each operator."""
         digits: dict[str, list[tuple[str, ChipAxis]]] = {}
         for place, group in self.groups:
-            for at, node in enumerate(group.tree[len(spreads(group)) :], len(spreads(group))):
-                inside = [
-                    inner_node for inner_node in nodes((node,)) if isinstance(inner_node, Spread)
-                ]
-                self.found += [
-                    (f"{place}.tree[{at}]", node_text(spread), "a place before all other nodes")
-                    for spread in inside
-                    if spread.level == CHIPS
-                ]
+            self._check_outer(place, group)
             sizes = self._sizes(group)
             left, own = self.count, []
             for at, (rank, n) in enumerate(self._pieces(group, sizes, place)):
@@ -214,12 +215,37 @@ class _Sharding:
                 left //= n
                 own.append((rank, ChipAxis(left, n)))
             digits[group.name] = [(rank, axis) for rank, axis in own if axis.size > 1]
-        strides = {axis.stride for pairs in digits.values() for _, axis in pairs}
+        self.strides = {axis.stride for pairs in digits.values() for _, axis in pairs}
         for place, group in self.groups:
-            self._cut(place, group, digits[group.name], strides)
+            self._cut(place, group, digits[group.name], self.strides)
         if not self.found:
             for place, group in self.groups:
                 self._check(place, group)
+
+    def _check_outer(self, place: str, group: Group) -> None:
+        """Note what lies once on all chips, what can't, and nodes of chips in other places."""
+        outside = len(outer_nodes(group))
+        for at, node in enumerate(group.tree[outside:], outside):
+            self.found += [
+                (f"{place}.tree[{at}]", node_text(inner), "a place before all other nodes")
+                for inner in nodes((node,))
+                if isinstance(inner, Spread | Keep) and inner.level == CHIPS
+            ]
+        read = {
+            given.tensor
+            for name in group.operators
+            if name in self.workload.by_name
+            for given in self.workload.operator(name).inputs
+        }
+        for at, node in enumerate(outer_nodes(group)):
+            if not isinstance(node, Keep):
+                continue
+            kind = self.workload.tensors[node.tensor].kind if node.tensor in read else ""
+            plain = node == Keep(node.tensor, CHIPS)
+            if kind != "weight" or not plain or group.chips is not None:
+                allowed = "keep WEIGHT chips, of weights that a group on all chips reads"
+                self.found.append((f"{place}.tree[{at}]", node_text(node), allowed))
+            self.stored.add(node.tensor)
 
     def _sizes(self, group: Group) -> dict[str, int]:
         """Return the sizes of a group's ranks as its operators have them."""
@@ -234,7 +260,9 @@ class _Sharding:
     ) -> Iterator[tuple[str, int]]:
         """Yield the rank and the number of pieces of each spread."""
         left = dict(sizes)
-        for at, node in enumerate(spreads(group)):
+        for at, node in enumerate(outer_nodes(group)):
+            if isinstance(node, Keep):
+                continue
             size, where = left.get(node.rank), f"{place}.tree[{at}]"
             if size is None:
                 if sizes:
@@ -301,7 +329,11 @@ class _Sharding:
 
     def share(self, mapping: MappingTree) -> Pod | None:
         """Return what each chip does of a mapping without its spreads over chips."""
-        naming = TensorNames(self.workload, self.cuts, self.spec, self._places())
+        places = self._places()
+        digits = tuple(refine_digits(ChipAxis(1, self.count), self.strides)) if self.stored else ()
+        naming = TensorNames(
+            self.workload, self.cuts, self.spec, places, stored=self.stored, digits=digits
+        )
         operators = tuple(naming.operator(operator) for operator in self.workload.operators)
         naming.close()
         self.found += [("groups", *wrong) for wrong in naming.found]

@@ -1,0 +1,151 @@
+"""Tiles of an exchange beside the cores that go one by one, as they are made or read.
+
+A message has the tiles of its maker, where its only reader has the same. A collective has those of
+its maker, of its only reader, or of both. Tiles of a dimension that it scatters belong to one chip
+each: each chip begins with those of another (a rotated order, as in Wang et al., "Overlap
+communication with dependent computation via decomposition", 2023), so that in each step as many
+bytes go over each link as of a tile with parts for all chips; and those that are gathered likewise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from simaccel.hardware.cores import CHIP, REMOTE
+from simaccel.mapping.chips.exchanges import Exchange, HandedTiles
+from simaccel.mapping.chips.layout import ChipLayout
+from simaccel.mapping.tile_streams import (
+    TileCut,
+    TileStream,
+    matching_cuts,
+    outer_cuts,
+    stream_of,
+    tile_streams,
+)
+from simaccel.mapping.tree import Group, Mapping
+from simaccel.workload import Workload
+
+
+def hand_tiles(workload: Workload, mapping: Mapping, exchange: Exchange) -> Exchange:
+    """Return an exchange with the tiles that it takes one by one, if any.
+
+    ``workload`` and ``mapping``: of one chip of each place.
+    """
+    if exchange.cores is None or exchange.cores[0] % CHIP != REMOTE:
+        return exchange
+    ends = _Ends.of_exchange(workload, mapping, exchange)
+    handed = ends.message_tiles() if exchange.is_message else ends.collective_tiles()
+    return replace(exchange, handed=handed)
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """What makes and reads the tensor of an exchange: the groups that do, if there is one each."""
+
+    workload: Workload
+    mapping: Mapping
+    exchange: Exchange
+    maker: Group | None
+    reader: Group | None
+
+    @classmethod
+    def of_exchange(cls, workload: Workload, mapping: Mapping, exchange: Exchange) -> _Ends:
+        """Find both; they have to run equally often."""
+        made = [one.name for one in workload.operators if one.output.tensor == exchange.source]
+        readers = [
+            group
+            for group in mapping.groups
+            for name in group.operators
+            if any(given.tensor == exchange.target for given in workload.operator(name).inputs)
+        ]
+        times = workload.times(exchange.after)
+        makers = [group for group in mapping.groups if exchange.after in group.operators]
+        readers = [one for one in readers if workload.times(one.operators[0]) == times]
+        return cls(
+            workload,
+            mapping,
+            exchange,
+            makers[0] if made == [exchange.after] else None,
+            readers[0] if len(readers) == 1 else None,
+        )
+
+    def message_tiles(self) -> HandedTiles | None:
+        """Return the tiles of a message."""
+        exchange = self.exchange
+        is_whole = exchange.before.dims == exchange.behind.dims
+        if self.maker is None or self.reader is None or not is_whole:
+            return None
+        read = outer_cuts(self.workload, exchange.target, self.reader)
+        cuts = matching_cuts(self._made_cuts(), read)
+        if not cuts:
+            return None
+        stream = stream_of(exchange.target, self.maker, self.reader, cuts)
+        return HandedTiles(stream, self._tiles(cuts[0][0]))
+
+    def collective_tiles(self) -> HandedTiles | None:
+        """Return the tiles of a collective."""
+        exchange, made, read = self.exchange, self._made_cuts(), list[TileCut]()
+        made = [cut for cut in made if self._can_hand(cut, exchange.before, exchange.behind)]
+        if self.reader is not None:
+            cuts = islice(outer_cuts(self.workload, exchange.target, self.reader), 1)
+            read = [cut for cut in cuts if self._can_hand(cut, exchange.behind, exchange.before)]
+        if not made and not read:
+            return None
+        if made and read and made[0] != replace(read[0], rank=made[0].rank):
+            read = []
+        cut = (made or read)[0]
+        stream = TileStream(
+            exchange.target,
+            self.maker.name if made and self.maker is not None else "",
+            self.reader.name if read and self.reader is not None else "",
+            tuple(one.rank for one in made),
+            tuple(one.rank for one in read),
+            cut.count,
+            cut.count,
+        )
+        return HandedTiles(stream, self._tiles(cut))
+
+    def _made_cuts(self) -> Sequence[TileCut]:
+        """Return the outermost loop of the maker if it cuts the tensor, and as others await it."""
+        if self.maker is None:
+            return []
+        cuts = list(islice(outer_cuts(self.workload, self.exchange.source, self.maker), 1))
+        streams = tile_streams(self.workload, self.mapping)
+        known = {one.maker_ranks for one in streams if one.tensor == self.exchange.source}
+        return [cut for cut in cuts if known <= {(cut.rank,)}]
+
+    def _can_hand(self, cut: TileCut, own: ChipLayout, other: ChipLayout) -> bool:
+        """Return whether tiles of one side of a collective can go one by one.
+
+        ``own``: how the tensor lies on that side. Of a dimension of which the other side has parts
+        each tile has to be in one of them.
+        """
+        exchange = self.exchange
+        grows = exchange.most // min(exchange.elements)
+        is_even = all(size % grows == 0 for _, size in self._tiles(cut))
+        if not cut.is_plain or exchange.most % cut.size or not is_even:
+            return False
+        shape = self.workload.shapes[exchange.source if own is exchange.before else exchange.target]
+        parts = [
+            math.prod(digit.size for digit in other.dims[at] if digit not in own.dims[at])
+            for at in cut.dimensions
+            if shape[at] > 1
+        ] or [1]
+        if set(parts[1:]) > {1} or exchange.kind == "all_to_all":
+            return math.prod(parts) == 1
+        return parts[0] == 1 or cut.size // parts[0] % cut.tile == 0
+
+    def _tiles(self, cut: TileCut) -> tuple[tuple[int, int], ...]:
+        """Return the tiles of a cut: (how many, elements of each)."""
+        return tuple(_tile_sizes(cut, self.exchange.most // cut.size))
+
+
+def _tile_sizes(cut: TileCut, each: int) -> Iterator[tuple[int, int]]:
+    """Yield the numbers of full tiles and of smaller ones, and their elements."""
+    full, rest = divmod(cut.size, cut.tile)
+    for trips, size in ((full, cut.tile), (1, rest)):
+        if trips and size:
+            yield trips, size * each
