@@ -41,7 +41,7 @@ def _pod(*, overlap: bool) -> Accelerator:
     """Return two chips whose memories take no time: links of 4 B a cycle that take 5 cycles."""
     links = {"bytes_per_second": "4 GB/s", "hop_cycles": 5, "overlap": overlap}
     free = {"bandwidth_bytes_per_second": "unlimited", "latency_cycles": 0}
-    found = accelerator(dram=free, groups={"overlap": False})
+    found = accelerator(dram=free, compiler={"overlap": False})
     update = {"links": LinksSpec.model_validate(links), "chips": (2,)}
     return found.model_copy(update=update)
 
