@@ -20,7 +20,8 @@ from simaccel.analytic.native import ideal_cycles
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import ChipAxis
-from simaccel.mapping.chips.sharding import Pod, uncuttable_ranks
+from simaccel.mapping.chips.sharding import Pod
+from simaccel.mapping.chips.uncuttable import uncuttable_ranks
 from simaccel.mapping.classes import RankClasses
 from simaccel.schedulers.parallel import (
     BATCH,

@@ -27,11 +27,12 @@ from simaccel.mapping.chips.places import (
     first_chip,
     place_faults,
 )
+from simaccel.mapping.chips.uncuttable import uncuttable_ranks
 from simaccel.mapping.classes import RankClasses
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.tree import Group, Keep, ResidentScope, Spread, WorkloadReference, nodes
 from simaccel.mapping.tree import Mapping as MappingTree
-from simaccel.workload import Operand, Operator, Vector, Workload, operands_of
+from simaccel.workload import Workload
 
 CHIPS: Final = "chips"
 Finding = tuple[str, object, str]
@@ -371,33 +372,3 @@ class _Sharding:
     def _with_cores(self, group: Group) -> Group:
         """Return a group on cores of its chips, as programs count them."""
         return replace(group, place=cores_of_group(group, self.n_cores), chips=None)
-
-
-def uncuttable_ranks(one: Operator, cuts: Cuts, workload: Workload) -> Iterator[tuple[str, str]]:
-    """Yield ranks that can't be cut over chips, and why."""
-    for rank, digits in cuts.items():
-        if digits and isinstance(one, Vector):
-            yield from _apart_vector(one, rank)
-        for _, given in operands_of(one) if digits else ():
-            yield from _apart_operand(one, given, rank, workload.shapes[given.tensor])
-
-
-def _apart_vector(one: Vector, rank: str) -> Iterator[tuple[str, str]]:
-    if rank == one.axis:
-        yield rank, f"another rank: {one.kind} needs {rank} whole"
-    if one.visible is not None and rank == one.visible.row:
-        yield rank, f"another rank: rows of {rank} see different parts, so pieces differ"
-    if rank not in one.output.ranks:
-        yield rank, f"another rank: nobody adds what {one.kind} makes of parts of {rank}"
-
-
-def _apart_operand(
-    one: Operator, given: Operand, rank: str, shape: Sequence[int]
-) -> Iterator[tuple[str, str]]:
-    for at, dim in enumerate(given.projection):
-        if rank not in dict(dim.terms):
-            continue
-        if rank != dim.outermost(one.ranks):
-            yield rank, f"another rank: parts of {dim} of {given.tensor} overlap"
-        elif given.start and (given.start[at] or one.ranks[rank] < shape[at]):
-            yield rank, f"another rank: {one.name} sees a part of {rank} of {given.tensor}"
