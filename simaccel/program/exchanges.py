@@ -166,15 +166,15 @@ class _Weaver:
     def body(self, body: Sequence[Node]) -> tuple[Node, ...]:
         """Return a body with both; equal bodies stay one object."""
         if id(body) not in self.known:
-            found: list[Node] = []
+            woven: list[Node] = []
             for node in body:
                 if isinstance(node, Operator):
-                    found += self.ahead.get(node.name, ())
-                found.append(self._node(node))
+                    woven += self.ahead.get(node.name, ())
+                woven.append(self._node(node))
                 if isinstance(node, Operator):
-                    found[-1] = self._mark(found[-1])
-                    found += self.behind.get(node.name, ())
-            self.known[id(body)] = body, tuple(found)
+                    woven[-1] = self._mark(woven[-1])
+                    woven += self.behind.get(node.name, ())
+            self.known[id(body)] = body, tuple(woven)
         return self.known[id(body)][1]
 
     def _mark(self, node: Node) -> Node:

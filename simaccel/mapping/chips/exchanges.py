@@ -106,9 +106,9 @@ class Exchange:
             size = -(-least // -(-least // size))  # no small rest in each of many tiles
         full, rest = divmod(least, size)
         grows = [side // min(self.elements) for side in self.elements]
-        for trips, one in ((full, size), (1 if rest else 0, rest)):
+        for trips, elements in ((full, size), (1 if rest else 0, rest)):
             if trips:
-                yield trips, one * grows[0], one * grows[1]
+                yield trips, elements * grows[0], elements * grows[1]
 
     def slots(self, accelerator: Accelerator) -> int:
         """Return the slots of a tile that goes to links, or comes from them.

@@ -43,7 +43,7 @@ def hand_tiles(workload: Workload, mapping: Mapping, exchange: Exchange) -> Exch
 
 @dataclass(frozen=True)
 class _Ends:
-    """What makes and reads the tensor of an exchange: the groups that do, if there is one each."""
+    """The groups that make and read the tensor of an exchange, if there is one each."""
 
     workload: Workload
     mapping: Mapping
@@ -54,16 +54,20 @@ class _Ends:
     @classmethod
     def of_exchange(cls, workload: Workload, mapping: Mapping, exchange: Exchange) -> _Ends:
         """Find both; they have to run equally often."""
-        made = [one.name for one in workload.operators if one.output.tensor == exchange.source]
+        made = [
+            operator.name
+            for operator in workload.operators
+            if operator.output.tensor == exchange.source
+        ]
         readers = [
             group
             for group in mapping.groups
             for name in group.operators
-            if any(given.tensor == exchange.target for given in workload.operator(name).inputs)
+            if any(operand.tensor == exchange.target for operand in workload.operator(name).inputs)
         ]
         times = workload.times(exchange.after)
         makers = [group for group in mapping.groups if exchange.after in group.operators]
-        readers = [one for one in readers if workload.times(one.operators[0]) == times]
+        readers = [group for group in readers if workload.times(group.operators[0]) == times]
         return cls(
             workload,
             mapping,
@@ -101,8 +105,8 @@ class _Ends:
             exchange.target,
             self.maker.name if made and self.maker is not None else "",
             self.reader.name if read and self.reader is not None else "",
-            tuple(one.rank for one in made),
-            tuple(one.rank for one in read),
+            tuple(tiles.rank for tiles in made),
+            tuple(tiles.rank for tiles in read),
             cut.count,
             cut.count,
         )

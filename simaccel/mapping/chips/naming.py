@@ -178,7 +178,7 @@ class TensorNames:
         """Return a chip's name of a tensor that it reads, and bring it there if need be."""
         tensor, read = operand.tensor, self._layout(operator, operand)
         if tensor in self.stored and tensor not in self.makers:
-            self.makers[tensor] = self._once_on_all(tensor, read), operator.name
+            self.makers[tensor] = self._lay_once(tensor, read), operator.name
         if tensor not in self.makers:
             firsts = [layout.first for name, layout in self.names if name == tensor]
             suffix = "part" if read.first in firsts else _chip_suffix(read)
@@ -190,7 +190,7 @@ class TensorNames:
             self._bring(tensor, made, read)
         return self._name(tensor, read, "part")
 
-    def _once_on_all(self, tensor: str, read: ChipLayout) -> ChipLayout:
+    def _lay_once(self, tensor: str, read: ChipLayout) -> ChipLayout:
         """Return how weights lie of which each chip has another piece.
 
         They are cut as they are read, and by the digits left along the first dimension that can be.

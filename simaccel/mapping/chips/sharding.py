@@ -233,10 +233,10 @@ class _Sharding:
                 if isinstance(inner, Spread | Keep) and inner.level == CHIPS
             ]
         read = {
-            given.tensor
+            operand.tensor
             for name in group.operators
             if name in self.workload.by_name
-            for given in self.workload.operator(name).inputs
+            for operand in self.workload.operator(name).inputs
         }
         for at, node in enumerate(outer_nodes(group)):
             if not isinstance(node, Keep):
