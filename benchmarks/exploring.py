@@ -11,7 +11,6 @@ from simaccel.cli.axes import read_axis
 from simaccel.experiment.parallel import TaskWorkers, open_workers, run_with
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.study.explore import ExplorationObjective, explore
-from simaccel.study.parameters import PARAMETERS
 from simaccel.study.points import WeightedWorkload
 from simaccel.study.space import DesignSpace
 from simaccel.workload import gemm
@@ -60,9 +59,7 @@ def _tasks(team: TaskWorkers, point: Point) -> Row:
 
 
 def _designs(team: TaskWorkers, point: Point) -> Row:
-    axis = read_axis(
-        "--axis", f"dram-latency=1:{point['count']}:+1", PARAMETERS.get, [], point["count"]
-    )
+    axis = read_axis("--axis", f"dram-latency=1:{point['count']}:+1", point["count"])
     space = DesignSpace(
         (load_accelerator("toy"),), (WeightedWorkload(gemm(m=9, k=7, n=5)),), (axis,), ("naive",)
     )

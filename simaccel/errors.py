@@ -17,7 +17,7 @@ _LONGEST_FIELD: Final = 120
 _LONGEST_CHOICE: Final = 800
 _LONGEST_LIST: Final = 80
 """Characters of all choices that stand after the nearest one."""
-_MEANT: Final = "did you mean"
+MEANT: Final = "did you mean"
 _NEAR: Final = 0.7
 """Of two names: what is less alike is probably another thing."""
 _OTHER_NUMBER: Final = re.compile(
@@ -84,7 +84,7 @@ def allows(allowed: str) -> str:
     >>> allows("1 or more"), allows("did you mean 'flat'? (allowed: naive, flat)")
     ('allowed: 1 or more', "did you mean 'flat'? (allowed: naive, flat)")
     """
-    return allowed if allowed.startswith(_MEANT) else f"allowed: {allowed}"
+    return allowed if allowed.startswith(MEANT) else f"allowed: {allowed}"
 
 
 def shorten(text: str, longest: int) -> str:
@@ -180,7 +180,7 @@ def suggest(word: str, choices: Iterable[str]) -> str:
     if not close:
         return f"one of {every}"
     few = len(known) > 1 and len(every) <= _LONGEST_LIST
-    return f"{_MEANT} {close[0]!r}?" + f" (allowed: {every})" * few
+    return f"{MEANT} {close[0]!r}?" + f" (allowed: {every})" * few
 
 
 def suggest_field(word: str, fields: Iterable[str]) -> str:

@@ -8,8 +8,14 @@ from functools import partial
 from typing import Final
 
 from simaccel.cli.faults import fault, gather
-from simaccel.errors import Fault, InputError, suggest
-from simaccel.study.parameters import Parameter, Values, whole_number
+from simaccel.errors import Fault, InputError
+from simaccel.study.parameters import (
+    Parameter,
+    Values,
+    parameter_of,
+    suggest_parameter,
+    whole_number,
+)
 from simaccel.study.points import Setting
 from simaccel.workload.sizes import MAX_SIZE
 
@@ -34,12 +40,16 @@ class _Given:
 
 
 def read_axis(
-    option: str, text: str, find: Find, names: list[str], limit: int
+    option: str,
+    text: str,
+    limit: int,
+    find: Find = parameter_of,
+    suggested: Callable[[str], str] = suggest_parameter,
 ) -> tuple[Setting, ...]:
     """Read an axis: its settings, at most ``limit``.
 
     Raises:
-        InputError: no such parameter (``names`` are suggested), or bad values.
+        InputError: no such parameter (``suggested`` says what there is), or bad values.
 
     """
     name, equals, points_text = (part.strip() for part in text.partition("="))
@@ -47,11 +57,18 @@ def read_axis(
         raise InputError([fault(option, text, f"NAME= and {_FORMS}")])
     parameter = find(name)
     if parameter is None:
-        raise InputError([fault(option, name, suggest(name, names))])
+        raise InputError([fault(option, name, suggested(name))])
     read = _range if ":" in points_text else _list
     points, log = read(_Given(option, parameter, points_text), limit)
-    parameter = replace(parameter, axis=replace(parameter.axis, log=log))
-    return tuple(map(parameter.setting, points))
+    settings = [parameter.setting(values) for values in points]
+    words = [isinstance(setting.value, str | bool) for setting in settings]
+    named = any(words) and not parameter.apart
+    axis = replace(parameter.axis, log=log and not named, named=named)
+    places = [at if named else setting.place for at, setting in enumerate(settings)]
+    return tuple(
+        replace(setting, axis=axis, place=place)
+        for setting, place in zip(settings, places, strict=True)
+    )
 
 
 def _bad(given: _Given, part: str, value: str, allowed: str) -> InputError:

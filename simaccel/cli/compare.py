@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.choices import EACH, EXHIBITS, FRONT_FIGURES, METRIC_NAMES, SWEPT, TARGET
+from simaccel.cli.choices import EXHIBITS, FRONT_FIGURES, METRIC_NAMES, SWEPT, TARGET
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
@@ -27,10 +27,9 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.several_runs import pipeline_options
-from simaccel.errors import WorkerDiedError, suggest
+from simaccel.errors import WorkerDiedError
 
 if TYPE_CHECKING:
-    from simaccel.cli.lists import OptionVariant
     from simaccel.report.exhibits import Exhibit
     from simaccel.report.metrics import Metric
     from simaccel.study.points import Point, StudyRow
@@ -42,8 +41,8 @@ if TYPE_CHECKING:
     "--sweep",
     multiple=True,
     metavar="NAME=FROM:TO:STEP",
-    help="Also vary one parameter: buffer=64KiB:64MiB:x2, seq-len=512:4096:+512 or "
-    f"array=16,32x64; one of {', '.join(SWEPT)}.",
+    help="Also vary one parameter: buffer=64KiB:64MiB:x2, array=16,32x64, dram.channels=1,2; "
+    f"one of {', '.join(SWEPT)}, any field of the accelerator, or any other --axis of explore.",
 )
 @click.option(
     "--pareto",
@@ -151,10 +150,8 @@ def compare(
     if exhibit == "bandwidth":
         ctx.exit(show_bandwidths(asked, target, files, jobs, as_json=as_json))
     asked = lists.default_of_stages(asked, stages)
-    every, shown = gather(
-        lambda: lists.stage(_points(asked, sweep, each, files, mappings), stages, micro_batches),
-        lambda: lists.metrics_of(metrics),
-    )
+    wanted = lists.WantedRows(files, sweep, each, mappings, stages, micro_batches)
+    every, shown = gather(lambda: wanted.points(asked), lambda: lists.metrics_of(metrics))
     points = [replace(point, fast_forward=fast_forward) for point in every]
     lists.require_tokens(shown, points)
     lists.refuse_lists(points, exhibit)
@@ -313,80 +310,3 @@ def _exit_code(rows: Sequence[StudyRow]) -> int:
     if died:
         return WorkerDiedError.exit_code
     return rows[0].exit_code if all(row.result is None for row in rows) else 0
-
-
-def _points(
-    asked: ExperimentOptions,
-    sweep_texts: tuple[str, ...],
-    each: str | None,
-    files: OutputFiles,
-    mappings: Sequence[str],
-) -> list[Point]:
-    """Cross lists, settings, lengths and dataflows; all faults are reported before anything runs.
-
-    A fault of all values of the lists is reported once.
-    """
-    from simaccel.cli.lists import variants
-
-    first, *others = variants(asked)
-    own = _points_of(first, sweep_texts, each, files, mappings)
-    made = gather(
-        *(partial(_points_of, other, sweep_texts, each, files, mappings) for other in others)
-    )
-    return [*own, *(point for points in made for point in points)]
-
-
-def _points_of(
-    variant: OptionVariant,
-    sweep_texts: tuple[str, ...],
-    each: str | None,
-    files: OutputFiles,
-    mappings: Sequence[str],
-) -> list[Point]:
-    """Give the points of one value of each list."""
-    from simaccel.cli.lists import mapped_ways, names_of, scheduled_ways
-    from simaccel.cli.sweep import read_sweep, swept_points
-
-    asked = variant.asked
-    lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
-    _, _, accelerator, names, sweep, estimates, *workloads = gather(
-        files.require,
-        lambda: _require_each(each, sweep_texts),
-        asked.accelerator,
-        lambda: asked.names(several=True),
-        lambda: read_sweep(sweep_texts, asked),
-        asked.workload.estimates,
-        *(replace(asked.workload, seq_len=length).read for length in lengths),
-    )
-    from simaccel.verbs.comparing import alone_points
-
-    bases = (
-        swept_points(sweep, workloads, accelerator)
-        if sweep
-        else [
-            point
-            for workload in workloads
-            for point in alone_points(workload, accelerator, each, estimates)
-        ]
-    )
-    return [
-        way.place_workloads()
-        for base in bases
-        for point in (
-            replace(base, settings=(*base.settings, *variant.settings)).place_workloads(),
-        )
-        for way in (
-            *mapped_ways(point, mappings),
-            *scheduled_ways(point, names_of(point, names, asked, len(mappings)), asked),
-        )
-    ]
-
-
-def _require_each(each: str | None, sweep_texts: tuple[str, ...]) -> None:
-    """Refuse what --each can't be, and what it doesn't go with."""
-    if each is None:
-        return
-    faults = [] if each in EACH else [fault("--each", each, suggest(each, EACH))]
-    if sweep_texts:
-        faults.append(fault("--each", each, "nothing with --sweep"))
-    require_none(faults)

@@ -186,7 +186,7 @@ def _axes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     from simaccel.cli.axes import read_axis
 
     known = _parameters()
-    read = partial(read_axis, "--axis", find=known.get, names=[*known], limit=MOST_DESIGNS)
+    read = partial(read_axis, "--axis", find=known.get, limit=MOST_DESIGNS)
     sizes: dict[str, tuple[int, ...]] = {}
     for text in texts:
         name = text.partition("=")[0].strip()

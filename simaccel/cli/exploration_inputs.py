@@ -192,9 +192,8 @@ def _axes(texts: Sequence[str]) -> tuple[Settings, ...]:
     if not texts:
         return ()
     from simaccel.cli.axes import read_axis
-    from simaccel.study.parameters import names, parameter_of
 
-    read = partial(read_axis, "--axis", find=parameter_of, names=names(), limit=MOST_DESIGNS)
+    read = partial(read_axis, "--axis", limit=MOST_DESIGNS)
     return tuple(gather(*(partial(read, text) for text in texts)))
 
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from simaccel.cli.choices import EACH
 from simaccel.cli.experiment_options import DATAFLOW, ExperimentOptions
-from simaccel.cli.faults import fault, require_none
+from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.pipeline import StageCounts
 from simaccel.dataflows import FUSING
 from simaccel.errors import InputError, suggest
 from simaccel.study.points import ACCELERATOR, Axis, Point, Setting
+from simaccel.study.space import with_mapping
 
 if TYPE_CHECKING:
+    from simaccel.cli.output_files import OutputFiles
     from simaccel.report.exhibits import Exhibit
     from simaccel.report.metrics import Metric
 
@@ -101,25 +105,100 @@ def _apply_points(asked: ExperimentOptions, points: dict[str, Setting]) -> Exper
     return replace(asked, hw=hw, workload=workload, sought=replace(asked.sought, **sought))  # type: ignore[arg-type]
 
 
-def names_of(
-    point: Point, names: Sequence[str], asked: ExperimentOptions, mappings: int
-) -> Sequence[str]:
-    """Return the dataflows or mapspaces of a point: ``names``, where some are given.
+@dataclass(frozen=True)
+class WantedRows:
+    """The options that say what the rows of a comparison are, beside those of an experiment."""
 
-    Otherwise none beside mappings, the default one where runs differ in something else, and
-    without an attention none of those that only attentions tell apart.
-    """
-    if not asked.names_nothing:
-        return names
-    if mappings:
-        return []
-    from simaccel.schedulers import default_dataflow
+    files: OutputFiles
+    sweep: tuple[str, ...]
+    each: str | None
+    mappings: tuple[str, ...]
+    stages: str | None
+    micro_batches: int | None
 
-    default = default_dataflow(point.accelerator, point.workload)
-    lists = (asked.workload.seq_len, asked.sought.stationarity)
-    if point.settings or any("," in (text or "") for text in lists):
-        return [default]
-    return names if default in FUSING else [name for name in names if name not in FUSING]
+    def points(self, asked: ExperimentOptions) -> list[Point]:
+        """Cross lists, settings, lengths and dataflows; all faults together.
+
+        A fault of all values of the lists is reported once.
+
+        Raises:
+            InputError: what can't be read, and options that don't go together.
+
+        """
+        first, *others = variants(asked)
+        own = self._points_of(first)
+        made = gather(*(partial(self._points_of, other) for other in others))
+        every = [*own, *(point for points in made for point in points)]
+        return stage(every, self.stages, self.micro_batches)
+
+    def _points_of(self, variant: OptionVariant) -> list[Point]:
+        """Return the points of one value of each list."""
+        from simaccel.cli.sweep import read_sweep, swept_points
+
+        asked = variant.asked
+        lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
+        counts = {"pipeline_parallel": self.stages, "micro_batches": self.micro_batches}
+        mapping = ", ".join(self.mappings)
+        _, _, accelerator, names, sweep, estimates, *workloads = gather(
+            self.files.require,
+            self._require_each,
+            asked.accelerator,
+            lambda: asked.names(several=True),
+            lambda: read_sweep(self.sweep, asked, **counts, mapping=mapping),
+            asked.workload.estimates,
+            *(replace(asked.workload, seq_len=length).read for length in lengths),
+        )
+        from simaccel.verbs.comparing import alone_points
+
+        if sweep and sweep[0].axis.name == "dataflow":
+            names, sweep = [setting.text for setting in sweep], ()
+        bases = (
+            swept_points(sweep, workloads, accelerator)
+            if sweep
+            else [
+                point
+                for workload in workloads
+                for point in alone_points(workload, accelerator, self.each, estimates)
+            ]
+        )
+        bases = [replace(base, settings=(*base.settings, *variant.settings)) for base in bases]
+        return [
+            way.place_workloads()
+            for point in (base.place_workloads() for base in bases)
+            for way in (
+                *mapped_ways(point, self.mappings),
+                *scheduled_ways(point, self._names_of(point, names, asked), asked),
+            )
+        ]
+
+    def _names_of(
+        self, point: Point, names: Sequence[str], asked: ExperimentOptions
+    ) -> Sequence[str]:
+        """Return the dataflows or mapspaces of a point: ``names``, where some are given.
+
+        Otherwise none beside mappings, the default one where runs differ in something else, and
+        without an attention none of those that only attentions tell apart.
+        """
+        if not asked.names_nothing or any(text.startswith("dataflow=") for text in self.sweep):
+            return names
+        if self.mappings:
+            return []
+        from simaccel.schedulers import default_dataflow
+
+        default = default_dataflow(point.accelerator, point.workload)
+        lists = (asked.workload.seq_len, asked.sought.stationarity)
+        if point.settings or any("," in (text or "") for text in lists):
+            return [default]
+        return names if default in FUSING else [name for name in names if name not in FUSING]
+
+    def _require_each(self) -> None:
+        """Refuse what --each can't be, and what it doesn't go with."""
+        if self.each is None:
+            return
+        faults = [] if self.each in EACH else [fault("--each", self.each, suggest(self.each, EACH))]
+        if self.sweep:
+            faults.append(fault("--each", self.each, "nothing with --sweep"))
+        require_none(faults)
 
 
 def scheduled_ways(point: Point, names: Sequence[str], asked: ExperimentOptions) -> list[Point]:
@@ -127,11 +206,13 @@ def scheduled_ways(point: Point, names: Sequence[str], asked: ExperimentOptions)
     held_names = asked.sought.stationarity
     held = held_names.split(",") if held_names else [None]
     return [
-        replace(
-            point,
-            dataflow=name,
-            options=replace(asked.options, stationarity=stationarity),  # type: ignore[arg-type]
-            label=f"{name} {stationarity}" if len(held) > 1 else "",
+        with_mapping(
+            replace(
+                point,
+                dataflow=name,
+                options=replace(asked.options, stationarity=stationarity),  # type: ignore[arg-type]
+                label=f"{name} {stationarity}" if len(held) > 1 else "",
+            )
         )
         for name in names
         for stationarity in held
@@ -152,8 +233,12 @@ def stage(points: Sequence[Point], stages: str | None, micro_batches: int | None
 
     """
     if stages is None:
-        StageCounts(None, micro_batches).require_stages()
-        return list(points)
+        every = [
+            replace(point, micro_batches=point.micro_batches or micro_batches) for point in points
+        ]
+        for point in every:
+            StageCounts(point.stages, point.micro_batches).require_stages()
+        return every
     values = _values("--pipeline-parallel", stages)
     settings = _points("pipeline_parallel", values) if len(values) > 1 else ()
     return [
@@ -161,7 +246,7 @@ def stage(points: Sequence[Point], stages: str | None, micro_batches: int | None
             point,
             settings=(*point.settings, *settings[at : at + 1]),
             stages=int(value),
-            micro_batches=micro_batches,
+            micro_batches=point.micro_batches or micro_batches,
         )
         for point in points
         for at, value in enumerate(values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from simaccel.cli.axes import read_axis
 from simaccel.cli.experiment_options import ExperimentOptions
-from simaccel.cli.faults import fault, gather
+from simaccel.cli.faults import fault, gather, require_none
 from simaccel.errors import InputError, suggest
 from simaccel.hardware import Accelerator
-from simaccel.study.parameters import PARAMETERS
-from simaccel.study.space import DesignBuilder, Settings
+from simaccel.study.parameters import PARAMETERS, parameter_of
+from simaccel.study.space import FLOWS, DesignBuilder, Settings
 from simaccel.workload import Workload
 
 if TYPE_CHECKING:
@@ -47,22 +47,28 @@ def _swept(
 
     name = setting.axis.name
     if setting.axis.of == "workload":
-        require_parameters(setting, workload)
-    point = make.point(base_point(workload, accelerator, setting), f"--sweep {name}={setting.text}")
+        _require_parameters(setting, workload)
+    point = make.sized_point(
+        base_point(workload, accelerator, setting), f"--sweep {name}={setting.text}"
+    )
     return replace(point, seq_len=seq_len_of(point.workload))
 
 
-def require_parameters(setting: Setting, workload: Workload) -> None:
+def _require_parameters(setting: Setting, workload: Workload) -> None:
     """Refuse parameters that a workload has not."""
     for field in setting.fields:
         if field not in workload.parameters:
             others = [name for name, one in PARAMETERS.items() if one.axis.of == "accelerator"]
-            allowed = f"{suggest('', others)}; workload {workload.name} has no {field}"
+            own = setting.axis.name not in PARAMETERS
+            choices = suggest(field, sorted(workload.parameters)) if own else suggest("", others)
+            allowed = f"{choices}; workload {workload.name} has no {field}"
             raise InputError([fault("--sweep", setting.axis.name, allowed)])
 
 
-def read_sweep(texts: tuple[str, ...], asked: ExperimentOptions) -> Settings:
+def read_sweep(texts: Sequence[str], asked: ExperimentOptions, **beside: object) -> Settings:
     """Read what was given for --sweep; empty if nothing was.
+
+    ``beside``: values of options that ``asked`` has not, by what they set.
 
     Raises:
         InputError: more than one sweep, no such parameter, bad values, or another option that
@@ -76,29 +82,36 @@ def read_sweep(texts: tuple[str, ...], asked: ExperimentOptions) -> Settings:
         raise InputError([fault("--sweep", " ".join(texts), allowed)])
     settings: Settings
     settings, _ = gather(
-        lambda: read_axis("--sweep", texts[0], PARAMETERS.get, [*PARAMETERS], MOST_POINTS),
-        lambda: _require_alone(texts[0], asked),
+        lambda: read_axis("--sweep", texts[0], MOST_POINTS),
+        lambda: _require_alone(texts[0], asked, beside),
     )
     return settings
 
 
-def _require_alone(text: str, asked: ExperimentOptions) -> None:
+def _require_alone(text: str, asked: ExperimentOptions, beside: Mapping[str, object]) -> None:
     """Refuse options that the sweep decides."""
-    parameter = PARAMETERS.get(text.partition("=")[0].strip())
+    parameter = parameter_of(text.partition("=")[0].strip())
     if parameter is None:
         return
     allowed = f"nothing with --sweep {parameter.axis.name}, which sets it"
-    faults = []
-    if parameter.axis.of == "workload":
-        fields = {field: getattr(asked.workload, field) for field in parameter.fields}
-        faults = [
-            fault(f"--{field.replace('_', '-')}", value, allowed)
-            for field, value in fields.items()
-            if value is not None
-        ]
-    for override in asked.overrides:
-        field = override.partition("=")[0].strip()
-        if field in parameter.fields:
-            faults.append(fault("--set", override, allowed))
-    if faults:
-        raise InputError(faults)
+    options = {
+        "workload": vars(asked.workload),
+        "mapping": {**vars(asked.sought), **vars(asked), **beside},
+        "accelerator": {},
+    }[parameter.axis.of]
+    fields = (*parameter.fields, *(["mapspace"] if parameter.axis.name == FLOWS.name else []))
+    values = {field: options.get(field) for field in fields}
+    faults = [
+        fault(f"--{field.replace('_', '-')}", value, allowed)
+        for field, value in values.items()
+        if value is not None and value is not False
+    ]
+    faults += [
+        fault("--set", override, allowed)
+        for override in asked.overrides
+        if override.partition("=")[0].strip() in parameter.fields
+    ]
+    if parameter.axis.of == "mapping" and beside.get("mapping"):
+        said = f"nothing with --sweep {parameter.axis.name}: a mapping has decided it"
+        faults.append(fault("--mapping", beside["mapping"], said))
+    require_none(faults)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
-from simaccel.errors import suggest, with_digits
+from simaccel.errors import MEANT, suggest, with_digits
 from simaccel.files.documents import parse_document
 from simaccel.files.schema import leaf_fields, refusal
 from simaccel.hardware import STATIONARITIES, Accelerator
@@ -60,8 +60,8 @@ class Parameter:
         if self.apart:
             text = "x".join(map(self.write, values))
             return Setting(self.axis, text, text, fields, math.prod(map(int, values)))
-        place = int(values[0]) if isinstance(values[0], int | float) else 0
-        return Setting(self.axis, values[0], self.write(values[0]), fields, place)
+        number = values[0] if isinstance(values[0], int | float) else 0
+        return Setting(self.axis, values[0], self.write(values[0]), fields, number)
 
 
 def whole_number(text: str, *, least: int, most: int) -> int:
@@ -126,7 +126,7 @@ _ALL = (
     _size("batch", "batch", "batch (sequences)"),
 )
 PARAMETERS: Final = {parameter.axis.name: parameter for parameter in _ALL}
-"""What can be swept, by the name of --sweep; a new parameter is one entry."""
+"""What has a short name for --sweep and --axis; a new parameter is one entry."""
 
 
 def _scalar(text: str) -> Value:
@@ -191,7 +191,7 @@ _OF_WORKLOAD: Final = "workload."
 
 
 def parameter_of(name: str) -> Parameter | None:
-    """Return the parameter of a name of --axis: a parameter, or a field by its path.
+    """Return the parameter of a name of --axis or --sweep: a parameter, or a field by its path.
 
     A path is one of the accelerator (``dram.channels``), or of the workload's parameters
     (``workload.prompt``); None if there is no such field.
@@ -229,6 +229,10 @@ def _of_field(name: str, read: Callable[[str], Value], text: str) -> Value:
     return value
 
 
-def names() -> list[str]:
-    """Name all that can be varied, fields of a workload left out."""
-    return [*PARAMETERS, *_MAPPING, *leaf_fields(Accelerator)]
+def suggest_parameter(name: str) -> str:
+    """Return what to write instead of a name that no parameter has."""
+    near = suggest(name, [*PARAMETERS, *_MAPPING, *leaf_fields(Accelerator)])
+    if near.startswith(MEANT):
+        return near
+    short = ", ".join([*PARAMETERS, *_MAPPING])
+    return f"one of {short}, a field of the accelerator (dram.channels), or workload.FIELD"

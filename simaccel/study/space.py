@@ -219,25 +219,25 @@ class DesignBuilder:
                 the degrees of parallelism are not those of the chips.
 
         """
-        asked = base.fields("mapping")
+        made = with_mapping(self.sized_point(base, source))
+        every = [load.workload for load in made.loads]
+        require_degrees(every, made.accelerator, made.options, made.stages, made.micro_batches)
+        return made
+
+    def sized_point(self, base: Point, source: str) -> Point:
+        """Return ``base`` with the accelerator and the workloads that its settings say.
+
+        Raises:
+            InputError: no accelerator can have these values, or a workload has no such parameter.
+
+        """
         hardware = self._make(with_values, base.accelerator, base.fields("accelerator"), source)
         sizes = base.fields("workload")
         loads = tuple(
             replace(load, workload=self._make(_resize_workload, load.workload, sizes, source))
             for load in base.loads
         )
-        stages, micro_batches = counts_with(base.stages, base.micro_batches, asked)
-        made = replace(
-            base,
-            accelerator=hardware,
-            loads=loads,
-            options=options_with(base.options, asked),
-            stages=stages,
-            micro_batches=micro_batches,
-        )
-        every = [load.workload for load in loads]
-        require_degrees(every, hardware, made.options, stages, micro_batches)
-        return made
+        return replace(base, accelerator=hardware, loads=loads)
 
     def _make(
         self, make: Callable[..., Made], base: Made, values: Mapping[str, Value], source: str
@@ -256,6 +256,14 @@ class DesignBuilder:
         if isinstance(made, InputError):
             raise made
         return made  # type: ignore[no-any-return]
+
+
+def with_mapping(point: Point) -> Point:
+    """Return a point with what its settings ask of the scheduler, and with their stages."""
+    asked = point.fields("mapping")
+    stages, micro_batches = counts_with(point.stages, point.micro_batches, asked)
+    options = options_with(point.options, asked)
+    return replace(point, options=options, stages=stages, micro_batches=micro_batches)
 
 
 def _resize_workload(workload: Workload, values: Mapping[str, Value], source: str) -> Workload:

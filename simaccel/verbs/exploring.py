@@ -19,7 +19,7 @@ from simaccel.study.explore import explore as explored
 from simaccel.study.figures import OBJECTIVES
 from simaccel.study.limits import read_limit
 from simaccel.study.manifest import open_store, store_in
-from simaccel.study.parameters import Parameter, names, parameter_of
+from simaccel.study.parameters import Parameter, parameter_of, suggest_parameter
 from simaccel.study.points import Axis, Value, WeightedWorkload
 from simaccel.study.space import (
     DIRECTIVES,
@@ -221,11 +221,11 @@ def _parameter(name: str) -> Parameter:
     """Return the parameter of an axis; of several fields with commas all get the same value."""
     parts = [part.strip() for part in name.split(",")]
     parameters: list[Parameter] = []
-    faults, choices = [], names()
+    faults = []
     for part in parts:
         parameter = parameter_of(part) or parameter_of(part.replace("_", "-"))
         if parameter is None:
-            allowed = f"workload.FIELD, or {suggest(part, choices)}"
+            allowed = suggest_parameter(part)
             faults.append(Fault("explore", "axes", part, allowed))
         elif parameters and parameter.axis.of != parameters[0].axis.of:
             allowed = f"fields of the {parameters[0].axis.of}, as {parts[0]}"

@@ -1,5 +1,6 @@
 """What `--sweep` reads, what it refuses, and that a point is what a file with that value gives."""
 
+import json
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from simaccel.study.parameters import PARAMETERS
 from simaccel.study.space import Settings
 from simaccel.workload import build, gemm, parse_workload
 from simaccel.workload.building import WorkloadSizes
+from tests.cli.conftest import Call
 
 REPOSITORY = Path(__file__).parents[2]
 ASKED = ExperimentOptions("edge", (), WorkloadOptions("bert"))
@@ -118,7 +120,10 @@ def test_nothing_given_is_no_sweep() -> None:
             [
                 (
                     "--sweep: got ''; allowed: one of buffer, buffer-bandwidth, dram-bandwidth, "
-                    "dram-latency, array, clock, seq-len, batch"
+                    "dram-latency, array, clock, seq-len, batch, dataflow, stationarity, pipeline, "
+                    "patience, tensor-parallel, data-parallel, expert-parallel, "
+                    "pipeline-parallel, micro-batches, sequence-parallel, a field of the "
+                    "accelerator (dram.channels), or workload.FIELD"
                 )
             ],
         ),
@@ -310,6 +315,65 @@ def test_a_workload_without_the_parameter_is_refused() -> None:
         "command line: --sweep: got 'seq-len'; allowed: one of buffer, buffer-bandwidth, "
         "dram-bandwidth, dram-latency, array, clock; workload gemm has no seq_len"
     )
+
+
+@pytest.mark.parametrize(
+    ("sweep", "same"),
+    [
+        ("dram.latency_cycles=0,9", "--sweep dram-latency=0,9"),
+        ("array.rows=2,8", "--hw toy"),
+        ("stationarity=ws,os", "--stationarity ws,os"),
+        ("dataflow=naive,flex", "--dataflow naive,flex"),
+        ("pipeline=false,true", "--hw toy"),
+    ],
+)
+def test_every_axis_of_explore_is_swept_by_its_name(cli: Call, sweep: str, same: str) -> None:
+    """Utilisation by hand: 9 x 7 x 5 MACs of those that rows x 4 PEs do in all cycles."""
+    base = "compare --hw toy --workload gemm --shape M=9,K=7,N=5"
+    flow = "" if "dataflow" in sweep else "--dataflow flex"
+    found = json.loads(cli(f"{base} {flow} --sweep {sweep} --json").stdout)
+    column, _, texts = sweep.partition("=")
+    assert [str(one[column.replace(".", "_")]).lower() for one in found] == texts.split(",")
+    for one in found:
+        pes = 4 * one.get("array_rows", 4)
+        assert one["utilisation"] == pytest.approx(9 * 7 * 5 / pes / one["cycles"])
+    if same != "--hw toy":
+        other = json.loads(cli(f"{base} {flow} {same} --json").stdout)
+        assert [one["cycles"] for one in found] == [one["cycles"] for one in other]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--sweep workload.prompt=1,2", "workload gemm has no prompt"),
+        ("--sweep stationarity=ws,os --stationarity is", "nothing with --sweep stationarity"),
+        ("--sweep dataflow=naive,flex --dataflow flat", "nothing with --sweep dataflow, which"),
+        ("--sweep dataflow=naive,flex --mapspace pfm", "nothing with --sweep dataflow, which"),
+        ("--sweep patience=1,2 --mapping m.txt", "a mapping has decided it"),
+        ("--sweep micro-batches=1,2", "nothing without --pipeline-parallel"),
+        ("--sweep pipeline-parallel=1,2 --pipeline-parallel 2", "nothing with --sweep pipeline"),
+        ("--sweep array.row=1,2", "did you mean 'array.rows'?"),
+        ("--sweep array.rows=0,2", "array.rows: got '0'; allowed:"),
+    ],
+)
+def test_what_an_axis_cant_be_is_said(cli: Call, options: str, said: str) -> None:
+    found = cli(f"compare --hw toy --workload gemm --shape M=9,K=7,N=5 {options}")
+    assert found.exit_code == 2
+    assert said in found.stderr
+    assert found.stderr.count("\n") == 1
+
+
+def test_degrees_that_chips_dont_have_are_rows_with_the_reason(cli: Call) -> None:
+    pod = "--hw mxu_128 --chips 2 --set links.topology=switch --set links.bytes_per_second=70GB/s"
+    model = "--workload gpt2 --phase decode --kv-len 8 --scope model --batch 1 --dataflow naive"
+    command = f"compare {pod} {model} --set links.hop_cycles=9 --set links.pj_per_bit=1 --json"
+    swept = json.loads(cli(f"{command} --sweep tensor-parallel=1,2,3").stdout)
+    listed = json.loads(cli(f"{command} --tensor-parallel 1,2,3").stdout)
+    figures = ("cycles", "energy_pj", "memories", "problem")
+    assert [[one.get(name) for name in figures] for one in swept] == [
+        [one.get(name) for name in figures] for one in listed
+    ]
+    assert "a product of 2 chips" in swept[2]["problem"]
 
 
 def test_unlimited_stays_unlimited() -> None:
