@@ -17,6 +17,8 @@ from simaccel.mapping.tree import Group, Mapping
 from simaccel.mapping.view import TensorView
 from simaccel.program.interpreter import interpret_within
 from simaccel.program.lowering import lower
+from simaccel.program.program import ProgramLoop
+from simaccel.program.shared_tensors import DramTensor
 from simaccel.workload import (
     AffineDimension,
     Einsum,
@@ -212,7 +214,11 @@ class Dram:
             found[name] = np.pad(array.reshape(shape), padded, constant_values=fill)
         return found
 
-    def leave(self, operator: str, tensors: dict[str, Array]) -> None:
+    def wants(self, _loop: ProgramLoop, _start: int) -> bool:
+        """Execute each iteration."""
+        return True
+
+    def leave(self, operator: str, tensors: Map[str, DramTensor]) -> None:
         """Take them back."""
         del operator
         for name, array in tensors.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -144,10 +144,10 @@ def run(
     from simaccel.report.default_dataflow import dataflow_reason
     from simaccel.report.results import against_bound
 
-    check = _checker(inputs[0]) if checked else None
+    _require_small(inputs if checked else ())
     unsearched, inputs = inputs, _search_mapspace(asked, inputs, jobs, report, quiet=quiet)
     result = _run(asked, inputs, report, trace, force=force, fast_forward=fast_forward, quiet=quiet)
-    checks, compared = check(inputs[0], result) if check else (), compare_with(own, result)
+    checks, compared = _check(inputs[0], result) if checked else (), compare_with(own, result)
     written = _write(files, result, {**entries, **own})
     beside = run_neighbours(unsearched, asked.options, jobs, quiet=quiet) if designs else ()
     if as_json:
@@ -162,11 +162,7 @@ def run(
         show(*parts, *(_detail(asked, result) if detail else []), *written)
 
 
-def _write(
-    files: OutputFiles,
-    result: Result,
-    estimates: Mapping[str, float],
-) -> list[str]:
+def _write(files: OutputFiles, result: Result, estimates: Mapping[str, float]) -> list[str]:
     """Write the rows as CSV, and the picture, if files for them are given; name all files."""
     from simaccel.report.rows import csv_text, operator_rows
 
@@ -175,20 +171,22 @@ def _write(
     return lines + files.write("--plot", lambda: result.plot().figure)
 
 
-def _checker(workload: Workload) -> Callable[[Workload, Result], tuple[OperatorCheck, ...]]:
-    """Return the check of a run; refuse a workload with too many values for it."""
-    from simaccel.experiment.check import check, require_small
+def _require_small(inputs: Sequence[Any]) -> None:
+    """Refuse to check a large workload on several chips."""
+    if inputs and inputs[1].pod.count > 1:
+        from simaccel.experiment.check import require_small
 
-    require_small(workload)
+        require_small(inputs[0])
 
-    def check_result(whole: Workload, result: Result) -> tuple[OperatorCheck, ...]:
-        if not result.pod.cuts:
-            return check(result.workload, result.mapping, result.program)
-        from simaccel.experiment.check_chips import check_chips
 
+def _check(whole: Workload, result: Result) -> tuple[OperatorCheck, ...]:
+    """Return what a run computed; of a large workload a sample."""
+    from simaccel.experiment.check_chips import check_chips
+    from simaccel.experiment.sampled_check import check_or_sample
+
+    if result.pod.cuts:
         return check_chips(whole, result.pod)
-
-    return check_result
+    return check_or_sample(result.workload, result.mapping, result.program)
 
 
 def _run(
@@ -354,6 +352,7 @@ def _result_parts(
     ``top``: rows of the table, or all.
     """
     from simaccel.report import results
+    from simaccel.report.checks import checked_table
     from simaccel.report.default_dataflow import start_lines
 
     rows = None if top == ALL else int(top or results.TOP)
@@ -361,7 +360,7 @@ def _result_parts(
         *results.answer_lines(result),
         *start_lines(result),
         results.operators_table(result, estimates, rows),
-        *([results.checked_table(checks)] if checks else []),
+        *([checked_table(checks)] if checks else []),
         *result.cost_lines(),
     ]
 

@@ -20,7 +20,8 @@ from simaccel.experiment.layout import Layout
 from simaccel.mapping.space import BoundOperator, holding_tensor, space_of
 from simaccel.mapping.tree import Group, Keep, Mapping
 from simaccel.program.interpreter import interpret_within
-from simaccel.program.program import Program, ProgramError
+from simaccel.program.program import Program, ProgramError, ProgramLoop
+from simaccel.program.shared_tensors import DramTensor, SharedTensors
 from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
 from simaccel.workload.vectors import VECTORS, RankOrder
 from simaccel.workload.vectors.kind import Array
@@ -49,13 +50,15 @@ class OperatorCheck:
 
     ``compared`` of its ``elements`` reached DRAM (those of an intermediate that stays on chip
     are checked through the operators that read it); ``deviation`` is the largest difference as
-    a part of the largest expected value.
+    a part of the largest expected value. ``executed`` is the share of its group's work that was
+    executed to compare them: below one, it is a sample.
     """
 
     operator: str
     compared: int
     elements: int
     deviation: float
+    executed: float = 1.0
 
 
 def require_small(workload: Workload) -> None:
@@ -96,17 +99,26 @@ def execute(
 
     """
     memory = _Memory(workload, mapping, tensors)
+    return run_check(workload, program, memory, memory.found), memory.tensors
+
+
+def run_check(
+    workload: Workload, program: Program, dram: SharedTensors, checks: Map[str, OperatorCheck]
+) -> tuple[OperatorCheck, ...]:
+    """Execute a program; return the ``checks`` that its DRAM has made, by operator.
+
+    Raises:
+        CheckFailedError: an output is wrong or incomplete, or the program breaks a rule.
+
+    """
     try:
-        interpret_within(program, memory)
+        interpret_within(program, dram)
     except ProgramError as error:
         raise CheckFailedError(f"check failed: {error}") from None
-    missing = [
-        operator.name for operator in workload.operators if operator.name not in memory.found
-    ]
+    missing = [operator.name for operator in workload.operators if operator.name not in checks]
     if missing:
         raise CheckFailedError(f"check failed: the program lacks operator {', '.join(missing)}")
-    checks = tuple(memory.found[operator.name] for operator in workload.operators)
-    return checks, memory.tensors
+    return tuple(checks[operator.name] for operator in workload.operators)
 
 
 class _Memory:
@@ -114,9 +126,7 @@ class _Memory:
 
     def __init__(self, workload: Workload, mapping: Mapping, tensors: dict[str, Array]) -> None:
         self.workload = workload
-        self.groups = {
-            group.name: _Stay(workload, group, around) for group, around in _place_groups(mapping)
-        }
+        self.groups = group_layouts(workload, mapping)
         self.tensors = tensors
         self.expected = expected_values(workload, self.tensors)
         for operator in workload.operators:  # NaN is what nothing has written
@@ -140,14 +150,21 @@ class _Memory:
                     found[view.name] = layout.lay_out(self.tensors[view.name])
         return found
 
-    def leave(self, operator: str, tensors: dict[str, Array]) -> None:
+    def wants(self, _loop: ProgramLoop, _start: int) -> bool:
+        """Execute each iteration."""
+        return True
+
+    def leave(self, operator: str, tensors: Map[str, DramTensor]) -> None:
         """Take the outputs back and compare them."""
         group = self.groups[operator]
         for seen in group.space.operators:
             layout = group.layout(seen, len(seen.inputs))
-            made = layout.natural(tensors[seen.output.name])
+            made = layout.natural(np.asarray(tensors[seen.output.name]))
             self.tensors[seen.output.name][layout.box] = made
-            may_stay = layout.natural(group.may_stay(seen))
+            may_stay = np.zeros(seen.output.shape, dtype=np.bool_)
+            for box in group.boxes_that_may_stay(seen):
+                may_stay[tuple(box)] = True
+            may_stay = layout.natural(may_stay)
             self.found[seen.name] = self._compare(seen.operator, made, may_stay)
 
     def lay(self, operator: str, tensor: str, values: Array) -> Array | None:
@@ -155,7 +172,7 @@ class _Memory:
         layout = self.groups[operator].layout_around(tensor)
         if layout is None:
             return None
-        values[~self._written_elements(tensor)] = 0.0
+        values[~written_elements(self.workload, tensor)] = 0.0
         return layout.lay_out(values)
 
     def put(self, operator: str, tensor: str, seen: Array, values: Array) -> None:
@@ -163,14 +180,6 @@ class _Memory:
         layout = self.groups[operator].layout_around(tensor)
         assert layout is not None  # noqa: S101 - it has been laid out
         values[layout.box] = layout.natural(seen)
-
-    def _written_elements(self, tensor: str) -> Booleans:
-        """Return which elements of a tensor an operator writes; the others are zero."""
-        found = np.zeros(self.workload.shapes[tensor], dtype=np.bool_)
-        for one in self.workload.operators:
-            if one.output.tensor == tensor:
-                found[one.output.box(one.ranks)] = True
-        return found
 
     def _compare(self, operator: Operator, made: Array, may_stay: Booleans) -> OperatorCheck:
         expected = self.expected[operator.output.tensor][operator.output.box(operator.ranks)]
@@ -209,8 +218,8 @@ def _place_groups(mapping: Mapping) -> Iterator[tuple[Group, _Around]]:
             yield from ((group, _Around(one.keeps, inside)) for group in one.groups)
 
 
-class _Stay:
-    """A group: how it sees its tensors, and which elements need not go to DRAM."""
+class GroupLayout:
+    """The layouts of a group's tensors, and the elements that need not go to DRAM."""
 
     def __init__(self, workload: Workload, group: Group, around: _Around) -> None:
         self.workload, self.group, self.around = workload, group, around
@@ -228,18 +237,20 @@ class _Stay:
                     return self.layout(seen, number)
         return None
 
-    def may_stay(self, seen: BoundOperator) -> Booleans:
-        """Return which elements of an output, in the group's layout, may stay on chip."""
+    def boxes_that_may_stay(self, seen: BoundOperator) -> list[tuple[slice, ...]]:
+        """Return the parts of an output, in the group's layout, that may stay on chip."""
         view = seen.output
-        found = np.zeros(view.shape, dtype=np.bool_)
         if view.name not in self.space.escapes:
-            found[...] = True
-        elif self._is_used_inside(view.name):
-            held = holding_tensor(self.workload, view.name, self.around.keeps)
-            for keep in self.around.keeps:
-                if keep.tensor == held:
-                    found[tuple(slice(span.start, span.stop) for span in keep.region)] = True
-        return found
+            return [tuple(slice(0, size) for size in view.shape)]
+        if not self._is_used_inside(view.name):
+            return []
+        held = holding_tensor(self.workload, view.name, self.around.keeps)
+        return [
+            tuple(slice(span.start, span.stop) for span in keep.region)
+            or tuple(slice(0, size) for size in view.shape)
+            for keep in self.around.keeps
+            if keep.tensor == held
+        ]
 
     def _is_used_inside(self, tensor: str) -> bool:
         """Return whether only the groups inside of the keeps need a tensor."""
@@ -252,6 +263,22 @@ class _Stay:
         return (
             kind not in {"output", "cache"} and bool(readers) and readers <= self.around.operators
         )
+
+
+def group_layouts(workload: Workload, mapping: Mapping) -> dict[str, GroupLayout]:
+    """Return the layouts of each group, by its name."""
+    return {
+        group.name: GroupLayout(workload, group, around) for group, around in _place_groups(mapping)
+    }
+
+
+def written_elements(workload: Workload, tensor: str) -> Booleans:
+    """Return which elements of a tensor an operator writes."""
+    found = np.zeros(workload.shapes[tensor], dtype=np.bool_)
+    for one in workload.operators:
+        if one.output.tensor == tensor:
+            found[one.output.box(one.ranks)] = True
+    return found
 
 
 def random_tensors(workload: Workload, seed: int) -> dict[str, Array]:
@@ -314,15 +341,20 @@ def _by_rank(array: Array, operand: Operand, operator: Operator) -> Array:
     return np.lib.stride_tricks.as_strided(array, shape, list(strides.values()), writeable=False)
 
 
-def vector_values(vector: Vector, tensors: dict[str, Array]) -> Array:
-    """Compute a vector operator on whole tensors, in their natural shapes."""
+def vector_values(
+    vector: Vector, tensors: dict[str, Array], at: Map[str, int] | None = None
+) -> Array:
+    """Compute a vector operator on whole tensors, in their natural shapes.
+
+    ``at``: where ranks start, if the tensors are parts of larger ones.
+    """
     order = RankOrder.from_ranks(vector.ranks, vector.output.ranks, vector.axis)
     blocks = [
         _by_rank(tensors[source.tensor][source.box(vector.ranks)], source, vector)
         for source in vector.inputs
     ]
     if vector.visible and vector.axis:
-        blocks[0] = vector.visible.hide(blocks[0], vector.input.ranks, vector.axis, {})
+        blocks[0] = vector.visible.hide(blocks[0], vector.input.ranks, vector.axis, at or {})
     pairs = zip(blocks, vector.inputs, strict=True)
     inputs = [order.take(block, source.ranks) for block, source in pairs]
     made, _ = VECTORS[vector.kind].steps["whole"].meaning(inputs, vector.scale, ())

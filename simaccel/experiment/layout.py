@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,6 +13,8 @@ import numpy.typing as npt
 from simaccel.mapping.classes import dims
 from simaccel.mapping.space import BoundOperator, IterationSpace, natural_ranks
 from simaccel.mapping.tree import Group
+
+Booleans = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -61,5 +65,30 @@ class Layout:
         turned = array.reshape(self.padded)[self._inner_slices()]
         return turned.transpose(np.argsort(self.order))
 
+    def places(self, where: Sequence[slice]) -> tuple[tuple[npt.NDArray[np.int64], ...], Booleans]:
+        """Return the tensor's positions, per dimension, of a box of a group; which aren't padding.
+
+        Each has the shape of the box.
+        """
+        ranges = np.ix_(*(np.arange(span.start, span.stop) for span in where))
+        steps = zip(ranges, _steps(self.shape), strict=True)
+        flat = sum((position * step for position, step in steps), np.int64(0))
+        shape = [span.stop - span.start for span in where]
+        flat = np.broadcast_to(flat, shape)
+        # not np.unravel_index, which in numpy 2.4 is wrong beyond 8,192 elements
+        pairs = zip(_steps(self.padded), self.padded, strict=True)
+        positions = [flat // step % size for step, size in pairs]
+        inside = np.ones(shape, dtype=np.bool_)
+        natural: list[npt.NDArray[np.int64]] = list(positions)
+        for at, position in zip(self.order, positions, strict=True):
+            inside &= position < self.natural_shape[at]
+            natural[at] = position + self.box[at].start
+        return tuple(natural), inside
+
     def _inner_slices(self) -> tuple[slice, ...]:
         return tuple(slice(self.natural_shape[at]) for at in self.order)
+
+
+def _steps(shape: Sequence[int]) -> list[int]:
+    """Return how far apart neighbours along each dimension lie."""
+    return [math.prod(shape[at + 1 :]) for at in range(len(shape))]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -29,6 +28,7 @@ from simaccel.program.program import (
     Tile,
     UnitCommand,
 )
+from simaccel.program.shared_tensors import DramTensor, SharedTensors
 from simaccel.workload.vectors import MAKES_STATISTICS, NEEDS_STATISTICS, RankOrder, Statistics
 from simaccel.workload.vectors.kind import Array
 
@@ -55,25 +55,9 @@ class _Rows:
     blocks: dict[tuple[int, ...], Statistics] = field(default_factory=dict)
 
 
-class SharedTensors(Protocol):
-    """The DRAM around a program whose operators see the same tensor in different shapes."""
-
-    def enter(self, operator: str) -> dict[str, Array]:
-        """Return what an operator finds in DRAM: view name -> array of the view's shape."""
-
-    def leave(self, operator: str, tensors: dict[str, Array]) -> None:
-        """Take what the operator leaves in DRAM."""
-
-    def lay(self, operator: str, tensor: str, values: Array) -> Array | None:
-        """Return a tensor that is kept around an operator as it sees it; None if it doesn't."""
-
-    def put(self, operator: str, tensor: str, seen: Array, values: Array) -> None:
-        """Put what an operator saw of a tensor kept around it back into all of its values."""
-
-
 @dataclass
 class _State:
-    dram: dict[str, Array]
+    dram: Mapping[str, DramTensor]
     surroundings: SharedTensors | None = None
     slots: dict[str, _Slot] = field(default_factory=dict)
     past: dict[str, _Slot] = field(default_factory=dict)
@@ -87,9 +71,9 @@ class _State:
 
 def interpret(program: Program, tensors: Mapping[str, Array]) -> dict[str, Array]:
     """Execute a whole program whose operators see every tensor in one shape."""
-    state = _State(dict(tensors))
-    _body(program.body, {}, state, ())
-    return state.dram
+    found = dict(tensors)
+    _body(program.body, {}, _State(found), ())
+    return found
 
 
 def interpret_within(program: Program, surroundings: SharedTensors) -> None:
@@ -166,18 +150,15 @@ def _slots_around(
 
 def _loop(loop: ProgramLoop, at: Coordinates, state: _State) -> None:
     """Run the iterations; nodes that run ahead see the next iteration's tiles and coordinates."""
-    places = [
-        _add_derived(at | {loop.rank: at.get(loop.rank, 0) + loop.start + i * loop.step}, state)
-        for i in range(loop.trips)
-    ]
+    places = _places(loop, at, state)
     if not loop.ahead:
         for place in places:
             _body(loop.body, place, state, loop.tiles)
         return
     behind: dict[str, _Slot] = {}
-    for i in range(loop.trips + 1):
+    for i in range(len(places) + 1):
         state.past |= behind
-        if i < loop.trips:
+        if i < len(places):
             _open(loop.tiles, places[i], state)
             for node in loop.body[: loop.ahead]:
                 _node(node, places[i], state)
@@ -188,6 +169,18 @@ def _loop(loop: ProgramLoop, at: Coordinates, state: _State) -> None:
                 _node(node, places[i - 1], state)
             _close(loop.tiles, state)
         behind = new
+
+
+def _places(loop: ProgramLoop, at: Coordinates, state: _State) -> list[Coordinates]:
+    """Return the coordinates of the iterations that are executed."""
+    places = [
+        _add_derived(at | {loop.rank: at.get(loop.rank, 0) + loop.start + i * loop.step}, state)
+        for i in range(loop.trips)
+    ]
+    if state.surroundings is None:
+        return places
+    wants = state.surroundings.wants
+    return [place for place in places if wants(loop, place[loop.rank])]
 
 
 def _add_derived(at: Coordinates, state: _State) -> Coordinates:
@@ -214,32 +207,34 @@ def _command(command: Command, at: Coordinates, state: _State) -> None:
 def _transfer(command: Load | Store, state: _State) -> None:
     tile = command.tile
     slot = _slot(tile, state)
-    outside, block = _transfer_block(command, slot, state)
-    if block.shape != tile.shape:
+    outside, values, where = _transfer_block(command, slot, state)
+    if any(one.stop > size for one, size in zip(where, values.shape, strict=True)):
         raise ProgramError(f"tile {tile.name} at {slot.start} reaches beyond {outside}")
     if isinstance(command, Store):
-        block[...] = _check_written(slot.values, f"tile {tile.name}")
+        values[tuple(where)] = _check_written(slot.values, f"tile {tile.name}")
         return
-    slot.values[...] = _check_written(block, outside)
+    slot.values[...] = _check_written(values[tuple(where)], outside)
     if command.slides:
         _slide(command, slot, state)
 
 
-def _transfer_block(command: Load | Store, slot: _Slot, state: _State) -> tuple[str, Array]:
-    """Return what a transfer reads or writes: a tile's name or a tensor's, and the block of it."""
+def _transfer_block(
+    command: Load | Store, slot: _Slot, state: _State
+) -> tuple[str, DramTensor, list[slice]]:
+    """Return what a transfer reads or writes: name and values of a tile or tensor, and the box."""
     tile = command.tile
     other = command.source if isinstance(command, Load) else command.target
     if other is None:
         view, origin = command.view or tile.view, (0,) * len(tile.shape)
-        name, values = f"{view.name} in DRAM", state.dram[view.name]
+        name = f"{view.name} in DRAM"
+        values: DramTensor = state.dram[view.name]
     else:
         there = _slot(other, state)
         name, origin, values = f"tile {other.name}", there.start, there.values
     low = [s - o for s, o in zip(slot.start, origin, strict=True)]
     if min(low, default=0) < 0:
         raise ProgramError(f"tile {tile.name} at {slot.start} starts before {name}")
-    where = [slice(s, s + n) for s, n in zip(low, tile.shape, strict=True)]
-    return name, _view(values, where)
+    return name, values, [slice(s, s + n) for s, n in zip(low, tile.shape, strict=True)]
 
 
 def _slide(command: Load, slot: _Slot, state: _State) -> None:

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from simaccel.experiment.capacity import MemoryDemand
-    from simaccel.experiment.check import OperatorCheck
 
 TOP = 10
 """Rows that a table has where nothing else is asked for."""
@@ -388,13 +387,3 @@ def cost_line(result: ExperimentResult) -> str:
     events, seconds = cycles_text(result.run.events), seconds_text(result.wall_seconds)
     searched = f", the search before it {seconds_text(result.search_seconds)}"
     return f"{events} events in {seconds} of wall time{searched if result.search_seconds else ''}"
-
-
-def checked_table(found: Sequence[OperatorCheck]) -> Table:
-    """Tabulate what a check compared."""
-    table = make_table(("checked operator",), ("compared", "of elements", "largest deviation"))
-    for one in found:
-        deviation = f"{one.deviation:.1e}" if one.compared else "stays on chip"
-        figures = (cycles_text(one.compared), cycles_text(one.elements), deviation)
-        add_row(table, (one.operator, *figures))
-    return table

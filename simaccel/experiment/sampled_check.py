@@ -1,0 +1,271 @@
+"""Checking a sample of a large program's results.
+
+The interpreter executes the program, of loops over ranks that no operator sums over only the
+iterations that have a drawn position. Tensors are nowhere: values are made of their positions as
+they are read, and what is stored is compared with plain numpy on no more than it depends on.
+Operators that share tiles on chip are checked together, all others on inputs of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as Map
+
+import numpy as np
+
+from simaccel.experiment.check import (
+    MOST_MACS,
+    TOLERANCE,
+    CheckFailedError,
+    GroupLayout,
+    OperatorCheck,
+    TooLargeToCheckError,
+    check,
+    group_layouts,
+    run_check,
+    written_elements,
+)
+from simaccel.experiment.layout import Layout
+from simaccel.experiment.sampled_part import Span, takes_part, widen, work, written_views
+from simaccel.experiment.sampled_values import (
+    SampledGroups,
+    WrittenTensor,
+    flat_places,
+    is_written,
+)
+from simaccel.mapping.space import BoundOperator, IterationSpace
+from simaccel.mapping.tree import Group, Mapping
+from simaccel.program.program import Node, Program, ProgramLoop
+from simaccel.program.program import Operator as OperatorNode
+from simaccel.program.shared_tensors import Box, DramTensor
+from simaccel.workload import Operator, Workload
+from simaccel.workload.vectors.kind import Array
+
+MOST_SAMPLED = 20 * 10**9
+"""MACs of all samples of a program: some minutes."""
+
+
+class _View:
+    """A tensor in DRAM as a group sees it: read from its positions, or from what was written."""
+
+    def __init__(self, unit: SampledGroups, tensor: str, layout: Layout, *, made: bool) -> None:
+        self.unit, self.tensor, self.layout, self.made = unit, tensor, layout, made
+        self.shape = layout.shape
+        self.boxes: set[tuple[tuple[int, int], ...]] = set()
+
+    def __getitem__(self, where: Box) -> Array:
+        places, inside = self.layout.places(where)
+        flat = flat_places(places, self.unit.workload.shapes[self.tensor])
+        others = self.unit.values_at(self.tensor, places)
+        if self.made:
+            writers = [one for one in self.unit.operators if one.output.tensor == self.tensor]
+            others = np.where(is_written(places, writers), np.nan, others)
+        written = self.unit.written.get(self.tensor, WrittenTensor())
+        return np.where(inside, written.read(flat, others), 0.0)
+
+    def __setitem__(self, where: Box, values: Array) -> None:
+        self.boxes.add(tuple((one.start, one.stop) for one in where))
+        places, inside = self.layout.places(where)
+        flat = flat_places(places, self.unit.workload.shapes[self.tensor])
+        self.unit.written.setdefault(self.tensor, WrittenTensor()).write(
+            flat[inside], values[inside]
+        )
+
+
+class _SampledMemory:
+    """The DRAM: nothing in it but what sampled iterations have stored."""
+
+    def __init__(
+        self, workload: Workload, mapping: Mapping, program: Program, seed: int | None
+    ) -> None:
+        self.workload = workload
+        self.layouts = group_layouts(workload, mapping)
+        self.units: dict[str, SampledGroups] = {}
+        macs: dict[str, int] = {}
+        for node in mapping.body:
+            groups = [node] if isinstance(node, Group) else list(node.groups)
+            spaces = {group.name: (group, self.layouts[group.name].space) for group in groups}
+            body = [operator for operator in _operators(program.body) if operator.name in spaces]
+            made = written_views(body)
+            point = {} if seed is None else _draw_point(spaces, seed)
+            spans = {rank: widen(body, span, rank, made) for rank, span in point.items()}
+            macs |= {operator.name: work(operator.body, {}, spans) for operator in body}
+            executed = sum(macs[name] for name in spaces) / _all_work(body)
+            self.units |= dict.fromkeys(spaces, SampledGroups(workload, spaces, spans, executed))
+        _require_little(macs)
+        self.at = ""
+        self.checks: dict[str, OperatorCheck] = {}
+
+    def wants(self, loop: ProgramLoop, start: int) -> bool:
+        """Execute the iterations that have positions of the sample."""
+        span = self.units[self.at].spans.get(loop.rank) if self.at else None
+        return span is None or takes_part(loop, start, span)
+
+    def enter(self, operator: str) -> Map[str, DramTensor]:
+        """Return what the operator's group reads and writes."""
+        self.at = operator
+        unit, layouts = self.units[operator], self.layouts[operator]
+        written = {operator.output.tensor for operator in unit.operators}
+        views: dict[str, DramTensor] = {}
+        for seen in layouts.space.operators:
+            layout = layouts.layout(seen, len(seen.inputs))
+            views[seen.output.name] = _View(unit, seen.operator.output.tensor, layout, made=True)
+        for seen in layouts.space.operators:
+            for number, view in enumerate(seen.inputs):
+                if view.name not in views:
+                    name = seen.operator.inputs[number].tensor
+                    layout = layouts.layout(seen, number)
+                    views[view.name] = _View(unit, name, layout, made=name in written)
+        return views
+
+    def leave(self, operator: str, tensors: Map[str, DramTensor]) -> None:
+        """Compare what the group has stored."""
+        self.at = ""
+        unit, layouts = self.units[operator], self.layouts[operator]
+        for seen in layouts.space.operators:
+            view = tensors[seen.output.name]
+            assert isinstance(view, _View)  # noqa: S101 - as entered
+            self._require_written(seen, view, layouts)
+            self.checks[seen.name] = _compare(unit, seen.operator, view)
+
+    def _require_written(self, seen: BoundOperator, view: _View, layouts: GroupLayout) -> None:
+        """Refuse a program that leaves out elements at the position drawn."""
+        spans = self.units[layouts.group.name].spans
+        where = []
+        for dim, size in zip(seen.output.terms, seen.output.shape, strict=True):
+            low, high = spans.get(dim[0][0], (0, size))
+            where.append(slice(low, min(high, size)))
+        missing = np.array(np.isnan(view[tuple(where)]))
+        for box in layouts.boxes_that_may_stay(seen):
+            inside = [
+                slice(max(0, b.start - a.start), max(0, b.stop - a.start))
+                for a, b in zip(where, box, strict=True)
+            ]
+            missing[tuple(inside)] = False
+        if missing.any():
+            raise CheckFailedError(
+                f"check failed: {seen.name} leaves {int(missing.sum())} of {missing.size} "
+                f"sampled elements of {view.tensor} unwritten"
+            )
+
+    def lay(self, operator: str, tensor: str, values: Array) -> Array | None:
+        """Return a tensor that is kept around a group as it sees it; None if it doesn't."""
+        layout = self.layouts[operator].layout_around(tensor)
+        if layout is None:
+            return None
+        others = ~written_elements(self.workload, tensor)
+        box = tuple(slice(0, size) for size in self.workload.shapes[tensor])
+        values[others] = self.units[operator].values_before(tensor, box)[others]
+        return layout.lay_out(values)
+
+    def put(self, operator: str, tensor: str, seen: Array, values: Array) -> None:
+        """Put what a group saw of a tensor kept around it back into all of its values."""
+        layout = self.layouts[operator].layout_around(tensor)
+        assert layout is not None  # noqa: S101 - it has been laid out
+        values[layout.box] = layout.natural(seen)
+
+
+def _draw_point(spaces: Map[str, tuple[Group, IterationSpace]], seed: int) -> dict[str, Span]:
+    """Draw a position of each rank that can be sampled: all need no more than their own."""
+    sizes: dict[str, int] = {}
+    whole: set[str] = set()
+    names: dict[str, tuple[str, ...]] = {}
+    for _, space in spaces.values():
+        whole |= _whole_ranks(space)
+        whole |= {rank for rank, n in space.sizes.items() if sizes.setdefault(rank, n) != n}
+        for view in (view for seen in space.operators for _, view in seen.uses):
+            if names.setdefault(view.name, view.ranks) != view.ranks:
+                whole |= {*names[view.name], *view.names}
+    numbers = np.random.default_rng(seed)
+    drawn = {rank: int(numbers.integers(size)) for rank, size in sorted(sizes.items())}
+    return {rank: (at, at + 1) for rank, at in drawn.items() if rank not in whole}
+
+
+def _whole_ranks(space: IterationSpace) -> set[str]:
+    """Return the ranks of which an element needs more than its own position."""
+    whole = {*space.unmerged, *space.derived, *space.circular}
+    whole |= {rank for terms in space.derived.values() for rank, _ in terms}
+    for seen in space.operators:
+        whole |= set(seen.ranks) - seen.output.names
+        dims = (dim for _, view in seen.uses for dim in view.terms)
+        whole |= {rank for dim in dims if len(dim) > 1 or dim[0][1] != 1 for rank, _ in dim}
+    return whole
+
+
+def _operators(body: Sequence[Node]) -> Iterator[OperatorNode]:
+    for node in body:
+        if isinstance(node, OperatorNode):
+            yield node
+        elif isinstance(node, ProgramLoop):
+            yield from _operators(node.body)
+
+
+def _all_work(body: Sequence[OperatorNode]) -> int:
+    return sum(work(operator.body, {}, {}) for operator in body) or 1
+
+
+def _require_little(macs: Map[str, int]) -> None:
+    """Refuse samples that take too long, such as of a buffer that holds all of a large matrix."""
+    total = sum(macs.values())
+    if total > MOST_SAMPLED:
+        most = max(macs, key=lambda name: macs[name])
+        raise TooLargeToCheckError(
+            f"a sample has {total:,} MACs, {macs[most]:,} of them of {most}, as tiles are large "
+            f"or it is one piece; allowed: at most {MOST_SAMPLED:,}; choose a smaller shape or "
+            f"buffer"
+        )
+
+
+def _compare(unit: SampledGroups, operator: Operator, view: _View) -> OperatorCheck:
+    """Compare what an operator has stored with plain numpy, box by box."""
+    shape = unit.workload.shapes[view.tensor]
+    number = unit.operators.index(operator)
+    own = operator.output.box(operator.ranks)
+    places, most, worst, message = [], 0.0, 0.0, ""
+    for box in sorted(view.boxes):
+        at, inside = view.layout.places([slice(*span) for span in box])
+        if not inside.any():
+            continue
+        bounds = tuple(slice(int(i[inside].min()), int(i[inside].max()) + 1) for i in at)
+        within = tuple(i[inside] - span.start for i, span in zip(at, bounds, strict=True))
+        expected = np.atleast_1d(unit.compute(number, bounds)[within])
+        flat = flat_places(at, shape)[inside]
+        made = unit.written[view.tensor].read(flat, np.full(flat.shape, np.nan))
+        difference = np.abs(made - expected)
+        most = max(most, float(np.abs(expected).max()))
+        if not difference.max() <= worst:
+            worst = float(difference.max())
+            where = int(difference.argmax())
+            position = [int(i[inside][where]) - o.start for i, o in zip(at, own, strict=True)]
+            message = (
+                f"{made[where]!r} to {view.tensor}{position}, plain numpy has {expected[where]!r}"
+            )
+        places.append(flat)
+    if not worst <= TOLERANCE * (most or 1.0):
+        raise CheckFailedError(f"check failed: {operator.name} writes {message}")
+    compared = 1 + int(np.count_nonzero(np.diff(np.sort(np.concatenate(places))))) if places else 0
+    elements = math.prod(operator.output.shape(operator.ranks))
+    return OperatorCheck(operator.name, compared, elements, worst / (most or 1.0), unit.executed)
+
+
+def check_sample(
+    workload: Workload, mapping: Mapping, program: Program, seed: int | None = 0
+) -> tuple[OperatorCheck, ...]:
+    """Execute a sample of a program and compare what each operator stores; all without a seed.
+
+    Raises:
+        TooLargeToCheckError: the sample has too many MACs.
+        CheckFailedError: an output is wrong or incomplete, or the program breaks a rule.
+
+    """
+    memory = _SampledMemory(workload, mapping, program, seed)
+    return run_check(workload, program, memory, memory.checks)
+
+
+def check_or_sample(
+    workload: Workload, mapping: Mapping, program: Program
+) -> tuple[OperatorCheck, ...]:
+    """Check all of a small workload, a sample of a large one."""
+    run = check_sample if workload.macs > MOST_MACS else check
+    return run(workload, mapping, program)

@@ -1,0 +1,214 @@
+"""The values of a sampled check: made of positions, written by the program, or plain numpy's."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping as Map
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.experiment.check import einsum_values, vector_values
+from simaccel.experiment.sampled_part import Span
+from simaccel.mapping.space import IterationSpace
+from simaccel.mapping.tree import Group
+from simaccel.program.shared_tensors import Box
+from simaccel.workload import Einsum, Operand, Operator, Workload
+from simaccel.workload.vectors.kind import Array
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass
+class WrittenTensor:
+    """Values that a program has written, by position in the whole tensor."""
+
+    places: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    values: Array = field(default_factory=lambda: np.zeros(0))
+    last: list[tuple[Integers, Array]] = field(default_factory=list)
+    """What was written since the last read, latest first."""
+
+    def write(self, places: Integers, values: Array) -> None:
+        """Write elements, over those that are there."""
+        self.last.insert(0, (places, values))
+
+    def read(self, places: Integers, others: Array) -> Array:
+        """Return elements; ``others`` are those of positions that nothing has written."""
+        if self.last:
+            pieces = zip(*self.last, (self.places, self.values), strict=True)
+            together, values = map(np.concatenate, pieces)
+            self.places, first = np.unique(together, return_index=True)
+            self.values = values[first]
+            self.last.clear()
+        if not self.places.size:
+            return others
+        at = np.minimum(np.searchsorted(self.places, places), self.places.size - 1)
+        return np.where(self.places[at] == places, self.values[at], others)
+
+
+@dataclass(frozen=True)
+class SampledGroups:
+    """Groups that share tiles, and the sample of their program."""
+
+    workload: Workload
+    spaces: Map[str, tuple[Group, IterationSpace]]
+    spans: Map[str, Span]
+    """Of each rank that is not executed whole, the positions that are."""
+    executed: float
+    """Share of the work that the sample has."""
+    written: dict[str, WrittenTensor] = field(default_factory=dict)
+    computed: dict[int, tuple[Box, Array]] = field(default_factory=dict)
+    """What plain numpy has of a box of each operator's output, by the operator's number."""
+
+    @property
+    def operators(self) -> list[Operator]:
+        """All that the unit executes, in order."""
+        inside = {one.name for _, space in self.spaces.values() for one in space.operators}
+        return [one for one in self.workload.operators if one.name in inside]
+
+    def values_before(self, tensor: str, box: Box) -> Array:
+        """Return the values that a tensor has before the unit begins, of a box."""
+        ranges = np.ix_(*(np.arange(one.start, one.stop) for one in box))
+        return self.values_at(tensor, ranges)
+
+    def values_at(self, tensor: str, places: Sequence[Integers]) -> Array:
+        """Return the values before the unit begins, by position; what no operator writes is zero.
+
+        That is of tensors that operators write: their padding.
+        """
+        values = _draw_values(tensor, flat_places(places, self.workload.shapes[tensor]))
+        writers = [one for one in self.workload.operators if one.output.tensor == tensor]
+        if not writers or self.workload.tensors[tensor].kind == "cache":
+            return values * self.weight_scale(tensor)
+        return np.where(is_written(places, writers), values, 0.0)
+
+    def weight_scale(self, tensor: str) -> float:
+        """Return what weights are multiplied with, so that values stay near one."""
+        if self.workload.tensors[tensor].kind != "weight":
+            return 1.0
+        summed = [
+            math.prod(n for rank, n in one.ranks.items() if rank not in one.output.ranks)
+            for one in self.operators
+            if tensor in {operand.tensor for operand in one.inputs}
+        ]
+        return 1 / math.sqrt(max(summed, default=1))
+
+    def expected_values(self, tensor: str, box: Box, before: int) -> Array:
+        """Return the values of a box in plain numpy, as so many operators have written it."""
+        values = self.values_before(tensor, box)
+        for number, operator in enumerate(self.operators[:before]):
+            if operator.output.tensor == tensor:
+                own = operator.output.box(operator.ranks)
+                part = tuple(
+                    slice(max(a.start, b.start), min(a.stop, b.stop))
+                    for a, b in zip(own, box, strict=True)
+                )
+                if all(span.start < span.stop for span in part):
+                    inside = tuple(
+                        slice(a.start - b.start, a.stop - b.start)
+                        for a, b in zip(part, box, strict=True)
+                    )
+                    values[inside] = self.compute(number, part)
+        return values
+
+    def compute(self, number: int, box: Box) -> Array:
+        """Return what an operator makes of a box of its output; a box is computed once.
+
+        One that reaches beyond those before is computed with them, and with as much again.
+        """
+        operator = self.operators[number]
+        before, values = self.computed.get(number, (box, None))
+        if values is None or not _holds(before, box):
+            whole = operator.output.box(operator.ranks)
+            before = tuple(map(_widen_span, before, box, whole))
+            values = self._compute(number, before)
+            self.computed[number] = before, values
+        return values[
+            tuple(
+                slice(a.start - b.start, a.stop - b.start) for a, b in zip(box, before, strict=True)
+            )
+        ]
+
+    def _compute(self, number: int, box: Box) -> Array:
+        """Return what an operator makes of a box, from what it reads for that."""
+        operator = self.operators[number]
+        low, sizes = dict.fromkeys(operator.ranks, 0), dict(operator.ranks)
+        crop: list[slice] = []
+        own = operator.output.box(operator.ranks)
+        for dim, part, whole in zip(operator.output.projection, box, own, strict=True):
+            first, n = part.start - whole.start, part.stop - part.start
+            if dim.is_unit and dim.terms[0][0] != getattr(operator, "axis", ""):
+                low[dim.terms[0][0]], sizes[dim.terms[0][0]] = first, n
+                first = 0
+            crop.append(slice(first, first + n))
+        tensors, inputs = {}, []
+        for at, operand in enumerate(operator.inputs):
+            pairs = zip(_start(operand, low), operand.shape(sizes), strict=True)
+            needed = tuple(slice(first, first + n) for first, n in pairs)
+            tensors[f"{at}"] = self.expected_values(operand.tensor, needed, number)
+            inputs.append(replace(operand, tensor=f"{at}", start=()))
+        small = replace(
+            operator,
+            ranks=sizes,
+            inputs=tuple(inputs),
+            output=replace(operator.output, start=()),
+        )
+        made = (
+            einsum_values(small, tensors)
+            if isinstance(small, Einsum)
+            else vector_values(small, tensors, low)
+        )
+        return made.reshape(small.output.shape(sizes))[tuple(crop)]
+
+
+def _holds(outer: Box, inner: Box) -> bool:
+    """Return whether a box is inside of another."""
+    pairs = zip(outer, inner, strict=True)
+    return all(a.start <= b.start and b.stop <= a.stop for a, b in pairs)
+
+
+def _widen_span(before: slice, span: slice, whole: slice) -> slice:
+    """Return a span that holds two; one that grows takes its size more, where there is as much."""
+    size = before.stop - before.start
+    low = before.start - size if span.start < before.start else before.start
+    high = before.stop + size if span.stop > before.stop else before.stop
+    return slice(max(whole.start, min(low, span.start)), min(whole.stop, max(high, span.stop)))
+
+
+def _start(operand: Operand, low: Map[str, int]) -> tuple[int, ...]:
+    starts = operand.start or (0,) * len(operand.projection)
+    return tuple(
+        start + sum(c * low[rank] for rank, c in dim.terms)
+        for start, dim in zip(starts, operand.projection, strict=True)
+    )
+
+
+def is_written(places: Sequence[Integers], writers: Sequence[Operator]) -> npt.NDArray[np.bool_]:
+    """Return which positions of a tensor operators write."""
+    written = np.zeros((), dtype=np.bool_)
+    for one in writers:
+        own = np.ones((), dtype=np.bool_)
+        for at, span in zip(places, one.output.box(one.ranks), strict=True):
+            own = own & (span.start <= at) & (at < span.stop)
+        written = written | own
+    return written
+
+
+def flat_places(places: Sequence[Integers], shape: Sequence[int]) -> Integers:
+    """Return the positions in a whole tensor, counted along its last dimension."""
+    found = np.zeros((), dtype=np.int64)
+    for place, size in zip(places, shape, strict=True):
+        found = found * size + place
+    return found
+
+
+def _draw_values(tensor: str, places: Integers) -> Array:
+    """Return values between -1 and 1 that depend on a tensor's name and positions alone."""
+    mixed = np.atleast_1d(places).astype(np.uint64) + np.uint64(zlib.crc32(tensor.encode()) << 20)
+    mixed *= np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    return ((mixed >> np.uint64(11)).astype(np.float64) / 2**52 - 1).reshape(places.shape)
