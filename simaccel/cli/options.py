@@ -97,10 +97,10 @@ _SIZES = (
     click.option(
         "--experts",
         metavar="HOW",
-        help="For mixtures of experts, the tokens of each expert: uniform (default; few "
-        "tokens use as many experts as possible), expected (as many experts as random "
-        "choices use on average), drawn:SEED, a list of counts, or grouped (the same "
-        "number for each; default with --expert-parallel).",
+        help="For mixtures of experts, the tokens of each expert: expected (default; as many "
+        "experts as random choices use on average), uniform (few tokens use as many experts "
+        "as possible), drawn:SEED, a list of counts, or grouped (the same number for each; "
+        "default with --expert-parallel).",
     ),
     click.option(
         "--causal-blocks",

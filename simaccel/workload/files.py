@@ -62,7 +62,7 @@ A file is a mapping with a `kind`::
     batch: 1
     scope: model           # with embedding and logits; block is a layer, la attention alone
     causal_blocks: 8       # blocks of rows of a prefill, each with the keys that it sees
-    experts: uniform       # or expected, drawn:SEED, or a list of tokens of each expert
+    experts: expected      # or uniform, drawn:SEED, or a list of tokens of each expert
 
 A dimension of a projection is a rank, or a mapping {rank: coefficient, ...}. An operand with a
 `start: [0, 4, ...]` is a box of its tensor that begins there; several operators may write boxes of

@@ -254,7 +254,7 @@ class TransformerForm(Document):
     batch: Size = 1
     scope: Scope = "block"
     causal_blocks: Size = CAUSAL_BLOCKS
-    experts: str | list[int] = "uniform"
+    experts: str | list[int] = "expected"
     bytes_per_element: Bytes | None = None
     bytes_by_tensor: dict[str, Bytes] = {}
 

@@ -23,7 +23,7 @@ from simaccel.workload.attention import scope_faults
 from simaccel.workload.language.attention import Attention, add_bias, la_graph
 from simaccel.workload.language.decoder import add_cross, add_encoded, as_decoder
 from simaccel.workload.language.experts import (
-    UNIFORM,
+    EXPECTED,
     Spread,
     add_experts,
     group_faults,
@@ -52,7 +52,7 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
     batch: int = 1,
     scope: str = "block",
     causal_blocks: int = CAUSAL_BLOCKS,
-    experts: Spread = UNIFORM,
+    experts: Spread = EXPECTED,
     bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:

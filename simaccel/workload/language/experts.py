@@ -30,13 +30,13 @@ from simaccel.workload.language.model import Transformer
 from simaccel.workload.language.phase import PhaseTokens
 
 Spread = str | Sequence[int]
-"""How tokens are spread over experts: ``uniform``, ``expected``, ``drawn:SEED``, or counts.
+"""How tokens are spread over experts: ``expected``, ``uniform``, ``drawn:SEED``, or counts.
 
-``uniform`` gives all experts as many tokens as it can: of few tokens it is the worst case, as each
-goes to experts that no other one needs. ``expected`` uses as many experts as tokens that choose at
-random need on average, rounded, with as many tokens each. ``grouped``: in groups of tokens; of a
-decode step in as many as there can be, so that chips can have some each, ``grouped:P`` in a
-multiple of P.
+``expected`` uses as many experts as tokens that choose at random need on average, rounded, with as
+many tokens each; of many tokens all. ``uniform`` gives all experts as many tokens as it can: of few
+tokens it is the worst case, as each goes to experts that no other one needs. ``grouped``: in groups
+of tokens; of a decode step in as many as there can be, so that chips can have some each,
+``grouped:P`` in a multiple of P.
 """
 UNIFORM = "uniform"
 GROUPED = "grouped"

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from simaccel.errors import Fault, InputError
 from simaccel.files.limits import MAX_OPERATORS
+from simaccel.workload.language.experts import EXPECTED
 from simaccel.workload.language.model import Transformer
 from simaccel.workload.sizes import MAX_SIZE, size_faults
 
@@ -90,4 +91,4 @@ def name_expert_count(document: dict[Any, Any], source: str) -> dict[Any, Any]:
     if document.get("expert_count", count) != count:
         allowed = f"the same as expert_count, {document['expert_count']}, or how tokens are spread"
         raise InputError([Fault(source, "experts", count, allowed)])
-    return {**document, "experts": "uniform", "expert_count": count}
+    return {**document, "experts": EXPECTED, "expert_count": count}

@@ -44,8 +44,8 @@ CASES: list[tuple[Transformer, dict[str, Any]]] = [
     (QWEN, {"phase": "prefill", "prompt": 14}),
     (QWEN, {"phase": "prefill", "prompt": 3, "kv_len": 7}),
     (QWEN, {"phase": "decode", "kv_len": 17, "batch": 2}),
-    (MIXTRAL, {"phase": "prefill", "prompt": 6}),
-    (SHARED, {"phase": "prefill", "prompt": 6}),
+    (MIXTRAL, {"phase": "prefill", "prompt": 6, "experts": "uniform"}),
+    (SHARED, {"phase": "prefill", "prompt": 6, "experts": "uniform"}),
 ]
 
 BIASED: tuple[tuple[str, ...], ...] = ((), ("ff", "router"))
