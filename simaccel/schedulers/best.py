@@ -123,7 +123,7 @@ def _other_bodies(
     quiet, count = search.quiet(), len(workload.operators)
     kinds = {"flex": flex.choices(workload, quiet)}
     for name, granularities in (("flat", GRANULARITIES), ("flash", "")):
-        kinds[name] = flat.choices(workload, quiet.goal, options, granularities, name)
+        kinds[name] = flat.choices(workload, quiet, options, granularities, name)
     attentions = [step for step in steps if step.kind in kinds]
     single = [
         step

@@ -25,7 +25,7 @@ from simaccel.schedulers.attention import (
 from simaccel.schedulers.flex import AttentionChoice, granularity_choices, schedule
 from simaccel.schedulers.resident_attention import GRANULARITIES
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.accounts import SearchAccount, ignore, merge_accounts
+from simaccel.search.accounts import SearchAccount, merge_accounts
 from simaccel.search.candidate_set import CandidateSet, ScoredTree, capacity
 from simaccel.search.core_cuts import grids_on_cores
 from simaccel.search.grid_search import Goal, search, with_floor
@@ -87,6 +87,14 @@ def _may_fit(problem: AttentionProblem, granularity: str, accelerator: Accelerat
     """Return whether the intermediate of a granularity's fewest rows leaves room for others."""
     fewest = min(heads * rows for heads, rows in _blocks(problem, granularity, accelerator))
     return fewest * problem.row_bytes < capacity(accelerator)
+
+
+def _fitting_granularities(
+    problem: AttentionProblem, granularities: str, accelerator: Accelerator
+) -> list[str]:
+    """Return the granularities of which something may fit, the last one in any case."""
+    fit = [letter for letter in granularities if _may_fit(problem, letter, accelerator)]
+    return fit or list(granularities[-1:])
 
 
 def other_rows(problem: AttentionProblem, accelerator: Accelerator) -> list[FlatTile]:
@@ -151,9 +159,22 @@ class GridKind:
 
 
 def grids(
-    problem: AttentionProblem, goal: Goal, options: Options, granularities: str
+    problem: AttentionProblem, search: TreeSearch, options: Options, granularities: str
 ) -> list[GridKind]:
     """Return the candidates of each kind; without granularities those of flash."""
+    if len(granularities) > 1 and not search.goal.is_shared:
+        letters = _fitting_granularities(problem, granularities, search.accelerator)
+        return [kind for letter in letters for kind in grids(problem, search, options, letter)]
+    key = "grids", problem.part, granularities, options.pipeline
+    if key not in search.memory:
+        search.memory[key] = _make_grids(problem, search.goal, options, granularities)
+    kinds: list[GridKind] = search.memory[key]
+    return kinds
+
+
+def _make_grids(
+    problem: AttentionProblem, goal: Goal, options: Options, granularities: str
+) -> list[GridKind]:
 
     def of_piece(space: IterationSpace) -> dict[tuple[str, int], list[Family]]:
         piece = replace(problem, space=space)
@@ -225,8 +246,7 @@ def _kinds(
     problem: AttentionProblem, accelerator: Accelerator, options: Options, granularities: str
 ) -> Iterator[tuple[str, list[list[Family]]]]:
     """Yield each kind's name, and families: of a grid, and of others."""
-    fit = [letter for letter in granularities if _may_fit(problem, letter, accelerator)]
-    fit = fit or list(granularities[-1:])
+    fit = _fitting_granularities(problem, granularities, accelerator)
     whole = [(f"flat-{letter}", flat_tiles(problem, letter, accelerator), letter) for letter in fit]
     whole = whole or [("whole keys", _whole_keys(problem, accelerator), "")]
     online = [] if granularities else [("flash", flash_tiles(problem, accelerator), "")]
@@ -262,7 +282,7 @@ def _sample_sizes(sizes: Sequence[int]) -> list[int]:
 
 
 def choices(
-    workload: Workload, goal: Goal, options: Options, granularities: str, name: str
+    workload: Workload, search: TreeSearch, options: Options, granularities: str, name: str
 ) -> list[AttentionChoice]:
     """Return how attentions are mapped: by all granularities, and by each that may be better.
 
@@ -271,18 +291,19 @@ def choices(
 
     def choice(which: str, workload: Workload, part: Attention) -> list[Group]:
         problem = problem_of(workload, part)
-        asked = goal if which == granularities else replace(goal, note=ignore)
-        return attention(problem, asked, grids(problem, asked, options, which), name)[0]
+        by = search if which == granularities else search.quiet()
+        return attention(problem, by.goal, grids(problem, by, options, which), name)[0]
 
-    return [partial(choice, which) for which in granularity_choices(granularities, workload, goal)]
+    names = granularity_choices(granularities, workload, search.goal)
+    return [partial(choice, which) for which in names]
 
 
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
-    goal = Goal.from_options(accelerator, options, workload)
-    some = choices(workload, goal, options, granularities, name)
-    return schedule(workload, name, TreeSearch(goal), some)
+    search = TreeSearch(Goal.from_options(accelerator, options, workload))
+    some = choices(workload, search, options, granularities, name)
+    return schedule(workload, name, search, some)
 
 
 SCHEDULERS: dict[str, Scheduler] = {

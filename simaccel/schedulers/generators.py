@@ -208,7 +208,7 @@ def _attention(
         if kind == STAGED:
             yield _staged_step(workload, part, search, granularities)
             continue
-        grids = flat.grids(problem, goal, options, granularities)
+        grids = flat.grids(problem, search, options, granularities)
 
         def fuse_attention(
             _limit: float, grids: Sequence[flat.GridKind] = grids, kind: str = kind

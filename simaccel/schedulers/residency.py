@@ -11,7 +11,7 @@ left. Runs on the machine decide in the end: without a gain in cycles nothing is
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 
@@ -41,7 +41,7 @@ from simaccel.schedulers.sequences import (
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.candidate_set import CandidateSet, capacity
 from simaccel.search.grid_search import Goal, search
-from simaccel.search.judge import Body, mapping_of
+from simaccel.search.judge import Body, key_of_body, mapping_of
 from simaccel.workload import Workload
 
 ALIVE = 6
@@ -60,6 +60,14 @@ def hold_between(workload: Workload, body: Body, search: TreeSearch) -> Body:
     """
     if search.goal.objective == "footprint" or search.goal.is_over:
         return body
+    key = "held", key_of_body(body)
+    if key not in search.memory:
+        search.memory[key] = _hold_sections(workload, body, search)
+    held: Body = search.memory[key]
+    return held
+
+
+def _hold_sections(workload: Workload, body: Body, search: TreeSearch) -> Body:
     found: list[Group | ResidentScope] = []
     for _, run in groupby(body, lambda one: _times(workload, one)):
         found += _section(workload, list(run), search)
@@ -134,17 +142,14 @@ class GroupPlace:
     search: TreeSearch
     fixed: tuple[Keep, ...] = ()
     fixed_bytes: int = 0
-    known: dict[object, tuple[Price, Tree]] = field(default_factory=dict)
-    grids: dict[object, CandidateSet] = field(default_factory=dict)
-    """Costs of fused groups by the tensors that are held."""
     error: float = 1.0
     """Cost of the group with nothing held, divided by its bound."""
 
     def promise(self, held: Sequence[ResidentTensor]) -> Price:
         """Return the cost of the group with some tensors held; from its bound if not searched."""
         key = self._key(held)
-        if key in self.known:
-            return self.known[key][0]
+        if key in self._known:
+            return self._known[key][0]
         room = self._room(held)
         if room < 0 or (held and self._is_cut()):
             return NOWHERE
@@ -153,22 +158,23 @@ class GroupPlace:
 
     def is_known(self, held: Sequence[ResidentTensor]) -> bool:
         """Whether the group has been searched with these tensors held."""
-        return self._key(held) in self.known
+        return self._key(held) in self._known
 
     def begin(self) -> None:
         """Search the group with nothing held, and compare the result with its bound."""
         self.find(())
-        value = self.known[self._key(())][0][0]
+        value = self._known[self._key(())][0][0]
         bound = additive_value(self._grid(()).promise(self._room(()))[0], self.search.goal)
         self.error = max(1.0, value / bound) if 0 < bound < NOWHERE[0] else 1.0
 
     def find(self, held: Sequence[ResidentTensor]) -> None:
         """Search the group with these tensors held."""
-        self.known[self._key(held)] = self._find_price(held, self._room(held))
+        if not self.is_known(held):
+            self._known[self._key(held)] = self._find_price(held, self._room(held))
 
     def tree(self, held: Sequence[ResidentTensor]) -> Tree:
         """Return the tree that was found with these tensors held."""
-        return self.known[self._key(held)][1]
+        return self._known[self._key(held)][1]
 
     def _find_price(self, held: Sequence[ResidentTensor], room: int) -> tuple[Price, Tree]:
         taken = capacity(self.search.goal.accelerator) - room
@@ -181,6 +187,16 @@ class GroupPlace:
             return NOWHERE, self.group.tree
         tree = best.tree if held or self._is_searched() else self.group.tree
         return (additive_value(best.value, self.search.goal), float(best.dram_bytes)), tree
+
+    @cached_property
+    def _known(self) -> dict[object, tuple[Price, Tree]]:
+        """Costs and trees of the group, in whatever body it is, by the tensors that are held."""
+        known: dict[object, tuple[Price, Tree]] = self.search.memory.setdefault(self._name, {})
+        return known
+
+    @cached_property
+    def _name(self) -> object:
+        return key_of_body([self.group]), self.fixed, self.fixed_bytes
 
     @cached_property
     def _chain(self) -> OperatorChain | None:
@@ -214,7 +230,7 @@ class GroupPlace:
         )
 
     def _key(self, held: Sequence[ResidentTensor]) -> object:
-        mine = tuple(one.name for one in self._touched_tensors(held))
+        mine = tuple(each.tensors for each in self._touched_tensors(held))
         return mine, self._room(held)
 
     def _room(self, held: Sequence[ResidentTensor]) -> int:
@@ -234,10 +250,11 @@ class GroupPlace:
         if self._is_searched():
             return self._search_held(held).candidates
         mine = self._touched_tensors(held)
-        key = tuple(one.name for one in mine)
-        if key not in self.grids:
-            self.grids[key] = self._fuse_held(mine)
-        return self.grids[key]
+        key = self._name, tuple(each.tensors for each in mine), "grid"
+        if key not in self.search.memory:
+            self.search.memory[key] = self._fuse_held(mine)
+        grid: CandidateSet = self.search.memory[key]
+        return grid
 
     def _fuse_held(self, held: Sequence[ResidentTensor]) -> CandidateSet:
         """Return candidates of a fused group with held tensors: its tree, also with few slots."""
@@ -255,7 +272,7 @@ class GroupPlace:
             replace(
                 family_of(space, replace(group, tree=remove_tiles(tree, kept, own)), keeps), cut=cut
             )
-            for tree in (group.tree, tight(group.tree))
+            for tree in dict.fromkeys((group.tree, tight(group.tree)))
         ]
         return self.search.goal.candidates(self.group, families)
 

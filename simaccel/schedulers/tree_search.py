@@ -119,6 +119,8 @@ class TreeSearch:
     ) -> None:
         self.goal, self.einsum_trees, self.rows = goal, einsum_trees, rows
         self._seen: dict[object, tuple[NameList, OperatorCandidateSet]] = {}
+        self.memory: dict[object, Any] = {}
+        """What is known of groups and of whole bodies, by what it was made of."""
 
     @property
     def accelerator(self) -> Accelerator:

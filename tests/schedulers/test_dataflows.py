@@ -491,7 +491,8 @@ def test_which_granularity_holds_which_length(hw: str, seq_len: int, fits: str) 
     on = load_accelerator(hw)
     problem, goal = problem_of(workload, ("L", "softmax", "A")), Goal(Judge(on))
     bounds = {
-        x: min(kind.bound(goal.room) for kind in grids(problem, goal, Options(), x)) for x in "mbhr"
+        x: min(kind.bound(goal.room) for kind in grids(problem, TreeSearch(goal), Options(), x))
+        for x in "mbhr"
     }
     assert "".join(x for x, bound in bounds.items() if math.isfinite(bound)) == fits
 

@@ -151,7 +151,9 @@ def test_nothing_runs_twice() -> None:
     problem = problem_of(workload, LA)
     goal = Goal(judge)
     for _ in range(2):
-        flat.attention(problem, goal, flat.grids(problem, goal, Options(), "hr"), "flat")
+        flat.attention(
+            problem, goal, flat.grids(problem, TreeSearch(goal), Options(), "hr"), "flat"
+        )
     assert judge.ran > 0
     finished = [task for task in tasks if task[2] == float("inf")]  # type: ignore[index]
     assert len(finished) == len(set(map(repr, finished)))
