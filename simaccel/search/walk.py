@@ -33,6 +33,10 @@ _HOLDINGS: Final = 12
 _OF_EACH: Final = 3
 """Candidates of each family that run first if operators are cut over cores; and of about equally
 likely ones before less likely ones."""
+_FULL_STAKE: Final = 0.02
+"""What a walk may gain, relative, by its lowest bound left, with which it has all its patience."""
+_LEAST_PATIENCE: Final = 0.25
+"""The least part of its patience that a walk has."""
 _AT_ONCE: Final = 4
 """Candidates of one batch after the first few, for any number of processes."""
 
@@ -51,6 +55,17 @@ class StoppingRule:
     gain: float = GAIN
     until: float | None = None
     equals: int = PATIENCE
+
+    def patience_at(self, stake: float) -> float:
+        """Return the runs without a gain after which a walk ends that may gain so much, relative.
+
+        >>> rule = StoppingRule(patience=24)
+        >>> rule.patience_at(0.04), rule.patience_at(0.01), rule.patience_at(0.001)
+        (24, 12.0, 6.0)
+        """
+        if not self.gap:  # as the user says
+            return self.patience
+        return self.patience * min(1, max(stake / _FULL_STAKE, _LEAST_PATIENCE))
 
     def allowed_bound(self, best: float) -> float:
         """Return how far the lowest bound left may be below ``best`` when the search ends."""
@@ -120,7 +135,7 @@ class CandidateWalk:
             self.ended = "bounds"
         elif lowest >= self.best - stopping.allowed_bound(self.best) and self._has_run(idle):
             self.ended = "close"
-        elif idle >= stopping.patience:
+        elif idle >= stopping.patience_at(1 - lowest / self.best):
             self.ended = "patience"
         elif self.cycles and stopping.until is not None and time.monotonic() >= stopping.until:
             self.ended = "budget"
