@@ -166,10 +166,7 @@ def grids(
         letters = _fitting_granularities(problem, granularities, search.accelerator)
         return [kind for letter in letters for kind in grids(problem, search, options, letter)]
     key = "grids", problem.part, granularities, options.pipeline
-    if key not in search.memory:
-        search.memory[key] = _make_grids(problem, search.goal, options, granularities)
-    kinds: list[GridKind] = search.memory[key]
-    return kinds
+    return search.recall(key, lambda: _make_grids(problem, search.goal, options, granularities))
 
 
 def _make_grids(

@@ -61,10 +61,7 @@ def hold_between(workload: Workload, body: Body, search: TreeSearch) -> Body:
     if search.goal.objective == "footprint" or search.goal.is_over:
         return body
     key = "held", key_of_body(body)
-    if key not in search.memory:
-        search.memory[key] = _hold_sections(workload, body, search)
-    held: Body = search.memory[key]
-    return held
+    return search.recall(key, lambda: _hold_sections(workload, body, search))
 
 
 def _hold_sections(workload: Workload, body: Body, search: TreeSearch) -> Body:
@@ -191,8 +188,7 @@ class GroupPlace:
     @cached_property
     def _known(self) -> dict[object, tuple[Price, Tree]]:
         """Costs and trees of the group, in whatever body it is, by the tensors that are held."""
-        known: dict[object, tuple[Price, Tree]] = self.search.memory.setdefault(self._name, {})
-        return known
+        return self.search.recall(self._name, dict[object, tuple[Price, Tree]])
 
     @cached_property
     def _name(self) -> object:
@@ -251,10 +247,7 @@ class GroupPlace:
             return self._search_held(held).candidates
         mine = self._touched_tensors(held)
         key = self._name, tuple(each.tensors for each in mine), "grid"
-        if key not in self.search.memory:
-            self.search.memory[key] = self._fuse_held(mine)
-        grid: CandidateSet = self.search.memory[key]
-        return grid
+        return self.search.recall(key, lambda: self._fuse_held(mine))
 
     def _fuse_held(self, held: Sequence[ResidentTensor]) -> CandidateSet:
         """Return candidates of a fused group with held tensors: its tree, also with few slots."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from simaccel.analytic.family import Family
 from simaccel.hardware import Accelerator
@@ -24,6 +24,8 @@ from simaccel.search.core_cuts import Families, on_cores
 from simaccel.search.grid_search import Goal, search, with_floor
 from simaccel.search.problems import NothingFitsError
 from simaccel.workload import Vector, Workload
+
+Value = TypeVar("Value")
 
 
 @dataclass
@@ -119,13 +121,19 @@ class TreeSearch:
     ) -> None:
         self.goal, self.einsum_trees, self.rows = goal, einsum_trees, rows
         self._seen: dict[object, tuple[NameList, OperatorCandidateSet]] = {}
-        self.memory: dict[object, Any] = {}
-        """What is known of groups and of whole bodies, by what it was made of."""
+        self._memory: dict[object, Any] = {}
 
     @property
     def accelerator(self) -> Accelerator:
         """The accelerator that operators are mapped on."""
         return self.goal.accelerator
+
+    def recall(self, key: object, make: Callable[[], Value]) -> Value:
+        """Return what is known of a group, or of a whole body; made when first asked for."""
+        if key not in self._memory:
+            self._memory[key] = make()
+        known: Value = self._memory[key]
+        return known
 
     def quiet(self) -> TreeSearch:
         """Return the same search with all results so far, without reports of what it does."""
