@@ -1,7 +1,7 @@
 """The limits of a run and of each of its rows, in the hardware's terms.
 
-A row is an operator or a fused group. Where rows overlap, the cycles between two ends may be fewer
-than a row's own work: then the work of its busiest resource is what it takes.
+A row is an operator or a fused group. Where rows overlap, its cycles may be fewer than its own
+work, part of which is done in the cycles of the rows beside it.
 """
 
 from __future__ import annotations
@@ -106,29 +106,34 @@ class RunLimit:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a run: ``cycles`` that it takes, what limits it.
+    """A row of a run, and what limits it.
 
-    ``cycles``: from the end of the row before, or the work of its busiest resource, if that is
-    more. No utilisation by them is above 100%, and they are never below that work.
+    ``busy_cycles``: its cycles, or the work of its busiest resource, if that is more.
     """
 
     run: OperatorRun
     predicted: GroupPrediction
-    cycles: int
+    busy_cycles: int
     loading_cycles: int
     limit: RunLimit
     mac_share: Fraction
     """1 over the MACs of a PE a cycle, on average."""
 
     def utilisation(self, accelerator: Accelerator) -> float:
-        """Ideal cycles divided by the cycles that it takes."""
-        return float(self.run.macs * self.mac_share) / accelerator.pes / self.cycles
+        """Ideal cycles divided by its cycles, or by the array's work where that is more."""
+        work = (n for name, n in self.predicted.resources.items() if without_core(name) == ARRAY)
+        cycles = max(self.run.cycles, *work, 1)
+        return float(self.run.macs * self.mac_share) / accelerator.pes / cycles
+
+    @property
+    def cycles(self) -> int:
+        """Those of the run that belong to it (`simaccel.machine.operator_totals`)."""
+        return self.run.cycles
 
 
 def operators_of(workload: Workload, name: str) -> list[str]:
     """Return the operators of a group by its name, as in ``L+softmax+A``."""
-    known = {operator.name for operator in workload.operators}
-    return [name] if name in known else name.split("+")
+    return [name] if name in workload.by_name else name.split("+")
 
 
 def rows_of(result: FinishedRun) -> tuple[Row, ...]:
@@ -138,10 +143,10 @@ def rows_of(result: FinishedRun) -> tuple[Row, ...]:
 
 
 def _row(result: FinishedRun, run: OperatorRun, predicted: GroupPrediction, loading: int) -> Row:
-    cycles = max(run.cycles, predicted.resource_bound_cycles, 1)
     share = mac_share(result.workload, result.accelerator, operators_of(result.workload, run.name))
-    limit = _limit(result.accelerator, run, predicted, cycles, loading, share)
-    return Row(run, predicted, cycles, loading, limit, share)
+    limit = _limit(result.accelerator, run, predicted, max(run.cycles, 1), loading, share)
+    busy_cycles = max(run.cycles, predicted.resource_bound_cycles)
+    return Row(run, predicted, busy_cycles, loading, limit, share)
 
 
 def run_limit(result: FinishedRun, rows: Sequence[Row]) -> RunLimit:
@@ -218,16 +223,18 @@ def _limit(
 ) -> RunLimit:
     """Return the busiest resource, or what the computing unit waits for if none is busy for half.
 
-    Of equally busy ones the first, which is the array.
+    Of equally busy ones the first, which is the array. Of a row that others overlap no resource has
+    more work than its ``cycles``.
     """
-    work = predicted.resources
+    work = {name: min(n, cycles) for name, n in predicted.resources.items()}
     busiest = max(work, key=lambda name: work[name])
     for cause, n in _waits(run).most_common(1):
         if work[busiest] * _HALF < cycles and n > work[busiest]:
             return RunLimit(cause, n / cycles, _only_memory(accelerator))
     name = _name_limit(accelerator, busiest)
     if name == ARRAY:
-        name = _of_array(run.native_macs * share / accelerator.pes, work[busiest], loading)
+        whole = predicted.resources[busiest]
+        name = _of_array(run.native_macs * share / accelerator.pes, whole, loading)
     return RunLimit(name, work[busiest] / cycles, _section(accelerator, busiest))
 
 

@@ -316,7 +316,7 @@ def _row_json(result: ExperimentResult, row: Row) -> dict[str, Any]:
     return {
         "name": run.name,
         "cycles": run.cycles,
-        "busy_cycles": row.cycles,
+        "busy_cycles": row.busy_cycles,
         "macs": run.macs,
         "native_macs": run.native_macs,
         "utilisation": row.utilisation(result.accelerator),

@@ -67,22 +67,22 @@ class Listener(Protocol):
         """Save what was reported: it is complete up to ``now``."""
 
 
-EARLY_SITES: Final = 1 << 20
-"""Sites of commands are below; commands that run early have sites above."""
-_MOST_EARLY: Final = 2000
-"""Operators whose sites fit 32 bits; with more, commands that run early keep their own."""
+OUTER_SITES: Final = 1 << 20
+"""Sites of commands are below; those of commands in the cycles of another operator are above."""
+_MOST_OUTER: Final = 2000
+"""Operators whose sites fit 32 bits; with more, commands keep their own sites everywhere."""
 
 
-def early_site(site: int, operator: int) -> int:
-    """Return the site of a command that runs before an earlier operator has ended."""
-    return site + (1 + operator) * EARLY_SITES if operator < _MOST_EARLY else site
+def outer_site(site: int, operator: int) -> int:
+    """Return the site of a command that runs in the cycles of another operator."""
+    return site + (1 + operator) * OUTER_SITES if operator < _MOST_OUTER else site
 
 
 @dataclass(eq=False)
 class StallAccount(StatefulPart):
     """The cycles of one engine by cause, and the root cause that it passes on."""
 
-    STATE = ("cause", "wait", "site", "early", "followers")
+    STATE = ("cause", "wait", "site", "outer", "followers")
     COUNTERS = ("cycles", "since")
     RECORDS = ("asked", "busy_root")  # who waits at a channel, in order; what is being done
     WIRING = ("engine", "listener")
@@ -98,8 +98,8 @@ class StallAccount(StatefulPart):
     wait: Wait = NO_WAIT
     since: int = 0
     site: int = 0
-    early: int = 0
-    """The offset of sites while an earlier operator has not ended."""
+    outer: int = 0
+    """The offset of sites in the cycles of another operator, the one before or the next."""
     cycles: list[int] = field(default_factory=lambda: [0] * len(Cause))
     followers: list[StallAccount] = field(default_factory=list)
     asked: int = 0
@@ -144,16 +144,19 @@ class StallAccount(StatefulPart):
 
     def enter(self, now: int, site: int) -> None:
         """Begin another command; the cycles so far belong to the one before."""
-        if site + self.early != self.site:
+        if site + self.outer != self.site:
             self.flush(now)
-            self.site = site + self.early
+            self.site = site + self.outer
 
-    def catch_up(self, now: int) -> None:
-        """Continue the command in its own operator, as the earlier operator has ended."""
-        self.early = 0
-        if self.site >= EARLY_SITES:
-            self.flush(now)
-            self.site %= EARLY_SITES
+    def pass_on(self, now: int, late: int, *, goes_on: bool) -> None:
+        """Continue in the cycles of the next operator; a command that came early is in its own.
+
+        ``late``: the offset of other sites; ``goes_on``: whether the engine's next command is the
+        next operator's.
+        """
+        self.flush(now)
+        self.site = self.site % OUTER_SITES + (late if self.site < OUTER_SITES else 0)
+        self.outer = 0 if goes_on else late
 
     def follow(self, now: int, other: StallAccount, wait: Wait) -> None:
         """Wait for another engine: book its activity as the cause, until ``unfollow``."""
@@ -167,7 +170,7 @@ class StallAccount(StatefulPart):
 
     def state(self) -> tuple[object, ...]:
         """Return activity and followers; followers switch in the order in which they came."""
-        return self.cause, self.wait, self.site, self.early, tuple(self.followers)
+        return self.cause, self.wait, self.site, self.outer, tuple(self.followers)
 
     def counters(self) -> tuple[int, ...]:
         """Return the booked cycles, which are complete only after a flush."""
@@ -196,7 +199,7 @@ class NoAccount(StallAccount):
     def enter(self, now: int, site: int) -> None:
         """Book nothing."""
 
-    def catch_up(self, now: int) -> None:
+    def pass_on(self, now: int, late: int, *, goes_on: bool) -> None:
         """Book nothing."""
 
     def follow(self, now: int, other: StallAccount, wait: Wait) -> None:  # noqa: ARG002 - as Account

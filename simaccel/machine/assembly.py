@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_core
@@ -15,7 +15,7 @@ from simaccel.machine.engines import Engine, UnitEngine
 from simaccel.machine.instructions import Action
 from simaccel.machine.link_engine import LinkEngine
 from simaccel.machine.multicast import Multicast
-from simaccel.machine.operator_barrier import OperatorBarrier
+from simaccel.machine.operator_barrier import Closes, Ends, OperatorBarrier
 from simaccel.machine.plan import find_waiters, make_plan
 from simaccel.machine.shared_resources import SharedResources, delay_of, make_wires
 from simaccel.machine.tile_counts import Reader, TileCounts
@@ -71,27 +71,38 @@ def assemble(
 def make_barrier(
     walks: InstructionStreams,
     by_core: Sequence[Sequence[Engine]],
-    close: Callable[[str], None],
+    close: Closes,
+    end: Ends,
     *,
     overlap: bool,
 ) -> OperatorBarrier:
     """Return the barrier at which engines meet at the ends of operators, and connect them to it.
 
-    ``close`` is called at each end. Loaders go on together if operators ``overlap``.
+    ``close`` and ``end`` are as of `OperatorBarrier`. Loaders go on together if operators
+    ``overlap``.
     """
     loaders = [
         [engine.name for engine in engines if engine.kind is EngineKind.DMA_IN]
         for engines in (by_core if overlap else ())
     ]
     members = {
-        name: [engine.name for core in place for engine in by_core[core]]
+        name: {core: [engine.name for engine in by_core[core]] for core in place}
         for name, place in walks.places.items()
     }
-    barrier = OperatorBarrier(by_core[0][0].clock, members, loaders, walks.dependences, close)
+    every = [engine for engines in by_core for engine in engines]
+    barrier = OperatorBarrier(
+        by_core[0][0].clock,
+        members,
+        loaders,
+        [engine.name for engine in every if engine.kind is EngineKind.DMA_OUT],
+        [name for name, one in walks.overlaps.items() if one.free],
+        walks.dependences,
+        close,
+        end,
+    )
     storers = {name: by_core[place.start][-1].account for name, place in walks.places.items()}
-    for engines in by_core:
-        for engine in engines:
-            engine.meeting, engine.storers = barrier, storers
+    for engine in every:
+        engine.meeting, engine.storers = barrier, storers
     return barrier
 
 

@@ -65,7 +65,7 @@ class Engine(StatefulPart):
         "tokens",
         "needed",
         "meeting",
-        "early",
+        "others",
         "storers",
         "streams",
         "boundaries",
@@ -91,8 +91,8 @@ class Engine(StatefulPart):
         self.needed: list[Sequence[tuple[Tokens, Instruction]]] = []
         """By step: what it waits for, and all that the next command needs besides."""
         self.meeting: OperatorBarrier
-        self.early: Mapping[str, int] = {}
-        """What is added to sites of the next operator while one drains, by operator."""
+        self.others: Mapping[str, int] = {}
+        """What is added to sites of others in the cycles of an operator, by operator."""
         self.storers: Mapping[str, StallAccount] = {}
         """By operator the books of who stores its results, on the first of its cores."""
         self.streams: Mapping[str, TileCounts] = {}
@@ -283,15 +283,29 @@ class Engine(StatefulPart):
     def _meet(self, op: Instruction) -> Waiting:
         """Arrive at the end of an operator; wait for its end only if the next one needs it."""
         yield from self._wait_for_end()
-        event = self.meeting.arrive(self.name, op.operator, self.last_lag())
-        self.account.enter(self.clock.cycle, op.site)
+        meeting, account = self.meeting, self.account
+        event = meeting.arrive(self.name, op.operator, self._following(), self.last_lag())
+        owner = meeting.owner(self.name, op.operator)
+        account.outer = self.others[owner] if owner != op.operator else 0
+        account.enter(self.clock.cycle, op.site)
         self.behind_links = op.links and not op.works
         others = Cause.LINK if op.links else Cause.IDLE
-        self.account.switch(self.clock.cycle, Cause.DRAIN if op.works else others)
+        account.switch(self.clock.cycle, Cause.DRAIN if op.works else others)
         if event is not None:
             yield event
-        if self.meeting.waits(self.name):
-            self.account.early = self.early[op.operator]
+        is_open = meeting.waits(self.name) and meeting.owner(self.name, op.operator) == op.operator
+        account.outer = self.others[op.operator] if is_open else 0
+
+    def _following(self) -> str:
+        """Return the operator of the next steps; empty if there is none."""
+        ops, at = self.plan.ops, self.at + 1
+        while at < len(ops):
+            op = ops[at]
+            if op.operator:
+                return op.operator
+            ends = op.act is Action.END and self.iterations[op.depth] + 1 < op.trips
+            at = op.target if ends else at + 1
+        return ""
 
     def last_lag(self) -> int:
         """Return the cycles until the last results have left the engine."""

@@ -9,7 +9,7 @@ from itertools import count
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_chip, on_core
-from simaccel.machine.accounts import EngineCycles, Listener, NoAccount, StallAccount, early_site
+from simaccel.machine.accounts import EngineCycles, Listener, NoAccount, StallAccount
 from simaccel.machine.assembly import assemble, connect, count_tiles, make_barrier, share_loads
 from simaccel.machine.channel import Channel, DramChannels
 from simaccel.machine.clock import Clock
@@ -118,11 +118,10 @@ class Machine:
         booked = [[engine.account for engine in engines] for engines in self.by_core]
         self.books = OperatorTotals(walks.operators, booked, walks.places)
         self.meeting = make_barrier(
-            walks, self.by_core, self._close, overlap=bool(accelerator.compiler.overlap)
+            walks, self.by_core, self._close, self._end, overlap=bool(accelerator.compiler.overlap)
         )
-        early = {name: early_site(0, at) for at, name in enumerate(self.books.operators)}
         for engine in self.engines:
-            engine.early = early
+            engine.others = self.books.sites
         self.tokens = connect(walks, self.cores, self.engines)
         self.multicasts = share_loads(walks, self.cores, self.engines)
         self.tile_counts = count_tiles(self.engines)
@@ -185,7 +184,7 @@ class Machine:
         """Return the mutable parts by operator; the key "" has all parts."""
         of, parts = self._operators_of(near), self.parts()
         everywhere = [at for at, part in enumerate(parts) if part not in of]
-        numbers = {operator: [*everywhere] for operator in self.books.operators}
+        numbers = {operator: [*everywhere] for operator in self.books.of}
         for at, part in enumerate(parts):
             for operator in of.get(part, ()):
                 numbers[operator].append(at)
@@ -197,7 +196,7 @@ class Machine:
 
     def _operators_of(self, near: Mapping[str, Collection[str]]) -> dict[StatefulPart, set[str]]:
         """Return the operators in which tokens and tiles change; other parts may change in all."""
-        of: dict[StatefulPart, set[str]] = {}
+        of: dict[StatefulPart, set[str]] = {self.books.of[name]: {*near[name]} for name in near}
         for tokens in self.tokens:
             if tokens.handover.operator:
                 of[tokens] = {*near[tokens.handover.operator]}
@@ -225,15 +224,22 @@ class Machine:
             *self.cores[0].chip_links.values(),
             *(wires.occupancy for wires in self.cores),
             self.books,
+            *self.books.of.values(),
             *self.lanes,
         ]
 
-    def _close(self, operator: str) -> None:
-        """Record the counters of an operator when all engines have met at its end."""
-        self.books.close(self.clock.cycle, operator)
+    def _close(self, operator: str, after: Mapping[int, str]) -> None:
+        """Book the cycles of an operator; by core, what follows them belongs to ``after``."""
+        now = self.clock.cycle
+        self.books.close(now, operator)
         for core in self.books.places[operator]:
+            late = self.books.sites[after[core]] if after else 0
             for engine in self.by_core[core]:
-                engine.account.catch_up(self.clock.cycle)
+                engine.account.pass_on(now, late, goes_on=self.meeting.waits(engine.name))
+
+    def _end(self, operator: str) -> None:
+        """Record the peak of the buffer when all engines have met at the end of an operator."""
+        for core in self.books.places[operator]:
             self.cores[core].occupancy.close(operator)
 
     def run(self, progress: Callable[[int, float], None] | None = None) -> Run:
@@ -341,7 +347,7 @@ class Machine:
         for engine in self.engines:
             engine.account.switch(total, Cause.IDLE)
         self._flush(total)
-        by_operator = sum_work(self.engines, self.books.operators)
+        by_operator = sum_work(self.engines, self.books.of)
         whole = sum_totals(by_operator.values())
         return Run(
             cycles=total,

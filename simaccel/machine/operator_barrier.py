@@ -1,4 +1,7 @@
-"""The barrier at the end of each operator: which engines may begin the next one, and when."""
+"""The barrier at the end of each operator: which engines may begin the next one, and when.
+
+It also says when the cycles of an operator end (`simaccel.machine.operator_totals`).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,10 @@ from simaccel.machine.clock import Clock
 from simaccel.machine.stateful import Numbers, SkippedPeriods, StatefulPart
 from simaccel.program.dependences import CoreDependence
 
+Ends = Callable[[str], None]
+Closes = Callable[[str, Mapping[int, str]], None]
+"""Takes an operator whose cycles end, and by core the operator to which the next ones belong."""
+
 
 class OperatorBarrier(StatefulPart):
     """Engines arrive at the end of each operator; when all have, its results are in DRAM.
@@ -21,29 +28,41 @@ class OperatorBarrier(StatefulPart):
     that loads of the next operator queue after those of this one. Engines that waited go on in the
     order of all engines of all cores.
 
-    ``members`` are the engines of each operator's cores. Before an operator, engines also wait for
-    operators of other cores that it depends on (``dependences``).
+    ``members`` are the engines of each operator's cores, by core, and ``storers`` those of all
+    that store; operators in ``free`` wait for nothing of the one before. Before an operator,
+    engines also wait for operators of other cores that it depends on (``dependences``). ``close``
+    is called where the cycles of an operator end, ``end`` where it does.
     """
 
-    STATE = ("arrived", "here", "held", "gated", "coming", "depending")
+    STATE = ("arrived", "here", "held", "gated", "coming", "depending", "following", "closed")
     COUNTERS = ("ended",)
-    WIRING = ("clock", "engines", "members", "loaders", "dependences", "close", "comers")
+    WIRING = (
+        *("clock", "engines", "members", "cores", "computing", "free", "loaders", "dependences"),
+        *("close", "end", "comers"),
+    )
 
     def __init__(
         self,
         clock: Clock,
-        members: Mapping[str, Sequence[str]],
+        members: Mapping[str, Mapping[int, Sequence[str]]],
         loaders: Collection[Collection[str]],
+        storers: Collection[str],
+        free: Collection[str],
         dependences: Mapping[str, Sequence[CoreDependence]],
-        close: Callable[[str], None],
+        close: Closes,
+        end: Ends,
     ) -> None:
         self.clock = clock
-        self.members = {name: tuple(engines) for name, engines in members.items()}
+        self.members = {name: tuple(chain(*by.values())) for name, by in members.items()}
+        self.computing = {name: {*some} - {*storers} for name, some in self.members.items()}
+        """All but those that store."""
+        self.free = frozenset(free)
+        self.cores = {engine: core for by in members.values() for core in by for engine in by[core]}
         self.engines = tuple(dict.fromkeys(chain.from_iterable(self.members.values())))
         self.loaders = {name: frozenset(core) for core in loaders for name in core}
         """By loader those of its core, which go on together."""
         self.dependences = {name: tuple(others) for name, others in dependences.items() if others}
-        self.close = close
+        self.close, self.end = close, end
         self.arrived: dict[str, set[str]] = {name: set() for name in self.members}
         """Who has come to the end of each operator, until all have."""
         self.here: set[str] = set()
@@ -58,6 +77,10 @@ class OperatorBarrier(StatefulPart):
         self.gated: dict[str, simpy.Event] = {}
         self.depending: dict[str, tuple[str, simpy.Event]] = {}
         """Engines that wait for operators of other cores, and with which operator."""
+        self.following = dict.fromkeys(self.cores.values(), "")
+        """By core the operator after that at whose end engines arrive, if it is free."""
+        self.closed: dict[str, dict[int, str]] = {}
+        """Operators that have not ended whose cycles have; by core what the next ones belong to."""
 
     def state(self) -> tuple[object, ...]:
         """Return the engines that arrived or wait, and the leads of operators that are awaited."""
@@ -68,7 +91,8 @@ class OperatorBarrier(StatefulPart):
         apart = tuple(
             self._lead(name, one) for name, some in self.dependences.items() for one in some
         )
-        return where, tuple(self.coming.items()), apart
+        closed = tuple((name, *after.values()) for name, after in self.closed.items())
+        return where, tuple(self.coming.items()), apart, (*self.following.values(), *closed)
 
     def _lead(self, operator: str, other: CoreDependence) -> int:
         """Return how much more often an awaited operator has ended than needed."""
@@ -85,11 +109,15 @@ class OperatorBarrier(StatefulPart):
         for at, amount in skip.growth():
             self.ended[names[at]] += amount
 
-    def arrive(self, engine: str, operator: str, lag: int = 0) -> simpy.Event | None:
+    def arrive(
+        self, engine: str, operator: str, following: str, lag: int = 0
+    ) -> simpy.Event | None:
         """Arrive at the end of an operator; return the event to wait for, or None.
 
-        ``lag``: cycles until the last results of the engine have arrived.
+        ``following`` is the operator after it, empty if none. ``lag``: cycles until the last
+        results of the engine have arrived.
         """
+        self.following[self.cores[engine]] = following if following in self.free else ""
         if lag > 0:
             self.coming[engine] = operator
             self.clock.call_in(lag, self.comers[engine])
@@ -112,13 +140,26 @@ class OperatorBarrier(StatefulPart):
         if len(arrived) == len(self.members[operator]):
             if event is None and engine not in self.gated:
                 event = self.gated[engine] = self.clock.event()
-            self.close(operator)
+            if self.closed.pop(operator, None) is None:
+                self.close(operator, {})
+            self.end(operator)
             self.ended[operator] += 1
             waiting = {name: self.gated.pop(name) for name in arrived if name in self.gated}
             self.here -= arrived
             arrived.clear()
             self._let_go(waiting | self._free())
+        elif operator not in self.closed and self.computing[operator] <= arrived:
+            cores = {self.cores[one] for one in self.members[operator]}
+            after = {core: self.following[core] for core in sorted(cores)}
+            if all(after.values()):
+                self.closed[operator] = after
+                self.close(operator, after)
         return event
+
+    def owner(self, engine: str, operator: str) -> str:
+        """Return the operator to which an engine's cycles at the end of one belong."""
+        after = self.closed.get(operator)
+        return operator if after is None else after[self.cores[engine]]
 
     def _free(self) -> dict[str, simpy.Event]:
         """Remove and return the waits for operators of other cores that are fulfilled."""

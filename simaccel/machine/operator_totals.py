@@ -1,25 +1,51 @@
-"""Totals of operators: their cycles, and each engine's cycles by cause, over all repetitions."""
+"""Totals of operators: their cycles, and each engine's cycles by cause, over all repetitions.
+
+Each cycle of a core belongs to one operator, also where operators overlap. An operator's cycles go
+from the end of those of the operator before to the cycle in which its results are in DRAM. Where
+the next operator waits for none of them, they end earlier: when all engines but those that store
+have done their work in it. So a wait of the array for its first tiles is the next operator's, and
+what is still being stored goes on in the next one's cycles.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from simaccel.machine.accounts import StallAccount
+from simaccel.machine.accounts import StallAccount, outer_site
 from simaccel.machine.stateful import SkippedPeriods, StatefulPart
 from simaccel.units import Cause
 
 
-class OperatorTotals(StatefulPart):
-    """Totals of all operators in one row of numbers, which changes only when an operator ends.
-
-    The row has, by core, the cycle of the last end; each engine's cycles by cause then; and for
-    each operator its cycles, which are those of the first of its cores (``places``), and each
-    engine's by cause. ``accounts``: by core those of its engines.
-    """
+class RowTotals(StatefulPart):
+    """A row of numbers that only grow."""
 
     COUNTERS = ("numbers",)
-    WIRING = ("operators", "accounts", "places", "width")
+
+    def __init__(self, length: int) -> None:
+        self.numbers = (0,) * length
+
+    def counters(self) -> tuple[int, ...]:
+        """Return the whole row."""
+        return self.numbers
+
+    def skip(self, skip: SkippedPeriods) -> None:
+        """Add the growth in the skipped periods."""
+        numbers = list(self.numbers)
+        for index, amount in skip.growth():
+            numbers[index] += amount
+        self.numbers = tuple(numbers)
+
+
+class OperatorTotals(RowTotals):
+    """Totals of all operators, which change only where the cycles of an operator end.
+
+    Its own row has, by core, the cycle of the last such end, and each engine's cycles by cause
+    until then. ``of`` has a row for each operator: its cycles, which are those of the first of its
+    cores (``places``), and each engine's by cause. ``accounts``: by core those of its engines.
+    """
+
+    WIRING = ("of", "sites", "accounts", "places")
 
     def __init__(
         self,
@@ -27,57 +53,40 @@ class OperatorTotals(StatefulPart):
         accounts: Sequence[Sequence[StallAccount]],
         places: Mapping[str, range],
     ) -> None:
-        self.operators = {name: index for index, name in enumerate(dict.fromkeys(operators))}
+        names = dict.fromkeys(operators)
+        self.sites = {name: outer_site(0, index) for index, name in enumerate(names)}
+        """What is added to sites of other operators in the cycles of each operator."""
         self.accounts = tuple(map(tuple, accounts))
         self.places = dict(places)
-        self.width = sum(map(len, accounts)) * len(Cause)
-        n_cores, n_operators = len(accounts), len(self.operators)
-        self.numbers = (0,) * (n_cores + self.width + n_operators * (1 + self.width))
-
-    def _start(self, operator: str) -> int:
-        return len(self.accounts) + self.width + self.operators[operator] * (1 + self.width)
+        width = sum(map(len, accounts)) * len(Cause)
+        super().__init__(len(accounts) + width)
+        self.of = {name: RowTotals(1 + width) for name in names}
 
     def close(self, now: int, operator: str) -> None:
-        """Add an operator's cycles when all engines of its cores have met at its end."""
-        start, place = self._start(operator), self.places[operator]
-        numbers = list(self.numbers)
-        numbers[start] += now - numbers[place.start]
-        at = len(self.accounts)
+        """Add the cycles of an operator that end now."""
+        place, n_cores = self.places[operator], len(self.accounts)
+        seen, own = list(self.numbers), list(self.of[operator].numbers)
+        own[0] += now - seen[place.start]
+        at = n_cores
         for core, accounts in enumerate(self.accounts):
             for account in accounts:
                 if core in place:
                     account.flush(now)
-                    self._book(numbers, at, start + 1 - len(self.accounts), account)
+                    for index, n in enumerate(account.cycles, at):
+                        own[1 - n_cores + index] += n - seen[index]
+                        seen[index] = n
                 at += len(Cause)
-        numbers[place.start : place.stop] = [now] * len(place)
-        self.numbers = tuple(numbers)
-
-    @staticmethod
-    def _book(numbers: list[int], at: int, apart: int, account: StallAccount) -> None:
-        """Add an engine's cycles since the last call (at ``at``) to those ``apart`` from it."""
-        for index, n in enumerate(account.cycles, at):
-            numbers[index + apart] += n - numbers[index]
-            numbers[index] = n
+        seen[place.start : place.stop] = [now] * len(place)
+        self.numbers, self.of[operator].numbers = tuple(seen), tuple(own)
 
     def cycles(self, operator: str) -> int:
         """Cycles of an operator."""
-        return self.numbers[self._start(operator)]
+        return self.of[operator].numbers[0]
 
     def by_cause(self, operator: str) -> dict[str, list[int]]:
         """Cycles of an operator by engine and cause."""
-        start, n = self._start(operator) + 1, len(Cause)
+        numbers, n = self.of[operator].numbers, len(Cause)
         return {
-            account.engine: list(self.numbers[start + index * n : start + (index + 1) * n])
+            account.engine: list(numbers[1 + index * n : 1 + (index + 1) * n])
             for index, account in enumerate(chain.from_iterable(self.accounts))
         }
-
-    def counters(self) -> tuple[int, ...]:
-        """Return the whole row."""
-        return self.numbers
-
-    def skip(self, skip: SkippedPeriods) -> None:
-        """Add the cycles of the operators in the skipped periods."""
-        numbers = list(self.numbers)
-        for index, amount in skip.growth():
-            numbers[index] += amount
-        self.numbers = tuple(numbers)

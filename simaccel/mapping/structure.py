@@ -68,15 +68,15 @@ def extents(plain: IterationSpace) -> Iterator[Finding]:
 
 
 def _operators(workload: Workload, group: Group) -> Iterator[Finding]:
-    known = [operator.name for operator in workload.operators]
+    known = workload.by_name
     if not group.operators:
         yield "operators", "none", f"some of {', '.join(known)}"
     for at, name in enumerate(group.operators):
         if name not in known:
-            yield f"operators[{at}]", name, suggest(name, known)
+            yield f"operators[{at}]", name, suggest(name, [*known])
         elif name in group.operators[:at]:
             yield f"operators[{at}]", name, "each operator once"
-    if not set(group.operators) - set(known):
+    if not set(group.operators) - known.keys():
         yield from _find_apart(workload, group)
 
 

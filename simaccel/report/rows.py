@@ -21,7 +21,7 @@ def operator_rows(
 ) -> list[Row]:
     """Return a row for each operator or fused group, in the run's order.
 
-    Cycles from the end of the row before (``cycles``), those that it takes (``busy_cycles``),
+    Its cycles of the run, or the work of its busiest resource if that is more (``busy_cycles``),
     bound, limit, work, stalls of the array, DRAM bytes, energy. ``given`` has estimates of one's
     own, in cycles by operator: their error is (estimate - simulated) / simulated cycles.
     """
@@ -32,7 +32,7 @@ def operator_rows(
             "operator": run.name,
             "kind": kind_of(result.workload, run.name),
             "cycles": run.cycles,
-            "busy_cycles": operator_row.cycles,
+            "busy_cycles": operator_row.busy_cycles,
             "seconds": result.accelerator.seconds(operator_row.cycles),
             "macs": run.macs,
             "utilisation": operator_row.utilisation(result.accelerator),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 from simaccel.hardware import Accelerator
-from simaccel.machine.accounts import early_site
+from simaccel.machine.accounts import outer_site
 from simaccel.machine.instructions import Action
 from simaccel.machine.walks import InstructionStreams, make_walks
 from simaccel.program.program import Command, Program
@@ -18,9 +18,9 @@ def program_sites(
 ) -> dict[int, CommandSite]:
     """Number the commands, and the ends of operators (no command), as the machine does.
 
-    A command that may run early has another number for each operator that may not have ended then,
-    under which its cycles are (`simaccel.machine.accounts.early_site`). ``walks`` are those of the
-    program, if they are known.
+    A command that may run in the cycles of the operator before or after its own has another number
+    for each of these, under which its cycles are (`simaccel.machine.operator_totals`). ``walks``
+    are those of the program, if they are known.
     """
     walks = walks or make_walks(program, accelerator)
     sites: dict[int, CommandSite] = {}
@@ -30,14 +30,17 @@ def program_sites(
             sites[step.site] = CommandSite(step.operator, _command_text(step.command))
         elif step.act is Action.MEET:
             sites[step.site] = CommandSite(step.operator, "")
+    after: dict[str, list[str]] = {name: [] for name in walks.overlaps}
+    for name, one in walks.overlaps.items():
+        for other in one.beside if one.free else ():
+            after[other].append(name)
     places = {name: at for at, name in enumerate(dict.fromkeys(walks.operators))}
-    early = {
-        early_site(number, places[before]): CommandSite(before, site.command)
-        for number, site in sites.items()
-        if site.command
-        for before in walks.overlaps[site.operator].beside
-    }
-    return dict(sorted((sites | early).items()))
+    outer: dict[int, CommandSite] = {}
+    for number, site in sites.items():
+        before = walks.overlaps[site.operator].beside if site.command else ()
+        for other in (*before, *after[site.operator]):
+            outer[outer_site(number, places[other])] = CommandSite(other, site.command)
+    return dict(sorted((sites | outer).items()))
 
 
 def _command_text(command: Command) -> str:

@@ -61,14 +61,16 @@ REPEATS = {
     "StallAccount.cause",
     "StallAccount.wait",
     "StallAccount.site",
-    "StallAccount.early",
+    "StallAccount.outer",
     "StallAccount.followers",
     "Tokens.waiter",
     "Tokens.in_flight",
     "Tokens.blamed",
     "OperatorBarrier.arrived",
+    "OperatorBarrier.closed",
     "OperatorBarrier.coming",
     "OperatorBarrier.depending",
+    "OperatorBarrier.following",
     "OperatorBarrier.here",
     "OperatorBarrier.held",
     "OperatorBarrier.gated",
@@ -329,10 +331,16 @@ def test_a_run_goes_wrong_without_and_nothing_else_tells(
 def test_how_often_an_awaited_operator_has_ended_counts_only_while_it_is_too_seldom() -> None:
     """B needs A once: before that it is another state than after it, after it always the same."""
     awaited = {"B": [CoreDependence("A", now=True)]}
-    barrier = OperatorBarrier(Clock(), {"A": ["x"], "B": ["y"]}, (), awaited, lambda _: None)
+    barrier = OperatorBarrier(
+        Clock(),
+        {"A": {0: ["x"]}, "B": {1: ["y"]}},
+        *((), (), (), awaited),
+        lambda _, __: None,
+        lambda _: None,
+    )
     states = []
     for _ in range(4):
         states.append((barrier.state(), barrier.awaited_operator("B")))
-        barrier.arrive("x", "A")
+        barrier.arrive("x", "A", "")
     assert [awaited for _, awaited in states] == ["A", "", "", ""]
     assert [state == states[1][0] for state, _ in states] == [False, True, True, True]

@@ -87,9 +87,11 @@ def test_the_next_loads_while_this_one_works_and_its_results_leave() -> None:
     """Y comes from 2 to 7; the SFU takes it at 13, and X leaves meanwhile, until 15.
 
     Z may come when the first has ended, at 15; the SFU has it from 21 to 29, and it is out at 31.
+    The cycles of the first end at 13 and those of the second at 21, when the SFU is done.
     """
     run = _run(_on(), *map(_operator, FREE))
-    assert _windows(run) == [15, 8, 8]
+    assert _windows(run) == [13, 8, 10]
+    assert [run.operators[at].engines["sfu"].busy for at in range(3)] == [8, 8, 8]
     assert run.cycles == 31
 
 
@@ -98,11 +100,19 @@ def test_a_load_waits_for_the_store_of_its_tensor() -> None:
     assert _windows(run) == [15, 15]
 
 
-@pytest.mark.parametrize(("capacity", "cycles"), [(8 + 16, 8), (8 + 15, 10), (8 + 8, 10)])
-def test_where_only_what_comes_first_fits_the_rest_waits(capacity: int, cycles: int) -> None:
+@pytest.mark.parametrize(("capacity", "first"), [(8 + 16, 13), (8 + 15, 15), (8 + 8, 15)])
+def test_where_only_what_comes_first_fits_the_rest_waits(capacity: int, first: int) -> None:
     """With room for Y and W, the SFU goes on at 13; for Y alone, at 15 when X has left."""
     run = _run(_on(capacity), _operator("one"), TO_ANOTHER)
-    assert _windows(run) == [15, cycles]
+    assert _windows(run) == [first, 10]
+
+
+def test_a_layer_that_follows_itself_has_all_cycles_too() -> None:
+    """Weights of two slots: each layer's 8 cycles of the SFU follow those of the one before."""
+    body = _operator("one").replace("x1 of", "x2 of").replace("2B\n", "2B weight\n")
+    layers = "".join("  " + line + "\n" for line in body.splitlines())
+    run = _run(_on(), f"  loop layer 3 from 0 step 1\n{layers}")
+    assert _windows(run) == [run.cycles]
 
 
 def test_where_nothing_fits_everything_waits() -> None:

@@ -1,11 +1,11 @@
 """The loop tree of a trace's program: each loop's share of time, and where an iteration lies.
 
-**Share of time**, exact: the cycles in which the loop's *critical engine* is at a command of the
-loop, busy or stalled (an idle engine is nowhere), divided by the cycles of the run. The critical
-engine is the array where it has commands in the loop, else the engine with most cycles there. A
-loop around operators takes what they take together.
-Loops of different critical engines overlap in time, so shares of neighbours may add up to more
-than 100%; operators come one after the other, so theirs don't.
+**Share of time**, exact, of the cycles of the run. Of an operator: its cycles as the run has them
+(`simaccel.machine.operator_totals`), which add up to 100%; a loop around operators takes what they
+take together. Of a loop inside, or a command: the cycles in which its *critical engine* is at a
+command of the loop, busy or stalled (an idle engine is nowhere). The critical engine is the array
+where it has commands in the loop, else the engine with most cycles there. Loops of different
+critical engines overlap in time, so shares of neighbours may add up to more than their operator's.
 
 **One iteration**: where in the run the middle iteration of a loop lies. The array and the SFU
 work the same number of cycles each time that they execute a command, so the first busy cycle of
@@ -26,7 +26,7 @@ from math import prod
 import numpy as np
 
 from simaccel.hardware.cores import without_core
-from simaccel.machine.accounts import EARLY_SITES
+from simaccel.machine.accounts import OUTER_SITES
 from simaccel.program.program import Node, Operator, Program, ProgramLoop
 from simaccel.program.text import program_text
 from simaccel.report.page.tree import RepeatedBody, RowSequence, Tree, cycles_of
@@ -92,21 +92,26 @@ class Work:
         """Measure a lane; ``causes`` and ``sites`` are those of the activities, by number."""
         self._busy = causes == Cause.BUSY
         self._idle = causes == Cause.IDLE
-        self._sites = sites % EARLY_SITES
+        self._sites = sites % OUTER_SITES
         self.cycles: Counter[int] = Counter()
-        self._count(tree, 1)
+        self.within: Counter[int] = Counter()
+        """Cycles by site with the operator to whose cycles they belong, and ``busy_within``."""
+        self.busy_within: Counter[int] = Counter()
+        self._count(tree, 1, sites)
         self._stretches = [self._stretch(node) for node in tree]
         self.busy = _sum(self._stretches)
 
-    def _count(self, tree: Tree, times: int) -> None:
+    def _count(self, tree: Tree, times: int, sites: np.ndarray) -> None:
         for node in tree:
             if isinstance(node, RepeatedBody):
-                self._count(node.body, times * node.times)
-            else:
-                there = ~self._idle[node.activities]
-                at = self._sites[node.activities[there]]
-                for site, cycles in _by_site(at, node.lengths[there]):
-                    self.cycles[site] += cycles * times
+                self._count(node.body, times * node.times, sites)
+                continue
+            for total, where in ((self.within, ~self._idle), (self.busy_within, self._busy)):
+                there = where[node.activities]
+                for site, cycles in _by_site(sites[node.activities[there]], node.lengths[there]):
+                    total[site] += cycles * times
+                    if total is self.within:
+                        self.cycles[site % OUTER_SITES] += cycles * times
 
     def _stretch(self, node: RowSequence | RepeatedBody) -> _Stretch:
         if isinstance(node, RepeatedBody):
@@ -162,16 +167,18 @@ def loop_tree(
 
     """
     lines = list(_lines(program))
-    numbers = [n for n in sorted(sites) if sites[n].command and n < EARLY_SITES]
+    numbers = [n for n in sorted(sites) if sites[n].command and n < OUTER_SITES]
     commands = [line.text for line in lines if line.kind == "command"]
     if commands != [sites[number].command for number in numbers]:
         raise ValueError("the sites are not the commands of the program")
-    ends = {f"operator {site.operator}": n for n, site in sites.items() if not site.command}
+    of: dict[str, list[int]] = {}
+    for number, site in sites.items():
+        of.setdefault(f"operator {site.operator}", []).append(number)
     places = [
         _place(
             line,
             [numbers[at] for at in line.sites],
-            ends.get(line.text.partition(" on cores ")[0]),
+            of.get(line.text.partition(" on cores ")[0]) if line.kind == "operator" else None,
             works,
             complete,
         )
@@ -222,13 +229,21 @@ def _trips(node: ProgramLoop | Operator) -> int:
 def _place(
     line: _Line,
     sites: Sequence[int],
-    end: int | None,
+    own: Sequence[int] | None,
     works: Mapping[str, Work],
     complete: bool,  # noqa: FBT001 - called in one place
 ) -> TreeLine:
-    there = [*sites] if end is None else [*sites, end]
-    cycles = {lane: sum(work.cycles[site] for site in there) for lane, work in works.items()}
-    lane = ARRAY if cycles.get(ARRAY) else max(cycles, key=lambda name: cycles[name], default="")
+    """Measure a line; ``own`` are the sites in the cycles of an operator."""
+    if own is None:
+        cycles = {lane: sum(work.cycles[site] for site in sites) for lane, work in works.items()}
+        lane = (
+            ARRAY if cycles.get(ARRAY) else max(cycles, key=lambda name: cycles[name], default="")
+        )
+        busy = sum(works[lane].busy[site] for site in sites) if lane else 0
+    else:
+        cycles = {lane: sum(work.within[site] for site in own) for lane, work in works.items()}
+        lane = max(cycles, key=lambda name: (cycles[name], name == ARRAY), default="")
+        busy = sum(works[lane].busy_within[site] for site in own) if lane else 0
     is_used = bool(lane and cycles[lane])
     window, exact = _window(line, sites, works, cycles) if complete and is_used else (None, False)
     return TreeLine(
@@ -238,7 +253,7 @@ def _place(
         site=sites[0] if line.kind == "command" and sites else 0,
         lane=lane if is_used else "",
         cycles=cycles[lane] if is_used else 0,
-        busy=sum(works[lane].busy[site] for site in sites) if is_used else 0,
+        busy=busy if is_used else 0,
         executions=prod(line.trips),
         window=window,
         exact=exact,
