@@ -46,8 +46,9 @@ def _pace_einsums(
     workload: Workload, accelerator: Accelerator, names: frozenset[str] | None = None
 ) -> Iterator[tuple[int, Fraction]]:
     """Yield MACs and cycles per step of each einsum (or of those in ``names``)."""
-    chosen = workload.operators if names is None else map(workload.operator, sorted(names))
-    for operator in chosen:
+    known = workload.by_name
+    for name in known if names is None else known.keys() & names:
+        operator = known[name]
         if isinstance(operator, Einsum):
             tensors = (workload.tensors[given.tensor] for given in operator.inputs)
             elements = ((tensor.bits, tensor.number) for tensor in tensors)
