@@ -49,6 +49,6 @@ def test_a_core_waits_at_the_end_of_a_group_that_it_shares(
     text = _group("one", " on core 1") + _group("two", shared, cut)
     one = mapping(of, text + _group("three", " on core 0") + _group("four", " on core 0"))
     for overlap, bound, cycles in ((True, 130, 145), (False, 160, 175)):
-        on = accelerator(cores={"count": 3}, groups={"overlap": overlap})
+        on = accelerator(cores={"count": 3}, compiler={"overlap": overlap})
         assert predict(of, one, on).bound_cycles == bound
         assert Machine(on, lower(of, one)).run().cycles == cycles

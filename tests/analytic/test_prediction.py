@@ -117,7 +117,7 @@ def test_both_directions_of_the_noc_work_at_a_time() -> None:
         """,
     )
     pipe = {"topology": "bus", "link_bytes_per_cycle": 1}
-    on = accelerator(noc={"distribution": pipe, "collection": pipe}, groups={"overlap": True})
+    on = accelerator(noc={"distribution": pipe, "collection": pipe}, compiler={"overlap": True})
     work = predict(of, one, on).resources
     assert (work["noc_distribution"], work["noc_collection"]) == (2 * 8 * 32, 8 * 16 + 8 * 64)
     served = Machine(on, lower(of, one)).run().served_cycles
@@ -228,7 +228,7 @@ def test_the_array_does_not_wait_for_vector_operators(
         vector("add", "residual", "V m n", "X m n", "T m n", m=4, n=4),
     ]
     of = workload(*(vectors[:-1]), GEMM, vectors[-1], OTHER)
-    on = accelerator(groups={"overlap": True})
+    on = accelerator(compiler={"overlap": True})
     one = mapping(of, body)
     assert Machine(on, lower(of, one)).run().cycles == cycles
     assert predict(of, one, on).bound_cycles <= cycles

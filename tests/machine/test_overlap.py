@@ -49,7 +49,7 @@ def _on(capacity: int | None = None, *, overlap: bool = True) -> Accelerator:
             "write_bytes_per_second": "unlimited",
         },
         sfu={"lanes": 1, "passes": 2, "latency_cycles": 0},
-        groups={"overlap": overlap},
+        compiler={"overlap": overlap},
     )
     return _with_room(on, capacity)
 

@@ -68,7 +68,7 @@ def _cores(count: int, latency_cycles: int, *, overlap: bool) -> Accelerator:
             "batch_bytes": 2**20,
         },
         dma={"in_queues": "single"},
-        groups={"overlap": overlap},
+        compiler={"overlap": overlap},
         cores={"count": count},
     )
 
@@ -328,7 +328,7 @@ def test_a_token_that_came_in_the_cycle_of_a_skip_is_as_old_as_before() -> None:
         },
         dma={"in_queues": "single"},
         dram={"bandwidth_bytes_per_second": "8 GB/s", "in_flight_bytes": 64},
-        groups={"overlap": True},
+        compiler={"overlap": True},
         noc={"collection": {"topology": "tree", "link_bytes_per_cycle": 4, "hop_cycles": 1}},
     )
     program = parse_program(
