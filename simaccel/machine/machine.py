@@ -112,8 +112,6 @@ class Machine:
         )
         """What the engines of each core share, and all engines."""
         self.listener = listener
-        for engine in self.engines:
-            engine.account.listener = listener
         self.by_core = [[e for e in self.engines if e.wires is wires] for wires in self.cores]
         booked = [[engine.account for engine in engines] for engines in self.by_core]
         self.books = OperatorTotals(walks.operators, booked, walks.places)
@@ -121,7 +119,7 @@ class Machine:
             walks, self.by_core, self._close, self._end, overlap=bool(accelerator.compiler.overlap)
         )
         for engine in self.engines:
-            engine.others = self.books.sites
+            engine.account.listener, engine.others = listener, self.books.sites
         self.tokens = connect(walks, self.cores, self.engines)
         self.multicasts = share_loads(walks, self.cores, self.engines)
         self.tile_counts = count_tiles(self.engines)
