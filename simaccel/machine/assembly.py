@@ -95,7 +95,7 @@ def make_barrier(
         members,
         loaders,
         [engine.name for engine in every if engine.kind is EngineKind.DMA_OUT],
-        [name for name, one in walks.overlaps.items() if one.free],
+        [name for name, other in walks.overlaps.items() if other.free],
         walks.dependences,
         close,
         end,

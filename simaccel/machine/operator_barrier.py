@@ -54,7 +54,7 @@ class OperatorBarrier(StatefulPart):
     ) -> None:
         self.clock = clock
         self.members = {name: tuple(chain(*by.values())) for name, by in members.items()}
-        self.computing = {name: {*some} - {*storers} for name, some in self.members.items()}
+        self.computing = {name: {*own} - {*storers} for name, own in self.members.items()}
         """All but those that store."""
         self.free = frozenset(free)
         self.cores = {engine: core for by in members.values() for core in by for engine in by[core]}
@@ -149,7 +149,7 @@ class OperatorBarrier(StatefulPart):
             arrived.clear()
             self._let_go(waiting | self._free())
         elif operator not in self.closed and self.computing[operator] <= arrived:
-            cores = {self.cores[one] for one in self.members[operator]}
+            cores = {self.cores[name] for name in self.members[operator]}
             after = {core: self.following[core] for core in sorted(cores)}
             if all(after.values()):
                 self.closed[operator] = after

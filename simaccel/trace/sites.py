@@ -31,8 +31,8 @@ def program_sites(
         elif step.act is Action.MEET:
             sites[step.site] = CommandSite(step.operator, "")
     after: dict[str, list[str]] = {name: [] for name in walks.overlaps}
-    for name, one in walks.overlaps.items():
-        for other in one.beside if one.free else ():
+    for name, overlap in walks.overlaps.items():
+        for other in overlap.beside if overlap.free else ():
             after[other].append(name)
     places = {name: at for at, name in enumerate(dict.fromkeys(walks.operators))}
     outer: dict[int, CommandSite] = {}
