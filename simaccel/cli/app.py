@@ -105,6 +105,11 @@ _COMMANDS = {
         "run",
         "Run a workload on an accelerator: cycles, utilisation, bytes, energy, stalls.",
     ),
+    "generate": (
+        "simaccel.cli.generate",
+        "generate",
+        "Generate tokens with a transformer: a prefill, and a decode step for each token.",
+    ),
     "compare": (
         "simaccel.cli.compare",
         "compare",
@@ -176,7 +181,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, asked: bool) -> 
 @click.group(
     cls=_Simaccel,
     places=_COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.option(
     "--version",

@@ -11,7 +11,13 @@ import click
 
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_none
-from simaccel.cli.options import force_option, json_option, set_option, workload_options
+from simaccel.cli.options import (
+    force_option,
+    json_option,
+    set_option,
+    settings_option,
+    workload_options,
+)
 from simaccel.cli.output import show, show_json
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import SimaccelError
@@ -177,6 +183,7 @@ def _plugin_table() -> tuple[str | Table, ...]:
 
 @workload.command("show", cls=Command)
 @click.argument("name", metavar="NAME|FILE")
+@settings_option
 @workload_options
 @click.option("--plot", metavar="FILE", help="Draw operators and tensors (.png, .svg or .pdf).")
 @click.option(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
 
@@ -12,7 +13,8 @@ import click
 
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.progress import ProgressBar
-from simaccel.errors import Fault
+from simaccel.cli.settings import Setting, respell, rewrite, sections, settings_by_topic
+from simaccel.errors import Fault, InputError
 
 
 class Commands(click.Group):
@@ -54,15 +56,50 @@ _KEYED: Final = ("--set", "--dim", "--bytes-per-element")
 
 
 class Command(click.Command):
-    """A command that refuses an option that is given twice, and a value that is none."""
+    """A command with settings, which refuses an option that is given twice, or empty.
+
+    ``shown``: settings that it has as options of their own. ``examples``: command lines.
+    """
+
+    def __init__(
+        self,
+        *args: Any,  # noqa: ANN401 - of click
+        shown: Sequence[str] = (),
+        examples: Sequence[str] = (),
+        **kwargs: Any,  # noqa: ANN401 - of click
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+        settings = [param for param in self.params if isinstance(param, Setting)]
+        for setting in settings:
+            setting.hidden = setting.long_name not in shown
+        if any(setting.hidden for setting in settings):
+            self.params.append(_help_settings())
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options by section, and the names of the settings."""
+        for title, options in sections(self.get_params(ctx)):
+            rows = [row for option in options if (row := option.get_help_record(ctx))]
+            with formatter.section(title):
+                formatter.write_dl(rows, col_max=26)
+        if topics := settings_by_topic(self.params):
+            with formatter.section("Settings, --set NAME=VALUE (--help-settings explains them)"):
+                names = [", ".join(each.long_name for each in topics[topic]) for topic in topics]
+                formatter.write_dl([*zip(topics, names, strict=True)])
+        if self.examples:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  simaccel {line}\n" for line in self.examples))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the arguments.
 
         Raises:
-            InputError: all options that are repeated, empty or not a number.
+            InputError: all options that are repeated, empty or not a number; a wrong setting.
 
         """
+        args, old = rewrite(self.get_params(ctx), args)
+        if old and not ctx.resilient_parsing:
+            click.echo(f"note: {'; '.join(dict.fromkeys(old))} now", err=True)
         values, _, order = self.make_parser(ctx).parse_args(args=list(args))
         params = self.get_params(ctx)
         faults = [
@@ -74,9 +111,26 @@ class Command(click.Command):
             require_none(faults)
         return super().parse_args(ctx, args)
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:  # noqa: ANN401 - of click
+        """Read the arguments; settings are named as they are given in what is wrong."""
+        with self._respelling():
+            return super().make_context(*args, **kwargs)
+
+    @contextmanager
+    def _respelling(self) -> Iterator[None]:
+        try:
+            yield
+        except InputError as error:
+            if type(error) is not InputError:
+                raise
+            raise InputError(respell(error.faults, self.params)) from None
+
     def invoke(self, ctx: click.Context) -> object:
         """Run the command, and show that it works where nothing else does for a while."""
-        with ProgressBar(ctx.info_name or "", quiet=bool(ctx.params.get("quiet")), waits=True):
+        with (
+            self._respelling(),
+            ProgressBar(ctx.info_name or "", quiet=bool(ctx.params.get("quiet")), waits=True),
+        ):
             return super().invoke(ctx)
 
 
@@ -92,7 +146,7 @@ def _repeated_options(order: list[click.Parameter]) -> Iterator[Fault]:
 def _repeated_names(params: list[click.Parameter], values: Values) -> Iterator[Fault]:
     """Find names that have two values."""
     for param in params:
-        if _name(param) in _KEYED:
+        if param.opts[0] in _KEYED:
             names = [
                 text.partition("=")[0].strip() for text in _texts(param, values) if "=" in text
             ]
@@ -126,8 +180,34 @@ def _is_nan(text: str) -> bool:
         return False
 
 
+def _help_settings() -> click.Option:
+    """Return the option that explains the settings of a command."""
+
+    def show(ctx: click.Context, _param: click.Parameter, asked: bool) -> None:
+        if not asked or ctx.resilient_parsing:
+            return
+        formatter = ctx.make_formatter()
+        for topic, settings in settings_by_topic(ctx.command.params).items():
+            with formatter.section(f"Settings {topic}, --set NAME=VALUE"):
+                formatter.write_dl([setting.record() for setting in settings])
+        click.echo(formatter.getvalue().rstrip())
+        ctx.exit()
+
+    return click.Option(
+        ["--help-settings"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        hidden=True,
+        callback=show,
+        help="Explain the settings, --set NAME=VALUE, and exit.",
+    )
+
+
 def _name(param: click.Parameter) -> str:
     """Name a parameter as the help does: an option by its long name, an argument in capitals."""
+    if isinstance(param, Setting):
+        return param.spelling
     if isinstance(param, click.Option):
         return max(param.opts, key=len)
     return param.human_readable_name

@@ -26,6 +26,7 @@ from simaccel.cli.options import (
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
 from simaccel.cli.progress import ProgressBar
+from simaccel.cli.settings import OF_RUNS, Setting
 from simaccel.cli.several_runs import pipeline_options
 from simaccel.errors import WorkerDiedError
 
@@ -35,7 +36,14 @@ if TYPE_CHECKING:
     from simaccel.study.points import Point, StudyRow
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    shown=("jobs",),
+    examples=(
+        "compare --hw edge,cloud --workload bert --seq-len 512,4096 --dataflow flex,flat",
+        "compare --hw edge --workload resnet18 --set mapspace=pfm,ruby-s --metric reads,footprint",
+    ),
+)
 @experiment_options
 @click.option(
     "--sweep",
@@ -62,18 +70,11 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0, max=1, min_open=True),
     metavar="SHARE",
     help=f"For --exhibit bandwidth: the utilisation to reach (default {TARGET}).",
+    cls=Setting,
+    topic=OF_RUNS,
 )
-@click.option(
-    "--csv",
-    "table",
-    metavar="FILE",
-    help="Write the rows to this file as CSV; - prints it.",
-)
-@click.option(
-    "--each",
-    metavar="WHAT",
-    help="Run each operator (or layer) alone, in a row of its own: --each operator.",
-)
+@click.option("--csv", "table", metavar="FILE", help="Write the rows as CSV; - prints it.")
+@click.option("--each", metavar="operator", help="Run each operator (or layer) alone, in a row.")
 @click.option(
     "--mapping",
     "mappings",

@@ -55,7 +55,15 @@ def estimate(asked: ExperimentOptions, estimates: tuple[str, ...], as_json: bool
         show(outcome.title, table, *parts)
 
 
-@click.command("map", cls=Command)
+@click.command(
+    "map",
+    cls=Command,
+    shown=("mapspace", "objective", "stationarity", "constrain", "patience", "explain", "jobs"),
+    examples=(
+        "map --hw edge --workload bert --seq-len 512 --dataflow flat -o flat.yaml",
+        "map --hw eyeriss_like --workload conv --shape M=64,C=64,P=56,Q=56,R=3,S=3 --explain",
+    ),
+)
 @experiment_options
 @click.option(
     "-o",

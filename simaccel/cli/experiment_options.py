@@ -116,7 +116,7 @@ class ExperimentOptions:
             self.workload.read, self.accelerator, lambda: self.names(several=False)[0]
         )
         if self.mapping is None:
-            dataflow = self._choose_dataflow(name, workload, accelerator)
+            dataflow = self.choose_dataflow(name, workload, accelerator)
             return compile_for(workload, accelerator, dataflow), accelerator, dataflow
         from simaccel.mapping.checks import require_mapping
         from simaccel.mapping.files import load_mapping
@@ -128,7 +128,7 @@ class ExperimentOptions:
         require_mapping(workload, mapping, accelerator, self.mapping)
         return workload, accelerator, mapping
 
-    def _choose_dataflow(self, name: str, workload: Workload, accelerator: Accelerator) -> str:
+    def choose_dataflow(self, name: str, workload: Workload, accelerator: Accelerator) -> str:
         """Return the dataflow: the given one, or the default for the workload."""
         if not self.is_default:
             return name

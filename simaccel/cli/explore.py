@@ -25,6 +25,7 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_options import FIELDS, SEARCH_OPTIONS
+from simaccel.cli.settings import OF_RUNS, OF_SEARCH, Setting
 from simaccel.cli.several_runs import pipeline_options
 from simaccel.cli.weighted_workloads import whole_load
 from simaccel.cli.workload_options import WorkloadOptions
@@ -57,7 +58,15 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
     return with_sizes
 
 
-@click.command("explore", cls=Command)
+@click.command(
+    "explore",
+    cls=Command,
+    shown=("jobs",),
+    examples=(
+        "explore --hw edge --workload bert --axis array=16x16,32x32 --axis buffer=64KiB:4MiB:x2",
+        "explore --hw edge --workload resnet50 --axis array=8:64:x2 --sample 20 'area_mm2<=16'",
+    ),
+)
 @click.option(
     "--hw",
     required=True,
@@ -91,7 +100,11 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
     help="List of dataflows: flex,flat; for spatial arrays directives (that of the .m file).",
 )
 @click.option(
-    "--pipeline", is_flag=True, help="Overlap softmax of one row block with L of the next."
+    "--pipeline",
+    is_flag=True,
+    help="Overlap softmax of one row block with L of the next.",
+    cls=Setting,
+    topic=OF_SEARCH,
 )
 @_search_options
 @pipeline_options
@@ -102,6 +115,8 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
     type=click.Choice(("latin", "random")),
     default="latin",
     help="Draw the sample as a Latin hypercube or at random.",
+    cls=Setting,
+    topic=OF_RUNS,
 )
 @click.option(
     "--objective", type=click.Choice(EXPLORED), default="edp", help="The figure to minimise."
@@ -118,6 +133,8 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
     type=click.Choice(PRICES),
     default=PRICES[0],
     help="For --axis pes, noc-bandwidth, l1, l2: prices of MAESTRO's tool or of its paper.",
+    cls=Setting,
+    topic=OF_RUNS,
 )
 @click.option(
     "--store", metavar="DIR", help="Keep results in this folder, and do not run them again."
@@ -125,10 +142,28 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
 @jobs_options(JOBS_HELP)
 @dry_run_option
 @click.option("--csv", "table", metavar="FILE", help="Write all designs as CSV; - prints it.")
-@click.option("--parquet", metavar="FILE", help="Write all designs as Parquet.")
+@click.option(
+    "--parquet",
+    metavar="FILE",
+    help="Write all designs as Parquet.",
+    cls=Setting,
+    topic=OF_RUNS,
+)
 @click.option("--plot-frontier", metavar="FILE", help="Draw the frontier (.png, .svg or .pdf).")
-@click.option("--plot-pairs", metavar="FILE", help="Draw each pair of figures against each other.")
-@click.option("--plot-sensitivity", metavar="FILE", help="Draw the effect of each axis.")
+@click.option(
+    "--plot-pairs",
+    metavar="FILE",
+    help="Draw each pair of figures against each other.",
+    cls=Setting,
+    topic=OF_RUNS,
+)
+@click.option(
+    "--plot-sensitivity",
+    metavar="FILE",
+    help="Draw the effect of each axis.",
+    cls=Setting,
+    topic=OF_RUNS,
+)
 @click.option("-o", "--output", metavar="FILE", help="Write one HTML page with all results.")
 @force_option
 @json_option

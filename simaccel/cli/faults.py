@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from simaccel.cli.settings import SOURCE
 from simaccel.errors import Fault, gather, require_none
 from simaccel.files.targets import STDOUT
 
 __all__ = ["fault", "gather", "require_none", "require_stdout_free"]
-_SOURCE = "command line"
 
 
 def fault(option: str, value: object, allowed: str) -> Fault:
     """Return the fault of an option."""
-    return Fault(_SOURCE, option, value, allowed)
+    return Fault(SOURCE, option, value, allowed)
 
 
 def require_stdout_free(output: str | None, option: str, *, others: Mapping[str, object]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from simaccel.cli.faults import fault, require_none
+from simaccel.cli.settings import OF_RUNS, Setting
 
 if TYPE_CHECKING:
     from simaccel.experiment.parallel import TaskWorkers
@@ -63,8 +64,17 @@ def jobs_options(text: str) -> Callable[[Callable[..., None]], Callable[..., Non
             "--dask",
             metavar="ADDRESS",
             help="Use the processes of this Dask scheduler (tcp://HOST:PORT).",
+            cls=Setting,
+            topic=OF_RUNS,
         )
-        jobs_option = click.option("--jobs", type=click.IntRange(min=1), metavar="N", help=text)
+        jobs_option = click.option(
+            "--jobs",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help=text,
+            cls=Setting,
+            topic=OF_RUNS,
+        )
         return jobs_option(dask_option(with_jobs))
 
     return add
@@ -78,7 +88,5 @@ def _require_few(jobs: int | None) -> None:
         require_none([fault("--jobs", jobs, allowed)])
 
 
-SEARCH_JOBS_HELP = (
-    "Processes of a mapspace search, or of a dataflow's where its runs take long; same result."
-)
+SEARCH_JOBS_HELP = "Processes of a search (of a dataflow's where its runs take long); same result."
 JOBS_HELP = "Processes at a time (default: one for each processor)."

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from simaccel.verbs.running import Result
 
 DESIGNS_HELP: Final = (
-    "Also run designs that differ in one thing: twice the buffer, twice the channels and banks of "
-    "memories, other shapes of the array, the other stationarities if one is fixed. Each is "
-    "searched anew."
+    "Also run designs that differ in one thing: twice the buffer, channels or banks, other shapes "
+    "of the array, other stationarities."
 )
 
 _HINT: Final = "many PEs do nothing: --designs runs arrays of other shapes, and other designs"

@@ -19,7 +19,16 @@ from simaccel.cli.choices import (
     SEQ_LEN,
 )
 from simaccel.cli.experiment_options import DATAFLOW, ExperimentOptions
+from simaccel.cli.faults import require_none
 from simaccel.cli.search_options import SEARCH_OPTIONS, take_sought
+from simaccel.cli.settings import (
+    OF_RUNS,
+    OF_SEARCH,
+    OF_WORKLOAD,
+    FormatOption,
+    Setting,
+    unknown_setting,
+)
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.dataflows import DATAFLOWS
 from simaccel.numbers import BITS, SUMS
@@ -30,97 +39,118 @@ _overrides_option = click.option(
     "--set",
     "overrides",
     multiple=True,
-    metavar="PATH=VALUE",
-    help="Override a field of the accelerator, e.g. 'buffer.capacity_bytes=64 KiB'; "
-    "can be repeated.",
+    metavar="NAME=VALUE",
+    help="A field of the accelerator (buffer.capacity_bytes=1MiB) or a setting (below).",
 )
 _chips_option = click.option(
     "--chips",
     metavar="SHAPE",
-    help="Run on so many chips of an accelerator that has links, e.g. 16 or 4x4x4.",
+    help="So many chips, linked as the accelerator says: 16 or 4x4x4.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+
+
+def json_option(command: Command) -> Command:
+    """Add ``--format`` and, short for its form json, ``--json``; the command gets ``as_json``."""
+    formats = click.option("--format", cls=FormatOption, expose_value=False)
+    short = click.option("--json", "as_json", is_flag=True, hidden=True)
+    return formats(short(command))
+
+
 force_option = click.option("--force", is_flag=True, help="Replace the output file if it exists.")
 fast_forward_option = click.option(
     "--fast-forward/--no-fast-forward",
     default=True,
     help="Skip periods that repeat, with exact results (default), or simulate all of them.",
+    cls=Setting,
+    topic=OF_RUNS,
 )
 dry_run_option = click.option(
     "--dry-run",
     is_flag=True,
-    help="Estimate the cost of the command, without running or storing anything.",
+    help="Estimate what the command costs; run and store nothing.",
 )
 mapping_option = click.option(
     "--mapping",
     metavar="FILE",
-    help="Use the mapping in this file (see `simaccel map`) instead of a dataflow.",
+    help="The mapping in this file (see `simaccel map`) instead of a dataflow.",
 )
 
 overflow_option = click.option(
     "--allow-overflow",
     is_flag=True,
     help="Also run what needs more memory than the accelerator has.",
+    cls=Setting,
+    topic=OF_RUNS,
 )
 
 _SIZES = (
     click.option(
-        "--seq-len", metavar="N", help=f"For models: tokens of a sequence (default {SEQ_LEN})."
+        "--seq-len", metavar="N", help=f"Of models: tokens of a sequence (default {SEQ_LEN})."
     ),
     click.option(
         "--batch",
         metavar="N",
-        help=f"For models and networks: sequences or images of the batch (default {BATCH}).",
+        help=f"Sequences or images (default {BATCH}).",
     ),
     click.option(
         "--scope",
         metavar="SCOPE",
-        help=f"For models: the part {', '.join(SCOPES)} (default {SCOPE}). For networks: "
-        "model (default), linked, or layers, which are separate.",
+        help=f"Of models: {', '.join(SCOPES)} (default {SCOPE}); of networks: model, linked or "
+        "layers.",
     ),
     click.option(
         "--phase",
         metavar="PHASE",
-        help=f"For transformers: {' or '.join(PHASES)} (default {PHASES[0]}).",
+        help=f"Of transformers: {' or '.join(PHASES)} (default {PHASES[0]}).",
     ),
     click.option(
         "--prompt",
         metavar="N",
-        help=f"For transformers: new tokens of a prefill (default {SEQ_LEN}).",
+        help=f"Of transformers: new tokens of a prefill (default {SEQ_LEN}).",
     ),
     click.option(
         "--kv-len",
         metavar="N",
-        help="For transformers: tokens that are already in the cache (default: 0 for a "
-        "prefill, the prompt for a decode step).",
+        help="Of transformers: tokens in the cache (default 0; of a decode the prompt).",
     ),
     click.option(
         "--experts",
         metavar="HOW",
-        help="For mixtures of experts, the tokens of each expert: expected (default; as many "
-        "experts as random choices use on average), uniform (few tokens use as many experts "
-        "as possible), drawn:SEED, a list of counts, or grouped (the same number for each; "
-        "default with --expert-parallel).",
+        help="Tokens of each expert: expected (default; as many experts as random choices use "
+        "on average), uniform (few tokens use as many experts as possible), drawn:SEED, a list "
+        "of counts, or grouped (the same number for each; default with expert-parallel).",
+        cls=Setting,
+        topic=OF_WORKLOAD,
     ),
     click.option(
         "--causal-blocks",
         metavar="N",
-        help="For causal attention: blocks of rows, each with its own keys (default "
+        help="Of causal attention: blocks of rows, each with its own keys (default "
         f"{CAUSAL_BLOCKS}).",
+        cls=Setting,
+        topic=OF_WORKLOAD,
     ),
     click.option(
         "--dim",
         "dims",
         multiple=True,
         metavar="NAME=N",
-        help="For ONNX models: size of a dynamic dimension; can be repeated.",
+        help="Of ONNX models: size of a dynamic dimension; can be repeated.",
+        cls=Setting,
+        topic=OF_WORKLOAD,
     ),
-    click.option("--layer", metavar="NAME", help="Only this layer of a network or topology."),
+    click.option(
+        "--layer",
+        metavar="NAME",
+        help="Only this layer of a network or topology.",
+        cls=Setting,
+        topic=OF_WORKLOAD,
+    ),
     click.option(
         "--shape",
         metavar="M=..,...",
-        help="Sizes of gemm (M, K, N, B), bmm (H, M, K, N), gbmm (and G) or conv (M, C, P, "
-        "Q, R, S, G, N, stride, dilation).",
+        help="Of gemm: M, K, N, B; bmm: H, M, K, N; gbmm: G, too; conv: M, C, P, Q, R, S, G, N, "
+        "stride, dilation.",
     ),
     click.option(
         "--bytes-per-element",
@@ -128,19 +158,22 @@ _SIZES = (
         metavar="N|TENSOR=N",
         help="Bytes of an element of all tensors (default 2), or of one tensor; for "
         "transformers also of weights, activations or cache. Can be repeated.",
+        cls=Setting,
+        topic=OF_WORKLOAD,
     ),
     click.option(
         "--precision",
         multiple=True,
-        metavar="NUMBER|CLASS=NUMBER,...",
-        help="Number format of all tensors, or of weights, activations, cache, and the sums of an"
-        f" accumulator: {', '.join(BITS)}. Has priority over --bytes-per-element.",
+        metavar="[CLASS=]NUMBER,...",
+        help=f"Of all tensors, or of weights, activations, cache, sums: {', '.join(BITS)}.",
     ),
     click.option(
         "--allow-unmodelled",
         is_flag=True,
         help="Run a file without the parts that are not modelled, even if they are more than"
         " 1% of the MACs or can't be counted.",
+        cls=Setting,
+        topic=OF_WORKLOAD,
     ),
 )
 
@@ -177,6 +210,22 @@ def _take_sums(given: dict[str, Any]) -> None:
     given["precision"] = tuple(word for word, mine in zip(words, is_sums, strict=True) if not mine)
 
 
+def settings_option(command: Command) -> Command:
+    """Add ``--set`` to a command that has settings and no accelerator."""
+
+    def refuse(ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]) -> None:
+        require_none(unknown_setting(ctx.command.params, text) for text in texts)
+
+    return click.option(
+        "--set",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=refuse,
+        expose_value=False,
+        help="Change a setting of the workload; can be repeated.",
+    )(command)
+
+
 def set_option(command: Command) -> Command:
     """Add the options that change fields of the accelerator; the command gets ``overrides``."""
 
@@ -200,9 +249,13 @@ def experiment_options(command: Command) -> Command:
         workload = options.pop("asked").for_experts(sought.expert_parallel)
         command(asked=ExperimentOptions(workload=workload, sought=sought, **chosen), **options)
 
+    plain = [name for name in DATAFLOWS if "-" not in name]
     options = (
         click.option(
-            "--hw", required=True, metavar="NAME|FILE", help="Accelerator: a name or a YAML file."
+            "--hw",
+            required=True,
+            metavar="NAME|FILE",
+            help="Accelerator: a name (`simaccel hw list`) or a YAML file.",
         ),
         set_option,
         click.option(
@@ -210,21 +263,24 @@ def experiment_options(command: Command) -> Command:
             "name",
             required=True,
             metavar="NAME|FILE",
-            help="A model or network (see `simaccel workload list`), gemm, conv, or a file: "
-            "YAML, CSV, ONNX, .m, config.json.",
+            help="A model or network (`simaccel workload list`), gemm, conv, or a file: YAML, "
+            "CSV, ONNX, .m, config.json.",
         ),
         workload_options,
         click.option(
             "--dataflow",
             metavar="NAME",
-            help=f"For systolic arrays: {', '.join(DATAFLOWS)} (default {DATAFLOW}, flex without "
-            f"attention), or a plug-in. For spatial arrays: {DIRECTIVES}, the dataflow of a "
-            "MAESTRO description.",
+            help=f"For systolic arrays: {', '.join(plain)}; naive, flex and flat also with a "
+            "suffix, -m, -b, -h or -r; or a plug-in. Default: deployed on chips whose compiler is "
+            f"known, else {DATAFLOW}, flex without attention. For spatial arrays: {DIRECTIVES}, of "
+            "a .m file.",
         ),
         click.option(
             "--pipeline",
             is_flag=True,
             help="Overlap softmax of one row block with L of the next.",
+            cls=Setting,
+            topic=OF_SEARCH,
         ),
         *SEARCH_OPTIONS,
     )

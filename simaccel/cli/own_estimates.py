@@ -24,8 +24,7 @@ estimate_option = click.option(
     "estimates",
     multiple=True,
     metavar="[NAME=]CYCLES",
-    help="Compare your own number, of the run or of a row of it, with the terms of its bound and "
-    "its waits: which of them the number lacks; can be repeated.",
+    help="Your own number, of the run or a row: which terms of the bound, which waits it lacks.",
 )
 
 

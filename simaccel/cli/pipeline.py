@@ -71,6 +71,7 @@ def run_and_show_pipeline(
     accelerator, (dataflow,), whole = gather(
         asked.accelerator, lambda: asked.names(several=False), asked.workload.read
     )
+    dataflow = asked.choose_dataflow(dataflow, whole, accelerator)
     cut: dict[str, Any] = {**vars(counts), "options": asked.options}
     if dry_run:
         _forecast(whole, accelerator, dataflow, cut, as_json=as_json)

@@ -54,15 +54,22 @@ if TYPE_CHECKING:
     from simaccel.workload import Workload
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    examples=(
+        "run --hw edge --workload bert --seq-len 512 --batch 64",
+        "run --hw tpu_v6e --workload llama3-8b --phase decode --kv-len 1024 --batch 64 --detail",
+        "run --hw edge --workload resnet50 --set layer=conv1 --set buffer.capacity_bytes=1MiB",
+    ),
+)
 @experiment_options
 @mapping_option
-@click.option("--trace", metavar="FILE", help="Write a trace (HDF5) to this file.")
+@click.option("--trace", metavar="FILE", help="Write a trace (HDF5).")
 @click.option(
     "--csv",
     "table",
     metavar="FILE",
-    help="Write a row for each operator as CSV; - prints it.",
+    help="Write a row for each operator; - prints it.",
 )
 @force_option
 @several_runs_options
@@ -79,22 +86,16 @@ if TYPE_CHECKING:
 @click.option(
     "--plot",
     metavar="FILE",
-    help="Draw the utilisation of each operator and the waits of the array (.png, .svg, .pdf).",
+    help="Draw utilisation and waits by operator (.png, .svg, .pdf).",
 )
-@click.option(
-    "--top",
-    type=TOP,
-    metavar="N|all",
-    help="Rows of the table, the longest first (default 10).",
-)
+@click.option("--top", type=TOP, metavar="N|all", help="Rows, the longest first (default 10).")
 @click.option(
     "--detail",
     is_flag=True,
-    help="Also print engines, energy by level and tensor, operators by kind, channels, buffer, "
-    "area and the bound.",
+    help="Also engines, energy, kinds, channels, buffer, area, bound.",
 )
 @json_option
-@click.option("--quiet", is_flag=True, help="Print a single line: the cycles and their bound.")
+@click.option("--quiet", is_flag=True, hidden=True)
 def run(
     *,
     asked: ExperimentOptions,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simaccel.cli.faults import fault, require_none
+from simaccel.cli.settings import OF_SEARCH, Setting
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -100,6 +101,12 @@ def report_options(
         if draws:
             help_text = "Draw the progress of the search (.png, .svg or .pdf)."
             report_search = click.option("--plot", metavar="FILE", help=help_text)(report_search)
-        return click.option("--explain", is_flag=True, help=text)(report_search)
+        return click.option(
+            "--explain",
+            is_flag=True,
+            help=text,
+            cls=Setting,
+            topic=OF_SEARCH,
+        )(report_search)
 
     return add

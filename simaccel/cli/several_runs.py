@@ -1,4 +1,4 @@
-"""Options of `simaccel run` with which several workloads run: generations and pipelines."""
+"""Options with which several workloads run: generations and pipelines."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simaccel.cli.choices import LENGTHS
-from simaccel.cli.generate import require_generated, run_and_show_generation
+from simaccel.cli.generation import require_generated, run_and_show_generation
 from simaccel.cli.pipeline import StageCounts, refuse_beside, run_and_show_pipeline
 from simaccel.cli.search_options import DEGREES
+from simaccel.cli.settings import OF_CHIPS, MovedOption, Setting
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
@@ -47,7 +48,7 @@ class SeveralRuns:
             return False
         beside = {option: value for option, value in others.items() if option != "--dry-run"}
         dry_run = bool(others.get("--dry-run"))
-        option = "--pipeline-parallel" if self.tokens is None else "--generate"
+        option = "--pipeline-parallel" if self.tokens is None else "--tokens"
         refuse_beside(option, asked, beside)
         if self.tokens is None:
             run_and_show_pipeline(asked, counts, dry_run=dry_run, **how)
@@ -64,8 +65,10 @@ def pipeline_options(command: Callable[..., None]) -> Callable[..., None]:
         "--micro-batches",
         type=click.IntRange(min=1),
         metavar="N",
-        help="For --pipeline-parallel: parts of the batch (default: the number of stages, if"
+        help="Of a pipeline: parts of the batch (default: the number of stages, if"
         " it divides the batch).",
+        cls=Setting,
+        topic=OF_CHIPS,
     )
     stages = click.option(
         "--pipeline-parallel",
@@ -74,34 +77,43 @@ def pipeline_options(command: Callable[..., None]) -> Callable[..., None]:
         metavar="N",
         help="For transformers (--scope model) on several chips: cut the layers into N "
         "stages, each on a group of chips.",
+        cls=Setting,
+        topic=OF_CHIPS,
     )
     return stages(parts(command))
 
 
 def several_runs_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of generations and pipelines; the command gets ``several``."""
+    """Add options of pipelines, and the old ones of generations; the command gets ``several``."""
+    moved = {"--generate": "tokens", "--lengths": "lengths"}
+    for option, name in moved.items():
+        now = f"`simaccel generate` with --{name}"
+        command = click.option(option, name, type=int, cls=MovedOption, now=now)(command)
+    return _take_several(command)
 
+
+def generation_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a generation, which may be cut in stages; the command gets ``several``."""
+    tokens = click.option(
+        "--tokens",
+        type=int,
+        required=True,
+        metavar="N",
+        help="Tokens that are generated, after a prefill of --prompt tokens.",
+    )
+    lengths = click.option(
+        "--lengths",
+        type=int,
+        metavar="K",
+        help=f"Decode steps that are simulated (default {LENGTHS}).",
+    )
+    return tokens(lengths(_take_several(command)))
+
+
+def _take_several(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run_command(**options: Any) -> None:  # noqa: ANN401 - what click passes
         chosen = {each.name: options.pop(each.name) for each in fields(SeveralRuns)}
         command(several=SeveralRuns(**chosen), **options)
 
-    decorated: Callable[..., None] = run_command
-    for option in (
-        pipeline_options,
-        click.option(
-            "--lengths",
-            type=int,
-            metavar="K",
-            help=f"For --generate: decode steps that are simulated (default {LENGTHS}).",
-        ),
-        click.option(
-            "--generate",
-            "tokens",
-            type=int,
-            metavar="N",
-            help="For transformers: a prefill of --prompt tokens and the decode steps of N tokens.",
-        ),
-    ):
-        decorated = option(decorated)
-    return decorated
+    return pipeline_options(run_command)

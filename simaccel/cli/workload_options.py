@@ -30,7 +30,7 @@ _OPTIONS = {
     "kv_len": "--kv-len",
     "experts": "--experts",
     "causal_blocks": "--causal-blocks",
-    "generate": "--generate",
+    "generate": "--tokens",
     "lengths": "--lengths",
     "layer": "--layer",
     "shape": "--shape",
@@ -144,7 +144,7 @@ class WorkloadOptions:
             allowed = suggest(self.name.lower(), transformer_names())
             if not allowed.startswith("did"):
                 allowed = suggest("", [transformer.name for transformer in TRANSFORMERS])
-            allowed = f"a transformer, as --generate is given; {allowed}"
+            allowed = f"a transformer, as tokens are generated; {allowed}"
             raise InputError([fault("--workload", self.name, allowed)])
         return self.name, {}
 

@@ -92,7 +92,7 @@ def _rule(found: Generation) -> str:
 
 
 def generation_json(generation: Generation) -> dict[str, Any]:
-    """Return a generation as one JSON object (``simaccel run --generate N --json``)."""
+    """Return a generation as one JSON object (``simaccel generate --json``)."""
     plan = generation.plan
     return {
         "workload": generation.workload.name,

@@ -116,38 +116,38 @@ def refused(result: Result) -> list[str]:
             id="unknown network",
         ),
         pytest.param(
-            "run --hw toy --workload alexnet --layer conv9 --batch 1000000000000",
+            "run --hw toy --workload alexnet --set layer=conv9 --batch 1000000000000",
             [
                 (
                     "command line: --batch: got 1000000000000; "
                     "allowed: a whole number from 1 to 1073741824"
                 ),
                 (
-                    "command line: --layer: got 'conv9'; did you mean 'conv5'? "
+                    "command line: --set layer: got 'conv9'; did you mean 'conv5'? "
                     "(allowed: conv1, conv2, conv3, conv4, conv5, fc6, fc7, fc8)"
                 ),
             ],
             id="unknown layer and huge batch",
         ),
         pytest.param(
-            "run --hw toy --workload alexnet --layer xyz",
+            "run --hw toy --workload alexnet --set layer=xyz",
             [
                 (
-                    "command line: --layer: got 'xyz'; allowed: one of conv1, conv2, conv3, "
+                    "command line: --set layer: got 'xyz'; allowed: one of conv1, conv2, conv3, "
                     "conv4, conv5, fc6, fc7, fc8"
                 )
             ],
             id="unknown layer",
         ),
         pytest.param(
-            "run --hw toy --workload deepbench --layer xyz --batch 2",
+            "run --hw toy --workload deepbench --set layer=xyz --batch 2",
             [
                 (
                     "command line: --batch: got 2; allowed: 1; the kernels of deepbench state "
                     "their batches"
                 ),
                 (
-                    "command line: --layer: got 'xyz'; allowed: one of 466 layers: "
+                    "command line: --set layer: got 'xyz'; allowed: one of 466 layers: "
                     "training_gemm_1760x16x1760, training_gemm_1760x32x1760, "
                     "training_gemm_1760x64x1760, ... (simaccel workload show deepbench)"
                 ),
@@ -184,10 +184,10 @@ def refused(result: Result) -> list[str]:
             id="kernels as a whole network",
         ),
         pytest.param(
-            f"run {BERT} --layer L",
+            f"run {BERT} --set layer=L",
             [
                 (
-                    "command line: --layer: got 'L'; allowed: nothing with bert; "
+                    "command line: --set layer: got 'L'; allowed: nothing with bert; "
                     "only networks, topologies and descriptions have layers to choose"
                 )
             ],
@@ -295,11 +295,14 @@ def refused(result: Result) -> list[str]:
             id="negative batch",
         ),
         pytest.param(
-            f"run {BERT} --bytes-per-element 99 --bytes-per-element Z9=1",
+            f"run {BERT} --set bytes-per-element=99 --set bytes-per-element=Z9=1",
             [
-                "command line: --bytes-per-element: got 99; allowed: a whole number from 1 to 16",
                 (
-                    "command line: --bytes-per-element Z9: got 1; did you mean 'Z'? "
+                    "command line: --set bytes-per-element: got 99; allowed: a whole number from 1 "
+                    "to 16"
+                ),
+                (
+                    "command line: --set bytes-per-element Z9: got 1; did you mean 'Z'? "
                     "(allowed: X, Wq, Wk, Wv, Wo, W1, W2, Q, K, V, S, P, Z, Y, F, U)"
                 ),
             ],
@@ -327,14 +330,14 @@ def refused(result: Result) -> list[str]:
             id="a gemm with a length",
         ),
         pytest.param(
-            f"run {GEMM} --mapping m.yaml --dataflow flat --pipeline",
+            f"run {GEMM} --mapping m.yaml --dataflow flat --set pipeline",
             [
                 (
                     "command line: --dataflow: got 'flat'; "
                     "allowed: nothing with --mapping, which sets it"
                 ),
                 (
-                    "command line: --pipeline: got True; "
+                    "command line: --set pipeline: got True; "
                     "allowed: nothing with --mapping, which sets it"
                 ),
             ],
@@ -416,7 +419,7 @@ def test_a_workload_file_is_refused(cli: Call, tmp_path: Path) -> None:
     assert [message.split(": got")[0] for message in sizes] == [
         *("command line: --seq-len", "command line: --batch")
     ]
-    (element,) = refused(cli(f"run --hw toy --workload {file} --bytes-per-element 1"))
+    (element,) = refused(cli(f"run --hw toy --workload {file} --set bytes-per-element=1"))
     assert "the file sets it" in element
 
 
@@ -527,7 +530,7 @@ def test_a_trace_that_is_no_trace_is_refused(cli: Call, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", ["--set {}=1", "--objective {}", "--shape {}=1", "--workload {}"]
+    "option", ["--set {}=1", "--set objective={}", "--shape {}=1", "--workload {}"]
 )
 def test_a_long_value_makes_a_short_message(cli: Call, option: str) -> None:
     beside = "" if option.startswith("--workload") else "--workload gemm"

@@ -78,7 +78,9 @@ def test_networks_are_listed_with_their_figures(cli: Call) -> None:
 
 def test_a_network_is_shown_layer_by_layer(cli: Call) -> None:
     found = json.loads(
-        cli("workload show alexnet --scope layers --json --batch 2 --bytes-per-element W=1").stdout
+        cli(
+            "workload show alexnet --scope layers --json --batch 2 --set bytes-per-element=W=1"
+        ).stdout
     )
     assert [row["operator"] for row in found["operators"]][:2] == ["conv1", "conv2"]
     conv2 = found["operators"][1]
@@ -86,7 +88,7 @@ def test_a_network_is_shown_layer_by_layer(cli: Call) -> None:
     image, filters, result = 2 * 96 * 31 * 31 * 2, 256 * 48 * 25, 2 * 256 * 27 * 27 * 2
     assert conv2["bytes"] == image + filters + result
     assert conv2["macs"] == 2 * 256 * 27 * 27 * 48 * 25
-    (alone,) = json.loads(cli("workload show alexnet --json --layer conv2 --batch 2").stdout)[
+    (alone,) = json.loads(cli("workload show alexnet --json --set layer=conv2 --batch 2").stdout)[
         "operators"
     ]
     assert alone["macs"] == conv2["macs"]
@@ -103,12 +105,12 @@ def test_a_convolution_is_shown(cli: Call) -> None:
 def test_a_topology_is_shown(cli: Call, tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     file.write_text("Layer,M,N,K\nfirst,4,5,6\nsecond,1,2,3\n")
-    found = json.loads(cli(f"workload show {file} --json --layer first --batch 3").stdout)
+    found = json.loads(cli(f"workload show {file} --json --set layer=first --batch 3").stdout)
     assert (found["name"], found["macs"]) == ("mine", 3 * 4 * 5 * 6)
-    refused = cli(f"workload show {file} --layer frist")
+    refused = cli(f"workload show {file} --set layer=frist")
     assert refused.exit_code == 2
     assert refused.stderr == (
-        "error: command line: --layer: got 'frist'; did you mean 'first'? "
+        "error: command line: --set layer: got 'frist'; did you mean 'first'? "
         "(allowed: first, second)\n"
     )
 

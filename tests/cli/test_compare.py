@@ -294,7 +294,7 @@ def test_no_run_of_a_swept_buffer_is_below_the_fused_slope() -> None:
 
 def test_a_roofline_has_the_roof_of_the_memory_that_limits(cli: Call) -> None:
     """64 rows on 64 KiB at 34 GB/s and 700 MHz; DRAM has no limit: 64 MACs a byte of weights."""
-    shape = "--shape M=64,K=256,N=256 --bytes-per-element 1"
+    shape = "--shape M=64,K=256,N=256 --set bytes-per-element=1"
     line = f"compare --hw tpu_v1 --workload gemm {shape} --dataflow strips --exhibit roofline"
     head, row = cli(f"{line} --csv -").stdout.splitlines()
     found = dict(zip(head.split(","), row.split(","), strict=True))
@@ -308,7 +308,7 @@ LISTS = "--workload gemm --shape M=16,K=16,N=16"
 
 
 def test_lists_are_crossed(cli: Call) -> None:
-    line = f"compare --hw toy,edge {LISTS} --dataflow naive,naive-m --stationarity ws,os --json"
+    line = f"compare --hw toy,edge {LISTS} --dataflow naive,naive-m --set stationarity=ws,os --json"
     found = json.loads(cli(line).stdout)
     assert [(one["accelerator"], one["dataflow"]) for one in found] == [
         (hw, f"{name} {held}")
@@ -318,7 +318,7 @@ def test_lists_are_crossed(cli: Call) -> None:
     ]
     for one in found:
         name, held = one["dataflow"].split()
-        run = f"run --hw {one['accelerator']} {LISTS} --dataflow {name} --stationarity {held}"
+        run = f"run --hw {one['accelerator']} {LISTS} --dataflow {name} --set stationarity={held}"
         assert json.loads(cli(f"{run} --json").stdout)["cycles"] == one["cycles"]
 
 
@@ -348,8 +348,8 @@ def test_batches_and_phases_are_lists_with_tokens_a_second(cli: Call, tmp_path: 
 def test_mappings_stand_beside_dataflows_and_mapspaces(cli: Call, tmp_path: Path) -> None:
     mine = tmp_path / "mine.txt"
     mine.write_text(cli(f"map --hw toy {LISTS} --dataflow naive").stdout)
-    line = f"compare --hw toy {LISTS} --mapping {mine} --dataflow naive --mapspace ruby --json"
-    found = json.loads(cli(f"{line} --patience 5").stdout)
+    line = f"compare --hw toy {LISTS} --mapping {mine} --dataflow naive --set mapspace=ruby --json"
+    found = json.loads(cli(f"{line} --set patience=5").stdout)
     assert [one["dataflow"] for one in found] == ["mine.txt", "naive", "ruby"]
     assert found[0]["cycles"] == found[1]["cycles"]
     alone = json.loads(cli(f"compare --hw toy {LISTS} --mapping {mine} --json").stdout)
@@ -361,7 +361,7 @@ def test_mappings_stand_beside_dataflows_and_mapspaces(cli: Call, tmp_path: Path
     [
         ("--metric speed", "--metric: got 'speed'"),
         ("--hw toy,toy", "--hw: got 'toy'; allowed: each value once"),
-        ("--stationarity ws,xs", "'xs' is not one of"),
+        ("--set stationarity=ws,xs", "'xs' is not one of"),
         ("--exhibit roofline --hw toy,edge", "--accelerator: got 'a list'; allowed: one value"),
         ("--exhibit roofline --metric reads", "nothing with --exhibit"),
         ("--metric tokens/s", "--metric: got 'tokens/s'; allowed: other metrics"),
@@ -379,16 +379,16 @@ def test_degrees_of_parallelism_are_lists_and_energy_is_of_all_chips(cli: Call) 
     chips = " ".join(["--chips 2", *(f"--set links.{one}" for one in sets)])
     of = f"--hw mxu_128 {chips} --workload gpt2 --phase decode --kv-len 8 --scope model --batch 2"
     asked = f"{of} --dataflow strips"
-    outcome = cli(f"compare {asked} --tensor-parallel 1,2 --metric tokens/s/chip --json")
+    outcome = cli(f"compare {asked} --set tensor-parallel=1,2 --metric tokens/s/chip --json")
     rows = json.loads(outcome.stdout)
     assert [row["tensor_parallel"] for row in rows] == ["1", "2"]
-    run = json.loads(cli(f"run {asked} --tensor-parallel 2 --json").stdout)
+    run = json.loads(cli(f"run {asked} --set tensor-parallel=2 --json").stdout)
     assert rows[1]["cycles"] == run["cycles"] < rows[0]["cycles"]
     both = json.loads(cli(f"compare {asked} --metric energy/token --json").stdout)[0]
     assert METRICS["energy/token"].value(both, 2) == run["chips"]["energy_pj"] / 2
     rate = run["chips"]["tokens_per_second"]
     assert METRICS["tokens/s/chip"].value(both, 2) == pytest.approx(rate / 2)
-    wrong = cli(f"run {asked} --tensor-parallel 1,2")
+    wrong = cli(f"run {asked} --set tensor-parallel=1,2")
     assert "is several; `simaccel compare` takes a list." in wrong.stderr
 
 
@@ -397,13 +397,18 @@ def test_stages_of_a_pipeline_are_a_list(cli: Call, small_model: Path) -> None:
     chips = " ".join(["--chips 2", *(f"--set links.{one}" for one in sets)])
     of = f"--hw mxu_128 {chips} --workload {small_model} --phase decode --kv-len 8 --batch 2"
     of += " --scope model"
-    rows = json.loads(cli(f"compare {of} --dataflow naive-m --pipeline-parallel 2,4 --json").stdout)
+    rows = json.loads(
+        cli(f"compare {of} --dataflow naive-m --set pipeline-parallel=2,4 --json").stdout
+    )
     assert [row["pipeline_parallel"] for row in rows] == ["2", "4"]
-    run = json.loads(cli(f"run {of} --dataflow naive-m --pipeline-parallel 2 --json").stdout)
+    run = json.loads(cli(f"run {of} --dataflow naive-m --set pipeline-parallel=2 --json").stdout)
     assert rows[0]["cycles"] == run["cycles"]
     found = METRICS["energy/token"].value(rows[0], 2)
     assert found == pytest.approx(run["token_energy_pj"])
     assert "chips: got 4; allowed: at most 2, the number of chips" in rows[1]["problem"]
-    wrong = cli(f"compare {of} --dataflow naive-m --micro-batches 2")
-    assert "--micro-batches: got 2; allowed: nothing without --pipeline-parallel" in wrong.stderr
-    assert "takes a list." in cli(f"run {of} --pipeline-parallel 1,2").stderr
+    wrong = cli(f"compare {of} --dataflow naive-m --set micro-batches=2")
+    assert (
+        "--set micro-batches: got 2; allowed: nothing without --set pipeline-parallel"
+        in wrong.stderr
+    )
+    assert "takes a list." in cli(f"run {of} --set pipeline-parallel=1,2").stderr

@@ -27,7 +27,7 @@ def line(tmp_path: Path) -> str:
 
 def test_each_design_is_what_directives_say_of_it(cli: Call, line: str, tmp_path: Path) -> None:
     """Cycles and energy as `simaccel directives` has them, area and power as the prices say."""
-    space = "--axis pes=4:12:+4 --axis noc-bandwidth=1,7 --bytes-per-element 1"
+    space = "--axis pes=4:12:+4 --axis noc-bandwidth=1,7 --set bytes-per-element=1"
     result = cli(f"{line} {space} --csv -")
     assert result.exit_code == 0, result.stderr
     rows = list(csv.DictReader(io.StringIO(result.stdout)))
@@ -42,14 +42,14 @@ def test_each_design_is_what_directives_say_of_it(cli: Call, line: str, tmp_path
         assert float(row["energy_xmac"]) == alone["energy_total_xmac"]
         parts = int(pes), 1, int(bandwidth), int(row["l1_bytes"]), int(row["l2_bytes"])
         assert float(row["area_um2"]) == pytest.approx(float(PRESENT.area_um2(*parts)))
-    wide = cli(f"{line} {space.replace('element 1', 'element 2')} --csv -").stdout
+    wide = cli(f"{line} {space.replace('element=1', 'element=2')} --csv -").stdout
     second = list(csv.DictReader(io.StringIO(wide)))
     assert [int(row["l1_bytes"]) for row in second] == [2 * int(row["l1_bytes"]) for row in rows]
 
 
 def test_limits_prices_and_the_machine(cli: Call, line: str, tmp_path: Path) -> None:
     """The best runs as `simaccel run` runs it, on as many PEs and as wide a NoC."""
-    space = "--axis pes=4:32:+4 --axis noc-bandwidth=1:8:+1 --prices paper --objective cycles"
+    space = "--axis pes=4:32:+4 --axis noc-bandwidth=1:8:+1 --set prices=paper --objective cycles"
     limits = "--where area_mm2<=2 power_mw<=60"
     found = json.loads(cli(f"{line} {space} {limits} --json").stdout)
     assert found["designs"] == 64 > found["valid"] > 0
@@ -92,12 +92,15 @@ REFUSED = {
     "--axis pes=8 --axis pes=9": ["got 'pes'; allowed: once"],
     "--axis pes=1:1000000:+1": ["at most 200,000"],
     "--axis pes=8 --axis l1=1:1MiB:+1 --axis l2=1:1MiB:+1": ["at most 10,000,000"],
-    "--axis pes=8 --objective area --where area_mm2<2": ["'area_mm2<2'", "--objective: got 'area'"],
+    "--axis pes=8 --objective area --where area_mm2<2": [
+        "'area_mm2<2'",
+        "--objective: got 'area'",
+    ],
     "--axis pes=8 --store s --jobs 2": ["--store: got", "--jobs: got"],
     "--axis pes=8 --hw toy": ["--hw: got '2 of them'"],
     "--axis pes=3": ["a cluster has 4 PEs, more than any design"],
     "--axis pes=8 --axis l1=1 --where power_mw<=1": ["no design within the limits"],
-    "--axis array=1x8 --prices paper": ["--prices: got 'paper'"],
+    "--axis array=1x8 --set prices=paper": ["--set prices: got 'paper'"],
 }
 
 
@@ -115,7 +118,7 @@ def test_one_layer_of_a_spatial_dataflow(cli: Call, line: str, tmp_path: Path) -
         LAYER.format(name="a", more=LAYER.format(name="b", more="")[11:-1])
     )
     assert "2 layers" in cli(f"{line} --axis pes=8").stderr
-    assert cli(f"{line} --axis pes=8 --layer b").exit_code == 0
+    assert cli(f"{line} --axis pes=8 --set layer=b").exit_code == 0
     toy = line.replace("maestro_256", "toy")
     assert "a spatial array" in cli(f"{toy} --axis pes=8").stderr
     naive = line.replace("directives", "naive")

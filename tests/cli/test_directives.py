@@ -120,7 +120,7 @@ def test_descriptions_are_workloads(cli: Call, net: Path, tmp_path: Path) -> Non
     unnamed = tmp_path / "net.txt"
     unnamed.write_text(VGG.text)
     assert cli(f"workload show {unnamed}").stdout == shown.stdout
-    ran = cli(f"run --hw edge --workload {net} --layer CONV2 --dataflow naive --json")
+    ran = cli(f"run --hw edge --workload {net} --set layer=CONV2 --dataflow naive --json")
     assert json.loads(ran.stdout)["macs"] == 1_816_805_376
 
 
@@ -171,8 +171,14 @@ def test_its_dataflow_runs_on_the_machine(cli: Call, net: Path, tmp_path: Path) 
             "--hw eyeriss_168 --set array.cols=60 --workload {net}",
             "line 13, column 7 (layer CONV2): got",
         ),
-        ("--hw maestro_256 --workload {net} --pipeline", "--pipeline: got True; allowed: nothing"),
-        ("--hw maestro_256 --workload {net} --mapspace ruby", "nothing with --dataflow directives"),
+        (
+            "--hw maestro_256 --workload {net} --set pipeline",
+            "--set pipeline: got True; allowed: nothing",
+        ),
+        (
+            "--hw maestro_256 --workload {net} --set mapspace=ruby",
+            "nothing with --dataflow directives",
+        ),
     ],
 )
 def test_what_cannot_run_is_said(cli: Call, net: Path, line: str, told: str) -> None:

@@ -68,7 +68,7 @@ def test_what_was_found_is_remembered_and_goes_on_to_the_run(cli: Call, tmp_path
 
 def test_what_will_be_searched_again_is_not_remembered(cli: Call, tmp_path: Path) -> None:
     """Where half is deleted of what was kept; and of a mapspace, where more is asked for."""
-    spatial = "--hw toy_linear --workload gemm --shape M=4,K=2,N=3 --mapspace pfm"
+    spatial = "--hw toy_linear --workload gemm --shape M=4,K=2,N=3 --set mapspace=pfm"
     for line in (f"map {SMALL}", f"map {spatial}"):
         assert cli(line).exit_code == 0
         assert "1 of 1 mapping remembered" in cli(f"{line} --dry-run").stdout
@@ -99,12 +99,12 @@ def test_a_run_that_cannot_be_has_its_reason(cli: Call) -> None:
 
 def test_a_mapspace_is_tried_for_a_moment(cli: Call, tmp_path: Path) -> None:
     line = "map --hw eyeriss_like --workload gemm --shape M=8,K=4,N=4"
-    (one,) = _json(cli, f"{line} --mapspace pfm")["searches"]
+    (one,) = _json(cli, f"{line} --set mapspace=pfm")["searches"]
     assert (one["name"], one["operators"], one["distinct"]) == ("pfm", 1, 1)
     assert one["candidates"] > 1
     assert one["seconds"] > 0
     assert f"with {Effort.patience:,}" in one["how"]
-    (timed,) = _json(cli, f"{line} --budget-seconds 7")["searches"]
+    (timed,) = _json(cli, f"{line} --set budget-seconds=7")["searches"]
     assert timed["seconds"] >= 7
     assert not list(tmp_path.iterdir())
 
@@ -124,8 +124,8 @@ def test_files_are_named_and_not_written(cli: Call, tmp_path: Path) -> None:
 
 def test_nothing_is_explained_of_what_is_not_searched(cli: Call) -> None:
     for command in ("run", "map"):
-        (message,) = refused(cli(f"{command} {SMALL} --explain --dry-run"))
-        assert message.endswith("--explain: got 'given'; allowed: nothing with --dry-run")
+        (message,) = refused(cli(f"{command} {SMALL} --set explain --dry-run"))
+        assert message.endswith("explain: got 'given'; allowed: nothing with --dry-run")
 
 
 def test_a_given_mapping_leaves_nothing_to_search(cli: Call, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_fronts_have_no_dry_run(cli: Call) -> None:
 @pytest.mark.usefixtures("unsearched")
 def test_the_phases_of_a_generation_are_searched_one_by_one(cli: Call) -> None:
     """33 tokens after 16: a prefill, and steps after 16 to 47, of which three are simulated."""
-    line = "run --hw edge --workload gpt2 --prompt 16 --generate 33 --lengths 3 --batch 2"
+    line = "generate --hw edge --workload gpt2 --prompt 16 --tokens 33 --lengths 3 --batch 2"
     found = _json(cli, line)
     names = [one["name"] for one in found["searches"]]
     assert names == ["prefill", "decode after 16", "decode after 32", "decode after 47"]

@@ -79,11 +79,11 @@ def test_what_a_long_exploration_costs_is_said_before_it_begins(
 
 def test_several_accelerators_and_weighted_workloads(cli: Call) -> None:
     line = f"explore --hw toy --hw toy_linear {GEMM}~weight=3 --workload gemm~shape=M=4,K=4,N=4"
-    found = json.loads(cli(f"{line} --mapspace ruby-s --patience 3 --jobs 1 --json").stdout)
+    found = json.loads(cli(f"{line} --set mapspace=ruby-s --set patience=3 --jobs 1 --json").stdout)
     assert [row["accelerator"] for row in found["designs"]] == ["toy", "toy_linear"]
     single = [
-        json.loads(cli(f"run --hw toy --workload gemm --shape {shape} --mapspace ruby-s "
-                       "--patience 3 --objective edp --json").stdout)
+        json.loads(cli(f"run --hw toy --workload gemm --shape {shape} --set mapspace=ruby-s "
+                       "--set patience=3 --objective edp --json").stdout)
         for shape in ("M=9,K=7,N=5", "M=4,K=4,N=4")
     ]  # fmt: skip
     toy = found["designs"][0]
@@ -126,7 +126,7 @@ def test_a_draw_is_a_part_of_the_product(cli: Call) -> None:
     axes = "--axis array=2x2,4x4 --axis dram-latency=0:9:+1"
     every = cli(f"explore {SMALL} {axes} --csv -").stdout.splitlines()
     for how in ("latin", "random"):
-        line = f"explore {SMALL} {axes} --sample 6 --draw {how} --csv -"
+        line = f"explore {SMALL} {axes} --sample 6 --set draw={how} --csv -"
         some = cli(line).stdout.splitlines()
         assert len(some) == 7
         keys = {tuple(row.split(",")[:2]) for row in every}
@@ -156,7 +156,7 @@ def test_a_draw_is_a_part_of_the_product(cli: Call) -> None:
         ("--workload gemm~wieght=2", "--workload: got 'wieght=2'; allowed: OPTION=VALUE after ge"),
         ("--workload gemm~weight=0", "--workload weight: got '0'; allowed: a number above 0"),
         ("--workload 'gemm", '--workload: got "\'gemm"; allowed: NAME OPTION=VALUE'),
-        ("--mapspace ruby-x", "--mapspace: got 'ruby-x'; did you mean"),
+        ("--set mapspace=ruby-x", "--set mapspace: got 'ruby-x'; did you mean"),
         ("--csv - -o -", "-o -: got 'with --csv -'; allowed: a file for --csv"),
         ("--store nowhere/at/all", "--store: got 'nowhere/at/all'; allowed: a folder in one"),
     ],

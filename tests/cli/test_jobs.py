@@ -37,30 +37,32 @@ def test_a_search_whose_process_dies_names_its_operator_and_writes_nothing(
 
 
 def test_jobs_and_an_address_contradict_each_other(cli: Call) -> None:
-    line = "compare --hw toy --workload gemm --shape M=9,K=7,N=5 --jobs 2 --dask tcp://a:1"
+    line = "compare --hw toy --workload gemm --shape M=9,K=7,N=5 --jobs 2 --set dask=tcp://a:1"
     result = cli(line)
     assert result.exit_code == 2
     assert result.stderr == (
-        "error: command line: --jobs: got 2; allowed: nothing with --dask, whose "
+        "error: command line: --jobs: got 2; allowed: nothing with --set dask, whose "
         "processes are used\n"
     )
 
 
 def test_there_are_at_most_four_processes_a_processor(cli: Call) -> None:
     """There is one processor here; and nothing is searched, so that none starts."""
-    line = "run --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive --quiet --jobs"
-    assert cli(f"{line} 4").exit_code == 0
-    result = cli(f"{line} 5")
+    line = "run --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive --quiet --set jobs="
+    assert cli(f"{line}4").exit_code == 0
+    result = cli(f"{line}5")
     assert result.exit_code == 2
     assert result.stderr == (
-        "error: command line: --jobs: got 5; allowed: at most 4, which is 4 a processor; --dask "
-        "for more\n"
+        "error: command line: --set jobs: got 5; allowed: at most 4, which is 4 a processor; --set "
+        "dask for more\n"
     )
 
 
 def test_no_process_where_nothing_is_searched(cli: Call, tmp_path: Path) -> None:
     run = "--hw toy --workload gemm --shape M=9,K=7,N=5"
     assert cli(f"map {run} --dataflow naive -o {tmp_path}/m.yaml").exit_code == 0
-    result = cli(f"run {run} --mapping {tmp_path}/m.yaml --dask tcp://a:1")
+    result = cli(f"run {run} --mapping {tmp_path}/m.yaml --set dask=tcp://a:1")
     assert result.exit_code == 2
-    assert result.stderr.startswith("error: command line: --dask: got 'tcp://a:1'; allowed: noth")
+    assert result.stderr.startswith(
+        "error: command line: --set dask: got 'tcp://a:1'; allowed: noth"
+    )

@@ -12,17 +12,17 @@ SMALL = "--hw edge --workload gpt2 --batch 1 --dataflow naive"
 
 def test_objectives_are_a_list(cli: Call) -> None:
     found = json.loads(
-        cli(f"compare --hw toy {GEMM} --dataflow flex --objective cycles,energy --json").stdout
+        cli(f"compare --hw toy {GEMM} --dataflow flex --set objective=cycles,energy --json").stdout
     )
     assert [one["objective"] for one in found] == ["cycles", "energy"]
     for one in found:
-        run = f"run --hw toy {GEMM} --dataflow flex --objective {one['objective']} --json"
+        run = f"run --hw toy {GEMM} --dataflow flex --set objective={one['objective']} --json"
         alone = json.loads(cli(run).stdout)
         assert (alone["cycles"], alone["energy_pj"]) == (one["cycles"], one["energy_pj"])
-    wrong = cli(f"run --hw toy {GEMM} --objective cycles,energy")
+    wrong = cli(f"run --hw toy {GEMM} --set objective=cycles,energy")
     assert "is several; `simaccel compare` takes a list." in wrong.stderr
-    beside = cli(f"compare --hw toy {GEMM} --exhibit roofline --objective cycles,energy")
-    assert "--objective: got 'a list'; allowed: one value beside --exhibit" in beside.stderr
+    beside = cli(f"compare --hw toy {GEMM} --exhibit roofline --set objective=cycles,energy")
+    assert "--set objective: got 'a list'; allowed: one value beside --exhibit" in beside.stderr
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_a_title_says_what_each_phase_takes_in(cli: Call, sizes: str, told: str)
     [
         (GEMM, ["naive", "flex"]),
         (f"{GEMM} --sweep buffer=1KiB,2KiB", ["flex", "flex"]),
-        (f"{GEMM} --objective cycles,edp", ["flex", "flex"]),
-        (f"{GEMM} --stationarity ws,os", ["flex ws", "flex os"]),
+        (f"{GEMM} --set objective=cycles,edp", ["flex", "flex"]),
+        (f"{GEMM} --set stationarity=ws,os", ["flex ws", "flex os"]),
         ("--workload bert --scope la --seq-len 4", ["naive", "flex", "flat", "flash"]),
         ("--workload bert --scope la --seq-len 4,8", ["flat", "flat"]),
         ("--workload bert --scope la --seq-len 4 --batch 1,2", ["flat", "flat"]),

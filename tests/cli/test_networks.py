@@ -38,7 +38,7 @@ def test_a_decode_step_says_what_classes_of_tensors_move(cli: Call) -> None:
 
 
 def test_a_generation_has_times_rates_and_classes(cli: Call) -> None:
-    line = "run --hw edge --workload gpt2 --prompt 6 --generate 4 --scope la --dataflow naive-m"
+    line = "generate --hw edge --workload gpt2 --prompt 6 --tokens 4 --scope la --dataflow naive-m"
     shown = cli(line).stdout
     assert "gpt2 on edge, prompt 6, scope la, batch 1, bf16, dataflow naive-m, 4 tokens" in shown
     assert "all 3 decode steps simulated" in shown
@@ -62,7 +62,7 @@ def test_a_transformer_file_has_the_phases_of_the_catalogue(cli: Call, tmp_path:
     assert cli(asked).stdout == cli(f"workload show {said} --json").stdout
     refused = cli(f"workload show {said} --batch 3")
     assert f"--batch: got 3; allowed: nothing with {said}; the file sets it" in refused.stderr
-    run = f"run --hw toy --workload {path} --dataflow naive-m --generate 2 --prompt 4 --quiet"
+    run = f"generate --hw toy --workload {path} --dataflow naive-m --tokens 2 --prompt 4 --quiet"
     batch = cli(f"{run} --batch 2")
     assert batch.exit_code == 0, batch.stderr
     said.write_text(_OWN + "batch: 2\n")
@@ -74,13 +74,16 @@ def test_a_transformer_file_has_the_phases_of_the_catalogue(cli: Call, tmp_path:
     [
         ("--workload gpt2 --generate 3 --phase decode", "--phase: got 'decode'; allowed: nothing"),
         ("--workload gpt2 --generate 3 --check", "--check: got 'given'; allowed: nothing with"),
-        ("--workload gpt2 --lengths 3", "--lengths: got 3; allowed: nothing without --generate"),
+        ("--workload gpt2 --lengths 3", "--lengths: got 3; allowed: nothing without --tokens"),
         ("--workload bert --generate 3", "--workload: got 'bert'; allowed: a transformer"),
         ("--workload bert --phase decode", "--phase: got 'decode'; allowed: nothing with"),
         ("--workload gpt2 --seq-len 3", "--seq-len: got 3; allowed: nothing with"),
-        ("--workload gpt2 --dim n=3", "--dim: got 'n=3'; allowed: nothing with"),
+        ("--workload gpt2 --set dim=n=3", "--set dim: got 'n=3'; allowed: nothing with"),
         ("--workload gpt2 --prompt x", "--prompt: got 'x'; allowed: a whole number"),
-        ("--workload gpt2 --experts many", "--experts: got 'many'; allowed: uniform, expected"),
+        (
+            "--workload gpt2 --set experts=many",
+            "--set experts: got 'many'; allowed: uniform, expected",
+        ),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(cli: Call, options: str, said: str) -> None:
@@ -91,25 +94,25 @@ def test_options_that_do_not_go_together_are_refused(cli: Call, options: str, sa
 
 def test_an_onnx_model_is_shown_with_what_became_of_it(cli: Call, tmp_path: Path) -> None:
     path = _model(tmp_path)
-    shown = cli(f"workload show {path} --dim n=5").stdout
+    shown = cli(f"workload show {path} --set dim=n=5").stdout
     left = "not taken: Det_1 (Det): no such kind of node, work that can't be counted"
     assert left in shown
-    found = json.loads(cli(f"workload show {path} --dim n=5 --json").stdout)
+    found = json.loads(cli(f"workload show {path} --set dim=n=5 --json").stdout)
     assert [one["how"] for one in found["nodes"]] == ["taken", "not taken"]
-    line = f"run --hw edge --workload {path} --dim n=5 --dataflow naive"
+    line = f"run --hw edge --workload {path} --set dim=n=5 --dataflow naive"
     refused = cli(line)
     assert refused.exit_code == 2
-    assert "Det_1 (Det): got 'no such kind of node'; allowed: --allow-unmodelled" in refused.stderr
-    ran = cli(f"{line} --allow-unmodelled --detail").stdout
+    assert "Det_1 (Det): got 'no such kind of node'; allowed: --set allow-unmodelled" in refused.stderr
+    ran = cli(f"{line} --set allow-unmodelled --detail").stdout
     assert ran.index(left) < ran.index("operator")
     assert "ONNX nodes: 1 taken, 0 harmless, 1 not taken (100.0% of elements" in ran
-    found = json.loads(cli(f"{line} --allow-unmodelled --json").stdout)
+    found = json.loads(cli(f"{line} --set allow-unmodelled --json").stdout)
     assert [(one["name"], one["macs"]) for one in found["not_taken"]] == [("Det_1", None)]
     assert "; 0 of 1 tensors go from operator to operator" in ran
     for options, said in (
-        ("", "--dim n: got nothing; allowed: n=SIZE, the size of dimension"),
-        ("--dim n", "--dim: got 'n'; allowed: NAME=SIZE, as in n=1"),
-        ("--dim n=5 --batch 3", "--batch: got 3; allowed: nothing with"),
+        ("", "--set dim n: got nothing; allowed: n=SIZE, the size of dimension"),
+        ("--set dim=n", "--set dim: got 'n'; allowed: NAME=SIZE, as in n=1"),
+        ("--set dim=n=5 --batch 3", "--batch: got 3; allowed: nothing with"),
     ):
         failed = cli(f"run --hw edge --workload {path} {options}")
         assert said in failed.stderr

@@ -10,7 +10,7 @@ from click.testing import Result
 from tests.cli.conftest import Call
 
 small_bert = pytest.mark.usefixtures("small_bert")
-_ON = "--hw edge --workload bert --scope la --seq-len 16 --stationarity ws --jobs 1"
+_ON = "--hw edge --workload bert --scope la --seq-len 16 --set stationarity=ws --jobs 1"
 
 
 def _faults(found: Result) -> list[str]:
@@ -59,7 +59,7 @@ def test_a_point_runs_as_it_stands(cli: Call, tmp_path: Path) -> None:
             "--exhibit: got 'roofline'; allowed: nothing",
         ),
         ("--pareto cycles,energy --sweep batch=1,2", "--sweep: got 'batch=1,2'; allowed: nothing"),
-        ("--exhibit roofline --target 0.5", "--target: got 0.5; allowed: nothing without"),
+        ("--exhibit roofline --set target=0.5", "--set target: got 0.5; allowed: nothing without"),
         ("--exhibit roofline --sweep batch=1,2", "--sweep: got 'batch=1,2'; allowed: nothing"),
     ],
 )
@@ -137,7 +137,9 @@ def test_a_wide_array_is_swept_from_what_its_buffer_has_at_least(cli: Call) -> N
 
 def test_no_bandwidth_is_tried_that_no_memory_can_have(cli: Call) -> None:
     """64 times what 256 x 256 PEs could eat in a cycle is more than 2^50 B/s."""
-    asked = f"{_ON.replace('edge', 'cloud')} --exhibit bandwidth --dataflow naive-m --target 0.9"
+    asked = (
+        f"{_ON.replace('edge', 'cloud')} --exhibit bandwidth --dataflow naive-m --set target=0.9"
+    )
     result = cli(f"compare {asked} --json")
     (row,) = json.loads(result.stdout)["rows"]
     assert row["bytes_per_second"] is None
@@ -148,12 +150,12 @@ def test_more_than_can_be_reached_needs_no_bandwidth(cli: Call, tmp_path: Path) 
     """At 16 tokens half of the array's columns are empty: 0.9 is never reached, 0.01 soon is."""
     plot = tmp_path / "bandwidth.png"
     asked = f"compare {_ON} --exhibit bandwidth --dataflow strips --json"
-    (never,) = json.loads(cli(f"{asked} --target 0.9").stdout)["rows"]
+    (never,) = json.loads(cli(f"{asked} --set target=0.9").stdout)["rows"]
     assert never["bytes_per_second"] is None
     assert 0 < never["utilisation"] < 0.9
-    (soon,) = json.loads(cli(f"{asked} --target 0.01 --plot {plot}").stdout)["rows"]
+    (soon,) = json.loads(cli(f"{asked} --set target=0.01 --plot {plot}").stdout)["rows"]
     assert soon["utilisation"] >= 0.01
     less = soon["bytes_per_second"] / 1.1
-    again = f"run {_ON.replace('--jobs 1', '')} --dataflow strips --json"
+    again = f"run {_ON.replace('--set jobs=1', '')} --dataflow strips --json"
     again += f" --set dram.bandwidth_bytes_per_second={int(less)}"
     assert json.loads(cli(again).stdout)["utilisation"] < 0.01

@@ -35,7 +35,7 @@ def test_an_exploration_of_splits_has_the_figures_of_a_comparison(
     designs = json.loads(explored.stdout)["designs"]
     ran = {tuple(row[name] for name in names): row for row in designs if row["cycles"]}
     assert [*ran] == [(2, 1, 2), (2, 2, 1), (4, 1, 1)]
-    lists = "--tensor-parallel 2,4 --pipeline-parallel 1,2"
+    lists = "--set tensor-parallel=2,4 --set pipeline-parallel=1,2"
     compared = json.loads(cli(f"compare {of} {lists} --jobs 1 --json").stdout)
     same = {
         (int(row["tensor_parallel"]), int(row["pipeline_parallel"])): row
@@ -55,10 +55,12 @@ def test_an_exploration_of_splits_has_the_figures_of_a_comparison(
 
 
 def test_options_hold_for_all_designs(cli: Call, small: str) -> None:
-    of = f"explore {small} {SIZES} --phase decode --pipeline-parallel 2 --jobs 1"
+    of = f"explore {small} {SIZES} --phase decode --set pipeline-parallel=2 --jobs 1"
     axis = "--axis micro-batches=2,4 --objective cycles"
     rows = json.loads(cli(f"{of} {axis} --json").stdout)["designs"]
-    run = f"run {small} {SIZES} --phase decode --pipeline-parallel 2 --micro-batches 4 --json"
+    run = (
+        f"run {small} {SIZES} --phase decode --set pipeline-parallel=2 --set micro-batches=4 --json"
+    )
     assert rows[1]["cycles"] == json.loads(cli(run).stdout)["cycles"]
     assert len({row["cycles"] for row in rows}) == 2
     dry = json.loads(cli(f"{of} --axis data-parallel=1,2,3 --dry-run --json").stdout)
@@ -68,15 +70,15 @@ def test_options_hold_for_all_designs(cli: Call, small: str) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("--pipeline-parallel 1,2", "'1,2' is several; use --axis pipeline-parallel=1,2."),
-        ("--tensor-parallel 1,2", "'1,2' is several; use --axis tensor-parallel=1,2."),
+        ("--set pipeline-parallel=1,2", "'1,2' is several; use --axis pipeline-parallel=1,2."),
+        ("--set tensor-parallel=1,2", "'1,2' is several; use --axis tensor-parallel=1,2."),
         (
-            "--axis pipeline-parallel=1,2 --pipeline-parallel 2",
-            "--axis: got 'pipeline-parallel'; allowed: nothing with --pipeline-parallel",
+            "--axis pipeline-parallel=1,2 --set pipeline-parallel=2",
+            "--axis: got 'pipeline-parallel'; allowed: nothing with --set pipeline-parallel",
         ),
         (
-            "--axis tensor-parallel=1,2 --tensor-parallel 2",
-            "--axis: got 'tensor-parallel'; allowed: nothing with --tensor-parallel",
+            "--axis tensor-parallel=1,2 --set tensor-parallel=2",
+            "--axis: got 'tensor-parallel'; allowed: nothing with --set tensor-parallel",
         ),
         ("--axis pipeline-parallel=0,2", "got '0'; allowed: a whole number from 1 to 9999"),
         ("--axis pipeline-paralel=1,2", "did you mean 'pipeline-parallel'?"),
@@ -89,14 +91,14 @@ def test_axes_that_cannot_be(cli: Call, small: str, more: str, said: str) -> Non
 
 
 def test_a_generation_prints_stages_and_bubbles(cli: Call, small: str) -> None:
-    line = f"run {small} {SIZES} --pipeline-parallel 2 --generate"
+    line = f"generate {small} {SIZES} --set pipeline-parallel=2 --tokens"
     shown = cli(f"{line} 2")
     assert shown.exit_code == 0, shown.stderr
     assert "2 stages of 2 chips; micro-batches: 2 of 2 sequences\n" in shown.stdout
     assert "bubbles" in shown.stdout
     found = json.loads(cli(f"{line} 4 --lengths 2 --json").stdout)
     assert [one["kv_len"] for one in found["steps"]] == [8, 10]
-    of = f"run {small} {SIZES} --pipeline-parallel 2 --phase decode"
+    of = f"run {small} {SIZES} --set pipeline-parallel=2 --phase decode"
     last = json.loads(cli(f"{of} --kv-len 10 --json").stdout)
     assert found["steps"][1]["cycles"] == last["cycles"]
     assert found["steps"][1]["energy_pj"] == last["energy_pj"]
@@ -105,7 +107,7 @@ def test_a_generation_prints_stages_and_bubbles(cli: Call, small: str) -> None:
 
 def test_a_dry_run_names_the_stages(cli: Call, small: str) -> None:
     """Four stages: the first, two alike, the last; a generation has them in each phase."""
-    line = f"run {small} {SIZES} --pipeline-parallel 4"
+    line = f"run {small} {SIZES} --set pipeline-parallel=4"
     shown = cli(f"{line} --phase decode --dry-run")
     assert shown.exit_code == 0, shown.stderr
     assert "4 stages of 1 chip; micro-batches: 4 of 1 sequence; 64 B from each" in shown.stdout
@@ -118,10 +120,10 @@ def test_a_dry_run_names_the_stages(cli: Call, small: str) -> None:
     both = json.loads(cli(f"{line} --generate 3 --dry-run --json").stdout)["searches"]
     phases = ("prefill", "decode after 8", "decode after 9")
     assert [one["name"] for one in both] == [f"{p}, {name}" for p in phases for name in names]
-    wrong = cli(f"{line} --tensor-parallel 2 --dry-run")
+    wrong = cli(f"{line} --set tensor-parallel=2 --dry-run")
     assert "got 'tensor 2 x data 1 x pipeline 4'; allowed: a product of 4 chips" in (wrong.stderr)
     listed = json.loads(
-        cli(f"compare {small} {SIZES} --pipeline-parallel 1,4 --dry-run --json").stdout
+        cli(f"compare {small} {SIZES} --set pipeline-parallel=1,4 --dry-run --json").stdout
     )
     assert len(listed["searches"]) == 1 + 3
     assert all("problem" not in one for one in listed["searches"])

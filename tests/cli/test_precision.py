@@ -58,7 +58,7 @@ def test_a_mapping_is_for_the_precision_that_it_was_made_for(cli: Call, tmp_path
 
 def test_explore_takes_it_as_an_axis(cli: Call) -> None:
     line = "explore --hw toy --workload gemm~shape=M=9,K=7,N=5 --axis precision.weights=int4,int8"
-    found = json.loads(cli(f"{line} --dataflow naive --jobs 1 --json").stdout)
+    found = json.loads(cli(f"{line} --dataflow naive --set jobs=1 --json").stdout)
     moved = {one["precision_weights"]: one["dram_bytes"] for one in found["designs"]}
     assert moved["int8"] - moved["int4"] == 35 - B_BYTES
 

@@ -115,7 +115,7 @@ def test_a_comparison_tells_of_each_run(monkeypatch: pytest.MonkeyPatch) -> None
     terminal = _look(monkeypatch)
     _called(
         "compare --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive,strips "
-        "--sweep buffer=256,512 --jobs 1 --json"
+        "--sweep buffer=256,512 --set jobs=1 --json"
     )
     told = [line for line in _lines(terminal) if line.endswith(" cycles")]
     assert [line.rpartition(": ")[0] for line in told] == [

@@ -119,7 +119,7 @@ def test_json_is_one_object_with_all_figures(cli: Call) -> None:
 
 def test_without_fast_forward_all_is_the_same(cli: Call) -> None:
     run = f"run {ATTENTION} --dataflow naive-m --json"
-    fast, slow = (json.loads(cli(f"{run} {way}").stdout) for way in ("", "--no-fast-forward"))
+    fast, slow = (json.loads(cli(f"{run} {way}").stdout) for way in ("", "--set fast-forward=no"))
     for figures in (fast, slow):
         del figures["wall_seconds"], figures["events"]
     assert fast == slow
@@ -131,8 +131,8 @@ def test_a_models_defaults_are_512_tokens_of_one_sequence_of_a_block(cli: Call) 
 
 
 def test_bytes_per_element_for_all_and_for_one_tensor(cli: Call) -> None:
-    least = "--objective dram-bytes"
-    run = f"run {GEMM} --bytes-per-element 1 --bytes-per-element B=4 {least} --json"
+    least = "--set objective=dram-bytes"
+    run = f"run {GEMM} --set bytes-per-element=1 --set bytes-per-element=B=4 {least} --json"
     read = json.loads(cli(run).stdout)["bytes"]["dram"]["read"]
     assert read == {"A": 63, "B": 140}
 
@@ -143,7 +143,7 @@ def test_pipelining_is_passed_to_the_scheduler(cli: Call, tmp_path: Path) -> Non
     (tmp_path / "small.yaml").write_text(f"{{kind: attention, {sizes}}}")
     fast = f"--workload {tmp_path / 'small.yaml'} --dataflow flat-r"
     fast += " --set dram.bandwidth_bytes_per_second=unlimited"
-    assert "fork ahead 1" in cli(f"map --hw toy {fast} --pipeline").stdout
+    assert "fork ahead 1" in cli(f"map --hw toy {fast} --set pipeline").stdout
     assert "ahead" not in cli(f"map --hw toy {fast}").stdout
 
 
@@ -165,9 +165,9 @@ def test_a_dry_run_says_what_the_run_would_cost(cli: Call, tmp_path: Path) -> No
     assert "simulated" not in result.stdout
     assert not any(tmp_path.iterdir())
     costs = json.loads(cli(f"run {ATTENTION} --dataflow flat-r --dry-run --json").stdout)
-    events = json.loads(cli(f"run {ATTENTION} --dataflow flat-r --no-fast-forward --json").stdout)[
-        "events"
-    ]
+    events = json.loads(
+        cli(f"run {ATTENTION} --dataflow flat-r --set fast-forward=no --json").stdout
+    )["events"]
     assert events <= costs["most_events"]
 
 
@@ -241,7 +241,7 @@ def test_ctrl_c_ends_with_code_130(cli: Call, monkeypatch: pytest.MonkeyPatch) -
 def test_ctrl_c_leaves_no_file_behind(tmp_path: Path) -> None:
     """A real process, interrupted while it writes its trace."""
     line = "run --hw toy --workload gemm --shape M=900,K=900,N=900 --dataflow naive "
-    line += "--no-fast-forward --trace run.h5"
+    line += "--set fast-forward=no --trace run.h5"
     command = [sys.executable, "-m", "simaccel", *line.split()]
     with subprocess.Popen(
         command,
@@ -308,7 +308,7 @@ def test_a_mapping_says_what_it_gave_up(cli: Call, tmp_path: Path) -> None:
     workload = "--hw edge --workload gemm --shape M=64,K=768,N=256"
     found = cli(f"map {workload}")
     near, fastest = (
-        json.loads(cli(f"run {workload} --within {within} --json").stdout)
+        json.loads(cli(f"run {workload} --set within={within} --json").stdout)
         for within in ("0.01", "0")
     )
     cycles = near["cycles"] - fastest["cycles"]
@@ -318,4 +318,4 @@ def test_a_mapping_says_what_it_gave_up(cli: Call, tmp_path: Path) -> None:
     file.write_text(found.stdout)
     again = json.loads(cli(f"run {workload} --mapping {file} --json").stdout)
     assert again["cycles"] == near["cycles"]
-    assert not cli(f"map {workload} --within 0").stderr
+    assert not cli(f"map {workload} --set within=0").stderr

@@ -14,7 +14,7 @@ from simaccel.workload import conv2d
 from tests.cli.conftest import Call
 
 BARE = "--workload conv --shape M=7,C=5,P=9,Q=11,R=3,S=3,stride=2"
-SMALL = f"{BARE} --patience 30"
+SMALL = f"{BARE} --set patience=30"
 HUNDRED = "--workload gemm --shape M=100,K=1,N=1"
 TREE = [
     "loop c 1", "keep I buffer x2", "keep O buffer x2", "loop m 4", "loop p 1",
@@ -40,7 +40,7 @@ def _saved(tree: list[str], folder: Path, change: dict[str, str]) -> Path:
 
 def test_figure_5_of_ruby_on_the_machine(cli: Call) -> None:
     """100 elements on 6 PEs: 20 cycles with perfect factors, 17 with remainders (Figs. 4 and 5)."""
-    line = f"compare --hw toy_linear --set array.cols=6 {HUNDRED} --mapspace pfm,ruby-s --json"
+    line = f"compare --hw toy_linear --set array.cols=6 {HUNDRED} --set mapspace=pfm,ruby-s --json"
     rows = json.loads(cli(line).stdout)
     assert [(row["dataflow"], row["cycles"]) for row in rows] == [("pfm", 20), ("ruby-s", 17)]
 
@@ -48,7 +48,7 @@ def test_figure_5_of_ruby_on_the_machine(cli: Call) -> None:
 @pytest.mark.parametrize("mapspace", ["pfm", "padded", "ruby-s", "ruby-t", "ruby"])
 def test_each_mapspace_runs_and_is_checked(cli: Call, mapspace: str) -> None:
     found = json.loads(
-        cli(f"run --hw eyeriss_like {SMALL} --mapspace {mapspace} --check --json").stdout
+        cli(f"run --hw eyeriss_like {SMALL} --set mapspace={mapspace} --check --json").stdout
     )
     assert found["dataflow"] == mapspace
     assert found["check"][0]["compared"] == found["check"][0]["elements"] == 7 * 9 * 11
@@ -67,7 +67,7 @@ def test_compare_has_all_mapspaces_where_none_is_given(cli: Call) -> None:
 
 def test_a_table_of_mapspaces(cli: Call, tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
-    line = f"compare --hw toy_linear {HUNDRED} --mapspace pfm,ruby-s --sweep array=1x6,1x7"
+    line = f"compare --hw toy_linear {HUNDRED} --set mapspace=pfm,ruby-s --sweep array=1x6,1x7"
     assert cli(f"{line} --csv {file}").exit_code == 0
     rows = list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"))))
     assert [int(row["cycles"]) for row in rows] == [20, 17, 20, 15]
@@ -77,7 +77,7 @@ def test_a_saved_mapping_runs_as_it_was_searched(cli: Call, tmp_path: Path) -> N
     file = tmp_path / "m.yaml"
     assert cli(f"map --hw eyeriss_like {SMALL} --mapspace ruby -o {file}").exit_code == 0
     kept = json.loads(cli(f"run --hw eyeriss_like {BARE} --mapping {file} --json").stdout)
-    made = json.loads(cli(f"run --hw eyeriss_like {SMALL} --mapspace ruby --json").stdout)
+    made = json.loads(cli(f"run --hw eyeriss_like {SMALL} --set mapspace=ruby --json").stdout)
     assert kept["cycles"] == made["cycles"]
     assert kept["bytes"] == made["bytes"]
     assert kept["dataflow"] == "ruby"
@@ -136,19 +136,20 @@ def test_a_mapping_for_another_array(cli: Call, tmp_path: Path) -> None:
 
 
 def test_a_convolution_on_a_systolic_array(cli: Call) -> None:
-    line = f"run --hw toy {SMALL} --mapspace ruby-s --check --json"
+    line = f"run --hw toy {SMALL} --set mapspace=ruby-s --check --json"
     found = json.loads(cli(line).stdout)
     assert found["macs"] == 7 * 5 * 9 * 11 * 3 * 3
     assert found["check"][0]["compared"] == found["check"][0]["elements"]
-    smaller = "--workload conv --shape M=4,C=3,P=5,Q=1,R=3,S=1,stride=2 --patience 5 --jobs 1"
-    rows = json.loads(cli(f"compare --hw toy {smaller} --mapspace pfm,ruby --json").stdout)
+    smaller = (
+        "--workload conv --shape M=4,C=3,P=5,Q=1,R=3,S=1,stride=2 --set patience=5 --set jobs=1"
+    )
+    rows = json.loads(cli(f"compare --hw toy {smaller} --set mapspace=pfm,ruby --json").stdout)
     assert [row["dataflow"] for row in rows] == ["pfm", "ruby"]
 
 
 def test_attention_on_a_spatial_array(cli: Call) -> None:
-    line = (
-        "run --hw simba_like --workload bert --scope la --seq-len 16 --patience 200 --check --json"
-    )
+    line = "run --hw simba_like --workload bert --scope la --seq-len 16 --set patience=200 --check "
+    line += "--json"
     found = json.loads(cli(line).stdout)
     assert [one["name"] for one in found["operators"]] == ["L", "softmax", "A"]
     assert all(one["compared"] == one["elements"] for one in found["check"])

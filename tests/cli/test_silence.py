@@ -22,6 +22,7 @@ from simaccel.__main__ import main as start
 from simaccel.cli import main
 from simaccel.cli import partial_results as kept
 from simaccel.cli.command import Command
+from simaccel.cli.settings import Setting
 from simaccel.dataflows import ON_ANY_ARRAY
 from simaccel.errors import InputError
 from simaccel.importers.workloads import load_workload
@@ -63,7 +64,7 @@ def test_every_option_is_given_once_and_not_empty(words: tuple[str, ...]) -> Non
         if valued and not param.multiple:
             result = CliRunner().invoke(main, [*words, name, "1", name, "2"])
             assert result.exit_code == 2
-            long = max(param.opts, key=len)
+            long = param.spelling if isinstance(param, Setting) else max(param.opts, key=len)
             assert f"error: command line: {long}: got '2 values'; allowed: one\n" in result.stderr
         if valued and isinstance(param.type, click.types.FloatParamType):
             result = CliRunner().invoke(main, [*words, name, "nan"])
@@ -71,7 +72,8 @@ def test_every_option_is_given_once_and_not_empty(words: tuple[str, ...]) -> Non
         if name in ("--set", "--dim", "--bytes-per-element"):
             result = CliRunner().invoke(main, [*words, name, "a=1", name, "a=2"])
             assert result.exit_code == 2
-            assert f"error: command line: {name} a: got '2 values'; allowed: one\n" in result.stderr
+            long = param.spelling if isinstance(param, Setting) else name
+            assert f"error: command line: {long} a: got '2 values'; allowed: one\n" in result.stderr
         if valued or not isinstance(param, click.Option):
             result = CliRunner().invoke(main, [*words, *([name] if name else []), " "])
             assert result.exit_code == 2
@@ -79,8 +81,8 @@ def test_every_option_is_given_once_and_not_empty(words: tuple[str, ...]) -> Non
 
 
 def test_what_contradicts_itself_is_refused(cli: Call) -> None:
-    said = cli(f"run {GEMM} --fast-forward --no-fast-forward").stderr
-    assert said == "error: command line: --fast-forward: got '2 values'; allowed: one\n"
+    said = cli(f"run {GEMM} --set fast-forward --set fast-forward=no").stderr
+    assert said == "error: command line: --set fast-forward: got '2 values'; allowed: one\n"
     assert cli(f"run {GEMM} --quiet --quiet").exit_code == 0
     assert cli(f"run {GEMM} --set array.rows=2 --set array.cols=2 --quiet").exit_code == 0
 
@@ -236,7 +238,7 @@ def test_a_full_disk_leaves_what_it_took_of_the_finished_points_and_no_more(
         return comparison_csv(rows)
 
     monkeypatch.setattr(kept, "comparison_csv", table)
-    options = "--dataflow naive,flex --sweep buffer=1KiB,2KiB --jobs 1"
+    options = "--dataflow naive,flex --sweep buffer=1KiB,2KiB --set jobs=1"
     result = cli(f"compare {GEMM} {options} --csv rows.csv")
     files = [*tmp_path.iterdir()]
     assert len(files) == taken

@@ -11,7 +11,7 @@ import click
 from simaccel.cli.choices import TRACE_FORMATS
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_stdout_free
-from simaccel.cli.options import force_option, json_option
+from simaccel.cli.options import force_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.trace.sound import sound
 from simaccel.cli.workload_options import number
@@ -62,7 +62,7 @@ _TABLES: Final = ("csv", _PARQUET)
     help=f"Refuse windows of more events (default {_AT_MOST}).",
 )
 @force_option
-@json_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 def export(
     *,
     file: str,

@@ -1,0 +1,197 @@
+"""Settings: what few runs change, spelled ``--set NAME=VALUE``, and the sections of the help."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import click
+
+from simaccel.errors import Fault, InputError, suggest
+
+SOURCE: Final = "command line"
+"""The place of a fault that is no file."""
+
+OF_WORKLOAD: Final = "of the workload"
+OF_SEARCH: Final = "of the mapping and its search"
+OF_CHIPS: Final = "of several chips and cores"
+OF_RUNS: Final = "of how runs are made and shown"
+_TOPICS: Final = (OF_WORKLOAD, OF_SEARCH, OF_CHIPS, OF_RUNS)
+_SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "What runs": (
+        *("hw", "workload", "set", "chips", "shape", "batch", "seq-len", "phase", "prompt"),
+        *("kv-len", "scope", "precision"),
+    ),
+    "Which mapping": (
+        *("dataflow", "mapping", "mapspace", "objective", "stationarity", "constrain"),
+        *("patience", "within"),
+    ),
+    "What is written and printed": (
+        *("trace", "csv", "parquet", "plot", "plot-frontier", "output", "force"),
+        *("top", "detail", "metric", "format"),
+    ),
+}
+"""Options by the section of the help that they are in; all others are in the last one."""
+_OTHERS: Final = "What is done"
+_FORMATS: Final[Mapping[str, Sequence[str]]] = {
+    "table": (),
+    "json": ("--json",),
+    "csv": ("--csv", "-"),
+    "line": ("--quiet",),
+}
+_OPTION: Final = re.compile(r"(?<!\w)(?<!--set )--[a-z][a-z-]*")
+_YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
+
+
+class Setting(click.Option):
+    """An option that is spelled ``--set NAME=VALUE``; ``--NAME VALUE`` works for one release more.
+
+    A command that shows it (`Command.shown`) takes both spellings.
+    """
+
+    def __init__(self, *args: Any, topic: str, **attributes: Any) -> None:  # noqa: ANN401 - of click
+        super().__init__(*args, **{**attributes, "hidden": True})
+        self.topic = topic
+        self.long_name = max(self.opts, key=len).removeprefix("--")
+
+    @property
+    def spelling(self) -> str:
+        """The way in which a message names it."""
+        return f"--set {self.long_name}" if self.hidden else f"--{self.long_name}"
+
+    def record(self) -> tuple[str, str]:
+        """Return its name with what it takes, and its help."""
+        taken = "yes|no" if self.is_flag else self.metavar or "VALUE"
+        return f"{self.long_name}={taken}", self.help or ""
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:  # noqa: ARG002 - of click
+        """Name it in a message of click."""
+        return f"'{self.spelling}'"
+
+
+class MovedOption(click.Option):
+    """An option of another command now; it works here for one release more."""
+
+    def __init__(self, *args: Any, now: str, **attributes: Any) -> None:  # noqa: ANN401 - of click
+        super().__init__(*args, **{**attributes, "hidden": True})
+        self.spelling = now
+
+
+class FormatOption(click.Option):
+    """The form in which a command prints its result; `rewrite` reads it."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return it with the forms that the command has."""
+        names = _formats(name for param in ctx.command.params for name in param.opts)
+        return f"--format {'|'.join(names)}", "What is printed; --json is short for json."
+
+
+def respell(faults: Iterable[Fault], params: Sequence[click.Parameter]) -> list[Fault]:
+    """Return faults that name settings as a command has them: ``--set patience``."""
+    names = {name: p.spelling for p in params if isinstance(p, Setting) for name in p.opts}
+
+    def spell(text: str) -> str:
+        return _OPTION.sub(lambda found: names.get(found[0], found[0]), text)
+
+    return [replace(each, field=spell(each.field), allowed=spell(each.allowed)) for each in faults]
+
+
+def rewrite(params: Sequence[click.Parameter], args: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return arguments with settings and formats as click's options, and old spellings in them.
+
+    Raises:
+        InputError: a switch that is neither yes nor no, a format that the command doesn't have.
+
+    """
+    settings = {param.long_name: param for param in params if isinstance(param, Setting)}
+    old = {
+        name: param.spelling
+        for param in params
+        if isinstance(param, Setting | MovedOption) and param.hidden
+        for name in (*param.opts, *param.secondary_opts)
+    }
+    known = {name for param in params for name in param.opts}
+    takes = {"--format": any(isinstance(param, FormatOption) for param in params)}
+    takes["--set"] = "--set" in known
+    made, used, formats, rest = list[str](), list[str](), list[str](), iter(args)
+    for text in rest:
+        if text == "--":
+            return [*made, *_format(formats, known), text, *rest], used
+        option, equals, value = text.partition("=")
+        if option in old:
+            used.append(f"{option} is {old[option]}")
+        if not takes.get(option):
+            made.append(text)
+            continue
+        value = value if equals else next(rest, "")
+        if option == "--format":
+            formats.append(value)
+        else:
+            made += _set(value, settings)
+    return [*made, *_format(formats, known)], used
+
+
+def _set(text: str, settings: Mapping[str, Setting]) -> list[str]:
+    """Return a setting as click's option; a field of the accelerator stays as it is."""
+    name, equals, value = text.partition("=")
+    param = settings.get(name.strip().replace("_", "-"))
+    if param is None:
+        return ["--set", text]
+    if not param.is_flag:
+        return [f"--{param.long_name}={value}"] if equals else ["--set", text]
+    word = value.strip().lower() if equals else _YES[0]
+    if word not in (*_YES, *_NO):
+        raise InputError([Fault(SOURCE, param.spelling, value, "yes or no")])
+    if word in _YES:
+        return [f"--{param.long_name}"]
+    return [*param.secondary_opts]
+
+
+def _format(names: Sequence[str], known: Iterable[str]) -> Sequence[str]:
+    """Return the options of the form that is given, if one is."""
+    if not names:
+        return ()
+    forms = _formats(known)
+    allowed = "one" if len(names) > 1 else f"one of {', '.join(forms)}"
+    allowed = allowed if names[0].strip() else "a value that is not empty"
+    if len(names) > 1 or names[0] not in forms:
+        value = names[0] if len(names) == 1 else f"{len(names)} values"
+        raise InputError([Fault(SOURCE, "--format", value, allowed)])
+    return _FORMATS[names[0]]
+
+
+def _formats(known: Iterable[str]) -> list[str]:
+    """Return the forms of results that a command with these options prints."""
+    options = {*known}
+    return [name for name, needed in _FORMATS.items() if options.issuperset(needed[:1])]
+
+
+def unknown_setting(params: Sequence[click.Parameter], text: str) -> Fault:
+    """Return what is wrong with ``--set`` of a command that has no accelerator."""
+    names = [param.long_name for param in params if isinstance(param, Setting)]
+    return Fault(
+        SOURCE, "--set", text, f"NAME=VALUE; {suggest(text.partition('=')[0].strip(), names)}"
+    )
+
+
+def sections(params: Sequence[click.Parameter]) -> Iterator[tuple[str, list[click.Option]]]:
+    """Yield the options that a command shows, by section."""
+    shown = {
+        max(param.opts, key=len).removeprefix("--"): param
+        for param in params
+        if isinstance(param, click.Option) and not param.hidden
+    }
+    for title, names in _SECTIONS.items():
+        if options := [shown.pop(name) for name in names if name in shown]:
+            yield title, options
+    if shown:
+        yield _OTHERS, list(shown.values())
+
+
+def settings_by_topic(params: Sequence[click.Parameter]) -> dict[str, list[Setting]]:
+    """Return the settings that a command doesn't show as options, by topic."""
+    settings = [param for param in params if isinstance(param, Setting) and param.hidden]
+    by_topic = {topic: [one for one in settings if one.topic == topic] for topic in _TOPICS}
+    return {topic: some for topic, some in by_topic.items() if some}
