@@ -13,7 +13,7 @@ import click
 
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.settings import Setting, respell, rewrite, sections, settings_by_topic
+from simaccel.cli.settings import SettingOption, respell, rewrite, sections, settings_by_topic
 from simaccel.errors import Fault, InputError
 
 
@@ -70,7 +70,7 @@ class Command(click.Command):
     ) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
-        settings = [param for param in self.params if isinstance(param, Setting)]
+        settings = [param for param in self.params if isinstance(param, SettingOption)]
         for setting in settings:
             setting.hidden = setting.long_name not in shown
         if any(setting.hidden for setting in settings):
@@ -206,7 +206,7 @@ def _help_settings() -> click.Option:
 
 def _name(param: click.Parameter) -> str:
     """Name a parameter as the help does: an option by its long name, an argument in capitals."""
-    if isinstance(param, Setting):
+    if isinstance(param, SettingOption):
         return param.spelling
     if isinstance(param, click.Option):
         return max(param.opts, key=len)

@@ -26,7 +26,7 @@ from simaccel.cli.options import (
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.settings import OF_RUNS, Setting
+from simaccel.cli.settings import OF_RUNS, SettingOption
 from simaccel.cli.several_runs import pipeline_options
 from simaccel.errors import WorkerDiedError
 
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0, max=1, min_open=True),
     metavar="SHARE",
     help=f"For --exhibit bandwidth: the utilisation to reach (default {TARGET}).",
-    cls=Setting,
+    cls=SettingOption,
     topic=OF_RUNS,
 )
 @click.option("--csv", "table", metavar="FILE", help="Write the rows as CSV; - prints it.")

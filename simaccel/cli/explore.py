@@ -25,7 +25,7 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_options import FIELDS, SEARCH_OPTIONS
-from simaccel.cli.settings import OF_RUNS, OF_SEARCH, Setting
+from simaccel.cli.settings import OF_RUNS, OF_SEARCH, SettingOption
 from simaccel.cli.several_runs import pipeline_options
 from simaccel.cli.weighted_workloads import whole_load
 from simaccel.cli.workload_options import WorkloadOptions
@@ -103,7 +103,7 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
     "--pipeline",
     is_flag=True,
     help="Overlap softmax of one row block with L of the next.",
-    cls=Setting,
+    cls=SettingOption,
     topic=OF_SEARCH,
 )
 @_search_options
@@ -115,7 +115,7 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
     type=click.Choice(("latin", "random")),
     default="latin",
     help="Draw the sample as a Latin hypercube or at random.",
-    cls=Setting,
+    cls=SettingOption,
     topic=OF_RUNS,
 )
 @click.option(
@@ -133,7 +133,7 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
     type=click.Choice(PRICES),
     default=PRICES[0],
     help="For --axis pes, noc-bandwidth, l1, l2: prices of MAESTRO's tool or of its paper.",
-    cls=Setting,
+    cls=SettingOption,
     topic=OF_RUNS,
 )
 @click.option(
@@ -146,7 +146,7 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
     "--parquet",
     metavar="FILE",
     help="Write all designs as Parquet.",
-    cls=Setting,
+    cls=SettingOption,
     topic=OF_RUNS,
 )
 @click.option("--plot-frontier", metavar="FILE", help="Draw the frontier (.png, .svg or .pdf).")
@@ -154,14 +154,14 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
     "--plot-pairs",
     metavar="FILE",
     help="Draw each pair of figures against each other.",
-    cls=Setting,
+    cls=SettingOption,
     topic=OF_RUNS,
 )
 @click.option(
     "--plot-sensitivity",
     metavar="FILE",
     help="Draw the effect of each axis.",
-    cls=Setting,
+    cls=SettingOption,
     topic=OF_RUNS,
 )
 @click.option("-o", "--output", metavar="FILE", help="Write one HTML page with all results.")

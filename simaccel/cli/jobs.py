@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from simaccel.cli.faults import fault, require_none
-from simaccel.cli.settings import OF_RUNS, Setting
+from simaccel.cli.settings import OF_RUNS, SettingOption
 
 if TYPE_CHECKING:
     from simaccel.experiment.parallel import TaskWorkers
@@ -64,7 +64,7 @@ def jobs_options(text: str) -> Callable[[Callable[..., None]], Callable[..., Non
             "--dask",
             metavar="ADDRESS",
             help="Use the processes of this Dask scheduler (tcp://HOST:PORT).",
-            cls=Setting,
+            cls=SettingOption,
             topic=OF_RUNS,
         )
         jobs_option = click.option(
@@ -72,7 +72,7 @@ def jobs_options(text: str) -> Callable[[Callable[..., None]], Callable[..., Non
             type=click.IntRange(min=1),
             metavar="N",
             help=text,
-            cls=Setting,
+            cls=SettingOption,
             topic=OF_RUNS,
         )
         return jobs_option(dask_option(with_jobs))

@@ -26,7 +26,7 @@ from simaccel.cli.settings import (
     OF_SEARCH,
     OF_WORKLOAD,
     FormatOption,
-    Setting,
+    SettingOption,
     unknown_setting,
 )
 from simaccel.cli.workload_options import WorkloadOptions
@@ -61,7 +61,7 @@ fast_forward_option = click.option(
     "--fast-forward/--no-fast-forward",
     default=True,
     help="Skip periods that repeat, with exact results (default), or simulate all of them.",
-    cls=Setting,
+    cls=SettingOption,
     topic=OF_RUNS,
 )
 dry_run_option = click.option(
@@ -79,7 +79,7 @@ overflow_option = click.option(
     "--allow-overflow",
     is_flag=True,
     help="Also run what needs more memory than the accelerator has.",
-    cls=Setting,
+    cls=SettingOption,
     topic=OF_RUNS,
 )
 
@@ -119,7 +119,7 @@ _SIZES = (
         help="Tokens of each expert: expected (default; as many experts as random choices use "
         "on average), uniform (few tokens use as many experts as possible), drawn:SEED, a list "
         "of counts, or grouped (the same number for each; default with expert-parallel).",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_WORKLOAD,
     ),
     click.option(
@@ -127,7 +127,7 @@ _SIZES = (
         metavar="N",
         help="Of causal attention: blocks of rows, each with its own keys (default "
         f"{CAUSAL_BLOCKS}).",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_WORKLOAD,
     ),
     click.option(
@@ -136,14 +136,14 @@ _SIZES = (
         multiple=True,
         metavar="NAME=N",
         help="Of ONNX models: size of a dynamic dimension; can be repeated.",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_WORKLOAD,
     ),
     click.option(
         "--layer",
         metavar="NAME",
         help="Only this layer of a network or topology.",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_WORKLOAD,
     ),
     click.option(
@@ -158,7 +158,7 @@ _SIZES = (
         metavar="N|TENSOR=N",
         help="Bytes of an element of all tensors (default 2), or of one tensor; for "
         "transformers also of weights, activations or cache. Can be repeated.",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_WORKLOAD,
     ),
     click.option(
@@ -172,7 +172,7 @@ _SIZES = (
         is_flag=True,
         help="Run a file without the parts that are not modelled, even if they are more than"
         " 1% of the MACs or can't be counted.",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_WORKLOAD,
     ),
 )
@@ -279,7 +279,7 @@ def experiment_options(command: Command) -> Command:
             "--pipeline",
             is_flag=True,
             help="Overlap softmax of one row block with L of the next.",
-            cls=Setting,
+            cls=SettingOption,
             topic=OF_SEARCH,
         ),
         *SEARCH_OPTIONS,

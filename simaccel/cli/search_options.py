@@ -11,7 +11,7 @@ import click
 
 from simaccel.cli.choices import OBJECTIVES, PATIENCE, STATIONARITIES, STRATEGIES, WITHIN
 from simaccel.cli.faults import fault, require_none
-from simaccel.cli.settings import OF_CHIPS, OF_SEARCH, Setting
+from simaccel.cli.settings import OF_CHIPS, OF_SEARCH, SettingOption
 from simaccel.errors import Fault, suggest
 from simaccel.search.effort import Effort, Strategy
 
@@ -183,7 +183,7 @@ SEARCH_OPTIONS = (
         metavar="NAME",
         help=f"Search a mapspace: {', '.join(STRATEGIES)} (default for spatial arrays: "
         f"{MAPSPACE}).",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_SEARCH,
     ),
     click.option(
@@ -191,7 +191,7 @@ SEARCH_OPTIONS = (
         type=_OBJECTIVES,
         metavar="|".join(OBJECTIVES),
         help="The figure to minimise (default cycles; for mapspaces edp); for `compare` a list.",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_SEARCH,
     ),
     click.option(
@@ -201,7 +201,7 @@ SEARCH_OPTIONS = (
         help="Among all mappings whose cycles are within this share of the best, choose the "
         "one with least energy, bytes and footprint (with other objectives: the "
         f"fastest). Default {WITHIN:.0%}; 0 chooses the best; not for edp.",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_SEARCH,
     ),
     click.option(
@@ -210,7 +210,7 @@ SEARCH_OPTIONS = (
         metavar="ws|os|is",
         help="The operand that a systolic array holds (default: the best; for mapspaces use "
         "--constrain); for `compare` a list.",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_SEARCH,
     ),
     click.option(
@@ -221,7 +221,7 @@ SEARCH_OPTIONS = (
         help="Limit a level of a mapspace: cols=Q,M, rows.S=5, 'pe.C<=4', buffer.order=M,C, "
         "buffer.keep=input; overrides the accelerator's dataflow. Limit a dataflow: "
         "dram.M=8 (pieces), 'dram.M<=8', dram=M,N, dram.order=M,N, rows=K, cols=N.",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_SEARCH,
     ),
     click.option(
@@ -231,7 +231,7 @@ SEARCH_OPTIONS = (
         help="End a search after N mappings without improvement. Default for mapspaces: "
         f"{PATIENCE:,} valid tilings, each with all its loop orders; for dataflows: no limit,"
         " the search ends when bounds prove the result.",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_SEARCH,
     ),
     click.option(
@@ -240,7 +240,7 @@ SEARCH_OPTIONS = (
         metavar="SECONDS",
         help="End the search of a workload after this time, when each operator has a "
         "mapping. The result may then differ from run to run.",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_SEARCH,
     ),
     click.option(
@@ -248,7 +248,7 @@ SEARCH_OPTIONS = (
         type=click.IntRange(min=0),
         metavar="N",
         help="Seed of a random search (default 0).",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_SEARCH,
     ),
     click.option(
@@ -257,7 +257,7 @@ SEARCH_OPTIONS = (
         metavar="N",
         help="For transformers on several chips: chips that share a layer (default: all that"
         " data parallelism leaves).",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_CHIPS,
     ),
     click.option(
@@ -265,7 +265,7 @@ SEARCH_OPTIONS = (
         type=DEGREES,
         metavar="N",
         help="For transformers on several chips: groups of chips that share a batch (default 1).",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_CHIPS,
     ),
     click.option(
@@ -274,7 +274,7 @@ SEARCH_OPTIONS = (
         metavar="N",
         help="For mixtures of experts on several chips: groups of chips that share the "
         "experts (default 1).",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_CHIPS,
     ),
     click.option(
@@ -282,7 +282,7 @@ SEARCH_OPTIONS = (
         is_flag=True,
         help="For transformers on several chips: the chips that share a layer cut norms and "
         "residuals by tokens.",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_CHIPS,
     ),
     click.option(
@@ -291,7 +291,7 @@ SEARCH_OPTIONS = (
         metavar="RANK=cores:N",
         help="For several cores: spread this rank over N cores in every group where that is "
         "possible (default: the fastest way).",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_CHIPS,
     ),
 )

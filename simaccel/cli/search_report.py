@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simaccel.cli.faults import fault, require_none
-from simaccel.cli.settings import OF_SEARCH, Setting
+from simaccel.cli.settings import OF_SEARCH, SettingOption
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -105,7 +105,7 @@ def report_options(
             "--explain",
             is_flag=True,
             help=text,
-            cls=Setting,
+            cls=SettingOption,
             topic=OF_SEARCH,
         )(report_search)
 

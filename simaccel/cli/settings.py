@@ -45,7 +45,7 @@ _OPTION: Final = re.compile(r"(?<!\w)(?<!--set )--[a-z][a-z-]*")
 _YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 
-class Setting(click.Option):
+class SettingOption(click.Option):
     """An option that is spelled ``--set NAME=VALUE``; ``--NAME VALUE`` works for one release more.
 
     A command that shows it (`Command.shown`) takes both spellings.
@@ -90,7 +90,7 @@ class FormatOption(click.Option):
 
 def respell(faults: Iterable[Fault], params: Sequence[click.Parameter]) -> list[Fault]:
     """Return faults that name settings as a command has them: ``--set patience``."""
-    names = {name: p.spelling for p in params if isinstance(p, Setting) for name in p.opts}
+    names = {name: p.spelling for p in params if isinstance(p, SettingOption) for name in p.opts}
 
     def spell(text: str) -> str:
         return _OPTION.sub(lambda found: names.get(found[0], found[0]), text)
@@ -105,11 +105,11 @@ def rewrite(params: Sequence[click.Parameter], args: Sequence[str]) -> tuple[lis
         InputError: a switch that is neither yes nor no, a format that the command doesn't have.
 
     """
-    settings = {param.long_name: param for param in params if isinstance(param, Setting)}
+    settings = {param.long_name: param for param in params if isinstance(param, SettingOption)}
     old = {
         name: param.spelling
         for param in params
-        if isinstance(param, Setting | MovedOption) and param.hidden
+        if isinstance(param, SettingOption | MovedOption) and param.hidden
         for name in (*param.opts, *param.secondary_opts)
     }
     known = {name for param in params for name in param.opts}
@@ -133,7 +133,7 @@ def rewrite(params: Sequence[click.Parameter], args: Sequence[str]) -> tuple[lis
     return [*made, *_format(formats, known)], used
 
 
-def _set(text: str, settings: Mapping[str, Setting]) -> list[str]:
+def _set(text: str, settings: Mapping[str, SettingOption]) -> list[str]:
     """Return a setting as click's option; a field of the accelerator stays as it is."""
     name, equals, value = text.partition("=")
     param = settings.get(name.strip().replace("_", "-"))
@@ -170,7 +170,7 @@ def _formats(known: Iterable[str]) -> list[str]:
 
 def unknown_setting(params: Sequence[click.Parameter], text: str) -> Fault:
     """Return what is wrong with ``--set`` of a command that has no accelerator."""
-    names = [param.long_name for param in params if isinstance(param, Setting)]
+    names = [param.long_name for param in params if isinstance(param, SettingOption)]
     return Fault(
         SOURCE, "--set", text, f"NAME=VALUE; {suggest(text.partition('=')[0].strip(), names)}"
     )
@@ -190,8 +190,8 @@ def sections(params: Sequence[click.Parameter]) -> Iterator[tuple[str, list[clic
         yield _OTHERS, list(shown.values())
 
 
-def settings_by_topic(params: Sequence[click.Parameter]) -> dict[str, list[Setting]]:
+def settings_by_topic(params: Sequence[click.Parameter]) -> dict[str, list[SettingOption]]:
     """Return the settings that a command doesn't show as options, by topic."""
-    settings = [param for param in params if isinstance(param, Setting) and param.hidden]
+    settings = [param for param in params if isinstance(param, SettingOption) and param.hidden]
     by_topic = {topic: [one for one in settings if one.topic == topic] for topic in _TOPICS}
     return {topic: some for topic, some in by_topic.items() if some}

@@ -13,7 +13,7 @@ from simaccel.cli.choices import LENGTHS
 from simaccel.cli.generation import require_generated, run_and_show_generation
 from simaccel.cli.pipeline import StageCounts, refuse_beside, run_and_show_pipeline
 from simaccel.cli.search_options import DEGREES
-from simaccel.cli.settings import OF_CHIPS, MovedOption, Setting
+from simaccel.cli.settings import OF_CHIPS, MovedOption, SettingOption
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
@@ -67,7 +67,7 @@ def pipeline_options(command: Callable[..., None]) -> Callable[..., None]:
         metavar="N",
         help="Of a pipeline: parts of the batch (default: the number of stages, if"
         " it divides the batch).",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_CHIPS,
     )
     stages = click.option(
@@ -77,7 +77,7 @@ def pipeline_options(command: Callable[..., None]) -> Callable[..., None]:
         metavar="N",
         help="For transformers (--scope model) on several chips: cut the layers into N "
         "stages, each on a group of chips.",
-        cls=Setting,
+        cls=SettingOption,
         topic=OF_CHIPS,
     )
     return stages(parts(command))

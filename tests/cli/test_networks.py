@@ -102,7 +102,9 @@ def test_an_onnx_model_is_shown_with_what_became_of_it(cli: Call, tmp_path: Path
     line = f"run --hw edge --workload {path} --set dim=n=5 --dataflow naive"
     refused = cli(line)
     assert refused.exit_code == 2
-    assert "Det_1 (Det): got 'no such kind of node'; allowed: --set allow-unmodelled" in refused.stderr
+    assert (
+        "Det_1 (Det): got 'no such kind of node'; allowed: --set allow-unmodelled" in refused.stderr
+    )
     ran = cli(f"{line} --set allow-unmodelled --detail").stdout
     assert ran.index(left) < ran.index("operator")
     assert "ONNX nodes: 1 taken, 0 harmless, 1 not taken (100.0% of elements" in ran

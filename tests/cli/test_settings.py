@@ -9,7 +9,7 @@ import pytest
 
 from simaccel.cli import main
 from simaccel.cli.command import Command, Commands
-from simaccel.cli.settings import Setting
+from simaccel.cli.settings import SettingOption
 from simaccel.hardware import Accelerator
 from tests.cli.conftest import Call
 
@@ -43,7 +43,9 @@ def test_no_command_shows_more_options_than_one_can_hold() -> None:
 
 
 def test_no_setting_has_the_name_of_a_field_of_accelerators() -> None:
-    settings = {p.name for _, command in COMMANDS for p in command.params if isinstance(p, Setting)}
+    settings = {
+        p.name for _, command in COMMANDS for p in command.params if isinstance(p, SettingOption)
+    }
     assert len(settings) > MOST_OPTIONS
     assert not settings & set(Accelerator.model_fields)
 

@@ -22,7 +22,7 @@ from simaccel.__main__ import main as start
 from simaccel.cli import main
 from simaccel.cli import partial_results as kept
 from simaccel.cli.command import Command
-from simaccel.cli.settings import Setting
+from simaccel.cli.settings import SettingOption
 from simaccel.dataflows import ON_ANY_ARRAY
 from simaccel.errors import InputError
 from simaccel.importers.workloads import load_workload
@@ -64,7 +64,7 @@ def test_every_option_is_given_once_and_not_empty(words: tuple[str, ...]) -> Non
         if valued and not param.multiple:
             result = CliRunner().invoke(main, [*words, name, "1", name, "2"])
             assert result.exit_code == 2
-            long = param.spelling if isinstance(param, Setting) else max(param.opts, key=len)
+            long = param.spelling if isinstance(param, SettingOption) else max(param.opts, key=len)
             assert f"error: command line: {long}: got '2 values'; allowed: one\n" in result.stderr
         if valued and isinstance(param.type, click.types.FloatParamType):
             result = CliRunner().invoke(main, [*words, name, "nan"])
@@ -72,7 +72,7 @@ def test_every_option_is_given_once_and_not_empty(words: tuple[str, ...]) -> Non
         if name in ("--set", "--dim", "--bytes-per-element"):
             result = CliRunner().invoke(main, [*words, name, "a=1", name, "a=2"])
             assert result.exit_code == 2
-            long = param.spelling if isinstance(param, Setting) else name
+            long = param.spelling if isinstance(param, SettingOption) else name
             assert f"error: command line: {long} a: got '2 values'; allowed: one\n" in result.stderr
         if valued or not isinstance(param, click.Option):
             result = CliRunner().invoke(main, [*words, *([name] if name else []), " "])
