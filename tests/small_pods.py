@@ -1,4 +1,4 @@
-"""A small transformer, and a few chips of TPU v3 on links of 10 bytes a cycle, for sums by hand."""
+"""A small transformer and a large one; a few chips of TPU v3 on links of 10 bytes a cycle."""
 
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
@@ -14,6 +14,17 @@ SMALL = Transformer(
     head_size=8,
     ff_size=64,
     vocabulary=64,
+)
+LARGE = Transformer(
+    name="large",
+    source="Llama 3.1 405B: Grattafiori et al., The Llama 3 Herd of Models, 2024, table 3",
+    hidden=16384,
+    layers=126,
+    heads=128,
+    kv_heads=8,
+    head_size=128,
+    ff_size=53248,
+    vocabulary=128256,
 )
 LINKS = ("bytes_per_second=9.4 GB/s", "hop_cycles=700", "pj_per_bit=1")  # at 940 MHz
 

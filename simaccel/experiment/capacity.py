@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from simaccel.errors import InputError, SimaccelError
+from simaccel.experiment.pipeline_plan import PipelinePlan, plan_pipeline
 from simaccel.experiment.scheduling import chip_share
 from simaccel.hardware import Accelerator
 from simaccel.hardware.links import MOST_CHIPS
@@ -132,6 +133,9 @@ def _overflow_text(
     if accelerator.links.given:
         count = next(_holding_counts(workload, accelerator, options, least), None)
         holding = holding if count is None else f"{count} chips hold it (--chips {count})"
+        stages = next(_holding_stages(workload, accelerator, options), None)
+        if stages is not None:
+            holding += f", or these in {stages} stages (--pipeline-parallel {stages})"
     return (
         f"{workload.name} does not fit the {there} of {accelerator.name}: {parts} of "
         f"{_size(capacity)}{' on each chip' if accelerator.pod.count > 1 else ''}; {holding}; "
@@ -156,6 +160,36 @@ def _holding_counts(
             part = workload if share is None else share.pod.workload
             if all(demand.fits for demand in memory_demands(part, accelerator)):
                 yield count
+
+
+def _holding_stages(
+    workload: Workload, accelerator: Accelerator, options: Options
+) -> Iterator[int]:
+    """Yield numbers of stages in which chips hold the layers of a model, the smallest first.
+
+    A chip has the caches of all micro-batches.
+    """
+    parameters, pod = workload.parameters, accelerator.pod
+    if parameters.get("kind") != "transformer" or parameters.get("scope") != "model":
+        return
+    free = replace(options, tensor_parallel=None, data_parallel=None, expert_parallel=None)
+    for size in pod.group_sizes[-2::-1]:
+        with suppress(InputError):
+            stages = pod.count // size
+            plan = plan_pipeline(workload, accelerator, stages=stages, options=free)
+            if all(_holds_stage(stage.workload, plan) for stage in plan.stages):
+                yield stages
+
+
+def _holds_stage(workload: Workload, plan: PipelinePlan) -> bool:
+    """Return whether the chips of a stage hold it, with the caches of all micro-batches."""
+    share = chip_share(workload, plan.group, plan.options)
+    part = workload if share is None else share.pod.workload
+    return all(
+        demand.needed_bytes + (plan.micro_batches - 1) * demand.by_part["cache"]
+        <= (demand.capacity_bytes or demand.needed_bytes)
+        for demand in memory_demands(part, plan.group)
+    )
 
 
 def _size(n_bytes: int) -> str:

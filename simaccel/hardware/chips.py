@@ -138,12 +138,16 @@ class ChipPod:
         return float(sum(axis.links for axis in axes))
 
     def axes(self, axes: Sequence[ChipAxis]) -> tuple[LinkAxis, ...] | None:
-        """Return the dimensions that chips of some axes are in; None if in parts of one.
+        """Return the dimensions that chips of some axes are in; None if not in neighbouring places.
+
+        Neighbours in a part of a dimension are a line, of which no other one uses the links.
 
         >>> pod = ChipPod(LinksSpec(topology="torus", dimensions=2, closes_at=4), (2, 4))
         >>> [(one.size, one.form, one.number) for one in pod.axes([ChipAxis(1, 8)])]
         [(4, 'ring', 1), (2, 'line', 0)]
-        >>> pod.axes([ChipAxis(1, 2)])
+        >>> [(one.size, one.form, one.number) for one in pod.axes([ChipAxis(1, 2)])]
+        [(2, 'line', 1)]
+        >>> pod.axes([ChipAxis(2, 2)])
         """
         if self.topology in ("all_to_all", "switch"):
             return (LinkAxis(math.prod(axis.size for axis in axes), self.topology),)
@@ -158,6 +162,8 @@ class ChipPod:
             at, left = axis.stride, axis.size
             while left > 1:
                 dimension = whole.get(at)
+                if dimension is not None and dimension.size % left == 0 and left < dimension.size:
+                    dimension = LinkAxis(left, "line", dimension.number)
                 if dimension is None or left % dimension.size:
                     return None
                 dimensions.append(dimension)

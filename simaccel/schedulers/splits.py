@@ -78,18 +78,23 @@ class LegalSplit:
 def fastest_split(workload: Workload, accelerator: Accelerator) -> LegalSplit:
     """Return the split of the least cycles of a chip, the first of equal ones.
 
-    If none over all chips is legal, groups of as many chips as one is legal for do the same.
+    If none over all chips is legal, or fits a chip's memory, groups of fewer chips do the same: of
+    as many as one is legal for and fits, else the one that is least too large.
 
     Raises:
         InputError: no split is legal; it says why of each.
 
     """
-    reasons = dict[str, str]()
+    reasons, nearest = dict[str, str](), list[tuple[tuple[int, Fraction], LegalSplit]]()
     for count in _divisors(accelerator.pod.count)[:-1]:
         legal, why = legal_splits(workload, accelerator, count)
         reasons |= why
-        if legal:
-            return min(legal, key=lambda split: split.order(accelerator))
+        pairs = [(split.order(accelerator), split) for split in legal]
+        nearest += [min(pairs, key=lambda pair: pair[0])] if pairs else []
+        if nearest and nearest[-1][0][0] == 0:
+            return nearest[-1][1]
+    if nearest:
+        return min(nearest, key=lambda pair: pair[0])[1]
     raise InputError(
         [Fault("chips", name, workload.name, allowed) for name, allowed in reasons.items()]
     )

@@ -9,7 +9,8 @@ from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
 from simaccel.workload import build
-from tests.small_pods import small_pod
+from simaccel.workload.language.build import transformer
+from tests.small_pods import LARGE, small_pod
 
 
 def test_demand_of_a_decode_by_hand() -> None:
@@ -56,3 +57,15 @@ def test_the_chips_that_hold_a_model_run_it() -> None:
     fewer = load_accelerator("tpu_v5e", [f"chips={count // 2}"])
     with pytest.raises(MemoryOverflowError):
         require_room(work, fewer, "deployed", Options())
+
+
+def test_stages_that_hold_a_model_are_named() -> None:
+    """64 sequences of 2,048 tokens have 8 heads of K and V, which 64 chips have 8 times.
+
+    In 8 stages each of 8 chips has one of them: 810 GB / 64, and 16 layers of 2 x 32 MiB.
+    """
+    work = transformer(LARGE, phase="decode", kv_len=2048, scope="model", batch=64)
+    pod = load_accelerator("tpu_v5e", ["chips=8x8"])
+    said = r"on each chip; 128 chips hold it \(--chips 128\), or these in 8 stages \(--pipeline"
+    with pytest.raises(MemoryOverflowError, match=said):
+        simulate(work, pod, "deployed")

@@ -177,7 +177,10 @@ def test_which_dimensions_chips_are_in() -> None:
     rows, columns = LinkAxis(4, "line", 1), LinkAxis(8, "ring", 0)
     assert pod.axes([ChipAxis(1, 32)]) == (rows, columns)
     assert (pod.axes([ChipAxis(1, 4)]), pod.axes([ChipAxis(4, 8)])) == ((rows,), (columns,))
-    assert pod.axes([ChipAxis(1, 2)]) is None  # half of a row
+    assert pod.axes([ChipAxis(1, 2)]) == (LinkAxis(2, "line", 1),)  # half of a row
+    assert pod.axes([ChipAxis(1, 16)]) == (rows, LinkAxis(4, "line", 0))  # half of all rows
+    assert pod.axes([ChipAxis(2, 2)]) is None  # each second one of a row
+    assert pod.axes([ChipAxis(2, 4)]) is None
     assert pod.group(4).axes([ChipAxis(1, 4)]) == (rows,)
     assert _spec(8).axes([ChipAxis(2, 4)]) is None
     assert _spec(8, topology="switch").axes([ChipAxis(2, 4)]) == (LinkAxis(4, "switch"),)

@@ -13,7 +13,8 @@ from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.parallel import whole_mapping
 from simaccel.schedulers.splits import LegalSplit, fastest_split, legal_splits
 from simaccel.workload import Workload, build, parse_workload
-from tests.small_pods import small_pod
+from simaccel.workload.language.build import transformer
+from tests.small_pods import LARGE, small_pod
 
 
 def _pod(count: int) -> Accelerator:
@@ -123,3 +124,30 @@ def test_what_is_not_legal_names_what_is() -> None:
         fastest_split(_network(1).select_operators(["c1"]), _pod(5))
     for said in ("n 5: got 'net'; allowed: a number that divides 1, the size of n", "channels 5"):
         assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "taken"),
+    [
+        ({"phase": "decode", "kv_len": 2048, "batch": 16}, "tensor 128 x data 2"),
+        ({"phase": "prefill", "prompt": 512}, "tensor 128 x data 1"),
+    ],
+)
+def test_a_model_of_405_billion_weights_fits_256_chips(sizes: dict[str, Any], taken: str) -> None:
+    """128 query heads are cut; 16 chips have the same head of K and V, norms all chips.
+
+    A chip has 126 layers of a 128th of Wq, Wo and three feed-forward weights, and an 8th of Wk and
+    Wv; a 128th of the logits; 2 bytes each. Half of 16 x 16 chips is 8 rings and 16 lines of 8.
+    """
+    workload = transformer(LARGE, scope="model", **sizes)
+    pod = load_accelerator("tpu_v5e", ["chips=256"])
+    assert fastest_split(workload, pod).name == taken
+    result = simulate(workload, pod, "deployed")
+    layer = (2 * 16384 * 16384 + 3 * 16384 * 53248) // 128 + 2 * 16384 * 1024 // 8 + 2 * 16384
+    once = 16384 * 128256 // 128 + 16384
+    embedded = 16384 * (8 if sizes["phase"] == "decode" else 512)
+    (memory, *_) = result.memories
+    assert memory.by_part["weights"] == 2 * (126 * layer + once + embedded)
+    assert memory.fits
+    forms = {(axis.size, axis.form) for one in result.pod.exchanges for axis in one.axes}
+    assert forms == {(16, "ring"), (8, "line")}

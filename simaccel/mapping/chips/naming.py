@@ -289,4 +289,6 @@ class TensorNames:
     def _no_ring(self, tensor: str, digits: Collection[ChipAxis]) -> tuple[str, str]:
         axes = " and ".join(f"{one.size} chips, {one.stride} apart" for one in runs(digits))
         shape = " x ".join(map(str, self.spec.shape))
-        return f"{tensor}: {axes}", f"whole dimensions of the {self.spec.topology} of {shape}"
+        return f"{tensor}: {axes}", (
+            f"neighbours in a dimension, or all of it, of the {self.spec.topology} of {shape}"
+        )

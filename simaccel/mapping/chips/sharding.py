@@ -203,11 +203,11 @@ class _Sharding:
     def read(self) -> None:
         """Find the digits that cut each rank of each operator."""
         digits: dict[str, list[tuple[str, ChipAxis]]] = {}
+        count = self._used_count()
         for place, group in self.groups:
             self._check_outer(place, group)
-            sizes = self._sizes(group)
-            left, own = self.count, []
-            for at, (rank, n) in enumerate(self._pieces(group, sizes, place)):
+            left, own = count, []
+            for at, (rank, n) in enumerate(self._pieces(group, self._sizes(group), place)):
                 if left % n:
                     allowed = f"a number of pieces that divides {left} of {self.count} chips"
                     text = node_text(group.tree[at])
@@ -217,11 +217,22 @@ class _Sharding:
                 own.append((rank, ChipAxis(left, n)))
             digits[group.name] = [(rank, axis) for rank, axis in own if axis.size > 1]
         self.strides = {axis.stride for pairs in digits.values() for _, axis in pairs}
+        self.strides.add(count)
         for place, group in self.groups:
             self._cut(place, group, digits[group.name], self.strides)
         if not self.found:
             for place, group in self.groups:
                 self._check(place, group)
+
+    def _used_count(self) -> int:
+        """Return how many neighbours have different pieces; other chips do the same as they."""
+        products = (
+            math.prod(n for _, n in self._pieces(group, self._sizes(group), ""))
+            for _, group in self.groups
+        )
+        known, used = len(self.found), math.lcm(*products)
+        del self.found[known:]
+        return self.count if self.count % used else used
 
     def _check_outer(self, place: str, group: Group) -> None:
         """Note what lies once on all chips, what can't, and nodes of chips in other places."""

@@ -7,6 +7,7 @@ import pytest
 
 from simaccel.errors import InputError
 from simaccel.hardware.chips import ChipPod
+from simaccel.hardware.collectives import LinkAxis
 from simaccel.hardware.links import LinksSpec
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.checks import faults
@@ -98,11 +99,20 @@ def test_wrong_spreads_are_named(spreads: dict[str, str], field: str, allowed: s
     assert (field, allowed) in [(where, said) for where, _, said in found]
 
 
-def test_a_part_of_a_ring_is_refused() -> None:
+def test_every_second_chip_of_a_ring_is_refused() -> None:
+    ff = feed_forward()
+    cut = dict.fromkeys(("FF1", "act", "FF2"), "f 64; m 32") | {"norm": "m 32"}
+    _, found = shard(ff, spread(ff, **cut), RING)
+    allowed = "neighbours in a dimension, or all of it, of the ring of 4"
+    assert found[:1] == [("groups", "Y: 2 chips, 2 apart", allowed)]
+
+
+def test_neighbours_in_a_ring_are_a_line() -> None:
     ff = feed_forward()
     cut = dict.fromkeys(("FF1", "act", "FF2"), "m 32; f 64") | {"norm": "m 32"}
-    _, found = shard(ff, spread(ff, **cut), RING)
-    assert found == [("groups", "Y: 2 chips, 1 apart", "whole dimensions of the ring of 4")]
+    pod, _ = shard(ff, spread(ff, **cut), RING)
+    assert pod is not None
+    assert [exchange.axes for exchange in pod.exchanges] == [(LinkAxis(2, "line"),)]
 
 
 def test_partial_sums_that_nobody_adds_are_refused_by_name() -> None:
