@@ -84,6 +84,7 @@ class FastForward:
         self.scopes = scopes
         self.listener = listener
         self.looked_at = 0
+        self.cores = len({id(engine.wires) for engine in engines}) or 1
 
     def places(self) -> list[int]:
         """Return the position of each engine: the number of its step."""

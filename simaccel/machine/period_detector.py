@@ -107,9 +107,13 @@ class PeriodDetector:
         budget.spend(LOOK_POINTS + self._points(forward.looked_at - looked_at))
 
     def _points(self, looked_at: int) -> int:
-        """Return the cost in points of comparing some parts; probes are free."""
+        """Return the cost in points of comparing some parts; probes are free.
+
+        Of several cores it is that of a core: they have as many times the events in a period.
+        """
         parts, lanes = len(self.scope.parts), len(self.scope.lanes)
-        return PART_POINTS * looked_at * (parts - lanes) // parts
+        points = PART_POINTS * looked_at * (parts - lanes) // parts
+        return -(-points // self.forward.cores)
 
     def _recall_snapshot(self, places: list[int]) -> Snapshot | None:
         """Return the snapshot, unless it is another loop's or its state can't occur again."""

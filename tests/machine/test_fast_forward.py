@@ -13,6 +13,7 @@ from simaccel.machine.fast_forward import FastForward, Repetition, Scope, Snapsh
 from simaccel.machine.machine import Machine, Run
 from simaccel.machine.round_robin_arbiter import RoundRobinArbiter, ServiceRequest
 from simaccel.mapping.view import TensorView
+from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.program import (
     Compute,
@@ -38,6 +39,7 @@ from tests.program.programs import (
     gemm_case,
     staged_groups,
 )
+from tests.trees import mapping
 
 EDGE = load_accelerator("edge", ["buffer.capacity_bytes=unlimited"])
 TOY = load_accelerator("toy", ["buffer.capacity_bytes=unlimited"])
@@ -137,6 +139,26 @@ def test_looking_in_vain_costs_a_share_of_the_run(monkeypatch: pytest.MonkeyPatc
     assert replace(run, events=0) == replace(
         Machine(EDGE, program, fast_forward=False).run(), events=0
     )
+
+
+@pytest.mark.parametrize("cores", [4, 8])
+def test_the_period_of_several_cores_is_found(cores: int) -> None:
+    """A loop that is four times as long has no more events."""
+    on = load_accelerator("edge", [f"cores.count={cores}"])
+    runs = {}
+    for m in (8192, 32768):
+        of = gemm(m=m, k=512, n=512)
+        body = f"""
+        group gemm
+          spread m {m // cores} cores
+          loop n 171
+          loop m 32
+          keep A buffer x2, B buffer x2, C buffer x2
+          do gemm array is
+        """
+        runs[m] = Machine(on, lower(of, mapping(of, body))).run()
+    assert runs[32768].cycles > 3.5 * runs[8192].cycles
+    assert runs[32768].events < 1.2 * runs[8192].events
 
 
 def test_many_operators_cost_what_they_cost_alone() -> None:
