@@ -255,8 +255,8 @@ SEARCH_OPTIONS = (
         "--tensor-parallel",
         type=DEGREES,
         metavar="N",
-        help="For transformers on several chips: chips that share a layer (default: all that"
-        " data parallelism leaves).",
+        help="On several chips: chips that share a layer, of a network its channels (default: all"
+        " that data parallelism leaves).",
         cls=SettingOption,
         topic=OF_CHIPS,
     ),
@@ -264,7 +264,8 @@ SEARCH_OPTIONS = (
         "--data-parallel",
         type=DEGREES,
         metavar="N",
-        help="For transformers on several chips: groups of chips that share a batch (default 1).",
+        help="On several chips: groups of chips that share a batch, its sequences or images"
+        " (default 1).",
         cls=SettingOption,
         topic=OF_CHIPS,
     ),

@@ -16,10 +16,9 @@ from simaccel.schedulers.parallel import (
     Spreads,
     degrees_of,
     share_of,
-    spread_over,
     whole_mapping,
 )
-from simaccel.schedulers.splits import fastest_split, name_legal_splits
+from simaccel.schedulers.splits import fastest_split, name_legal_splits, spread_by_degrees
 from simaccel.search.accounts import Note, ignore
 from simaccel.workload import Workload
 
@@ -80,7 +79,7 @@ def chip_share(workload: Workload, accelerator: Accelerator, options: Options) -
     else:
         whole = degrees_of(accelerator.pod, *degrees, sequence=options.sequence_parallel)
         try:
-            spreads = spread_over(workload, whole)
+            spreads = spread_by_degrees(workload, whole)
             pod = share_of(workload, spreads, accelerator.pod)
         except InputError as error:
             raise name_legal_splits(error, workload, accelerator) from None

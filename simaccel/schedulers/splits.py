@@ -100,6 +100,44 @@ def fastest_split(workload: Workload, accelerator: Accelerator) -> LegalSplit:
     )
 
 
+def spread_by_degrees(workload: Workload, degrees: ParallelDegrees) -> Spreads:
+    """Return the spreads of each operator of any workload.
+
+    Of a transformer as of `spread_over`. Else data parallelism cuts a rank that no weights have,
+    the one of most operators that it divides (images, tokens, rows of a product), and tensor
+    parallelism the channels.
+
+    Raises:
+        InputError: a size can't be divided by a degree, or there is nothing to cut so.
+
+    """
+    if workload.parameters.get("kind") in KINDS:
+        return spread_over(workload, degrees)
+    for option, given in (
+        ("--expert-parallel", degrees.expert > 1),
+        ("--sequence-parallel", degrees.sequence),
+    ):
+        if given:
+            allowed = "nothing, as the workload is no transformer"
+            raise InputError([Fault(option, "workload", workload.name, allowed)])
+    cuts: dict[str, tuple[tuple[str, int], ...]] = {one.name: () for one in workload.operators}
+    if degrees.data > 1:
+        ways = _RankCuts(workload, degrees.data)
+        name = next((rank for rank, n in ways.free_ranks.items() if n % degrees.data == 0), None)
+        if name is None:
+            sizes = ", ".join(f"{rank} of {n}" for rank, n in ways.free_ranks.items())
+            allowed = f"a degree that divides a rank that no weights have: {sizes or 'none'}"
+            raise InputError([Fault("--data-parallel", "data", degrees.data, allowed)])
+        cuts.update(ways.spreads_along(name))
+    if degrees.tensor > 1:
+        channels = _RankCuts(workload, degrees.tensor).channels()
+        if not any(channels.values()):
+            allowed = f"a degree that divides channels of {workload.name}"
+            raise InputError([Fault("--tensor-parallel", "tensor", degrees.tensor, allowed)])
+        cuts = {name: (*own, *channels[name]) for name, own in cuts.items()}
+    return cuts
+
+
 def legal_splits(
     workload: Workload, accelerator: Accelerator, count: int
 ) -> tuple[list[LegalSplit], dict[str, str]]:

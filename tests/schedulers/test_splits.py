@@ -9,6 +9,7 @@ from simaccel.experiment.check_chips import check_chips
 from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.report.pods import sent_bytes
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.parallel import whole_mapping
 from simaccel.schedulers.splits import LegalSplit, fastest_split, legal_splits
@@ -68,6 +69,40 @@ def test_a_network_is_cut_by_its_images_or_its_channels() -> None:
         assert 2 * images.pod.workload.tensor_bytes(name) == workload.tensor_bytes(name)
 
 
+def test_degrees_of_a_network_are_those_of_images_and_channels() -> None:
+    """4 images on 2 x 2 chips: pairs have 2 images each, of which each makes half of the channels.
+
+    Each chip sends its half of what r1 and c2 make of its pair's 2 images: 2 x 4 channels of 8 x 8
+    (with a border) and of 6 x 6 numbers of 2 bytes. What c3 makes nobody reads.
+    """
+    workload, pod = _network(4), _pod(4)
+    result = simulate(workload, pod, "naive", options=Options(tensor_parallel=2, data_parallel=2))
+    assert result.run.macs * 4 == workload.macs
+    assert [one.kind for one in result.pod.exchanges] == ["all_gather"] * 2
+    assert sent_bytes(result) == 2 * 4 * (8 * 8 + 6 * 6) * 2
+    assert {len(cuts["n"]) for cuts in result.pod.cuts.values()} == {1}
+    assert _is_right(workload, result)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "said"),
+    [
+        (
+            {"data_parallel": 5},
+            "--data-parallel: data: got 5; allowed: a degree that divides a rank",
+        ),
+        (
+            {"tensor_parallel": 5},
+            "--tensor-parallel: tensor: got 5; allowed: a degree that divides",
+        ),
+        ({"expert_parallel": 3}, "--expert-parallel: workload: got 'net'; allowed: nothing"),
+    ],
+)
+def test_degrees_that_a_network_does_not_have(degrees: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        simulate(_network(4), _pod(max(degrees.values())), "naive", options=Options(**degrees))
+
+
 def test_an_encoder_is_cut_by_heads_sequences_or_tokens() -> None:
     sizes = {"hidden": 16, "heads": 4, "head_size": 4, "ff_size": 24, "seq_len": 4, "batch": 2}
     workload = parse_workload({"kind": "attention", "layers": 1, **sizes})
@@ -119,7 +154,7 @@ def test_what_is_not_legal_names_what_is() -> None:
     said = "a degree that divides the 12 heads of gpt2; legal on these chips: tensor 4 x data 2"
     assert said in str(caught.value)
     with pytest.raises(InputError, match="on these chips: n 2, channels 2"):
-        simulate(_network(4), _pod(2), "naive", options=Options(data_parallel=2))
+        simulate(_network(4), _pod(2), "naive", options=Options(expert_parallel=2))
     with pytest.raises(InputError) as caught:
         fastest_split(_network(1).select_operators(["c1"]), _pod(5))
     for said in ("n 5: got 'net'; allowed: a number that divides 1, the size of n", "channels 5"):
