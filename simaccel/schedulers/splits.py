@@ -113,11 +113,11 @@ def spread_by_degrees(workload: Workload, degrees: ParallelDegrees) -> Spreads:
     """
     if workload.parameters.get("kind") in KINDS:
         return spread_over(workload, degrees)
-    for option, given in (
+    for option, is_asked in (
         ("--expert-parallel", degrees.expert > 1),
         ("--sequence-parallel", degrees.sequence),
     ):
-        if given:
+        if is_asked:
             allowed = "nothing, as the workload is no transformer"
             raise InputError([Fault(option, "workload", workload.name, allowed)])
     cuts: dict[str, tuple[tuple[str, int], ...]] = {one.name: () for one in workload.operators}
