@@ -120,7 +120,7 @@ def spread_by_degrees(workload: Workload, degrees: ParallelDegrees) -> Spreads:
         if is_asked:
             allowed = "nothing, as the workload is no transformer"
             raise InputError([Fault(option, "workload", workload.name, allowed)])
-    cuts: dict[str, tuple[tuple[str, int], ...]] = {one.name: () for one in workload.operators}
+    cuts: dict[str, tuple[tuple[str, int], ...]] = dict.fromkeys(workload.by_name, ())
     if degrees.data > 1:
         ways = _RankCuts(workload, degrees.data)
         name = next((rank for rank, n in ways.free_ranks.items() if n % degrees.data == 0), None)
