@@ -10,6 +10,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[1]
 MAX_FUNCTION_LINES = 60
+RUNNING = {"Machine", "simulate", "gain_without", "speedups_of", "attribute", "what_if"}
 MAX_FILE_LINES = 400
 
 # Data flows one way: each package may import itself and the packages named here.
@@ -297,6 +298,15 @@ def print_violations(package: Package) -> Iterator[str]:
                 yield f"{module.where}:{node.lineno}: print outside cli and report"
 
 
+def run_violations(package: Package) -> Iterator[str]:
+    """What is shown was run before: texts and figures import nothing that runs a machine."""
+    for module in package.modules.values():
+        for node in module.nodes:
+            if module.layer == "report" and isinstance(node, ast.ImportFrom):
+                for name in RUNNING & {alias.name for alias in node.names}:
+                    yield f"{module.where}:{node.lineno}: report must not run: {name}"
+
+
 Rule = Callable[[Package], Iterator[str]]
 RULES: tuple[Rule, ...] = (
     layer_violations,
@@ -306,6 +316,7 @@ RULES: tuple[Rule, ...] = (
     docstring_violations,
     size_violations,
     print_violations,
+    run_violations,
 )
 
 
@@ -323,6 +334,7 @@ FAULTS: dict[str, tuple[str, Rule, int]] = {
     "analytic/machine.py": ("import simaccel.machine.engine", layer_violations, 2),
     "schedulers/a.py": ("from simaccel.trace import run", layer_violations, 2),
     "helpers.py": ("", layer_violations, 1),
+    "report/b.py": ("from simaccel.machine.machine import Machine, Run", run_violations, 2),
     "mapping/b.py": ("from simaccel.program import program", layer_violations, 2),
     "analytic/direct.py": ("from simaccel.program import program", hidden_violations, 2),
     "analytic/reexport.py": ("from simaccel.program import Loop", hidden_violations, 2),

@@ -358,7 +358,7 @@ def _result_parts(
 
     rows = None if top == ALL else int(top or results.TOP)
     return [
-        *results.answer_lines(result),
+        *results.answer_lines(result, result.speedups),
         *start_lines(result),
         results.operators_table(result, estimates, rows),
         *([checked_table(checks)] if checks else []),

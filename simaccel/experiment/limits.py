@@ -39,6 +39,8 @@ _OF_RESOURCE: Final = {
 """Limits of resources other than memories outside, by the resource's name on a core."""
 _HALF: Final = 2
 _WORTH_A_WAIT: Final = 0.1
+WORTH_A_CHANGE: Final = 1.02
+"""The least speedup that is worth naming."""
 _CASES: Final[Mapping[str, tuple[str, ...]]] = {
     ARRAY: (ARRAY,),
     UNFILLED: (ARRAY,),
@@ -167,6 +169,37 @@ def gain_without(result: FinishedRun, limit: RunLimit) -> float | None:
     if case is None or not takes_time(result.accelerator, case):
         return None
     return _gain_of(result, *free(result.accelerator, result.program, case))
+
+
+@dataclass(frozen=True)
+class LimitSpeedups:
+    """Speedups of a program without what limits it, each by a run of its own; else None.
+
+    ``wait``: what is waited for, where freeing that gains more than freeing the limit does.
+    """
+
+    without_limit: float | None
+    without_wait: float | None
+    wait: RunLimit | None
+    without_sfu_latency: float | None
+    next_limit: RunLimit
+
+
+def speedups_of(result: FinishedRun, limit: RunLimit) -> LimitSpeedups:
+    """Run a program without its limit, without its longest wait, without an SFU's latency."""
+    gain, wait = gain_without(result, limit), longest_wait(result, limit)
+    other = None if wait is None or gain is None else gain_without(result, wait)
+    if other is None or gain is None or other < gain * WORTH_A_CHANGE:
+        wait, other = None, None
+    quick = None
+    if (
+        limit.name == SFU
+        and result.accelerator.sfu.latency_cycles
+        and gain is not None
+        and gain > 1
+    ):
+        quick = gain_without_sfu_latency(result)
+    return LimitSpeedups(gain, other, wait, quick, next_limit(result, limit))
 
 
 def gain_without_sfu_latency(result: FinishedRun) -> float | None:

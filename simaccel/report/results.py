@@ -6,14 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from simaccel.experiment.limits import (
-    Row,
-    RunLimit,
-    gain_without,
-    gain_without_sfu_latency,
-    longest_wait,
-    next_limit,
-)
+from simaccel.experiment.limits import WORTH_A_CHANGE, LimitSpeedups, Row, RunLimit
 from simaccel.experiment.own_estimate import TOTAL
 from simaccel.experiment.run import ExperimentResult, energy_pj, floor_json, row_terms
 from simaccel.experiment.traffic import dram_by_class, reformed_dram_bytes
@@ -40,7 +33,7 @@ from simaccel.report.units import (
     terms_text,
     work_energy_text,
 )
-from simaccel.units import ARRAY, LOADING, SFU, cause_text
+from simaccel.units import ARRAY, LOADING, cause_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -52,7 +45,6 @@ TOP = 10
 _TOP_CAUSES = 2
 _MUCH = 0.25
 """The share of a memory that is worth a line."""
-_WORTH_A_CHANGE = 1.02
 _SHARES = dict.fromkeys(("dram_latency", "drain", "idle", "start"), "waiting")
 """What a limit is for its part of the time, where it isn't busy."""
 _MOST_CAUSES = 3
@@ -173,26 +165,23 @@ def kinds_of(result: ExperimentResult) -> dict[tuple[str, str], list[Row]]:
     return dict(sorted(found.items(), key=lambda one: -sum(row.cycles for row in one[1])))
 
 
-def answer_line(result: ExperimentResult) -> str:
-    """Return the answer: time, utilisation, the limit, and the speedup without that limit.
-
-    For the speedup the program runs once more.
-    """
-    run, limit = result.run, result.limit
-    gain = gain_without(result, limit)
+def answer_line(result: ExperimentResult, speedups: LimitSpeedups) -> str:
+    """Return the answer: time, utilisation, the limit, and the speedup without that limit."""
+    run, limit, gain = result.run, result.limit, speedups.without_limit
     text = (
         f"{seconds_text(result.accelerator.seconds(run.cycles))} ({cycles_text(run.cycles)} "
         f"cycles, bound {cycles_text(result.prediction.bound_cycles)}) at "
-        f"{share_text(result.utilisation)} utilisation, limited by {_limit_text(result, gain)} "
+        f"{share_text(result.utilisation)} utilisation, limited by {_limit_text(result, speedups)} "
         f"({', '.join([*limit.fields, _share_text(limit)])})"
     )
     if gain is None:
         return text
-    if better := _better_change(result, limit, gain):
+    if speedups.wait is not None:
+        better = f"without {speedups.wait.text} {speedups.without_wait:.2f} x"
         return f"{text}; without that limit {gain:.2f} x as fast, {better}"
-    if gain >= _WORTH_A_CHANGE:
+    if gain >= WORTH_A_CHANGE:
         return f"{text}; without that limit {gain:.2f} x as fast"
-    behind = next_limit(result, limit)
+    behind = speedups.next_limit
     return (
         f"{text}; without that limit alone it takes as long: {behind.text} "
         f"({short_share_text(behind.share)}) is next"
@@ -205,19 +194,10 @@ def _share_text(limit: RunLimit) -> str:
     return f"{what} {short_share_text(limit.share)} of the time"
 
 
-def _better_change(result: ExperimentResult, limit: RunLimit, gain: float) -> str | None:
-    """Return what is waited for, where freeing that gains more than freeing the limit does."""
-    wait = longest_wait(result, limit)
-    other = None if wait is None else gain_without(result, wait)
-    if wait is None or other is None or other < gain * _WORTH_A_CHANGE:
-        return None
-    return f"without {wait.text} {other:.2f} x"
-
-
-def _limit_text(result: ExperimentResult, gain: float | None) -> str:
+def _limit_text(result: ExperimentResult, speedups: LimitSpeedups) -> str:
     """Return what limits a run: starts counted, the rate of loading an array, an SFU's latency.
 
-    ``gain``: without the limit; an SFU whose latency alone costs most of it needs no more lanes.
+    An SFU whose latency alone costs most of the time needs no more lanes.
     """
     limit, on = result.limit, result.accelerator
     if limit.name == "start":
@@ -226,11 +206,10 @@ def _limit_text(result: ExperimentResult, gain: float | None) -> str:
         return f"{count_text(starts, 'start')} of {seconds_text(on.seconds(each))}"
     if limit.name == LOADING:
         return f"{limit.text}, {cycles_text(on.array.cols)} elements a cycle"
-    if limit.name == SFU and on.sfu.latency_cycles and gain is not None and gain > 1:
-        quick = gain_without_sfu_latency(result) or 1
-        if quick - 1 > (gain - 1) / 2:
-            cycles = count_text(on.sfu.latency_cycles, "cycle")
-            return f"{limit.text}, mostly its latency of {cycles}"
+    quick, gain = speedups.without_sfu_latency, speedups.without_limit
+    if quick is not None and gain is not None and quick - 1 > (gain - 1) / 2:
+        cycles = count_text(on.sfu.latency_cycles, "cycle")
+        return f"{limit.text}, mostly its latency of {cycles}"
     return limit.text
 
 
@@ -263,11 +242,11 @@ def energy_line(result: ExperimentResult) -> str:
     return f"energy: {energy_text(every)} ({', '.join(parts)}), {power_text(power)}"
 
 
-def answer_lines(result: ExperimentResult) -> list[str]:
+def answer_lines(result: ExperimentResult, speedups: LimitSpeedups) -> list[str]:
     """Return the answer, misfits, and parts of files that are not taken."""
     accounts = (result.accelerator.account, result.workload.account)
     left = [line for account in accounts for line in account.lines()]
-    return [answer_line(result), *room_lines(result), *left]
+    return [answer_line(result, speedups), *room_lines(result), *left]
 
 
 def room_lines(result: ExperimentResult) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from simaccel.experiment.limits import LimitSpeedups
+
 _MOST_BARS: Final = 40
 _JOULES: Final = 1e-12
 """Of a picojoule."""
@@ -46,7 +49,7 @@ class Result(experiment.ExperimentResult):
         return parts_html(
             self.title,
             (
-                *results.answer_lines(self),
+                *results.answer_lines(self, self.speedups),
                 results.operators_table(self),
                 results.engines_table(self),
                 *self.cost_lines(),
@@ -54,11 +57,20 @@ class Result(experiment.ExperimentResult):
             ),
         )
 
+    @cached_property
+    def speedups(self) -> LimitSpeedups:
+        """Gains by freeing its limits; the program runs once more for each of up to three."""
+        from simaccel.experiment.limits import speedups_of
+
+        return speedups_of(self, self.limit)
+
     def summary(self) -> str:
         """Return what ``simaccel run`` prints of it, without the table: a line for each thing."""
         from simaccel.report import results
 
-        return "\n".join((self.title, *results.answer_lines(self), *self.cost_lines()))
+        return "\n".join(
+            (self.title, *results.answer_lines(self, self.speedups), *self.cost_lines())
+        )
 
     def cost_lines(self) -> list[str]:
         """Return the lines of traffic and energy, and of several cores and chips."""

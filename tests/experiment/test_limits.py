@@ -3,7 +3,7 @@
 import pytest
 
 from simaccel import build
-from simaccel.experiment.limits import gain_without, longest_wait
+from simaccel.experiment.limits import gain_without, longest_wait, speedups_of
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.importers.accelerators import load_accelerator
@@ -14,6 +14,10 @@ from simaccel.workload import ModelDimensions, Product, attention, gemm, layers_
 from tests.machine.accelerators import accelerator
 
 FREE = ("dram.bandwidth_bytes_per_second=unlimited", "dram.latency_cycles=0")
+
+
+def _answer(result: ExperimentResult) -> str:
+    return answer_line(result, speedups_of(result, result.limit))
 
 
 def _run(m: int, *overrides: str, k: int = 256, n: int = 256) -> ExperimentResult:
@@ -85,7 +89,7 @@ def test_starts_of_operators_are_counted_and_freed() -> None:
     assert result.run.cycles - quick.run.cycles == 3 * 1_000_000
     gain = result.run.cycles / quick.run.cycles
     assert gain_without(result, result.limit) == gain
-    told = answer_line(result)
+    told = _answer(result)
     assert "limited by 3 starts of 1.00 ms (compiler.kernel_start_cycles, waiting 100% of" in told
     assert told.endswith(f"without that limit {gain:.2f} x as fast")
 
@@ -103,7 +107,9 @@ def test_a_limit_names_the_field_of_its_own_memory(memory: str, field: str) -> N
     on = accelerator(**({"dram": slow} if memory == "dram" else {"memories": {"weight": slow}}))
     result = simulate(gemm(m=8, k=256, n=256), on, "naive")
     assert result.limit.fields == (field,)
-    assert f"limited by DRAM bandwidth ({field}, busy" in answer_line(result)
+    assert f"limited by DRAM bandwidth ({field}, busy" in answer_line(
+        result, speedups_of(result, result.limit)
+    )
 
 
 def test_every_limit_of_hardware_names_fields_that_there_are() -> None:
@@ -138,7 +144,7 @@ def test_a_wait_that_costs_more_than_the_busiest_resource_is_told() -> None:
     )
     gain = result.run.cycles / without.run.cycles
     assert gain == pytest.approx(gain_without(result, wait), rel=0.02)
-    assert answer_line(result).endswith(f"x as fast, without DRAM latency {gain:.2f} x")
+    assert _answer(result).endswith(f"x as fast, without DRAM latency {gain:.2f} x")
 
 
 @pytest.mark.parametrize(
@@ -154,4 +160,5 @@ def test_a_wait_that_costs_more_than_the_busiest_resource_is_told() -> None:
 def test_an_sfu_is_limited_by_its_lanes_or_by_its_latency(change: str, told: str) -> None:
     """12 heads of 64 x 64: 37,000 cycles in three passes of 4 lanes, or 12 times 9,000."""
     workload = build("bert", seq_len=64, scope="la")
-    assert told in answer_line(simulate(workload, load_accelerator("edge", [change]), "naive"))
+    result = simulate(workload, load_accelerator("edge", [change]), "naive")
+    assert told in _answer(result)
