@@ -35,7 +35,9 @@ _UNLIMITED: dict[str, dict[str, Any]] = {
 def accelerator(**sections: dict[str, Any]) -> Accelerator:
     """Give a 4 x 4 array with everything around it unlimited; ``sections`` replace fields."""
     raw = {name: section | sections.get(name, {}) for name, section in _UNLIMITED.items()}
-    raw |= {name: sections[name] for name in ("memories", "cores") if name in sections}
+    others = {name: section for name, section in sections.items() if name not in raw}
+    assert others.keys() <= {"memories", "cores"}, others
+    raw |= others
     return Accelerator.model_validate({"name": "test", "clock_hz": "1 GHz", **raw})
 
 
