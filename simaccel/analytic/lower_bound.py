@@ -4,7 +4,8 @@ The array works on one block after the other. Before the first its inputs come (
 last its results leave (*drain*). In a fork it also waits for the vector operators that stand
 between two of its operators (*sfu*), and for what it made to leave before them and to enter after
 them (*between*). Each of its stays there, a *phase*, is no shorter than the transfers of its own
-tiles that no slot can take before or after it; what they exceed its work by is *dram*. Where one
+tiles that no slot can take before or after it, nor than the slots of a tensor take in turns; what
+they exceed its work by is *dram*. Where one
 tile of what is between them has a single slot, a vector operator and the array's only one take
 turns.
 """
@@ -90,6 +91,16 @@ class _TransferSeries:
         """Return the cycles without work, as each tile is waited for."""
         latency = self.accelerator.dram.latency_cycles
         return ints(np.maximum(self.cycles(), self.load_cycles() + latency * self.loads))
+
+    def turn_cycles(self, work: Ints, slots: Ints) -> Ints:
+        """Return the cycles in which a tensor's slots take turns, with the work on its tiles.
+
+        A tile is asked for when the one before in its slot has been worked on, and is worked on
+        when it is there: in each slot work, latencies and transfers follow one another, so that the
+        slot that has most of them takes no less than the mean of all.
+        """
+        latency = self.accelerator.dram.latency_cycles
+        return ints(-(-(work + self.load_cycles() + latency * self.loads) // slots.clip(1)))
 
 
 def lower_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
@@ -248,7 +259,7 @@ def _phase(
     together = len({path.leaf.operator for path in every})
     if 1 < together < len(every) or any(path.leaf.unit == MAC for path in paths):
         return work, ints(0)  # of several paths or passes, or with copies in PEs, tiles wait less
-    all_of, single = _TransferSeries(accelerator), _TransferSeries(accelerator)
+    all_of, single, in_turn = _TransferSeries(accelerator), _TransferSeries(accelerator), ints(0)
     for name, slots, times in _tiles(units, paths, every, phases.inside):
         kind = family.space.workload.tensors[tensor_of(name)].lives
         if accelerator.memory(kind) != "dram":
@@ -262,7 +273,12 @@ def _phase(
         )
         all_of.add(reads * (slots > 0), writes * (slots > 0), tile)
         single.add(reads * (slots == 1), writes * (slots == 1), tile)
-    return work, ints(np.maximum(single.serial_cycles(), all_of.cycles() - work))
+        of_tensor = _TransferSeries(accelerator)
+        of_tensor.add(reads * (slots > 0), ints(0), tile)
+        turns = of_tensor.turn_cycles(work * (len(paths) == 1), slots) * (of_tensor.loads > 0)
+        in_turn = np.maximum(in_turn, turns)
+    beyond = np.maximum(all_of.cycles(), in_turn) - work
+    return work, ints(np.maximum(single.serial_cycles(), beyond))
 
 
 def _tiles(

@@ -124,6 +124,22 @@ def test_phases_drain_and_fill_the_array(held: str, lead: int) -> None:
     assert least == cycles
 
 
+@pytest.mark.parametrize(("slots", "least_cycles", "cycles"), [(1, 1430, 1430), (3, 477, 550)])
+def test_slots_wait_for_latency_in_turns(slots: int, least_cycles: int, cycles: int) -> None:
+    """13 tiles of 4 + 4 + 4 - 2 cycles, each 100 cycles after the tile before it in its slot.
+
+    With one slot 13 * 110. With three a slot has five of them, 5 * 110; the bound has the mean of
+    all: the first load, then (13 * 10 + 10 * 100) / 3.
+    """
+    on = accelerator(dram={"latency_cycles": 100})
+    text = f"""
+    loop bh 1
+    keep Q buffer x{slots}, K buffer x{slots}, S buffer x{slots}
+    do L array os
+    """
+    assert fused(text, 4, 4, batch=13, operators=("L",), on=on) == (least_cycles, cycles)
+
+
 def test_phases_follow_one_another() -> None:
     text = """
     loop bh 1
