@@ -23,6 +23,7 @@ _NEAR: Final = 0.7
 _OTHER_NUMBER: Final = re.compile(
     r"[0-9]{1,15}(\.[0-9]{1,9})?[eE]\+?[0-9]{1,2}|[0-9]{1,3}([_,][0-9]{3}){1,5}|[0-9]{1,15}\.0+"
 )
+_WITH_UNIT: Final = re.compile(r"\s*([0-9]{1,15})\s*[A-Za-z][A-Za-z/]{0,7}\s*")
 _MOST_ALIKE = 3
 _MOST_PLACES = 8
 _MOST_TOLD = 40
@@ -212,9 +213,15 @@ def digits_of(text: object) -> str:
 
 
 def with_digits(value: object, allowed: str) -> str:
-    """Return what is allowed, and the digits of a number that is written in another way."""
-    digits = digits_of(value)
-    return f"{allowed}, such as {digits}" if digits else allowed
+    """Return what is allowed, and the digits of a number that is written in another way.
+
+    >>> with_digits("64 KiB", "an integer"), with_digits("1e6", "an integer")
+    ('an integer without a unit, such as 64', 'an integer, such as 1000000')
+    """
+    if digits := digits_of(value):
+        return f"{allowed}, such as {digits}"
+    with_unit = _WITH_UNIT.fullmatch(value) if isinstance(value, str) else None
+    return f"{allowed} without a unit, such as {with_unit[1]}" if with_unit else allowed
 
 
 def name_arguments(

@@ -63,9 +63,11 @@ class Plugin:
         """
         try:
             yield
-        except (SimaccelError, KeyboardInterrupt):
+        except KeyboardInterrupt:
             raise
         except BaseException as error:  # whatever foreign code raises, SystemExit among it
+            if isinstance(error, SimaccelError) and type(error).__module__.startswith("simaccel."):
+                raise
             raise self.error(f"{what} failed: {type(error).__name__}: {error}") from error
 
 

@@ -22,12 +22,15 @@ GEMM = "--workload gemm --shape M=9,K=7,N=5"
 CODE = """
 from pathlib import Path
 from simaccel import gemm
+from simaccel.errors import SimaccelError
 from simaccel.schedulers import DATAFLOWS
 number = 7
 folder = Path(__file__).parent
 def fails(workload, accelerator, options): raise KeyError("oh")
 def leaves(workload, accelerator, options): raise SystemExit(3)
 class Own(BaseException): pass
+class Error(SimaccelError): exit_code = 3
+def errs(workload, accelerator, options): raise Error("mine")
 def owns(workload, accelerator, options): raise Own("mine")
 def nothing(workload, accelerator, options): pass
 def other(workload, accelerator, options):
@@ -67,6 +70,7 @@ def _run(line: str) -> Result:
         ("MODULE:fails", "scheduling failed: KeyError: 'oh'"),
         ("MODULE:leaves", "scheduling failed: SystemExit: 3"),
         ("MODULE:owns", "scheduling failed: Own: mine"),
+        ("MODULE:errs", "scheduling failed: Error: mine"),
         ("MODULE:nothing", "gives a NoneType, not a Mapping"),
         ("MODULE:other", "the mapping is for workload gemm"),
     ],

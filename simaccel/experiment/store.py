@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 VARIABLE: Final = "SIMACCEL_CACHE"
 OFF: Final = "off"
-_MOST_BYTES: Final = 2**28
+_MOST_BYTES: Final = 2**25
+"""Of an entry: seconds to read; a larger one is not written."""
 _UNREAD: Final = frozenset({"source", "description"})
 """Fields of an accelerator that don't affect results."""
 _UNDECISIVE: Final = ("each", "note", "gave", "watch", "ends", "allow_overflow")
@@ -83,8 +84,9 @@ class ResultStore:
         """
         entry = {"key": key, "found": json.loads(_text(found))}
         self._known[key] = entry["found"]
-        if self.folder is not None:
-            write_json(self._path(key), {**entry, "sha256": digest(_text(entry))})
+        text = _text(entry)
+        if self.folder is not None and len(text) < _MOST_BYTES // 2:
+            write_json(self._path(key), {**entry, "sha256": digest(text)})
 
     def recall(self, key: str, read: Callable[[Any], Result]) -> Result | None:
         """Return ``read`` of the data under a key; None if there are none, or they are damaged."""

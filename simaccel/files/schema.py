@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, core_schema
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest_field
+from simaccel.errors import ABSENT, Fault, InputError, suggest_field, with_digits
 from simaccel.files.documents import compose, read_text
 
 _FEW = 6
@@ -259,6 +259,8 @@ def _refusal(model: type[BaseModel], name: str, value: object) -> str:
 def _text_of(detail: ErrorDetails) -> str:
     context: dict[str, Any] = detail.get("ctx", {})
     known = _ALLOWED.get(detail["type"])
+    if known == _INTEGER:
+        return with_digits(detail["input"], _INTEGER)
     if known is not None:
         return known.format_map(context) if isinstance(known, str) else known(context)
     if detail["type"] not in _PYDANTIC:  # a PydanticCustomError, whose text is ours
@@ -286,6 +288,7 @@ def _error(context: dict[str, Any]) -> str:
 _MISSING: frozenset[Hashable] = frozenset({"missing", "missing_argument"})
 _UNKNOWN: frozenset[Hashable] = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _PYDANTIC: frozenset[Hashable] = frozenset(get_args(core_schema.ErrorType))
+_INTEGER = "an integer"
 _PREAMBLE = re.compile(r"^(\w+ )?[Ii]nput should be (a valid |valid )?|^Value error, ")
 _REASON = re.compile(r", (unable to|got a|error:).*$|, *$")
 _ALLOWED: dict[str, str | Callable[[dict[str, Any]], str]] = {
@@ -312,9 +315,7 @@ _ALLOWED: dict[str, str | Callable[[dict[str, Any]], str]] = {
     "union_tag_invalid": "a mapping with {discriminator} one of {expected_tags}",
     "union_tag_not_found": "a mapping with {discriminator}",
     **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
-    **dict.fromkeys(
-        ("int_type", "int_parsing", "int_parsing_size", "int_from_float"), "an integer"
-    ),
+    **dict.fromkeys(("int_type", "int_parsing", "int_parsing_size", "int_from_float"), _INTEGER),
     **dict.fromkeys(("float_type", "float_parsing"), "a number"),
     **dict.fromkeys(("string_type", "string_unicode"), "text"),
     **dict.fromkeys(("list_type", "tuple_type", "set_type", "iterable_type"), "a list"),

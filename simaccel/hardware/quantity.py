@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from pydantic import BeforeValidator
 
-from simaccel.errors import digits_of
+from simaccel.errors import digits_of, with_digits
 from simaccel.lazy import np
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ _UNITS: dict[str, int] = {
 }
 _USUAL = {"B": "MiB", "B/s": "GB/s", "Hz": "GHz"}
 """Units that a number with a fraction has, where it is written without one."""
+_SMALLEST_BARE: Final = {"Hz": 10**6}
+"""A smaller number without a unit lacks it: 720 is hardly a clock of 720 Hz."""
 LARGEST = 2**50
 """Bytes, bytes per second or Hz, at most."""
 _LARGEST_INT64 = 2**63 - 1
@@ -75,6 +77,10 @@ def parse_quantity(value: object, kind: str) -> int:
     match = _QUANTITY.fullmatch(_text(value))
     unit = match[2] or kind if match else ""
     amount = Fraction(match[1]) * _UNITS[unit] if match and unit in allowed else Fraction(0)
+    least = 0 if match and match[2] else _SMALLEST_BARE.get(kind, 0)
+    if 0 < amount < least:
+        bare = f"a number of {kind} from {least} on"
+        raise ValueError(f"{bare}, or one with its unit, such as {_text(value).strip()} MHz")
     if amount.denominator != 1 or not 0 < amount <= LARGEST:
         amounts = f"a positive amount with a unit ({', '.join(allowed)})"
         such = _right_form(_text(value), kind)
@@ -141,7 +147,7 @@ def _integer(low: int, high: int) -> BeforeValidator:
     def read(value: object) -> int:
         if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
             return value
-        raise ValueError(f"an integer >= {low} and <= {high}")
+        raise ValueError(with_digits(value, f"an integer >= {low} and <= {high}"))
 
     return BeforeValidator(read)
 

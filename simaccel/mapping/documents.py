@@ -11,7 +11,7 @@ from collections.abc import Mapping as Map
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self, TypeVar
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.errors import ABSENT, Fault, InputError, suggest, with_digits
 from simaccel.mapping.node_text import (
     PLACE,
     LineError,
@@ -265,7 +265,7 @@ class MappingReader:
         """Read a whole number."""
         if isinstance(raw, int) and not isinstance(raw, bool):
             return raw
-        self.fault(where, raw, "an integer")
+        self.fault(where, raw, with_digits(raw, "an integer"))
         return 0
 
     def tree(self, raw: object, where: str) -> Tree:

@@ -225,7 +225,7 @@ def test_two_sweeps_are_refused() -> None:
         ),
         (
             "array=16,32",
-            ExperimentOptions("edge", ("clock_hz=7", "array.cols=7"), WorkloadOptions("bert")),
+            ExperimentOptions("edge", ("clock_hz=7 Hz", "array.cols=7"), WorkloadOptions("bert")),
             ("--set: got 'array.cols=7'; allowed: nothing with --sweep array, which sets it"),
         ),
     ],

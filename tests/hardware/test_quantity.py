@@ -122,3 +122,12 @@ def test_cycles_of_an_array_stay_one_beyond_64_bits(axes: tuple[int, ...]) -> No
     assert cycles.dtype == np.int64
     assert int(cycles.flat[0]) == -(-(2**60) // 10**6)
     assert int(Rate(10**9, 10**3).cycles(amount.max())) == -(-(2**60) // 10**6)
+
+
+def test_a_clock_without_its_unit_is_asked_for_it() -> None:
+    """720 is 720 MHz to whom writes it; 720,000,000 and 720 Hz are what they say."""
+    with pytest.raises(ValueError, match=r"from 1000000 on, or one with its unit, such as 720 MHz"):
+        parse_quantity(720, "Hz")
+    assert parse_quantity("720 Hz", "Hz") == 720
+    assert parse_quantity(1_000_000, "Hz") == 1_000_000
+    assert parse_quantity(512, "B") == 512
