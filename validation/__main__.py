@@ -40,6 +40,7 @@ PARTS: Final = (
     "silicon.gemmini.run",
     "blame.run",
     "robust.run",
+    "mutation.run --again",
     "explore.run",
     "maestro.run",
     "language_models.run",
