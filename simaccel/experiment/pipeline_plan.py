@@ -161,9 +161,13 @@ def named_dataflow(dataflow: str | Mapping) -> str:
 
 
 def _message(accelerator: Accelerator, n_bytes: int) -> PipelineMessage:
-    chips = accelerator.pod
-    link = chips.link_rate(accelerator.clock_hz).cycles(n_bytes)
-    return PipelineMessage(n_bytes, link, chips.links.start_cycles + chips.links.hop_cycles)
+    """Return a message from stage to stage: of slices, one over the network, which is slowest."""
+    chips, links, clock = accelerator.pod, accelerator.links, accelerator.clock_hz
+    if chips.slices > 1:
+        cycles = links.network_rate(clock).cycles(n_bytes)
+        return PipelineMessage(n_bytes, cycles, links.network_start_cycles)
+    link = chips.link_rate(clock).cycles(n_bytes)
+    return PipelineMessage(n_bytes, link, links.start_cycles + links.hop_cycles)
 
 
 def _require_layers(whole: Workload, stages: int) -> None:

@@ -124,7 +124,8 @@ class Accelerator(Spec):
         """The fields of energies that are not given; these energies are unknown, not 0."""
         links = self.links if self.pod.count > 1 else None
         part = self.dram.part_name
-        return unknown_energies(self.energy, part, self.array, self.cores.noc, links)
+        found = unknown_energies(self.energy, part, self.array, self.cores.noc, links)
+        return (*found, "links.pj_per_bit of the network") if self.pod.slices > 1 else found
 
     @property
     def pod(self) -> ChipPod:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final, Self
 
 from simaccel.hardware.collectives import (
@@ -46,7 +47,9 @@ class ChipPod:
     """Chips of one kind in a shape, and the links of each.
 
     Chip numbers count the last dimension of ``shape`` first; what is no torus has one. ``before``:
-    of chips that are part of a torus, dimensions in which they all are at one place.
+    of chips that are part of a torus, dimensions in which they all are at one place. A dimension
+    more than there are of links is the first one: slices on a network, to which each chip has one
+    link, whatever the links inside of a slice are.
     """
 
     links: LinksSpec
@@ -69,6 +72,21 @@ class ChipPod:
         return math.prod(self.shape)
 
     @property
+    def is_sliced(self) -> bool:
+        """Whether dimension 0 is that of slices on a network."""
+        return self.links.has_network and len(self.shape) + self.before > self.links.dimensions
+
+    @property
+    def slices(self) -> int:
+        """Number of slices."""
+        return self.shape[0] if self.is_sliced and not self.before else 1
+
+    @property
+    def slice_shape(self) -> tuple[int, ...]:
+        """Sizes of the dimensions of a slice."""
+        return self.shape[1:] if self.is_sliced and not self.before else self.shape
+
+    @property
     def topology(self) -> LinkTopology:
         """The kind of links."""
         return self.links.topology
@@ -86,7 +104,7 @@ class ChipPod:
 
     def group(self, size: int) -> ChipPod:
         """Return the chips of one of equal groups of a size that is one of ``group_sizes``."""
-        sizes = [*self.shape] if self.topology == "torus" else [size]
+        sizes = [*self.shape] if self.topology == "torus" or self.is_sliced else [size]
         while math.prod(sizes) > size:
             sizes.pop(0)
         return ChipPod(self.links, tuple(sizes) or (1,), len(self.shape) - len(sizes))
@@ -104,8 +122,10 @@ class ChipPod:
         for number, size in reversed(list(enumerate(self.shape, self.before))):
             apart = abs(first % size - second % size)
             hops = min(apart, size - apart) if self.links.closes(size) else apart
+            form = self._form(size, number)
+            hops = min(hops, 1) if form == "switch" else hops
             if hops:
-                ways.insert(0, LinkAxis(hops, self._form(size), number))
+                ways.insert(0, LinkAxis(hops, form, number))
             first, second = first // size, second // size
         return tuple(ways)
 
@@ -113,14 +133,26 @@ class ChipPod:
         """Return over how many links a message goes from one chip to another."""
         return sum(axis.size for axis in self.route(first, second))
 
-    def _form(self, size: int) -> AxisForm:
+    def _form(self, size: int, number: int) -> AxisForm:
         if self.topology in ("all_to_all", "switch"):
             return self.topology
+        if self._is_network(number):
+            return "switch"
         return "ring" if self.links.closes(size) else "line"
 
     def link_rate(self, clock_hz: int) -> Rate:
         """Bytes per cycle from a chip to one neighbour."""
         return self.links.rate(clock_hz)
+
+    def _is_network(self, number: int) -> bool:
+        """Return whether a dimension is that of slices."""
+        return self.is_sliced and number == 0
+
+    def axis_rate(self, axis: LinkAxis, clock_hz: int) -> Rate:
+        """Bytes per cycle of a link of a dimension, one way."""
+        if self._is_network(axis.number):
+            return self.links.network_rate(clock_hz)
+        return self.link_rate(clock_hz)
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -134,7 +166,8 @@ class ChipPod:
         >>> ChipPod(LinksSpec(topology="torus", dimensions=2), (2, 4)).links_of_chip
         3.0
         """
-        axes = (LinkAxis(size, self._form(size)) for size in self.shape if size > 1)
+        numbered = enumerate(self.shape, self.before)
+        axes = (LinkAxis(size, self._form(size, at)) for at, size in numbered if size > 1)
         return float(sum(axis.links for axis in axes))
 
     def axes(self, axes: Sequence[ChipAxis]) -> tuple[LinkAxis, ...] | None:
@@ -155,7 +188,7 @@ class ChipPod:
         stride = 1
         for number, size in reversed(list(enumerate(self.shape, self.before))):
             if size > 1:
-                whole[stride] = LinkAxis(size, self._form(size), number)
+                whole[stride] = LinkAxis(size, self._form(size, number), number)
             stride *= size
         dimensions = []
         for axis in axes:
@@ -163,7 +196,9 @@ class ChipPod:
             while left > 1:
                 dimension = whole.get(at)
                 if dimension is not None and dimension.size % left == 0 and left < dimension.size:
-                    dimension = LinkAxis(left, "line", dimension.number)
+                    form = self._form(dimension.size, dimension.number)
+                    form = "switch" if form == "switch" else "line"
+                    dimension = LinkAxis(left, form, dimension.number)
                 if dimension is None or left % dimension.size:
                     return None
                 dimensions.append(dimension)
@@ -177,22 +212,30 @@ class ChipPod:
         if kind in ("send", "point_to_point"):
             links = sum(axis.size for axis in axes)
             return CollectiveCost((n_bytes,) * len(axes), n_bytes * links, links, 0)
-        return collective_cost(kind, n_bytes, tuple(axes))
+        if not any(self._is_network(axis.number) for axis in axes):
+            return collective_cost(kind, n_bytes, tuple(axes))
+        slow = self.links.network_share
+        rates = tuple(slow if self._is_network(axis.number) else Fraction(1) for axis in axes)
+        return collective_cost(kind, n_bytes, tuple(axes), rates)
 
     def link_cycles(
         self, kind: LinkAct, n_bytes: int, axes: Sequence[LinkAxis], clock_hz: int
     ) -> tuple[tuple[str, int], ...]:
         """Return how many cycles the links of each dimension are busy, by channel."""
-        link, cost = self.link_rate(clock_hz), self.cost(kind, n_bytes, axes)
+        cost = self.cost(kind, n_bytes, axes)
         return tuple(
-            (f"{LINK_CHANNEL}{axis.number}", link.cycles(n))
+            (f"{LINK_CHANNEL}{axis.number}", self.axis_rate(axis, clock_hz).cycles(n))
             for axis, n in zip(axes, cost.link_bytes, strict=True)
         )
 
     def lag_cycles(self, kind: LinkAct, axes: Sequence[LinkAxis]) -> int:
         """Return the cycles from when the last byte has left until all is there."""
-        hops = self.cost(kind, 0, axes).hops
-        return self.links.start_cycles + hops * self.links.hop_cycles if hops else 0
+        near = [axis for axis in axes if not self._is_network(axis.number)]
+        across = [axis for axis in axes if self._is_network(axis.number)]
+        hops, far = (self.cost(kind, 0, some).hops for some in (near, across))
+        links = self.links
+        start = links.start_cycles * (hops > 0) + links.network_start_cycles * far
+        return start + hops * links.hop_cycles
 
     def cycles(self, kind: LinkAct, n_bytes: int, axes: Sequence[LinkAxis], clock_hz: int) -> int:
         """Cycles of a collective alone, until all is there.

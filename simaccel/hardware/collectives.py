@@ -118,19 +118,31 @@ class CollectiveCost(NamedTuple):
 
 
 @lru_cache(1 << 12)
-def collective_cost(kind: Collective, n_bytes: int, axes: tuple[LinkAxis, ...]) -> CollectiveCost:
+def collective_cost(
+    kind: Collective,
+    n_bytes: int,
+    axes: tuple[LinkAxis, ...],
+    rates: tuple[Fraction, ...] = (),
+) -> CollectiveCost:
     """Return what a collective over some axes costs.
 
-    ``n_bytes``: of the tensor where a chip has most of it: before a reduce-scatter, after an
-    all-gather. Of an all-to-all: what each chip has. Pieces are padded to one size.
+    ``rates``: of the links of each axis, as shares of those that others are measured by; all are
+    equal where none are given. ``n_bytes``: of the tensor where a chip has most of it: before a
+    reduce-scatter, after an all-gather. Of an all-to-all: what each chip has. Pieces are padded to
+    one size.
 
     >>> torus = LinkAxis(4), LinkAxis(4)
     >>> collective_cost("all_gather", 1600, torus)
     CollectiveCost(link_bytes=(375, 375), sent_bytes=1500, hops=4, all_links_bytes=375)
     >>> collective_cost("all_reduce", 1600, (LinkAxis(4, "line"),))
     CollectiveCost(link_bytes=(1600,), sent_bytes=2400, hops=6, all_links_bytes=1600)
+    >>> slices = LinkAxis(2, "switch"), LinkAxis(16)  # behind links of a tenth
+    >>> collective_cost("all_reduce", 1600, slices, (Fraction(1, 10), Fraction(1))).link_bytes
+    (100, 1500)
     """
+    rates = tuple(one for one, axis in zip(rates, axes, strict=False) if axis.size > 1)
     axes = tuple(axis for axis in axes if axis.size > 1)
+    rates = rates or (Fraction(1),) * len(axes)
     chips, hops = math.prod(axis.size for axis in axes), sum(axis.hops for axis in axes)
     piece, times = -(-n_bytes // chips), 1
     if kind == "all_to_all":
@@ -140,10 +152,11 @@ def collective_cost(kind: Collective, n_bytes: int, axes: tuple[LinkAxis, ...]) 
     else:
         times = 2 if kind == "all_reduce" else 1
         speeds = [axis.reduced if kind == "all_reduce" else axis.gathered for axis in axes]
-        coming = balanced_pieces([axis.size for axis in axes], speeds)
+        faster = [speed * rate for speed, rate in zip(speeds, rates, strict=True)]
+        coming = balanced_pieces([axis.size for axis in axes], faster)
         over = [piece * n / speed for n, speed in zip(coming, speeds, strict=True)]
         sent = Fraction(times * piece * (chips - 1))
-    links = sum((axis.links for axis in axes), Fraction())
+    links = sum((axis.links * rate for axis, rate in zip(axes, rates, strict=True)), Fraction())
     return CollectiveCost(
         tuple(map(math.ceil, over)),
         math.ceil(sent),

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer
@@ -29,6 +30,8 @@ MOST_CHIPS: Final = 4096
 ONE_CHIP: Final = (1,)
 """The shape of a chip alone."""
 _MOST_DIMENSIONS: Final = 6
+_UNLIMITED: Final = 10**18
+"""Bytes a second of links without a limit, beside those of a network."""
 REPLACED_CHIPS: Final = {
     "chips.count": "chips: a number of chips, or their shape such as 4x4x4",
     "chips.shape": "chips: a number of chips, or their shape such as 4x4x4",
@@ -90,6 +93,8 @@ class LinksSpec(Spec):
     ``chunk_bytes``: what a chip takes of a tensor at once; by default so much that chunks follow
     one another without waiting (`Exchange.chunks`). ``overlap``: collectives go beside what the
     cores do, tile by tile where groups make or read a tensor so; else cores wait for them.
+    ``network_bytes_per_second``: of a chip to a network behind the links, one way, which other
+    slices of chips are on; a message there takes ``network_start_cycles``.
     """
 
     REPLACED: ClassVar[Mapping[str, str]] = {
@@ -107,19 +112,24 @@ class LinksSpec(Spec):
     hop_cycles: Cycles = 0
     chunk_bytes: Bytes | None = None
     overlap: bool = False
+    network_bytes_per_second: BytesPerSecond = None
+    network_start_cycles: Cycles = 0
     pj_per_bit: Picojoules | None = None
 
     @property
     def absent(self) -> set[str]:
         """Fields that are not set."""
-        return unset_fields(
-            self, "dimensions", "closes_at", "efficiency", "chunk_bytes", "overlap", "pj_per_bit"
-        )
+        names = ("dimensions", "closes_at", "efficiency", "chunk_bytes", "overlap", "pj_per_bit")
+        return unset_fields(self, *names, "network_bytes_per_second", "network_start_cycles")
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
         """Yield fields that contradict others, and what is allowed there."""
         if self.closes_at > 1 and self.topology not in ("ring", "torus"):
             yield "closes_at", "1, or more of a ring or torus"
+        if self.has_network and self.topology not in ("ring", "torus"):
+            yield "network_bytes_per_second", "nothing, or that of slices of a ring or torus"
+        if self.network_start_cycles and not self.has_network:
+            yield "network_start_cycles", "0, without network_bytes_per_second"
         if self.dimensions > (_MOST_DIMENSIONS if self.topology == "torus" else 1):
             yield "dimensions", f"1, or up to {_MOST_DIMENSIONS} of a torus"
 
@@ -128,13 +138,31 @@ class LinksSpec(Spec):
         """Whether a bandwidth is given, if only as unlimited."""
         return "bytes_per_second" in self.model_fields_set
 
+    @property
+    def has_network(self) -> bool:
+        """Whether slices of chips are on a network, with a bandwidth."""
+        return self.network_bytes_per_second is not None
+
+    @property
+    def network_share(self) -> Fraction:
+        """Bandwidth of a chip to the network, as a share of that of a link, if it is limited."""
+        link = self._link_bytes_per_second
+        return Fraction(self.network_bytes_per_second or 0, link or _UNLIMITED)
+
+    def network_rate(self, clock_hz: int) -> Rate:
+        """Bytes per cycle from a chip to the network."""
+        return rate(self.network_bytes_per_second, clock_hz)
+
     def rate(self, clock_hz: int) -> Rate:
         """Bytes per cycle from a chip to one neighbour."""
+        return rate(self._link_bytes_per_second, clock_hz)
+
+    @property
+    def _link_bytes_per_second(self) -> int | None:
+        """Bandwidth of all links to a neighbour, one way; None: unlimited."""
         if self.bytes_per_second is None:
-            return rate(None, clock_hz)
-        return rate(
-            max(1, round(self.bytes_per_second * self.per_direction * self.efficiency)), clock_hz
-        )
+            return None
+        return max(1, round(self.bytes_per_second * self.per_direction * self.efficiency))
 
     def closes(self, size: int) -> bool:
         """Return whether a dimension of so many chips is a ring.
@@ -165,8 +193,14 @@ class LinksSpec(Spec):
         if not self.given:
             return "1, without a section links"
         most = self.dimensions
+        if self.has_network and len(shape) == most + 1:
+            return ""
         if len([n for n in shape if n > 1]) > most:
-            return f"a number of chips, or a shape of at most {most} dimensions (links.dimensions)"
+            slices = ", and slices before them" if self.has_network else ""
+            return (
+                f"a number of chips, or a shape of at most {most} dimensions (links.dimensions)"
+                f"{slices}"
+            )
         return ""
 
     def shape(self, chips: tuple[int, ...]) -> tuple[int, ...]:
@@ -175,6 +209,8 @@ class LinksSpec(Spec):
         >>> LinksSpec(topology="torus", dimensions=3).shape((32,))
         (2, 4, 4)
         """
+        if self.has_network and len(chips) == self.dimensions + 1:
+            return chips
         if self.topology != "torus":
             return (math.prod(chips),)
         if len(chips) > 1:

@@ -60,8 +60,10 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
     chips, run = result.accelerator.pod, result.run
     if chips.count == 1:
         return
-    shape = f" of {' x '.join(map(str, chips.shape))}" if chips.topology == "torus" else ""
-    sides = sorted({size for size in chips.shape if size > 1 and not chips.links.closes(size)})
+    sizes = chips.slice_shape
+    shape = f" of {' x '.join(map(str, sizes))}" if chips.topology == "torus" else ""
+    shape += f" in each of {chips.slices} slices" if chips.slices > 1 else ""
+    sides = sorted({size for size in sizes if size > 1 and not chips.links.closes(size)})
     is_open = f" (sides of {' and '.join(map(str, sides))} are open)" if sides else ""
     where = f"{chips.count} chips in a {chips.topology}{shape}{is_open}".replace("a all", "an all")
     if not result.pod.cuts:

@@ -209,3 +209,84 @@ def test_another_topology_leaves_what_the_file_says_of_its_own() -> None:
     for more, at in (("chips=4x4", "--chips"), ("links.algorithm=direct", "--set links.algor")):
         with pytest.raises(InputError, match=at):
             load_accelerator("tpu_v5e_4x4", ["links.topology=ring", more])
+
+
+def _slices(shape: tuple[int, ...], network: str, **fields: object) -> ChipPod:
+    """Return slices of a ring or torus with links of 20 bytes a cycle, 5 cycles a hop."""
+    given = {"bytes_per_second": "20 GB/s", "start_cycles": 7, "hop_cycles": 5, **fields}
+    network_fields = {"network_bytes_per_second": network, "network_start_cycles": 100}
+    links = {"dimensions": len(shape) - 1, "topology": "torus", **given, **network_fields}
+    return ChipPod(LinksSpec.model_validate(links), shape)
+
+
+def test_an_all_reduce_over_slices_by_hand() -> None:
+    """Each of 4 chips of a slice has sums of a quarter, 1,600 B; those of two slices are added.
+
+    Over the network that is what a chip has, 1,600 B there and back in halves. In the ring three
+    quarters of 6,400 B, twice, by both ways. All of it at once: the network is busy longest.
+    """
+    slow = _slices((2, 4), "2 GB/s")
+    axes = slow.axes([ChipAxis(1, 8)])
+    assert axes == (LinkAxis(4, "ring", 1), LinkAxis(2, "switch", 0))
+    busy = dict(slow.link_cycles("all_reduce", 6400, axes, 10**9))
+    assert busy == {"links0": 1600 // 2, "links1": 4800 // 20}
+    # start and 2 hops there and back in the ring, the network there and back
+    assert slow.lag_cycles("all_reduce", axes) == 7 + 4 * 5 + 2 * 100
+    assert slow.cycles("all_reduce", 6400, axes, 10**9) == 800 + 227
+    (network,) = slow.axes([ChipAxis(4, 2)]) or ()
+    # of chips in two slices alone all 6,400 B, half of them each time
+    assert slow.cycles("all_reduce", 6400, [network], 10**9) == 6400 // 2 + 2 * 100
+
+
+def test_a_fast_network_takes_a_share_of_the_pieces() -> None:
+    """As fast as all links of a ring of two ways: no colour waits, as on all links at once."""
+    pod = _slices((2, 4), "20 GB/s")
+    axes = pod.axes([ChipAxis(1, 8)]) or ()
+    cost = pod.cost("all_gather", 8 * 300, axes)
+    assert cost.link_bytes == (cost.all_links_bytes,) * 2 == (700, 700)  # 7 x 300 on 3 links
+
+
+def test_slices_are_groups_and_messages_between_them_go_over_the_network() -> None:
+    pod = _slices((2, 4, 4), "2 GB/s")
+    assert (pod.count, pod.slices, pod.slice_shape, pod.group_sizes) == (
+        32,
+        2,
+        (4, 4),
+        (1, 4, 16, 32),
+    )
+    assert pod.group(16).slices == 1
+    assert [one.form for one in pod.route(0, 21)] == ["switch", "ring", "ring"]
+    assert dict(pod.link_cycles("send", 80, pod.route(0, 16), 10**9)) == {"links0": 40}
+    assert pod.lag_cycles("send", pod.route(0, 16)) == 100
+
+
+def test_which_shapes_have_slices() -> None:
+    """A size more than there are dimensions is that of slices, if there is a network."""
+    sliced = LinksSpec.model_validate(
+        {"topology": "torus", "dimensions": 2, "bytes_per_second": 1, "network_bytes_per_second": 1}
+    )
+    plain = sliced.model_copy(update={"network_bytes_per_second": None})
+    assert sliced.wrong_shape((2, 4, 4)) == ""
+    assert sliced.wrong_shape((2, 2, 4, 4)).endswith("(links.dimensions), and slices before them")
+    assert plain.wrong_shape((2, 4, 4)).endswith("(links.dimensions)")
+    assert ChipPod.from_links(sliced, 16).slices == 1
+    assert ChipPod.from_links(sliced, (2, 4, 4)).slices == 2
+    assert ChipPod.from_links(plain, (1, 4, 4)).slices == 1
+
+
+def test_energy_over_a_network_is_unknown() -> None:
+    on = load_accelerator("tpu_v5e", ["chips=2x2x2", "links.network_bytes_per_second=4 GB/s"])
+    assert on.unknown_energies == ("links.pj_per_bit of the network",)
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        (["links.network_start_cycles=5"], "links.network_start_cycles"),
+        (["links.topology=switch", "links.network_bytes_per_second=1"], "network_bytes_per_second"),
+    ],
+)
+def test_wrong_networks(values: list[str], field: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_accelerator("toy", ["links.bytes_per_second=1 GB/s", *values])
+    assert caught.value.faults[0].field.endswith(field)

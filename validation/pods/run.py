@@ -49,7 +49,8 @@ def microseconds(
 def beside_measured(row: Mapping[str, str]) -> Row:
     """Return a measured collective with what it takes here."""
     on = load_accelerator(row["chip"], [f"chips={row['shape']}"])
-    axis = ChipAxis(1, on.pod.shape[-1]) if row["axis"] == "last" else None
+    slices = ChipAxis(on.pod.count // on.pod.slices, on.pod.slices)
+    axis = {"last": ChipAxis(1, on.pod.shape[-1]), "slices": slices}.get(row["axis"])
     run, least = microseconds(on, kind_of(row["kind"]), int(row["bytes"]), axis)
     off = 100 * (run / float(row["measured_us"]) - 1)
     fields = ("chip", "shape", "axis", "kind", "bytes", "measured_us")
