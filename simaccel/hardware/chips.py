@@ -232,7 +232,7 @@ class ChipPod:
         """Return the cycles from when the last byte has left until all is there."""
         near = [axis for axis in axes if not self._is_network(axis.number)]
         across = [axis for axis in axes if self._is_network(axis.number)]
-        hops, far = (self.cost(kind, 0, some).hops for some in (near, across))
+        hops, far = (self.cost(kind, 0, part).hops for part in (near, across))
         links = self.links
         start = links.start_cycles * (hops > 0) + links.network_start_cycles * far
         return start + hops * links.hop_cycles

@@ -140,7 +140,7 @@ def collective_cost(
     >>> collective_cost("all_reduce", 1600, slices, (Fraction(1, 10), Fraction(1))).link_bytes
     (100, 1500)
     """
-    rates = tuple(one for one, axis in zip(rates, axes, strict=False) if axis.size > 1)
+    rates = tuple(rate for rate, axis in zip(rates, axes, strict=False) if axis.size > 1)
     axes = tuple(axis for axis in axes if axis.size > 1)
     rates = rates or (Fraction(1),) * len(axes)
     chips, hops = math.prod(axis.size for axis in axes), sum(axis.hops for axis in axes)
