@@ -35,6 +35,7 @@ class SearchOptions:
     data_parallel: str | None = None
     expert_parallel: str | None = None
     sequence_parallel: bool = False
+    shard_weights: bool = False
     spread: tuple[str, ...] = ()
 
     def given_options(self) -> Iterator[tuple[str, object]]:
@@ -94,7 +95,8 @@ class SearchOptions:
         """Return the degrees of parallelism, as fields of the scheduler's options."""
         names = ("tensor_parallel", "data_parallel", "expert_parallel")
         degrees = {name: self.degree(name) for name in names}
-        return {**degrees, "sequence_parallel": self.sequence_parallel}
+        switches = ("sequence_parallel", "shard_weights")
+        return degrees | {name: getattr(self, name) for name in switches}
 
     def tolerance(self) -> float:
         """Return the tolerance of a search, relative to the best objective."""
@@ -283,6 +285,14 @@ SEARCH_OPTIONS = (
         is_flag=True,
         help="For transformers on several chips: the chips that share a layer cut norms and "
         "residuals by tokens.",
+        cls=SettingOption,
+        topic=OF_CHIPS,
+    ),
+    click.option(
+        "--shard-weights",
+        is_flag=True,
+        help="On several chips: weights of products that chips would have alike lie once on all "
+        "of them, and are gathered before they are read.",
         cls=SettingOption,
         topic=OF_CHIPS,
     ),

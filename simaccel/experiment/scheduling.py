@@ -13,8 +13,10 @@ from simaccel.mapping.chips.sharding import Pod
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options, make_mapping, settle_options
 from simaccel.schedulers.parallel import (
+    KeptOnce,
     Spreads,
     degrees_of,
+    sharded_weights,
     share_of,
     whole_mapping,
 )
@@ -49,7 +51,8 @@ def schedule_workload(
     mapping = _map_single_core(
         share.pod.workload, share.accelerator, dataflow, share.options, record
     )
-    return whole_mapping(workload, share.spreads, share.pod, mapping, accelerator.pod)
+    cuts = share.spreads, share.pod, mapping, accelerator.pod
+    return whole_mapping(workload, *cuts, share.once)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,8 @@ class ChipShare:
     pod: Pod
     accelerator: Accelerator
     options: Options
+    once: KeptOnce
+    """Weights that lie once on all chips."""
 
 
 def chip_share(workload: Workload, accelerator: Accelerator, options: Options) -> ChipShare | None:
@@ -83,13 +88,18 @@ def chip_share(workload: Workload, accelerator: Accelerator, options: Options) -
             pod = share_of(workload, spreads, accelerator.pod)
         except InputError as error:
             raise name_legal_splits(error, workload, accelerator) from None
+    once: KeptOnce = {}
+    if options.shard_weights:
+        once = sharded_weights(workload, spreads, accelerator.pod.count)
+        pod = share_of(workload, spreads, accelerator.pod, once)
     fields = {name: getattr(accelerator, name) for name in Accelerator.model_fields}
     options = replace(options, tensor_parallel=None, data_parallel=None, expert_parallel=None)
     return ChipShare(
         spreads=spreads,
         pod=pod,
         accelerator=Accelerator.model_construct(**{**fields, "chips": ONE_CHIP}),
-        options=replace(options, sequence_parallel=False),
+        options=replace(options, sequence_parallel=False, shard_weights=False),
+        once=once,
     )
 
 

@@ -25,11 +25,11 @@ from simaccel.hardware.chips import ChipPod
 from simaccel.mapping.chips.keeps import rename_keeps
 from simaccel.mapping.chips.sharding import CHIPS, Pod, replace_groups, shard
 from simaccel.mapping.classes import RankClasses
-from simaccel.mapping.tree import Do, Group, Spread, WorkloadReference
+from simaccel.mapping.tree import Do, Group, Keep, Spread, WorkloadReference
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.search.problems import Options
 from simaccel.units import SFU
-from simaccel.workload import Operator, Vector, Workload
+from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
 
 KINDS: Final = ("transformer", "attention")
 BATCH: Final = "b"
@@ -47,6 +47,8 @@ _PLACES: Final = "t"
 """Tokens of an expert, group by group."""
 Spreads = Mapping[str, tuple[tuple[str, int], ...]]
 """By operator: ranks and the number of pieces of each, from the outside in."""
+KeptOnce = Mapping[str, tuple[str, ...]]
+"""By operator: weights that lie once on all chips."""
 
 
 @dataclass(frozen=True)
@@ -240,8 +242,44 @@ def _cuts_of_batch(operator: Operator, degrees: ParallelDegrees) -> Iterator[tup
         yield _EXPERTS, degrees.expert
 
 
-def share_of(workload: Workload, spreads: Spreads, chips: ChipPod) -> Pod:
+def sharded_weights(workload: Workload, spreads: Spreads, count: int) -> KeptOnce:
+    """Return the weights of products that several of so many chips would have alike, by operator.
+
+    Those of which no dimension can be cut over the chips stay as they are.
+    """
+    kept: dict[str, tuple[str, ...]] = {}
+    for operator in workload.operators:
+        pieces = dict(spreads[operator.name])
+        names = [
+            operand.tensor
+            for operand in (operator.inputs if isinstance(operator, Einsum) else ())
+            if workload.tensors[operand.tensor].kind == "weight"
+            if _is_shardable(operator, operand, pieces, count)
+        ]
+        kept[operator.name] = tuple(dict.fromkeys(names))
+    return kept
+
+
+def _is_shardable(
+    operator: Operator, operand: Operand, pieces: Mapping[str, int], count: int
+) -> bool:
+    """Return whether weights that are read in pieces can be cut over the chips that are left."""
+    own = [pieces.get(dim.outermost(operator.ranks) or "", 1) for dim in operand.projection]
+    left, shape = count // math.prod(own), operand.shape(operator.ranks)
+    is_plain = not operand.start
+    return (
+        is_plain
+        and left > 1
+        and any(size % (cut * left) == 0 for size, cut in zip(shape, own, strict=True))
+    )
+
+
+def share_of(
+    workload: Workload, spreads: Spreads, chips: ChipPod, once: KeptOnce | None = None
+) -> Pod:
     """Return what each chip does, before anybody has mapped it: its workload and exchanges.
+
+    ``once``: weights that lie once on all chips.
 
     Raises:
         InputError: what can't be cut.
@@ -250,7 +288,11 @@ def share_of(workload: Workload, spreads: Spreads, chips: ChipPod) -> Pod:
     groups = tuple(
         Group(
             operators=(operator.name,),
-            tree=(*_nodes(operator, spreads[operator.name]), Do(operator.name, SFU)),
+            tree=(
+                *_keeps(once, [operator.name]),
+                *_nodes(operator, spreads[operator.name]),
+                Do(operator.name, SFU),
+            ),
         )
         for operator in workload.operators
     )
@@ -263,6 +305,12 @@ def share_of(workload: Workload, spreads: Spreads, chips: ChipPod) -> Pod:
     return pod
 
 
+def _keeps(once: KeptOnce | None, operators: Sequence[str]) -> tuple[Keep, ...]:
+    """Return nodes of weights that lie once on all chips."""
+    names = (name for operator in operators for name in (once or {}).get(operator, ()))
+    return tuple(Keep(name, CHIPS) for name in dict.fromkeys(names))
+
+
 def _nodes(one: Operator, cuts: Sequence[tuple[str, int]]) -> tuple[Spread, ...]:
     left, found = dict(one.ranks), []
     for rank, pieces in cuts:
@@ -272,7 +320,12 @@ def _nodes(one: Operator, cuts: Sequence[tuple[str, int]]) -> tuple[Spread, ...]
 
 
 def whole_mapping(
-    workload: Workload, spreads: Spreads, pod: Pod, mapping: MappingTree, chips: ChipPod
+    workload: Workload,
+    spreads: Spreads,
+    pod: Pod,
+    mapping: MappingTree,
+    chips: ChipPod,
+    once: KeptOnce | None = None,
 ) -> MappingTree:
     """Return the mapping of all chips: that of one, with spreads at the outside of each group.
 
@@ -291,7 +344,7 @@ def whole_mapping(
                 for node in _nodes(operator, spreads[operator.name])
             )
             nodes = max(nodes, inner, key=len)
-        return replace(group, tree=(*nodes, *group.tree))
+        return replace(group, tree=(*_keeps(once, group.operators), *nodes, *group.tree))
 
     named = rename_keeps(mapping, lambda _: lambda name: pod.layouts.get(name, (name,))[0])
     reference = WorkloadReference(workload.name, workload.fingerprint)

@@ -46,8 +46,9 @@ class Options:
     clock, in seconds, once it has begun. Of transformers on several chips: chips that share a layer
     (``tensor_parallel``), groups of them that share a batch (None: the rest of the chips), and
     groups that share experts; ``sequence_parallel``: chips of a layer have tokens each in norms and
-    residuals. Of several cores: ranks that are to be spread, such as
-    ``n=cores:4``. ``allow_overflow``: run what needs more memory than there is.
+    residuals. Of any workload on several chips: weights that they would have alike lie once on all
+    (``shard_weights``). Of several cores: ranks that are to be spread, such as ``n=cores:4``.
+    ``allow_overflow``: run what needs more memory than there is.
     """
 
     pipeline: bool = False
@@ -65,6 +66,7 @@ class Options:
     data_parallel: int | None = None
     expert_parallel: int | None = None
     sequence_parallel: bool = False
+    shard_weights: bool = False
     spread: tuple[str, ...] = ()
     ends: float | None = None
     allow_overflow: bool = False

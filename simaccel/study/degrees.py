@@ -24,7 +24,7 @@ def options_with(options: Options, values: Mapping[str, Value]) -> Options:
     """Return options with the values of axes."""
     changed: dict[str, Any] = {
         name: values[name] in (True, "true")
-        for name in ("pipeline", "sequence_parallel")
+        for name in ("pipeline", "sequence_parallel", "shard_weights")
         if name in values
     }
     changed |= {name: int(values[name]) for name in DEGREES if name in values}

@@ -185,6 +185,7 @@ _MAPPING: Final[dict[str, Callable[[str], Value]]] = {
     "pipeline-parallel": _count,
     "micro-batches": _count,
     "sequence-parallel": _choice(("true", "false")),
+    "shard-weights": _choice(("true", "false")),
 }
 _KINDS: Final = {"_bytes": "B", "_bytes_per_second": "B/s", "_hz": "Hz"}
 _OF_WORKLOAD: Final = "workload."

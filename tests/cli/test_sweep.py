@@ -122,8 +122,8 @@ def test_nothing_given_is_no_sweep() -> None:
                     "--sweep: got ''; allowed: one of buffer, buffer-bandwidth, dram-bandwidth, "
                     "dram-latency, array, clock, seq-len, batch, dataflow, stationarity, pipeline, "
                     "patience, tensor-parallel, data-parallel, expert-parallel, "
-                    "pipeline-parallel, micro-batches, sequence-parallel, a field of the "
-                    "accelerator (dram.channels), or workload.FIELD"
+                    "pipeline-parallel, micro-batches, sequence-parallel, shard-weights, "
+                    "a field of the accelerator (dram.channels), or workload.FIELD"
                 )
             ],
         ),

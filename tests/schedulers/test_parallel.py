@@ -199,6 +199,44 @@ def test_sequence_parallelism_computes_the_model(phase: str) -> None:
     assert passed[0] < passed[1]  # norms and residuals of half of the tokens
 
 
+@pytest.mark.parametrize(("tensor", "data"), [(1, 4), (2, 2)])
+def test_weights_that_lie_once_on_all_chips(tensor: int, data: int) -> None:
+    """Each chip has a quarter of every matrix; the table of tokens and gains stay with all.
+
+    It sends what others lack: of a matrix of which it needs a part of ``tensor``, its own quarter
+    to the others that need this part, ``data`` - 1 of them.
+    """
+    model = transformer(LITTLE, phase="prefill", prompt=8, batch=4, scope="model")
+    options = replace(QUICK, tensor_parallel=tensor, data_parallel=data, shard_weights=True)
+    runs = {
+        overlap: simulate(
+            model,
+            load_accelerator("mxu_128", [*_links(4), f"links.overlap={overlap}"]),
+            "naive",
+            options=options,
+        )
+        for overlap in ("false", "true")
+    }
+    layer = 2 * LITTLE.hidden * LITTLE.heads * LITTLE.head_size
+    layer += 2 * LITTLE.hidden * LITTLE.kv_heads * LITTLE.head_size
+    layer += 3 * LITTLE.hidden * LITTLE.ff_size
+    matrices = 2 * (LITTLE.layers * layer + LITTLE.hidden * LITTLE.vocabulary)
+    for result in runs.values():
+        check_chips(model, result.pod)
+        ahead = [one for one in result.pod.exchanges if one.is_ahead]
+        times = model.times
+        own = sum(times(one.after) * one.n_bytes(one.elements[0]) for one in ahead)
+        assert own == matrices // 4
+        sources = {one.source for one in ahead}
+        sent = sum(
+            n
+            for (level, name), n in result.run.moved.items()
+            if level == "link_write" and name in sources
+        )
+        assert sent == (data - 1) * matrices // 4
+    assert runs["true"].run.cycles < runs["false"].run.cycles
+
+
 def test_what_sequence_parallelism_cannot_cut_is_named() -> None:
     layer = build("llama3-8b", phase="decode", batch=3, scope="block")
     with pytest.raises(InputError, match="tensor degree 2 divides tokens of no norm or residual"):
