@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -153,6 +154,28 @@ def test_a_broken_vector_operator_is_named(install: Install, point: str, problem
     with pytest.raises(PluginError, match=problem):
         Vector("v", "mine", {"m": 3}, (operand("X m"),), operand("Y m"))
     assert Vector("v", "relu", {"m": 3}, (operand("X m"),), operand("Y m")).kind == "relu"
+
+
+@pytest.mark.parametrize("what", ["SystemExit(3)", "KeyError('oh')"])
+def test_what_a_vector_operator_raises_is_named(
+    install: Install, tmp_path: Path, what: str
+) -> None:
+    code = f"""
+from simaccel.workload.vectors.kind import VectorKind, one_pass, whole
+def fails(x): raise {what}
+KIND = VectorKind(name="mine", steps=one_pass(whole(fails)))
+"""
+    install("[simaccel.vector_operators]\nmine = MODULE:KIND\n", code=code)
+    (tmp_path / "v.yaml").write_text("""
+kind: einsums
+name: v
+tensors: {X: {kind: input}, Y: {kind: output}}
+operators: {v: {kind: mine, ranks: {m: 4}, inputs: ["X[m]"], output: "Y[m]"}}
+""")
+    result = _run(f"run --hw toy --workload {tmp_path}/v.yaml --check")
+    assert result.exit_code == 2
+    name = what.partition("(")[0]
+    assert re.search(rf"error: vector operator 'mine' of .*computing failed: {name}", result.stderr)
 
 
 def test_a_name_of_simaccel_is_never_a_plug_ins(install: Install) -> None:

@@ -1,5 +1,8 @@
 """Vector operators: a file for each kind, with passes and numpy meaning; the list of kinds."""
 
+from dataclasses import replace
+from typing import Any
+
 from simaccel.plugins import Plugin, Registry
 from simaccel.workload.vectors.average_pooling import AVERAGE_POOLING
 from simaccel.workload.vectors.copy import COPY
@@ -60,7 +63,18 @@ def _accept(plugin: Plugin, found: object) -> VectorKind:
         raise plugin.error(f"is a {type(found).__name__}, not a VectorKind")
     if found.name != plugin.name:
         raise plugin.error(f"its kind has another name, {found.name!r}")
-    return found
+    steps = {name: _named_step(plugin, step) for name, step in found.steps.items()}
+    return replace(found, steps=steps)
+
+
+def _named_step(plugin: Plugin, step: VectorStep) -> VectorStep:
+    """Return a step whose meaning names the plug-in in whatever it raises."""
+
+    def meaning(*given: Any) -> Any:  # noqa: ANN401 - as `Meaning` has it
+        with plugin.running("computing"):
+            return step.meaning(*given)
+
+    return replace(step, meaning=meaning)
 
 
 VECTORS = Registry("simaccel.vector_operators", {kind.name: kind for kind in _KINDS}, _accept)
