@@ -32,10 +32,13 @@ SCOPE: Final = "block"
 FRONT_FIGURES: Final = ("cycles", "utilisation", "energy", "edp", "dram-bytes", "footprint")
 EACH: Final = ("operator",)
 METRIC_NAMES: Final = (
-    *("cycles", "time", "utilisation", "tokens/s", "tokens/s/chip", "energy/token"),
+    *("cycles", "time", "utilisation", "tokens/s", "tokens/s/chip", "tokens/s/user"),
+    "energy/token",
     *("energy", "power", "edp"),
     *("reads", "writes", "weights", "activations", "cache", "footprint"),
 )
+MOST_SHOWN: Final = 20
+"""Designs that `explore` prints."""
 EXHIBITS: Final = ("roofline", "granularity", "breakdown", "bandwidth")
 TARGET: Final = 0.95
 EXPLORED: Final = ("cycles", "energy", "edp", "dram-bytes", "footprint", "area", "power")

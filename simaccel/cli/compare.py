@@ -145,7 +145,7 @@ def compare(
         slow = {"--sweep": ", ".join(sweep), "--no-fast-forward": not fast_forward}
         ctx.exit(compare_fronts(asked, pareto, files, jobs, as_json=as_json, refused=slow))
     if exhibit is not None:
-        from simaccel.cli.exhibit import show_bandwidths, with_defaults
+        from simaccel.cli.exhibit import show_bandwidths, show_exhibit, with_defaults
 
         asked, sweep = with_defaults(asked, exhibit, sweep)
     if exhibit == "bandwidth":
@@ -165,7 +165,7 @@ def compare(
         lambda rows: (
             _show(points, rows, files, shown, as_json=as_json)
             if exhibit is None
-            else _show_exhibit(exhibit, points, rows, files, as_json=as_json)
+            else show_exhibit(exhibit, points, rows, files, as_json=as_json)
         ),
     )
     ctx.exit(_exit_code(rows))
@@ -202,20 +202,6 @@ def _run_all(
             )
         finish(rows)
     return rows
-
-
-def _show_exhibit(
-    exhibit: Exhibit,
-    points: Sequence[Point],
-    rows: Sequence[StudyRow],
-    files: OutputFiles,
-    *,
-    as_json: bool,
-) -> None:
-    from simaccel.cli.exhibit import show_exhibit
-
-    workloads = {point.seq_len: point.workload for point in points}
-    show_exhibit(exhibit, rows, workloads, points[0].accelerator, files, as_json=as_json)
 
 
 def _show_outlook(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from simaccel.cli.choices import MOST_SHOWN
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
+from simaccel.cli.top import ALL, require_shown
 
 if TYPE_CHECKING:
     from simaccel.experiment.store import ResultStore
@@ -24,14 +26,26 @@ _PLOTS: Final = ("--plot-frontier", "--plot-pairs", "--plot-sensitivity")
 
 @dataclass(frozen=True)
 class ExplorationFiles(OutputFiles):
-    """The files of an exploration."""
+    """The files of an exploration, and the rows of its table (``top``; None: not given)."""
+
+    top: int | str | None = None
 
     @classmethod
     def take_options(cls, given: dict[str, Any], inputs: Sequence[Path]) -> ExplorationFiles:
         """Take the options out of what click passes."""
         files = {"--csv": given.pop("table"), "--parquet": given.pop("parquet")}
         files |= {name: given.pop(name[2:].replace("-", "_")) for name in _PLOTS}
-        return cls({**files, "-o": given.pop("output")}, given.pop("force"), inputs)
+        files["-o"] = given.pop("output")
+        return cls(files, given.pop("force"), inputs, given.pop("top"))
+
+    def require_top(self, hidden: Mapping[str, object]) -> None:
+        """Refuse a number of rows where none is printed.
+
+        Raises:
+            InputError: names the option.
+
+        """
+        require_shown({"--top": self.top}, {**hidden, "--csv -": self.prints})
 
     def show(self, exploration: ExploredDesigns, space: DesignSpace, *, as_json: bool) -> None:
         """Write the files, and print what goes to the terminal."""
@@ -49,7 +63,9 @@ class ExplorationFiles(OutputFiles):
         if as_json:
             show_json(exploration_json(exploration))
         elif not quiet:
-            show(title, exploration_table(exploration), *counted_lines(exploration))
+            most = None if self.top == ALL else int(self.top or MOST_SHOWN)
+            table = exploration_table(exploration, most)
+            show(title, table, *counted_lines(exploration, most))
         for line in (*effort_lines(exploration), *written):
             click.echo(line, err=quiet)
 

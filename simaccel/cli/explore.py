@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simaccel.cli.choices import EXPLORED, PRICES
+from simaccel.cli.choices import EXPLORED, MOST_SHOWN, PRICES
 from simaccel.cli.command import Command
 from simaccel.cli.exploration_inputs import MOST_DESIGNS, WantedSpace, read_accelerators
 from simaccel.cli.faults import fault, gather, require_none
@@ -27,6 +27,7 @@ from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_options import FIELDS, SEARCH_OPTIONS
 from simaccel.cli.settings import OF_RUNS, OF_SEARCH, SettingOption
 from simaccel.cli.several_runs import pipeline_options
+from simaccel.cli.top import TOP
 from simaccel.cli.weighted_workloads import whole_load
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError, WorkerDiedError
@@ -165,6 +166,12 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
     topic=OF_RUNS,
 )
 @click.option("-o", "--output", metavar="FILE", help="Write one HTML page with all results.")
+@click.option(
+    "--top",
+    type=TOP,
+    metavar="N|all",
+    help=f"Print this many designs, the best first (default {MOST_SHOWN}).",
+)
 @force_option
 @json_option
 @click.pass_context
@@ -193,25 +200,24 @@ def explore_command(
     del options["prices"]  # of a description's own space alone
     objective = options.pop("objective")  # of the designs; a search gets it, too, if it can
     wanted = WantedSpace.take_options(options, asked, objective)
-    is_directed = directed.is_directed_space(wanted.axes)
     outputs = ExplorationFiles.take_options(options, wanted.inputs())
-    if not is_directed:
-        directed.require_no_prices(ctx)
-        read, limits, kept, _ = gather(
-            wanted.read,
-            wanted.limits,
-            partial(store_in, store),
-            partial(outputs.require, {"--json": as_json}),
-        )
-        space = wanted.space(*read)
-        space.require_energies(objective)
-    if is_directed:
+    if directed.is_directed_space(wanted.axes):
         hardware = partial(read_accelerators, wanted.hw, wanted.overrides)
         loads = [partial(whole_load, text, asked) for text in wanted.workloads]
         directed.explore_directed(
             ctx, directed.InputReaders(hardware, loads, wanted.limits), outputs
         )
         return
+    directed.require_no_prices(ctx)
+    read, limits, kept, _, _ = gather(
+        wanted.read,
+        wanted.limits,
+        partial(store_in, store),
+        partial(outputs.require, {"--json": as_json}),
+        partial(outputs.require_top, {"--json": as_json, "--dry-run": dry_run}),
+    )
+    space = wanted.space(*read)
+    space.require_energies(objective)
     from simaccel.study.explore import ExplorationObjective, explore
     from simaccel.study.space import draw
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from simaccel.cli.experiment_options import Inputs
     from simaccel.cli.jobs import Jobs
     from simaccel.schedulers import Options
-    from simaccel.study.neighbour_designs import NeighbourRun
+    from simaccel.study.points import StudyRow
     from simaccel.verbs.running import Result
 
 DESIGNS_HELP: Final = (
@@ -26,9 +26,7 @@ DESIGNS_HELP: Final = (
 _HINT: Final = "many PEs do nothing: --designs runs arrays of other shapes, and other designs"
 
 
-def run_neighbours(
-    inputs: Inputs, options: Options, jobs: Jobs, *, quiet: bool
-) -> list[NeighbourRun]:
+def run_neighbours(inputs: Inputs, options: Options, jobs: Jobs, *, quiet: bool) -> list[StudyRow]:
     """Run the designs next to an accelerator; ``inputs`` as they are given, without a search."""
     from simaccel.study.neighbour_designs import neighbour_designs, run_designs
 
@@ -38,7 +36,7 @@ def run_neighbours(
         return run_designs(designs, inputs, replace(options, each=team.run_each), bar.show)
 
 
-def neighbour_parts(result: Result, runs: Sequence[NeighbourRun]) -> list[Table | str]:
+def neighbour_parts(result: Result, runs: Sequence[StudyRow]) -> list[Table | str]:
     """Return the table of these designs; where none ran, a hint if unused PEs limit the run."""
     if runs:
         from simaccel.report.neighbour_designs import designs_table
@@ -47,7 +45,7 @@ def neighbour_parts(result: Result, runs: Sequence[NeighbourRun]) -> list[Table 
     return [_HINT] if result.limit.name == UNFILLED else []
 
 
-def neighbours_json(result: Result, runs: Sequence[NeighbourRun]) -> dict[str, Any]:
+def neighbours_json(result: Result, runs: Sequence[StudyRow]) -> dict[str, Any]:
     """Return these designs as JSON; nothing where none ran."""
     from simaccel.report.neighbour_designs import designs_json
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,41 +17,28 @@ if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
     from simaccel.cli.jobs import Jobs
     from simaccel.cli.output_files import OutputFiles
-    from simaccel.hardware import Accelerator
     from simaccel.report.pareto import FrontRow
-    from simaccel.schedulers import Options
     from simaccel.search.front import Figure, FrontFigures
-    from simaccel.workload import Workload
+    from simaccel.study.points import Point
 
 
-@dataclass(frozen=True)
-class _Task:
-    """One front, as it is sent to a process."""
-
-    workload: Workload
-    accelerator: Accelerator
-    dataflow: str
-    options: Options
-    front: FrontFigures
-
-
-def _run(task: _Task) -> FrontRow:
+def _find_front(front: FrontFigures, point: Point) -> FrontRow:
     """Find one front; what the user can cause becomes a row with its reason."""
     from simaccel.experiment.pareto import pareto
     from simaccel.report.pareto import FrontRow, front_row
 
     try:
-        found = pareto(task.workload, task.accelerator, task.dataflow, task.options, task.front)
+        found = pareto(point.workload, point.accelerator, point.name, point.options, front)
     except SimaccelError as error:
-        return FrontRow(task.dataflow, problem=str(error), exit_code=error.exit_code)
-    return front_row(task.dataflow, found)
+        return FrontRow(point.name, problem=str(error), exit_code=error.exit_code)
+    return front_row(point.name, found)
 
 
-def _lost_row(task: _Task) -> FrontRow:
+def _lost_row(point: Point) -> FrontRow:
     from simaccel.report.pareto import FrontRow
 
-    problem = "its process died; is there enough memory?"
-    return FrontRow(task.dataflow, problem=problem, exit_code=WorkerDiedError.exit_code)
+    lost = point.row.without_process()
+    return FrontRow(point.name, problem=lost.problem, exit_code=lost.exit_code)
 
 
 def read_front(text: str) -> tuple[Figure, Figure]:
@@ -111,13 +98,15 @@ def compare_fronts(
     from simaccel.report.pareto import pareto_csv, pareto_json, pareto_lines, pareto_table
     from simaccel.report.titles import experiment_title
     from simaccel.search.front import FrontFigures
+    from simaccel.study.points import base_point
 
     front = FrontFigures(*figures)
     for figure in (front.x, front.y):
         require_energies(accelerator, figure)
-    tasks = [_Task(workload, accelerator, name, asked.options, front) for name in names]
+    base = replace(base_point(workload, accelerator), options=asked.options)
+    points = [replace(base, dataflow=name) for name in names]
     with jobs.working(os.cpu_count() or 1) as team, ProgressBar("finding fronts") as bar:
-        rows = run_with(team, _run, tasks, bar.show, lost=_lost_row)
+        rows = run_with(team, partial(_find_front, front), points, bar.show, lost=_lost_row)
     title = f"{experiment_title(workload, accelerator)}: {front.y} against {front.x}"
     written = files.write("--csv", partial(pareto_csv, rows))
     written += files.write("--plot", partial(draw_pareto, rows, front.x, front.y, title))

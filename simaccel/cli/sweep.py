@@ -14,6 +14,7 @@ from simaccel.cli.faults import fault, gather, require_none
 from simaccel.errors import InputError, suggest
 from simaccel.hardware import Accelerator
 from simaccel.study.parameters import PARAMETERS, parameter_of
+from simaccel.study.points import base_point, seq_len_of
 from simaccel.study.space import FLOWS, DesignBuilder, Settings
 from simaccel.workload import Workload
 
@@ -43,8 +44,6 @@ def swept_points(
 def _swept(
     make: DesignBuilder, setting: Setting, workload: Workload, accelerator: Accelerator
 ) -> Point:
-    from simaccel.verbs.comparing import base_point, seq_len_of
-
     name = setting.axis.name
     if setting.axis.of == "workload":
         _require_parameters(setting, workload)

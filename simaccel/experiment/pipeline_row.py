@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+from simaccel.experiment.capacity import MemoryDemand
 from simaccel.experiment.pipeline import PipelineRun
 from simaccel.experiment.run import result_json
 from simaccel.hardware.area.parts import power_mw
@@ -56,8 +58,22 @@ def pipeline_row(run: PipelineRun) -> dict[str, Any]:
         "chip_power_mw": sum(power.values()) - power.get("dram", 0.0),
         **{name: max(result[name] for result in every) for name in _LARGEST},
         "operators": [],
+        "memories": [vars(demand) for demand in _fullest_memories(run)],
         "chip_count": chips,
     }
+
+
+def _fullest_memories(run: PipelineRun) -> list[MemoryDemand]:
+    """Return of each memory the most that a stage needs, with caches of all micro-batches."""
+    fullest: dict[str, MemoryDemand] = {}
+    for demand in (each for stage in run.stages for each in stage.result.memories):
+        others = (run.plan.micro_batches - 1) * demand.by_part.get("cache", 0)
+        parts = dict(demand.by_part)
+        parts |= {"cache": parts["cache"] + others} if others else {}
+        whole = replace(demand, needed_bytes=demand.needed_bytes + others, by_part=parts)
+        known = fullest.setdefault(demand.memory, whole)
+        fullest[demand.memory] = max(known, whole, key=lambda one: one.needed_bytes)
+    return [*fullest.values()]
 
 
 def _mean(values: Sequence[Any], counts: Sequence[int], times: int) -> Any:  # noqa: ANN401

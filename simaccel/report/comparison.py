@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from simaccel.report.metrics import Metric
 
 _NOTHING = "-"
+FULL: Final = 0.25
+"""The share of a memory from which tables say whether it holds the tensors."""
 _FEW_ROWS: Final = 2
 """So many rows say below the table what they gave up."""
 
@@ -71,9 +74,8 @@ def comparison_table(rows: Sequence[StudyRow], metrics: Sequence[Metric] = ()) -
             table.add_section()
         before = row.place
         cells = _figures(row)
-        cells += [
-            metric.cell(row.result, row.tokens) if row.result else _NOTHING for metric in metrics
-        ]
+        cells += [fits_text(row)] if shows_fits(rows) else []
+        cells += [metric.cell(row) if row.result else _NOTHING for metric in metrics]
         if has_given(rows):
             cells += _given_texts(row)
         if several:
@@ -87,7 +89,8 @@ def _empty_table(
 ) -> Table:
     given = ("estimate", "error") if has_given(rows) else ()
     figures = ("cycles", "bound", "time", "util.", "DRAM", "DRAM bound", "energy", "power")
-    shown = (*figures, "limit", *(one.name for one in metrics), *given)
+    fits = ("fits",) if shows_fits(rows) else ()
+    shown = (*figures, "limit", *fits, *(one.name for one in metrics), *given)
     table = make_table((), (*names, "dataflow", *shown, *(("speedup",) if speedup else ())))
     named = [at for at, point in enumerate(rows[0].settings) if point.axis.named]
     for at in (*named, len(names), len(names) + 1 + len(figures)):
@@ -110,6 +113,19 @@ def given_error(row: StudyRow) -> float | None:
     if row.estimate_cycles is None or row.result is None:
         return None
     return float((row.estimate_cycles - row.result["cycles"]) / row.result["cycles"])
+
+
+def shows_fits(rows: Sequence[StudyRow]) -> bool:
+    """Return whether a memory is so full that a table says of each row whether it fits."""
+    return any(row.fits is False or (row.memory_share or 0.0) >= FULL for row in rows)
+
+
+def fits_text(row: StudyRow) -> str:
+    """Say whether the memories of a chip hold the tensors, and how full the fullest is."""
+    if row.fits is None or row.memory_share is None:
+        return _NOTHING if row.fits is None else "no"
+    percent = math.ceil(round(100 * row.memory_share, 6))
+    return f"{'yes' if row.fits else 'no'}, {percent:,}%"
 
 
 def _given_texts(row: StudyRow) -> list[str]:
@@ -148,11 +164,16 @@ def area_lines(rows: Sequence[StudyRow]) -> list[str]:
     for row in rows:
         if row.result is not None:
             where = row.lead.text if row.lead else ""
-            places = at.setdefault(area_text(row.result["area_mm2"]), [])
+            places = at.setdefault(_area_text(row), [])
             places += [where] if where not in places else []
     if len(at) == 1:
         return [f"area: {next(iter(at))}"]
     return [f"area: {'; '.join(f'{area} at ' + ', '.join(at[area]) for area in at)}"] if at else []
+
+
+def _area_text(row: StudyRow) -> str:
+    several = row.chips > 1 and row.area_mm2 is not None
+    return area_text(row.area_mm2) + (f" ({row.chips} chips)" if several else "")
 
 
 def varied_names(rows: Sequence[StudyRow]) -> list[str]:
@@ -184,8 +205,8 @@ def _figures(row: StudyRow) -> list[str]:
         share_text(result["utilisation"]),
         bytes_text(dram_bytes(result)),
         bytes_text(result["dram_bound"]["bound_bytes"]),
-        work_energy_text(sum(result["energy_pj"].values())),
-        power_text(result["power_mw"]),
+        work_energy_text(row.energy_pj),
+        power_text(row.power_mw),
         LIMITS[result["limit"]["name"]],
     ]
 
@@ -240,15 +261,17 @@ def place_json(row: StudyRow) -> dict[str, Any]:
 
 def comparison_json(rows: Sequence[StudyRow]) -> list[dict[str, Any]]:
     """Return the rows as a list (the format of ``simaccel compare --json``)."""
-    found: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     for row, faster in zip(rows, speedups(rows), strict=True):
         asked = place_json(row)
         if row.result is None:
-            found.append({**asked, "problem": row.problem, "exit_code": row.exit_code})
+            failed = {"problem": row.problem, "exit_code": row.exit_code}
+            documents.append({**asked, **failed, "fits": row.fits})
         else:
-            given = given_json(row) if has_given(rows) else {}
-            found.append({**row.result, **asked, **token_figures(row), "speedup": faster, **given})
-    return found
+            own = given_json(row) if has_given(rows) else {}
+            last = {**token_figures(row), "fits": row.fits, "speedup": faster, **own}
+            documents.append({**row.result, **asked, **last})
+    return documents
 
 
 def token_figures(row: StudyRow) -> dict[str, float | None]:
@@ -256,8 +279,7 @@ def token_figures(row: StudyRow) -> dict[str, float | None]:
     from simaccel.report.metrics import METRICS
 
     both = (METRICS["tokens/s"], METRICS["energy/token"])
-    result = row.result
-    return {one.column: None if result is None else one.value(result, row.tokens) for one in both}
+    return {one.column: None if row.result is None else one.value(row) for one in both}
 
 
 def given_json(row: StudyRow) -> dict[str, float | None]:

@@ -14,7 +14,7 @@ from simaccel.report.comparison import (
 )
 from simaccel.report.metrics import Metric
 from simaccel.report.rows import Row, csv_text, stall_figures, traffic_figures, work_figures
-from simaccel.study.points import StudyRow
+from simaccel.study.points import StudyRow, chips_alike
 from simaccel.units import ARRAY, STALLS
 from simaccel.workload import CLASSES
 
@@ -32,7 +32,7 @@ def comparison_csv(rows: Sequence[StudyRow], metrics: Sequence[Metric] = ()) -> 
     table = comparison_rows(rows)
     for metric in metrics:
         for row, line in zip(rows, table, strict=True):
-            value = None if row.result is None else metric.value(row.result, row.tokens)
+            value = None if row.result is None else metric.value(row)
             line.setdefault(metric.column, value)
     return csv_text(table)
 
@@ -45,10 +45,10 @@ def comparison_rows(rows: Sequence[StudyRow]) -> list[Row]:
     table = []
     with_given = has_given(rows)
     for row, faster in zip(rows, speedups(rows), strict=True):
-        figures = dict.fromkeys(_FIGURES) if row.result is None else _figures(row.result)
+        figures = dict.fromkeys(_FIGURES) if row.result is None else _figures(row)
         inputs = given_json(row) if with_given else {}
         problem = {"problem": row.problem or None}
-        last = {**token_figures(row), "speedup": faster, **inputs, **problem}
+        last = {**token_figures(row), "fits": row.fits, "speedup": faster, **inputs, **problem}
         table.append({**place_json(row), **figures, **last})
     return table
 
@@ -66,7 +66,9 @@ _FIGURES = (
 """Columns in their order; one for the work of each resource follows."""
 
 
-def _figures(result: dict[str, Any]) -> dict[str, Any]:
+def _figures(row: StudyRow) -> dict[str, Any]:
+    """Return the figures of a run; area, energy and power are those of all chips."""
+    result = row.run
     array, bound = result["engines"][ARRAY], result["dram_bound"]
     every = {
         **result,
@@ -75,7 +77,10 @@ def _figures(result: dict[str, Any]) -> dict[str, Any]:
         "limit": result["limit"]["name"],
         "dram_bound_bytes": bound["bound_bytes"],
         "dram_compulsory_bytes": bound["compulsory_bytes"],
-        "energy_pj": sum(result["energy_pj"].values()),
+        "energy_pj": row.energy_pj,
+        "area_mm2": row.area_mm2,
+        "power_mw": row.power_mw,
+        "chip_power_mw": chips_alike(result) * result["chip_power_mw"],
         "bound_cycles": result["bound"]["cycles"],
         "waiting_cycles": result["bound"]["waiting_cycles"],
         "array_busy_cycles": array["busy"],

@@ -6,8 +6,6 @@ exhibit is a list of rows with the same columns; figures are drawn from the same
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -259,15 +257,6 @@ def exhibit_table(rows: Sequence[Row]) -> Table:
         cells = ["-" if row[name] is None else heads[name][1](row[name]) for name in names]
         add_row(table, cells)
     return table
-
-
-def exhibit_csv(rows: Sequence[Row]) -> str:
-    """Return an exhibit as CSV: a line of names with their units, then a line for each row."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, tuple(rows[0]), restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
 
 
 def exhibit_json(name: Exhibit, rows: Sequence[Row]) -> dict[str, Any]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from simaccel.report.comparison import fits_text, shows_fits
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.metrics import UNKNOWN, rate_of_tokens_text
+from simaccel.report.rows import csv_text
 from simaccel.report.units import (
     area_text,
     bytes_text,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 MOST_ROWS = 20
-"""Designs in the table of a terminal; files have all."""
+"""Designs in a table unless another number is asked for; files have all."""
 _MOST_REASONS: Final = 3
 _VALUE: Final = re.compile(r"\bgot .*?; (?=allowed: )")
 """The value in the reason of a design that does not run."""
@@ -57,6 +58,7 @@ _OF_MODELS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "token_seconds": ("per token", seconds_text),
     "tokens_per_second": ("tokens/s", rate_of_tokens_text),
     "tokens_per_second_per_chip": ("tokens/s/chip", rate_of_tokens_text),
+    "tokens_per_second_per_user": ("tokens/s/user", rate_of_tokens_text),
     "energy_per_token_pj": ("energy/token", work_energy_text),
     "resident_bytes": ("memory of a chip", bytes_text),
 }
@@ -76,13 +78,13 @@ def exploration_title(found: ExploredDesigns, space: DesignSpace) -> str:
     return f"{loads} on {hardware}: {part}{count_text(space.size, 'design')}"
 
 
-def exploration_table(found: ExploredDesigns) -> Table:
-    """Tabulate the frontier, or else the designs that ran, by the objective."""
-    shown = rows_shown(found)
+def exploration_table(found: ExploredDesigns, most: int | None = MOST_ROWS) -> Table:
+    """Tabulate designs, ``most`` of them (None: all), the best first."""
     names = [one[0].axis.name for one in found.dimensions]
     table = make_table(names, figure_heads(found), ("limit", ""))
-    table.columns[-2].no_wrap = True
-    for one in shown:
+    for column in table.columns[-2:]:
+        column.no_wrap = True
+    for one in rows_shown(found, most):
         add_row(table, row_cells(found, one), style="bold" if one.best else "")
     return table
 
@@ -105,27 +107,38 @@ def _shown_figures(explored: ExploredDesigns) -> dict[str, tuple[str, Callable[[
 
 def figure_heads(explored: ExploredDesigns) -> list[str]:
     """Return the headings of the figures that people read."""
-    return [head for head, _ in _shown_figures(explored).values()]
+    heads = [head for head, _ in _shown_figures(explored).values()]
+    return [*heads, *(["fits"] if shows_fits(explored.rows) else [])]
 
 
-def rows_shown(found: ExploredDesigns) -> list[StudyRow]:
-    """Return the designs of the table: the frontier, or else all that ran, the best first."""
-    ran = [one for one in found.rows if one.figures is not None]
-    some = [one for one in ran if one.frontier] or ran
-    objective = found.plan.objective
-    some.sort(key=lambda one: (one.scenario, objective_of(one.figures or {}, objective)))
-    return some[:MOST_ROWS]
+def rows_shown(found: ExploredDesigns, most: int | None = MOST_ROWS) -> list[StudyRow]:
+    """Return designs by scenario and objective; those outside the limits, or without a run, last.
+
+    At most ``most``, None: all.
+    """
+
+    def order(row: StudyRow) -> tuple[Any, ...]:
+        figures = row.figures
+        value = math.inf if figures is None else objective_of(figures, found.plan.objective)
+        return not row.within, figures is None, bool(row.problem), row.scenario, value
+
+    return sorted(found.rows, key=order)[:most]
 
 
 def row_cells(explored: ExploredDesigns, point: StudyRow) -> list[str]:
     """Write the row of a design: its settings, its figures, what limits it, its mark."""
-    figures = point.figures or {}
+    figures = point.figures
     texts = [setting.text for setting in point.settings]
-    shown = [
-        UNKNOWN if (value := figures[name]) is None and name in _OF_MODELS else write(value)
-        for name, (_, write) in _shown_figures(explored).items()
-    ]
-    return [*texts, *shown, LIMITS[point.limit], "best" if point.best else mark(point)]
+    shown = _shown_figures(explored)
+    cells = ["-"] * len(shown)
+    if figures is not None:
+        cells = [
+            UNKNOWN if (value := figures[name]) is None and name in _OF_MODELS else write(value)
+            for name, (_, write) in shown.items()
+        ]
+    fits = [fits_text(point)] if shows_fits(explored.rows) else []
+    limit = LIMITS[point.limit] if point.limit else "-"
+    return [*texts, *cells, *fits, limit, "best" if point.best else mark(point)]
 
 
 def mark(one: StudyRow) -> str:
@@ -137,8 +150,8 @@ def mark(one: StudyRow) -> str:
     return ", ".join(["best"] * one.best + ["frontier"] * one.frontier)
 
 
-def counted_lines(exploration: ExploredDesigns) -> list[str]:
-    """Return the number of designs of each kind, and the effort."""
+def counted_lines(exploration: ExploredDesigns, most: int | None = MOST_ROWS) -> list[str]:
+    """Return the number of designs of each kind; ``most``: of those that the table shows."""
     points = exploration.rows
     failed = [point for point in points if point.problem]
     outside = sum(not point.within and not point.problem for point in points)
@@ -148,7 +161,7 @@ def counted_lines(exploration: ExploredDesigns) -> list[str]:
     return [
         f"{count_text(len(points), 'design')}: {len(failed):,} do not run, "
         f"{outside:,} outside the limits, {len(on):,} on the frontier"
-        + (f" (shown: {MOST_ROWS})" if len(on) > MOST_ROWS else ""),
+        + (f" (shown: {most})" if most is not None and len(points) > most else ""),
         *(f"does not run ({count:,}): {reason}" for reason, count in reasons[:_MOST_REASONS]),
         *(f"{_name_design(point)}: {point.problem}" for point in lost[:MOST_ROWS]),
         *[f"and {len(lost) - MOST_ROWS:,} more"] * (len(lost) > MOST_ROWS),
@@ -194,7 +207,7 @@ def _remedy(name: str) -> str:
 def columns(found: ExploredDesigns) -> list[str]:
     """Name the columns of CSV and Parquet."""
     axes = [_axis_column(one[0].axis) for one in found.dimensions]
-    return [*axes, *FIGURES, "limit", "within", "frontier", "best", "problem"]
+    return [*axes, *FIGURES, "fits", "limit", "within", "frontier", "best", "problem"]
 
 
 def _axis_column(axis: Axis) -> str:
@@ -211,24 +224,13 @@ def _row(found: ExploredDesigns, one: StudyRow) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(columns(found))
     row |= {_axis_column(setting.axis): setting.value for setting in one.settings}
     row |= one.figures or {}
-    marks = {"within": one.within, "frontier": one.frontier, "best": one.best}
+    marks = {"fits": one.fits, "within": one.within, "frontier": one.frontier, "best": one.best}
     return row | marks | {"limit": one.limit or None, "problem": one.problem or None}
 
 
 def exploration_csv(found: ExploredDesigns) -> str:
     """Return one line a design after a line of names; the same input gives the same text."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, columns(found), lineterminator="\n")
-    writer.writeheader()
-    for row in rows(found):
-        writer.writerow({name: _plain(value) for name, value in row.items()})
-    return out.getvalue()
-
-
-def _plain(value: object) -> object:
-    if value is None:
-        return ""
-    return str(value).lower() if isinstance(value, bool) else value
+    return csv_text(rows(found))
 
 
 def exploration_json(found: ExploredDesigns) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from simaccel.report.exploration import (
+    MOST_ROWS,
     columns,
     counted_lines,
     figure_heads,
@@ -64,8 +65,10 @@ for (const head of document.querySelectorAll("div.all th")) head.onclick = () =>
 def exploration_page(exploration: ExploredDesigns, title: str) -> str:
     """Return the page, which needs nothing else."""
     names = [dimension[0].axis.name for dimension in exploration.dimensions]
-    shown = [row_cells(exploration, point) for point in rows_shown(exploration)]
-    marks = [_class(point) for point in rows_shown(exploration)]
+    best = [row for row in rows_shown(exploration, None) if row.frontier][:MOST_ROWS]
+    best = best or rows_shown(exploration)
+    shown = [row_cells(exploration, row) for row in best]
+    marks = [_class(row) for row in best]
     asked = f"objective: {exploration.plan.objective}"
     limits = ", ".join(map(str, exploration.plan.limits))
     lines = [asked + (f"; limits: {limits}" if limits else ""), *counted_lines(exploration)]

@@ -16,24 +16,25 @@ from simaccel.report.units import (
     share_text,
     work_energy_text,
 )
+from simaccel.study.points import StudyRow
 from simaccel.workload import CLASSES
 
 _PICO: Final = 1e12
 UNKNOWN: Final = "unknown"
-Result = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Metric:
     """A figure of a run: how it is called, its column in data, its axis, its value and its text.
 
-    ``value`` takes the run as JSON and the tokens (or images) that it is of; None: not known.
+    ``value`` takes a row that ran; None: not known. Of several chips, energy, power, EDP and tokens
+    are those of all of them; cycles and bytes those of each.
     """
 
     name: str
     column: str
     label: str
-    value: Callable[[Result, int | None], float | None]
+    value: Callable[[StudyRow], float | None]
     text: Callable[[Any], str]
 
     @property
@@ -46,49 +47,51 @@ class Metric:
         """Whether it is known of runs with tokens (or images) only."""
         return "token" in self.name
 
-    def cell(self, result: Result, tokens: int | None) -> str:
+    def cell(self, row: StudyRow) -> str:
         """Write the value of a run."""
-        value = self.value(result, tokens)
+        value = self.value(row)
         return UNKNOWN if value is None else self.text(value)
 
 
-def energy_of(result: Result) -> float | None:
-    """Return the energy of a run in pJ, None where it isn't known."""
-    total = sum(result["energy_pj"].values())
-    return None if math.isnan(total) or total <= 0 else float(total)
+def _energy(row: StudyRow) -> float | None:
+    """Return the energy of all chips in pJ, None where it isn't known."""
+    total = row.energy_pj
+    return None if math.isnan(total) or total <= 0 else total
 
 
-def _rate(result: Result, tokens: int | None) -> float | None:
-    return None if tokens is None or not result["seconds"] else float(tokens / result["seconds"])
+def _rate(row: StudyRow) -> float | None:
+    seconds = row.run["seconds"]
+    return None if row.tokens is None or not seconds else float(row.tokens / seconds)
 
 
-def _energy_per_token(result: Result, tokens: int | None) -> float | None:
-    energy = energy_of(result)
-    if tokens is None or energy is None:
-        return None
-    return float(energy * result.get("chip_count", 1) / tokens)
+def _rate_per(count: Callable[[StudyRow], int | None]) -> Callable[[StudyRow], float | None]:
+    def value(row: StudyRow) -> float | None:
+        rate, sharing = _rate(row), count(row)
+        return None if rate is None or sharing is None else rate / sharing
+
+    return value
 
 
-def _rate_of_chip(result: Result, tokens: int | None) -> float | None:
-    rate = _rate(result, tokens)
-    return None if rate is None else rate / result.get("chip_count", 1)
+def _energy_per_token(row: StudyRow) -> float | None:
+    energy = _energy(row)
+    return None if row.tokens is None or energy is None else energy / row.tokens
 
 
-def _edp(result: Result, _: int | None) -> float | None:
-    energy = energy_of(result)
-    return None if energy is None else float(energy / _PICO * result["seconds"])
+def _edp(row: StudyRow) -> float | None:
+    energy = _energy(row)
+    return None if energy is None else float(energy / _PICO * row.run["seconds"])
 
 
-def _sum(way: str) -> Callable[[Result, int | None], float]:
-    return lambda result, _: sum(result["bytes"]["dram"][way].values())
+def _sum(way: str) -> Callable[[StudyRow], float]:
+    return lambda row: sum(row.run["bytes"]["dram"][way].values())
 
 
-def _of_class(name: str) -> Callable[[Result, int | None], float]:
-    return lambda result, _: result["dram_by_class"][name]
+def _of_class(name: str) -> Callable[[StudyRow], float]:
+    return lambda row: row.run["dram_by_class"][name]
 
 
-def _plain(name: str) -> Callable[[Result, int | None], float]:
-    return lambda result, _: result[name]
+def _plain(name: str) -> Callable[[StudyRow], float]:
+    return lambda row: row.run[name]
 
 
 def rate_of_tokens_text(rate: float) -> str:
@@ -110,7 +113,14 @@ _ALL = (
         "tokens/s/chip",
         "tokens_per_second_per_chip",
         "tokens per second of a chip",
-        _rate_of_chip,
+        _rate_per(lambda row: row.run.get("chip_count", 1)),
+        rate_of_tokens_text,
+    ),
+    Metric(
+        "tokens/s/user",
+        "tokens_per_second_per_user",
+        "tokens per second of a user",
+        _rate_per(lambda row: row.users),
         rate_of_tokens_text,
     ),
     Metric(
@@ -120,8 +130,8 @@ _ALL = (
         _energy_per_token,
         work_energy_text,
     ),
-    Metric("energy", "energy_pj", "energy", lambda r, _: energy_of(r), work_energy_text),
-    Metric("power", "power_mw", "power", lambda r, _: r["power_mw"] or None, power_text),
+    Metric("energy", "energy_pj", "energy", _energy, work_energy_text),
+    Metric("power", "power_mw", "power", lambda row: row.power_mw or None, power_text),
     Metric("edp", "edp_js", "energy-delay product", _edp, edp_text),
     Metric("reads", "dram_read_bytes", "DRAM bytes read", _sum("read"), bytes_text),
     Metric("writes", "dram_write_bytes", "DRAM bytes written", _sum("write"), bytes_text),

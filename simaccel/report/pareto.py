@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -12,9 +10,9 @@ import numpy as np
 
 from simaccel.experiment.pareto import FrontPoint
 from simaccel.mapping.documents import mapping_document
-from simaccel.numbers import plain
 from simaccel.pareto import Front, pick_evenly
 from simaccel.report.layout import add_row, make_table
+from simaccel.report.rows import csv_text
 from simaccel.report.units import bytes_text, cycles_text, edp_text, share_text, work_energy_text
 
 if TYPE_CHECKING:
@@ -138,14 +136,10 @@ def pareto_json(rows: Sequence[FrontRow], x: str, y: str) -> dict[str, Any]:
 
 def pareto_csv(rows: Sequence[FrontRow]) -> str:
     """Return one line a point after a line of names; what has no front has ``error`` instead."""
-    out = io.StringIO()
-    names = ("dataflow", *COLUMNS.values(), "problem")
-    writer = csv.DictWriter(out, names, restval="", lineterminator="\n")
-    writer.writeheader()
+    empty = dict.fromkeys(("dataflow", *COLUMNS.values(), "problem"))
+    table: list[dict[str, Any]] = []
     for row in rows:
-        for point in row.points:
-            figures = plain({COLUMNS[name]: value for name, value in point.items()})
-            writer.writerow({"dataflow": row.dataflow, **figures})
-        if row.problem:
-            writer.writerow({"dataflow": row.dataflow, "problem": row.problem})
-    return out.getvalue()
+        named = empty | {"dataflow": row.dataflow}
+        table += [named | {COLUMNS[k]: value for k, value in one.items()} for one in row.points]
+        table += [named | {"problem": row.problem}] if row.problem else []
+    return csv_text(table)

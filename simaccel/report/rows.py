@@ -124,5 +124,11 @@ def csv_text(rows: Sequence[Row]) -> str:
     names = dict.fromkeys(name for row in rows for name in row)
     writer = csv.DictWriter(out, list(names), restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(plain(rows))
+    writer.writerows(
+        {
+            name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in row.items()
+        }
+        for row in plain(rows)
+    )
     return out.getvalue()

@@ -193,7 +193,9 @@ def _add_figures(
     if problems:
         lost = any(record.get("lost") for record in records)
         code = WorkerDiedError.exit_code if lost else InputError.exit_code
-        return replace(row, problem=problems[0], within=False, exit_code=code)
+        overflows = any(record.get("overflows") for record in records)
+        row = replace(row, problem=problems[0], within=False, overflows=overflows)
+        return replace(row, exit_code=code)
     figures = figures_of(design, records)
     within = all(limit.holds(figures) for limit in plan.limits)
     return replace(row, within=within, figures=figures, limit=limit_of(records))

@@ -33,7 +33,8 @@ FRONTIER: Final = ("seconds", "energy_pj", "area_mm2", "footprint_bytes")
 def figures_of(design: Point, records: Sequence[Record]) -> Figures:
     """Return the figures of a design: weighted sums over workloads, and the largest footprint.
 
-    Powers are averages over all workloads.
+    Powers are averages over all workloads. Area, energy, EDP and power are those of all chips,
+    cycles and bytes those of each.
     """
     accelerator = design.accelerator
     weights = [load.weight for load in design.loads]
@@ -61,11 +62,15 @@ def figures_of(design: Point, records: Sequence[Record]) -> Figures:
         "bound_cycles": sum_figure("bound_cycles"),
         "seconds": seconds,
         **figures,
-        "area_mm2": area_of(accelerator).mm2,
+        **static_figures(accelerator),
         "footprint_bytes": max(record["footprint_bytes"] for record in records),
         **{name: sum_figure(name) for name in DRAM_FIGURES},
         "utilisation": sum_figure("ideal_cycles") / cycles,
         "resident_bytes": max(record["resident_bytes"] for record in records),
+        "memory_share": max(
+            (share for record in records if (share := record["memory_share"]) is not None),
+            default=None,
+        ),
         **_token_figures(design, records, seconds, every),
     }
 
@@ -75,8 +80,9 @@ def _token_figures(
 ) -> Figures:
     """Return times by phase, and rates and energies of tokens; None is not known.
 
-    ``seconds`` and ``energy_pj`` (of a chip) are sums over all workloads. A time is the mean over
-    the workloads of its phase. Tokens are those that come out; of prefills alone those that go in.
+    ``seconds`` and ``energy_pj`` (of all chips) are sums over all workloads. A time is the mean
+    over the workloads of its phase. Tokens are those that come out; of prefills alone those that
+    go in. A user gets a token in each decode step.
     """
     clock, chips = design.accelerator.clock_hz, design.accelerator.pod.count
     phases = [phase_of(load.workload) for load in design.loads]
@@ -95,7 +101,8 @@ def _token_figures(
         "token_seconds": later,
         "tokens_per_second": tokens / seconds,
         "tokens_per_second_per_chip": tokens / seconds / chips,
-        "energy_per_token_pj": energy_pj * chips / tokens,
+        "tokens_per_second_per_user": 1 / later,
+        "energy_per_token_pj": energy_pj / tokens,
     }
     figures: Figures = plain(named)
     return figures
@@ -114,8 +121,9 @@ def _sum(numbers: Iterable[float]) -> float:
 
 
 def static_figures(accelerator: Accelerator) -> Figures:
-    """Return the figures of a design that are known without a run."""
-    return {"area_mm2": area_of(accelerator).mm2}
+    """Return the figures of a design that are known without a run: the area of all chips."""
+    area = area_of(accelerator).mm2
+    return {"area_mm2": None if area is None else accelerator.pod.count * area}
 
 
 def objective_of(figures: Mapping[str, float | int | None], objective: str) -> float:

@@ -27,6 +27,7 @@ TOKEN_FIGURES: Final = (
     "token_seconds",
     "tokens_per_second",
     "tokens_per_second_per_chip",
+    "tokens_per_second_per_user",
     "energy_per_token_pj",
 )
 """Figures of runs with tokens (or images); the times are those of whole transformers."""
@@ -43,6 +44,7 @@ FIGURES: Final = (
     *DRAM_FIGURES,
     "utilisation",
     "resident_bytes",
+    "memory_share",
     *TOKEN_FIGURES,
 )
 """Figures of designs, by name, with the unit in it."""

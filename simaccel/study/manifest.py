@@ -48,7 +48,11 @@ def is_record(document: object) -> bool:
     names = ("bound_cycles", "ideal_cycles", "footprint_bytes", "resident_bytes", *DRAM_FIGURES)
     numbers = [document.get(name) for name in names]
     known = [pj for pj in energies.values() if pj is not None]
-    cycles, numbers = document.get("cycles"), [*numbers, *known]
+    share = document.get("memory_share", "")  # None: not known
+    cycles, numbers = (
+        document.get("cycles"),
+        [*numbers, *known, *([] if share is None else [share])],
+    )
     least = [(cycles, 1), *((number, 0) for number in numbers)]
     return all(isinstance(n, int | float) and low <= n < math.inf for n, low in least)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.errors import WorkerDiedError
 from simaccel.experiment.precision import place_on
-from simaccel.experiment.tokens import tokens_of
+from simaccel.experiment.tokens import tokens_of, users_of
 
 if TYPE_CHECKING:
     from simaccel.hardware import Accelerator
@@ -72,6 +72,13 @@ class WeightedWorkload:
     source: str = ""
 
 
+def usual_options() -> Options:
+    """Return the scheduler's options where none are given."""
+    from simaccel.schedulers import Options  # noqa: PLC0415 - what only reads does without
+
+    return Options()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Point:
     """One point of a study: what it is made of, or why it can't be (``problem``).
@@ -84,8 +91,8 @@ class Point:
 
     accelerator: Accelerator
     loads: tuple[WeightedWorkload, ...]
-    dataflow: str | Tree
-    options: Options
+    dataflow: str | Tree = ""
+    options: Options = field(default_factory=usual_options)
     settings: tuple[Setting, ...] = ()
     problem: str = ""
     stages: int | None = None
@@ -130,6 +137,7 @@ class Point:
             estimate_cycles=self.estimate_cycles,
             tokens=tokens_of(self.workload),
             chips=self.accelerator.pod.count,
+            users=users_of(self.workload),
             tolerance=self.options.tolerance,
             problem=self.problem,
         )
@@ -144,7 +152,8 @@ class StudyRow:
     choice among near-ties. ``within``: all limits hold, as far as figures are known. ``frontier``:
     no other row of its scenario is better; ``best``: of these it has the smallest objective.
     ``limit``: the resource or wait that limits it, by its name in `LIMITS`. ``chips``: their
-    number.
+    number. ``users``: sequences that a decode step makes a token for. ``overflows``:
+    it doesn't run because a memory of a chip doesn't hold the tensors.
     """
 
     dataflow: str
@@ -162,6 +171,43 @@ class StudyRow:
     best: bool = False
     limit: str = ""
     chips: int = 1
+    users: int | None = None
+    overflows: bool = False
+
+    @property
+    def run(self) -> Record:
+        """The result of a row that ran."""
+        assert self.result is not None  # noqa: S101 - a caller's promise
+        return self.result
+
+    @property
+    def memory_share(self) -> float | None:
+        """Share of the fullest memory of a chip that tensors take; None: not known."""
+        if self.figures is not None:
+            return self.figures["memory_share"]
+        return None if self.result is None else memory_share(self.result["memories"])
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the memories of a chip hold weights, caches and activations; None: not known."""
+        share = self.memory_share
+        return False if self.overflows else None if share is None else share <= 1
+
+    @property
+    def energy_pj(self) -> float:
+        """Energy of all chips of a row that ran; not a number where it isn't known."""
+        return chips_alike(self.run) * float(sum(self.run["energy_pj"].values()))
+
+    @property
+    def power_mw(self) -> float:
+        """Average power of all chips of a row that ran."""
+        return chips_alike(self.run) * float(self.run["power_mw"])
+
+    @property
+    def area_mm2(self) -> float | None:
+        """Area of all chips of a row that ran; None: not known."""
+        area: float | None = self.run["area_mm2"]
+        return None if area is None else self.chips * area
 
     @property
     def lead(self) -> Setting | None:
@@ -193,6 +239,28 @@ class StudyRow:
         return replace(self, problem=LOST, exit_code=WorkerDiedError.exit_code)
 
 
-def axes_of(rows: Sequence[StudyRow | Point]) -> Iterator[Axis]:
-    """Yield what varies, in the order of the settings of all rows."""
-    return (setting.axis for setting in rows[0].settings)
+def base_point(workload: Workload, accelerator: Accelerator, *settings: Setting) -> Point:
+    """Return the point of a workload on an accelerator before a dataflow is chosen."""
+    loads, length = (WeightedWorkload(workload),), seq_len_of(workload)
+    return Point(accelerator=accelerator, loads=loads, settings=settings, seq_len=length)
+
+
+def seq_len_of(workload: Workload) -> int | None:
+    """Return the sequence length of a model."""
+    length = workload.parameters.get("seq_len")
+    return None if length is None else int(length)
+
+
+def chips_alike(record: Record) -> int:
+    """Return the chips that do what a run, as JSON has it, shows of one (or of one of each)."""
+    count: int = record.get("chips_alike") or record.get("chip_count", 1)
+    return count
+
+
+def memory_share(demands: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the share of the fullest memory that tensors take; None: no capacity is known.
+
+    ``demands``: as JSON has them (``result_json``). Above 1 they don't fit.
+    """
+    sizes = [(each["needed_bytes"], each["capacity_bytes"]) for each in demands]
+    return max((needed / capacity for needed, capacity in sizes if capacity), default=None)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from simaccel.errors import SimaccelError
+from simaccel.experiment.capacity import MemoryOverflowError
 from simaccel.experiment.pipeline import run_pipeline
 from simaccel.experiment.pipeline_row import pipeline_row
 from simaccel.experiment.resident import resident_bytes
@@ -20,7 +21,7 @@ from simaccel.numbers import plain
 from simaccel.schedulers import Options
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import STRATEGIES
-from simaccel.study.points import Point, Record, StudyRow
+from simaccel.study.points import Point, Record, StudyRow, chips_alike, memory_share
 from simaccel.study.space import DIRECTIVES
 from simaccel.workload import Workload
 
@@ -72,7 +73,9 @@ def run_point(point: Point) -> StudyRow:
     try:
         record, _ = _simulate_key(asked)
     except SimaccelError as error:
-        return replace(point.row, problem=str(error), exit_code=error.exit_code)
+        overflows = isinstance(error, MemoryOverflowError)
+        row = replace(point.row, problem=str(error), overflows=overflows)
+        return replace(row, exit_code=error.exit_code)
     return replace(point.row, result=record)
 
 
@@ -80,6 +83,8 @@ def run(asked: RunKey) -> Record:
     """Run, and return the figures that are stored, or the ``problem`` that a user can cause."""
     try:
         return _record_of(*_simulate_key(asked))
+    except MemoryOverflowError as error:
+        return {"problem": str(error), "overflows": True}
     except SimaccelError as error:
         return {"problem": str(error).partition("\n")[0]}
 
@@ -125,7 +130,8 @@ def _simulate_key(asked: RunKey) -> tuple[Record, int]:
 def _record_of(row: Record, resident: int) -> Record:
     """Return the figures of a run, or of a pipeline, as JSON has it (``result_json``).
 
-    DRAM bytes: all, read, written, of each class of tensors, the bound, compulsory.
+    DRAM bytes: all, read, written, of each class of tensors, the bound, compulsory. The energy is
+    that of all chips.
     """
     ways = {way: sum(n.values()) for way, n in row["bytes"]["dram"].items()}
     classes = row["dram_by_class"]
@@ -136,12 +142,13 @@ def _record_of(row: Record, resident: int) -> Record:
     return {
         "cycles": row["cycles"],
         "ideal_cycles": row["utilisation"] * row["cycles"],
-        "energy_pj": plain(row["energy_pj"]),
+        "energy_pj": plain({name: chips_alike(row) * pj for name, pj in row["energy_pj"].items()}),
         "dram_bytes": sum(classes.values()),
         **named,
         **least,
         "footprint_bytes": row["footprint_bytes"],
         "resident_bytes": resident,
+        "memory_share": memory_share(row["memories"]),
         "bound_cycles": row["bound"]["cycles"],
         "limit": row["limit"]["name"],
     }

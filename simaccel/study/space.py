@@ -20,7 +20,7 @@ from simaccel.hardware.load import with_values
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.importers.workloads import is_described
 from simaccel.study.degrees import counts_with, options_with, require_degrees
-from simaccel.study.points import Axis, Point, Setting, Value, WeightedWorkload
+from simaccel.study.points import Axis, Point, Setting, Value, WeightedWorkload, usual_options
 from simaccel.workload import Workload
 
 if TYPE_CHECKING:
@@ -54,12 +54,6 @@ def description_of(name: str) -> str:
     return read_text(Path(name), "workload") if is_described(name) else ""
 
 
-def _usual() -> Options:
-    from simaccel.schedulers import Options  # noqa: PLC0415 - reading a space does without
-
-    return Options()
-
-
 @dataclass(frozen=True)
 class DesignSpace:
     """Accelerators, weighted workloads, and axes whose product is explored.
@@ -73,7 +67,7 @@ class DesignSpace:
     loads: tuple[WeightedWorkload, ...]
     axes: tuple[Settings, ...] = ()
     dataflows: tuple[str, ...] = ()
-    options: Options = field(default_factory=_usual)
+    options: Options = field(default_factory=usual_options)
     stages: int | None = None
     micro_batches: int | None = None
 

@@ -22,7 +22,15 @@ from simaccel.report.titles import experiment_title, phase_words, workload_title
 from simaccel.report.units import count_text
 from simaccel.schedulers import Options
 from simaccel.search.effort import STRATEGIES, Objective
-from simaccel.study.points import ACCELERATOR, Axis, Point, Setting, StudyRow, WeightedWorkload
+from simaccel.study.points import (
+    ACCELERATOR,
+    Axis,
+    Point,
+    Setting,
+    StudyRow,
+    WeightedWorkload,
+    base_point,
+)
 from simaccel.study.runs import run_point
 from simaccel.verbs.inputs import (
     AcceleratorLike,
@@ -257,18 +265,6 @@ def _places(
     ]
 
 
-def base_point(workload: Workload, accelerator: Accelerator, *settings: Setting) -> Point:
-    """Return the point of a workload on an accelerator before a dataflow is chosen."""
-    return Point(
-        accelerator=accelerator,
-        loads=(WeightedWorkload(workload),),
-        dataflow="",
-        options=Options(),
-        settings=settings,
-        seq_len=seq_len_of(workload),
-    )
-
-
 def alone_points(
     workload: Workload, accelerator: Accelerator, each: str | None, estimates: Mapping[str, float]
 ) -> list[Point]:
@@ -288,12 +284,6 @@ def alone_points(
         )
         for setting, alone in operators_alone(workload)
     ]
-
-
-def seq_len_of(workload: Workload) -> int | None:
-    """Return the sequence length of a model."""
-    length = workload.parameters.get("seq_len")
-    return None if length is None else int(length)
 
 
 def _estimates(given: WorkloadLike) -> Mapping[str, float]:

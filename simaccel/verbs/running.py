@@ -91,7 +91,7 @@ class Result(experiment.ExperimentResult):
 
     @property
     def energy_joules(self) -> float | None:
-        """Energy in J, of one of several chips (the metric ``energy``); None: not known."""
+        """Energy in J, of all chips (the metric ``energy``); None: not known."""
         pj = self._metric("energy")
         return None if pj is None else pj * _JOULES
 
@@ -103,8 +103,11 @@ class Result(experiment.ExperimentResult):
     def _metric(self, name: str) -> float | None:
         from simaccel.experiment.tokens import tokens_of
         from simaccel.report.metrics import METRICS
+        from simaccel.study.points import StudyRow
 
-        return METRICS[name].value(self.to_dict(), tokens_of(self.workload))
+        tokens = tokens_of(self.workload)
+        row = StudyRow(self.mapping.dataflow, result=self.to_dict(), tokens=tokens)
+        return METRICS[name].value(row)
 
     @property
     def title(self) -> str:

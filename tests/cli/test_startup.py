@@ -23,6 +23,7 @@ from simaccel.maestro.analysis.hardware import DirectiveHardware
 from simaccel.maestro.dataflows.reading import MAX_LEVELS
 from simaccel.maestro.dataflows.translating import DIRECTIVES
 from simaccel.report.exhibits import EXHIBITS, TARGET
+from simaccel.report.exploration import MOST_ROWS
 from simaccel.search.effort import OBJECTIVES, STRATEGIES, Effort
 from simaccel.search.front import FIGURES
 from simaccel.study.figures import OBJECTIVES as EXPLORED
@@ -184,6 +185,7 @@ def test_names_of_dataflows_are_those_that_their_module_has(module: str) -> None
 
 def test_words_are_those_of_the_modules_that_have_them() -> None:
     assert tuple(PARAMETERS) == words.SWEPT
+    assert words.MOST_SHOWN == MOST_ROWS
     assert words.DIRECTIVES == DIRECTIVES
     assert words.STRATEGIES == STRATEGIES
     assert words.OBJECTIVES == OBJECTIVES

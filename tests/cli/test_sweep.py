@@ -322,7 +322,7 @@ def test_a_workload_without_the_parameter_is_refused() -> None:
     [
         ("dram.latency_cycles=0,9", "--sweep dram-latency=0,9"),
         ("array.rows=2,8", "--hw toy"),
-        ("stationarity=ws,os", "--stationarity ws,os"),
+        ("stationarity=ws,os", "--set stationarity=ws,os"),
         ("dataflow=naive,flex", "--dataflow naive,flex"),
         ("pipeline=false,true", "--hw toy"),
     ],
@@ -346,12 +346,15 @@ def test_every_axis_of_explore_is_swept_by_its_name(cli: Call, sweep: str, same:
     ("options", "said"),
     [
         ("--sweep workload.prompt=1,2", "workload gemm has no prompt"),
-        ("--sweep stationarity=ws,os --stationarity is", "nothing with --sweep stationarity"),
+        ("--sweep stationarity=ws,os --set stationarity=is", "nothing with --sweep stationarity"),
         ("--sweep dataflow=naive,flex --dataflow flat", "nothing with --sweep dataflow, which"),
-        ("--sweep dataflow=naive,flex --mapspace pfm", "nothing with --sweep dataflow, which"),
+        ("--sweep dataflow=naive,flex --set mapspace=pfm", "nothing with --sweep dataflow, which"),
         ("--sweep patience=1,2 --mapping m.txt", "a mapping has decided it"),
-        ("--sweep micro-batches=1,2", "nothing without --pipeline-parallel"),
-        ("--sweep pipeline-parallel=1,2 --pipeline-parallel 2", "nothing with --sweep pipeline"),
+        ("--sweep micro-batches=1,2", "nothing without --set pipeline-parallel"),
+        (
+            "--sweep pipeline-parallel=1,2 --set pipeline-parallel=2",
+            "nothing with --sweep pipeline",
+        ),
         ("--sweep array.row=1,2", "did you mean 'array.rows'?"),
         ("--sweep array.rows=0,2", "array.rows: got '0'; allowed:"),
     ],
@@ -368,7 +371,7 @@ def test_degrees_that_chips_dont_have_are_rows_with_the_reason(cli: Call) -> Non
     model = "--workload gpt2 --phase decode --kv-len 8 --scope model --batch 1 --dataflow naive"
     command = f"compare {pod} {model} --set links.hop_cycles=9 --set links.pj_per_bit=1 --json"
     swept = json.loads(cli(f"{command} --sweep tensor-parallel=1,2,3").stdout)
-    listed = json.loads(cli(f"{command} --tensor-parallel 1,2,3").stdout)
+    listed = json.loads(cli(f"{command} --set tensor-parallel=1,2,3").stdout)
     figures = ("cycles", "energy_pj", "memories", "problem")
     assert [[one.get(name) for name in figures] for one in swept] == [
         [one.get(name) for name in figures] for one in listed

@@ -48,6 +48,8 @@ def test_splits_of_four_chips_by_hand() -> None:
     by_layers = ran[4, 1]  # a pipeline of one stage is none
     assert by_layers["first_token_seconds"] == POD.seconds(first.run.cycles)
     assert by_layers["token_seconds"] == pytest.approx(POD.seconds(step.run.cycles))
+    user = by_layers["tokens_per_second_per_user"]
+    assert user == pytest.approx(1 / POD.seconds(step.run.cycles))
     assert by_layers["cycles"] == first.run.cycles + 15 * step.run.cycles
     seconds = POD.seconds(first.run.cycles + 15 * step.run.cycles)
     assert by_layers["tokens_per_second"] == pytest.approx(4 * 16 / seconds)
@@ -81,7 +83,8 @@ def test_the_table_has_times_rates_and_reasons() -> None:
         found = explore(space.dimensions, designs, ExplorationObjective(), team)
     assert found.ran == 1
     heads = [column.header for column in exploration_table(found).columns]
-    assert heads[-7:-2] == ["per token", "tokens/s", "tokens/s/chip", "energy/token", heads[-3]]
+    rates = ["tokens/s", "tokens/s/chip", "tokens/s/user", "energy/token"]
+    assert heads[-8:-2] == ["per token", *rates, heads[-3]]
     lines = counted_lines(found)
     assert lines[0].startswith("6 designs: 5 do not run")
     assert lines[1] == (

@@ -41,6 +41,7 @@ def _record(cycles: int, dram: float, mac: float, buffer: int) -> dict[str, Any]
         "dram_compulsory_bytes": cycles,
         "footprint_bytes": buffer,
         "resident_bytes": 7 * cycles,
+        "memory_share": cycles / 200,
         "limit": "array" if cycles > 60 else "sfu",
     }
 
@@ -61,6 +62,7 @@ def test_workloads_count_as_often_as_they_weigh() -> None:
     assert found["power_mw"] == pytest.approx(1.0)  # 350 pJ in 350 ns
     assert found["chip_power_mw"] == pytest.approx(0.6)
     assert found["footprint_bytes"] == 700
+    assert found["memory_share"] == 0.5  # of the fuller run
     assert found["dram_bytes"] == 3 * 350
     assert (found["dram_read_bytes"], found["dram_write_bytes"]) == (2 * 350, 350)
     assert (found["dram_bound_bytes"], found["dram_compulsory_bytes"]) == (2 * 350, 350)

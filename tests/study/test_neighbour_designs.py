@@ -1,18 +1,15 @@
 """Designs next to an accelerator: their fields, and cycles by the formula of SCALE-Sim."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.importers.workloads import load_workload
 from simaccel.schedulers import Options
-from simaccel.study.neighbour_designs import (
-    NeighbourDesign,
-    NeighbourRun,
-    neighbour_designs,
-    run_designs,
-)
+from simaccel.study.neighbour_designs import DESIGN, neighbour_designs, run_designs
+from simaccel.study.points import Setting, StudyRow
 from simaccel.workload import gemm
 
 _CONFIGURATION = """[general]
@@ -46,29 +43,29 @@ def _scalesim_cycles(rows: int, cols: int) -> int:
 
 
 @pytest.fixture
-def small_runs(tmp_path: Path) -> dict[str, NeighbourRun]:
+def small_runs(tmp_path: Path) -> dict[str, StudyRow]:
     (tmp_path / "small.cfg").write_text(_CONFIGURATION, encoding="utf-8")
     (tmp_path / "small.csv").write_text(_LAYERS, encoding="utf-8")
     accelerator = load_accelerator(str(tmp_path / "small.cfg"))
     workload = load_workload(str(tmp_path / "small.csv"))
     designs = neighbour_designs(accelerator, "flex", Options())
     runs = run_designs(designs, (workload, accelerator, "flex"), Options())
-    return {one.design.text: one for one in runs}
+    return {one.settings[0].text: one for one in runs}
 
 
 def test_arrays_of_other_shapes_follow_the_formula(
-    small_runs: dict[str, NeighbourRun],
+    small_runs: dict[str, StudyRow],
 ) -> None:
-    assert small_runs["an array of 8 x 32"].cycles == _scalesim_cycles(8, 32) == 7470 + 24064
-    assert small_runs["an array of 32 x 8"].cycles == _scalesim_cycles(32, 8)
+    assert small_runs["an array of 8 x 32"].run["cycles"] == _scalesim_cycles(8, 32) == 7470 + 24064
+    assert small_runs["an array of 32 x 8"].run["cycles"] == _scalesim_cycles(32, 8)
 
 
 def test_the_fixed_stationarity_gives_way_to_the_others(
-    small_runs: dict[str, NeighbourRun],
+    small_runs: dict[str, StudyRow],
 ) -> None:
     """A fold of 16 x 16 sums takes k products, and 16 + 16 - 2 cycles to the last PE."""
     outputs = sum(-(-n // 16) * -(-m // 16) * (k + 30) for n, k, m in _SIZES)
-    assert small_runs["os stationarity"].cycles == outputs
+    assert small_runs["os stationarity"].run["cycles"] == outputs
     assert "ws stationarity" not in small_runs
 
 
@@ -96,15 +93,15 @@ def test_banks_are_doubled_where_they_take_time() -> None:
     banks = next(one for one in designs if "banks" in one.text)
     run = run_designs([banks], (gemm(9, 7, 5), accelerator, "naive"), Options())[0]
     assert accelerator.dram.part is not None
-    part = banks.fields["dram.part"]
+    part: Any = banks.fields["dram.part"]
     assert isinstance(part, dict)
     assert part["banks_per_group"] == 2 * accelerator.dram.part.banks_per_group
-    assert run.cycles > 0
+    assert run.run["cycles"] > 0
 
 
 def test_what_can_t_be_built_says_why() -> None:
     edge = load_accelerator("edge")
-    small = NeighbourDesign("a small buffer", {"buffer.capacity_bytes": 16})
+    small = Setting(DESIGN, "small", "a small buffer", {"buffer.capacity_bytes": 16})
     (run,) = run_designs([small], (gemm(9, 7, 5), edge, "naive"), Options())
     assert run.problem.startswith("at least 2 KiB, one 2-byte operand of a 32 x 32 fold")
-    assert run.cycles == 0
+    assert run.result is None

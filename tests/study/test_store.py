@@ -31,6 +31,7 @@ RECORD: dict[str, object] = {
     **dict.fromkeys(DRAM_FIGURES, 8),
     "footprint_bytes": 0,
     "resident_bytes": 0,
+    "memory_share": None,
     "energy_pj": {"mac": 0.1},
     "bound_cycles": 9,
     "limit": "array",
@@ -46,6 +47,8 @@ NO_RECORDS: tuple[dict[str, object], ...] = (
     RECORD | {"energy_pj": 3},
     RECORD | {"bound_cycles": []},
     RECORD | {"dram_read_bytes": -1},
+    RECORD | {"memory_share": -1},
+    {name: number for name, number in RECORD.items() if name != "memory_share"},
     RECORD | {"limit": "weather"},
 )
 

@@ -69,7 +69,7 @@ def _over_a_number(row: StudyRow) -> StudyRow:
 
 
 def _value(row: StudyRow, metric: Metric) -> float:
-    value = None if row.result is None else metric.value(row.result, row.tokens)
+    value = None if row.result is None else metric.value(row)
     return _NAN if value is None else float(value)
 
 

@@ -1,0 +1,117 @@
+"""Rows of studies: figures of all chips, of a user, and of how full a memory is, by hand."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from simaccel.importers.accelerators import load_accelerator
+from simaccel.report.comparison import area_lines, comparison_table, fits_text, shows_fits
+from simaccel.report.metrics import METRICS
+from simaccel.schedulers import Options
+from simaccel.study.figures import static_figures
+from simaccel.study.points import Point, StudyRow, WeightedWorkload, chips_alike
+from simaccel.study.runs import run_point
+from simaccel.workload import gemm
+from simaccel.workload.language.build import transformer
+from tests.small_pods import SMALL, small_pod
+
+RUN: dict[str, Any] = {
+    "seconds": 0.5,
+    "energy_pj": {"mac": 3.0, "dram": 5.0},
+    "power_mw": 7.0,
+    "area_mm2": 2.0,
+}
+
+
+def test_energy_power_area_and_tokens_are_of_all_chips_and_rates_of_one_or_a_user() -> None:
+    """A decode step of 0.5 s makes a token for each of 8 users, on 4 chips."""
+    row = StudyRow("flat", result={**RUN, "chip_count": 4}, tokens=8, users=8, chips=4)
+    expected = {
+        "energy": 4 * 8.0,
+        "power": 28.0,
+        "edp": 32e-12 * 0.5,
+        "tokens/s": 16.0,
+        "tokens/s/chip": 4.0,
+        "tokens/s/user": 2.0,
+        "energy/token": 4.0,
+    }
+    assert {name: METRICS[name].value(row) for name in expected} == pytest.approx(expected)
+    assert area_lines([row]) == ["area: 8.00 mm2 (4 chips)"]
+    assert METRICS["tokens/s/user"].cell(replace(row, users=None)) == "unknown"
+
+
+def test_a_run_of_each_place_counts_as_often_as_the_place_has_chips() -> None:
+    assert chips_alike({}) == 1
+    assert chips_alike({"chip_count": 4}) == 4
+    assert chips_alike({"chip_count": 4, "chips_alike": 2}) == 2
+    chip = load_accelerator("toy")
+    assert static_figures(chip) == {"area_mm2": pytest.approx(0.07645088)}
+
+
+def test_a_decode_step_has_users_and_a_pod_the_area_of_its_chips() -> None:
+    decode = transformer(SMALL, phase="decode", kv_len=8, batch=4, scope="model")
+    pod = small_pod(4)
+    point = Point(
+        accelerator=pod,
+        loads=(WeightedWorkload(decode),),
+        dataflow="strips",
+        options=Options(tensor_parallel=4),
+    )
+    row = run_point(point)
+    assert (row.users, row.tokens, row.chips) == (4, 4, 4)
+    assert METRICS["tokens/s/user"].value(row) == pytest.approx(1 / row.run["seconds"])
+    one = static_figures(small_pod(1))["area_mm2"]
+    assert one is not None
+    assert static_figures(pod)["area_mm2"] == pytest.approx(4 * one)
+
+
+@pytest.mark.parametrize(
+    ("needed", "expected"),
+    [
+        ([(24, 100), (1, 100)], (True, "yes, 24%", False)),
+        ([(25, 100), (1, 100)], (True, "yes, 25%", True)),
+        ([(100, 100), (1, 2)], (True, "yes, 100%", True)),
+        ([(1, 100), (2431, 200)], (False, "no, 1,216%", True)),
+        ([(9, None)], (None, "-", False)),
+    ],
+)
+def test_a_row_fits_if_its_fullest_memory_does(
+    needed: list[tuple[int, int | None]], expected: tuple[bool | None, str, bool]
+) -> None:
+    memories = [{"needed_bytes": n, "capacity_bytes": capacity} for n, capacity in needed]
+    row = StudyRow("flat", result={**RUN, "memories": memories})
+    assert (row.fits, fits_text(row), shows_fits([row])) == expected
+
+
+def test_what_overflows_does_not_run_and_says_no() -> None:
+    """A GEMM of 9 x 7 by 7 x 5 values of 2 bytes: 2 (63 + 35 + 45) = 286 bytes."""
+
+    def row(capacity: int, options: Options) -> StudyRow:
+        chip = load_accelerator("toy", [f"dram.capacity_bytes={capacity}B"])
+        loads = (WeightedWorkload(gemm(m=9, k=7, n=5)),)
+        point = Point(accelerator=chip, loads=loads, dataflow="naive", options=options)
+        return run_point(point.place_workloads())
+
+    rows = [row(285, Options()), row(286, Options()), row(285, Options(allow_overflow=True))]
+    assert [one.fits for one in rows] == [False, True, False]
+    assert [fits_text(one) for one in rows] == ["no", "yes, 100%", "no, 101%"]
+    assert "does not fit the DRAM of toy" in rows[0].problem
+    assert "fits" in [column.header for column in comparison_table(rows).columns]
+
+
+def test_a_stage_of_a_pipeline_has_the_caches_of_all_micro_batches() -> None:
+    """K and V of a layer: 2 x 8 sizes of 2 bytes, of 4 sequences after 9 tokens (8 and its own)."""
+    decode = transformer(SMALL, phase="decode", kv_len=8, batch=4, scope="model")
+    point = Point(
+        accelerator=small_pod(4, "topology=switch"),
+        loads=(WeightedWorkload(decode),),
+        dataflow="strips",
+        options=Options(tensor_parallel=2),
+        stages=2,
+        micro_batches=2,
+    )
+    (dram,) = run_point(point.place_workloads()).run["memories"]
+    layers = SMALL.layers // 2
+    assert dram["by_part"]["cache"] == layers * 4 * 9 * 2 * 8 * 2
+    assert dram["needed_bytes"] == sum(dram["by_part"].values())
