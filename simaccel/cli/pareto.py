@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 def _find_front(front: FrontFigures, point: Point) -> FrontRow:
     """Find one front; what the user can cause becomes a row with its reason."""
-    from simaccel.experiment.pareto import pareto
     from simaccel.report.pareto import FrontRow, front_row
+    from simaccel.study.pareto import pareto
 
     try:
         found = pareto(point.workload, point.accelerator, point.name, point.options, front)

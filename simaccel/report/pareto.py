@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from simaccel.experiment.pareto import FrontPoint
 from simaccel.mapping.documents import mapping_document
 from simaccel.pareto import Front, pick_evenly
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.rows import csv_text
 from simaccel.report.units import bytes_text, cycles_text, edp_text, share_text, work_energy_text
+from simaccel.study.pareto import FrontPoint
 
 if TYPE_CHECKING:
     from rich.table import Table

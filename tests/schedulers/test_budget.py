@@ -8,12 +8,12 @@ from itertools import product
 
 import pytest
 
-from simaccel.experiment.pareto import pareto
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options, make_mapping
 from simaccel.search.accounts import SearchAccount
 from simaccel.search.effort import Effort
 from simaccel.search.front import FrontFigures
+from simaccel.study.pareto import pareto
 from simaccel.workload import build, conv2d, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from simaccel.analytic.family import Ints
 from simaccel.analytic.prediction import predict
-from simaccel.experiment.pareto import figures_of, pareto
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
@@ -32,6 +31,7 @@ from simaccel.search.front import (
     join_alternatives,
 )
 from simaccel.search.judge import mapping_of
+from simaccel.study.pareto import figures_of, pareto
 from simaccel.workload import Workload
 from tests.draws import DRAWS, some
 from tests.program.programs import LA, attention_workload
