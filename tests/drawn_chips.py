@@ -27,6 +27,8 @@ _WEIGHTS = {"FF1": "W1", "FF2": "W2", "norm": "g"}
 _TRIES = 8
 _OVERLAP = 0.5
 """Share of pods whose collectives go beside the cores."""
+_SLICED = 0.3
+"""Share of tori whose first dimension is that of slices on a network."""
 _STORED = 0.2
 """Share of weights that lie once on all chips."""
 
@@ -54,6 +56,9 @@ def draw_pod(seed: int) -> DrawnPod | None:
     on = _accelerator(draw, seed).model_copy(update=draw_chips(draw, count))
     other = Random(f"overlap {seed}")  # what the seeds of before give stays
     links = on.links.model_copy(update={"overlap": other.random() < _OVERLAP})
+    if links.topology == "torus" and links.dimensions > 1 and other.random() < _SLICED:
+        network = {"network_bytes_per_second": 10**9, "network_start_cycles": 40}
+        links = links.model_copy(update={**network, "dimensions": links.dimensions - 1})
     on = on.model_copy(update={"links": links})
     for _ in range(_TRIES):
         cuts = {name: _spread(draw, sizes, ranks, count) for name, ranks in _RANKS.items()}

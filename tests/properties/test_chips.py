@@ -34,8 +34,10 @@ def test_counts_bound_fast_forward_and_values_on_chips(chunk: int) -> None:
         assert predicted.moved == {key: n for key, n in run.moved.items() if n}, seed
         busy = {name: engine.busy for name, engine in run.engines.items()}
         assert predicted.resources.get("array", 0) == busy["array"], seed
-        assert predicted.resources.get("link", 0) == busy.get("link", 0), seed
-        assert predicted.energy_pj == pytest.approx(energy_pj(run, on)), seed
+        for name in ("link", "remote.link"):
+            assert predicted.resources.get(name, 0) == busy.get(name, 0), seed
+        if on.pod.slices == 1:  # what a network takes is unknown
+            assert predicted.energy_pj == pytest.approx(energy_pj(run, on)), seed
         assert (predicted.energy_pj.get("link", 0) > 0) == bool(pod.exchanges), seed
         check_chips(case.of, pod)
         exchanges += len(pod.exchanges)
