@@ -59,7 +59,7 @@ def variants(asked: ExperimentOptions) -> list[OptionVariant]:
         holder = asked.sought if name in _SOUGHT else asked.workload
         values = _values(option, getattr(holder, name) or "")
         if len(values) > 1:
-            lists.append((name, _points(name, values)))
+            lists.append((name, _list_settings(name, values)))
     count = 1
     for _, points in lists:
         count *= len(points)
@@ -81,7 +81,7 @@ def _values(option: str, text: str) -> list[str]:
     return values
 
 
-def _points(name: str, values: Sequence[str]) -> tuple[Setting, ...]:
+def _list_settings(name: str, values: Sequence[str]) -> tuple[Setting, ...]:
     """Describe the values of a list; sizes lie on an axis, names have none."""
     from simaccel.study.parameters import PARAMETERS
 
@@ -240,7 +240,7 @@ def stage(points: Sequence[Point], stages: str | None, micro_batches: int | None
             StageCounts(point.stages, point.micro_batches).require_stages()
         return every
     values = _values("--pipeline-parallel", stages)
-    settings = _points("pipeline_parallel", values) if len(values) > 1 else ()
+    settings = _list_settings("pipeline_parallel", values) if len(values) > 1 else ()
     return [
         replace(
             point,

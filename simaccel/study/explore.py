@@ -12,13 +12,7 @@ from simaccel.errors import InputError, SimaccelError, WorkerDiedError
 from simaccel.experiment.outlook import outlooks
 from simaccel.experiment.parallel import TaskWorkers, Watch, run_with
 from simaccel.experiment.store import ResultStore
-from simaccel.study.figures import (
-    figures_of,
-    frontier,
-    limit_of,
-    objective_of,
-    static_figures,
-)
+from simaccel.study.figures import figures_of, frontier, limit_of, objective_of, static_figures
 from simaccel.study.limits import FigureLimit
 from simaccel.study.points import LOST, Figures, Point, Record, StudyRow
 from simaccel.study.runs import RunKey, run, run_keys
