@@ -136,8 +136,8 @@ def collective_cost(
     CollectiveCost(link_bytes=(375, 375), sent_bytes=1500, hops=4, all_links_bytes=375)
     >>> collective_cost("all_reduce", 1600, (LinkAxis(4, "line"),))
     CollectiveCost(link_bytes=(1600,), sent_bytes=2400, hops=6, all_links_bytes=1600)
-    >>> slices = LinkAxis(2, "switch"), LinkAxis(16)  # behind links of a tenth
-    >>> collective_cost("all_reduce", 1600, slices, (Fraction(1, 10), Fraction(1))).link_bytes
+    >>> slices = LinkAxis(2, "switch"), LinkAxis(16)  # on a network as fast as 1% of a link
+    >>> collective_cost("all_reduce", 1600, slices, (Fraction(1, 100), Fraction(1))).link_bytes
     (100, 1500)
     """
     rates = tuple(rate for rate, axis in zip(rates, axes, strict=False) if axis.size > 1)
