@@ -150,7 +150,6 @@ def compare(
         asked, sweep = with_defaults(asked, exhibit, sweep)
     if exhibit == "bandwidth":
         ctx.exit(show_bandwidths(asked, target, files, jobs, as_json=as_json))
-    asked = lists.default_of_stages(asked, stages)
     wanted = lists.WantedRows(files, sweep, each, mappings, stages, micro_batches)
     every, shown = gather(lambda: wanted.points(asked), lambda: lists.metrics_of(metrics))
     points = [replace(point, fast_forward=fast_forward) for point in every]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from simaccel.cli.choices import EACH
-from simaccel.cli.experiment_options import DATAFLOW, ExperimentOptions
+from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.pipeline import StageCounts
 from simaccel.dataflows import FUSING
@@ -187,7 +187,8 @@ class WantedRows:
 
         default = default_dataflow(point.accelerator, point.workload)
         lists = (asked.workload.seq_len, asked.sought.stationarity)
-        if point.settings or any("," in (text or "") for text in lists):
+        differ = point.settings or any("," in (text or "") for text in lists)
+        if self.stages is not None or differ:
             return [default]
         return names if default in FUSING else [name for name in names if name not in FUSING]
 
@@ -217,12 +218,6 @@ def scheduled_ways(point: Point, names: Sequence[str], asked: ExperimentOptions)
         for name in names
         for stationarity in held
     ]
-
-
-def default_of_stages(asked: ExperimentOptions, stages: str | None) -> ExperimentOptions:
-    """Return the options with the default dataflow of a pipeline, if none is named."""
-    is_default = stages is not None and asked.names_nothing
-    return replace(asked, dataflow=DATAFLOW) if is_default else asked
 
 
 def stage(points: Sequence[Point], stages: str | None, micro_batches: int | None) -> list[Point]:

@@ -126,7 +126,7 @@ _SIZES = (
         "--causal-blocks",
         metavar="N",
         help="Of causal attention: blocks of rows, each with its own keys (default "
-        f"{CAUSAL_BLOCKS}).",
+        f"{CAUSAL_BLOCKS}, or those of a chip's compiler).",
         cls=SettingOption,
         topic=OF_WORKLOAD,
     ),

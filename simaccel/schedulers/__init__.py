@@ -79,7 +79,7 @@ def default_dataflow(accelerator: Accelerator, workload: Workload) -> str:
     On chips whose compiler is described ``deployed``; on another systolic array ``flat``, which
     fuses attentions, or ``flex`` where there is none.
     """
-    if accelerator.compiler.described and accelerator.cores.count == 1:
+    if accelerator.compiler.described:
         return DEPLOYED
     if not isinstance(accelerator.array, ArraySpec):
         return "ruby-s"

@@ -17,7 +17,6 @@ from simaccel.search.problems import parts
 from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
 from simaccel.workload.einsum import Tensor
 from simaccel.workload.files import parse_workload
-from simaccel.workload.language.phase import CAUSAL_BLOCKS
 from simaccel.workload.vectors.copy import COPY
 
 CONVERTED: Final = "converted"
@@ -48,11 +47,10 @@ def compile_graph(workload: Workload, accelerator: Accelerator) -> Workload:
 def _in_query_blocks(workload: Workload, accelerator: Accelerator) -> Workload:
     """Return a transformer whose causal attention has the compiler's blocks of rows."""
     rows, parameters = accelerator.compiler.attention.query_rows, workload.parameters
-    if rows is None or "causal_blocks" not in parameters or not parameters.get("prompt"):
+    is_asked = parameters.get("causal_blocks") is not None
+    if rows is None or is_asked or parameters.get("kind") != "transformer":
         return workload
     blocks = max(1, -(-int(parameters["prompt"]) // rows))
-    if parameters["causal_blocks"] not in {CAUSAL_BLOCKS} - {blocks}:
-        return workload  # blocks that were asked for stay
     return parse_workload({**parameters, "causal_blocks": blocks})
 
 

@@ -11,7 +11,7 @@ from simaccel.files.limits import MAX_OPERATORS
 from simaccel.numbers import BITS, BYTE, PACKED_BITS
 from simaccel.workload.attention import Model, Scope, find_model
 from simaccel.workload.einsum import Kind
-from simaccel.workload.language import CAUSAL_BLOCKS, Transformer, find_transformer
+from simaccel.workload.language import Transformer, find_transformer
 from simaccel.workload.language.model import Activation, NormKind
 from simaccel.workload.language.phase import PhaseName
 from simaccel.workload.networks import Network, find_network
@@ -253,7 +253,7 @@ class TransformerForm(Document):
     kv_len: Annotated[int, Field(ge=0, le=MAX_SIZE)] | None = None
     batch: Size = 1
     scope: Scope = "block"
-    causal_blocks: Size = CAUSAL_BLOCKS
+    causal_blocks: Size | None = None
     experts: str | list[int] = "expected"
     bytes_per_element: Bytes | None = None
     bytes_by_tensor: dict[str, Bytes] = {}

@@ -417,3 +417,6 @@ def test_stages_of_a_pipeline_are_a_list(cli: Call, small_model: Path) -> None:
         in wrong.stderr
     )
     assert "takes a list." in cli(f"run {of} --set pipeline-parallel=1,2").stderr
+    default = of.replace("mxu_128", "tpu_v5e")
+    rows = json.loads(cli(f"compare {default} --pipeline-parallel 1,2 --json").stdout)
+    assert [row["dataflow"] for row in rows] == ["deployed"] * 2

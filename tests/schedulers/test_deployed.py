@@ -196,6 +196,9 @@ def test_blocks_of_queries_that_were_asked_for_stay() -> None:
     asked = build("llama3-8b", phase="prefill", prompt=512, scope="la", causal_blocks=4)
     assert place_on(plain, on, "deployed").parameters["causal_blocks"] == 2
     assert place_on(asked, on, "deployed").parameters["causal_blocks"] == 4
+    eight = build("llama3-8b", phase="prefill", prompt=512, scope="la", causal_blocks=8)
+    assert place_on(eight, on, "deployed").parameters["causal_blocks"] == 8
+    assert plain.fingerprint == eight.fingerprint  # eight are the blocks of other dataflows
 
 
 def test_channels_of_a_convolution_are_padded_to_the_lanes() -> None:

@@ -2,10 +2,11 @@
 
 import pytest
 
-from simaccel import load_accelerator, simulate
+from simaccel import gemm, load_accelerator, simulate
 from simaccel.experiment.check import check
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Loop
+from simaccel.schedulers import default_dataflow
 from simaccel.workload import Conv, Workload, conv2d, layers_workload
 from simaccel.workload.files import parse_workload
 
@@ -51,3 +52,16 @@ def test_a_streamed_convolution_is_cut_along_its_rows() -> None:
     on = toy("streamed", "buffer.capacity_bytes=700 B")
     (group,) = simulate(workload, on, "deployed").mapping.groups
     assert [node.rank for node in group.tree if isinstance(node, Loop)] == ["npq"]
+
+
+def test_cores_of_a_chip_run_its_compilers_kernels() -> None:
+    """Two cores have half of the columns each, and share the DRAM."""
+    alone, two = (load_accelerator("tpu_v3", [f"cores.count={n}"]) for n in (1, 2))
+    workload = gemm(1024, 1024, 1024)
+    assert default_dataflow(two, workload) == "deployed"
+    whole, shared = simulate(workload, alone), simulate(workload, two)
+    arrays = [name for name in shared.run.engines if name.endswith("array")]
+    assert [shared.run.engines[name].busy for name in arrays] == [
+        whole.run.engines["array"].busy // 2
+    ] * 2
+    assert shared.cycles < whole.cycles

@@ -51,7 +51,7 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
     kv_len: int | None = None,
     batch: int = 1,
     scope: str = "block",
-    causal_blocks: int = CAUSAL_BLOCKS,
+    causal_blocks: int | None = None,
     experts: Spread = EXPECTED,
     bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
@@ -75,9 +75,9 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
         faults += _encoder_faults(model, phase, kv_len)
         rows, past = model.positions if model.is_vision else prompt, 0
     encoded = prompt if steps else 0
-    tokens = PhaseTokens(batch=batch, rows=rows, past=past, blocks=causal_blocks, encoded=encoded)
-    widths = {**dict.fromkeys(CLASSES, said_bytes(bytes_per_element)), **(bytes_by_tensor or {})}
-    said = bytes_by_tensor or {}
+    blocks, said = CAUSAL_BLOCKS if causal_blocks is None else causal_blocks, bytes_by_tensor or {}
+    tokens = PhaseTokens(batch=batch, rows=rows, past=past, blocks=blocks, encoded=encoded)
+    widths = {**dict.fromkeys(CLASSES, said_bytes(bytes_per_element)), **said}
     assumed = {name for name in CLASSES if bytes_per_element is None and name not in said}
     faults += _faults(tokens, phase, prompt, scope, widths)
     if model is not None:
@@ -101,7 +101,7 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
         **({} if kv_len is None else {"kv_len": kv_len}),
         "batch": batch,
         "scope": scope,
-        "causal_blocks": causal_blocks,
+        **({} if causal_blocks is None else {"causal_blocks": causal_blocks}),
         "experts": experts if isinstance(experts, str) else list(experts),
         **bytes_document(bytes_per_element, bytes_by_tensor),
     }
