@@ -315,7 +315,7 @@ def _link(scene: VerdictFigures) -> str:
     lanes = [name for name in scene.part.engines if without_core(name) == LINK]
     busy = max((scene.part.share(lane, "busy") for lane in lanes), default=0.0)
     text = f"the links{size} are busy {short_share_text(busy)}"
-    return text if busy else "a message of another chip is on its way"
+    return text if busy else "what comes over links is on its way"
 
 
 def _unit(name: str, scene: VerdictFigures) -> str:
