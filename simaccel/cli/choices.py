@@ -26,6 +26,7 @@ SWEPT: Final = (
     *("buffer", "buffer-bandwidth", "dram-bandwidth", "dram-latency"),
     *("array", "clock", "seq-len", "batch"),
 )
+EXPERTS_AXIS: Final = "expert-parallel="
 SEQ_LEN: Final = 512
 BATCH: Final = 1
 SCOPE: Final = "block"

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from simaccel.cli.choices import DIRECTIVES, STRATEGIES
+from simaccel.cli.choices import DIRECTIVES, EXPERTS_AXIS, STRATEGIES
 from simaccel.cli.experiment_options import dataflow_names
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.pipeline import StageCounts
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 MOST_DESIGNS: Final = 100_000
 """The most designs without --sample; more are probably a mistake."""
-_EXPERTS: Final = "expert-parallel="
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class WantedSpace:
         others = {name: options.pop(name) for name in names}
         stages = options.pop("stages")
         counts = StageCounts(None if stages is None else int(stages), options.pop("micro_batches"))
-        along = [text for text in others["axes"] if text.startswith(_EXPERTS)]
+        along = [text for text in others["axes"] if text.startswith(EXPERTS_AXIS)]
         sizes = sizes.for_experts(sought.expert_parallel or next(iter(along), None))
         return cls(
             **others, sizes=sizes, sought=sought, counts=counts, where=where, objective=objective

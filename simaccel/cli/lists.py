@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from simaccel.cli.choices import EACH
+from simaccel.cli.choices import EACH, EXPERTS_AXIS
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.pipeline import StageCounts
@@ -136,6 +136,9 @@ class WantedRows:
         from simaccel.cli.sweep import read_sweep, swept_points
 
         asked = variant.asked
+        along = next((text for text in self.sweep if text.startswith(EXPERTS_AXIS)), None)
+        if along is not None:
+            asked = replace(asked, workload=asked.workload.for_experts(along))
         lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
         counts = {"pipeline_parallel": self.stages, "micro_batches": self.micro_batches}
         mapping = ", ".join(self.mappings)

@@ -1,6 +1,7 @@
 """What `--sweep` reads, what it refuses, and that a point is what a file with that value gives."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,6 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.cli.experiment_options import ExperimentOptions
+from simaccel.cli.lists import WantedRows
+from simaccel.cli.output_files import OutputFiles
+from simaccel.cli.search_options import SearchOptions
 from simaccel.cli.sweep import MOST_POINTS, read_sweep, swept_points
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError
@@ -377,6 +381,27 @@ def test_degrees_that_chips_dont_have_are_rows_with_the_reason(cli: Call) -> Non
         [one.get(name) for name in figures] for one in listed
     ]
     assert "a product of 2 chips" in swept[2]["problem"]
+
+
+def test_experts_are_spread_as_their_list_spreads_them() -> None:
+    links = ("topology=switch", "bytes_per_second=70 GB/s", "hop_cycles=9", "pj_per_bit=1")
+    pod = ("chips=2", *(f"links.{one}" for one in links))
+    sizes = WorkloadOptions("mixtral-8x7b", phase="decode", kv_len="8", batch="1", scope="model")
+    asked = ExperimentOptions("mxu_128", pod, sizes, dataflow="naive", allow_overflow=True)
+    degrees = SearchOptions(expert_parallel="1,2")
+    listed = replace(asked, workload=sizes.for_experts("1,2"), sought=degrees)
+
+    def points(options: ExperimentOptions, *sweep: str) -> list[tuple[str, int | None]]:
+        files = OutputFiles({}, force=False, inputs=[])
+        wanted = WantedRows(files, sweep, None, (), None, None)
+        return [
+            (point.workload.fingerprint, point.options.expert_parallel)
+            for point in wanted.points(options)
+        ]
+
+    swept = points(asked, "expert-parallel=1,2")
+    assert swept == points(listed)
+    assert [degree for _, degree in swept] == [1, 2]
 
 
 def test_unlimited_stays_unlimited() -> None:
