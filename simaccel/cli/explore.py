@@ -103,7 +103,7 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
 @click.option(
     "--pipeline",
     is_flag=True,
-    help="Overlap softmax of one row block with L of the next.",
+    help="Overlap softmax of one row block with L of the next; best always may.",
     cls=SettingOption,
     topic=OF_SEARCH,
 )

@@ -278,7 +278,7 @@ def experiment_options(command: Command) -> Command:
         click.option(
             "--pipeline",
             is_flag=True,
-            help="Overlap softmax of one row block with L of the next.",
+            help="Overlap softmax of one row block with L of the next; best always may.",
             cls=SettingOption,
             topic=OF_SEARCH,
         ),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from simaccel.errors import SimaccelError
@@ -40,6 +41,7 @@ _PARTS: Final = ("alone", "epilogue")
 
 
 def _schedule(workload: Workload, accelerator: Accelerator, options: Options) -> Mapping:
+    options = replace(options, pipeline=True)  # a way of an attention, judged by its bound
     goal = Goal.from_options(accelerator, options, workload)
     search = TreeSearch(goal)
     steps = steps_of(workload, search, options)
@@ -76,7 +78,7 @@ def _cheapest_body(
 
     """
     goal, count = search.goal, len(workload.operators)
-    left = 0.0 if search.accelerator.compiler.resident else goal.slack * len(parts(workload))
+    left = goal.slack * len(parts(workload))
     total = max if goal.objective == "footprint" else sum
     way = _cheapest_steps(open_steps, count, left, total, goal, below)
     refused = next((step.refused for step in way if step.refused), None)

@@ -193,8 +193,11 @@ def attention(
     goal: Goal,
     kinds: Sequence[GridKind],
     name: str,
+    limit: float = float("inf"),
 ) -> tuple[list[Group], float]:
     """Return an attention as one group, and its objective: the best of all kinds.
+
+    Nothing where none is below the limit.
 
     Raises:
         NothingFitsError: says what the smallest FLAT-tile needs.
@@ -206,9 +209,9 @@ def attention(
     left = float("inf")
     for kind in sorted(kinds, key=lambda kind: kind.bound(goal.room)):
         for at, grid in enumerate(kind.grids):
-            below = float("inf") if best is None else best.value
+            below = limit if best is None else best.value
             enough = below if best is None else below * (1 - _GAIN * bool(at)) - goal.slack
-            if grid.bound(goal.room) >= enough or (best is not None and goal.is_over):
+            if grid.bound(goal.room) >= enough or (accounts and goal.is_over):
                 left = min(left, grid.bound(goal.room))
                 sets.append(grid)
                 continue
@@ -216,6 +219,8 @@ def attention(
             accounts.append(result.account)
             sets += result.sets
             best = result.best or best
+    if best is None and accounts and limit < float("inf"):
+        return [], float("inf")
     if best is None:
         smallest = min(grid.smallest for kind in kinds for grid in kind.grids)
         raise NothingFitsError(
@@ -225,7 +230,7 @@ def attention(
     account = merge_accounts(name, accounts)
     account = replace(account, left=min(account.left, left))
     goal.note(with_floor(account, kinds[0].grids[0], goal))
-    best = choose_near_tie(best, sets, goal.room, left=account.left)
+    best = choose_near_tie(best, sets, goal.room, limit, account.left)
     group = replace(kinds[0].grids[0].group, tree=best.tree)
     goal.trades.note((group,), best)
     return [group], best.value

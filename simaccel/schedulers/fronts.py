@@ -68,6 +68,7 @@ def _front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alte
     name = dataflow.partition("-")[0]
     if name not in _WITH_STEPS or (name == "naive" and shared):
         return _single_front(explorer, dataflow, options)
+    options = replace(options, pipeline=options.pipeline or name == "best")
     steps = steps_of(explorer.workload, explorer.search, options, dataflow)
     fronts = {id(step): _step_front(explorer, step) for step in steps}
     front = _join_steps(explorer, steps, fronts)

@@ -211,9 +211,9 @@ def _attention(
         grids = flat.grids(problem, search, options, granularities)
 
         def fuse_attention(
-            _limit: float, grids: Sequence[flat.GridKind] = grids, kind: str = kind
+            limit: float, grids: Sequence[flat.GridKind] = grids, kind: str = kind
         ) -> tuple[Body, float]:
-            body, value = flat.attention(problem, goal, grids, kind)
+            body, value = flat.attention(problem, goal, grids, kind, limit)
             return tuple(body), value
 
         sets = [grid for each in grids for grid in each.grids]

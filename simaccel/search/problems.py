@@ -35,7 +35,7 @@ class NothingFitsError(SimaccelError):
 class Options:
     """Options of a scheduler.
 
-    ``pipeline``: allow the softmax of one row block to overlap L of the next (two slots).
+    ``pipeline``: softmax of a row block may overlap L of the next (two slots); `best` always may.
     ``objective``: what a dataflow makes small. ``stationarity``: what the array holds (None: free).
     ``constraints`` as on the command line; ``patience``: runs without an improvement after which a
     dataflow's search ends; ``tolerance``: of all mappings within it of the best (relative) the one
