@@ -320,10 +320,8 @@ class _Climb:
 
     def _walk(self, candidates: CandidateSet, room: int, stopping: StoppingRule) -> CandidateWalk:
         is_near = candidates is not self.grid
-        is_less = not is_near and room < self.goal.room
-        near = NEAR_IN_LESS if is_less and self.goal.gap == GAP else NEAR
-        known = is_less and self.best is not None
-        walk = CandidateWalk(candidates, near, is_near=is_near, is_less=known)
+        is_less = not is_near and room < self.goal.room and self.goal.gap == GAP
+        walk = CandidateWalk(candidates, NEAR_IN_LESS if is_less else NEAR, is_near=is_near)
         if self.goal.start is not None and not is_near:
             walk.likely = candidates.with_tiles(self.goal.start)
         walk.go(room, stopping, self.below)

@@ -92,8 +92,6 @@ class CandidateWalk:
     """Candidates that are likely good, a few of which run first."""
     is_near: bool = False
     """Whether candidates are neighbours of others, those with the fewest changes first."""
-    is_less: bool = False
-    """Whether a larger room, which has all of its candidates, was walked through before."""
     of_each: Ints = field(default_factory=lambda: ints([]))
     """The first of each way to hold operands, whose runs need no patience."""
     first: Ints = field(default_factory=lambda: ints([]))
@@ -127,7 +125,7 @@ class CandidateWalk:
             step = 1 if at < _AT_ONCE else _AT_ONCE
             turn = fits[at : at + step][bounds[at : at + step] < self.best]
             gained = self._run(turn, stopping.gain)
-            counted = turn.size if self.is_less else int((~np.isin(turn, self.of_each)).sum())
+            counted = int((~np.isin(turn, self.of_each)).sum())
             idle = 0 if gained or at < each else idle + counted
             at += step
         self.left = min(self.best, float(lowest[at])) if at < fits.size else self.best
@@ -147,7 +145,7 @@ class CandidateWalk:
 
     def _has_run(self, idle: int) -> bool:
         """Return whether something has run; of neighbours, some without a gain."""
-        return idle >= _AT_ONCE if self.is_near else self.is_less or bool(self.cycles)
+        return idle >= _AT_ONCE if self.is_near else bool(self.cycles)
 
     def _order(self, fits: Ints, bounds: Values, gap: float) -> Ints:
         """Return the order: lowest bound (roughly), then fewest bytes, then largest tiles.
