@@ -19,7 +19,7 @@ from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.schedulers import flat, flex, naive
 from simaccel.schedulers.at_once import fastest_at_once
 from simaccel.schedulers.generators import SHARED_ROWS, steps_of
-from simaccel.schedulers.near_ways import extra_cost, near_way
+from simaccel.schedulers.near_ways import extra_cost, near_way, save_within
 from simaccel.schedulers.residency import best_held
 from simaccel.schedulers.resident_attention import GRANULARITIES
 from simaccel.schedulers.schedule_steps import (
@@ -56,7 +56,7 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
         bodies.insert(0, _cheapest_body(workload, steps, steps, search, below))
     if not goal.is_over and (goal.objective == "edp" or accelerator.compiler.resident):
         bodies += _other_bodies(workload, search, options, steps, below)
-    best = best_held(workload, bodies, search)
+    best = save_within(workload, best_held(workload, bodies, search), search)
     apart = _unfused_bodies(workload, search) if goal.is_shared else []
     best = fastest_at_once(workload, unique([best, *bodies[:1], *apart]), search)
     return finish_mapping(workload, "best", best, goal)

@@ -17,6 +17,7 @@ from simaccel.numbers import in_bytes
 from simaccel.schedulers.at_once import fastest_at_once
 from simaccel.schedulers.attention import AttentionProblem, problem_of
 from simaccel.schedulers.epilogues import chains, fuse_epilogue
+from simaccel.schedulers.near_ways import save_within
 from simaccel.schedulers.residency import best_held, may_differ
 from simaccel.schedulers.resident_attention import (
     GRANULARITIES,
@@ -53,6 +54,7 @@ def schedule(
         best = best_held(workload, fronts, search)
     else:
         best = best_of(workload, fronts, search.goal)
+    best = save_within(workload, best, search)
     best = fastest_at_once(workload, unique([best, *fronts[:1]]), search)
     return finish_mapping(workload, dataflow, best, search.goal)
 

@@ -29,6 +29,7 @@ from simaccel.schedulers.resident_tensors import (
     remove_tiles,
     resident_tensors,
     tight,
+    times_of,
     touches,
 )
 from simaccel.schedulers.sequences import (
@@ -66,7 +67,7 @@ def hold_between(workload: Workload, body: Body, search: TreeSearch) -> Body:
 
 def _hold_sections(workload: Workload, body: Body, search: TreeSearch) -> Body:
     found: list[Group | ResidentScope] = []
-    for _, run in groupby(body, lambda one: _times(workload, one)):
+    for _, run in groupby(body, lambda one: times_of(workload, one)):
         found += _section(workload, list(run), search)
     changed = tuple(found)
     return changed if changed != tuple(body) and _better(workload, body, changed, search) else body
@@ -88,7 +89,7 @@ def may_differ(workload: Workload, body: Body, search: TreeSearch) -> bool:
     predicted = {
         group.name: group for group in predict(workload, mapping, search.accelerator).groups
     }
-    for _, run in groupby(body, lambda part: _times(workload, part)):
+    for _, run in groupby(body, lambda part: times_of(workload, part)):
         places = list(_places(workload, list(run), search))
         groups = [place.group for place in places]
         few = _weighable_tensors(resident_tensors(workload, groups), search.goal)
@@ -107,11 +108,6 @@ def _loads(workload: Workload, group: Group) -> set[str]:
     operators = [workload.operator(name) for name in group.operators]
     read = {operand.tensor for operator in operators for operand in operator.inputs}
     return read - {operator.output.tensor for operator in operators}
-
-
-def _times(workload: Workload, one: Group | ResidentScope) -> tuple[bool, int]:
-    group = one if isinstance(one, Group) else one.groups[0]
-    return group.operators[0] in workload.once, workload.times(group.operators[0])
 
 
 def _better(workload: Workload, before: Body, after: Body, search: TreeSearch) -> bool:
@@ -147,7 +143,7 @@ class GroupPlace:
         key = self._key(held)
         if key in self._known:
             return self._known[key][0]
-        room = self._room(held)
+        room = self.room(held)
         if room < 0 or (held and self._is_cut()):
             return NOWHERE
         value, moved = self._grid(held).promise(room)
@@ -161,13 +157,13 @@ class GroupPlace:
         """Search the group with nothing held, and compare the result with its bound."""
         self.find(())
         value = self._known[self._key(())][0][0]
-        bound = additive_value(self._grid(()).promise(self._room(()))[0], self.search.goal)
+        bound = additive_value(self._grid(()).promise(self.room(()))[0], self.search.goal)
         self.error = max(1.0, value / bound) if 0 < bound < NOWHERE[0] else 1.0
 
     def find(self, held: Sequence[ResidentTensor]) -> None:
         """Search the group with these tensors held."""
         if not self.is_known(held):
-            self._known[self._key(held)] = self._find_price(held, self._room(held))
+            self._known[self._key(held)] = self._find_price(held, self.room(held))
 
     def tree(self, held: Sequence[ResidentTensor]) -> Tree:
         """Return the tree that was found with these tensors held."""
@@ -175,14 +171,14 @@ class GroupPlace:
 
     def _find_price(self, held: Sequence[ResidentTensor], room: int) -> tuple[Price, Tree]:
         taken = capacity(self.search.goal.accelerator) - room
-        if self._is_searched():
+        if self.is_searched:
             like = self.tree(()) if held and self.is_known(()) else ()
-            best = self._search_held(held).fastest(taken, like=like)
+            best = self.search_held(held).fastest(taken, like=like)
         else:
             best = search(self._grid(held), replace(self.search.goal, held_bytes=taken)).best
         if best is None:
             return NOWHERE, self.group.tree
-        tree = best.tree if held or self._is_searched() else self.group.tree
+        tree = best.tree if held or self.is_searched else self.group.tree
         return (additive_value(best.value, self.search.goal), float(best.dram_bytes)), tree
 
     @cached_property
@@ -201,9 +197,10 @@ class GroupPlace:
 
     def _is_cut(self) -> bool:
         """Whether the group is cut over cores: then nothing can stay in one core's buffer."""
-        return bool(core_spreads(self.group)) and not self._is_searched()
+        return bool(core_spreads(self.group)) and not self.is_searched
 
-    def _is_searched(self) -> bool:
+    @property
+    def is_searched(self) -> bool:
         """Whether the group is searched again: an operator with its epilogue; others stay."""
         alone = len(self.group.operators) == 1 or self._chain is not None
         return alone and not self.fixed
@@ -227,13 +224,15 @@ class GroupPlace:
 
     def _key(self, held: Sequence[ResidentTensor]) -> object:
         mine = tuple(each.tensors for each in self._touched_tensors(held))
-        return mine, self._room(held)
+        return mine, self.room(held)
 
-    def _room(self, held: Sequence[ResidentTensor]) -> int:
+    def room(self, held: Sequence[ResidentTensor]) -> int:
+        """Return the bytes of the buffer that are left beside some tensors."""
         taken = sum(one.n_bytes for one in held) + self.fixed_bytes
         return capacity(self.search.goal.accelerator) - taken
 
-    def _search_held(self, held: Sequence[ResidentTensor]) -> OperatorCandidateSet:
+    def search_held(self, held: Sequence[ResidentTensor]) -> OperatorCandidateSet:
+        """Return the candidates of a group that is searched again, with some tensors held."""
         roots, search = self._kept_tensors(held), self.search.on_one_core() if held else self.search
         if self._chain is not None:
             return search_epilogue(search, self._chain, roots)
@@ -243,8 +242,8 @@ class GroupPlace:
         return search.operator_candidates(self.workload, name, self.group.merged, roots, over=over)
 
     def _grid(self, held: Sequence[ResidentTensor]) -> CandidateSet:
-        if self._is_searched():
-            return self._search_held(held).candidates
+        if self.is_searched:
+            return self.search_held(held).candidates
         mine = self._touched_tensors(held)
         key = self._name, tuple(each.tensors for each in mine), "grid"
         return self.search.recall(key, lambda: self._fuse_held(mine))

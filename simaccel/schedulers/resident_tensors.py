@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from simaccel.mapping.tree import Fork, Group, Keep, Node, Part, Tree
+from simaccel.mapping.tree import Fork, Group, Keep, Node, Part, ResidentScope, Tree
 from simaccel.numbers import in_bytes
 from simaccel.workload import Operator, Workload
 from simaccel.workload.names import tensor_of
@@ -28,6 +28,12 @@ class ResidentTensor:
     def name(self) -> str:
         """The tensor whose tile it is."""
         return self.tensors[0]
+
+
+def times_of(workload: Workload, one: Group | ResidentScope) -> tuple[bool, int]:
+    """Return whether a part runs once, and how often it runs: tensors are held among equal ones."""
+    group = one if isinstance(one, Group) else one.groups[0]
+    return group.operators[0] in workload.once, workload.times(group.operators[0])
 
 
 def resident_tensors(workload: Workload, groups: Sequence[Group]) -> list[ResidentTensor]:

@@ -56,7 +56,7 @@ class OperatorCandidateSet:
         ``like``: a tree of the same operator with something else held: what has its tiles runs
         first.
         """
-        known = self._known_bytes(held_bytes)
+        known = self.known_bytes(held_bytes)
         if known is None:
             goal = replace(self.goal, held_bytes=held_bytes, start=self._start(like))
             name = "kept" if self.families[0].around else "alone"
@@ -91,7 +91,7 @@ class OperatorCandidateSet:
         found: dict[int, ScoredTree | None] = self.known.setdefault("found", {})
         return found
 
-    def _known_bytes(self, held_bytes: int) -> int | None:
+    def known_bytes(self, held_bytes: int) -> int | None:
         """Return beside which bytes the best was found: so many, or fewer where that fits here."""
         room = self.goal.room - held_bytes
         for taken in sorted(self.found, reverse=True):

@@ -294,6 +294,10 @@ class CandidateSet:
         """Return a candidate's tree."""
         return self._take_tree(number)[1]
 
+    def number_of(self, tree: Tree) -> int | None:
+        """Return the number of the candidate that a tree was taken from; None if none was."""
+        return next((number for number, (_, own) in self._alone.items() if own is tree), None)
+
     def _take_tree(self, number: int) -> tuple[Family, Tree]:
         if number not in self._alone:
             family = self.families[int(self.family_of(number))]
@@ -304,12 +308,8 @@ class CandidateSet:
 
     def score(self, number: int, cycles: float) -> ScoredTree:
         """Return a candidate by its number, with its cycles."""
-        which = ints([number])
-        leaked = (
-            leakage(self.accelerator) * (cycles - self.bounds[number])
-            if self.energy[number]
-            else 0.0
-        )
+        which, more = ints([number]), cycles - self.bounds[number]
+        leaked = leakage(self.accelerator) * more if self.energy[number] else 0.0
         return ScoredTree(
             tree=self.tree(number),
             value=float(self.values(which, np.array([cycles]))[0]),
@@ -321,9 +321,8 @@ class CandidateSet:
 
     def most_cycles(self, which: Ints, value: float) -> float:
         """Return cycles in which candidates have at least an objective of so much."""
-        if self.objective == "edp" and which.size:
-            return value / max(float(self.energy[which].min()), 1e-9)
-        return value
+        priced = self.objective == "edp" and which.size
+        return value / max(float(self.energy[which].min()), 1e-9) if priced else value
 
     def bound(self, room: int) -> float:
         """Return what the objective of no candidate that fits is below; infinite if none fits."""

@@ -64,6 +64,11 @@ class GroupLosses:
         """Note what the groups of a workload give up for being these, whatever their trees."""
         self.known["way", _split(body)] = gave
 
+    def replace(self, body: Body, other: Body) -> None:
+        """Note of other groups of a workload what some give up as a whole."""
+        if (gave := self.known.get(("whole", key_of_body(body)))) is not None:
+            self.known["whole", key_of_body(other)] = gave
+
     def total(self, workload: Workload, body: Body) -> ObjectiveLosses:
         """Return what all groups of a workload give up, as often as they run."""
         found = self.known.get(("whole", key_of_body(body)), ObjectiveLosses())
@@ -126,9 +131,14 @@ def choose_near_tie(
     if not decides(objective, tolerance):
         return best
     least = best.value if left < best.value / (1 + tolerance) else min(best.value, left)
-    limit = min(max(least * (1 + tolerance), best.value), np.nextafter(most, 0))
-    choice = _Choice(best, objective, limit)
-    for candidates in {id(candidates): candidates for candidates in sets}.values():
+    # a search ends where the best may be above the least by half of the tolerance: so may this
+    about = max(least * (1 + tolerance), best.value * (1 + tolerance / 2))
+    limit = min(about, np.nextafter(most, 0))
+    every = {id(candidates): candidates for candidates in sets}.values()
+    numbers = ((candidates, candidates.number_of(best.tree)) for candidates in every)
+    places = ((candidates, number) for candidates, number in numbers if number is not None)
+    choice = _Choice(best, objective, limit, next(places, None))
+    for candidates in every:
         choice.look(candidates, room)
     for _ in range(_ROUNDS):
         before = choice.place
@@ -157,14 +167,19 @@ def _note_alternative(chosen: ScoredTree, best: ScoredTree) -> ScoredTree:
     return chosen if chosen.value <= best.value else replace(chosen, instead=best)
 
 
-def cheapest_within(sets: Sequence[CandidateSet], room: int, limit: float) -> ScoredTree | None:
-    """Return what costs least of candidates whose objective is below a limit, as far as is seen."""
+def cheapest_within(
+    sets: Sequence[CandidateSet], room: int, limit: float, known: ScoredTree | None = None
+) -> ScoredTree | None:
+    """Return what costs least of candidates whose objective is below a limit, as far as is seen.
+
+    None if none does, or none costs less than what is ``known``.
+    """
     inf = float("inf")
-    nothing = ScoredTree((), inf, 2**62, 2**62, 2**62, inf)
-    choice = _Choice(nothing, sets[0].objective, limit)
-    for one in sets:
-        choice.look(one, room)
-    return None if choice.chosen is nothing else choice.chosen
+    known = known or ScoredTree((), inf, 2**62, 2**62, 2**62, inf)
+    choice = _Choice(known, sets[0].objective, limit)
+    for candidates in sets:
+        choice.look(candidates, room)
+    return None if choice.chosen is known else choice.chosen
 
 
 def _neighbours_of(candidates: CandidateSet, number: int) -> CandidateSet | None:

@@ -1,7 +1,7 @@
 """Near-ties: what is chosen of all mappings about as good as the best, and what that gives up."""
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +20,11 @@ from simaccel.search.effort import Objective
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.near_ties import cost_of, preferred_index
-from simaccel.workload import Workload, build, gemm
+from simaccel.workload import Product, Workload, build, gemm, layers_workload
 from tests.draws import DRAWS
+from validation.search.narrowed import TOLERANCE, draw, found
+
+ROOM = "buffer.capacity_bytes=64 B"
 
 
 def _scored(cycles: int, energy: float, dram: int, space: int = 1) -> ScoredTree:
@@ -50,10 +53,12 @@ def test_of_about_as_few_bytes_the_fastest() -> None:
     assert preferred_index(some, "edp", 0.01) == 0  # the product decides, whatever else
 
 
-def _candidates(workload: Workload, on: Accelerator, tolerance: float) -> list[ScoredTree]:
+def _candidates(
+    workload: Workload, on: Accelerator, tolerance: float, name: str = "gemm"
+) -> list[ScoredTree]:
     """All different candidates of a GEMM that fit, on the machine."""
     goal = Goal(Judge(on), tolerance=tolerance)
-    grid = TreeSearch(goal).operator_candidates(workload, "gemm").candidates
+    grid = TreeSearch(goal).operator_candidates(workload, name).candidates
     which = grid.fitting(goal.room)
     assert grid.is_complete()
     return [
@@ -86,6 +91,43 @@ def test_the_choice_is_that_of_a_brute_force(shape: tuple[int, int, int], tolera
     assert energy == pytest.approx(least[1])
     assert dram == least[2]
     assert result.run.cycles - sum(one.cycles for one in gave) == fastest
+
+
+def test_what_one_group_leaves_of_the_tolerance_goes_to_another() -> None:
+    """Every pair of candidates of two products, one after the other: the least energy in the limit.
+
+    The short one may be slower by more than its own share, if the whole is not.
+    """
+    shapes = {"long": (2, 6, 2), "short": (3, 4, 1)}
+    workload = layers_workload(
+        "two", {name: Product(m=m, k=k, n=n) for name, (m, k, n) in shapes.items()}
+    )
+    on, tolerance = load_accelerator("toy", [ROOM, "compiler.overlap=false"]), 0.1
+    every = [_candidates(workload, on, tolerance, name) for name in shapes]
+    pairs = [(one.cycles + other.cycles, one, other) for one, other in product(*every)]
+    limit = min(cycles for cycles, *_ in pairs) * (1 + tolerance)
+    least = min(one.energy_pj + other.energy_pj for n, one, other in pairs if n <= limit)
+    run = simulate(workload, on, "flex", options=Options(tolerance=tolerance)).run
+    energy = on.energy_by_level(run.native_macs, run.elements, run.moved, run.cycles).values()
+    assert run.cycles <= limit
+    assert sum(energy) == pytest.approx(least)
+
+
+def test_a_larger_buffer_moves_no_more_bytes_for_about_the_same_cycles() -> None:
+    """Two of 45 drawn: 8,316 bytes for 7,668, and 21,852 for 14,460, with twice the buffer.
+
+    What a smaller buffer's mapping takes in a larger one is its own cycles: where that is within
+    half of the tolerance (a search may end so far above the fastest), it is chosen, or better.
+    """
+    for seed in (2, 18):
+        case, costs = draw(seed), []
+        for factor in (1, 2):
+            room = f"buffer.capacity_bytes={2 * factor} KiB"
+            best = found(replace(case, settings=(*case.settings, room)))
+            assert best is not None
+            costs.append((best.cycles, best.dram_bytes, best.least.cycles))
+        (before, moved, _), (_, more, fastest) = costs
+        assert before > fastest * (1 + TOLERANCE / 2) or more <= moved
 
 
 @settings(max_examples=2 * DRAWS)
