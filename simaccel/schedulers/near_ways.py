@@ -25,7 +25,7 @@ from simaccel.search.candidate_set import CandidateSet, ScoredTree, capacity
 from simaccel.search.canonical import Names, rename_tree
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body
-from simaccel.search.near_ties import GroupLosses, cheapest_within, cost_of, decides
+from simaccel.search.near_ties import GroupLosses, cheapest_within, decides
 from simaccel.workload import Workload
 
 _MOST: Final = 6
@@ -169,7 +169,7 @@ def save_within(workload: Workload, body: Body, search: TreeSearch) -> Body:
         }
         changed = _with_trees(body, trees)
         after = measure_groups(workload, changed, goal)
-        if after.value <= limit and cost_of(after, "cycles") < cost_of(known, "cycles"):
+        if after.value <= limit and _cost(after) < (1 - _WORTH) * _cost(known):
             goal.trades.replace(body, changed)
             for group, _ in alike.members:
                 new = replace(group, tree=trees[group.operators])
