@@ -132,7 +132,7 @@ class _Alike:
     members: list[tuple[Group, Names]] = field(default_factory=list)
     times: int = 0
 
-    def most(self, left: float) -> float:
+    def limit_cycles(self, left: float) -> float:
         """Return the cycles of each where all take ``left`` more."""
         return self.chosen.value + left / self.times
 
@@ -140,7 +140,7 @@ class _Alike:
         """Return what they may save in ``left`` more cycles, at most, by counts alone."""
         column = self.candidates.energy if self.chosen.energy_pj else self.candidates.dram
         fits = self.candidates.fitting(self.room)
-        fits = fits[self.candidates.bounds[fits] <= self.most(left)]
+        fits = fits[self.candidates.bounds[fits] <= self.limit_cycles(left)]
         least = float(column[fits].min()) if fits.size else float("inf")
         return (_cost(self.chosen) - least) * self.times
 
@@ -160,7 +160,7 @@ def save_within(workload: Workload, body: Body, search: TreeSearch) -> Body:
     worth = [pair for pair in worth if pair[0] > _WORTH * _cost(known)]
     for _, at in sorted(worth, key=lambda pair: (-pair[0], pair[1]))[:_KINDS]:
         alike = kinds[at]
-        cycles = alike.most(limit - known.value)
+        cycles = alike.limit_cycles(limit - known.value)
         cheaper = cheapest_within([alike.candidates], alike.room, cycles, alike.chosen)
         if cheaper is None:
             continue
