@@ -42,8 +42,10 @@ from simaccel.program.shared_tensors import Box, DramTensor
 from simaccel.workload import Operator, Workload
 from simaccel.workload.vectors.kind import Array
 
-MOST_SAMPLED = 20 * 10**9
-"""MACs of all samples of a program: some minutes."""
+MOST_SAMPLED = 100 * 10**9
+"""MACs of all samples of a program: a minute or two."""
+_COMMAND_MACS = 200_000
+"""MACs that take as long as a command without any."""
 
 
 class _View:
@@ -90,8 +92,8 @@ class _SampledMemory:
             made = written_views(body)
             point = {} if seed is None else _draw_point(spaces, seed)
             spans = {rank: widen(body, span, rank, made) for rank, span in point.items()}
-            macs |= {operator.name: work(operator.body, {}, spans) for operator in body}
-            executed = sum(macs[name] for name in spaces) / _all_work(body)
+            macs |= {each.name: work(each.body, {}, spans, _COMMAND_MACS) for each in body}
+            executed = _sum_work(body, spans) / (_sum_work(body, {}) or 1)
             self.units |= dict.fromkeys(spaces, SampledGroups(workload, spaces, spans, executed))
         _require_little(macs)
         self.at = ""
@@ -201,8 +203,8 @@ def _operators(body: Sequence[Node]) -> Iterator[OperatorNode]:
             yield from _operators(node.body)
 
 
-def _all_work(body: Sequence[OperatorNode]) -> int:
-    return sum(work(operator.body, {}, {}) for operator in body) or 1
+def _sum_work(body: Sequence[OperatorNode], spans: Map[str, Span]) -> int:
+    return sum(work(operator.body, {}, spans) for operator in body)
 
 
 def _require_little(macs: Map[str, int]) -> None:
@@ -211,9 +213,9 @@ def _require_little(macs: Map[str, int]) -> None:
     if total > MOST_SAMPLED:
         most = max(macs, key=lambda name: macs[name])
         raise TooLargeToCheckError(
-            f"a sample has {total:,} MACs, {macs[most]:,} of them of {most}, as tiles are large "
-            f"or it is one piece; allowed: at most {MOST_SAMPLED:,}; choose a smaller shape or "
-            f"buffer"
+            f"a sample has {total:,} MACs, {macs[most]:,} of them of {most} (each command counts "
+            f"as {_COMMAND_MACS:,} at least); allowed: at most {MOST_SAMPLED:,}; choose a smaller "
+            f"shape"
         )
 
 

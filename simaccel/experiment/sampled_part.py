@@ -88,19 +88,23 @@ def _extent(body: tuple[Node, ...], rank: str) -> int:
     return found
 
 
-def work(body: Sequence[Node], at: Mapping[str, int], spans: Mapping[str, Span]) -> int:
-    """Return how many MACs, and elements of vector operators, the part has."""
+def work(
+    body: Sequence[Node], at: Mapping[str, int], spans: Mapping[str, Span], least: int = 0
+) -> int:
+    """Return the MACs, and elements of vector operators, of the part: ``least`` a command."""
     total = 0
     for node in body:
         if isinstance(node, Compute):
-            total += node.macs
+            total += max(node.macs, least)
         elif isinstance(node, Sfu):
-            total += node.elements
+            total += max(node.elements, least)
         elif isinstance(node, ProgramLoop):
             starts = _starts(node, at.get(node.rank, 0))
             if node.rank not in spans:
-                total += len(starts) * work(node.body, at, spans)
+                total += len(starts) * work(node.body, at, spans, least)
             else:
                 part = [start for start in starts if takes_part(node, start, spans[node.rank])]
-                total += sum(work(node.body, {**at, node.rank: start}, spans) for start in part)
+                total += sum(
+                    work(node.body, {**at, node.rank: start}, spans, least) for start in part
+                )
     return total
