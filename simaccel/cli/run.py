@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simaccel.cli.command import Command
+from simaccel.cli.headroom import headroom_lines
 from simaccel.cli.jobs import SEARCH_JOBS_HELP, Jobs, jobs_options
 from simaccel.cli.neighbour_designs import (
     DESIGNS_HELP,
@@ -394,5 +395,5 @@ def _detail(asked: ExperimentOptions, result: Result) -> list[Table | str]:
         from simaccel.report.imports import whole_line
 
         tables.append(whole_line(result.workload))
-    tables += measured_lines(result)
+    tables += [*measured_lines(result), *headroom_lines(result)]
     return [*tables, results.cost_line(result), results.against_bound(result)]

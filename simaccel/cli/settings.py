@@ -34,6 +34,7 @@ _SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 """Options by the section of the help that they are in; all others are in the last one."""
+_OF_EXPERIMENT: Final = ("What runs", "Which mapping")
 _OTHERS: Final = "What is done"
 _FORMATS: Final[Mapping[str, Sequence[str]]] = {
     "table": (),
@@ -188,6 +189,14 @@ def sections(params: Sequence[click.Parameter]) -> Iterator[tuple[str, list[clic
             yield title, options
     if shown:
         yield _OTHERS, list(shown.values())
+
+
+def is_of_experiment(param: click.Parameter) -> bool:
+    """Return whether an option chooses what runs, or its mapping, not what is shown of it."""
+    if isinstance(param, SettingOption):
+        return True
+    names = {name for title in _OF_EXPERIMENT for name in _SECTIONS[title]}
+    return any(option.removeprefix("--") in names for option in param.opts)
 
 
 def settings_by_topic(params: Sequence[click.Parameter]) -> dict[str, list[SettingOption]]:
