@@ -12,7 +12,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from simaccel.errors import InputError
 from simaccel.hardware import Accelerator
+from simaccel.schedulers.splits import fastest_split
 from simaccel.search.problems import parts
 from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
 from simaccel.workload.einsum import Tensor
@@ -187,8 +189,11 @@ def _repeat_for(workload: Workload, accelerator: Accelerator, logit: str, attend
     times = math.prod(scores.ranks[rank] for rank in heads)
     each = times * math.prod(keys.shape(scores.ranks)) * n_bytes
     beside = math.prod(rows.shape(scores.ranks)) * spec.row_tile * n_bytes
-    share = -(-(2 * each + 2 * beside) // accelerator.pod.count)  # sequences or heads are cut
-    if share > capacity - (spec.reserved_bytes or 0):
+    needed, room = 2 * each + 2 * beside, capacity - (spec.reserved_bytes or 0)
+    pieces = accelerator.pod.count
+    if room < needed <= room * pieces:
+        pieces = _pieces(workload, accelerator, logit, {*heads, *keys.ranks})
+    if needed > room * pieces:
         return workload
     tensors, operators = dict(workload.tensors), list[Operator]()
     for operator in workload.operators:
@@ -204,6 +209,18 @@ def _repeat_for(workload: Workload, accelerator: Accelerator, logit: str, attend
         operators.append(Vector(name, "repeat", ranks, (second,), made))
         operators.append(replace(operator, inputs=(first, made)))
     return replace(workload, operators=tuple(operators), tensors=tensors)
+
+
+def _pieces(workload: Workload, accelerator: Accelerator, name: str, ranks: Collection[str]) -> int:
+    """Return into how many pieces chips cut ranks of an operator, which may be fewer than chips.
+
+    Where only degrees of experts make a split legal, all chips are used.
+    """
+    try:
+        cuts = fastest_split(workload, accelerator).spreads[name]
+    except InputError:
+        return accelerator.pod.count
+    return math.prod(count for rank, count in cuts if rank in ranks)
 
 
 def _keep(workload: Workload, names: Collection[str]) -> Workload:

@@ -138,6 +138,20 @@ def test_keys_are_repeated_where_a_chips_share_of_them_fits() -> None:
     assert shared.run.macs * 4 == alone.run.macs
 
 
+def test_keys_are_repeated_where_they_fit_the_chips_that_have_pieces_of_them() -> None:
+    """A third of 16 or 8 sequences or of 8 key heads is none: of 6 chips 2 have different pieces.
+
+    A chip's half of 16 sequences is 128 MiB, all that there is, though a sixth would fit; of 8
+    sequences it is 64 MiB.
+    """
+    on = load_accelerator("tpu_v6e", [*POD, "chips=2x3"])
+    for sequences, are_repeated in ((16, False), (8, True)):
+        workload = decode(1024, sequences)
+        shared = simulate(workload, on, "deployed")
+        assert ("K.repeated" in shared.workload.by_name) == are_repeated
+        assert shared.run.macs * 2 == workload.macs
+
+
 def test_conversions_are_operators_of_the_vector_unit() -> None:
     """13 x 11 and 11 x 17 numbers are converted, and 13 x 17 back; the array does the product."""
     on = toy("whole", "buffer.capacity_bytes=64 KiB")
