@@ -27,7 +27,18 @@ _ACTIVATIONS: Final = "activations"
 
 
 class MemoryOverflowError(SimaccelError):
-    """A workload needs more of a memory than there is; the message names what would hold it."""
+    """A workload needs more of a memory than there is; the message names what would hold it.
+
+    It ends with the setting that runs it all the same, which ``shortage`` leaves out.
+    """
+
+    @property
+    def shortage(self) -> str:
+        """Text of what is needed, what there is, and what would hold it."""
+        return super().__str__()
+
+    def __str__(self) -> str:
+        return f"{self.shortage}; --set allow-overflow runs it all the same"
 
 
 @dataclass(frozen=True)
@@ -138,8 +149,7 @@ def _overflow_text(
             holding += f", or these in {stages} stages (--pipeline-parallel {stages})"
     return (
         f"{workload.name} does not fit the {there} of {accelerator.name}: {parts} of "
-        f"{_size(capacity)}{' on each chip' if accelerator.pod.count > 1 else ''}; {holding}; "
-        "--allow-overflow runs it all the same"
+        f"{_size(capacity)}{' on each chip' if accelerator.pod.count > 1 else ''}; {holding}"
     )
 
 

@@ -84,7 +84,7 @@ def run(asked: RunKey) -> Record:
     try:
         return _record_of(*_simulate_key(asked))
     except MemoryOverflowError as error:
-        return {"problem": str(error), "overflows": True}
+        return {"problem": error.shortage, "overflows": True}
     except SimaccelError as error:
         return {"problem": str(error).partition("\n")[0]}
 

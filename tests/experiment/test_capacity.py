@@ -26,7 +26,7 @@ def test_what_does_not_fit_is_refused_with_the_chips_that_hold_it() -> None:
     """A GEMM of 4 Ki x 4 Ki x 4 Ki on 33 MiB: 32 MiB of weights and 64 MiB in and out."""
     work = build("gemm", shape="M=4096,K=4096,N=4096")
     on = load_accelerator("edge", ["dram.capacity_bytes=33 MiB"])
-    allowed = r"activations 64.00 MiB of 33.00 MiB; at least 3 chips hold it; --allow-overflow "
+    allowed = r"activations 64.00 MiB of 33.00 MiB; at least 3 chips hold it; --set allow-overflow "
     with pytest.raises(MemoryOverflowError, match=allowed):
         simulate(work, on, "naive")
     result = simulate(work, on, "naive", options=Options(allow_overflow=True))

@@ -11,7 +11,7 @@ from simaccel.report.metrics import METRICS
 from simaccel.schedulers import Options
 from simaccel.study.figures import static_figures
 from simaccel.study.points import Point, StudyRow, WeightedWorkload, chips_alike
-from simaccel.study.runs import run_point
+from simaccel.study.runs import run, run_keys, run_point
 from simaccel.workload import gemm
 from simaccel.workload.language.build import transformer
 from tests.small_pods import SMALL, small_pod
@@ -87,16 +87,23 @@ def test_a_row_fits_if_its_fullest_memory_does(
 def test_what_overflows_does_not_run_and_says_no() -> None:
     """A GEMM of 9 x 7 by 7 x 5 values of 2 bytes: 2 (63 + 35 + 45) = 286 bytes."""
 
-    def row(capacity: int, options: Options) -> StudyRow:
+    def point(capacity: int, options: Options) -> Point:
         chip = load_accelerator("toy", [f"dram.capacity_bytes={capacity}B"])
         loads = (WeightedWorkload(gemm(m=9, k=7, n=5)),)
-        point = Point(accelerator=chip, loads=loads, dataflow="naive", options=options)
-        return run_point(point.place_workloads())
+        asked = Point(accelerator=chip, loads=loads, dataflow="naive", options=options)
+        return asked.place_workloads()
+
+    def row(capacity: int, options: Options) -> StudyRow:
+        return run_point(point(capacity, options))
 
     rows = [row(285, Options()), row(286, Options()), row(285, Options(allow_overflow=True))]
     assert [one.fits for one in rows] == [False, True, False]
     assert [fits_text(one) for one in rows] == ["no", "yes, 100%", "no, 101%"]
-    assert "does not fit the DRAM of toy" in rows[0].problem
+    text = "gemm does not fit the DRAM of toy: weights 70.00 B, activations 216.00 B of 285.00 B"
+    held = f"{text}; at least 2 chips hold it"
+    assert rows[0].problem == f"{held}; --set allow-overflow runs it all the same"
+    (asked,) = run_keys(point(285, Options()))
+    assert run(asked)["problem"] == held  # of an exploration, which has no such setting
     assert "fits" in [column.header for column in comparison_table(rows).columns]
 
 
