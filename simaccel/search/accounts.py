@@ -6,17 +6,19 @@ A scheduler hands an account of each group that it searches to `Goal.note`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Mapping as Counts
 from dataclasses import dataclass, field
 from typing import Final
 
+from simaccel.analytic.family import Family, FamilyLoops, branches_of
 from simaccel.analytic.native import least_array_cycles
 from simaccel.analytic.orojenesis.floor import floor_of, on_chip_bytes
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, WorkloadReference
 from simaccel.search.effort import Objective
-from simaccel.workload import Workload
+from simaccel.workload import Einsum, Workload
+from simaccel.workload.matmul import part_of
 
 SAME: Final = "same"
 ASKED: Final = "not asked"
@@ -40,6 +42,7 @@ class SearchAccount:
     machine, some of them ``near`` candidates that the space lacks. ``value``: objective of the
     chosen one; ``runner_up``: of the next best that ran. ``left``: no candidate of the space is
     below; one near it may be. ``complete``: the space has all sizes that its scheduler allows.
+    ``by_product``: those of a batch of products, of which it has one at a time.
     ``floor``: no mapping at all is below. Both are 0 where nothing is known.
     """
 
@@ -53,6 +56,7 @@ class SearchAccount:
     runner_up: float | None = None
     left: float = 0.0
     complete: bool = False
+    by_product: bool = False
     floor: float = 0.0
     ended: str = ""
     curve: Curve = ()
@@ -77,7 +81,8 @@ class SearchAccount:
     @property
     def searched(self) -> str:
         """The space, by what it has: all sizes and orders that its dataflow allows, or a grid."""
-        return "all its tile sizes and orders" if self.complete else "a grid of tile sizes"
+        space = "all its tile sizes and orders" if self.complete else "a grid of tile sizes"
+        return f"{space}, one product at a time" if self.by_product else space
 
     @property
     def says(self) -> str:
@@ -159,9 +164,27 @@ def merge_accounts(name: str, parts: Sequence[SearchAccount]) -> SearchAccount:
         runner_up=next((value for value in values[1:] if math.isfinite(value)), None),
         left=min(account.left for account in parts),
         complete=all(account.complete for account in parts),
+        by_product=all(account.by_product for account in parts),
         ended=", ".join(dict.fromkeys(account.ended for account in parts)),
         curve=tuple(curve),
     )
+
+
+def is_by_product(families: Iterable[Family]) -> bool:
+    """Return whether trees of a single einsum have one product of its batch at a time."""
+    return all(map(_has_single_products, families))
+
+
+def _has_single_products(family: Family) -> bool:
+    einsums = [seen for seen in family.space.operators if isinstance(seen.operator, Einsum)]
+    if len(einsums) != 1:
+        return False
+    (seen,), sizes = einsums, family.space.sizes
+    tensors = [view.names for _, view in seen.uses]
+    batch = {rank for rank in seen.ranks if sizes[rank] > 1 and part_of(rank, tensors) == "g"}
+    loops = (node for node in branches_of(family.branch) if isinstance(node, FamilyLoops))
+    tiles = [pair for node in loops for pair in zip(node.ranks, node.tiles, strict=True)]
+    return bool(batch) and batch <= {rank for rank, tile in tiles if tile.max() == 1}
 
 
 def floor_of_group(

@@ -23,6 +23,7 @@ from simaccel.search.accounts import (
     SearchAccount,
     floor_of_group,
     ignore,
+    is_by_product,
     merge_accounts,
 )
 from simaccel.search.candidate_set import EXACT, PATIENCE, CandidateSet, ScoredTree, capacity
@@ -359,6 +360,7 @@ class _Climb:
             runner_up=values[1] if len(values) > 1 else None,
             left=first.left,
             complete=grid.is_complete(),
+            by_product=is_by_product(grid.families),
             ended=first.ended,
             curve=_joined_curves(self.walks),
         )

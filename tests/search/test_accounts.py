@@ -25,7 +25,7 @@ from simaccel.search.candidate_set import capacity
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.walk import CandidateWalk, StoppingRule
-from simaccel.workload import Workload, gemm
+from simaccel.workload import Workload, build, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload, mapping_of
 
@@ -250,3 +250,15 @@ def test_the_same_from_two_processes() -> None:
         options = Options(each=pool.map)
         found = schedule_workload(_BEYOND, _TOY, "flex", options)
         assert found == schedule_workload(_BEYOND, _TOY, "flex")
+
+
+def test_what_has_one_product_of_a_batch_at_a_time_says_so() -> None:
+    """A depthwise convolution and a batched product; a batch of one is a product like others."""
+    depthwise = build("conv", shape="M=1,C=1,P=3,Q=3,R=2,S=2,G=4")
+    several, alone = build("bmm", shape="H=2,M=3,K=2,N=3"), build("bmm", shape="H=1,M=3,K=2,N=3")
+    for workload, is_batch in ((depthwise, True), (several, True), (alone, False)):
+        _, (account,) = _searched(workload, "flex")
+        text = "optimal of all its tile sizes and orders"
+        assert account.says == (f"{text}, one product at a time" if is_batch else text)
+    _, (grid,) = _searched(build("bmm", shape="H=2,M=33,K=40,N=5"), "flex")
+    assert grid.searched == "a grid of tile sizes, one product at a time"
