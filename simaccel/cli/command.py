@@ -51,6 +51,7 @@ class Commands(click.Group):
 
 
 Values = Mapping[str, object]
+_OLD: Final = "simaccel.old_spellings"
 _KEYED: Final = ("--set", "--dim", "--bytes-per-element")
 """Options NAME=VALUE that may be given for several names, once for each, or once for all."""
 
@@ -98,8 +99,7 @@ class Command(click.Command):
 
         """
         args, old = rewrite(self.get_params(ctx), args)
-        if old and not ctx.resilient_parsing:
-            click.echo(f"note: {'; '.join(dict.fromkeys(old))} now", err=True)
+        ctx.meta[_OLD] = [*dict.fromkeys(old)]
         values, _, order = self.make_parser(ctx).parse_args(args=list(args))
         params = self.get_params(ctx)
         faults = [
@@ -131,7 +131,19 @@ class Command(click.Command):
             self._respelling(),
             ProgressBar(ctx.info_name or "", quiet=bool(ctx.params.get("quiet")), waits=True),
         ):
-            return super().invoke(ctx)
+            try:
+                result = super().invoke(ctx)
+            except click.exceptions.Exit:
+                _tell_old_spellings(ctx)
+                raise
+            _tell_old_spellings(ctx)
+            return result
+
+
+def _tell_old_spellings(ctx: click.Context) -> None:
+    """Say how options are spelled now, behind a result."""
+    if old := ctx.meta[_OLD]:
+        click.echo(f"note: {'; '.join(old)} now", err=True)
 
 
 def _repeated_options(order: list[click.Parameter]) -> Iterator[Fault]:

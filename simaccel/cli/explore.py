@@ -150,7 +150,13 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
     cls=SettingOption,
     topic=OF_RUNS,
 )
-@click.option("--plot-frontier", metavar="FILE", help="Draw the frontier (.png, .svg or .pdf).")
+@click.option(
+    "--plot-frontier",
+    metavar="FILE",
+    help="Draw the frontier (.png, .svg or .pdf).",
+    cls=SettingOption,
+    topic=OF_RUNS,
+)
 @click.option(
     "--plot-pairs",
     metavar="FILE",

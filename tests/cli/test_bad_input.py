@@ -344,10 +344,10 @@ def refused(result: Result) -> list[str]:
             id="mapping and dataflow",
         ),
         pytest.param(
-            f"run {BERT} --check",
+            "run --hw tpu_v5e --chips 4 --workload gemm --shape M=4096,K=1024,N=1024 --check",
             [
                 (
-                    "workload bert has 4,026,531,840 MACs; a check executes each of them, allowed: "
+                    "workload gemm has 4,294,967,296 MACs; a check executes each of them, allowed: "
                     "at most 100,000,000; choose a smaller batch, seq_len, scope or shape"
                 )
             ],

@@ -76,7 +76,7 @@ def test_limits_prices_and_the_machine(cli: Call, line: str, tmp_path: Path) -> 
 def test_buffers_as_axes_and_a_picture(cli: Call, line: str, tmp_path: Path) -> None:
     picture = tmp_path / "space.svg"
     space = "--axis pes=8 --axis l1=16:256:+16 --axis l2=256:4KiB:x2"
-    result = cli(f"{line} {space} --plot-frontier {picture}")
+    result = cli(f"{line} {space} --set plot-frontier={picture}")
     assert result.exit_code == 0, result.stderr
     assert "l as its directives define: 80 designs\n" in result.stdout
     assert result.stdout.count("best by") == 1

@@ -127,7 +127,7 @@ def test_a_full_disk_leaves_the_old_file(server: Server, tmp_path: Path, size: i
     """A limit of the size of files is a disk that is full for this process."""
     long = ("--hw", "toy", "--workload", "gemm", "--shape", "M=900,K=70,N=90")
     lines = {
-        "t.h5": ("run", *long, "--dataflow", "naive", "--no-fast-forward", "--trace"),
+        "t.h5": ("run", *long, "--dataflow", "naive", "--set", "fast-forward=no", "--trace"),
         "p.html": ("trace", "view", TRACE, "-o"),
         "p.png": ("trace", "plot", TRACE, "-o"),
     }
