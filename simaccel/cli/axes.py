@@ -52,14 +52,7 @@ def read_axis(
         InputError: no such parameter (``suggested`` says what there is), or bad values.
 
     """
-    name, equals, points_text = (part.strip() for part in text.partition("="))
-    if not equals:
-        raise InputError([fault(option, text, f"NAME= and {_FORMS}")])
-    parameter = find(name)
-    if parameter is None:
-        raise InputError([fault(option, name, suggested(name))])
-    read = _range if ":" in points_text else _list
-    points, log = read(_Given(option, parameter, points_text), limit)
+    parameter, points, log = read_points(option, text, limit, find, suggested)
     settings = [parameter.setting(values) for values in points]
     words = [isinstance(setting.value, str | bool) for setting in settings]
     named = any(words) and not parameter.apart
@@ -69,6 +62,30 @@ def read_axis(
         replace(setting, axis=axis, place=place)
         for setting, place in zip(settings, places, strict=True)
     )
+
+
+def read_points(
+    option: str,
+    text: str,
+    limit: int,
+    find: Find = parameter_of,
+    suggested: Callable[[str], str] = suggest_parameter,
+) -> tuple[Parameter, tuple[Values, ...], bool]:
+    """Read the points of an axis alone, of which there may be millions; whether it is logarithmic.
+
+    Raises:
+        InputError: as of `read_axis`.
+
+    """
+    name, equals, points_text = (part.strip() for part in text.partition("="))
+    if not equals:
+        raise InputError([fault(option, text, f"NAME= and {_FORMS}")])
+    parameter = find(name)
+    if parameter is None:
+        raise InputError([fault(option, name, suggested(name))])
+    read = _range if ":" in points_text else _list
+    points, log = read(_Given(option, parameter, points_text), limit)
+    return parameter, points, log
 
 
 def _bad(given: _Given, part: str, value: str, allowed: str) -> InputError:

@@ -183,10 +183,10 @@ def _load_directives_file(load: WeightedWorkload) -> Any:  # noqa: ANN401 - a Di
 
 
 def _axes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    from simaccel.cli.axes import read_axis
+    from simaccel.cli.axes import read_points
 
     known = _parameters()
-    read = partial(read_axis, "--axis", find=known.get, limit=MOST_DESIGNS)
+    read = partial(read_points, "--axis", find=known.get, limit=MOST_DESIGNS)
     sizes: dict[str, tuple[int, ...]] = {}
     for text in texts:
         name = text.partition("=")[0].strip()
@@ -195,10 +195,10 @@ def _axes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
                 name, known
             )
             raise InputError([fault("--axis", name, allowed)])
-    for settings in gather(*(partial(read, text) for text in texts)):
-        axis = settings[0].axis
+    for parameter, points, _ in gather(*(partial(read, text) for text in texts)):
+        axis = parameter.axis
         require_none(fault("--axis", axis.name, "once") for _ in [0] if axis.column in sizes)
-        sizes[axis.column] = tuple(sorted(int(setting.value) for setting in settings))
+        sizes[axis.column] = tuple(sorted(int(values[0]) for values in points))
     pairs = len(sizes.get("pes", " ")) * len(sizes.get("bandwidths", " "))
     every = pairs * len(sizes.get("l1_bytes", " ")) * len(sizes.get("l2_bytes", " "))
     for count, most, what in (
