@@ -29,7 +29,7 @@ _SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
         *("patience", "within"),
     ),
     "What is written and printed": (
-        *("trace", "csv", "parquet", "plot", "plot-frontier", "output", "force"),
+        *("trace", "csv", "plot", "output", "force"),
         *("top", "detail", "metric", "format"),
     ),
 }
