@@ -37,8 +37,8 @@ ARRAY_UNITS = ("array",)
 @click.option(
     "--uneven",
     is_flag=True,
-    help="Also keep each tensor at a loop depth of its own, and cut ranks twice "
-    "(only for products of two tensors, convolutions among them).",
+    help="Also keep each tensor at a loop depth of its own, cut ranks twice. "
+    "(Only for products of two tensors, convolutions among them.)",
 )
 @click.option(
     "--bypass",
@@ -57,7 +57,7 @@ ARRAY_UNITS = ("array",)
     "--fuse",
     default=UNFUSED,
     metavar="HOW",
-    help=f"How operators are fused: {', '.join(FUSIONS)} (default {UNFUSED}).",
+    help=f"How operators are fused. One of {', '.join(FUSIONS)} (default {UNFUSED}).",
 )
 @click.option(
     "--buffer",

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from inspect import cleandoc
 from typing import Any, Final
 
 import click
 
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.settings import SettingOption, respell, rewrite, sections, settings_by_topic
+from simaccel.cli.settings import (
+    LATER,
+    SettingOption,
+    respell,
+    rewrite,
+    sections,
+    settings_by_topic,
+)
 from simaccel.errors import Fault, InputError
 
 
@@ -52,6 +60,7 @@ class Commands(click.Group):
 
 Values = Mapping[str, object]
 _OLD: Final = "simaccel.old_spellings"
+_WHOLE: Final = "simaccel.whole_help"
 _KEYED: Final = ("--set", "--dim", "--bytes-per-element")
 """Options NAME=VALUE that may be given for several names, once for each, or once for all."""
 
@@ -74,19 +83,34 @@ class Command(click.Command):
         settings = [param for param in self.params if isinstance(param, SettingOption)]
         for setting in settings:
             setting.hidden = setting.long_name not in shown
+        self.params.append(_help_option("all", _write_all))
         if any(setting.hidden for setting in settings):
-            self.params.append(_help_settings())
+            self.params.append(_help_option("settings", _write_settings))
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what the command does: on the first page, the first paragraph."""
+        first, *rest = cleandoc(self.help or "").split("\n\n")
+        for paragraph in (first, *(rest if ctx.meta.get(_WHOLE) else ())):
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text(paragraph)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options by section, and the names of the settings."""
+        """Write the options by section: all of them, or a line for each that most runs need."""
+        whole, later = ctx.meta.get(_WHOLE), list[str]()
         for title, options in sections(self.get_params(ctx)):
-            rows = [row for option in options if (row := option.get_help_record(ctx))]
-            with formatter.section(title):
-                formatter.write_dl(rows, col_max=26)
-        if topics := settings_by_topic(self.params):
-            with formatter.section("Settings, --set NAME=VALUE (--help-settings explains them)"):
-                names = [", ".join(each.long_name for each in topics[topic]) for topic in topics]
-                formatter.write_dl([*zip(topics, names, strict=True)])
+            first = [option for option in options if whole or option.opts[-1] not in LATER]
+            later += [option.opts[-1] for option in options if option not in first]
+            rows = [row for option in first if (row := option.get_help_record(ctx))]
+            if not whole:
+                rows = [(name, f"{text.partition('. ')[0].rstrip('.')}.") for name, text in rows]
+                is_last = any("--help" in option.opts for option in first)
+                rows += _pages(self.params, later) if is_last else ()
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows, col_max=28)
+        if whole:
+            _write_settings(self, formatter)
         if self.examples:
             with formatter.section("Examples"):
                 formatter.write("".join(f"  simaccel {line}\n" for line in self.examples))
@@ -192,28 +216,49 @@ def _is_nan(text: str) -> bool:
         return False
 
 
-def _help_settings() -> click.Option:
-    """Return the option that explains the settings of a command."""
+def _help_option(
+    topic: str, write: Callable[[click.Command, click.HelpFormatter], None]
+) -> click.Option:
+    """Return ``--help-TOPIC``, which writes more of the help than ``--help``."""
 
     def show(ctx: click.Context, _param: click.Parameter, asked: bool) -> None:
         if not asked or ctx.resilient_parsing:
             return
         formatter = ctx.make_formatter()
-        for topic, settings in settings_by_topic(ctx.command.params).items():
-            with formatter.section(f"Settings {topic}, --set NAME=VALUE"):
-                formatter.write_dl([setting.record() for setting in settings])
+        write(ctx.command, formatter)
         click.echo(formatter.getvalue().rstrip())
         ctx.exit()
 
     return click.Option(
-        ["--help-settings"],
+        [f"--help-{topic}"],
         is_flag=True,
         is_eager=True,
         expose_value=False,
         hidden=True,
         callback=show,
-        help="Explain the settings, --set NAME=VALUE, and exit.",
     )
+
+
+def _write_all(command: click.Command, formatter: click.HelpFormatter) -> None:
+    """Write all options of a command in full."""
+    ctx = click.get_current_context()
+    ctx.meta[_WHOLE] = True
+    command.format_help(ctx, formatter)
+
+
+def _write_settings(command: click.Command, formatter: click.HelpFormatter) -> None:
+    """Write the settings of a command."""
+    for topic, settings in settings_by_topic(command.params).items():
+        with formatter.section(f"Settings {topic}, --set NAME=VALUE"):
+            formatter.write_dl([setting.record() for setting in settings])
+
+
+def _pages(params: Sequence[click.Parameter], later: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the other pages of a help, and what is on them."""
+    pages = [("--help-all", f"Explain all: also {', '.join(later)}.")] if later else []
+    if topics := settings_by_topic(params):
+        pages += [("--help-settings", f"Explain settings, --set NAME=VALUE, {', '.join(topics)}.")]
+    return pages
 
 
 def _name(param: click.Parameter) -> str:

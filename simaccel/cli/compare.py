@@ -49,21 +49,22 @@ if TYPE_CHECKING:
     "--sweep",
     multiple=True,
     metavar="NAME=FROM:TO:STEP",
-    help="Also vary one parameter: buffer=64KiB:64MiB:x2, array=16,32x64, dram.channels=1,2; "
-    f"one of {', '.join(SWEPT)}, any field of the accelerator, or any other --axis of explore.",
+    help="Also vary one parameter: buffer=64KiB:64MiB:x2, array=16,32x64. "
+    f"One of {', '.join(SWEPT)}, any field of the accelerator, or any other --axis of explore.",
 )
 @click.option(
     "--pareto",
     metavar="X,Y",
-    help="Print all mappings that no other one beats in both of two figures: "
+    help="Print the mappings that no other one beats in both figures. Figures: "
     f"{', '.join(FRONT_FIGURES)}.",
 )
 @click.option(
     "--exhibit",
     type=click.Choice(EXHIBITS),
-    help="Print a figure of FLAT's evaluation: operational intensity, utilisation by "
-    "granularity and buffer, cycles by part, or the needed DRAM bandwidth (Figs. 5,"
-    " 9, 15, 17).",
+    metavar="NAME",
+    help="Print a figure of FLAT's evaluation (Figs. 5, 9, 15, 17). Operational intensity "
+    "(roofline), utilisation by granularity and buffer (granularity), cycles by part (breakdown), "
+    "or the needed DRAM bandwidth (bandwidth).",
 )
 @click.option(
     "--target",
@@ -92,7 +93,7 @@ if TYPE_CHECKING:
 @click.option(
     "--plot",
     metavar="FILE",
-    help="Draw utilisation and stalls, or the --metric (.png, .svg or .pdf); with "
+    help="Draw utilisation and stalls, or the --metric. As .png, .svg or .pdf; with "
     "--sweep buffer also bounds.",
 )
 @pipeline_options

@@ -33,13 +33,13 @@ _ALL = "all"
 @click.option(
     "--hw",
     metavar="NAME|FILE",
-    help="An accelerator with a spatial array, its YAML file, or one of MAESTRO's hardware files.",
+    help="An accelerator with a spatial array, or a hardware file of MAESTRO.",
 )
 @click.option("--pes", metavar="N", help=f"PEs (default {PES}).")
 @click.option(
     "--noc-bandwidth",
     metavar="N[,N...]",
-    help="Elements per cycle of the NoC, by cluster level from the outermost (default 32).",
+    help="Elements per cycle of the NoC (default 32). By cluster level from the outermost.",
 )
 @click.option(
     "--noc-hop-latency",
@@ -56,7 +56,7 @@ _ALL = "all"
 @click.option(
     "--no-multicast",
     metavar="LEVELS|all",
-    help="Cluster levels (0 is the outermost) without multicast: each sub-cluster gets "
+    help="Cluster levels (0 is the outermost) without multicast. Each sub-cluster gets "
     "its own copy.",
 )
 @click.option(

@@ -72,7 +72,7 @@ def estimate(asked: ExperimentOptions, estimates: tuple[str, ...], as_json: bool
     help="File for the mapping; - prints it (default: print its tree).",
 )
 @jobs_options(SEARCH_JOBS_HELP)
-@report_options("Also print the course of the search, and what limits the best of a mapspace.")
+@report_options("Also print the course of the search. Also what limits the best of a mapspace.")
 @dry_run_option
 @force_option
 @json_option

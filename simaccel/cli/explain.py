@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     "--measure/--no-measure",
     default=True,
     show_default=True,
-    help="Measure the costs that directives do not know, by running without each of them.",
+    help="Measure costs that directives do not know. By running without each of them.",
 )
 @json_option
 def explain(

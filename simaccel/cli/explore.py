@@ -81,8 +81,9 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
     "workloads",
     required=True,
     multiple=True,
-    metavar="'NAME|FILE [OPTION=VALUE ...]'",
-    help="Workload, with its own options and weight: 'bert seq-len=512 weight=3'; can be repeated.",
+    metavar="'NAME OPTION=..'",
+    help="Workload, with options: 'bert seq-len=512 weight=3'. A name or file, with its own "
+    "options and weight; can be repeated.",
 )
 @_sizes_options
 @click.option(
@@ -90,7 +91,7 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
     "axes",
     multiple=True,
     metavar="NAME=VALUES",
-    help="Vary array=8x8,16x16, buffer=64KiB:4MiB:x2, any field of the accelerator, "
+    help="Vary array=8x8,16x16, buffer=64KiB:4MiB:x2 or any field. A field of the accelerator, "
     "workload.FIELD, dataflow, stationarity, pipeline, patience or a degree "
     "(tensor-parallel=1,2,4, pipeline-parallel=1,2,4); with --dataflow directives also pes, "
     "noc-bandwidth, l1, l2. Can be repeated.",
@@ -98,7 +99,7 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
 @click.option(
     "--dataflow",
     metavar="NAMES",
-    help="List of dataflows: flex,flat; for spatial arrays directives (that of the .m file).",
+    help="List of dataflows: flex,flat. For spatial arrays directives (that of the .m file).",
 )
 @click.option(
     "--pipeline",
@@ -120,7 +121,11 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
     topic=OF_RUNS,
 )
 @click.option(
-    "--objective", type=click.Choice(EXPLORED), default="edp", help="The figure to minimise."
+    "--objective",
+    type=click.Choice(EXPLORED),
+    metavar="FIGURE",
+    default="edp",
+    help=f"The figure to minimise, by default edp. One of {', '.join(EXPLORED)}.",
 )
 @click.option(
     "--where",

@@ -88,5 +88,5 @@ def _require_few(jobs: int | None) -> None:
         require_none([fault("--jobs", jobs, allowed)])
 
 
-SEARCH_JOBS_HELP = "Processes of a search (of a dataflow's where its runs take long); same result."
+SEARCH_JOBS_HELP = "Processes of a search; same result. Of a dataflow's where its runs take long."
 JOBS_HELP = "Processes at a time (default: one for each processor)."

@@ -40,7 +40,7 @@ _overrides_option = click.option(
     "overrides",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A field of the accelerator (buffer.capacity_bytes=1MiB) or a setting (below).",
+    help="A field of the accelerator (dram.channels=2), or a setting.",
 )
 _chips_option = click.option(
     "--chips",
@@ -95,7 +95,7 @@ _SIZES = (
     click.option(
         "--scope",
         metavar="SCOPE",
-        help=f"Of models: {', '.join(SCOPES)} (default {SCOPE}); of networks: model, linked or "
+        help=f"Of models: {', '.join(SCOPES)} (default {SCOPE}). Of networks: model, linked or "
         "layers.",
     ),
     click.option(
@@ -149,8 +149,8 @@ _SIZES = (
     click.option(
         "--shape",
         metavar="M=..,...",
-        help="Of gemm: M, K, N, B; bmm: H, M, K, N; gbmm: G, too; conv: M, C, P, Q, R, S, G, N, "
-        "stride, dilation.",
+        help="Sizes of gemm, bmm, gbmm and conv. Of gemm: M, K, N, B; bmm: H, M, K, N; gbmm: G, "
+        "too; conv: M, C, P, Q, R, S, G, N, stride, dilation.",
     ),
     click.option(
         "--bytes-per-element",
@@ -263,17 +263,17 @@ def experiment_options(command: Command) -> Command:
             "name",
             required=True,
             metavar="NAME|FILE",
-            help="A model or network (`simaccel workload list`), gemm, conv, or a file: YAML, "
-            "CSV, ONNX, .m, config.json.",
+            help="A name (`simaccel workload list`), gemm, conv, or a file. Files: YAML, CSV, "
+            "ONNX, .m, config.json.",
         ),
         workload_options,
         click.option(
             "--dataflow",
             metavar="NAME",
-            help=f"For systolic arrays: {', '.join(plain)}; naive, flex and flat also with a "
-            "suffix, -m, -b, -h or -r; or a plug-in. Default: deployed on chips whose compiler is "
-            f"known, else {DATAFLOW}, flex without attention. For spatial arrays: {DIRECTIVES}, of "
-            "a .m file.",
+            help=f"{', '.join(plain[:-1])} or {plain[-1]}. For systolic arrays; naive, flex and "
+            "flat also with a suffix, -m, -b, -h or -r; or a plug-in. Default: deployed on chips "
+            f"whose compiler is known, else {DATAFLOW}, flex without attention. For spatial "
+            f"arrays: {DIRECTIVES}, of a .m file.",
         ),
         click.option(
             "--pipeline",

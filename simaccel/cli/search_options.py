@@ -183,8 +183,7 @@ SEARCH_OPTIONS = (
     click.option(
         "--mapspace",
         metavar="NAME",
-        help=f"Search a mapspace: {', '.join(STRATEGIES)} (default for spatial arrays: "
-        f"{MAPSPACE}).",
+        help=f"Search a mapspace: {', '.join(STRATEGIES)}. Default for spatial arrays: {MAPSPACE}.",
         cls=SettingOption,
         topic=OF_SEARCH,
     ),
@@ -192,7 +191,7 @@ SEARCH_OPTIONS = (
         "--objective",
         type=_OBJECTIVES,
         metavar="|".join(OBJECTIVES),
-        help="The figure to minimise (default cycles; for mapspaces edp); for `compare` a list.",
+        help="The figure to minimise. Default cycles; for mapspaces edp; for `compare` a list.",
         cls=SettingOption,
         topic=OF_SEARCH,
     ),
@@ -210,8 +209,8 @@ SEARCH_OPTIONS = (
         "--stationarity",
         type=_STATIONARITIES,
         metavar="ws|os|is",
-        help="The operand that a systolic array holds (default: the best; for mapspaces use "
-        "--constrain); for `compare` a list.",
+        help="The operand that a systolic array holds. Default: the best; for mapspaces use "
+        "--constrain; for `compare` a list.",
         cls=SettingOption,
         topic=OF_SEARCH,
     ),

@@ -34,6 +34,14 @@ _SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 """Options by the section of the help that they are in; all others are in the last one."""
+LATER: Final = frozenset(
+    f"--{name}"
+    for name in (
+        *("prompt", "kv-len", "precision", "force", "estimate", "designs", "check", "mapping"),
+        *("within", "patience", "constrain", "halo", "unit", "bypass", "metric", "each"),
+    )
+)
+"""Options that the first page of a help only names."""
 _OF_EXPERIMENT: Final = ("What runs", "Which mapping")
 _OTHERS: Final = "What is done"
 _FORMATS: Final[Mapping[str, Sequence[str]]] = {

@@ -1,11 +1,13 @@
 """Settings: `--set NAME=VALUE`, the old spellings, the forms of a result, and what help shows."""
 
 import json
+import re
 import shlex
 from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from simaccel.cli import main
 from simaccel.cli.command import Command, Commands
@@ -40,6 +42,20 @@ def test_no_command_shows_more_options_than_one_can_hold() -> None:
     for words, command in COMMANDS:
         shown = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
         assert len(shown) <= MOST_OPTIONS, (words, len(shown))
+
+
+@pytest.mark.parametrize(("words", "command"), COMMANDS, ids=lambda each: str(each)[:30])
+def test_the_first_page_of_a_help_is_one_screen(
+    words: tuple[str, ...], command: click.Command
+) -> None:
+    page = CliRunner().invoke(main, [*words, "--help"], terminal_width=100).stdout
+    lines = page.splitlines()
+    assert 5 < len(lines) <= 40
+    whole = CliRunner().invoke(main, [*words, "--help-all"], terminal_width=100).stdout
+    options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    for names in (max(p.opts, key=len) for p in options):
+        assert re.search(rf"{names}\b", page), "named, at least"
+        assert re.search(rf"{names}\b", whole)
 
 
 def test_no_setting_has_the_name_of_a_field_of_accelerators() -> None:
@@ -110,10 +126,13 @@ def test_a_workload_has_its_own_settings_alone(cli: Call) -> None:
 
 def test_help_has_sections_settings_and_examples_that_run(cli: Call) -> None:
     shown = cli("run --help").stdout
-    for title in ("What runs:", "Which mapping:", "Settings, --set NAME=VALUE", "Examples:"):
+    for title in ("What runs:", "Which mapping:", "--help-settings  ", "Examples:"):
         assert title in shown
-    assert "--patience" not in shown
-    assert "patience=N" in cli("run --help-settings").stdout
+    assert "patience" not in shown
+    whole = cli("run --help-all").stdout
+    for page in (whole, cli("run --help-settings").stdout):
+        assert "patience=N" in page
+    assert "The first line has the answer" in whole
     for words, command in COMMANDS:
         for example in command.examples if isinstance(command, Command) else ():
             assert shlex.split(example)[: len(words)] == [*words]

@@ -43,14 +43,14 @@ _TABLES: Final = ("csv", _PARQUET)
     "--to",
     "end",
     metavar="CYCLE",
-    help="Cycle after the last (default: the end of the run; if neither end is given and"
-    " the run has too many events, perfetto and vcd show a steady period with the fill before it).",
+    help="Cycle after the last (default: the end of the run). If neither end is given and"
+    " the run has too many events, perfetto and vcd show a steady period with the fill before it.",
 )
 @click.option(
     "--lanes",
     default=_LANES,
     metavar="NAME,..",
-    help=f"Lanes, or kinds of lanes: engine, channel, tile (default {_LANES}).",
+    help=f"Lanes, or kinds of lanes: engine, channel, tile. Default {_LANES}.",
 )
 @click.option(
     "--bins", default=_BINS, metavar="N", help=f"Bins of the bandwidth counters (default {_BINS})."

@@ -29,7 +29,7 @@ from simaccel.report.units import cycles_text
 @click.option(
     "--columns",
     type=click.IntRange(1, 2),
-    help="Width in columns of a paper: 1 is 3.3 in (default for one figure), 2 is 7 in "
+    help="Width in columns of a paper. 1 is 3.3 in (default for one figure), 2 is 7 in "
     "(default for all).",
 )
 @click.option("--from", "start", type=int, metavar="CYCLE", help="First cycle of the window.")

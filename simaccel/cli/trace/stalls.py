@@ -51,7 +51,7 @@ _ROWS: Final = 10
     "--what-if/--no-what-if",
     "what_if",
     default=True,
-    help="Run the program again with each resource infinitely fast (default), or not.",
+    help="Run again with each resource infinitely fast (default), or not.",
 )
 @json_option
 def stalls(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "--what-if/--no-what-if",
     "what_if",
     default=True,
-    help="Run the program again with each resource infinitely fast (default), or not.",
+    help="Run again with each resource infinitely fast (default), or not.",
 )
 @force_option
 def view(file: str, output: str, *, what_if: bool, force: bool) -> None:
