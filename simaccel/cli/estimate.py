@@ -23,8 +23,7 @@ from simaccel.cli.search_report import SearchReport, report_options
 from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
-    from simaccel.cli.experiment_options import Inputs, NestInputs
-    from simaccel.cli.map_options import MapOptions
+    from simaccel.cli.experiment_options import NestInputs
 
 
 @click.command(cls=Command)
@@ -98,6 +97,7 @@ def map_workload(
     read = asked.read() if nests is None else None
     from simaccel.cli.map_options import MapOptions, map_dataflow
     from simaccel.cli.nests import map_nests
+    from simaccel.cli.outlook import show_inputs_outlook
     from simaccel.mapping.files import mapping_text
     from simaccel.mapping.text import tree_text
 
@@ -111,23 +111,10 @@ def map_workload(
     if nests is not None:
         map_nests(asked, nests, jobs, wanted)
     elif read is not None and dry_run:
-        _show_outlook(asked, read, wanted)
+        anew = asked.searches() and wanted.asks_more
+        show_inputs_outlook(asked, read, wanted.options, runs=False, as_json=as_json, anew=anew)
     elif read is not None:
         map_dataflow(asked, read, jobs, wanted)
-
-
-def _show_outlook(asked: ExperimentOptions, read: Inputs, wanted: MapOptions) -> None:
-    """Say what there is to search."""
-    from simaccel.cli.outlook import show_outlook
-    from simaccel.experiment.outlook import outlook
-    from simaccel.mapping.tree import Mapping as Tree
-    from simaccel.report.titles import experiment_title
-
-    workload, accelerator, dataflow = read
-    name = dataflow.dataflow if isinstance(dataflow, Tree) else dataflow
-    forecast = outlook(*read, asked.options, anew=asked.searches() and wanted.asks_more)
-    title = experiment_title(workload, accelerator, name)
-    show_outlook(title, [(name, forecast)], wanted.options, runs=False, as_json=wanted.as_json)
 
 
 def _nest_inputs(asked: ExperimentOptions) -> NestInputs:

@@ -9,6 +9,7 @@ from simaccel.cli.output import show, show_json
 from simaccel.errors import SimaccelError
 
 if TYPE_CHECKING:
+    from simaccel.cli.experiment_options import ExperimentOptions, Inputs
     from simaccel.experiment.outlook import SearchForecast
     from simaccel.report.outlook import Outlooks
     from simaccel.study.points import Point
@@ -30,13 +31,39 @@ def show_outlook(
 
     ``lines``: what else is to say of them.
     """
-    from simaccel.report.outlook import outlook_json, outlook_lines, outlook_table
+    from simaccel.report.outlook import outlook_json, outlook_lines
 
     if as_json:
         show_json(outlook_json(searches, files, runs=runs))
     else:
-        every = [*lines, *outlook_lines(searches, files, runs=runs)]
-        show(f"{title}: not run", outlook_table(searches), *every)
+        show(f"{title}: not run", *lines, *outlook_lines(searches, files, runs=runs))
+
+
+def show_inputs_outlook(
+    asked: ExperimentOptions,
+    read: Inputs,
+    files: Files,
+    *,
+    runs: bool,
+    as_json: bool,
+    anew: bool = False,
+) -> None:
+    """Print what the search, and the run if it ``runs``, of one experiment costs.
+
+    ``anew``: it is searched even where the mapping is remembered.
+    """
+    from simaccel.experiment.outlook import outlook
+    from simaccel.mapping.tree import Mapping as Tree
+    from simaccel.report.titles import experiment_title
+    from simaccel.verbs.estimating import fitting
+
+    workload, accelerator, dataflow = read
+    if isinstance(dataflow, Tree):
+        fitting(workload, accelerator, dataflow)
+    name = dataflow.dataflow if isinstance(dataflow, Tree) else dataflow
+    title = experiment_title(workload, accelerator, name)
+    searches = [(name, outlook(*read, asked.options, anew=anew))]
+    show_outlook(title, searches, files, runs=runs, as_json=as_json)
 
 
 def outlooks_of(points: Sequence[Point], names: Sequence[str]) -> Outlooks:

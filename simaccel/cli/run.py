@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
@@ -28,6 +27,7 @@ from simaccel.cli.options import (
     mapping_option,
     overflow_option,
 )
+from simaccel.cli.outlook import show_inputs_outlook
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
 from simaccel.cli.own_estimates import (
@@ -140,7 +140,7 @@ def run(
     asked.require_search(report.given_options())
     own, entries = read_estimates(estimates), asked.workload.estimates()
     if dry_run:
-        _forecast(asked, jobs, report, paths, fast_forward=fast_forward, as_json=as_json)
+        show_inputs_outlook(asked, asked.read(), paths, runs=True, as_json=as_json)
         return
     inputs = asked.read()
     from simaccel.report.default_dataflow import dataflow_reason
@@ -245,58 +245,6 @@ def _search_mapspace(
         options, note = replace(options, gave=report.gave.append), report.accounts.append
         mapping = schedule_workload(workload, accelerator, dataflow, options, record=note)
         return workload, accelerator, mapping
-
-
-def _forecast(
-    asked: ExperimentOptions,
-    jobs: Jobs,
-    report: SearchReport,
-    files: Mapping[str, str | None],
-    *,
-    fast_forward: bool,
-    as_json: bool,
-) -> None:
-    """Estimate the search; if it is short, search and estimate the run."""
-    from simaccel.cli.outlook import show_outlook
-    from simaccel.experiment.outlook import outlook
-    from simaccel.mapping.tree import Mapping as Tree
-    from simaccel.report.titles import experiment_title
-
-    workload, accelerator, dataflow = inputs = asked.read()
-    expected = outlook(*inputs, asked.options)
-    name = dataflow.dataflow if isinstance(dataflow, Tree) else dataflow
-    title = experiment_title(workload, accelerator, name)
-    if not expected.is_soon:
-        show_outlook(title, [(name, expected)], files, runs=True, as_json=as_json)
-        return
-    from simaccel.experiment.forecast import forecast
-    from simaccel.experiment.scheduling import schedule_workload
-    from simaccel.mapping.chips.sharding import pod_of
-    from simaccel.program.exchanges import lower_pod
-    from simaccel.report.costs import forecast_json, forecast_table
-    from simaccel.report.outlook import outlook_json, written_lines
-
-    started = time.perf_counter()
-    workload, accelerator, dataflow = _search_mapspace(asked, inputs, jobs, report, quiet=False)
-    mapping = (
-        dataflow
-        if isinstance(dataflow, Tree)
-        else schedule_workload(workload, accelerator, dataflow, asked.options)
-    )
-    seconds = time.perf_counter() - started
-    cost = forecast(
-        workload,
-        accelerator,
-        mapping,
-        lower_pod(pod_of(workload, mapping, accelerator), accelerator),
-        fast_forward=fast_forward,
-        scheduling_seconds=seconds,
-    )
-    if as_json:
-        searched = outlook_json([(name, expected)], files, runs=True)
-        show_json({**searched, **forecast_json(cost)})
-    else:
-        show(f"{title}: not run", forecast_table(cost), *written_lines(files))
 
 
 def _json(

@@ -1,24 +1,15 @@
-"""Outlooks: what a command has to search before it starts, and about how long that takes.
-
-Counted is what there is to search. The time comes from rates: of mapspaces one is measured here and
-now by a short search; of dataflows they are published (``SECONDS``), as one operator may take a
-hundred times as long as another that looks much like it.
-"""
+"""Outlooks: the CPU seconds that a search and a run take, by medians of those measured before."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 from simaccel.experiment.pipeline_plan import named_dataflow, plan_pipeline
-from simaccel.experiment.remembered import is_lasting, recall
+from simaccel.experiment.remembered import recall
 from simaccel.experiment.scheduling import chip_share
-from simaccel.experiment.store import cache
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.tree import Mapping
@@ -27,30 +18,26 @@ from simaccel.schedulers.spatial import choices, rooms_of, shape_of
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.effort import Effort
 from simaccel.search.grid_search import Goal
-from simaccel.search.mapspace.mapping_target import MappingTarget
-from simaccel.search.mapspace.nests import EmptyMapspaceError, map_einsum
 from simaccel.search.problems import parts
 from simaccel.workload import Einsum, Vector, Workload
 
 SECONDS: Final = {
-    "attention": 1.5,
-    "window": 6.0,
-    "1x1 convolution": 0.8,
-    "product": 0.4,
+    "attention": 0.5,
+    "window": 0.6,
+    "1x1 convolution": 0.3,
+    "product": 0.3,
     "vector operator": 0.15,
 }
-"""CPU seconds that the search of one took on the machine of ``benchmarks/README.md``: attentions
-of BERT 0.6 to 3, convolutions of ResNet-50 with windows 1 to 24, without 0.2 to 2.3, products of
-BERT 0.2 to 0.9. A window that goes over one channel takes no longer than none."""
+"""Median CPU seconds of the search of one, by ``flex`` and ``flat``: attentions of BERT took 0.4 to
+0.9, convolutions of ResNet-50 and VGG16 with windows 0.04 to 1.2, without 0.1 to 0.8, products
+0.1 to 2. A window that goes over one channel takes no longer than none."""
 _FACTORS: Final = {"naive": 0.1, "strips": 0.1, "best": 2.0}
 """Dataflows that take less, having no tiles to choose, or more."""
+NEST_SECONDS: Final = 2.5
+"""CPU seconds that the search of an einsum's mapspace took: layers of AlexNet on
+``eyeriss_like``."""
 RUN_SECONDS: Final = 0.05
 """CPU seconds an operator takes on the machine: of a BERT block, and of ResNet-50."""
-_SOON: Final = 2.0
-"""Seconds of a search that nobody needs to be warned of."""
-_PATIENCE: Final = 1_000
-"""Of the short search of a mapspace. With eight times as much one took 2 to 4 times as long: the
-square root."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,27 +45,18 @@ class SearchForecast:
     """The size of a search and the seconds that it will take.
 
     ``distinct``: pieces of work that are searched, as those that are alike are searched once;
-    ``space``: their candidates, of which most are left out unseen; ``seconds``: CPU time, about;
-    None where nothing is known of it. ``kept``: the folder where the mapping is kept, if it is;
-    ``remembered``: it is there already.
+    ``seconds``: CPU time, about; None where nothing is known of it. ``remembered``: the mapping is
+    kept from an earlier search.
     """
 
     operators: int
     distinct: int = 0
-    space: int = 0
     seconds: float | None = 0.0
-    how: str = "nothing to search"
-    kept: Path | None = None
     remembered: bool = False
 
     @property
-    def is_soon(self) -> bool:
-        """Whether the search takes less than two seconds."""
-        return self.seconds is not None and self.seconds <= _SOON
-
-    @property
     def run_seconds(self) -> float:
-        """CPU seconds that a run of what is found takes, about: published, too."""
+        """CPU seconds that a run of what is found takes, about."""
         return RUN_SECONDS * self.operators
 
 
@@ -99,19 +77,18 @@ def outlook(
 
     """
     if isinstance(dataflow, Mapping):
-        return SearchForecast(operators=len(workload.operators), how="the mapping is given")
+        return SearchForecast(operators=len(workload.operators))
     if (share := chip_share(workload, accelerator, options)) is not None:
         workload, accelerator, options = share.pod.workload, share.accelerator, share.options
     options = settle_options(options, accelerator)
-    kept = cache().folder if is_lasting(workload, dataflow, options) else None
-    plain = SearchForecast(operators=len(workload.operators), kept=kept)
+    plain = SearchForecast(operators=len(workload.operators))
     if not anew and recall(workload, accelerator, dataflow, options) is not None:
-        return replace(plain, remembered=True, how="remembered")
+        return replace(plain, remembered=True)
     if dataflow in MAPSPACES:
         return _of_mapspace(plain, workload, accelerator, dataflow, options)
     if dataflow in DATAFLOWS.own:
         return _of_trees(plain, workload, accelerator, dataflow, options)
-    return replace(plain, seconds=None, how="not known of a plug-in")
+    return replace(plain, seconds=None)  # a plug-in
 
 
 def outlooks(
@@ -151,31 +128,20 @@ def _of_trees(
     dataflow: str,
     options: Options,
 ) -> SearchForecast:
-    """Count the pieces of a workload, those alike once, and their grids."""
+    """Count the pieces of a workload, those alike once."""
     quick = replace(
         options, patience=options.patience or 1
     )  # what a search may leave is not needed
     search = TreeSearch(Goal.from_options(accelerator, quick, workload))
-    pieces: dict[tuple[int, ...], tuple[str, int]] = {}
+    pieces: dict[tuple[int, ...], str] = {}
     for part in parts(workload):
         names = (part,) if isinstance(part, str) else part
         each = [search.operator_candidates(workload, name) for name in names]
         kind = "attention" if len(names) > 1 else _kind(workload, names[0])
-        space = sum(
-            math.prod(family.shape) for candidates in each for family in candidates.families
-        )
-        pieces.setdefault(tuple(id(candidates.known) for candidates in each), (kind, space))
-    kinds = Counter(kind for kind, _ in pieces.values())
+        pieces.setdefault(tuple(id(candidates.known) for candidates in each), kind)
     factor = _FACTORS.get(dataflow.partition("-")[0], 1.0)
-    rates = (f"{SECONDS[kind] * factor:.2g} s per {kind}" for kind in SECONDS if kinds[kind])
-    sooner = f"; less with a patience of {options.patience:,}" if options.patience else ""
-    return replace(
-        plain,
-        distinct=len(pieces),
-        space=sum(space for _, space in pieces.values()) if factor >= 1 else 0,
-        seconds=factor * sum(n * SECONDS[kind] for kind, n in kinds.items()),
-        how=f"published: {', '.join(rates)}{sooner}",
-    )
+    seconds = factor * sum(n * SECONDS[kind] for kind, n in Counter(pieces.values()).items())
+    return replace(plain, distinct=len(pieces), seconds=seconds)
 
 
 def _kind(workload: Workload, name: str) -> str:
@@ -204,39 +170,13 @@ def _of_mapspace(
     dataflow: str,
     options: Options,
 ) -> SearchForecast:
-    """Count the einsums, those alike once, and try the search of one with little patience."""
+    """Count the einsums, those alike once; more patience takes longer by its square root."""
     asked, effort = parse_constraints(options.constraints), options.effort
     strategy = next(name for name in MAPSPACES if name == dataflow)
     every = choices(workload, accelerator, strategy, asked, options.stationarity)  # type: ignore[arg-type]
-    distinct = list({shape_of(spaces[0]): spaces for spaces in every}.values())
-    sizes = [sum(map(_size, spaces)) for spaces in distinct]
+    distinct = {shape_of(spaces[0]): spaces for spaces in every}.values()
     searches = sum(len(spaces) * len(rooms_of(spaces[0].hierarchy)) for spaces in distinct)
-    plain = replace(plain, distinct=len(distinct), space=sum(sizes))
-    if not distinct:
-        return plain
-    if effort.budget_seconds is not None:
+    seconds = NEST_SECONDS * searches * math.sqrt(effort.patience / Effort.patience)
+    if effort.budget_seconds is not None and distinct:
         seconds = float(effort.budget_seconds)
-        return replace(plain, seconds=seconds, how=f"{searches} searches share that budget")
-    largest = distinct[sizes.index(max(sizes))]
-    seconds, patience = _try_search(largest[0], effort)
-    more = math.sqrt(effort.patience / patience)
-    how = (
-        f"measured: {seconds:.1g} s with a patience of {patience:,} tilings, about {more:.1f} "
-        f"times as long with {effort.patience:,}; {searches} searches"
-    )
-    return replace(plain, seconds=seconds * more * searches, how=how)
-
-
-def _size(target: MappingTarget) -> int:
-    return sum(space.size() for space in target.spaces())
-
-
-def _try_search(target: MappingTarget, effort: Effort) -> tuple[float, int]:
-    """Search with little patience; return the CPU seconds, and the patience of which they are."""
-    short = replace(effort, patience=min(_PATIENCE, effort.patience))
-    started = time.process_time()
-    with suppress(EmptyMapspaceError):  # it says so when it is searched
-        found = map_einsum(target, short).found
-        if found.complete:
-            short = effort
-    return time.process_time() - started, short.patience
+    return replace(plain, distinct=len(distinct), seconds=seconds)

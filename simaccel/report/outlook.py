@@ -1,16 +1,12 @@
-"""Forecasts of searches: a table, lines and JSON, the same for every command."""
+"""Forecasts of searches and runs: a line and JSON, the same for every command."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simaccel.experiment.outlook import SearchForecast
-from simaccel.report.layout import add_row, make_table
-from simaccel.report.units import cycles_text, rounded_count
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from simaccel.report.units import count_text
 
 Outlooks = Sequence[tuple[str, SearchForecast | str]]
 """Searches by name, or the reason why one can't be."""
@@ -18,84 +14,38 @@ Files = Mapping[str, str | None]
 """What would be written, by option."""
 
 
-def outlook_table(searches: Outlooks) -> Table:
-    """Tabulate searches that have not begun."""
-    figures = ("operators", "distinct", "candidates", "CPU time")
-    table = make_table(("search",), figures, ("source",))
-    for name, outlook in searches:
-        if isinstance(outlook, str):
-            add_row(table, (name, "", "", "", "", outlook))
-            continue
-        about = "unknown" if outlook.seconds is None else _rough_seconds(outlook.seconds)
-        counts = (
-            cycles_text(outlook.operators),
-            cycles_text(outlook.distinct),
-            rounded_count(outlook.space),
-        )
-        if outlook.remembered:
-            counts, about = (counts[0], "", ""), "0 s"
-        add_row(table, (name, *counts, about, outlook.how))
-    return table
-
-
 def outlook_lines(searches: Outlooks, files: Files, *, runs: bool) -> list[str]:
-    """Return the sum over searches, and the files that would be written.
+    """Return the sum over searches, those that can't be, and the files that would be written.
 
     ``runs``: what they find then runs on the machine.
     """
-    able = _able(searches)
-    again = sum(outlook.remembered for outlook in able)
-    about = f"about {_rough_seconds(_search_seconds(able))} of CPU time to search"
-    if runs:
-        about += f", {_rough_seconds(_run_seconds(able))} to run"
-    lines = [f"{about}; {again} of {_number(able, 'mapping')} remembered"]
-    folders = {
-        str(outlook.kept) for outlook in able if outlook.kept is not None and not outlook.remembered
-    }
-    lines += [f"mappings that are found are kept in {folder}" for folder in sorted(folders)]
-    return [*lines, *written_lines(files)]
-
-
-def written_lines(files: Files) -> list[str]:
-    """Return the files that would be written."""
-    return [f"would write {path} ({name})" for name, path in files.items() if path]
-
-
-def _number(many: Sequence[object], what: str) -> str:
-    return f"{len(many)} {what}{'s' * (len(many) != 1)}"
+    figures = outlook_json(searches, files, runs=runs)
+    able = [each for _, each in searches if isinstance(each, SearchForecast)]
+    again, distinct = sum(each.remembered for each in able), sum(each.distinct for each in able)
+    operators = sum(each.operators for each in able)
+    cost = f"{count_text(operators, 'operator')}, {distinct:,} distinct to search: about "
+    cost += f"{_rough_seconds(figures['search_seconds'])} of CPU time"
+    cost += ", and what plug-ins take" * any(each.seconds is None for each in able)
+    cost += f", {_rough_seconds(figures['run_seconds'])} to run" * runs
+    return [
+        f"{cost}; {again} of {count_text(len(able), 'mapping')} remembered",
+        *(f"{name}: {each}" for name, each in searches if isinstance(each, str)),
+        *(f"would write {path} ({option})" for option, path in files.items() if path),
+    ]
 
 
 def outlook_json(searches: Outlooks, files: Files, *, runs: bool) -> dict[str, Any]:
     """Return searches that have not begun as one JSON object (``--dry-run --json``)."""
-    able = _able(searches)
+    able = [each for _, each in searches if isinstance(each, SearchForecast)]
     return {
         "searches": [
-            {"name": name, "problem": outlook}
-            if isinstance(outlook, str)
-            else {
-                "name": name,
-                "operators": outlook.operators,
-                "distinct": outlook.distinct,
-                "candidates": outlook.space,
-                "seconds": outlook.seconds,
-                "how": outlook.how,
-                "remembered": outlook.remembered,
-            }
-            for name, outlook in searches
+            {"name": name, **({"problem": each} if isinstance(each, str) else vars(each))}
+            for name, each in searches
         ],
-        "search_seconds": _search_seconds(able),
-        "run_seconds": _run_seconds(able) if runs else 0.0,
+        "search_seconds": sum(each.seconds or 0.0 for each in able),
+        "run_seconds": sum(each.run_seconds for each in able) if runs else 0.0,
         "writes": [path for path in files.values() if path],
     }
-
-
-def _search_seconds(searches: Sequence[SearchForecast]) -> float:
-    """Sum CPU seconds where they are known."""
-    return sum(one.seconds or 0.0 for one in searches)
-
-
-def _run_seconds(searches: Sequence[SearchForecast]) -> float:
-    return sum(one.run_seconds for one in searches)
 
 
 def _rough_seconds(seconds: float) -> str:
@@ -105,7 +55,3 @@ def _rough_seconds(seconds: float) -> str:
     ('0.042 s', '2.7 s', '160 s')
     """
     return f"{float(f'{seconds:.2g}'):,g} s"
-
-
-def _able(searches: Outlooks) -> list[SearchForecast]:
-    return [one for _, one in searches if isinstance(one, SearchForecast)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -48,7 +47,7 @@ class ExplorationCost:
     """Runs and seconds that an exploration takes.
 
     ``outside``: designs that are impossible or too large; ``runs``: one for each workload of a
-    design that is not in the ``store``; ``timed``: runs whose time was measured or known.
+    design that is not in the ``store``; ``timed``: runs by whose time that of all is estimated.
     """
 
     designs: int
@@ -63,7 +62,7 @@ class ExplorationCost:
 def cost_of(
     designs: Iterable[Point], plan: ExplorationObjective, store: ResultStore
 ) -> ExplorationCost:
-    """Count the runs, and estimate their time from a few; only short ones run, none is stored."""
+    """Count the runs, and estimate their time from a few; nothing runs."""
     rows, able = _screen_designs(designs, plan)
     asked = {each.key: each for design in able.values() for each in run_keys(design)}
     todo = [each for each in asked.values() if store.get(each.key) is None]
@@ -74,26 +73,12 @@ def cost_of(
 
 
 def _expected_seconds(asked: RunKey) -> float:
-    """Return the CPU seconds of a run: from published rates of long searches, or measured."""
-    if not asked.description:
-        with suppress(SimaccelError):  # which its record says
-            ahead = [
-                forecast
-                for _, forecast in outlooks(
-                    asked.workload,
-                    asked.accelerator,
-                    asked.dataflow,
-                    asked.options,
-                    stages=asked.stages,
-                    micro_batches=asked.micro_batches,
-                )
-            ]
-            known = [forecast.seconds for forecast in ahead if forecast.seconds is not None]
-            if len(known) == len(ahead) and not all(forecast.is_soon for forecast in ahead):
-                return sum(known) + sum(forecast.run_seconds for forecast in ahead)
-    started = time.process_time()
-    run(asked)
-    return time.process_time() - started
+    """Return about the CPU seconds of a run and its search."""
+    cut = {"stages": asked.stages, "micro_batches": asked.micro_batches}
+    with suppress(SimaccelError):  # which its record says
+        ahead = outlooks(asked.workload, asked.accelerator, asked.dataflow, asked.options, **cut)
+        return sum((one.seconds or 0.0) + one.run_seconds for _, one in ahead)
+    return 0.0
 
 
 @dataclass

@@ -45,11 +45,9 @@ def test_a_network_is_counted_before_it_is_searched(cli: Call, command: str) -> 
     (one,) = found["searches"]
     # 54 layers; of the 21 shapes the first of three stages differ once more by their stride
     assert (one["operators"], one["distinct"]) == (54, 24)
-    assert one["candidates"] > 1_000_000
     assert not one["remembered"]
     # 8 of them have windows, 15 none, and one is a product
-    assert one["seconds"] == pytest.approx(8 * 6 + 15 * 0.8 + 0.4)
-    assert one["how"].startswith("published: 6 s per window")
+    assert one["seconds"] == pytest.approx(8 * 0.6 + 15 * 0.3 + 0.3)
     assert found["search_seconds"] == one["seconds"]
     assert (found["run_seconds"] > 0) == (command != "map")
 
@@ -62,8 +60,8 @@ def test_what_was_found_is_remembered_and_goes_on_to_the_run(cli: Call, tmp_path
         found = _json(cli, f"{command} {SMALL}")
         assert found["searches"][0]["remembered"]
         assert found["search_seconds"] == 0
-    assert found["array_folds"] > 0
-    assert "1 of 1 mapping remembered" in cli(f"map {SMALL} --dry-run").stdout
+    shown = cli(f"map {SMALL} --dry-run").stdout
+    assert "1 operator, 0 distinct to search: about 0 s of CPU time; 1 of 1 mapping rem" in shown
 
 
 def test_what_will_be_searched_again_is_not_remembered(cli: Call, tmp_path: Path) -> None:
@@ -85,9 +83,10 @@ def test_runs_that_are_compared_are_named(cli: Call) -> None:
     found = _json(cli, line)
     names = [one["name"] for one in found["searches"]]
     assert names == [f"{n} tokens, {flow}" for n in (64, 128) for flow in ("flat", "naive")]
-    assert [one["seconds"] for one in found["searches"]] == pytest.approx([1.5, 0.15] * 2)
+    assert [one["seconds"] for one in found["searches"]] == pytest.approx([0.5, 0.05] * 2)
     shown = cli(f"{line} --dry-run").stdout
-    assert "about 3.3 s of CPU time to search" in shown
+    # an attention of three operators, of two lengths, by two dataflows
+    assert "12 operators, 4 distinct to search: about 1.1 s of CPU time, 0.6 s to run" in shown
 
 
 def test_a_run_that_cannot_be_has_its_reason(cli: Call) -> None:
@@ -97,15 +96,14 @@ def test_a_run_that_cannot_be_has_its_reason(cli: Call) -> None:
     assert "an elementwise product" in cli(f"{product} --dry-run").stdout
 
 
-def test_a_mapspace_is_tried_for_a_moment(cli: Call, tmp_path: Path) -> None:
+def test_a_mapspace_takes_as_long_as_its_patience_or_budget(cli: Call, tmp_path: Path) -> None:
     line = "map --hw eyeriss_like --workload gemm --shape M=8,K=4,N=4"
     (one,) = _json(cli, f"{line} --set mapspace=pfm")["searches"]
     assert (one["name"], one["operators"], one["distinct"]) == ("pfm", 1, 1)
-    assert one["candidates"] > 1
-    assert one["seconds"] > 0
-    assert f"with {Effort.patience:,}" in one["how"]
+    (more,) = _json(cli, f"{line} --set patience={4 * Effort.patience}")["searches"]
+    assert more["seconds"] == pytest.approx(2 * one["seconds"])
     (timed,) = _json(cli, f"{line} --set budget-seconds=7")["searches"]
-    assert timed["seconds"] >= 7
+    assert timed["seconds"] == 7
     assert not list(tmp_path.iterdir())
 
 
@@ -132,7 +130,7 @@ def test_a_given_mapping_leaves_nothing_to_search(cli: Call, tmp_path: Path) -> 
     file = tmp_path / "mapping.yaml"
     assert cli(f"map {SMALL} -o {file}").exit_code == 0
     (one,) = _json(cli, f"run {SMALL} --mapping {file}")["searches"]
-    assert (one["distinct"], one["seconds"], one["how"]) == (0, 0, "the mapping is given")
+    assert (one["distinct"], one["seconds"]) == (0, 0)
 
 
 def test_fronts_have_no_dry_run(cli: Call) -> None:

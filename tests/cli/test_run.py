@@ -156,21 +156,6 @@ def test_a_check_compares_every_operator(cli: Call) -> None:
     assert all(one["compared"] == one["elements"] for one in found)
 
 
-def test_a_dry_run_says_what_the_run_would_cost(cli: Call, tmp_path: Path) -> None:
-    trace = tmp_path / "run.h5"
-    result = cli(f"run {ATTENTION} --dataflow flat-r --dry-run --trace {trace}")
-    assert result.exit_code == 0, result.stderr
-    for word in ("program", "commands", "folds", "events", "rate", "wall", "memory", "trace"):
-        assert word in result.stdout
-    assert "simulated" not in result.stdout
-    assert not any(tmp_path.iterdir())
-    costs = json.loads(cli(f"run {ATTENTION} --dataflow flat-r --dry-run --json").stdout)
-    events = json.loads(
-        cli(f"run {ATTENTION} --dataflow flat-r --set fast-forward=no --json").stdout
-    )["events"]
-    assert events <= costs["most_events"]
-
-
 def test_a_saved_mapping_runs_as_the_dataflow_did(cli: Call, tmp_path: Path) -> None:
     file = tmp_path / "mapping.yaml"
     saved = cli(f"map {ATTENTION} --dataflow flash -o {file}")

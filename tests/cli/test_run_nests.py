@@ -166,11 +166,6 @@ def test_a_slow_noc_is_what_the_trace_blames(cli: Call, tmp_path: Path) -> None:
     assert "noc_in0, noc_in1, noc_in2, array, sfu, noc_out, dma_out" in info
 
 
-def test_a_dry_run_counts_passes(cli: Call) -> None:
-    found = json.loads(cli(f"run --hw toy_linear {HUNDRED} --dry-run --json").stdout)
-    assert found["array_folds"] >= 1
-
-
 def test_the_prediction_alone(cli: Call) -> None:
     found = json.loads(cli(f"estimate --hw toy_linear {HUNDRED} --json").stdout)
     assert found["bound"]["cycles"] == 7
