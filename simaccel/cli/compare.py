@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -32,7 +31,7 @@ from simaccel.errors import WorkerDiedError
 
 if TYPE_CHECKING:
     from simaccel.report.exhibits import Exhibit
-    from simaccel.report.metrics import Metric
+    from simaccel.study.figure_table import Figure
     from simaccel.study.points import Point, StudyRow
 
 
@@ -254,7 +253,7 @@ def _show(
     points: Sequence[Point],
     rows: Sequence[StudyRow],
     files: OutputFiles,
-    metrics: Sequence[Metric],
+    metrics: Sequence[Figure],
     *,
     as_json: bool,
 ) -> None:
@@ -262,14 +261,15 @@ def _show(
         area_lines,
         choice_lines,
         comparison_json,
+        comparison_rows,
         comparison_table,
         problem_lines,
         terms_lines,
     )
-    from simaccel.report.comparison_csv import comparison_csv
     from simaccel.report.figures.comparison import draw_comparison
     from simaccel.report.figures.metric import draw_metric
     from simaccel.report.figures.sweep import draw_sweep
+    from simaccel.report.rows import csv_text
     from simaccel.verbs.comparing import slopes_of, title_of
 
     title, lead = title_of(points), rows[0].lead
@@ -281,7 +281,7 @@ def _show(
             return draw_comparison(rows, title)
         return draw_sweep(rows, title, slopes_of(points) if lead.axis.name == "buffer" else None)
 
-    written = files.write("--csv", partial(comparison_csv, rows, metrics))
+    written = files.write("--csv", lambda: csv_text(comparison_rows(rows, metrics)))
     written += files.write("--plot", draw)
     if as_json:
         show_json(comparison_json(rows))

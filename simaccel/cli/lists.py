@@ -21,7 +21,7 @@ from simaccel.study.space import with_mapping
 if TYPE_CHECKING:
     from simaccel.cli.output_files import OutputFiles
     from simaccel.report.exhibits import Exhibit
-    from simaccel.report.metrics import Metric
+    from simaccel.study.figure_table import Figure
 
 _SIZES: Final = ("batch", "prompt", "kv_len")
 _LISTED: Final = (*_SIZES, "phase")
@@ -266,14 +266,16 @@ def mapped_ways(point: Point, files: Sequence[str]) -> list[Point]:
     ]
 
 
-def metrics_of(texts: Sequence[str]) -> list[Metric]:
+def metrics_of(texts: Sequence[str]) -> list[Figure]:
     """Read the metrics, given as lists with commas.
 
     Raises:
         InputError: there is none of a name.
 
     """
-    from simaccel.report.metrics import METRICS
+    if not texts:
+        return []
+    from simaccel.study.figure_table import METRICS
 
     names = [name.strip() for text in texts for name in text.split(",")]
     require_none(
@@ -294,14 +296,16 @@ def require_own(pareto: str | None, exhibit: Exhibit | None, given: Mapping[str,
         require_none(fault(o, v, f"nothing with {beside}") for o, v in given.items() if v)
 
 
-def require_tokens(metrics: Sequence[Metric], points: Sequence[Point]) -> None:
+def require_tokens(metrics: Sequence[Figure], points: Sequence[Point]) -> None:
     """Refuse metrics of tokens where no run has any: a part of a model makes none.
 
     Raises:
         InputError: names each.
 
     """
-    if all(point.row.tokens is None for point in points):
+    from simaccel.experiment.tokens import tokens_of
+
+    if all(tokens_of(point.workload) is None for point in points):
         allowed = "other metrics for a part of a model; with --scope model it has tokens or images"
         require_none(fault("--metric", one.name, allowed) for one in metrics if one.of_tokens)
 

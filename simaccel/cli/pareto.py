@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 def _find_front(front: FrontFigures, point: Point) -> FrontRow:
     """Find one front; what the user can cause becomes a row with its reason."""
-    from simaccel.report.pareto import FrontRow, front_row
+    from simaccel.report.pareto import FrontRow
     from simaccel.study.pareto import pareto
 
     try:
         found = pareto(point.workload, point.accelerator, point.name, point.options, front)
     except SimaccelError as error:
         return FrontRow(point.name, problem=str(error), exit_code=error.exit_code)
-    return front_row(point.name, found)
+    return FrontRow(point.name, found)
 
 
 def _lost_row(point: Point) -> FrontRow:
@@ -98,6 +98,7 @@ def compare_fronts(
     from simaccel.report.pareto import pareto_csv, pareto_json, pareto_lines, pareto_table
     from simaccel.report.titles import experiment_title
     from simaccel.search.front import FrontFigures
+    from simaccel.study.pareto import COLUMNS
     from simaccel.study.points import base_point
 
     front = FrontFigures(*figures)
@@ -109,11 +110,12 @@ def compare_fronts(
         rows = run_with(team, partial(_find_front, front), points, bar.show, lost=_lost_row)
     title = f"{experiment_title(workload, accelerator)}: {front.y} against {front.x}"
     written = files.write("--csv", partial(pareto_csv, rows))
-    written += files.write("--plot", partial(draw_pareto, rows, front.x, front.y, title))
+    x, y = COLUMNS[front.x], COLUMNS[front.y]
+    written += files.write("--plot", partial(draw_pareto, rows, x, y, title))
     if as_json:
         show_json(pareto_json(rows, front.x, front.y))
     elif not files.prints:
-        show(title, pareto_table(rows, front.x, front.y), *pareto_lines(rows), *written)
+        show(title, pareto_table(rows, x, y), *pareto_lines(rows), *written)
     ran = any(row.points for row in rows)
     died = any(row.exit_code == WorkerDiedError.exit_code for row in rows)
     return WorkerDiedError.exit_code if died else 0 if ran else rows[0].exit_code

@@ -12,7 +12,8 @@ import click
 
 from simaccel.errors import SimaccelError
 from simaccel.files.targets import STDOUT, partial_path, real_path, writing_text
-from simaccel.report.comparison_csv import comparison_csv
+from simaccel.report.comparison import comparison_rows
+from simaccel.report.rows import csv_text
 from simaccel.study.points import StudyRow
 
 WRITE_SECONDS = 1.0
@@ -49,7 +50,7 @@ def keep_partial_results(
             kept = finished if finished and _write(partial, rows) else kept
             _tell(partial, kept, len(rows))
         elif table is not None and finished:
-            click.echo(comparison_csv(rows), nl=False)
+            click.echo(csv_text(comparison_rows(rows)), nl=False)
         raise
     if partial is not None:
         partial.unlink(missing_ok=True)
@@ -64,6 +65,6 @@ def _write(partial: Path, rows: Sequence[StudyRow]) -> bool:
     """Write the rows, if the disk takes them: the run goes on without."""
     with suppress(SimaccelError):
         with writing_text(str(partial), force=True) as stream:
-            stream.write(comparison_csv(rows))
+            stream.write(csv_text(comparison_rows(rows)))
         return True
     return False

@@ -29,8 +29,3 @@ def phase_of(workload: Workload) -> str | None:
     if (parameters.get("kind"), parameters.get("scope")) != ("transformer", "model"):
         return None
     return str(parameters["phase"])
-
-
-def users_of(workload: Workload) -> int | None:
-    """Return the sequences of a decode step of a whole transformer; None of all else."""
-    return workload.parameters["batch"] if phase_of(workload) == "decode" else None

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.objective_losses import given_up_lines
+from simaccel.report.rows import Row, stall_figures, traffic_figures, work_figures
 from simaccel.report.units import (
     area_text,
-    bytes_text,
     count_text,
     cycles_text,
     error_text,
-    power_text,
-    seconds_text,
-    share_text,
+    figure_text,
     short_names,
     terms_text,
-    work_energy_text,
 )
+from simaccel.study.figure_table import FIGURES, Figure
 from simaccel.study.points import StudyRow
-from simaccel.units import LIMITS
+from simaccel.units import ARRAY, LIMITS, STALLS
+from simaccel.workload import CLASSES
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simaccel.report.metrics import Metric
-
-_NOTHING = "-"
+SHOWN: Final = (
+    *("cycles", "bound_cycles", "seconds", "utilisation", "dram_bytes", "dram_bound_bytes"),
+    *("energy_pj", "power_mw"),
+)
+"""Figures of a run in a table."""
 FULL: Final = 0.25
 """The share of a memory from which tables say whether it holds the tensors."""
 _FEW_ROWS: Final = 2
@@ -59,43 +60,43 @@ def speedups(rows: Sequence[StudyRow]) -> list[float | None]:
     return found
 
 
-def comparison_table(rows: Sequence[StudyRow], metrics: Sequence[Metric] = ()) -> Table:
+def comparison_table(rows: Sequence[StudyRow], metrics: Sequence[Figure] = ()) -> Table:
     """Tabulate runs, with metrics of one's choice as columns after the others.
 
     One that has no result gets its reason from ``problem_lines``.
     """
     names, several = varied_names(rows), several_dataflows(rows)
-    table = _empty_table(rows, names, metrics, speedup=several)
-    before = rows[0].place
+    estimated, fits = has_given(rows), shows_fits(rows)
+    heads = [*(FIGURES[column].heading for column in SHOWN), "limit", *["fits"] * fits]
+    heads += [*(metric.name for metric in metrics), *("estimate", "error") * estimated]
+    table = make_table((), (*names, "dataflow", *heads, *["speedup"] * several))
+    named = [at for at, point in enumerate(rows[0].settings) if point.axis.named]
+    for at in (*named, len(names), len(names) + 1 + len(SHOWN)):
+        table.columns[at].justify = "left"
     texts = zip(*(_place_texts(row, names) for row in rows), strict=True)
     places = list(zip(*map(short_names, texts), strict=True)) or [()] * len(rows)
-    for row, place, faster in zip(rows, places, speedups(rows), strict=True):
-        if several and row.place != before:
+    for before, row, place, faster in zip(
+        [rows[0], *rows], rows, places, speedups(rows), strict=False
+    ):
+        if several and row.place != before.place:
             table.add_section()
-        before = row.place
-        cells = _figures(row)
-        cells += [fits_text(row)] if shows_fits(rows) else []
-        cells += [metric.cell(row) if row.result else _NOTHING for metric in metrics]
-        if has_given(rows):
-            cells += _given_texts(row)
-        if several:
-            cells.append(_NOTHING if faster is None else f"{faster:.2f} x")
+        cells = [*figure_cells(row, SHOWN), LIMITS[row.run["limit"]["name"]] if row.result else "-"]
+        cells += [fits_text(row)] * fits + figure_cells(row, [metric.column for metric in metrics])
+        if row.result is None:
+            cells[0] = "does not run"
+        cells += _given_texts(row) if estimated else []
+        cells += ["-" if faster is None else f"{faster:.2f} x"] if several else []
         add_row(table, [*place, row.dataflow, *cells])
     return table
 
 
-def _empty_table(
-    rows: Sequence[StudyRow], names: Sequence[str], metrics: Sequence[Metric], *, speedup: bool
-) -> Table:
-    given = ("estimate", "error") if has_given(rows) else ()
-    figures = ("cycles", "bound", "time", "util.", "DRAM", "DRAM bound", "energy", "power")
-    fits = ("fits",) if shows_fits(rows) else ()
-    shown = (*figures, "limit", *fits, *(one.name for one in metrics), *given)
-    table = make_table((), (*names, "dataflow", *shown, *(("speedup",) if speedup else ())))
-    named = [at for at, point in enumerate(rows[0].settings) if point.axis.named]
-    for at in (*named, len(names), len(names) + 1 + len(figures)):
-        table.columns[at].justify = "left"
-    return table
+def figure_cells(row: StudyRow, columns: Iterable[str]) -> list[str]:
+    """Write figures of a row, each by its column; of a row that does not run a dash for each."""
+    figures = row.figures
+    return [
+        "-" if figures is None else figure_text(figures[column], FIGURES[column].unit)
+        for column in columns
+    ]
 
 
 def has_given(rows: Sequence[StudyRow]) -> bool:
@@ -123,7 +124,7 @@ def shows_fits(rows: Sequence[StudyRow]) -> bool:
 def fits_text(row: StudyRow) -> str:
     """Say whether the memories of a chip hold the tensors, and how full the fullest is."""
     if row.fits is None or row.memory_share is None:
-        return _NOTHING if row.fits is None else "no"
+        return "-" if row.fits is None else "no"
     percent = math.ceil(round(100 * row.memory_share, 6))
     return f"{'yes' if row.fits else 'no'}, {percent:,}%"
 
@@ -132,8 +133,8 @@ def _given_texts(row: StudyRow) -> list[str]:
     error = given_error(row)
     given = row.estimate_cycles
     return [
-        _NOTHING if given is None else cycles_text(round(given)),
-        _NOTHING if error is None else error_text(error),
+        "-" if given is None else cycles_text(round(given)),
+        "-" if error is None else error_text(error),
     ]
 
 
@@ -172,8 +173,8 @@ def area_lines(rows: Sequence[StudyRow]) -> list[str]:
 
 
 def _area_text(row: StudyRow) -> str:
-    several = row.chips > 1 and row.area_mm2 is not None
-    return area_text(row.area_mm2) + (f" ({row.chips} chips)" if several else "")
+    area = None if row.figures is None else row.figures["area_mm2"]
+    return area_text(area) + (f" ({row.chips} chips)" if row.chips > 1 and area is not None else "")
 
 
 def varied_names(rows: Sequence[StudyRow]) -> list[str]:
@@ -192,23 +193,6 @@ def _place_texts(row: StudyRow, names: Sequence[str]) -> list[str]:
     texts = {"seq-len": str(row.seq_len)}
     texts |= {point.axis.name: point.text for point in row.settings}
     return [texts[name] for name in names]
-
-
-def _figures(row: StudyRow) -> list[str]:
-    result = row.result
-    if result is None:
-        return ["does not run", *[_NOTHING] * 8]
-    return [
-        cycles_text(result["cycles"]),
-        cycles_text(result["bound"]["cycles"]),
-        seconds_text(result["seconds"]),
-        share_text(result["utilisation"]),
-        bytes_text(dram_bytes(result)),
-        bytes_text(result["dram_bound"]["bound_bytes"]),
-        work_energy_text(row.energy_pj),
-        power_text(row.power_mw),
-        LIMITS[result["limit"]["name"]],
-    ]
 
 
 def dram_bytes(result: dict[str, Any]) -> int:
@@ -268,23 +252,62 @@ def comparison_json(rows: Sequence[StudyRow]) -> list[dict[str, Any]]:
             failed = {"problem": row.problem, "exit_code": row.exit_code}
             documents.append({**asked, **failed, "fits": row.fits})
         else:
-            own = given_json(row) if has_given(rows) else {}
-            last = {**token_figures(row), "fits": row.fits, "speedup": faster, **own}
-            documents.append({**row.result, **asked, **last})
+            documents.append(
+                {**row.result, **asked, **_extra_columns(row, faster, own=has_given(rows))}
+            )
     return documents
 
 
-def token_figures(row: StudyRow) -> dict[str, float | None]:
-    """Return tokens (or images) a second, and energy of each; None where not known."""
-    from simaccel.report.metrics import METRICS
+def _extra_columns(row: StudyRow, faster: float | None, *, own: bool) -> Row:
+    """Return what a row has beside its run: tokens, memory, speedup, an estimate of one's own."""
+    figures = row.figures or dict.fromkeys(FIGURES)
+    tokens = {name: figures[name] for name in ("tokens_per_second", "energy_per_token_pj")}
+    given: Row = {"estimate_cycles": row.estimate_cycles, "estimate_error": given_error(row)}
+    return {**tokens, "fits": row.fits, "speedup": faster, **(given if own else {})}
 
-    both = (METRICS["tokens/s"], METRICS["energy/token"])
-    return {one.column: None if row.result is None else one.value(row) for one in both}
+
+def comparison_rows(rows: Sequence[StudyRow], metrics: Sequence[Figure] = ()) -> list[Row]:
+    """Return a row for each run, as CSV has them; None where there is nothing.
+
+    The first columns are the settings. ``array_*_cycles`` say where the cycles of the array went
+    and sum to ``cycles``. There are no wall times: the same input gives the same rows. ``metrics``:
+    columns that are asked for and that it has not anyway. With estimates of one's own, they and
+    their errors stand before ``problem``.
+    """
+    table = []
+    for row, faster in zip(rows, speedups(rows), strict=True):
+        figures = dict.fromkeys(_COLUMNS) if row.result is None else _figures(row)
+        last = _extra_columns(row, faster, own=has_given(rows)) | {"problem": row.problem or None}
+        columns = {**place_json(row), **figures, **last}
+        for metric in metrics:
+            columns.setdefault(metric.column, (row.figures or {}).get(metric.column))
+        table.append(columns)
+    return table
 
 
-def given_json(row: StudyRow) -> dict[str, float | None]:
-    """Return an estimate of one's own and its error."""
-    return {
-        "estimate_cycles": row.estimate_cycles,
-        "estimate_error": given_error(row),
+_COLUMNS: Final = (
+    *("cycles", "seconds", "macs", "utilisation", "limit"),
+    *("dram_bytes", "dram_read_bytes", "dram_write_bytes"),
+    *(f"dram_{name}_bytes" for name in CLASSES),
+    *("dram_bound_bytes", "dram_compulsory_bytes", "dram_by_tensor"),
+    *("energy_pj", "area_mm2", "power_mw", "chip_power_mw"),
+    *("peak_buffer_bytes", "bound_cycles", "waiting_cycles"),
+    *("array_busy_cycles", "array_idle_cycles"),
+    *(f"array_{cause.name.lower()}_cycles" for cause in STALLS),
+)
+"""Columns in their order; one for the work of each resource follows."""
+
+
+def _figures(row: StudyRow) -> Row:
+    result, array = row.run, row.run["engines"][ARRAY]
+    every = {
+        **(row.figures or {}),
+        **{name: result[name] for name in ("macs", "utilisation", "peak_buffer_bytes")},
+        **stall_figures(array["stalls"]),
+        "limit": result["limit"]["name"],
+        **traffic_figures(result["bytes"], {}),
+        "waiting_cycles": result["bound"]["waiting_cycles"],
+        "array_busy_cycles": array["busy"],
+        "array_idle_cycles": array["idle"],
     }
+    return {**{name: every[name] for name in _COLUMNS}, **work_figures(result["work_cycles"])}

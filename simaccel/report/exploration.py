@@ -5,28 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.report.comparison import fits_text, shows_fits
+from simaccel.report.comparison import figure_cells, fits_text, shows_fits
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.metrics import UNKNOWN, rate_of_tokens_text
 from simaccel.report.rows import csv_text
-from simaccel.report.units import (
-    area_text,
-    bytes_text,
-    count_text,
-    cycles_text,
-    edp_text,
-    power_text,
-    seconds_text,
-    share_text,
-    work_energy_text,
-)
+from simaccel.report.units import count_text
 from simaccel.study.explore import ExploredDesigns
+from simaccel.study.figure_table import FIGURES
 from simaccel.study.figures import objective_of
-from simaccel.study.limits import FIGURES
 from simaccel.study.manifest import MANIFEST
 from simaccel.study.points import Axis, StudyRow
 from simaccel.study.space import DesignSpace
@@ -40,28 +29,14 @@ MOST_ROWS = 20
 _MOST_REASONS: Final = 3
 _VALUE: Final = re.compile(r"\bgot .*?; (?=allowed: )")
 """The value in the reason of a design that does not run."""
-_SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
-    "cycles": ("cycles", lambda n: cycles_text(round(n))),
-    "bound_cycles": ("bound", lambda n: cycles_text(round(n))),
-    "seconds": ("time", seconds_text),
-    "utilisation": ("util.", share_text),
-    "dram_bytes": ("DRAM", bytes_text),
-    "dram_bound_bytes": ("DRAM bound", bytes_text),
-    "energy_pj": ("energy", work_energy_text),
-    "edp_js": ("EDP", edp_text),
-    "area_mm2": ("area", area_text),
-    "power_mw": ("power", power_text),
-    "footprint_bytes": ("footprint", bytes_text),
-}
-_OF_MODELS: dict[str, tuple[str, Callable[[Any], str]]] = {
-    "first_token_seconds": ("first token", seconds_text),
-    "token_seconds": ("per token", seconds_text),
-    "tokens_per_second": ("tokens/s", rate_of_tokens_text),
-    "tokens_per_second_per_chip": ("tokens/s/chip", rate_of_tokens_text),
-    "tokens_per_second_per_user": ("tokens/s/user", rate_of_tokens_text),
-    "energy_per_token_pj": ("energy/token", work_energy_text),
-    "resident_bytes": ("memory of a chip", bytes_text),
-}
+_SHOWN: Final = (
+    *("cycles", "bound_cycles", "seconds", "utilisation", "dram_bytes", "dram_bound_bytes"),
+    *("energy_pj", "edp_js", "area_mm2", "power_mw", "footprint_bytes"),
+)
+_OF_MODELS: Final = (
+    *("first_token_seconds", "token_seconds", "tokens_per_second", "tokens_per_second_per_chip"),
+    *("tokens_per_second_per_user", "energy_per_token_pj", "resident_bytes"),
+)
 """Shown of whole transformers; with one chip nothing of each chip."""
 _OF_CHIPS: Final = ("tokens_per_second_per_chip", "resident_bytes")
 
@@ -89,8 +64,8 @@ def exploration_table(found: ExploredDesigns, most: int | None = MOST_ROWS) -> T
     return table
 
 
-def _shown_figures(explored: ExploredDesigns) -> dict[str, tuple[str, Callable[[Any], str]]]:
-    """Return the figures that people read: headings, and how values are written."""
+def _shown_figures(explored: ExploredDesigns) -> list[str]:
+    """Return the columns of the figures that people read."""
     known = {
         name
         for point in explored.rows
@@ -98,17 +73,15 @@ def _shown_figures(explored: ExploredDesigns) -> dict[str, tuple[str, Callable[[
         if value is not None
     }
     if not known & {"first_token_seconds", "token_seconds"}:
-        return _SHOWN
-    chips = max(row.chips for row in explored.rows)
-    hidden = _OF_CHIPS if chips == 1 else ()
-    names = [name for name in _OF_MODELS if name in known and name not in hidden]
-    return _SHOWN | {name: _OF_MODELS[name] for name in names}
+        return [*_SHOWN]
+    hidden = _OF_CHIPS if max(row.chips for row in explored.rows) == 1 else ()
+    return [*_SHOWN, *(name for name in _OF_MODELS if name in known and name not in hidden)]
 
 
 def figure_heads(explored: ExploredDesigns) -> list[str]:
     """Return the headings of the figures that people read."""
-    heads = [head for head, _ in _shown_figures(explored).values()]
-    return [*heads, *(["fits"] if shows_fits(explored.rows) else [])]
+    heads = [FIGURES[column].heading for column in _shown_figures(explored)]
+    return [*heads, *["fits"] * shows_fits(explored.rows)]
 
 
 def rows_shown(found: ExploredDesigns, most: int | None = MOST_ROWS) -> list[StudyRow]:
@@ -127,18 +100,11 @@ def rows_shown(found: ExploredDesigns, most: int | None = MOST_ROWS) -> list[Stu
 
 def row_cells(explored: ExploredDesigns, point: StudyRow) -> list[str]:
     """Write the row of a design: its settings, its figures, what limits it, its mark."""
-    figures = point.figures
     texts = [setting.text for setting in point.settings]
-    shown = _shown_figures(explored)
-    cells = ["-"] * len(shown)
-    if figures is not None:
-        cells = [
-            UNKNOWN if (value := figures[name]) is None and name in _OF_MODELS else write(value)
-            for name, (_, write) in shown.items()
-        ]
     fits = [fits_text(point)] if shows_fits(explored.rows) else []
     limit = LIMITS[point.limit] if point.limit else "-"
-    return [*texts, *cells, *fits, limit, "best" if point.best else mark(point)]
+    marked = "best" if point.best else mark(point)
+    return [*texts, *figure_cells(point, _shown_figures(explored)), *fits, limit, marked]
 
 
 def mark(one: StudyRow) -> str:

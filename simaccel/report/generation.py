@@ -13,13 +13,13 @@ from simaccel.experiment.traffic import (
     roofline_cycles,
 )
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.metrics import rate_of_tokens_text
 from simaccel.report.pipeline import cut_line
 from simaccel.report.units import (
     bytes_text,
     count_text,
     cycles_text,
     error_text,
+    rate_of_tokens_text,
     seconds_text,
     share_text,
     work_energy_text,

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.experiment.run import ExperimentResult, result_json
-from simaccel.report.comparison import dram_bytes, speedups
+from simaccel.report.comparison import figure_cells, speedups
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.metrics import METRICS
-from simaccel.report.units import area_text, bytes_text, cycles_text
+from simaccel.study.figures import run_figures
 from simaccel.study.neighbour_designs import DESIGN
 from simaccel.study.points import Setting, StudyRow
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+_COLUMNS: Final = ("cycles", "dram_bytes", "energy_pj", "area_mm2")
 
 
 def designs_table(result: ExperimentResult, rows: Sequence[StudyRow]) -> Table:
@@ -28,14 +29,8 @@ def designs_table(result: ExperimentResult, rows: Sequence[StudyRow]) -> Table:
         if row.problem:
             add_row(table, (text, *["-"] * len(heads), row.problem))
             continue
-        cells = (
-            cycles_text(row.run["cycles"]),
-            f"{faster:.3f} x",
-            bytes_text(dram_bytes(row.run)),
-            METRICS["energy"].cell(row),
-            area_text(row.area_mm2),
-        )
-        add_row(table, (text, *cells, ""))
+        cycles, *cells = figure_cells(row, _COLUMNS)
+        add_row(table, (text, cycles, f"{faster:.3f} x", *cells, ""))
     return table
 
 
@@ -48,14 +43,8 @@ def designs_json(result: ExperimentResult, rows: Sequence[StudyRow]) -> dict[str
         held = design.fields.get("stationarity")
         named = {"text": design.text, "fields": {} if held else dict(design.fields)}
         figures: dict[str, Any] = {"problem": row.problem}
-        if not row.problem:
-            figures = {
-                "cycles": row.run["cycles"],
-                "dram_bytes": dram_bytes(row.run),
-                "energy_pj": METRICS["energy"].value(row),
-                "area_mm2": row.area_mm2,
-                "speedup": faster,
-            }
+        if row.figures is not None:
+            figures = {name: row.figures[name] for name in _COLUMNS} | {"speedup": faster}
         documents.append({**named, "stationarity": held, **figures})
     return {"designs": documents}
 
@@ -64,7 +53,8 @@ def _with_base(result: ExperimentResult, rows: Sequence[StudyRow]) -> list[Study
     """Return the run as it is, and the rows of the designs."""
     given = Setting(DESIGN, "", "the run as it is")
     chips = result.accelerator.pod.count
-    return [StudyRow("", result=result_json(result), settings=(given,), chips=chips), *rows]
+    whole = StudyRow("", settings=(given,), chips=chips, figures=run_figures(result))
+    return [replace(whole, result=result_json(result)), *rows]
 
 
 def _speedups(rows: Sequence[StudyRow]) -> list[float | None]:

@@ -2,96 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from simaccel.mapping.documents import mapping_document
 from simaccel.pareto import Front, pick_evenly
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.rows import csv_text
-from simaccel.report.units import bytes_text, cycles_text, edp_text, share_text, work_energy_text
+from simaccel.report.units import figure_text
+from simaccel.study.figure_table import FIGURES
 from simaccel.study.pareto import FrontPoint
+from simaccel.study.points import Figures
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-COLUMNS: Final[Mapping[str, str]] = {
-    "cycles": "cycles",
-    "utilisation": "utilisation",
-    "footprint": "footprint_bytes",
-    "dram-bytes": "dram_bytes",
-    "energy": "energy_pj",
-    "edp": "edp_js",
-}
-"""What data calls the figures, with their units."""
-HEADINGS: Final[Mapping[str, str]] = {
-    "cycles": "cycles",
-    "utilisation": "util.",
-    "footprint": "footprint",
-    "dram-bytes": "DRAM",
-    "energy": "energy",
-    "edp": "EDP",
-}
+_COLUMNS: Final = (
+    *("cycles", "utilisation", "footprint_bytes"),
+    *("dram_bytes", "energy_pj", "edp_js"),
+)
+"""Figures in the order of tables and CSV."""
 SHOWN: Final = 16
 """Points of a dataflow in a table; files have all."""
 
 
 @dataclass(frozen=True)
 class FrontRow:
-    """The front of one dataflow, its points as figures by name, or the reason why there is none.
-
-    ``mappings``: the documents of the points.
-    """
+    """The front of one dataflow, or the reason why there is none."""
 
     dataflow: str
-    front: Front[dict[str, float]] = field(default_factory=Front)
-    mappings: tuple[dict[str, Any], ...] = ()
+    front: Front[FrontPoint] = field(default_factory=Front)
     problem: str = ""
     exit_code: int = 0
 
     @property
-    def points(self) -> tuple[dict[str, float], ...]:
-        """The points of the front."""
-        return self.front.points
-
-
-def front_row(dataflow: str, front: Front[FrontPoint]) -> FrontRow:
-    """Return the front of a dataflow as plain data."""
-    figures = tuple({str(k): v for k, v in point.figures.items()} for point in front.points)
-    documents = (mapping_document(point.result.mapping) for point in front.points)
-    plain_front = Front(points=figures, seen=front.seen, proved=front.proved, more=front.more)
-    return FrontRow(dataflow, plain_front, tuple(documents))
+    def points(self) -> tuple[Figures, ...]:
+        """The figures of the points of the front."""
+        return tuple(point.figures for point in self.front.points)
 
 
 def pareto_table(rows: Sequence[FrontRow], x: str, y: str) -> Table:
-    """Return fronts as a table, the two figures of the front first; of many points, spaced ones."""
-    names = [x, y, *(column for column in COLUMNS if column not in {x, y})]
-    table = make_table(("dataflow",), [HEADINGS[name] for name in names])
+    """Return fronts as a table, their two columns first; of many points, spaced ones."""
+    names = [x, y, *(column for column in _COLUMNS if column not in {x, y})]
+    table = make_table(("dataflow",), [FIGURES[name].heading for name in names])
     for number, row in enumerate(rows):
         if number:
             table.add_section()
         for at in pick_evenly(np.arange(len(row.points)), SHOWN):
             point = row.points[int(at)]
-            add_row(table, [row.dataflow, *(figure_text(name, point[name]) for name in names)])
+            texts = (figure_text(point[name], FIGURES[name].unit) for name in names)
+            add_row(table, [row.dataflow, *texts])
         if not row.points:
             add_row(table, [row.dataflow, "does not run", *["-"] * (len(names) - 1)])
     return table
-
-
-def figure_text(name: str, value: float) -> str:
-    """Write a figure of a front by its name."""
-    if name == "cycles":
-        return cycles_text(int(value))
-    if name == "utilisation":
-        return share_text(value)
-    if name == "energy":
-        return work_energy_text(value)
-    if name == "edp":
-        return edp_text(value)
-    return bytes_text(int(value))
 
 
 def pareto_lines(rows: Sequence[FrontRow]) -> list[str]:
@@ -121,10 +86,7 @@ def pareto_json(rows: Sequence[FrontRow], x: str, y: str) -> dict[str, Any]:
         if row.problem:
             fronts.append({**start, "problem": row.problem, "exit_code": row.exit_code})
             continue
-        points = [
-            {**{COLUMNS[name]: value for name, value in point.items()}, "mapping": mapping}
-            for point, mapping in zip(row.points, row.mappings, strict=True)
-        ]
+        points = [{**point.figures, "mapping": point.mapping} for point in row.front.points]
         how = {
             "seen": row.front.seen,
             "points_in_all": row.front.points_in_all,
@@ -136,10 +98,10 @@ def pareto_json(rows: Sequence[FrontRow], x: str, y: str) -> dict[str, Any]:
 
 def pareto_csv(rows: Sequence[FrontRow]) -> str:
     """Return one line a point after a line of names; what has no front has ``error`` instead."""
-    empty = dict.fromkeys(("dataflow", *COLUMNS.values(), "problem"))
+    empty = dict.fromkeys(("dataflow", *_COLUMNS, "problem"))
     table: list[dict[str, Any]] = []
     for row in rows:
         named = empty | {"dataflow": row.dataflow}
-        table += [named | {COLUMNS[k]: value for k, value in one.items()} for one in row.points]
+        table += [named | point for point in row.points]
         table += [named | {"problem": row.problem}] if row.problem else []
     return csv_text(table)

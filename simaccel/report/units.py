@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.units import cause_text
+
+if TYPE_CHECKING:
+    from simaccel.study.figure_table import Unit
 
 _SECONDS = ("ns", "us", "ms", "s")
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -116,6 +120,16 @@ def area_text(mm2: float | None) -> str:
     ('16.7 mm2', 'unknown')
     """
     return "unknown" if mm2 is None else f"{_significant(mm2)} mm2"
+
+
+def rate_of_tokens_text(rate: float) -> str:
+    """Write a rate of tokens a second.
+
+    >>> rate_of_tokens_text(1034.2), rate_of_tokens_text(7.123)
+    ('1,034', '7.12')
+    """
+    whole = 100
+    return f"{rate:,.0f}" if rate >= whole else f"{rate:.3g}"
 
 
 def share_text(part: float) -> str:
@@ -236,6 +250,30 @@ def _significant(value: float) -> str:
         return "0"
     decimals = max(0, _DIGITS - 1 - math.floor(math.log10(abs(value))))
     return f"{value:.{decimals}f}"
+
+
+UNKNOWN: Final = "unknown"
+"""What a figure that is not known is called."""
+_TEXTS: Final[Mapping[Unit, Callable[[Any], str]]] = {
+    "cycles": lambda cycles: cycles_text(round(cycles)),
+    "s": seconds_text,
+    "share": share_text,
+    "B": bytes_text,
+    "pJ": work_energy_text,
+    "Js": edp_text,
+    "mW": power_text,
+    "mm2": area_text,
+    "1/s": rate_of_tokens_text,
+}
+
+
+def figure_text(value: float | None, unit: Unit) -> str:
+    """Write a figure in its unit.
+
+    >>> figure_text(2e9, "pJ"), figure_text(1536, "B"), figure_text(None, "B")
+    ('2.00 mJ', '1.50 KiB', 'unknown')
+    """
+    return UNKNOWN if value is None else _TEXTS[unit](value)
 
 
 def terms_text(cycles: Mapping[str, int]) -> str:

@@ -1,20 +1,22 @@
-"""Figures of designs, which explorations compare, limit and minimise."""
+"""Figures of runs and designs: sums over workloads, and what follows from them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from simaccel.experiment.resident import resident_bytes
+from simaccel.experiment.run import ExperimentResult, result_json
 from simaccel.experiment.tokens import phase_of, tokens_of
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of, power_mw
 from simaccel.numbers import plain
 from simaccel.pareto import undominated_rows
-from simaccel.study.limits import DRAM_FIGURES
-from simaccel.study.points import Figures, Point, Record
+from simaccel.study.figure_table import DRAM_FIGURES, FIGURES
+from simaccel.study.points import Figures, Point, Record, base_point, chips_alike, memory_share
 
 OBJECTIVES: Final = {
     "cycles": "seconds",
@@ -28,6 +30,40 @@ OBJECTIVES: Final = {
 """Objectives and their figures; cycles are compared in seconds, as clocks may differ."""
 FRONTIER: Final = ("seconds", "energy_pj", "area_mm2", "footprint_bytes")
 """The figures of the Pareto frontier."""
+
+
+def place_of(record: Record, path: str) -> Any:  # noqa: ANN401 - a number of any kind
+    """Return the number at a place of a run as JSON has it, of a table there the sum.
+
+    >>> place_of({"bytes": {"dram": {"read": {"Q": 8, "K": 3}}}}, "bytes.dram")
+    11
+    """
+    found: Any = record
+    for key in path.split("."):
+        found = found[key]
+    return _total(found) if isinstance(found, dict) else found
+
+
+def _total(table: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a number of any kind
+    return sum(_total(n) if isinstance(n, dict) else n for n in table.values())
+
+
+def record_of(run: Record, resident_bytes: int) -> Record:
+    """Return what is stored of a run as JSON has it: figures, and the energy of all chips."""
+    return {
+        **{name: place_of(run, one.path) for name, one in FIGURES.items() if one.path},
+        "ideal_cycles": run["utilisation"] * run["cycles"],
+        "energy_pj": plain({name: chips_alike(run) * pj for name, pj in run["energy_pj"].items()}),
+        "resident_bytes": resident_bytes,
+        "memory_share": memory_share(run["memories"]),
+        "limit": run["limit"]["name"],
+    }
+
+
+def run_figures(result: ExperimentResult) -> Figures:
+    """Return the figures of one run."""
+    point = base_point(result.workload, result.accelerator)
+    return figures_of(point, [record_of(result_json(result), resident_bytes(result))])
 
 
 def figures_of(design: Point, records: Sequence[Record]) -> Figures:

@@ -11,43 +11,8 @@ from typing import Final
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware.quantity import parse_quantity
-from simaccel.workload import CLASSES
+from simaccel.study.figure_table import FIGURES
 
-DRAM_FIGURES: Final = (
-    "dram_bytes",
-    "dram_read_bytes",
-    "dram_write_bytes",
-    *(f"dram_{name}_bytes" for name in CLASSES),
-    "dram_bound_bytes",
-    "dram_compulsory_bytes",
-)
-"""DRAM bytes: all, by way, by class of tensors, and what a design moves at least."""
-TOKEN_FIGURES: Final = (
-    "first_token_seconds",
-    "token_seconds",
-    "tokens_per_second",
-    "tokens_per_second_per_chip",
-    "tokens_per_second_per_user",
-    "energy_per_token_pj",
-)
-"""Figures of runs with tokens (or images); the times are those of whole transformers."""
-FIGURES: Final = (
-    "cycles",
-    "bound_cycles",
-    "seconds",
-    "energy_pj",
-    "edp_js",
-    "area_mm2",
-    "power_mw",
-    "chip_power_mw",
-    "footprint_bytes",
-    *DRAM_FIGURES,
-    "utilisation",
-    "resident_bytes",
-    "memory_share",
-    *TOKEN_FIGURES,
-)
-"""Figures of designs, by name, with the unit in it."""
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     "<=": operator.le,
     ">=": operator.ge,

@@ -14,7 +14,7 @@ from simaccel.experiment.code import code_digest
 from simaccel.experiment.store import ResultStore, read_json, write_json
 from simaccel.files.targets import clear_left_in, is_left, write_fault
 from simaccel.lazy import np
-from simaccel.study.limits import DRAM_FIGURES
+from simaccel.study.figure_table import DRAM_FIGURES
 from simaccel.units import LIMITS
 from simaccel.version import version
 

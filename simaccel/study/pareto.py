@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from simaccel.experiment.run import ExperimentResult, energy_pj, simulate
+from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.energy.required import require_energies
-from simaccel.hardware.memory import dram_bytes
+from simaccel.mapping.documents import mapping_document
 from simaccel.pareto import Front, pick_evenly, undominated_rows
 from simaccel.schedulers import Options, settle_options
 from simaccel.schedulers.fronts import front
 from simaccel.search.front import Figure, FrontFigures
 from simaccel.search.judge import mapping_of
+from simaccel.study.figures import run_figures
+from simaccel.study.points import Figures
 from simaccel.workload import Workload
 
 MOST: Final = 64
 """The most points of a front that are run; of more, evenly spaced ones are selected."""
+COLUMNS: Final[Mapping[Figure, str]] = {
+    "cycles": "cycles",
+    "utilisation": "utilisation",
+    "energy": "energy_pj",
+    "edp": "edp_js",
+    "dram-bytes": "dram_bytes",
+    "footprint": "footprint_bytes",
+}
+"""The columns of figures that a front may be of."""
 
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """One mapping of a front, run on the machine: its figures by their names."""
+    """One mapping of a front as a document, and the figures of its run."""
 
-    result: ExperimentResult
-    figures: dict[Figure, float]
+    mapping: dict[str, Any]
+    figures: Figures
 
 
 def pareto(
@@ -57,9 +69,13 @@ def pareto(
         (tree.cycles, tree.buffer_bytes) == (result.run.cycles, result.prediction.buffer_bytes)
         for tree, result in zip(chosen, results, strict=True)
     )
-    points = [FrontPoint(result, figures_of(result)) for result in results]
-    signs = {name: -1 if name == "utilisation" else 1 for name in (asked.x, asked.y)}
-    rows = np.array([[signs[name] * point.figures[name] for name in signs] for point in points])
+    points = [
+        FrontPoint(mapping_document(result.mapping), front_figures(result)) for result in results
+    ]
+    signs = {COLUMNS[name]: -1 if name == "utilisation" else 1 for name in (asked.x, asked.y)}
+    rows = np.array(
+        [[sign * (point.figures[name] or 0) for name, sign in signs.items()] for point in points]
+    )
     kept = undominated_rows(rows)
     return Front(
         points=tuple(points[int(at)] for at in kept),
@@ -71,18 +87,7 @@ def pareto(
     )
 
 
-def figures_of(result: ExperimentResult) -> dict[Figure, float]:
-    """Return a run's figures for fronts: cycles, pJ, joule seconds, bytes.
-
-    ``footprint`` is what the mapping reserves in the buffer.
-    """
-    run = result.run
-    energy = sum(energy_pj(run, result.accelerator).values())
-    return {
-        "cycles": run.cycles,
-        "utilisation": result.utilisation,
-        "energy": energy,
-        "edp": energy * 1e-12 * result.accelerator.seconds(run.cycles),
-        "dram-bytes": dram_bytes(run.moved),
-        "footprint": result.prediction.buffer_bytes,
-    }
+def front_figures(result: ExperimentResult) -> Figures:
+    """Return a run's figures for fronts; the footprint is what the mapping reserves."""
+    found = run_figures(result) | {"footprint_bytes": result.prediction.buffer_bytes}
+    return {column: found[column] for column in COLUMNS.values()}

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.errors import WorkerDiedError
 from simaccel.experiment.precision import place_on
-from simaccel.experiment.tokens import tokens_of, users_of
 
 if TYPE_CHECKING:
     from simaccel.hardware import Accelerator
@@ -135,9 +134,7 @@ class Point:
             self.seq_len,
             settings=self.settings,
             estimate_cycles=self.estimate_cycles,
-            tokens=tokens_of(self.workload),
             chips=self.accelerator.pod.count,
-            users=users_of(self.workload),
             tolerance=self.options.tolerance,
             problem=self.problem,
         )
@@ -148,12 +145,11 @@ class StudyRow:
     """One point of a study with what came out, or the reason why nothing did (``problem``).
 
     ``dataflow``: its name in tables. ``result``: the run as JSON has it; ``figures``: those of all
-    its workloads, weighted. ``tokens``: (or images) that the run is of. ``tolerance``: of the
-    choice among near-ties. ``within``: all limits hold, as far as figures are known. ``frontier``:
-    no other row of its scenario is better; ``best``: of these it has the smallest objective.
-    ``limit``: the resource or wait that limits it, by its name in `LIMITS`. ``chips``: their
-    number. ``users``: sequences that a decode step makes a token for. ``overflows``:
-    it doesn't run because a memory of a chip doesn't hold the tensors.
+    its workloads, weighted. ``tolerance``: of the choice among near-ties. ``within``: all limits
+    hold, as far as figures are known. ``frontier``: no other row of its scenario is better;
+    ``best``: of these it has the smallest objective. ``limit``: the resource or wait that limits
+    it, by its name in `LIMITS`. ``chips``: their number. ``overflows``: it doesn't run because a
+    memory of a chip doesn't hold the tensors.
     """
 
     dataflow: str
@@ -163,7 +159,6 @@ class StudyRow:
     exit_code: int = 0
     settings: tuple[Setting, ...] = ()
     estimate_cycles: float | None = None
-    tokens: int | None = None
     tolerance: float = 0
     figures: Figures | None = None
     within: bool = True
@@ -171,7 +166,6 @@ class StudyRow:
     best: bool = False
     limit: str = ""
     chips: int = 1
-    users: int | None = None
     overflows: bool = False
 
     @property
@@ -183,31 +177,13 @@ class StudyRow:
     @property
     def memory_share(self) -> float | None:
         """Share of the fullest memory of a chip that tensors take; None: not known."""
-        if self.figures is not None:
-            return self.figures["memory_share"]
-        return None if self.result is None else memory_share(self.result["memories"])
+        return None if self.figures is None else self.figures["memory_share"]
 
     @property
     def fits(self) -> bool | None:
         """Whether the memories of a chip hold weights, caches and activations; None: not known."""
         share = self.memory_share
         return False if self.overflows else None if share is None else share <= 1
-
-    @property
-    def energy_pj(self) -> float:
-        """Energy of all chips of a row that ran; not a number where it isn't known."""
-        return chips_alike(self.run) * float(sum(self.run["energy_pj"].values()))
-
-    @property
-    def power_mw(self) -> float:
-        """Average power of all chips of a row that ran."""
-        return chips_alike(self.run) * float(self.run["power_mw"])
-
-    @property
-    def area_mm2(self) -> float | None:
-        """Area of all chips of a row that ran; None: not known."""
-        area: float | None = self.run["area_mm2"]
-        return None if area is None else self.chips * area
 
     @property
     def lead(self) -> Setting | None:

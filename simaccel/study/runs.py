@@ -17,11 +17,11 @@ from simaccel.maestro.dataflows.reading import parse_directives
 from simaccel.maestro.dataflows.translating import directed_mapping
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.tree import Mapping
-from simaccel.numbers import plain
 from simaccel.schedulers import Options
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import STRATEGIES
-from simaccel.study.points import Point, Record, StudyRow, chips_alike, memory_share
+from simaccel.study.figures import figures_of, record_of
+from simaccel.study.points import Point, Record, StudyRow
 from simaccel.study.space import DIRECTIVES
 from simaccel.workload import Workload
 
@@ -71,18 +71,19 @@ def run_point(point: Point) -> StudyRow:
     """Run a point of one workload; what the user can cause becomes a row with its reason."""
     (asked,) = run_keys(point)
     try:
-        record, _ = _simulate_key(asked)
+        record, resident = _simulate_key(asked)
     except SimaccelError as error:
         overflows = isinstance(error, MemoryOverflowError)
         row = replace(point.row, problem=str(error), overflows=overflows)
         return replace(row, exit_code=error.exit_code)
-    return replace(point.row, result=record)
+    figures = figures_of(point, [record_of(record, resident)])
+    return replace(point.row, result=record, figures=figures)
 
 
 def run(asked: RunKey) -> Record:
     """Run, and return the figures that are stored, or the ``problem`` that a user can cause."""
     try:
-        return _record_of(*_simulate_key(asked))
+        return record_of(*_simulate_key(asked))
     except MemoryOverflowError as error:
         return {"problem": error.shortage, "overflows": True}
     except SimaccelError as error:
@@ -125,30 +126,3 @@ def _simulate_key(asked: RunKey) -> tuple[Record, int]:
     options = asked.options
     searched = options.effort.aim if dataflow in STRATEGIES else options.objective
     return {**result_json(result), **given_up_json(gave, searched)}, resident_bytes(result)
-
-
-def _record_of(row: Record, resident: int) -> Record:
-    """Return the figures of a run, or of a pipeline, as JSON has it (``result_json``).
-
-    DRAM bytes: all, read, written, of each class of tensors, the bound, compulsory. The energy is
-    that of all chips.
-    """
-    ways = {way: sum(n.values()) for way, n in row["bytes"]["dram"].items()}
-    classes = row["dram_by_class"]
-    named = {f"dram_{name}_bytes": n for name, n in (ways | classes).items()}
-    least = {
-        f"dram_{name}": row["dram_bound"][name] for name in ("bound_bytes", "compulsory_bytes")
-    }
-    return {
-        "cycles": row["cycles"],
-        "ideal_cycles": row["utilisation"] * row["cycles"],
-        "energy_pj": plain({name: chips_alike(row) * pj for name, pj in row["energy_pj"].items()}),
-        "dram_bytes": sum(classes.values()),
-        **named,
-        **least,
-        "footprint_bytes": row["footprint_bytes"],
-        "resident_bytes": resident,
-        "memory_share": memory_share(row["memories"]),
-        "bound_cycles": row["bound"]["cycles"],
-        "limit": row["limit"]["name"],
-    }

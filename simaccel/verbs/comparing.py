@@ -98,7 +98,7 @@ class Comparison:
             ImportError: pandas is not installed.
 
         """
-        from simaccel.report.comparison_csv import comparison_rows
+        from simaccel.report.comparison import comparison_rows
 
         return frame(comparison_rows(self.rows))
 

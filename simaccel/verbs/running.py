@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from simaccel.experiment.limits import LimitSpeedups
+    from simaccel.study.points import Figures
 
 _MOST_BARS: Final = 40
 _JOULES: Final = 1e-12
@@ -91,23 +92,21 @@ class Result(experiment.ExperimentResult):
 
     @property
     def energy_joules(self) -> float | None:
-        """Energy in J, of all chips (the metric ``energy``); None: not known."""
-        pj = self._metric("energy")
+        """Energy in J, of all chips (the figure ``energy_pj``); None: not known."""
+        pj = self.figures["energy_pj"]
         return None if pj is None else pj * _JOULES
 
     @property
     def tokens_per_second(self) -> float | None:
         """Tokens (of networks images) a second, of all chips; None: it is of none."""
-        return self._metric("tokens/s")
+        return self.figures["tokens_per_second"]
 
-    def _metric(self, name: str) -> float | None:
-        from simaccel.experiment.tokens import tokens_of
-        from simaccel.report.metrics import METRICS
-        from simaccel.study.points import StudyRow
+    @cached_property
+    def figures(self) -> Figures:
+        """Figures of all chips by column, with units; None: not known."""
+        from simaccel.study.figures import run_figures
 
-        tokens = tokens_of(self.workload)
-        row = StudyRow(self.mapping.dataflow, result=self.to_dict(), tokens=tokens)
-        return METRICS[name].value(row)
+        return run_figures(self)
 
     @property
     def title(self) -> str:

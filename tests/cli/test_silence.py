@@ -26,7 +26,7 @@ from simaccel.cli.settings import SettingOption
 from simaccel.dataflows import ON_ANY_ARRAY
 from simaccel.errors import InputError
 from simaccel.importers.workloads import load_workload
-from simaccel.report.comparison_csv import comparison_csv
+from simaccel.report.comparison import comparison_rows
 from simaccel.search.effort import STRATEGIES
 from simaccel.study import runs
 from simaccel.study.points import Point, StudyRow
@@ -231,13 +231,13 @@ def test_a_full_disk_leaves_what_it_took_of_the_finished_points_and_no_more(
     monkeypatch.setattr(runs, "run_point", _stop(2))
     written = []
 
-    def table(rows: Sequence[StudyRow]) -> str:
+    def table(rows: Sequence[StudyRow]) -> list[dict[str, object]]:
         written.append(rows)
         if len(written) > taken:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return comparison_csv(rows)
+        return comparison_rows(rows)
 
-    monkeypatch.setattr(kept, "comparison_csv", table)
+    monkeypatch.setattr(kept, "comparison_rows", table)
     options = "--dataflow naive,flex --sweep buffer=1KiB,2KiB --set jobs=1"
     result = cli(f"compare {GEMM} {options} --csv rows.csv")
     files = [*tmp_path.iterdir()]

@@ -6,39 +6,66 @@ from typing import Any
 import pytest
 
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.report.comparison import area_lines, comparison_table, fits_text, shows_fits
-from simaccel.report.metrics import METRICS
+from simaccel.report.comparison import (
+    area_lines,
+    comparison_table,
+    figure_cells,
+    fits_text,
+    shows_fits,
+)
 from simaccel.schedulers import Options
-from simaccel.study.figures import static_figures
-from simaccel.study.points import Point, StudyRow, WeightedWorkload, chips_alike
+from simaccel.study.figures import figures_of, record_of, static_figures
+from simaccel.study.points import Point, StudyRow, WeightedWorkload, base_point, chips_alike
 from simaccel.study.runs import run, run_keys, run_point
 from simaccel.workload import gemm
 from simaccel.workload.language.build import transformer
 from tests.small_pods import SMALL, small_pod
 
-RUN: dict[str, Any] = {
-    "seconds": 0.5,
-    "energy_pj": {"mac": 3.0, "dram": 5.0},
-    "power_mw": 7.0,
-    "area_mm2": 2.0,
-}
+
+def _record(cycles: int, *memories: dict[str, int | None]) -> dict[str, Any]:
+    """Return what is stored of a run on 4 chips that are alike."""
+    run = {
+        "cycles": cycles,
+        "utilisation": 0.5,
+        "energy_pj": {"mac": 3.0, "dram": 5.0},
+        "bytes": {"dram": {"read": {"A": 8, "B": 4}, "write": {"C": 2}}},
+        "dram_by_class": {"weights": 8, "activations": 6, "cache": 0},
+        "dram_bound": {"bound_bytes": 9, "compulsory_bytes": 7},
+        "bound": {"cycles": cycles - 1},
+        "footprint_bytes": 32,
+        "memories": memories,
+        "limit": {"name": "dram"},
+        "chip_count": 4,
+    }
+    return record_of(run, 0)
 
 
 def test_energy_power_area_and_tokens_are_of_all_chips_and_rates_of_one_or_a_user() -> None:
-    """A decode step of 0.5 s makes a token for each of 8 users, on 4 chips."""
-    row = StudyRow("flat", result={**RUN, "chip_count": 4}, tokens=8, users=8, chips=4)
+    """470 cycles at 940 MHz, 0.5 us: a token for each of 8 users, on 4 chips of 8 pJ each."""
+    decode = transformer(SMALL, phase="decode", kv_len=8, batch=8, scope="model")
+    found = figures_of(base_point(decode, small_pod(4)), [_record(470)])
     expected = {
-        "energy": 4 * 8.0,
-        "power": 28.0,
-        "edp": 32e-12 * 0.5,
-        "tokens/s": 16.0,
-        "tokens/s/chip": 4.0,
-        "tokens/s/user": 2.0,
-        "energy/token": 4.0,
+        "energy_pj": 4 * 8.0,
+        "power_mw": 4 * 8e-9 / 500e-9,
+        "chip_power_mw": 4 * 3e-9 / 500e-9,
+        "edp_js": 32e-12 * 500e-9,
+        "tokens_per_second": 16e6,
+        "tokens_per_second_per_chip": 4e6,
+        "tokens_per_second_per_user": 2e6,
+        "energy_per_token_pj": 4.0,
+        "dram_bytes": 14,
+        "dram_read_bytes": 12,
     }
-    assert {name: METRICS[name].value(row) for name in expected} == pytest.approx(expected)
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    row = StudyRow("flat", result={}, figures=found | {"area_mm2": 8.0}, chips=4)
     assert area_lines([row]) == ["area: 8.00 mm2 (4 chips)"]
-    assert METRICS["tokens/s/user"].cell(replace(row, users=None)) == "unknown"
+    prefill = transformer(SMALL, phase="prefill", prompt=8, batch=8, scope="model")
+    found = figures_of(base_point(prefill, small_pod(4)), [_record(470)])
+    row = replace(row, figures=found)
+    assert figure_cells(row, ["tokens_per_second", "tokens_per_second_per_user"]) == [
+        "128,000,000",
+        "unknown",
+    ]
 
 
 def test_a_run_of_each_place_counts_as_often_as_the_place_has_chips() -> None:
@@ -59,8 +86,11 @@ def test_a_decode_step_has_users_and_a_pod_the_area_of_its_chips() -> None:
         options=Options(tensor_parallel=4),
     )
     row = run_point(point)
-    assert (row.users, row.tokens, row.chips) == (4, 4, 4)
-    assert METRICS["tokens/s/user"].value(row) == pytest.approx(1 / row.run["seconds"])
+    assert row.chips == 4
+    assert row.figures is not None
+    each, every = 1 / row.run["seconds"], 4 / row.run["seconds"]
+    assert row.figures["tokens_per_second_per_user"] == pytest.approx(each)
+    assert row.figures["tokens_per_second"] == pytest.approx(every)
     one = static_figures(small_pod(1))["area_mm2"]
     assert one is not None
     assert static_figures(pod)["area_mm2"] == pytest.approx(4 * one)
@@ -79,8 +109,10 @@ def test_a_decode_step_has_users_and_a_pod_the_area_of_its_chips() -> None:
 def test_a_row_fits_if_its_fullest_memory_does(
     needed: list[tuple[int, int | None]], expected: tuple[bool | None, str, bool]
 ) -> None:
-    memories = [{"needed_bytes": n, "capacity_bytes": capacity} for n, capacity in needed]
-    row = StudyRow("flat", result={**RUN, "memories": memories})
+    memories: list[dict[str, int | None]] = [
+        {"needed_bytes": n, "capacity_bytes": capacity} for n, capacity in needed
+    ]
+    row = StudyRow("flat", figures={"memory_share": _record(1, *memories)["memory_share"]})
     assert (row.fits, fits_text(row), shows_fits([row])) == expected
 
 

@@ -16,7 +16,7 @@ from simaccel.files.targets import partial_path
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
 from simaccel.search.effort import Effort
-from simaccel.study.limits import DRAM_FIGURES
+from simaccel.study.figure_table import DRAM_FIGURES
 from simaccel.study.manifest import open_store, store_in
 from simaccel.study.runs import RunKey
 from simaccel.workload import gemm

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 from simaccel.report.comparison import series_of
 from simaccel.report.figures.comparison import looks
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure
-from simaccel.report.metrics import Metric
 from simaccel.report.titles import wrap_title
-from simaccel.report.units import bytes_text, short_names
+from simaccel.report.units import bytes_text, figure_text, short_names
+from simaccel.study.figure_table import Figure as Metric
 from simaccel.study.points import StudyRow
 
 if TYPE_CHECKING:
@@ -48,11 +48,13 @@ def draw_metric(rows: Sequence[StudyRow], title: str, metric: Metric) -> Figure:
     axes.set_ylabel(metric.label)
     axes.set_ylim(bottom=0)
     top = axes.get_ylim()[1]
-    if metric.column.endswith("_bytes") and top > _TICKS:
+    if metric.unit == "B" and top > _TICKS:
         axes.yaxis.set_major_locator(MultipleLocator(2 ** math.ceil(math.log2(top / _TICKS))))
         axes.yaxis.set_major_formatter(lambda value, _: bytes_text(value))
-    elif metric.has_unit:
-        axes.yaxis.set_major_formatter(lambda value, _: metric.text(value) if value else "0")
+    elif metric.unit not in ("cycles", "1/s"):
+        axes.yaxis.set_major_formatter(
+            lambda value, _: figure_text(value, metric.unit) if value else "0"
+        )
     elif top >= _TICKS:
         axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(visible=True, axis="y", linewidth=0.3, alpha=0.6)
@@ -69,7 +71,7 @@ def _over_a_number(row: StudyRow) -> StudyRow:
 
 
 def _value(row: StudyRow, metric: Metric) -> float:
-    value = None if row.result is None else metric.value(row)
+    value = None if row.figures is None else row.figures[metric.column]
     return _NAN if value is None else float(value)
 
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Final, Literal
 from simaccel.report.figures.comparison import looks
 from simaccel.report.figures.point_names import Place, axes_place, name_points
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure
-from simaccel.report.pareto import FrontRow, figure_text
+from simaccel.report.pareto import FrontRow
 from simaccel.report.titles import wrap_title
+from simaccel.report.units import figure_text
+from simaccel.study.figure_table import FIGURES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,13 +22,13 @@ if TYPE_CHECKING:
 LABELS: Final = {
     "cycles": "cycles",
     "utilisation": "utilisation (% of peak MACs)",
-    "footprint": "footprint (bytes of the buffer)",
-    "dram-bytes": "DRAM traffic (bytes)",
-    "energy": "energy (J)",
-    "edp": "energy-delay product (Js)",
+    "footprint_bytes": "footprint (bytes of the buffer)",
+    "dram_bytes": "DRAM traffic (bytes)",
+    "energy_pj": "energy (J)",
+    "edp_js": "energy-delay product (Js)",
 }
 _TICKS: Final = 6
-_SCALE: Final = {"utilisation": 100.0, "energy": 1e-12}
+_SCALE: Final = {"utilisation": 100.0, "energy_pj": 1e-12}
 _LOG_RATIO: Final = 8
 _WIDTH, _HEIGHT, _ROW = 1.5 * SINGLE_COLUMN_INCHES, 2.6, 0.14
 _COLUMNS: Final = 6
@@ -49,7 +51,7 @@ def draw_pareto(rows: Sequence[FrontRow], x: str, y: str, title: str) -> Figure:
     look = looks([row.dataflow for row in rows])
     for row in drawn:
         style = look[row.dataflow]
-        points = sorted((point[x], point[y]) for point in row.points)
+        points = _front(row, x, y)
         xs = [_SCALE.get(x, 1.0) * first for first, _ in points]
         ys = [_SCALE.get(y, 1.0) * second for _, second in points]
         axes.step(
@@ -66,6 +68,10 @@ def draw_pareto(rows: Sequence[FrontRow], x: str, y: str, title: str) -> Figure:
     return figure
 
 
+def _front(row: FrontRow, x: str, y: str) -> list[tuple[float, float]]:
+    return sorted((point[x] or 0, point[y] or 0) for point in row.points)
+
+
 def _name_fronts(
     axes: Axes, rows: Sequence[FrontRow], x: str, y: str, colours: Mapping[str, str]
 ) -> None:
@@ -74,7 +80,7 @@ def _name_fronts(
     points, lines = list[tuple[str, Place]](), list[Place]()
     looks_of = dict[str, str]()
     for row in rows:
-        front = sorted((point[x], point[y]) for point in row.points)
+        front = _front(row, x, y)
         places = [
             axes_place(axes, _SCALE.get(x, 1.0) * first, _SCALE.get(y, 1.0) * second)
             for first, second in front
@@ -88,7 +94,8 @@ def _name_fronts(
                     for at in range(1, _ALONG)
                 ]
         for at in _labelled_points(len(front)):
-            text = f"{figure_text(x, front[at][0])}, {figure_text(y, front[at][1])}"
+            pairs = zip((x, y), front[at], strict=True)
+            text = ", ".join(figure_text(value, FIGURES[name].unit) for name, value in pairs)
             points.append((text, places[at]))
             looks_of[text] = colours[row.dataflow]
     name_points(axes, points, lines, len(points), looks_of)
@@ -107,10 +114,10 @@ def _step_side(x: str) -> Literal["pre", "post"]:
 
 def _scales(axes: Axes, drawn: Sequence[FrontRow], x: str, y: str) -> None:
     for name, axis in ((x, "x"), (y, "y")):
-        values = [point[name] for row in drawn for point in row.points]
+        values = [value for row in drawn for value, _ in _front(row, name, name)]
         wide = bool(values) and 0 < min(values) * _LOG_RATIO <= max(values)
         set_scale = axes.set_xscale if axis == "x" else axes.set_yscale
-        if name in {"footprint", "dram-bytes"}:
+        if name in {"footprint_bytes", "dram_bytes"}:
             if wide:
                 set_scale("log", base=2)
             _byte_ticks(axes, axis, 0 if wide or not values else max(values) - min(values))

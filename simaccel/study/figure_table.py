@@ -1,0 +1,86 @@
+"""Figures of runs and designs: each one's names, unit, and where it comes from, stated once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from simaccel.workload import CLASSES
+
+Unit = Literal["cycles", "s", "share", "B", "pJ", "Js", "mW", "mm2", "1/s"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure: its name in data (``column``), in tables (``heading``) and on axes (``label``).
+
+    ``name``: in options, empty where none takes it. ``path``: its place in a run as JSON has it
+    (`result_json`), a table there is summed; empty where it follows from other figures. Of several
+    chips, energy, power, EDP, area and tokens are those of all of them; cycles and bytes of each.
+    """
+
+    column: str
+    unit: Unit
+    heading: str
+    name: str = ""
+    label: str = ""
+    path: str = ""
+
+    @property
+    def of_tokens(self) -> bool:
+        """Whether it is known of runs with tokens (or images) only."""
+        return "token" in self.column
+
+
+def _dram(part: str, heading: str, path: str, name: str = "", label: str = "") -> Figure:
+    return Figure(f"dram_{part}", "B", heading, name, label, path)
+
+
+_ALL: Final = (
+    Figure("cycles", "cycles", "cycles", "cycles", "cycles", "cycles"),
+    Figure("bound_cycles", "cycles", "bound", path="bound.cycles"),
+    Figure("seconds", "s", "time", "time", "time"),
+    Figure("energy_pj", "pJ", "energy", "energy", "energy"),
+    Figure("edp_js", "Js", "EDP", "edp", "energy-delay product"),
+    Figure("area_mm2", "mm2", "area", label="area (mm2)"),
+    Figure("power_mw", "mW", "power", "power", "power"),
+    Figure("chip_power_mw", "mW", "chip power"),
+    Figure("footprint_bytes", "B", "footprint", "footprint", "buffer in use", "footprint_bytes"),
+    _dram("bytes", "DRAM", "bytes.dram"),
+    _dram("read_bytes", "reads", "bytes.dram.read", "reads", "DRAM bytes read"),
+    _dram("write_bytes", "writes", "bytes.dram.write", "writes", "DRAM bytes written"),
+    *(
+        _dram(f"{name}_bytes", name, f"dram_by_class.{name}", name, f"DRAM bytes of {name}")
+        for name in CLASSES
+    ),
+    _dram("bound_bytes", "DRAM bound", "dram_bound.bound_bytes"),
+    _dram("compulsory_bytes", "compulsory", "dram_bound.compulsory_bytes"),
+    Figure("utilisation", "share", "util.", "utilisation", "utilisation"),
+    Figure("resident_bytes", "B", "memory of a chip"),
+    Figure("memory_share", "share", "memory"),
+    Figure("first_token_seconds", "s", "first token"),
+    Figure("token_seconds", "s", "per token"),
+    Figure("tokens_per_second", "1/s", "tokens/s", "tokens/s", "tokens per second"),
+    Figure(
+        "tokens_per_second_per_chip",
+        "1/s",
+        "tokens/s/chip",
+        "tokens/s/chip",
+        "tokens per second of a chip",
+    ),
+    Figure(
+        "tokens_per_second_per_user",
+        "1/s",
+        "tokens/s/user",
+        "tokens/s/user",
+        "tokens per second of a user",
+    ),
+    Figure("energy_per_token_pj", "pJ", "energy/token", "energy/token", "energy per token"),
+)
+FIGURES: Final[Mapping[str, Figure]] = {figure.column: figure for figure in _ALL}
+"""Figures by column, in the order of columns."""
+METRICS: Final[Mapping[str, Figure]] = {figure.name: figure for figure in _ALL if figure.name}
+"""Figures by the name that ``--metric`` takes."""
+DRAM_FIGURES: Final = tuple(name for name in FIGURES if name.startswith("dram_"))
+"""DRAM bytes: all, by way, by class of tensors, and what a design moves at least."""
