@@ -166,11 +166,11 @@ def _tree(heads: int, rows: int, keys: int, slots: int) -> Tree:
     )
 
 
-@cache
-def _values(front: Front[FrontPoint], *names: Figure) -> Floats:
+def _taken(front: Front[FrontPoint], *names: Figure) -> Floats:
     return np.array([[one.figures[COLUMNS[name]] for name in names] for one in front.points])
 
 
+@cache
 def _every_flat_tile(capacity: str) -> list[dict[Figure, float]]:
     """Simulate each of the 54 mappings; figures of those that fit."""
     on = _on(capacity)
@@ -250,7 +250,7 @@ def test_the_ends_of_a_front_are_what_an_objective_finds(dataflow: str, figure: 
     objective: Objective = "cycles" if figure == "utilisation" else figure
     whole = front_figures(simulate(workload, on, dataflow, options=Options(objective=objective)))
     alone = whole[COLUMNS[figure]] or 0
-    ends = _values(found, figure)[:, 0]
+    ends = _taken(found, figure)[:, 0]
     best = max(ends) if figure == "utilisation" else min(ends)
     sign = -1 if figure == "utilisation" else 1
     assert sign * best <= sign * alone + 1e-9 * abs(alone)
@@ -288,8 +288,8 @@ def test_fronts_have_what_searches_have(dataflow: str) -> None:
     workload = _gemm_and_gelu()
     found = pareto(workload, on, dataflow, Options(), FrontFigures("cycles", "dram-bytes"))
     alone = front_figures(simulate(workload, on, dataflow, options=Options()))
-    assert _values(found, "cycles").min() <= (alone["cycles"] or 0)
-    assert _values(found, "dram-bytes").min() == 248
+    assert _taken(found, "cycles").min() <= (alone["cycles"] or 0)
+    assert _taken(found, "dram-bytes").min() == 248
 
 
 def test_what_does_not_fit_has_no_front() -> None:
