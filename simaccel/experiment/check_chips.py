@@ -51,7 +51,7 @@ def check_chips(workload: Workload, pod: Pod) -> tuple[OperatorCheck, ...]:
         made.append(values | _stored_pieces(pod, expected, chip))
         checks.append(checked)
     for exchange in pod.exchanges:
-        _exchange(exchange, made, expected[exchange.tensor])
+        _exchange(exchange, made, expected[exchange.tensor], _border(workload, exchange.tensor))
     return tuple(_join_checks(of_chips) for of_chips in zip(*checks, strict=True))
 
 
@@ -73,7 +73,8 @@ def _tensors_of_chip(
     for name in pod.workload.tensors:
         tensor, layout = pod.layouts[name]
         whole = inputs[tensor] if name in made else expected[tensor]
-        found[name] = whole[layout.box(whole.shape, chip)].copy()
+        box = layout.box(whole.shape, chip)
+        found[name] = whole[box][_used_positions(pod.workload.shapes[name])].copy()
     return found
 
 
@@ -91,7 +92,8 @@ def _compare(pod: Pod, values: dict[str, Array], expected: dict[str, Array], chi
     for name, mine in values.items():
         tensor, layout = pod.layouts[name]
         if not layout.partial:
-            _require_close(mine, expected[tensor][layout.box(expected[tensor].shape, chip)], name)
+            part = expected[tensor][layout.box(expected[tensor].shape, chip)]
+            _require_close(mine, part[_used_positions(mine.shape)], name)
 
 
 def _require_close(mine: Array, expected: Array, name: str) -> None:
@@ -103,18 +105,37 @@ def _require_close(mine: Array, expected: Array, name: str) -> None:
         raise CheckFailedError(f"check failed: {name} on a chip differs from the whole workload")
 
 
-def _exchange(exchange: Exchange, made: list[dict[str, Array]], expected: Array) -> None:
+def _used_positions(shape: Sequence[int]) -> tuple[slice, ...]:
+    """Return the positions of a tensor without a border behind them that a chip doesn't use."""
+    return tuple(map(slice, shape))
+
+
+def _border(workload: Workload, tensor: str) -> Array:
+    """Return which elements of a tensor nobody makes: of one that is made, those around it."""
+    makers = [one for one in workload.operators if one.output.tensor == tensor]
+    border = np.full(workload.shapes[tensor], bool(makers))
+    for one in makers:
+        border[one.output.box(one.ranks)] = False
+    return border
+
+
+def _exchange(
+    exchange: Exchange, made: list[dict[str, Array]], expected: Array, border: Array
+) -> None:
     """Put together what chips get from those that they exchange with, and compare it."""
     outcome = []
     for chip in range(len(made)):
-        own = _drop_digits(chip, exchange)
-        together = np.zeros(expected.shape)
-        seen = np.zeros(expected.shape, dtype=np.bool_)
+        together, seen = np.zeros(expected.shape), border.copy()
         for other, others in enumerate(made):
-            if _drop_digits(other, exchange) == own:
+            span = _sent_positions(exchange, expected.shape, other, chip)
+            if span is not None:
+                values = others[exchange.source][span]
                 box = exchange.before.box(expected.shape, other)
-                together[box] += others[exchange.source]
-                seen[box] = True
+                starts = [part.start + own.start for part, own in zip(box, span, strict=True)]
+                pairs = zip(starts, values.shape, strict=True)
+                there = tuple(slice(start, start + size) for start, size in pairs)
+                together[there] += values
+                seen[there] = True
         box = exchange.behind.box(expected.shape, chip)
         if not seen[box].all():
             raise CheckFailedError(f"check failed: {exchange.name} leaves elements out")
@@ -125,6 +146,31 @@ def _exchange(exchange: Exchange, made: list[dict[str, Array]], expected: Array)
             _require_close(
                 values, expected[exchange.behind.box(expected.shape, chip)], exchange.name
             )
+
+
+def _sent_positions(
+    exchange: Exchange, shape: Sequence[int], other: int, chip: int
+) -> tuple[slice, ...] | None:
+    """Return which part of what it has a chip sends to another one, or has itself; None: nothing.
+
+    Of a halo neighbours get an edge each.
+    """
+    if _drop_digits(other, exchange) != _drop_digits(chip, exchange):
+        return None
+    spans = [slice(0, size) for size in shape]
+    before, behind = exchange.before, exchange.behind
+    if not exchange.is_halo:
+        return tuple(spans)
+    at = next(
+        n for n, _ in enumerate(shape) if before.window(n, shape[n]) != behind.window(n, shape[n])
+    )
+    rows, sides = before.window(at, shape[at]).size, 2 if exchange.kind == "halo" else 1
+    edge = exchange.elements[0] * rows // before.elements(shape) // sides
+    way = before.place(at, other) - before.place(at, chip)
+    if abs(way) > 1:
+        return None
+    spans[at] = {-1: slice(rows - edge, rows), 0: slice(0, rows), 1: slice(0, edge)}[way]
+    return tuple(spans)
 
 
 def _drop_digits(chip: int, one: Exchange) -> int:

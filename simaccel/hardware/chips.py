@@ -171,39 +171,47 @@ class ChipPod:
         return float(sum(axis.links for axis in axes))
 
     def axes(self, axes: Sequence[ChipAxis]) -> tuple[LinkAxis, ...] | None:
-        """Return the dimensions that chips of some axes are in; None if not in neighbouring places.
+        """Return the dimensions that chips of some axes are in; None if they are in parts of none.
 
-        Neighbours in a part of a dimension are a line, of which no other one uses the links.
+        Neighbours in a part of a dimension are a line, of which no other one uses the links; every
+        second chip of a dimension shares its links with those between.
 
         >>> pod = ChipPod(LinksSpec(topology="torus", dimensions=2, closes_at=4), (2, 4))
         >>> [(one.size, one.form, one.number) for one in pod.axes([ChipAxis(1, 8)])]
         [(4, 'ring', 1), (2, 'line', 0)]
         >>> [(one.size, one.form, one.number) for one in pod.axes([ChipAxis(1, 2)])]
         [(2, 'line', 1)]
-        >>> pod.axes([ChipAxis(2, 2)])
+        >>> [(one.size, one.apart) for one in pod.axes([ChipAxis(2, 2)])]
+        [(2, 2)]
+        >>> pod.axes([ChipAxis(1, 3)])
         """
         if self.topology in ("all_to_all", "switch"):
             return (LinkAxis(math.prod(axis.size for axis in axes), self.topology),)
-        whole: dict[int, LinkAxis] = {}
-        stride = 1
-        for number, size in reversed(list(enumerate(self.shape, self.before))):
-            if size > 1:
-                whole[stride] = LinkAxis(size, self._form(size, number), number)
-            stride *= size
-        dimensions = []
+        dimensions: list[LinkAxis] = []
         for axis in axes:
             at, left = axis.stride, axis.size
             while left > 1:
-                dimension = whole.get(at)
-                if dimension is not None and dimension.size % left == 0 and left < dimension.size:
-                    form = self._form(dimension.size, dimension.number)
-                    form = "switch" if form == "switch" else "line"
-                    dimension = LinkAxis(left, form, dimension.number)
-                if dimension is None or left % dimension.size:
+                dimension = self._dimension(at, left)
+                if dimension is None:
                     return None
                 dimensions.append(dimension)
                 at, left = at * dimension.size, left // dimension.size
         return tuple(dimensions)
+
+    def _dimension(self, stride: int, count: int) -> LinkAxis | None:
+        """Return the part of a dimension that so many chips are in first; None if in none."""
+        within = 1
+        for number, size in reversed(list(enumerate(self.shape, self.before))):
+            apart, rest = divmod(stride, within)
+            if within <= stride < within * size and rest == 0 and size % apart == 0:
+                chips, form = size // apart, self._form(size, number)
+                if count % chips == 0:
+                    return LinkAxis(chips, form, number, apart)
+                if chips % count == 0:
+                    form = "switch" if form == "switch" else "line"
+                    return LinkAxis(count, form, number, apart)
+            within *= size
+        return None
 
     def cost(self, kind: LinkAct, n_bytes: int, axes: Sequence[LinkAxis]) -> CollectiveCost:
         """Return what links do: of a message each link of its way has all of its bytes."""
@@ -230,10 +238,9 @@ class ChipPod:
 
     def lag_cycles(self, kind: LinkAct, axes: Sequence[LinkAxis]) -> int:
         """Return the cycles from when the last byte has left until all is there."""
-        near = [axis for axis in axes if not self._is_network(axis.number)]
         across = [axis for axis in axes if self._is_network(axis.number)]
-        hops, far = (self.cost(kind, 0, part).hops for part in (near, across))
-        links = self.links
+        far, links = self.cost(kind, 0, across).hops if across else 0, self.links
+        hops = self.cost(kind, 0, axes).hops - far
         start = links.start_cycles * (hops > 0) + links.network_start_cycles * far
         return start + hops * links.hop_cycles
 

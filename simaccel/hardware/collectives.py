@@ -16,7 +16,10 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Final, Literal, NamedTuple, get_args
 
-Collective = Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "point_to_point"]
+Collective = Literal[
+    "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "halo", "shift", "point_to_point"
+]
+"""``halo``: half to the chip before, half to the one behind; ``shift``: all to one of them."""
 COLLECTIVES: Final[tuple[Collective, ...]] = get_args(Collective)
 LinkAct = Literal[Collective, "send", "receive"]
 """What links do: a collective, or what one chip of two does of a message from point to point."""
@@ -31,11 +34,14 @@ class LinkAxis(NamedTuple):
     """Chips of one dimension that a collective goes through: so many, and how they are linked.
 
     A ``line`` is a ring that isn't closed. ``number``: of the dimension, whose links it uses.
+    ``apart``: it takes every so many-th chip of the dimension, and those between do the same
+    meanwhile, so that each link has the bytes of all of them.
     """
 
     size: int
     form: AxisForm = "ring"
     number: int = 0
+    apart: int = 1
 
     @property
     def is_ring(self) -> bool:
@@ -60,7 +66,7 @@ class LinkAxis(NamedTuple):
         """
         if self.form in ("switch", "all_to_all"):
             return 1
-        return self.size // 2 if self.is_ring else self.size - 1
+        return self.apart * (self.size // 2 if self.is_ring else self.size - 1)
 
     @property
     def gathered(self) -> Fraction:
@@ -140,28 +146,65 @@ def collective_cost(
     >>> collective_cost("all_reduce", 1600, slices, (Fraction(1, 100), Fraction(1))).link_bytes
     (100, 1500)
     """
+    if kind in ("halo", "shift"):
+        return _neighbour_cost(n_bytes, axes, both=kind == "halo")
     rates = tuple(rate for rate, axis in zip(rates, axes, strict=False) if axis.size > 1)
     axes = tuple(axis for axis in axes if axis.size > 1)
     rates = rates or (Fraction(1),) * len(axes)
     chips, hops = math.prod(axis.size for axis in axes), sum(axis.hops for axis in axes)
     piece, times = -(-n_bytes // chips), 1
     if kind == "all_to_all":
-        alike = [Fraction(piece * chips, axis.size) for axis in axes]
+        alike = [Fraction(piece * chips * axis.apart, axis.size) for axis in axes]
         over = [axis.swapped * n for axis, n in zip(axes, alike, strict=True)]
         sent = sum((axis.swapped_hops * n for axis, n in zip(axes, alike, strict=True)), Fraction())
     else:
         times = 2 if kind == "all_reduce" else 1
         speeds = [axis.reduced if kind == "all_reduce" else axis.gathered for axis in axes]
+        speeds = [speed / axis.apart for speed, axis in zip(speeds, axes, strict=True)]
         faster = [speed * rate for speed, rate in zip(speeds, rates, strict=True)]
         coming = balanced_pieces([axis.size for axis in axes], faster)
         over = [piece * n / speed for n, speed in zip(coming, speeds, strict=True)]
-        sent = Fraction(times * piece * (chips - 1))
+        sent = sum(
+            (times * piece * n * axis.apart for n, axis in zip(coming, axes, strict=True)),
+            Fraction(),
+        )
     links = sum((axis.links * rate for axis, rate in zip(axes, rates, strict=True)), Fraction())
     return CollectiveCost(
         tuple(map(math.ceil, over)),
         math.ceil(sent),
         times * hops,
         math.ceil(sent / links) if links else 0,
+    )
+
+
+def _neighbour_cost(n_bytes: int, axes: Sequence[LinkAxis], *, both: bool) -> CollectiveCost:
+    """Return what it costs if each chip sends to the next one, in the order of chip numbers.
+
+    ``axes``: the one first in which neighbours are next to one another. From its last chip the way
+    to the next one leads back to its first: one link of a ring, all of a line, on which it meets
+    what goes the other way. ``both``: half to each side.
+
+    >>> _neighbour_cost(200, [LinkAxis(4, "line")], both=True)
+    CollectiveCost(link_bytes=(100,), sent_bytes=150, hops=1, all_links_bytes=100)
+    >>> _neighbour_cost(200, [LinkAxis(4, "line"), LinkAxis(2, "line", 1)], both=True)
+    CollectiveCost(link_bytes=(200, 100), sent_bytes=250, hops=4, all_links_bytes=100)
+    """
+    side, chips = (-(-n_bytes // 2) if both else n_bytes), math.prod(axis.size for axis in axes)
+    over, back, passed, left = list[int](), 0, 0, chips
+    for number, axis in enumerate(axes):
+        left //= axis.size
+        passed += left * (axis.size - 1) * (back + axis.apart)  # those that begin its turns
+        is_near = axis.is_ring or axis.form in ("switch", "all_to_all")
+        meets = number == 0 and (axis.form == "switch" or (not is_near and len(axes) > 1))
+        over.append(side * axis.apart * (2 if both and meets else 1))
+        back += axis.apart * (1 if is_near else axis.size - 1) if number + 1 < len(axes) else 0
+    sent = Fraction(side * (2 if both else 1) * passed, chips)
+    links = sum((axis.links for axis in axes), Fraction())
+    return CollectiveCost(
+        tuple(over),
+        math.ceil(sent),
+        back + axes[-1].apart,
+        math.floor(sent / links) if links else 0,
     )
 
 

@@ -18,7 +18,7 @@ from simaccel.hardware.links import LINK_SENT
 from simaccel.program.program import Tile, UnitCommand, UnitWork
 from simaccel.units import LINK
 
-_AXIS: Final = re.compile(r"([1-9]\d*)([a-z_]*)(?:@(\d+))?")
+_AXIS: Final = re.compile(r"([1-9]\d*)([a-z_]*)(?:@(\d+))?(?:/([1-9]\d*))?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,18 +82,19 @@ class Link(UnitCommand):
 def axis_text(axis: LinkAxis) -> str:
     """Return a dimension as programs have it.
 
-    >>> axis_text(LinkAxis(4)), axis_text(LinkAxis(2, "line", 1))
-    ('4', '2line@1')
+    >>> axis_text(LinkAxis(4)), axis_text(LinkAxis(2, "line", 1)), axis_text(LinkAxis(2, apart=8))
+    ('4', '2line@1', '2/8')
     """
     form = "" if axis.form == "ring" else axis.form
-    return f"{axis.size}{form}" + (f"@{axis.number}" if axis.number else "")
+    place = (f"@{axis.number}" if axis.number else "") + (f"/{axis.apart}" * (axis.apart > 1))
+    return f"{axis.size}{form}{place}"
 
 
 def parse_axis(text: str) -> LinkAxis:
     """Return the dimension that a text has.
 
     >>> parse_axis("2line@1")
-    LinkAxis(size=2, form='line', number=1)
+    LinkAxis(size=2, form='line', number=1, apart=1)
 
     Raises:
         ValueError: it has none.
@@ -102,8 +103,9 @@ def parse_axis(text: str) -> LinkAxis:
     match = _AXIS.fullmatch(text)
     for form in AXIS_FORMS if match else ():
         if match is not None and form == (match[2] or "ring"):
-            return LinkAxis(int(match[1]), form, int(match[3] or 0))
-    raise ValueError(f"{text}: a size, a form ({', '.join(AXIS_FORMS)}), @ and a dimension")
+            return LinkAxis(int(match[1]), form, int(match[3] or 0), int(match[4] or 1))
+    forms = ", ".join(AXIS_FORMS)
+    raise ValueError(f"{text}: a size, a form ({forms}), @ and a dimension, / and links apart")
 
 
 UNIT_COMMANDS: Final[Mapping[str, type[UnitCommand]]] = {

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NAMED: Final = 4
+_REPEATED: Final = 1.1
+"""Times the workload's MACs that chips may do without a word."""
 
 
 def sent_bytes(result: ExperimentResult) -> int:
@@ -132,7 +134,20 @@ def _cuts_text(result: ExperimentResult) -> str:
     texts = [f"{way} ({count_text(n, 'operator')})" for way, n in ways.most_common(_MOST_CUTS)]
     texts += [f"{len(ways) - _MOST_CUTS} other ways"] * (len(ways) > _MOST_CUTS)
     texts += [f"not {alike}"] * bool(alike)
-    return f"cut: {', '.join(texts)}"
+    return f"cut: {', '.join(texts)}{_repeated_text(result)}"
+
+
+def _repeated_text(result: ExperimentResult) -> str:
+    """Return how much more than the workload all chips do, as some of them do the same."""
+    work, chips = result.workload, len(result.pod.places[0])
+    done = needed = 0
+    for name, cuts in result.pod.cuts.items():
+        macs = work.times(name) * work.operator(name).macs
+        done += macs * chips
+        needed += macs * math.prod(axis.size for axes in cuts.values() for axis in axes)
+    if done <= _REPEATED * needed:
+        return ""
+    return f"; some chips do the same: {done / needed:.2f} times the workload's MACs"
 
 
 def _energy_of_all(result: ExperimentResult) -> float:

@@ -8,21 +8,17 @@ done by all chips alike. Collectives follow from the cuts, and what isn't legal 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from simaccel.analytic.link_work import link_works
 from simaccel.analytic.native import ideal_cycles
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import ChipAxis
 from simaccel.mapping.chips.sharding import Pod
-from simaccel.mapping.chips.uncuttable import uncuttable_ranks
-from simaccel.mapping.classes import RankClasses
 from simaccel.schedulers.parallel import (
     BATCH,
     KINDS,
@@ -31,11 +27,26 @@ from simaccel.schedulers.parallel import (
     share_of,
     spread_over,
 )
-from simaccel.workload import Einsum, Operator, Vector, Workload
+from simaccel.schedulers.rank_cuts import RankCuts
+from simaccel.workload import Workload
 
 _CHANNELS: Final = "channels"
+_ROWS: Final = "rows"
 _LASTING: Final = ("weight", "cache")
 """Tensors of which each layer has its own, all the time."""
+
+
+class SplitCost(NamedTuple):
+    """Cost of a split, what counts most first.
+
+    Bytes of weights and caches that a chip has no room for, its least cycles, MACs (the fewer the
+    less do chips do alike), and the cycles without collectives.
+    """
+
+    beyond: int
+    cycles: Fraction
+    macs: int
+    work: Fraction
 
 
 @dataclass(frozen=True)
@@ -46,8 +57,8 @@ class LegalSplit:
     spreads: Spreads
     pod: Pod
 
-    def order(self, accelerator: Accelerator) -> tuple[int, Fraction]:
-        """Return bytes of weights and caches that a chip has no room for, then its least cycles."""
+    def cost(self, accelerator: Accelerator) -> SplitCost:
+        """Return what it costs, which it is chosen by."""
         workload, lasting = self.pod.workload, dict[str, int]()
         for operator in workload.operators:
             for operand in operator.inputs:
@@ -56,10 +67,11 @@ class LegalSplit:
                     lasting[operand.tensor] = max(n_bytes, lasting.get(operand.tensor, 0))
         room = accelerator.dram.capacity_bytes
         beyond = 0 if room is None else max(0, sum(lasting.values()) - room)
-        return beyond, self.least_cycles(accelerator)
+        work, sent = self._work_cycles(accelerator), self._link_cycles(accelerator)
+        return SplitCost(beyond, work + sent, workload.macs, work)
 
-    def least_cycles(self, accelerator: Accelerator) -> Fraction:
-        """Return the least cycles of a chip: MACs or bytes of each operator, then collectives."""
+    def _work_cycles(self, accelerator: Accelerator) -> Fraction:
+        """Return the least cycles of a chip alone: MACs or bytes of each operator."""
         workload, total = self.pod.workload, Fraction()
         rate, channels = accelerator.channel_rate, accelerator.dram.channels
         for operator in workload.operators:
@@ -69,32 +81,49 @@ class LegalSplit:
             moved = Fraction(int(rate.cycles(n_bytes // channels)))
             cycles = max(ideal_cycles(alone, accelerator), moved)
             total += workload.times(operator.name) * cycles
+        return total
+
+    def _link_cycles(self, accelerator: Accelerator) -> Fraction:
+        """Return the cycles of its collectives, one after the other."""
+        workload, total = self.pod.workload, Fraction()
         for exchange in self.pod.exchanges:
             for work in link_works(exchange, accelerator, workload.times(exchange.after)):
-                total += work.times * work.cycles
+                total += work.times * max(work.path.values())
         return total
 
 
 def fastest_split(workload: Workload, accelerator: Accelerator) -> LegalSplit:
     """Return the split of the least cycles of a chip, the first of equal ones.
 
-    If none over all chips is legal, or fits a chip's memory, groups of fewer chips do the same: of
-    as many as one is legal for and fits, else the one that is least too large.
+    Of those that fit a chip's memory, else of those that are least too large. Where all chips are
+    no faster than fewer of them, as no legal split shares more, the others do the same as those.
 
     Raises:
         InputError: no split is legal; it says why of each.
 
     """
-    reasons, nearest = dict[str, str](), list[tuple[tuple[int, Fraction], LegalSplit]]()
+    return _fastest(workload, accelerator, repr(workload.parameters))
+
+
+@lru_cache(1)
+def _fastest(workload: Workload, accelerator: Accelerator, _parameters: str) -> LegalSplit:
+    """Return the same; workloads with other parameters are equal, but their pods aren't."""
+    reasons, best = dict[str, str](), dict[SplitCost, LegalSplit]()
     for count in _divisors(accelerator.pod.count)[:-1]:
-        legal, why = legal_splits(workload, accelerator, count)
+        legal, why = legal_splits(workload, accelerator, count, is_enough=True)
         reasons |= why
-        pairs = [(split.order(accelerator), split) for split in legal]
-        nearest += [min(pairs, key=lambda pair: pair[0])] if pairs else []
-        if nearest and nearest[-1][0][0] == 0:
-            return nearest[-1][1]
-    if nearest:
-        return min(nearest, key=lambda pair: pair[0])[1]
+        costs = {split.cost(accelerator): split for split in reversed(legal)}
+        least = min(costs, default=None)
+        if least is not None:
+            best.setdefault(least, costs[least])
+        alone = min((cost.work for cost in costs if not cost.beyond), default=None)
+        fastest = min(best, default=None)
+        if fastest is None or fastest.beyond or not costs:
+            continue
+        if alone is None or fastest.cycles <= alone:
+            break  # fewer chips have more to do, and to hold
+    if best:
+        return best[min(best)]
     raise InputError(
         [Fault("chips", name, workload.name, allowed) for name, allowed in reasons.items()]
     )
@@ -122,15 +151,16 @@ def spread_by_degrees(workload: Workload, degrees: ParallelDegrees) -> Spreads:
             raise InputError([Fault(option, "workload", workload.name, allowed)])
     cuts: dict[str, tuple[tuple[str, int], ...]] = dict.fromkeys(workload.by_name, ())
     if degrees.data > 1:
-        ways = _RankCuts(workload, degrees.data)
+        ways = RankCuts(workload, degrees.data)
         name = next((rank for rank, n in ways.free_ranks.items() if n % degrees.data == 0), None)
-        if name is None:
+        rows = ways.rows() if name is None else {}
+        if name is None and not any(rows.values()):
             sizes = ", ".join(f"{rank} of {n}" for rank, n in ways.free_ranks.items())
             allowed = f"a degree that divides a rank that no weights have: {sizes or 'none'}"
             raise InputError([Fault("--data-parallel", "data", degrees.data, allowed)])
-        cuts.update(ways.spreads_along(name))
+        cuts.update(rows if name is None else ways.spreads_along(name))
     if degrees.tensor > 1:
-        channels = _RankCuts(workload, degrees.tensor).channels()
+        channels = RankCuts(workload, degrees.tensor).channels()
         if not any(channels.values()):
             allowed = f"a degree that divides channels of {workload.name}"
             raise InputError([Fault("--tensor-parallel", "tensor", degrees.tensor, allowed)])
@@ -139,9 +169,12 @@ def spread_by_degrees(workload: Workload, degrees: ParallelDegrees) -> Spreads:
 
 
 def legal_splits(
-    workload: Workload, accelerator: Accelerator, count: int
+    workload: Workload, accelerator: Accelerator, count: int, *, is_enough: bool = False
 ) -> tuple[list[LegalSplit], dict[str, str]]:
-    """Return all legal splits into ``count`` pieces, and by name what others would need."""
+    """Return all legal splits into ``count`` pieces, and by name what others would need.
+
+    ``is_enough``: none after one in which all chips share all MACs and send nothing.
+    """
     legal, reasons = list[LegalSplit](), dict[str, str]()
     for name, spreads in _possible_splits(workload, count, reasons):
         try:
@@ -150,6 +183,9 @@ def legal_splits(
             reasons[name] = error.faults[0].allowed
             continue
         legal.append(LegalSplit(name, spreads, pod))
+        shares_all = pod.workload.macs * accelerator.pod.count == workload.macs
+        if shares_all and not pod.exchanges and is_enough:
+            break
     return legal, reasons
 
 
@@ -181,101 +217,78 @@ def _possible_splits(
 ) -> Iterator[tuple[str, Spreads]]:
     """Yield splits by name, and note those that a size doesn't allow."""
     is_transformer = workload.parameters.get("kind") in KINDS
-    for tensor in _divisors(count) if is_transformer else ():
-        name = f"tensor {tensor} x data {count // tensor}"
-        try:
-            yield name, spread_over(workload, ParallelDegrees(tensor, count // tensor))
-        except InputError as error:
-            reasons[name] = error.faults[0].allowed
-    cuts = _RankCuts(workload, count)
-    for rank, size in cuts.free_ranks.items():
-        if is_transformer and rank == BATCH:
-            continue  # data parallelism
+    if is_transformer:
+        yield from _degrees(workload, count, reasons)
+    ways = {n: RankCuts(workload, n) for n in _divisors(count)[:-1]}
+    free = [rank for rank in ways[count].free_ranks if not (is_transformer and rank == BATCH)]
+    for rank in free:
+        size = ways[count].free_ranks[rank]
         if size % count:
             reasons[f"{rank} {count}"] = f"a number that divides {size}, the size of {rank}"
         else:
-            yield f"{rank} {count}", cuts.spreads_along(rank)
-    channels = cuts.channels()
+            yield f"{rank} {count}", ways[count].spreads_along(rank)
+    rows, channels = ways[count].rows(), ways[count].channels()
+    if any(rows.values()):
+        yield f"{_ROWS} {count}", rows
+        yield f"{_ROWS} or {_CHANNELS} {count}", _prefer_cuts(rows, channels)
     if any(channels.values()):
         yield f"{_CHANNELS} {count}", channels
     else:
         reasons[f"{_CHANNELS} {count}"] = f"a number that divides channels of {workload.name}"
+    if not is_transformer:
+        yield from _two_cuts(count, ways, free)
 
 
-@dataclass(frozen=True)
-class _RankCuts:
-    """Cuts of a workload's operators along one rank each, in ``count`` pieces."""
+def _two_cuts(
+    count: int, ways: Mapping[int, RankCuts], free: Sequence[str]
+) -> Iterator[tuple[str, Spreads]]:
+    """Yield splits along two of a rank that no weights have, rows, and channels."""
+    for first_count in _divisors(count)[1:-1]:
+        second_count = count // first_count
+        rows, channels = ways[second_count].rows(), ways[second_count].channels()
+        seconds = {_ROWS: rows, _CHANNELS: channels, f"{_ROWS} or {_CHANNELS}": {}}
+        seconds[f"{_ROWS} or {_CHANNELS}"] = (
+            _prefer_cuts(rows, channels) if any(rows.values()) else {}
+        )
+        firsts = {
+            rank: ways[first_count].spreads_along(rank)
+            for rank in free
+            if ways[first_count].free_ranks[rank] % first_count == 0
+        }
+        for rank, cuts in firsts.items():
+            for second, more in seconds.items():
+                if any(more.values()):
+                    yield f"{rank} {first_count} x {second} {second_count}", _join_cuts(cuts, more)
+        rows = ways[first_count].rows()
+        if any(rows.values()) and any(channels.values()):
+            yield f"{_ROWS} {first_count} x {_CHANNELS} {second_count}", _join_cuts(rows, channels)
 
-    workload: Workload
-    count: int
 
-    @cached_property
-    def classes(self) -> RankClasses:
-        """The ranks of all operators that are one, as they index the same dimension."""
-        return RankClasses(self.workload.operators)
+def _prefer_cuts(first: Spreads, other: Spreads) -> Spreads:
+    """Return cuts of the first kind, or of another one where there are none."""
+    return {name: cuts or other[name] for name, cuts in first.items()}
 
-    @cached_property
-    def free_ranks(self) -> dict[str, int]:
-        """Ranks of most products' outputs that no weights have, those of most operators first.
 
-        With the size of each.
-        """
-        sizes: dict[str, int] = {}
-        numbers: Counter[str] = Counter()
-        products: Counter[str] = Counter()
-        for at, operator in enumerate(self.workload.operators):
-            for rank in self._free(operator):
-                name = self.classes.name((at, rank))
-                numbers[name] += 1
-                sizes[name] = operator.ranks[rank]
-                products[name] += isinstance(operator, Einsum)
-        most = max(products.values(), default=0)
-        return {name: sizes[name] for name, _ in numbers.most_common() if 2 * products[name] > most}
+def _join_cuts(first: Spreads, other: Spreads) -> Spreads:
+    """Return cuts of both kinds, those of the first one outside."""
+    return {name: (*cuts, *other[name]) for name, cuts in first.items()}
 
-    def spreads_along(self, name: str) -> Spreads:
-        """Return cuts of operators along a rank, of products without it along another such."""
-        cuts = {}
-        for at, operator in enumerate(self.workload.operators):
-            own = [rank for rank in operator.ranks if self.classes.name((at, rank)) == name]
-            if not own and isinstance(operator, Einsum):
-                own = [rank for rank in self._free(operator) if self._is_cut(operator, rank)][:1]
-            cuts[operator.name] = tuple((rank, self.count) for rank in own)
-        return cuts
 
-    def channels(self) -> Spreads:
-        """Return cuts of products by ranks of outputs that weights have, of others as they read."""
-        cuts: dict[str, tuple[tuple[str, int], ...]] = {}
-        dimensions: dict[str, int] = {}
-        for operator in self.workload.operators:
-            outermost = [dim.outermost(operator.ranks) for dim in operator.output.projection]
-            rank = None
-            if isinstance(operator, Vector):
-                at = dimensions.get(operator.input.tensor)
-                rank = None if at is None else operator.input.projection[at].terms[0][0]
-            else:
-                weighted = self._weight_ranks(operator)
-                wide = [r for r in outermost if r in weighted and self._is_cut(operator, str(r))]
-                rank = max(wide, key=lambda r: operator.ranks[str(r)], default=None)
-            if rank in outermost and rank is not None and self._is_cut(operator, rank):
-                dimensions[operator.output.tensor] = outermost.index(rank)
-                cuts[operator.name] = ((rank, self.count),)
-            else:
-                cuts[operator.name] = ()
-        return cuts
-
-    def _weight_ranks(self, operator: Operator) -> set[str]:
-        """Return the ranks of an operator's weights."""
-        kinds = self.workload.tensors
-        weights = (one for one in operator.inputs if kinds[one.tensor].kind == "weight")
-        return {rank for one in weights for rank in one.ranks}
-
-    def _free(self, operator: Operator) -> Iterator[str]:
-        """Yield the ranks of an operator's output that no weights of it have."""
-        weighted = self._weight_ranks(operator) if isinstance(operator, Einsum) else set[str]()
-        yield from (rank for rank in operator.output.ranks if rank not in weighted)
-
-    def _is_cut(self, operator: Operator, rank: str) -> bool:
-        """Return whether an operator can be cut along a rank."""
-        cuts = {rank: (ChipAxis(1, self.count),)}
-        whole = operator.ranks[rank] % self.count == 0
-        return whole and not any(uncuttable_ranks(operator, cuts, self.workload))
+def _degrees(
+    workload: Workload, count: int, reasons: dict[str, str]
+) -> Iterator[tuple[str, Spreads]]:
+    """Yield the degrees of a transformer, and those beside which tokens are cut as well."""
+    for used in _divisors(count):
+        tokens = RankCuts(workload, count // used).tokens() if used < count else {}
+        if used < count and not any(tokens.values()):
+            continue
+        for tensor in _divisors(used):
+            name = f"tokens {count // used} x " * bool(tokens)
+            name += f"tensor {tensor} x data {used // tensor}"
+            try:
+                cuts = spread_over(workload, ParallelDegrees(tensor, used // tensor))
+            except InputError as error:
+                if not tokens:
+                    reasons[name] = error.faults[0].allowed
+                continue
+            yield name, _join_cuts(tokens, cuts) if tokens else cuts

@@ -1,6 +1,8 @@
 """Collectives by hand, drawn, and against what others say of them."""
 
 import math
+from collections import Counter
+from collections.abc import Iterator
 from fractions import Fraction
 
 import pytest
@@ -42,6 +44,13 @@ def _cycles(pod: ChipPod, kind: Collective, n_bytes: int) -> int:
 
 
 RING, LINE = {"closes_at": 1}, {"closes_at": 100}
+
+
+@st.composite
+def _axes(draw: st.DrawFn) -> tuple[LinkAxis, ...]:
+    sizes = draw(st.lists(st.sampled_from([1, 2, 3, 4, 5, 7, 8, 16]), min_size=1, max_size=3))
+    forms: st.SearchStrategy[AxisForm] = st.sampled_from(["ring", "line"])
+    return tuple(LinkAxis(size, draw(forms), at) for at, size in enumerate(sizes))
 
 
 @pytest.mark.parametrize(
@@ -87,17 +96,67 @@ def test_links_of_other_topologies_by_hand() -> None:
     assert _cycles(switch, "all_to_all", 24) == 9 + 7 + 5
 
 
+def test_every_second_chip_shares_links_with_those_between() -> None:
+    """Of 8 pieces 7 come over a line, half of them over each side of a ring; two on each link."""
+    axes = _spec(16, **LINE).axes([ChipAxis(2, 8)])
+    assert axes is not None
+    assert _spec(16).cost("all_gather", 800, axes).link_bytes == (7 * 100 * 2,)
+    assert _spec(16).cost("all_gather", 800, axes).hops == 7 * 2
+    ring = [LinkAxis(8, "ring", 0, 2)]
+    assert _spec(16).cost("all_gather", 800, ring).link_bytes == (350 * 2,)
+    assert _spec(16).cost("all_reduce", 800, ring).sent_bytes == 2 * 7 * 100 * 2
+
+
+def test_edges_go_to_neighbours_by_hand() -> None:
+    """30 bytes to each side at 2 a cycle: 15 cycles, both ways at once."""
+    assert _cycles(_spec(4), "halo", 60) == 15 + 7 + 5
+    assert _cycles(_spec(4), "shift", 30) == 15 + 7 + 5
+    assert _cycles(_spec(4, topology="switch"), "halo", 60) == 30 + 7 + 5
+    # from the last chip of a row of 4 three links back, which the others' bytes are on as well
+    assert _cycles(_spec(2, 4, **LINE), "halo", 60) == 30 + 7 + 4 * 5
+    assert _cycles(_spec(2, 4), "halo", 60) == 15 + 7 + 2 * 5
+
+
+@given(_axes(), st.sampled_from(["halo", "shift"]), st.integers(1, 50))
+def test_edges_over_each_link(axes: tuple[LinkAxis, ...], kind: Collective, side: int) -> None:
+    """Every message goes on its own, link by link, through one dimension after the other."""
+    axes = tuple(axis for axis in axes if axis.size > 1)
+    chips = math.prod(axis.size for axis in axes)
+    if chips == 1 or (kind == "halo" and chips == 2):
+        return
+    over, longest, passed = Counter[tuple[int, ...]](), 0, 0
+    for first, second in [(n, n + 1) for n in range(chips - 1)]:
+        for way in ((first, second), (second, first))[: 2 if kind == "halo" else 1]:
+            links = list(_way(axes, *way))
+            over.update(links)
+            longest, passed = max(longest, len(links)), passed + len(links)
+    cost = collective_cost(kind, side * (2 if kind == "halo" else 1), axes)
+    for at, n_bytes in enumerate(cost.link_bytes):
+        assert n_bytes == side * max(n for link, n in over.items() if link[0] == at)
+    assert (cost.hops, cost.sent_bytes) == (longest, math.ceil(Fraction(side * passed, chips)))
+
+
+def _way(axes: tuple[LinkAxis, ...], first: int, second: int) -> Iterator[tuple[int, ...]]:
+    """Yield the links of a message: dimension, the place of the chip that sends, direction."""
+    places = [[], []]  # type: list[list[int]]
+    for axis in axes:
+        for at, chip in enumerate((first, second)):
+            places[at].append(chip % axis.size)
+        first, second = first // axis.size, second // axis.size
+    here, there = places
+    for at, axis in enumerate(axes):
+        while here[at] != there[at]:
+            step = 1 if here[at] < there[at] else -1
+            if axis.is_ring and abs(here[at] - there[at]) > axis.size - abs(here[at] - there[at]):
+                step = -step
+            yield at, *here, step
+            here[at] = (here[at] + step) % axis.size
+
+
 def test_the_speed_of_links() -> None:
     assert _cycles(_spec(4, per_direction=2), "all_gather", 22) == 3 + 7 + 2 * 5
     assert _cycles(_spec(4, efficiency=0.5), "all_gather", 22) == 9 + 7 + 2 * 5
     assert _cycles(_spec(4, bytes_per_second="unlimited"), "all_gather", 22) == 7 + 2 * 5
-
-
-@st.composite
-def _axes(draw: st.DrawFn) -> tuple[LinkAxis, ...]:
-    sizes = draw(st.lists(st.sampled_from([1, 2, 3, 4, 5, 7, 8, 16]), min_size=1, max_size=3))
-    forms: st.SearchStrategy[AxisForm] = st.sampled_from(["ring", "line"])
-    return tuple(LinkAxis(size, draw(forms), at) for at, size in enumerate(sizes))
 
 
 BYTES = st.one_of(st.sampled_from([0, 1, 2, 17]), st.integers(0, 2**40))
@@ -179,10 +238,11 @@ def test_which_dimensions_chips_are_in() -> None:
     assert (pod.axes([ChipAxis(1, 4)]), pod.axes([ChipAxis(4, 8)])) == ((rows,), (columns,))
     assert pod.axes([ChipAxis(1, 2)]) == (LinkAxis(2, "line", 1),)  # half of a row
     assert pod.axes([ChipAxis(1, 16)]) == (rows, LinkAxis(4, "line", 0))  # half of all rows
-    assert pod.axes([ChipAxis(2, 2)]) is None  # each second one of a row
-    assert pod.axes([ChipAxis(2, 4)]) is None
+    assert pod.axes([ChipAxis(2, 2)]) == (LinkAxis(2, "line", 1, 2),)  # each second one of a row
+    assert pod.axes([ChipAxis(2, 4)]) == (LinkAxis(2, "line", 1, 2), LinkAxis(2, "line", 0))
+    assert pod.axes([ChipAxis(1, 3)]) is None
     assert pod.group(4).axes([ChipAxis(1, 4)]) == (rows,)
-    assert _spec(8).axes([ChipAxis(2, 4)]) is None
+    assert _spec(8).axes([ChipAxis(2, 4)]) == (LinkAxis(4, "ring", 0, 2),)
     assert _spec(8, topology="switch").axes([ChipAxis(2, 4)]) == (LinkAxis(4, "switch"),)
 
 

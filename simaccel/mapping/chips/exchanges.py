@@ -76,6 +76,11 @@ class Exchange:
         return self.kind == "point_to_point"
 
     @property
+    def is_halo(self) -> bool:
+        """Whether each chip sends its neighbours the edges of what it has, and no more."""
+        return self.kind in ("halo", "shift")
+
+    @property
     def operators(self) -> tuple[str, ...]:
         """Names of what a program does of it."""
         return (self.name, self.receipt) if self.is_message else (self.name,)

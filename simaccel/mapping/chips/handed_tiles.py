@@ -92,6 +92,8 @@ class _Ends:
     def collective_tiles(self) -> HandedTiles | None:
         """Return the tiles of a collective."""
         exchange, made, read = self.exchange, self._made_cuts(), list[TileCut]()
+        if exchange.is_halo:
+            return None
         made = [cut for cut in made if self._can_hand(cut, exchange.before, exchange.behind)]
         if self.reader is not None:
             cuts = islice(outer_cuts(self.workload, exchange.target, self.reader), 1)

@@ -4,15 +4,18 @@ Spreads at the outside of a group are the digits of a chip's number, the first o
 significant; digits that no spread takes are of chips that do the same. A digit is a `ChipAxis`:
 chips a ``stride`` apart, ``size`` of them. A tensor's dimension is cut by some of them, from the
 outside in; a digit that cuts none of them replicates the tensor, or, if it cuts a rank that is
-summed over, leaves partial sums.
+summed over, leaves partial sums. Where pieces overlap, as those of a convolution's rows do, or a
+border is nobody's, a `ChipWindow` says which positions of a dimension each chip has.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import product
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -20,6 +23,8 @@ from simaccel.hardware.chips import ChipAxis
 from simaccel.hardware.collectives import Collective
 
 Digits = tuple[ChipAxis, ...]
+_PAIR: Final = 2
+"""Chips of which each is the other's one neighbour."""
 
 
 class NoCommonDigitsError(Exception):
@@ -61,16 +66,27 @@ def runs(digits: Iterable[ChipAxis]) -> tuple[ChipAxis, ...]:
     return tuple(chip_axiss)
 
 
+class ChipWindow(NamedTuple):
+    """Positions of a dimension: the n-th piece has ``size`` of them from start + n * step on."""
+
+    dimension: int
+    start: int
+    step: int
+    size: int
+
+
 @dataclass(frozen=True)
 class ChipLayout:
     """The digits that cut each dimension, from the outside in, and those over which sums lie.
 
-    ``first``: of the chips that have it, from which digits count.
+    ``first``: of the chips that have it, from which digits count. ``windows``: of dimensions that
+    are not cut into equal parts of all of it.
     """
 
     dims: tuple[Digits, ...]
     partial: frozenset[ChipAxis] = frozenset()
     first: int = 0
+    windows: tuple[ChipWindow, ...] = ()
 
     @property
     def pieces(self) -> int:
@@ -82,31 +98,54 @@ class ChipLayout:
 
         >>> ChipLayout(((ChipAxis(2, 2),), ())).box((6, 5), 3)
         (slice(3, 6, None), slice(0, 5, None))
+        >>> ChipLayout(((ChipAxis(1, 2),),), windows=(ChipWindow(0, 1, 3, 5),)).box((9,), 1)
+        (slice(4, 9, None),)
         """
         slices = []
-        for size, digits in zip(shape, self.dims, strict=True):
-            start, left = 0, size
-            for digit in digits:
-                left //= digit.size
-                start += left * (chip // digit.stride % digit.size)
-            slices.append(slice(start, start + left))
+        for at, size in enumerate(shape):
+            window = self.window(at, size)
+            start = window.start + self.place(at, chip) * window.step
+            slices.append(slice(start, start + window.size))
         return tuple(slices)
+
+    def place(self, dimension: int, chip: int) -> int:
+        """Return which piece of a dimension a chip has."""
+        place = 0
+        for digit in self.dims[dimension]:
+            place = place * digit.size + chip // digit.stride % digit.size
+        return place
+
+    def elements(self, shape: Sequence[int]) -> int:
+        """Return the elements that a chip has of a tensor of such a shape."""
+        return math.prod(span.stop - span.start for span in self.box(shape, 0))
+
+    def window(self, dimension: int, size: int) -> ChipWindow:
+        """Return the positions that chips have of a dimension of so many."""
+        left = size // math.prod(one.size for one in self.dims[dimension])
+        whole = ChipWindow(dimension, 0, left, left)
+        return next((one for one in self.windows if one.dimension == dimension), whole)
 
 
 @dataclass(frozen=True)
 class LayoutStep:
-    """A collective over some digits, and how the tensor lies after it."""
+    """A collective over some digits, and how the tensor lies after it.
+
+    ``halo``: the share of what it has that a chip sends to its neighbours, if it goes to no others.
+    """
 
     kind: Collective
     digits: tuple[ChipAxis, ...]
     behind: ChipLayout
+    halo: Fraction | None = None
 
 
-def moves(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
+def moves(made: ChipLayout, read: ChipLayout, shape: Sequence[int] = ()) -> Iterator[LayoutStep]:
     """Yield the collectives between how a tensor is made and how it is read, none if they agree.
 
-    What is left to do after the last of them is to take a part of what a chip has. Partial sums
-    are scattered where the reader wants them cut, else reduced everywhere; then digits change
+    ``shape``: of the tensor, where one of both has windows. What is left to do after the last of
+    them is to take a part of what a chip has. If at the end windows alone differ, neighbours send
+    one another what is missing (a halo); where they haven't that, it is gathered. Partial
+    sums are scattered where the reader wants them cut, else reduced everywhere; then digits change
     dimensions; then what is missing is gathered. Where the chips among which digits would change
     don't have together what each of them is to have, all that is cut otherwise is gathered.
 
@@ -116,6 +155,72 @@ def moves(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
     >>> [one.kind for one in moves(cut, whole)], list(moves(whole, cut))
     (['all_gather'], [])
     """
+    apart = tuple(at for at, _ in enumerate(made.dims) if _differ_in_windows(made, read, at, shape))
+    for gathered in ((), apart):
+        dims = tuple(() if at in gathered else dim for at, dim in enumerate(read.dims))
+        steps = [
+            replace(step, behind=_with_borders(step.behind, made))
+            for step in _moves(replace(made, windows=()), ChipLayout(dims))
+        ]
+        halo = _halo([made, *(step.behind for step in steps)][-1], read, apart, shape)
+        if gathered == apart or halo is not None:
+            yield from (*steps, *(halo or ()))
+            return
+
+
+def _differ_in_windows(made: ChipLayout, read: ChipLayout, at: int, shape: Sequence[int]) -> bool:
+    """Return whether a dimension with windows lies in another way where it is read."""
+    if all(window.dimension != at for window in (*made.windows, *read.windows)):
+        return False
+    windows = [layout.window(at, shape[at]) for layout in (made, read)]
+    return made.dims[at] != read.dims[at] or windows[0] != windows[1]
+
+
+def _with_borders(behind: ChipLayout, made: ChipLayout) -> ChipLayout:
+    """Return how a tensor lies after equal parts have moved of what makers leave a border around.
+
+    >>> windows = (ChipWindow(0, 1, 3, 3),)  # four parts of 12 rows, with one above them
+    >>> made = ChipLayout(((ChipAxis(2, 2), ChipAxis(1, 2)),), windows=windows)
+    >>> _with_borders(ChipLayout(((ChipAxis(2, 2),),)), made).windows
+    (ChipWindow(dimension=0, start=1, step=6, size=6),)
+    """
+    windows = []
+    for at, start, step, _ in made.windows:
+        pieces, left = (math.prod(size for _, size in way.dims[at]) for way in (made, behind))
+        if left > 1:
+            part = step * pieces // left
+            windows.append(ChipWindow(at, start, part, part))
+    return replace(behind, windows=tuple(windows))
+
+
+def _halo(
+    have: ChipLayout, read: ChipLayout, apart: Sequence[int], shape: Sequence[int]
+) -> list[LayoutStep] | None:
+    """Return what neighbours send to one another; None if they haven't what each of them lacks.
+
+    Of two sides, both are padded to the larger one.
+    """
+    if len(apart) != 1 or have.dims != read.dims:
+        return None
+    own, needed = (layout.window(apart[0], shape[apart[0]]) for layout in (have, read))
+    digits = read.dims[apart[0]]
+    if own.step != needed.step or list(digits) != sorted(digits, reverse=True):
+        return None
+    before = own.start - needed.start
+    after = needed.start + needed.size - own.start - own.size
+    sides = [side for side in (before, after) if side > 0]
+    if not sides:
+        return []
+    if max(sides) > own.size:
+        return None
+    is_pair = math.prod(digit.size for digit in digits) == _PAIR
+    kind: Collective = "halo" if len(sides) > 1 and not is_pair else "shift"
+    rows = max(sides) * (2 if kind == "halo" else 1)
+    return [LayoutStep(kind, _sort_digits(digits), read, Fraction(rows, own.size))]
+
+
+def _moves(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
+    """Yield the collectives between two ways in which equal parts of a tensor lie."""
     chip_layout = made
     scattered = _scatter_digits(made, read)
     if scattered is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from simaccel.hardware.chips import ChipAxis, ChipPod
 from simaccel.mapping.chips.exchanges import Exchange
-from simaccel.mapping.chips.layout import ChipLayout, moves, runs
+from simaccel.mapping.chips.layout import ChipLayout, ChipWindow, moves, runs
 from simaccel.mapping.chips.places import ChipPlace, remote_cores
 from simaccel.workload import Einsum, Operand, Operator, Tensor, Workload
 
@@ -19,6 +19,8 @@ _SUFFIX = {
     "reduce_scatter": "scattered",
     "all_gather": "gathered",
     "all_to_all": "swapped",
+    "halo": "halo",
+    "shift": "halo",
 }
 
 
@@ -27,16 +29,30 @@ def _chip_suffix(layout: ChipLayout) -> str:
     return f"chip{layout.first}"
 
 
-def layout_of(operator: Operator, given: Operand, cuts: Cuts) -> ChipLayout:
-    """Return how a tensor lies on chips as an operator sees it."""
-    outermost = (dim.outermost(operator.ranks) for dim in given.projection)
-    dims = tuple(cuts.get(rank, ()) if rank else () for rank in outermost)
+def layout_of(operator: Operator, operand: Operand, cuts: Cuts, shape: Sequence[int]) -> ChipLayout:
+    """Return how a tensor of a shape lies on chips as an operator sees it."""
+    dims, windows = list[tuple[ChipAxis, ...]](), list[ChipWindow]()
+    for at, dim in enumerate(operand.projection):
+        rank, coefficient = next(((rank, n) for rank, n in dim.terms if cuts.get(rank)), (None, 0))
+        dims.append(cuts[rank] if rank else ())
+        if rank and not is_whole_part(operator, operand, at, rank, shape[at]):
+            left = operator.ranks[rank] // math.prod(axis.size for axis in cuts[rank])
+            size = dim.size({**operator.ranks, rank: left})
+            start = operand.start[at] if operand.start else 0
+            windows.append(ChipWindow(at, start, coefficient * left, size))
     summed: set[ChipAxis] = set()
-    if isinstance(operator, Einsum) and given is operator.output:
+    if isinstance(operator, Einsum) and operand is operator.output:
         for rank, digits in cuts.items():
-            if rank not in given.ranks:
+            if rank not in operand.ranks:
                 summed.update(digits)
-    return ChipLayout(dims, frozenset(summed))
+    return ChipLayout(tuple(dims), frozenset(summed), windows=tuple(windows))
+
+
+def is_whole_part(operator: Operator, given: Operand, at: int, rank: str, size: int) -> bool:
+    """Return whether parts of a rank are equal parts of all of a dimension of so many positions."""
+    dim = given.projection[at]
+    whole = not given.start or (given.start[at] == 0 and dim.size(operator.ranks) == size)
+    return whole and dim.outermost(operator.ranks) == rank
 
 
 @dataclass
@@ -76,7 +92,8 @@ class TensorNames:
 
     def _layout(self, operator: Operator, given: Operand) -> ChipLayout:
         """Return how a tensor lies on chips as an operator sees it, and on which."""
-        layout = layout_of(operator, given, self.cuts[operator.name])
+        shape = self.workload.shapes[given.tensor]
+        layout = layout_of(operator, given, self.cuts[operator.name], shape)
         return replace(layout, first=self.places[operator.name].first)
 
     def operator(self, operator: Operator) -> Operator:
@@ -87,11 +104,20 @@ class TensorNames:
             for rank, size in operator.ranks.items()
         }
         inputs = tuple(
-            replace(operand, tensor=self._read(operator, operand)) for operand in operator.inputs
+            self._local(operator, operand, self._read(operator, operand))
+            for operand in operator.inputs
         )
         made = self.makers[operator.output.tensor][0]
-        output = replace(operator.output, tensor=self._name(operator.output.tensor, made, ""))
+        name = self._name(operator.output.tensor, made, "")
+        output = self._local(operator, operator.output, name)
         return replace(operator, ranks=ranks, inputs=inputs, output=output)
+
+    def _local(self, operator: Operator, given: Operand, name: str) -> Operand:
+        """Return an operand as a chip has it: what begins elsewhere on each begins at nought."""
+        start = list(given.start)
+        for window in self._layout(operator, given).windows if start else ():
+            start[window.dimension] = 0
+        return replace(given, tensor=name, start=tuple(start))
 
     def in_group(self, operators: Sequence[str]) -> Callable[[str], str]:
         """Return what gives a tensor of some operators the name that it has on a chip."""
@@ -225,8 +251,8 @@ class TensorNames:
     ) -> tuple[ChipLayout | None, str]:
         """Add the collectives among the chips that make a tensor; return how it lies then."""
         layout, source = made, self._name(tensor, made, "")
-        whole, sizes = self.workload.tensors[tensor], math.prod(self.workload.shapes[tensor])
-        for move in moves(made, read):
+        whole, shape = self.workload.tensors[tensor], self.workload.shapes[tensor]
+        for move in moves(made, read, shape):
             if whole.kind == "cache":
                 allowed = f"cuts of {tensor} like those of {self.makers[tensor][1]}, or parts of it"
                 self.found.append((f"{tensor}, a cache", allowed))
@@ -237,13 +263,16 @@ class TensorNames:
                 return None, source
             behind = replace(move.behind, first=made.first)
             target = self._name(tensor, behind, _SUFFIX[move.kind])
+            elements = layout.elements(shape), behind.elements(shape)
+            if move.halo is not None:
+                elements = (int(elements[0] * move.halo),) * 2
             self.exchanges.append(
                 Exchange(
                     kind=move.kind,
                     tensor=tensor,
                     source=source,
                     target=target,
-                    elements=(sizes // layout.pieces, sizes // behind.pieces),
+                    elements=elements,
                     bits=whole.bits,
                     digits=move.digits,
                     axes=axes,
@@ -268,7 +297,7 @@ class TensorNames:
             allowed = f"chips of {tensor} like those of {maker}"
             self.found.append((f"{tensor}, a cache", allowed))
             return
-        elements = math.prod(self.workload.shapes[tensor]) // read.pieces
+        elements = read.elements(self.workload.shapes[tensor])
         self.exchanges.append(
             Exchange(
                 kind="point_to_point",

@@ -327,13 +327,14 @@ class _Sharding:
                 maker = made.get(operand.tensor)
                 if maker is None:
                     continue
-                there = layout_of(maker, maker.output, self.cuts[maker.name])
-                layout = layout_of(operator, operand, cuts)
+                shape = self.workload.shapes[operand.tensor]
+                there = layout_of(maker, maker.output, self.cuts[maker.name], shape)
+                layout = layout_of(operator, operand, cuts, shape)
                 if there.partial:
                     allowed = f"another group for {name}: {maker.name} leaves partial sums"
                     value = f"{name} reads partial sums of {operand.tensor} that nobody adds"
                     self.found.append((where, value, allowed))
-                elif there.dims != layout.dims:
+                elif there != layout:
                     allowed = f"another group for {name}: {maker.name} makes other parts on a chip"
                     self.found.append((where, f"{name} reads {operand.tensor}", allowed))
 

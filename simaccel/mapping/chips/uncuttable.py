@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from simaccel.mapping.chips.naming import Cuts
+from simaccel.mapping.chips.naming import Cuts, is_whole_part
 from simaccel.workload import Operand, Operator, Vector, Workload, operands_of
 
 
@@ -14,7 +14,9 @@ def uncuttable_ranks(one: Operator, cuts: Cuts, workload: Workload) -> Iterator[
         if digits and isinstance(one, Vector):
             yield from _apart_vector(one, rank)
         for _, given in operands_of(one) if digits else ():
-            yield from _apart_operand(one, given, rank, workload.shapes[given.tensor])
+            for at, dim in enumerate(given.projection):
+                if rank in dict(dim.terms):
+                    yield from _apart_dimension(one, given, (at, rank), cuts, workload)
 
 
 def _apart_vector(one: Vector, rank: str) -> Iterator[tuple[str, str]]:
@@ -26,13 +28,21 @@ def _apart_vector(one: Vector, rank: str) -> Iterator[tuple[str, str]]:
         yield rank, f"another rank: nobody adds what {one.kind} makes of parts of {rank}"
 
 
-def _apart_operand(
-    one: Operator, given: Operand, rank: str, shape: Sequence[int]
+def _apart_dimension(
+    operator: Operator, operand: Operand, where: tuple[int, str], cuts: Cuts, workload: Workload
 ) -> Iterator[tuple[str, str]]:
-    for at, dim in enumerate(given.projection):
-        if rank not in dict(dim.terms):
-            continue
-        if rank != dim.outermost(one.ranks):
-            yield rank, f"another rank: parts of {dim} of {given.tensor} overlap"
-        elif given.start and (given.start[at] or one.ranks[rank] < shape[at]):
-            yield rank, f"another rank: {one.name} sees a part of {rank} of {given.tensor}"
+    """Yield a rank if its parts are neither equal parts of a dimension nor windows on it.
+
+    Windows are of one rank that the output has, on what inputs begin with or an operator makes.
+    """
+    (at, rank), name = where, operand.tensor
+    dim, shape = operand.projection[at], workload.shapes[name]
+    if is_whole_part(operator, operand, at, rank, shape[at]):
+        return
+    others = [other for other, _ in dim.terms if other != rank and cuts.get(other)]
+    is_digit = dim.outermost(operator.ranks) not in (None, rank)
+    kind = workload.tensors[name].kind
+    if others or is_digit or rank not in operator.output.ranks:
+        yield rank, f"another rank: parts of {dim} of {name} overlap"
+    elif kind == "cache":
+        yield rank, f"another rank: {operator.name} sees a part of {rank} of {name}"

@@ -1,13 +1,21 @@
 """Which collectives bring a tensor from one layout to another, by hand."""
 
 import math
+from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 from random import Random
 
 import pytest
 
 from simaccel.hardware.chips import ChipAxis
-from simaccel.mapping.chips.layout import ChipLayout, NoCommonDigitsError, moves, refine_digits
+from simaccel.mapping.chips.layout import (
+    ChipLayout,
+    ChipWindow,
+    NoCommonDigitsError,
+    moves,
+    refine_digits,
+)
 from tests.draws import DRAWS
 
 HIGH, LOW = ChipAxis(4, 2), ChipAxis(1, 4)
@@ -68,6 +76,56 @@ def test_collectives_bring_what_the_reader_needs(seed: int) -> None:
         assert all(has[chip] == _elements(layout, shape, chip) for chip in chips)
     assert not layout.partial
     assert all(has[chip] >= _elements(read, shape, chip) for chip in chips)
+
+
+@pytest.mark.parametrize(
+    ("made", "read", "expected"),
+    [  # 16 rows in 4 parts
+        ((0, 4, 4), (0, 4, 6), [("shift", 2, 4)]),  # 2 rows of the next one
+        ((1, 4, 4), (0, 4, 6), [("halo", 2, 4)]),  # one row above, one below
+        ((2, 4, 4), (0, 4, 7), [("halo", 4, 4)]),  # two above, one below: padded to two
+        ((1, 4, 4), (0, 4, 5), [("shift", 1, 4)]),  # a stride of 2
+        ((0, 4, 4), (0, 4, 3), []),  # each has what it needs
+        ((4, 4, 4), (0, 4, 12), [("halo", 8, 4)]),  # all of both neighbours
+        ((5, 4, 4), (0, 4, 13), [("all_gather", 0, 1)]),  # and more
+        ((0, 4, 4), (0, 3, 5), [("all_gather", 0, 1)]),  # not those of the neighbours
+    ],
+)
+def test_halos_by_hand(
+    made: tuple[int, int, int], read: tuple[int, int, int], expected: list[tuple[str, int, int]]
+) -> None:
+    mine, its = (replace(ROWS, windows=(ChipWindow(0, *one),)) for one in (made, read))
+    steps = list(moves(mine, its, (21, 3)))
+    found = [(one.kind, one.halo or 0) for one in steps]
+    assert found == [(kind, Fraction(rows, of)) for kind, rows, of in expected]
+
+
+@pytest.mark.parametrize("seed", range(40 * DRAWS))
+def test_neighbours_send_no_more_than_is_counted(seed: int) -> None:
+    """Row by row: a chip has its own, and as many of each neighbour's edge as the step says."""
+    draw = Random(seed)  # noqa: S311 - reproducible, not secret
+    count, stride, reach = draw.randint(2, 6), draw.randint(1, 3), draw.randint(1, 5)
+    rows, border = draw.randint(1, 4), draw.randint(0, 4)
+    digits, made_rows = (ChipAxis(1, count),), stride * rows
+    size = max(border + count * made_rows, (count * rows - 1) * stride + reach)
+    made = ChipLayout((digits,), windows=(ChipWindow(0, border, made_rows, made_rows),))
+    reads = ChipWindow(0, 0, made_rows, (rows - 1) * stride + reach)
+    steps = list(moves(made, ChipLayout((digits,), windows=(reads,)), (size,)))
+    made_by = {border + n: n // made_rows for n in range(count * made_rows)}
+    for chip in range(count):
+        needed = {reads.start + chip * reads.step + n for n in range(reads.size)} & {*made_by}
+        others = {row for row in needed if made_by[row] != chip}
+        if [step.kind for step in steps] == ["all_gather"]:
+            continue
+        sides = 2 if steps and steps[0].kind == "halo" else 1
+        edge = int((steps[0].halo or 0) * made_rows) // sides if steps else 0
+        for row in others:
+            part = row - border - made_by[row] * made_rows
+            near = part if made_by[row] > chip else made_rows - 1 - part
+            assert abs(made_by[row] - chip) == 1
+            assert near < edge
+    far = max(border, reads.size - made_rows - border)
+    assert far <= made_rows or [step.kind for step in steps] == ["all_gather"]
 
 
 def _layout(draw: Random, digits: list[ChipAxis], *, sums: bool) -> ChipLayout:

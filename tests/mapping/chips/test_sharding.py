@@ -99,12 +99,24 @@ def test_wrong_spreads_are_named(spreads: dict[str, str], field: str, allowed: s
     assert (field, allowed) in [(where, said) for where, _, said in found]
 
 
-def test_every_second_chip_of_a_ring_is_refused() -> None:
+def test_every_second_chip_of_a_ring_shares_its_links() -> None:
+    """Y is summed by chips 0 and 2, and by 1 and 3: two pairs send over each of the same links."""
     ff = feed_forward()
     cut = dict.fromkeys(("FF1", "act", "FF2"), "f 64; m 32") | {"norm": "m 32"}
-    _, found = shard(ff, spread(ff, **cut), RING)
-    allowed = "neighbours in a dimension, or all of it, of the ring of 4"
-    assert found[:1] == [("groups", "Y: 2 chips, 2 apart", allowed)]
+    pod, found = shard(ff, spread(ff, **cut), RING)
+    assert pod is not None
+    assert not found
+    assert [exchange.axes for exchange in pod.exchanges[:1]] == [(LinkAxis(2, "ring", 0, 2),)]
+
+
+def test_chips_in_no_part_of_a_dimension_are_refused() -> None:
+    """Rows of the torus have 2 chips: 3 in a row of numbers are one and a half."""
+    ff = feed_forward(m=64, e=96, f=96)
+    cut = dict.fromkeys(("FF1", "act", "FF2"), "f 32") | {"norm": "m 64"}
+    torus = ChipPod(LinksSpec(topology="torus", dimensions=2), (3, 2))
+    _, found = shard(ff, spread(ff, **cut), torus)
+    allowed = "neighbours in a dimension, or all of it, of the torus of 3 x 2"
+    assert found[:1] == [("groups", "Y: 3 chips, 1 apart", allowed)]
 
 
 def test_neighbours_in_a_ring_are_a_line() -> None:
