@@ -58,8 +58,8 @@ def explain(
     files.require({"--json": as_json})
     own = read_estimates(estimates)
     inputs = asked.read()
-    from simaccel.experiment.attribution import MOST_RUNS, attribute
-    from simaccel.experiment.explanation import explain as explained_of
+    from simaccel.diagnosis.attribution import MOST_RUNS, attribute
+    from simaccel.diagnosis.explanation import explain as explained_of
     from simaccel.experiment.run import simulate
     from simaccel.maestro.dataflows.reading import load_directives
     from simaccel.report.explanation import (

@@ -13,7 +13,7 @@ from simaccel.cli.workload_options import number
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simaccel.experiment.own_estimate import OwnEstimate
+    from simaccel.diagnosis.own_estimate import OwnEstimate
     from simaccel.verbs.running import Result
 
 _TOTAL: Final = "total"

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from simaccel.cli.experiment_options import ExperimentOptions, Inputs
+    from simaccel.diagnosis.own_estimate import OwnEstimate
     from simaccel.experiment.check import OperatorCheck
-    from simaccel.experiment.own_estimate import OwnEstimate
     from simaccel.search.accounts import Note, SearchAccount
     from simaccel.verbs.running import Result
     from simaccel.workload import Workload

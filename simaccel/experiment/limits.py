@@ -7,22 +7,20 @@ work, part of which is done in the cycles of the rows beside it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Protocol
 
 from simaccel.analytic.native import mac_share
 from simaccel.analytic.prediction import GroupPrediction, Prediction
-from simaccel.experiment.free_units import without_sfu_latency
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.waiting import computing_unit
-from simaccel.experiment.what_if import FREED_UNITS, free, takes_time
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import LINK_CHANNEL
 from simaccel.hardware.core_noc import CORE_NOC
 from simaccel.hardware.cores import without_core
-from simaccel.machine.machine import Machine, OperatorRun, Run
+from simaccel.machine.machine import OperatorRun, Run
 from simaccel.numbers import SHARED
 from simaccel.program.cores import chip_count
 from simaccel.program.program import Program
@@ -38,19 +36,6 @@ _OF_RESOURCE: Final = {
 }
 """Limits of resources other than memories outside, by the resource's name on a core."""
 _HALF: Final = 2
-_WORTH_A_WAIT: Final = 0.1
-WORTH_A_CHANGE: Final = 1.02
-"""The least speedup that is worth naming."""
-_CASES: Final[Mapping[str, tuple[str, ...]]] = {
-    ARRAY: (ARRAY,),
-    UNFILLED: (ARRAY,),
-    LOADING: (LOADING,),
-    "buffer_port": ("buffer_ports",),
-    "dram_queue": ("dram_latency",),
-    **{name: (name,) for name in ("dram_bandwidth", "dram_latency", "dram_banks", "noc", "start")},
-    **{name: (name,) for name in (SFU, CORE_NOC, *FREED_UNITS)},
-}
-"""What is freed to see what a limit costs."""
 
 
 class FinishedRun(Protocol):
@@ -160,70 +145,6 @@ def run_limit(result: FinishedRun, rows: Sequence[Row]) -> RunLimit:
     return _limit(result.accelerator, run, work, max(run.cycles, 1), loading, share)
 
 
-def gain_without(result: FinishedRun, limit: RunLimit) -> float | None:
-    """Run the program without a limit: how many times as fast that is; None where it can't be.
-
-    The program stays as it is, so this is the most that any change of that resource alone gains.
-    """
-    case = _CASES.get(limit.name)
-    if case is None or not takes_time(result.accelerator, case):
-        return None
-    return _gain_of(result, *free(result.accelerator, result.program, case))
-
-
-@dataclass(frozen=True)
-class LimitSpeedups:
-    """Speedups of a program without what limits it, each by a run of its own; else None.
-
-    ``wait``: what is waited for, where freeing that gains more than freeing the limit does.
-    """
-
-    without_limit: float | None
-    without_wait: float | None
-    wait: RunLimit | None
-    without_sfu_latency: float | None
-    next_limit: RunLimit
-
-
-def speedups_of(result: FinishedRun, limit: RunLimit) -> LimitSpeedups:
-    """Run a program without its limit, without its longest wait, without an SFU's latency."""
-    gain, wait = gain_without(result, limit), longest_wait(result, limit)
-    other = None if wait is None or gain is None else gain_without(result, wait)
-    if other is None or gain is None or other < gain * WORTH_A_CHANGE:
-        wait, other = None, None
-    quick = None
-    if (
-        limit.name == SFU
-        and result.accelerator.sfu.latency_cycles
-        and gain is not None
-        and gain > 1
-    ):
-        quick = gain_without_sfu_latency(result)
-    return LimitSpeedups(gain, other, wait, quick, next_limit(result, limit))
-
-
-def gain_without_sfu_latency(result: FinishedRun) -> float | None:
-    """Run the program on an SFU whose work has no latency: how many times as fast that is."""
-    return _gain_of(result, without_sfu_latency(result.accelerator), result.program)
-
-
-def _gain_of(result: FinishedRun, accelerator: Accelerator, program: Program) -> float | None:
-    run = Machine(accelerator, program, accounts=False).run()
-    return result.run.cycles / run.cycles if run.cycles else None
-
-
-def longest_wait(result: FinishedRun, limit: RunLimit) -> RunLimit | None:
-    """Return what the computing unit waits for most, if that is another than the limit.
-
-    None where that can't be freed, or is less than a tenth of the cycles.
-    """
-    waits = Counter({cause: n for cause, n in _waits(result.run).items() if cause in _CASES})
-    for cause, n in waits.most_common(1):
-        if _CASES[cause] != _CASES.get(limit.name) and n >= _WORTH_A_WAIT * result.run.cycles:
-            return RunLimit(cause, n / result.run.cycles, _only_memory(result.accelerator))
-    return None
-
-
 def next_limit(result: FinishedRun, limit: RunLimit) -> RunLimit:
     """Return the limit with most work after another: what is met next where that one is freed."""
     work = result.prediction.resources
@@ -261,9 +182,9 @@ def _limit(
     """
     work = {name: min(n, cycles) for name, n in predicted.resources.items()}
     busiest = max(work, key=lambda name: work[name])
-    for cause, n in _waits(run).most_common(1):
+    for cause, n in waits_of_unit(run).most_common(1):
         if work[busiest] * _HALF < cycles and n > work[busiest]:
-            return RunLimit(cause, n / cycles, _only_memory(accelerator))
+            return RunLimit(cause, n / cycles, only_memory(accelerator))
     name = _name_limit(accelerator, busiest)
     if name == ARRAY:
         whole = predicted.resources[busiest]
@@ -279,12 +200,12 @@ def _section(accelerator: Accelerator, resource: str) -> str:
     return "cores.shared_buffer" if name == SHARED else "dram"
 
 
-def _only_memory(accelerator: Accelerator) -> str:
+def only_memory(accelerator: Accelerator) -> str:
     """Return the section of the memory if there is only one: waits don't say which it is."""
     return "dram" if len(accelerator.every_backing) == 1 else ""
 
 
-def _waits(run: Run | OperatorRun) -> Counter[str]:
+def waits_of_unit(run: Run | OperatorRun) -> Counter[str]:
     """Return the cycles that the computing unit waits, by cause.
 
     Those of the SFU where the array has nothing to do for longer than it waits for anything. Starts

@@ -8,8 +8,8 @@ from fractions import Fraction
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from simaccel.experiment.disagreement import TOLERANCE, Disagreement
-from simaccel.experiment.explanation import ON_CHIP, GroupExplanation, NeededRate, Reuse
+from simaccel.diagnosis.disagreement import TOLERANCE, Disagreement
+from simaccel.diagnosis.explanation import ON_CHIP, GroupExplanation, NeededRate, Reuse
 from simaccel.experiment.run import ExperimentResult, bound_json, floor_json
 from simaccel.hardware.memory import dram_bytes
 from simaccel.maestro.analysis.dimensions import Dimension

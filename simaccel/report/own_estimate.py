@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from simaccel.analytic.native import mac_share
 from simaccel.analytic.prediction import GroupPrediction, Prediction
+from simaccel.diagnosis.own_estimate import TOTAL, CycleTerm, OwnEstimate, own_estimate
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.experiment.limits import operators_of
-from simaccel.experiment.own_estimate import TOTAL, CycleTerm, OwnEstimate, own_estimate
 from simaccel.experiment.run import ExperimentResult
 from simaccel.experiment.waiting import OF_UNIT
 from simaccel.hardware import Accelerator

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from simaccel.experiment.limits import WORTH_A_CHANGE, LimitSpeedups, Row, RunLimit
-from simaccel.experiment.own_estimate import TOTAL
+from simaccel.diagnosis.kinds import kind_of
+from simaccel.diagnosis.own_estimate import TOTAL
+from simaccel.diagnosis.speedups import WORTH_A_CHANGE, LimitSpeedups
+from simaccel.experiment.limits import Row, RunLimit
 from simaccel.experiment.run import ExperimentResult, energy_pj, floor_json, row_terms
 from simaccel.experiment.traffic import dram_by_class, reformed_dram_bytes
 from simaccel.experiment.waiting import OF_UNIT, computing_unit, waiting_by_cause
@@ -15,7 +17,6 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power, area_of
 from simaccel.hardware.memory import dram_bytes
 from simaccel.machine.machine import OperatorRun, Run
-from simaccel.report.kinds import kind_of
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     area_text,

@@ -7,10 +7,10 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from simaccel.diagnosis.kinds import kind_of
 from simaccel.experiment.run import ExperimentResult, energy_pj, moved_tree, row_terms
 from simaccel.experiment.traffic import dram_by_class
 from simaccel.numbers import plain
-from simaccel.report.kinds import kind_of
 from simaccel.units import ARRAY, STALLS
 
 Row = dict[str, Any]

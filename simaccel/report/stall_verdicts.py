@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from simaccel.experiment.diagnosis import TOTAL, Diagnosis, OperatorDiagnosis
+from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
+from simaccel.diagnosis.verdict import StallAnalysis, VerdictFigures, is_bound, worst_causes
 from simaccel.hardware.cores import without_core
-from simaccel.report.kinds import kinds_text
-from simaccel.report.stalls import StallAnalysis
 from simaccel.report.units import bytes_text, count_text, cycles_text, short_share_text
-from simaccel.report.verdict import (
-    VerdictFigures,
-    engine_text,
-    is_bound,
-    sentences,
-    worst_causes,
-)
+from simaccel.report.verdict import engine_text, sentences
 from simaccel.units import ARRAY, LIMITS, SFU
 
 _WORTH_A_LEAD: Final = 0.2
@@ -149,3 +142,14 @@ def _bound_together(found: Diagnosis) -> Iterator[str]:
             names = _list_names(sorted(bound, key=lambda p: -p.cycles))
             part = f"{short_share_text(share)} of the cycles"
             yield f"Bound by {engine_text(engine)}: {names} ({part})."
+
+
+def kinds_text(count: int, kind: str) -> str:
+    """Write how many operators or groups of a kind there are.
+
+    >>> kinds_text(3, "fused GEMM"), kinds_text(2, "elementwise"), kinds_text(1, "row-wise")
+    ('3 fused GEMMs', '2 elementwise passes', '1 row-wise pass')
+    """
+    if kind.endswith("wise"):
+        return f"{count:,} {kind} pass{'es' * (count != 1)}"
+    return count_text(count, kind)

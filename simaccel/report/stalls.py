@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from fractions import Fraction
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from simaccel.analytic.native import mac_share
-from simaccel.experiment.diagnosis import TOTAL, Diagnosis, OperatorDiagnosis
-from simaccel.experiment.free_slots import FREE_SLOTS
-from simaccel.experiment.limits import operators_of
-from simaccel.experiment.loading import loading_cycles
-from simaccel.experiment.what_if import FreedRun, WhatIfResult
-from simaccel.hardware import Accelerator
+from simaccel.diagnosis.free_slots import FREE_SLOTS
+from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
+from simaccel.diagnosis.verdict import StallAnalysis, cycles_of, speedup
+from simaccel.diagnosis.what_if import WhatIfResult
 from simaccel.report.advice import freed_text
-from simaccel.report.kinds import kind_of
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     count_text,
@@ -24,83 +19,18 @@ from simaccel.report.units import (
     short_names,
     short_share_text,
 )
-from simaccel.report.verdict import (
-    VerdictFigures,
-    sentences,
-)
-from simaccel.trace import Stall, TraceReader
+from simaccel.report.verdict import sentences
+from simaccel.trace import Stall
 from simaccel.units import FREED, cause_text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simaccel.experiment.proposal import Proposal
 
 _SMALLEST_SHARE = 0.0005
 """Below this a cause has no column."""
 _MOST_WAITS = 12
 _SMALLEST_WAIT = 0.01
-
-
-@dataclass(frozen=True)
-class StallAnalysis:
-    """The accounts to show, and the freed runs if they were asked for.
-
-    ``loading``: cycles by operator in which the array only loads; ``kinds``: of the operators.
-    """
-
-    diagnosis: Diagnosis
-    accelerator: Accelerator | None = None
-    what_if: WhatIfResult | None = None
-    proposal: Proposal | None = None
-    loading: Mapping[str, int] = field(default_factory=dict)
-    kinds: Mapping[str, str] = field(default_factory=dict)
-    mac_shares: Mapping[str, Fraction] = field(default_factory=dict)
-
-    def scene(self, part: OperatorDiagnosis) -> VerdictFigures:
-        """Put together what the sentences about a part are made from."""
-        gains: dict[tuple[str, ...], float] = {}
-        for freed in self.what_if.freed if self.what_if else ():
-            gain = speedup(self.what_if, freed, part.name)
-            if gain is not None:
-                gains[freed.resources] = gain
-        operators = self.diagnosis.operators if part.name == TOTAL else ()
-        loads = self.loading.values() if part.name == TOTAL else [self.loading.get(part.name, 0)]
-        share = self.mac_shares.get(part.name, Fraction(1))
-        return VerdictFigures(part, self.accelerator, gains, operators, sum(loads), share)
-
-
-def analysis_of(
-    trace: TraceReader,
-    diagnosis: Diagnosis,
-    what_if: WhatIfResult | None = None,
-    proposal: Proposal | None = None,
-) -> StallAnalysis:
-    """Return the analysis of a trace: with kinds, and what loading the array takes."""
-    accelerator = trace.accelerator() if trace.header.accelerator else None
-    if accelerator is None or trace.partial or not trace.header.program or trace.unreadable():
-        return StallAnalysis(diagnosis, accelerator, what_if, proposal)
-    loading, workload = loading_cycles(trace.program(), accelerator), trace.workload()
-    names = [part.name for part in diagnosis.operators]
-    kinds = {name: kind_of(workload, name) for name in names}
-    parts = {name: operators_of(workload, name) for name in names}
-    parts[TOTAL] = [operator.name for operator in workload.operators]
-    shares = {name: mac_share(workload, accelerator, every) for name, every in parts.items()}
-    if diagnosis.total.cycles < trace.cycles:
-        loading.clear()  # of a window it isn't known
-    return StallAnalysis(diagnosis, accelerator, what_if, proposal, loading, kinds, shares)
-
-
-def cycles_of(run: FreedRun, operator: str) -> int | None:
-    """Return the cycles of an operator, or of the whole run."""
-    return run.cycles if operator == TOTAL else run.operators.get(operator)
-
-
-def speedup(what_if: WhatIfResult | None, freed: FreedRun, operator: str) -> float | None:
-    """Divide the cycles of a part by those with something freed; None where there are none."""
-    before = cycles_of(what_if.base, operator) if what_if else None
-    after = cycles_of(freed, operator)
-    return before / after if before and after else None
 
 
 def overview_table(diagnosis: Diagnosis, top: int | None = None) -> Table:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from simaccel.experiment.difference import Difference, GroupDifference
+from simaccel.diagnosis.difference import Difference, GroupDifference
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import cycles_text, error_text, short_share_text
 from simaccel.report.verdict import engine_text

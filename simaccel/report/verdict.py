@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from collections.abc import Callable
 from functools import partial
 
-from simaccel.experiment.diagnosis import TOTAL, OperatorDiagnosis
-from simaccel.hardware import Accelerator, Rate, SpatialArraySpec
+from simaccel.diagnosis.stalls import TOTAL, OperatorDiagnosis
+from simaccel.diagnosis.verdict import (
+    BOUND,
+    WORTH_SAYING,
+    BandwidthUse,
+    VerdictFigures,
+    dram_use,
+    is_bound,
+    use_of,
+    worst_causes,
+)
+from simaccel.hardware import SpatialArraySpec
 from simaccel.hardware.core_noc import CORE_NOC
 from simaccel.hardware.cores import CHIP, REMOTE, core_of_name, without_core
 from simaccel.report.advice import advice
@@ -17,10 +25,6 @@ from simaccel.report.units import bytes_text, rate_text, short_share_text
 from simaccel.units import ARRAY, LINK, SFU, UNITS
 from simaccel.workload.names import is_sums
 
-BOUND = 0.9
-"""An engine that is busy for this part of the cycles bounds them."""
-_WORTH_SAYING = 0.05
-"""A smaller part of the cycles is not worth a sentence."""
 _SATURATED = 0.85
 """From here on a channel has hardly a cycle left."""
 _FULL_PES = 0.75
@@ -33,41 +37,6 @@ _ENGINES = {
     **{name: unit.cause.awaited for name, unit in UNITS.items()},
     "dma_out": "the stores (dma_out)",
 }
-
-
-@dataclass(frozen=True)
-class VerdictFigures:
-    """The figures that the sentences are made from. Without ``accelerator`` no resource is judged.
-
-    ``gains``: the speedup of this operator by each case of freed resources. ``operators``: those
-    of a whole run, each of which waits for its own compute engine. ``loading_cycles``: of the
-    array, in which operands shift in, or sums out, and nothing streams. ``mac_share``: 1 over the
-    MACs of a PE a cycle.
-    """
-
-    part: OperatorDiagnosis
-    accelerator: Accelerator | None = None
-    gains: Mapping[tuple[str, ...], float] = field(default_factory=dict)
-    operators: tuple[OperatorDiagnosis, ...] = ()
-    loading_cycles: int = 0
-    mac_share: Fraction = Fraction(1)
-
-    @property
-    def engine(self) -> str:
-        """The engine that the sentences are about."""
-        return self.part.compute
-
-    @property
-    def lost(self) -> Counter[str]:
-        """Cycles by cause that the compute engine waits: of a run, the one of each operator."""
-        found: Counter[str] = Counter()
-        for part in self.operators or (self.part,):
-            found.update(dict(part.stalls(part.compute)))
-        return found
-
-    def share(self, cause: str) -> float:
-        """Cycles lost to a cause, as a part of all cycles."""
-        return self.lost[cause] / self.part.cycles if self.part.cycles else 0.0
 
 
 def sentences(scene: VerdictFigures) -> list[str]:
@@ -89,17 +58,6 @@ def sentences(scene: VerdictFigures) -> list[str]:
         again = "" if direct == said else direct
         lines.append(f"Another {_share(scene, cause)}{again}: {_wait_reason(scene, cause)}.")
     return [*lines, *advice(scene.gains)]
-
-
-def worst_causes(scene: VerdictFigures) -> list[str]:
-    """Name the one or two causes for which the compute engine waits longest."""
-    largest = sorted(scene.lost.items(), key=lambda one: (-one[1], one[0]))[:2]
-    return [cause for cause, n in largest if n >= _WORTH_SAYING * scene.part.cycles]
-
-
-def is_bound(part: OperatorDiagnosis) -> bool:
-    """Whether the compute engine of a part is busy nearly all of the time."""
-    return part.share(part.compute, "busy") >= BOUND
 
 
 def _name(part: OperatorDiagnosis) -> str:
@@ -140,7 +98,7 @@ def _unclear(scene: VerdictFigures) -> str:
     idle_in = [one.name for one in scene.operators if one.share(engine, "idle")]
     where = f" (in {', '.join(idle_in)})" if idle_in else ""
     rest = "no cause stands out"
-    if idle >= _WORTH_SAYING:
+    if idle >= WORTH_SAYING:
         rest = f"idle {short_share_text(idle)}{where}"
     return f"{_name(part)}: {engine_text(engine)} is busy {short_share_text(busy)}, {rest}."
 
@@ -191,7 +149,7 @@ def _dram_bandwidth(scene: VerdictFigures) -> str:
     use = dram_use(scene)
     if use is None:
         return "its transfers queue for DRAM bandwidth"
-    text = f"DRAM {_way(scene.part)} at {use.text()}{_tensor(scene.part)}"
+    text = f"DRAM {_way(scene.part)} at {use_text(use)}{_tensor(scene.part)}"
     if use.share >= _SATURATED:
         return text
     both = all(scene.part.moved.get(f"dram_{way}") for way in ("read", "write"))
@@ -225,8 +183,8 @@ def _dram_latency(scene: VerdictFigures) -> str:
     if one is None:
         return "what was read from DRAM is still on its way"
     use = dram_use(scene)
-    told = scene.share("dram_bandwidth") >= _WORTH_SAYING
-    busy = "" if use is None or told else f", while DRAM runs at {use.text()}"
+    told = scene.share("dram_bandwidth") >= WORTH_SAYING
+    busy = "" if use is None or told else f", while DRAM runs at {use_text(use)}"
     return (
         f"a load arrives {one.dram.latency_cycles} cycles after its turn and too few are on "
         f"their way{busy}"
@@ -256,7 +214,7 @@ def _buffer_port(scene: VerdictFigures) -> str:
     if not known:
         return "the ports of the buffer are in use"
     way = max(known, key=lambda one: known[one].share)
-    return f"the buffer's {way} port runs at {known[way].text()}"
+    return f"the buffer's {way} port runs at {use_text(known[way])}"
 
 
 def _noc(scene: VerdictFigures) -> str:
@@ -276,10 +234,10 @@ def _noc(scene: VerdictFigures) -> str:
         if _spatial(scene):
             return (
                 f"the PEs wait for data on the NoC, although its {way} pipe runs at "
-                f"{known[way].text()} only; latency {hops}"
+                f"{use_text(known[way])} only; latency {hops}"
             )
         return f"each GEMM pays the NoC's latency, {hops}"
-    return f"the NoC's {way} pipe runs at {known[way].text()}"
+    return f"the NoC's {way} pipe runs at {use_text(known[way])}"
 
 
 def _spatial(scene: VerdictFigures) -> bool:
@@ -347,54 +305,16 @@ _WHY: dict[str, Callable[[VerdictFigures], str]] = {
 }
 
 
-@dataclass(frozen=True)
-class BandwidthUse:
-    """Use of a bandwidth by a part, in bytes per second."""
+def use_text(use: BandwidthUse) -> str:
+    """Say it; of a part that has bytes from before its first cycle no more than the limit.
 
-    used: float
-    limit: float
-
-    @property
-    def share(self) -> float:
-        """Used by limit."""
-        return self.used / self.limit
-
-    def text(self) -> str:
-        """Say it; of a part that has bytes from before its first cycle no more than the limit.
-
-        >>> BandwidthUse(48e9, 50e9).text(), BandwidthUse(51e9, 50e9).text()
-        ('48.0 of 50.0 GB/s (96%)', '50.0 GB/s (100%, and some before)')
-        """
-        if self.used > self.limit:
-            return f"{rate_text(round(self.limit))} (100%, and some before)"
-        used, limit = rate_text(round(self.used)), rate_text(round(self.limit))
-        number, unit = used.split()
-        if limit.endswith(f" {unit}"):
-            used = number
-        return f"{used} of {limit} ({short_share_text(self.share)})"
-
-
-def dram_use(scene: VerdictFigures) -> BandwidthUse | None:
-    """Return how much of the bandwidth of all DRAM channels together is used.
-
-    Unknown with memories beside the DRAM, as bytes by level don't tell them apart.
+    >>> use_text(BandwidthUse(48e9, 50e9)), use_text(BandwidthUse(51e9, 50e9))
+    ('48.0 of 50.0 GB/s (96%)', '50.0 GB/s (100%, and some before)')
     """
-    if scene.accelerator is not None and len(scene.accelerator.every_backing) > 1:
-        return None
-    parts = scene.accelerator.dram.channels if scene.accelerator else 1
-    return use_of(scene, ("dram", "dram_read", "dram_write"), "channel_rate", parts)
-
-
-def use_of(
-    scene: VerdictFigures, channels: Sequence[str], rate: str, parts: int = 1
-) -> BandwidthUse | None:
-    """Return how much of a bandwidth is used, where bytes and bandwidth are known and finite."""
-    accelerator, part = scene.accelerator, scene.part
-    if accelerator is None or not part.cycles or not set(channels) & part.moved.keys():
-        return None
-    bandwidth: Rate = getattr(accelerator, rate)
-    if bandwidth.unlimited:
-        return None
-    n_bytes = sum(sum(part.moved.get(channel, {}).values()) for channel in channels)
-    limit = bandwidth.n_bytes / bandwidth.n_cycles * parts * accelerator.clock_hz
-    return BandwidthUse(n_bytes / accelerator.seconds(part.cycles), limit)
+    if use.used > use.limit:
+        return f"{rate_text(round(use.limit))} (100%, and some before)"
+    used, limit = rate_text(round(use.used)), rate_text(round(use.limit))
+    number, unit = used.split()
+    if limit.endswith(f" {unit}"):
+        used = number
+    return f"{used} of {limit} ({short_share_text(use.share)})"

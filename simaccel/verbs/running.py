@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from simaccel.experiment.limits import LimitSpeedups
+    from simaccel.diagnosis.speedups import LimitSpeedups
     from simaccel.study.points import Figures
 
 _MOST_BARS: Final = 40
@@ -61,7 +61,7 @@ class Result(experiment.ExperimentResult):
     @cached_property
     def speedups(self) -> LimitSpeedups:
         """Gains by freeing its limits; the program runs once more for each of up to three."""
-        from simaccel.experiment.limits import speedups_of
+        from simaccel.diagnosis.speedups import speedups_of
 
         return speedups_of(self, self.limit)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-    from simaccel.report.stalls import StallAnalysis
+    from simaccel.diagnosis.verdict import StallAnalysis
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,12 +107,12 @@ class Trace(trace.TraceReader):
             TraceError: the trace is damaged, or holds no cycle.
 
         """
-        from simaccel.experiment import diagnosis
-        from simaccel.experiment.remembered_what_if import remembered_what_if as free
-        from simaccel.report.stalls import analysis_of
+        from simaccel.diagnosis.remembered_what_if import remembered_what_if as free
+        from simaccel.diagnosis.stalls import diagnose
+        from simaccel.diagnosis.verdict import analysis_of
 
         self.check()
-        total = diagnosis.diagnose(self, 0, self.cycles)
+        total = diagnose(self, 0, self.cycles)
         total.part(operator)
         whole = what_if and not self.partial and not self.unreadable()
         accelerator = self.accelerator()

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from simaccel.analytic.prediction import predict
-from simaccel.experiment.what_if import what_if
+from simaccel.diagnosis.what_if import what_if
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine, Run

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import pytest
 
+from simaccel.diagnosis.what_if import what_if
 from simaccel.errors import InputError
 from simaccel.experiment.run import moved_tree
 from simaccel.experiment.traffic import roofline_cycles
-from simaccel.experiment.what_if import what_if
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from simaccel.diagnosis.what_if import what_if
 from simaccel.errors import InputError
 from simaccel.experiment.run import simulate
-from simaccel.experiment.what_if import what_if
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.importers.accelerators import load_accelerator

@@ -4,15 +4,14 @@ import json
 
 from rich.console import Console, RenderableType
 
-from simaccel.experiment.diagnosis import TOTAL, Diagnosis, OperatorDiagnosis
-from simaccel.experiment.proposal import Proposal
-from simaccel.experiment.what_if import FreedRun, WhatIfResult
+from simaccel.diagnosis.proposal import Proposal
+from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
+from simaccel.diagnosis.verdict import StallAnalysis, speedup
+from simaccel.diagnosis.what_if import FreedRun, WhatIfResult
 from simaccel.report.stall_verdicts import verdicts
 from simaccel.report.stalls import (
-    StallAnalysis,
     engines_table,
     overview_table,
-    speedup,
     stalls_json,
     waits_table,
     what_if_table,

@@ -5,7 +5,7 @@ import json
 from rich.console import Console
 from rich.table import Table
 
-from simaccel.experiment.difference import (
+from simaccel.diagnosis.difference import (
     CauseDifference,
     Difference,
     FieldDifference,

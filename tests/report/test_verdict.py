@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from simaccel.experiment.diagnosis import TOTAL, OperatorDiagnosis
+from simaccel.diagnosis.stalls import TOTAL, OperatorDiagnosis
+from simaccel.diagnosis.verdict import VerdictFigures
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.report.verdict import VerdictFigures, engine_text, sentences
+from simaccel.report.verdict import engine_text, sentences
 from simaccel.trace import Stall
 from tests.machine.accelerators import accelerator
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from simaccel.experiment.what_if import free, what_if
+from simaccel.diagnosis.what_if import free, what_if
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.machine.machine import Machine, Run

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Final
 
 from simaccel import load_accelerator
-from simaccel.experiment.what_if import CASES, what_if
+from simaccel.diagnosis.what_if import CASES, what_if
 from validation.tpu_v1.programs import PROGRAMS, run, seconds
 
 SCALES: Final = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))

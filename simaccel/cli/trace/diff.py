@@ -28,7 +28,7 @@ def diff(a: str, b: str, engine: str, as_json: bool) -> None:
     """
     require_files(a, b)
     with sound(a) as first, sound(b) as second:
-        from simaccel.experiment.difference import compare
+        from simaccel.diagnosis.difference import compare
 
         difference = compare(first, second, engine)
     from simaccel.report.trace_diff import (

@@ -20,11 +20,11 @@ from simaccel.report.units import cycles_text
 from simaccel.trace.guard import MAX_CYCLE
 
 if TYPE_CHECKING:
-    from simaccel.experiment.diagnosis import Diagnosis
-    from simaccel.experiment.proposal import Proposal
-    from simaccel.experiment.what_if import WhatIfResult
+    from simaccel.diagnosis.proposal import Proposal
+    from simaccel.diagnosis.stalls import Diagnosis
+    from simaccel.diagnosis.verdict import StallAnalysis
+    from simaccel.diagnosis.what_if import WhatIfResult
     from simaccel.hardware import Accelerator
-    from simaccel.report.stalls import StallAnalysis
     from simaccel.trace import TraceReader
 
 _ROWS: Final = 10
@@ -72,8 +72,9 @@ def stalls(
     """
     window(start, end)  # what the run needs not say
     with sound(file, accounts=True) as opened:
-        from simaccel.experiment.diagnosis import diagnose
-        from simaccel.report.stalls import analysis_of, stalls_json
+        from simaccel.diagnosis.stalls import diagnose
+        from simaccel.diagnosis.verdict import analysis_of
+        from simaccel.report.stalls import stalls_json
         from simaccel.trace import TraceError
 
         if not opened.cycles:
@@ -94,9 +95,9 @@ def stalls(
 
 def verdict_lines(trace: TraceReader, *, what_if: bool) -> list[str]:
     """Return the analysis of a trace's stalls, with what-if runs if they are wanted."""
-    from simaccel.experiment.diagnosis import diagnose
+    from simaccel.diagnosis.stalls import diagnose
+    from simaccel.diagnosis.verdict import analysis_of
     from simaccel.report.stall_verdicts import verdicts
-    from simaccel.report.stalls import analysis_of
 
     accelerator = _accelerator(trace)
     freed, reason = _what_if(trace, accelerator) if what_if else (None, "")
@@ -140,7 +141,7 @@ def _what_if(
     trace: TraceReader, accelerator: Accelerator | None
 ) -> tuple[WhatIfResult | None, str]:
     """Run the trace's program with resources without limit, or return why not."""
-    from simaccel.experiment.remembered_what_if import remembered_what_if
+    from simaccel.diagnosis.remembered_what_if import remembered_what_if
 
     if trace.partial:
         return None, "the trace is partial, there is no whole run to compare with"
@@ -156,7 +157,7 @@ def _proposal(trace: TraceReader, found: Diagnosis) -> Proposal | None:
     """Look for another dataflow for what costs most; where nothing is, nothing is loaded for it."""
     if found.waits_for_bytes is None:
         return None
-    from simaccel.experiment.proposal import propose
+    from simaccel.diagnosis.proposal import propose
 
     return propose(trace.workload(), trace.accelerator(), found)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from simaccel.experiment.explanation import GroupExplanation
+from simaccel.diagnosis.explanation import GroupExplanation
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
-from simaccel.experiment.disagreement import Disagreement
-from simaccel.experiment.explanation import GroupExplanation
+from simaccel.diagnosis.disagreement import Disagreement
+from simaccel.diagnosis.explanation import GroupExplanation
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from examples.make_traces import FOLDER
 from simaccel import load_accelerator, load_workload
-from simaccel.experiment.diagnosis import diagnose
+from simaccel.diagnosis.stalls import diagnose
 from simaccel.experiment.recording import record
 from simaccel.machine.accounts import OUTER_SITES
 from simaccel.program.program import Command, Node, Operator, ProgramLoop

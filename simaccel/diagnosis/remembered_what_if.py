@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from simaccel.experiment.code import code_digest
-from simaccel.experiment.store import cache, result_key
-from simaccel.experiment.what_if import (
+from simaccel.diagnosis.what_if import (
     BaseRun,
     FreedRun,
     Progress,
@@ -15,6 +13,8 @@ from simaccel.experiment.what_if import (
     waited_for_ports,
     what_if,
 )
+from simaccel.experiment.code import code_digest
+from simaccel.experiment.store import cache, result_key
 from simaccel.hardware import Accelerator
 from simaccel.program.program import Program, Sfu, commands
 from simaccel.program.text import program_text

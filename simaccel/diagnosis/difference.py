@@ -14,8 +14,8 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any
 
+from simaccel.diagnosis.stalls import Diagnosis, OperatorDiagnosis, diagnose
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.experiment.diagnosis import Diagnosis, OperatorDiagnosis, diagnose
 from simaccel.files.documents import parse_document
 from simaccel.mapping.text import tree_text
 from simaccel.trace import TraceError, TraceReader

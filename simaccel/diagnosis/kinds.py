@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from simaccel.report.units import count_text
 from simaccel.workload import Einsum, Operator, Vector, Workload
 
 
@@ -19,17 +18,6 @@ def kind_of(workload: Workload, row: str) -> str:
     if len(kinds) == 1 or not kinds:
         return kinds[0] if kinds else row
     return f"fused {einsums[0] if einsums else kinds[0]}"
-
-
-def kinds_text(count: int, kind: str) -> str:
-    """Write how many operators or groups of a kind there are.
-
-    >>> kinds_text(3, "fused GEMM"), kinds_text(2, "elementwise"), kinds_text(1, "row-wise")
-    ('3 fused GEMMs', '2 elementwise passes', '1 row-wise pass')
-    """
-    if kind.endswith("wise"):
-        return f"{count:,} {kind} pass{'es' * (count != 1)}"
-    return count_text(count, kind)
 
 
 def _kind(one: Operator) -> str:

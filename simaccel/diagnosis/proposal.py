@@ -10,8 +10,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
+from simaccel.diagnosis.stalls import Diagnosis, OperatorDiagnosis
 from simaccel.errors import SimaccelError
-from simaccel.experiment.diagnosis import Diagnosis, OperatorDiagnosis
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.memory import dram_bytes

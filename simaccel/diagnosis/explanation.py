@@ -18,8 +18,7 @@ from typing import Final
 
 from simaccel.analytic.orojenesis.floor import ByteBound, floors_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction
-from simaccel.errors import SimaccelError
-from simaccel.experiment.disagreement import (
+from simaccel.diagnosis.disagreement import (
     DirectiveRuntime,
     Disagreement,
     against_directives,
@@ -27,6 +26,7 @@ from simaccel.experiment.disagreement import (
     against_prediction,
     dram_of,
 )
+from simaccel.errors import SimaccelError
 from simaccel.experiment.run import ExperimentResult
 from simaccel.experiment.waiting import computing_unit
 from simaccel.hardware import SpatialArraySpec

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from simaccel.diagnosis.difference import Difference, FieldDifference, compare
 from simaccel.errors import InputError
-from simaccel.experiment.difference import Difference, FieldDifference, compare
 from simaccel.experiment.recording import record
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator

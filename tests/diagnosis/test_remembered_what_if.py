@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from simaccel.experiment import remembered_what_if as module
+from simaccel.diagnosis import remembered_what_if as module
+from simaccel.diagnosis.remembered_what_if import remembered_what_if
+from simaccel.diagnosis.what_if import BaseRun, WhatIfResult, what_if
 from simaccel.experiment.recording import record
-from simaccel.experiment.remembered_what_if import remembered_what_if
-from simaccel.experiment.what_if import BaseRun, WhatIfResult, what_if
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.program.lowering import lower

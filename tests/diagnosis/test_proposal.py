@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from simaccel.experiment.diagnosis import TOTAL, Diagnosis, OperatorDiagnosis
-from simaccel.experiment.proposal import Proposal, propose
+from simaccel.diagnosis.proposal import Proposal, propose
+from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import Workload, build, gemm
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, TypeVar
 
-from simaccel.experiment.free_slots import with_free_slots
-from simaccel.experiment.free_units import FreeArray, FreePes, FreeSfu
+from simaccel.diagnosis.free_slots import with_free_slots
+from simaccel.diagnosis.free_units import FreeArray, FreePes, FreeSfu
 from simaccel.experiment.loading import loading_cycles, without_loading
 from simaccel.hardware import Accelerator, ArraySpec, SpatialArraySpec
 from simaccel.hardware.core_noc import CORE_NOC, CoreNocSpec

@@ -12,15 +12,15 @@ import pytest
 from simaccel import gemm, load_accelerator, simulate
 from simaccel.analytic.orojenesis.compulsory import compulsory_bytes
 from simaccel.analytic.orojenesis.floor import ByteBound, floors_of, on_chip_bytes
-from simaccel.experiment.attribution import attribute, streaming
-from simaccel.experiment.disagreement import (
+from simaccel.diagnosis.attribution import attribute, streaming
+from simaccel.diagnosis.disagreement import (
     DirectiveRuntime,
     Disagreement,
     against_directives,
     against_floor,
     against_prediction,
 )
-from simaccel.experiment.explanation import GroupExplanation, explain
+from simaccel.diagnosis.explanation import GroupExplanation, explain
 from simaccel.experiment.run import ExperimentResult, result_json
 from simaccel.maestro.dataflows.reading import parse_directives
 from simaccel.maestro.dataflows.translating import directed_mapping

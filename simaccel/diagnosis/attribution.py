@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from simaccel.experiment.disagreement import AssumptionShare, Disagreement
-from simaccel.experiment.explanation import GroupExplanation
-from simaccel.experiment.free_units import FreeArray
+from simaccel.diagnosis.disagreement import AssumptionShare, Disagreement
+from simaccel.diagnosis.explanation import GroupExplanation
+from simaccel.diagnosis.free_units import FreeArray
+from simaccel.diagnosis.what_if import free, takes_time
 from simaccel.experiment.run import ExperimentResult
-from simaccel.experiment.what_if import free, takes_time
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.quantity import Amount
 from simaccel.machine.machine import Machine

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simaccel.experiment.free_slots import FREE_SLOTS
-from simaccel.experiment.what_if import CASES, RESOURCES, free, takes_time, what_if
+from simaccel.diagnosis.free_slots import FREE_SLOTS
+from simaccel.diagnosis.what_if import CASES, RESOURCES, free, takes_time, what_if
 from simaccel.hardware import Accelerator
 from simaccel.hardware.presets import template
 from simaccel.importers.accelerators import load_accelerator

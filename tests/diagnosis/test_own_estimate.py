@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from simaccel import build, gemm, load_accelerator, simulate
 from simaccel.analytic.prediction import GroupPrediction
-from simaccel.experiment.own_estimate import own_estimate
+from simaccel.diagnosis.own_estimate import own_estimate
 from simaccel.machine.accounts import EngineCycles
 from simaccel.machine.machine import OperatorRun
 from simaccel.report.own_estimate import of_result

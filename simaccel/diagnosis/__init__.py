@@ -1,0 +1,1 @@
+"""Facts, without text: the limits of runs, what would help, where two accounts differ."""

@@ -1,0 +1,101 @@
+"""Speedups of a run without what limits it, each by a run of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from simaccel.diagnosis.free_units import without_sfu_latency
+from simaccel.diagnosis.what_if import FREED_UNITS, free, takes_time
+from simaccel.experiment.limits import (
+    FinishedRun,
+    RunLimit,
+    next_limit,
+    only_memory,
+    waits_of_unit,
+)
+from simaccel.hardware import Accelerator
+from simaccel.hardware.core_noc import CORE_NOC
+from simaccel.machine.machine import Machine
+from simaccel.program.program import Program
+from simaccel.units import ARRAY, LOADING, SFU, UNFILLED
+
+_WORTH_A_WAIT: Final = 0.1
+WORTH_A_CHANGE: Final = 1.02
+"""The least speedup that is worth naming."""
+_CASES: Final[Mapping[str, tuple[str, ...]]] = {
+    ARRAY: (ARRAY,),
+    UNFILLED: (ARRAY,),
+    LOADING: (LOADING,),
+    "buffer_port": ("buffer_ports",),
+    "dram_queue": ("dram_latency",),
+    **{name: (name,) for name in ("dram_bandwidth", "dram_latency", "dram_banks", "noc", "start")},
+    **{name: (name,) for name in (SFU, CORE_NOC, *FREED_UNITS)},
+}
+"""What is freed to see what a limit costs."""
+
+
+def speedup_without(result: FinishedRun, limit: RunLimit) -> float | None:
+    """Run the program without a limit: how many times as fast that is; None where it can't be.
+
+    The program stays as it is, so this is the most that any change of that resource alone gains.
+    """
+    case = _CASES.get(limit.name)
+    if case is None or not takes_time(result.accelerator, case):
+        return None
+    return _gain_of(result, *free(result.accelerator, result.program, case))
+
+
+@dataclass(frozen=True)
+class LimitSpeedups:
+    """Speedups of a program without what limits it, each by a run of its own; else None.
+
+    ``wait``: what is waited for, where freeing that gains more than freeing the limit does.
+    """
+
+    without_limit: float | None
+    without_wait: float | None
+    wait: RunLimit | None
+    without_sfu_latency: float | None
+    next_limit: RunLimit
+
+
+def speedups_of(result: FinishedRun, limit: RunLimit) -> LimitSpeedups:
+    """Run a program without its limit, without its longest wait, without an SFU's latency."""
+    gain, wait = speedup_without(result, limit), longest_wait(result, limit)
+    other = None if wait is None or gain is None else speedup_without(result, wait)
+    if other is None or gain is None or other < gain * WORTH_A_CHANGE:
+        wait, other = None, None
+    quick = None
+    if (
+        limit.name == SFU
+        and result.accelerator.sfu.latency_cycles
+        and gain is not None
+        and gain > 1
+    ):
+        quick = speedup_without_sfu_latency(result)
+    return LimitSpeedups(gain, other, wait, quick, next_limit(result, limit))
+
+
+def speedup_without_sfu_latency(result: FinishedRun) -> float | None:
+    """Run the program on an SFU whose work has no latency: how many times as fast that is."""
+    return _gain_of(result, without_sfu_latency(result.accelerator), result.program)
+
+
+def _gain_of(result: FinishedRun, accelerator: Accelerator, program: Program) -> float | None:
+    run = Machine(accelerator, program, accounts=False).run()
+    return result.run.cycles / run.cycles if run.cycles else None
+
+
+def longest_wait(result: FinishedRun, limit: RunLimit) -> RunLimit | None:
+    """Return what the computing unit waits for most, if that is another than the limit.
+
+    None where that can't be freed, or is less than a tenth of the cycles.
+    """
+    waits = Counter({cause: n for cause, n in waits_of_unit(result.run).items() if cause in _CASES})
+    for cause, n in waits.most_common(1):
+        if _CASES[cause] != _CASES.get(limit.name) and n >= _WORTH_A_WAIT * result.run.cycles:
+            return RunLimit(cause, n / result.run.cycles, only_memory(result.accelerator))
+    return None

@@ -1,0 +1,169 @@
+"""The facts of a verdict on stalls: what bounds a part, what it waits for, what freeing gains."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from simaccel.analytic.native import mac_share
+from simaccel.diagnosis.kinds import kind_of
+from simaccel.diagnosis.proposal import Proposal
+from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
+from simaccel.diagnosis.what_if import FreedRun, WhatIfResult
+from simaccel.experiment.limits import operators_of
+from simaccel.experiment.loading import loading_cycles
+from simaccel.hardware import Accelerator, Rate
+from simaccel.trace import TraceReader
+
+BOUND = 0.9
+"""An engine that is busy for this part of the cycles bounds them."""
+WORTH_SAYING = 0.05
+"""A smaller part of the cycles is not worth a sentence."""
+
+
+@dataclass(frozen=True)
+class VerdictFigures:
+    """The figures that the sentences are made from. Without ``accelerator`` no resource is judged.
+
+    ``gains``: the speedup of this operator by each case of freed resources. ``operators``: those
+    of a whole run, each of which waits for its own compute engine. ``loading_cycles``: of the
+    array, in which operands shift in, or sums out, and nothing streams. ``mac_share``: 1 over the
+    MACs of a PE a cycle.
+    """
+
+    part: OperatorDiagnosis
+    accelerator: Accelerator | None = None
+    gains: Mapping[tuple[str, ...], float] = field(default_factory=dict)
+    operators: tuple[OperatorDiagnosis, ...] = ()
+    loading_cycles: int = 0
+    mac_share: Fraction = Fraction(1)
+
+    @property
+    def engine(self) -> str:
+        """The engine that the sentences are about."""
+        return self.part.compute
+
+    @property
+    def lost(self) -> Counter[str]:
+        """Cycles by cause that the compute engine waits: of a run, the one of each operator."""
+        found: Counter[str] = Counter()
+        for part in self.operators or (self.part,):
+            found.update(dict(part.stalls(part.compute)))
+        return found
+
+    def share(self, cause: str) -> float:
+        """Cycles lost to a cause, as a part of all cycles."""
+        return self.lost[cause] / self.part.cycles if self.part.cycles else 0.0
+
+
+def worst_causes(scene: VerdictFigures) -> list[str]:
+    """Name the one or two causes for which the compute engine waits longest."""
+    largest = sorted(scene.lost.items(), key=lambda one: (-one[1], one[0]))[:2]
+    return [cause for cause, n in largest if n >= WORTH_SAYING * scene.part.cycles]
+
+
+def is_bound(part: OperatorDiagnosis) -> bool:
+    """Whether the compute engine of a part is busy nearly all of the time."""
+    return part.share(part.compute, "busy") >= BOUND
+
+
+@dataclass(frozen=True)
+class BandwidthUse:
+    """Use of a bandwidth by a part, in bytes per second."""
+
+    used: float
+    limit: float
+
+    @property
+    def share(self) -> float:
+        """Used by limit."""
+        return self.used / self.limit
+
+
+def dram_use(scene: VerdictFigures) -> BandwidthUse | None:
+    """Return how much of the bandwidth of all DRAM channels together is used.
+
+    Unknown with memories beside the DRAM, as bytes by level don't tell them apart.
+    """
+    if scene.accelerator is not None and len(scene.accelerator.every_backing) > 1:
+        return None
+    parts = scene.accelerator.dram.channels if scene.accelerator else 1
+    return use_of(scene, ("dram", "dram_read", "dram_write"), "channel_rate", parts)
+
+
+def use_of(
+    scene: VerdictFigures, channels: Sequence[str], rate: str, parts: int = 1
+) -> BandwidthUse | None:
+    """Return how much of a bandwidth is used, where bytes and bandwidth are known and finite."""
+    accelerator, part = scene.accelerator, scene.part
+    if accelerator is None or not part.cycles or not set(channels) & part.moved.keys():
+        return None
+    bandwidth: Rate = getattr(accelerator, rate)
+    if bandwidth.unlimited:
+        return None
+    n_bytes = sum(sum(part.moved.get(channel, {}).values()) for channel in channels)
+    limit = bandwidth.n_bytes / bandwidth.n_cycles * parts * accelerator.clock_hz
+    return BandwidthUse(n_bytes / accelerator.seconds(part.cycles), limit)
+
+
+@dataclass(frozen=True)
+class StallAnalysis:
+    """The accounts to show, and the freed runs if they were asked for.
+
+    ``loading``: cycles by operator in which the array only loads; ``kinds``: of the operators.
+    """
+
+    diagnosis: Diagnosis
+    accelerator: Accelerator | None = None
+    what_if: WhatIfResult | None = None
+    proposal: Proposal | None = None
+    loading: Mapping[str, int] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    mac_shares: Mapping[str, Fraction] = field(default_factory=dict)
+
+    def scene(self, part: OperatorDiagnosis) -> VerdictFigures:
+        """Put together what the sentences about a part are made from."""
+        gains: dict[tuple[str, ...], float] = {}
+        for freed in self.what_if.freed if self.what_if else ():
+            gain = speedup(self.what_if, freed, part.name)
+            if gain is not None:
+                gains[freed.resources] = gain
+        operators = self.diagnosis.operators if part.name == TOTAL else ()
+        loads = self.loading.values() if part.name == TOTAL else [self.loading.get(part.name, 0)]
+        share = self.mac_shares.get(part.name, Fraction(1))
+        return VerdictFigures(part, self.accelerator, gains, operators, sum(loads), share)
+
+
+def analysis_of(
+    trace: TraceReader,
+    diagnosis: Diagnosis,
+    what_if: WhatIfResult | None = None,
+    proposal: Proposal | None = None,
+) -> StallAnalysis:
+    """Return the analysis of a trace: with kinds, and what loading the array takes."""
+    accelerator = trace.accelerator() if trace.header.accelerator else None
+    if accelerator is None or trace.partial or not trace.header.program or trace.unreadable():
+        return StallAnalysis(diagnosis, accelerator, what_if, proposal)
+    loading, workload = loading_cycles(trace.program(), accelerator), trace.workload()
+    names = [part.name for part in diagnosis.operators]
+    kinds = {name: kind_of(workload, name) for name in names}
+    parts = {name: operators_of(workload, name) for name in names}
+    parts[TOTAL] = [operator.name for operator in workload.operators]
+    shares = {name: mac_share(workload, accelerator, every) for name, every in parts.items()}
+    if diagnosis.total.cycles < trace.cycles:
+        loading.clear()  # of a window it isn't known
+    return StallAnalysis(diagnosis, accelerator, what_if, proposal, loading, kinds, shares)
+
+
+def cycles_of(run: FreedRun, operator: str) -> int | None:
+    """Return the cycles of an operator, or of the whole run."""
+    return run.cycles if operator == TOTAL else run.operators.get(operator)
+
+
+def speedup(what_if: WhatIfResult | None, freed: FreedRun, operator: str) -> float | None:
+    """Divide the cycles of a part by those with something freed; None where there are none."""
+    before = cycles_of(what_if.base, operator) if what_if else None
+    after = cycles_of(freed, operator)
+    return before / after if before and after else None
