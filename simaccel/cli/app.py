@@ -36,13 +36,6 @@ def _printable() -> Iterator[None]:
         raise click.UsageError(text, error.ctx) from None
 
 
-def _follows_interrupt(error: BaseException | None) -> bool:
-    """Whether Ctrl-C is behind an error: a module that is being loaded may turn it into another."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
-
-
 class _Simaccel(Commands):
     """The group whose commands end without a traceback when the user made a mistake."""
 
@@ -90,11 +83,6 @@ class _Simaccel(Commands):
                 click.echo(f"error: {printable(str(line), keep=chr(10))}", err=True)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
-            ctx.exit(INTERRUPTED)
-        except Exception as error:
-            if not _follows_interrupt(error):
-                raise
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
 

@@ -11,16 +11,14 @@ import h5py
 
 from simaccel.errors import InputError
 from simaccel.files.documents import parse_document
+from simaccel.files.targets import PARTIAL
 from simaccel.hardware import Accelerator
 from simaccel.program.program import Program, ProgramError
 from simaccel.program.text import parse_program
 from simaccel.trace.datasets import File
 from simaccel.trace.guard import (
-    ClosedFile,
     TraceError,
-    closed_superblock,
     damaged_error,
-    is_open,
     read_superblock,
 )
 from simaccel.trace.schema import SCHEMA_VERSION, TEXTS, CommandSite, TraceHeader
@@ -33,21 +31,14 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_file(path: Path) -> Iterator[File]:
-    """Open a file for the ``with`` block, also one that a killed writer has not closed.
+    """Open a file for the ``with`` block, also the partial one that a killed writer has left.
 
     Raises:
         TraceError: it is no HDF5 file, or it is truncated.
 
     """
-    block = read_superblock(path)
-    if not is_open(block):
-        with h5py.File(path, "r") as file:
-            yield file
-        return
-    with (
-        ClosedFile(path, closed_superblock(block, path.stat().st_size)) as raw,
-        h5py.File(raw, "r") as file,
-    ):
+    read_superblock(path)
+    with h5py.File(path, "r", swmr=path.suffix == PARTIAL) as file:
         yield file
 
 

@@ -4,11 +4,8 @@ import errno
 import gc
 import os
 import signal
-import sys
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import click
@@ -17,7 +14,6 @@ from click.testing import CliRunner, Result
 
 import simaccel
 from simaccel import cli, gemm, load_accelerator, simulate
-from simaccel.__main__ import _interrupt_again
 from simaccel.__main__ import main as start
 from simaccel.cli import main
 from simaccel.cli import partial_results as kept
@@ -283,22 +279,6 @@ def test_sigterm_waits_for_hdf5_too() -> None:
     assert done == [1]
 
 
-def test_an_interrupt_that_python_only_prints_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Dying:
-        def __del__(self) -> None:
-            raise KeyboardInterrupt
-
-    def work() -> None:
-        Dying()
-        time.sleep(60)
-
-    monkeypatch.setattr(sys, "unraisablehook", partial(_interrupt_again, signal.SIGINT))
-    started = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        work()
-    assert time.monotonic() - started < 10, "a wait has to end, too"
-
-
 @pytest.mark.parametrize("error", [TypeError("no common type"), SystemExit(2)])
 def test_an_interrupt_that_a_library_turns_into_another_error(
     error: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -315,7 +295,6 @@ def test_an_interrupt_that_a_library_turns_into_another_error(
 
     monkeypatch.setattr(cli, "main", swallowing)
     monkeypatch.setattr(os, "_exit", leave)
-    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     monkeypatch.setattr("simaccel.__main__._came", [])
     threshold = gc.get_threshold()
     handlers = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
