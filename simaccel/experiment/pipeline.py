@@ -69,7 +69,7 @@ class PipelineRun:
     @property
     def ends(self) -> range:
         """When each micro-batch leaves the last stage, of a pipeline that was empty."""
-        return micro_batch_ends(self.stage_cycles, self.plan.micro_batches, self.plan.message)
+        return micro_batch_ends(self.stage_cycles, self.plan.micro_batches, self.plan.messages)
 
     @property
     def cycles(self) -> int:
@@ -79,8 +79,8 @@ class PipelineRun:
     def cycles_of(self, stages: Sequence[int]) -> int:
         """Return these cycles where stages take so many for a micro-batch."""
         if self.plan.phase == "decode":
-            return step_cycles(stages, self.plan.micro_batches, self.plan.message, self.plan.back)
-        return micro_batch_ends(stages, self.plan.micro_batches, self.plan.message)[-1]
+            return step_cycles(stages, self.plan.micro_batches, self.plan.messages, self.plan.back)
+        return micro_batch_ends(stages, self.plan.micro_batches, self.plan.messages)[-1]
 
     @property
     def seconds(self) -> float:
@@ -103,7 +103,7 @@ class PipelineRun:
         """Energy of all chips for all micro-batches, messages between stages included."""
         chips = self.stages[0].result.accelerator.pod.count
         price = self.accelerator.links.pj_per_bit
-        sent = self.plan.message.n_bytes * (len(self.stage_cycles) - 1) * BYTE
+        sent = sum(message.n_bytes for message in self.plan.messages) * BYTE
         links = sent * (math.nan if price is None else price) if sent else 0.0
         of_stages = (
             stage.count * sum(energy_pj(stage.result.run, stage.result.accelerator).values())
@@ -122,25 +122,29 @@ class PipelineRun:
         return self.energy_pj / self.tokens
 
 
-def micro_batch_ends(stages: Sequence[int], micro_batches: int, message: PipelineMessage) -> range:
+def micro_batch_ends(
+    stages: Sequence[int], micro_batches: int, messages: Sequence[PipelineMessage]
+) -> range:
     """Return when each micro-batch leaves the last stage.
 
-    Times are constant and all micro-batches are there at the start: after the first one they come
-    as fast as the slowest stage or link.
+    ``messages``: from each stage to the next one. Times are constant and all micro-batches are
+    there at the start: after the first one they come as fast as the slowest stage or link.
 
     By hand: 3 cycles, 1 on the link and 2 more until it is there, 5 cycles; then every 5.
 
-    >>> list(micro_batch_ends([3, 5], 3, PipelineMessage(8, 1, 2)))
+    >>> list(micro_batch_ends([3, 5], 3, [PipelineMessage(8, 1, 2)]))
     [11, 16, 21]
     """
-    links = len(stages) - 1
-    first = sum(stages) + links * message.cycles
-    step = max(*stages, message.link_cycles if links else 0)
+    first = sum(stages) + sum(message.cycles for message in messages)
+    step = max(*stages, *(message.link_cycles for message in messages), 0)
     return range(first, first + micro_batches * step, step)
 
 
 def step_cycles(
-    stages: Sequence[int], micro_batches: int, message: PipelineMessage, back: PipelineMessage
+    stages: Sequence[int],
+    micro_batches: int,
+    messages: Sequence[PipelineMessage],
+    back: PipelineMessage,
 ) -> int:
     """Return the cycles from one token of a sequence to its next, once all is going on.
 
@@ -148,15 +152,16 @@ def step_cycles(
     time. The longest of these ways round is what all others wait for, exactly: each of them is a
     token long, so that every other way round, which mixes them, is a mean of them.
 
-    >>> step_cycles([3, 5], 1, PipelineMessage(8, 1, 2), PipelineMessage(4, 1, 2))
+    >>> step_cycles([3, 5], 1, [PipelineMessage(8, 1, 2)], PipelineMessage(4, 1, 2))
     14
-    >>> step_cycles([3, 5], 4, PipelineMessage(8, 1, 2), PipelineMessage(4, 1, 2))
+    >>> step_cycles([3, 5], 4, [PipelineMessage(8, 1, 2)], PipelineMessage(4, 1, 2))
     20
     """
     if len(stages) == 1:
         return micro_batches * stages[0]
-    round_trip = sum(stages) + (len(stages) - 1) * message.cycles + back.cycles
-    return max(round_trip, micro_batches * max(*stages, message.link_cycles, back.link_cycles))
+    sent = [*messages, back]
+    round_trip = sum(stages) + sum(message.cycles for message in sent)
+    return max(round_trip, micro_batches * max(*stages, *(one.link_cycles for one in sent)))
 
 
 def run_pipeline(

@@ -55,8 +55,8 @@ class PipelinePlan:
     """A step of a pipeline before it is run.
 
     ``batch``: sequences of all micro-batches; ``accelerator``: all chips, ``group``: those of a
-    stage, which ``options`` cut alike in all stages. ``message`` goes from stage to stage, ``back``
-    from the last one to the first between two decode steps.
+    stage, which ``options`` cut alike in all stages. ``messages`` go from each stage to the next
+    one, as far as that is away, ``back`` from the last one to the first between two decode steps.
     """
 
     accelerator: Accelerator
@@ -67,13 +67,18 @@ class PipelinePlan:
     rows: int
     micro_batches: int
     stages: tuple[PlannedStage, ...]
-    message: PipelineMessage
+    messages: tuple[PipelineMessage, ...]
     back: PipelineMessage
 
     @property
     def depth(self) -> int:
         """The number of stages."""
         return sum(stage.count for stage in self.stages)
+
+    @property
+    def message_bytes(self) -> int:
+        """Bytes that a chip sends to the next stage; of one stage none."""
+        return max((message.n_bytes for message in self.messages), default=0)
 
 
 def plan_pipeline(
@@ -99,7 +104,8 @@ def plan_pipeline(
     part = parse_workload({**workload.parameters, "batch": batch // chosen})
     whole = place_on(part, accelerator)
     phase = whole.parameters["phase"]
-    handed = whole.tensor_bytes(STAGE_INPUT)
+    handed, size = whole.tensor_bytes(STAGE_INPUT), group.pod.count
+    sequences = -(-batch // (chosen * degrees.batch))
     return PipelinePlan(
         accelerator=accelerator,
         group=group,
@@ -109,8 +115,11 @@ def plan_pipeline(
         rows=1 if phase == "decode" else whole.parameters["prompt"],
         micro_batches=chosen,
         stages=tuple(_planned_stages(part, accelerator, stages)),
-        message=_message(accelerator, -(-handed // degrees.batch)),
-        back=_message(accelerator, -(-batch // (chosen * degrees.batch)) * _TOKEN_BYTES),
+        messages=tuple(
+            _message(accelerator, -(-handed // degrees.batch), at * size, (at + 1) * size)
+            for at in range(stages - 1)
+        ),
+        back=_message(accelerator, sequences * _TOKEN_BYTES, (stages - 1) * size, 0),
     )
 
 
@@ -160,14 +169,12 @@ def named_dataflow(dataflow: str | Mapping) -> str:
     return dataflow
 
 
-def _message(accelerator: Accelerator, n_bytes: int) -> PipelineMessage:
-    """Return a message from stage to stage: of slices, one over the network, which is slowest."""
-    chips, links, clock = accelerator.pod, accelerator.links, accelerator.clock_hz
-    if chips.slices > 1:
-        cycles = links.network_rate(clock).cycles(n_bytes)
-        return PipelineMessage(n_bytes, cycles, links.network_start_cycles)
-    link = chips.link_rate(clock).cycles(n_bytes)
-    return PipelineMessage(n_bytes, link, links.start_cycles + links.hop_cycles)
+def _message(accelerator: Accelerator, n_bytes: int, first: int, second: int) -> PipelineMessage:
+    """Return a message from one chip to another: over links, and a network if that is between."""
+    pod, clock = accelerator.pod, accelerator.clock_hz
+    way = pod.route(first, second)
+    busy = max((n for _, n in pod.link_cycles("send", n_bytes, way, clock)), default=0)
+    return PipelineMessage(n_bytes, busy, pod.lag_cycles("send", way) if way else 0)
 
 
 def _require_layers(whole: Workload, stages: int) -> None:

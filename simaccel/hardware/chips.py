@@ -112,20 +112,23 @@ class ChipPod:
     def route(self, first: int, second: int) -> tuple[LinkAxis, ...]:
         """Return over how many links of each dimension a message goes, by the shortest way.
 
+        Between slices it goes over the network alone, to which each chip has a link.
+
         >>> pod = ChipPod(LinksSpec(topology="torus", dimensions=2, closes_at=4), (3, 4))
         >>> [(one.number, one.size) for one in pod.route(0, 11)], pod.hops(0, 11)
         ([(0, 2), (1, 1)], 3)
         """
         if self.topology in ("all_to_all", "switch"):
             return (LinkAxis(1, self.topology),) if first != second else ()
+        of_slice = self.count // self.slices
+        if first // of_slice != second // of_slice:
+            return (LinkAxis(1, "switch", 0),)
         ways: list[LinkAxis] = []
         for number, size in reversed(list(enumerate(self.shape, self.before))):
             apart = abs(first % size - second % size)
             hops = min(apart, size - apart) if self.links.closes(size) else apart
-            form = self._form(size, number)
-            hops = min(hops, 1) if form == "switch" else hops
             if hops:
-                ways.insert(0, LinkAxis(hops, form, number))
+                ways.insert(0, LinkAxis(hops, self._form(size, number), number))
             first, second = first // size, second // size
         return tuple(ways)
 

@@ -56,7 +56,7 @@ def cut_line(plan: PipelinePlan) -> str:
 
 def sent_line(plan: PipelinePlan) -> str:
     """Return how chips and batch are cut, and what goes from stage to stage."""
-    sent = bytes_text(plan.message.n_bytes)
+    sent = bytes_text(plan.message_bytes)
     return f"{cut_line(plan)}; {sent} from each chip to the next stage"
 
 
@@ -89,10 +89,15 @@ def pipeline_json(run: PipelineRun) -> dict[str, Any]:
         "tokens_per_second": run.tokens_per_second,
         "energy_pj": run.energy_pj,
         "token_energy_pj": run.token_energy_pj,
-        "message": {"bytes": run.plan.message.n_bytes, "cycles": run.plan.message.cycles},
+        "message": {"bytes": run.plan.message_bytes, "cycles": _longest(run.plan)},
         "micro_batch_ends": list(run.ends),
         "stages": [_stage_json(run, stage) for stage in run.stages],
     }
+
+
+def _longest(plan: PipelinePlan) -> int:
+    """Return the cycles of the message that takes longest, as a network is between."""
+    return max((message.cycles for message in plan.messages), default=0)
 
 
 def _stage_json(run: PipelineRun, stage: PipelineStage) -> dict[str, Any]:

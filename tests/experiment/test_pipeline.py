@@ -13,6 +13,7 @@ from simaccel.experiment.pipeline import micro_batch_ends, run_pipeline, step_cy
 from simaccel.experiment.pipeline_plan import PipelineMessage, plan_pipeline
 from simaccel.experiment.pipeline_row import pipeline_row
 from simaccel.experiment.run import simulate
+from simaccel.hardware.load import with_values
 from simaccel.report.pipeline import pipeline_json, pipeline_lines
 from simaccel.schedulers import Options
 from simaccel.workload import Vector, Workload
@@ -30,7 +31,10 @@ def vectors(workload: Workload) -> Iterator[Vector]:
 
 
 def _by_events(
-    stages: list[list[int]], batches: int, messages: list[PipelineMessage], back: PipelineMessage
+    stages: list[list[int]],
+    batches: int,
+    messages: list[list[PipelineMessage]],
+    back: PipelineMessage,
 ) -> list[list[int]]:
     """Return when each micro-batch leaves the last stage, token by token, by events.
 
@@ -49,7 +53,7 @@ def _by_events(
             token = number // batches
             turn[stage] += 1
             free[stage] = done = max(free[stage], now) + stages[token][stage]
-            sent = back if stage == last else messages[token]
+            sent = back if stage == last else messages[token][stage]
             link_free[stage] = max(link_free[stage], done) + (sent.link_cycles if last else 0)
             come = link_free[stage] + sent.latency_cycles if last else done
             if stage < last:
@@ -65,17 +69,19 @@ def _by_events(
 @given(
     stages=st.lists(st.integers(1, 30), min_size=1, max_size=5),
     batches=st.integers(1, 6),
-    link=st.integers(0, 12),
+    links=st.lists(st.integers(0, 12), min_size=4, max_size=4),
     back=st.integers(0, 3),
     latency=st.integers(0, 9),
 )
 def test_recurrence_and_steady_step_are_those_of_events(
-    stages: list[int], batches: int, link: int, back: int, latency: int
+    stages: list[int], batches: int, links: list[int], back: int, latency: int
 ) -> None:
-    message, token = PipelineMessage(0, link, latency), PipelineMessage(0, back, latency)
-    ends = _by_events([stages] * 60, batches, [message] * 60, token)
-    assert list(micro_batch_ends(stages, batches, message)) == ends[0]
-    assert ends[-1][-1] - ends[-2][-1] == step_cycles(stages, batches, message, token)
+    """Stages of several times, and messages of several, as between slices and inside of one."""
+    messages = [PipelineMessage(0, link, latency) for link in links[: len(stages) - 1]]
+    token = PipelineMessage(0, back, latency)
+    ends = _by_events([stages] * 60, batches, [messages] * 60, token)
+    assert list(micro_batch_ends(stages, batches, messages)) == ends[0]
+    assert ends[-1][-1] - ends[-2][-1] == step_cycles(stages, batches, messages, token)
 
 
 @settings(max_examples=60, deadline=None)
@@ -98,7 +104,7 @@ def test_a_generation_takes_its_prefill_and_its_steps_but_for_part_of_one(
     """Stages whose decode steps grow, behind a prefill of up to 20 times as long."""
     prefill = [step * factor for step, factor, _ in stages]
     decodes = [[step + more * at for step, _, more in stages] for at in range(tokens)]
-    long, short = (PipelineMessage(0, link, latency) for link in links)
+    long, short = ([PipelineMessage(0, link, latency)] * (len(stages) - 1) for link in links)
     back = PipelineMessage(0, 1, latency)
     ends = _by_events([prefill, *decodes], batches, [long, *[short] * tokens], back)
     steps = [step_cycles(step, batches, short, back) for step in decodes]
@@ -115,7 +121,8 @@ def test_a_pipeline_of_two_stages_by_hand() -> None:
         ("last", 1, 2),
     ]
     assert run.plan.micro_batches == 2
-    assert (run.plan.message.n_bytes, run.plan.message.link_cycles) == (2 * 8 * 32 * 2, 103)
+    (message,) = run.plan.messages
+    assert (message.n_bytes, message.link_cycles) == (2 * 8 * 32 * 2, 103)
     first, last = (one.cycles for one in run.stages)
     come = [first + 103 + 700, 2 * first + 103 + 700]
     done = come[0] + last
@@ -197,10 +204,24 @@ def test_stages_of_several_chips_share_their_layers() -> None:
     run = run_pipeline(
         _build("decode", 8), switch, "naive-m", stages=2, micro_batches=2, options=options
     )
-    assert run.plan.message.n_bytes == 4 * 32 * 2 // 2  # each of two has half of the batch
+    assert run.plan.message_bytes == 4 * 32 * 2 // 2  # each of two has half of the batch
     assert {one.kind for stage in run.stages for one in stage.result.pod.exchanges} == {
         "all_reduce"
     }
+
+
+def test_messages_between_slices_go_over_the_network_and_others_over_links() -> None:
+    """Two slices of two chips, a stage each: 2 x 8 x 32 bf16 at 10 bytes a cycle, and at 1."""
+    network = ("network_bytes_per_second=0.94 GB/s", "network_start_cycles=5000", "topology=torus")
+    pod = small_pod(4, *network)
+    pod = with_values(pod, {"chips": "2x2"}, "test")
+    plan = plan_pipeline(_build("prefill", 8), pod, stages=4, micro_batches=4)
+    n_bytes = 2 * 8 * 32 * 2
+    assert [message.n_bytes for message in plan.messages] == [n_bytes] * 3
+    near, across = -(-n_bytes // 10), n_bytes
+    assert [message.link_cycles for message in plan.messages] == [near, across, near]
+    assert [message.latency_cycles for message in plan.messages] == [700, 5000, 700]
+    assert plan.back.latency_cycles == 5000
 
 
 @pytest.mark.parametrize(

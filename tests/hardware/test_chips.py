@@ -315,7 +315,7 @@ def test_slices_are_groups_and_messages_between_them_go_over_the_network() -> No
         (1, 4, 16, 32),
     )
     assert pod.group(16).slices == 1
-    assert [one.form for one in pod.route(0, 21)] == ["switch", "ring", "ring"]
+    assert [one.form for one in pod.route(0, 21)] == ["switch"]
     assert dict(pod.link_cycles("send", 80, pod.route(0, 16), 10**9)) == {"links0": 40}
     assert pod.lag_cycles("send", pod.route(0, 16)) == 100
 
