@@ -117,7 +117,8 @@ class ExperimentOptions:
         )
         if self.mapping is None:
             dataflow = self.choose_dataflow(name, workload, accelerator)
-            return compile_for(workload, accelerator, dataflow), accelerator, dataflow
+            compiled = compile_for(workload, accelerator, dataflow, self.options)
+            return compiled, accelerator, dataflow
         from simaccel.mapping.checks import require_mapping
         from simaccel.mapping.files import load_mapping
 

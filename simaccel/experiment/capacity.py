@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from simaccel.errors import InputError, SimaccelError
+from simaccel.experiment.chip_share import chip_share
 from simaccel.experiment.pipeline_plan import PipelinePlan, plan_pipeline
-from simaccel.experiment.scheduling import chip_share
 from simaccel.hardware import Accelerator
 from simaccel.hardware.links import MOST_CHIPS
 from simaccel.mapping.chips.exchanges import Exchange

@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
+from simaccel.experiment.chip_share import chip_share
 from simaccel.experiment.pipeline_plan import named_dataflow, plan_pipeline
 from simaccel.experiment.remembered import recall
-from simaccel.experiment.scheduling import chip_share
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.tree import Mapping

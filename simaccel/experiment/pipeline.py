@@ -161,7 +161,7 @@ def step_cycles(
         return micro_batches * stages[0]
     sent = [*messages, back]
     round_trip = sum(stages) + sum(message.cycles for message in sent)
-    return max(round_trip, micro_batches * max(*stages, *(one.link_cycles for one in sent)))
+    return max(round_trip, micro_batches * max(*stages, *(message.link_cycles for message in sent)))
 
 
 def run_pipeline(

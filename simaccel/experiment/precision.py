@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from simaccel.dataflows import DEPLOYED
-from simaccel.errors import gather
+from simaccel.errors import InputError, gather
 from simaccel.hardware import Accelerator
 from simaccel.workload import Workload
 from simaccel.workload.precision import with_native
 from simaccel.workload.shared import in_shared_buffer
 
 if TYPE_CHECKING:
+    from simaccel.mapping.chips.sharding import Pod
     from simaccel.mapping.tree import Mapping
+    from simaccel.schedulers import Options
 
 
 def gather_placed(
@@ -32,27 +36,59 @@ def gather_placed(
 
 
 def place_on(
-    workload: Workload, accelerator: Accelerator, dataflow: str | Mapping = ""
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str | Mapping = "",
+    options: Options | None = None,
 ) -> Workload:
     """Return a workload with the accelerator's number formats in tensors without one.
 
     Tensors between operators are placed in the buffer that the cores share, if there is one and
-    they fit. For the dataflow ``deployed`` it is as the accelerator's compiler sees it. Without
-    formats and shared buffer (or with types from a file) the workload is unchanged.
+    they fit. For the dataflow ``deployed`` it is as the accelerator's compiler sees it, whose chips
+    share it as ``options`` say. Without formats and shared buffer (or with types from a file) the
+    workload is unchanged.
     """
     if not workload.parameters.get("typed"):
         workload = with_native(workload, accelerator.precision.by_class)
-    return compile_for(share_buffer(workload, accelerator), accelerator, dataflow)
+    return compile_for(share_buffer(workload, accelerator), accelerator, dataflow, options)
 
 
-def compile_for(workload: Workload, accelerator: Accelerator, dataflow: str | Mapping) -> Workload:
-    """Return a workload as the dataflow, or that of a mapping, has it."""
+def compile_for(
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str | Mapping,
+    options: Options | None = None,
+) -> Workload:
+    """Return a workload as the dataflow, or that of a mapping, has it; ``options``: its split."""
     name = dataflow if isinstance(dataflow, str) else dataflow.dataflow
     if name != DEPLOYED:
         return workload
     from simaccel.schedulers.kernels import compile_graph  # noqa: PLC0415 - errors load little
 
-    return compile_graph(workload, accelerator)
+    share = partial(_pod_of, accelerator=accelerator, dataflow=dataflow, options=options)
+    return compile_graph(workload, accelerator, share)
+
+
+def _pod_of(
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str | Mapping,
+    options: Options | None,
+) -> Pod | None:
+    """Return what each chip does; None of what isn't legal, which is refused later."""
+    from simaccel.experiment.chip_share import chip_share  # noqa: PLC0415 - errors load little
+    from simaccel.mapping.chips.sharding import pod_of  # noqa: PLC0415 - errors load little
+    from simaccel.schedulers import Options  # noqa: PLC0415 - errors load little
+
+    try:
+        if isinstance(dataflow, str):
+            share = chip_share(workload, accelerator, options or Options())
+            return None if share is None else share.pod
+        known = workload.by_name.keys()
+        groups = tuple(group for group in dataflow.groups if known >= {*group.operators})
+        return pod_of(workload, replace(dataflow, body=groups), accelerator)
+    except InputError:
+        return None
 
 
 def share_buffer(workload: Workload, accelerator: Accelerator) -> Workload:

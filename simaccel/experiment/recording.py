@@ -66,7 +66,7 @@ def record(
     if isinstance(dataflow, Mapping):
         workload = compile_for(workload, accelerator, dataflow)
     else:
-        workload = place_on(workload, accelerator, dataflow)
+        workload = place_on(workload, accelerator, dataflow, options)
     writers: list[TraceWriter] = []
     with ExitStack() as stack:
 

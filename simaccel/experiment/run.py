@@ -155,7 +155,7 @@ def simulate(
         workload = share_buffer(workload, accelerator)
         require_mapping(workload, dataflow, accelerator, "mapping")
     else:
-        workload = place_on(workload, accelerator, dataflow)
+        workload = place_on(workload, accelerator, dataflow, options)
     if not options.allow_overflow:
         require_room(workload, accelerator, dataflow, options)
     if isinstance(dataflow, Mapping):

@@ -8,13 +8,13 @@ stay as they are. What is compiled already is left alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
-from simaccel.errors import InputError
 from simaccel.hardware import Accelerator
-from simaccel.schedulers.splits import fastest_split
+from simaccel.mapping.chips.sharding import Pod
 from simaccel.search.problems import parts
 from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
 from simaccel.workload.einsum import Tensor
@@ -30,8 +30,13 @@ MEAN, SQUARE, ROOT = "mean", "square", "root"
 """What is known of the rows of a norm, and the operators that make it."""
 
 
-def compile_graph(workload: Workload, accelerator: Accelerator) -> Workload:
-    """Return a workload as the compiler of an accelerator sees it; unchanged without one."""
+def compile_graph(
+    workload: Workload, accelerator: Accelerator, share: Callable[[Workload], Pod | None]
+) -> Workload:
+    """Return a workload as the compiler of an accelerator sees it; unchanged without one.
+
+    ``share``: finds what each of several chips does of it; None where each does all of it.
+    """
     if not accelerator.compiler.described:
         return workload
     workload = _in_query_blocks(workload, accelerator)
@@ -40,10 +45,23 @@ def compile_graph(workload: Workload, accelerator: Accelerator) -> Workload:
     if accelerator.compiler.norms == "apart":
         workload = _norms_apart(workload)
     if accelerator.compiler.attention.repeats_keys:
-        workload = _repeat_keys(workload, accelerator)
-    for what in accelerator.compiler.stays:
-        workload = _keep(workload, _STAYING[what](workload, accelerator))
+        workload = _repeat_keys(workload, accelerator, share)
+    if accelerator.compiler.stays:
+        sizes = _sizes_on_chip(workload, share(workload))
+        for what in accelerator.compiler.stays:
+            workload = _keep(workload, _STAYING[what](workload, accelerator, sizes))
     return workload
+
+
+def _sizes_on_chip(workload: Workload, pod: Pod | None) -> Mapping[str, int]:
+    """Return the bytes that a chip has of each tensor, the most if it has it in several ways."""
+    if pod is None:
+        return {name: workload.tensor_bytes(name) for name in workload.tensors}
+    sizes = dict.fromkeys(workload.tensors, 0)
+    for name in pod.workload.tensors:
+        whole, _ = pod.layouts.get(name, (name, None))
+        sizes[whole] = max(sizes[whole], pod.workload.tensor_bytes(name))
+    return sizes
 
 
 def _in_query_blocks(workload: Workload, accelerator: Accelerator) -> Workload:
@@ -166,18 +184,30 @@ def _norm_kernels(norm: Vector) -> list[Vector]:
     ]
 
 
-def _repeat_keys(workload: Workload, accelerator: Accelerator) -> Workload:
+def _repeat_keys(
+    workload: Workload, accelerator: Accelerator, share: Callable[[Workload], Pod | None]
+) -> Workload:
     """Return a decode whose keys and values lie on the chip for each query head, if they fit."""
     if workload.parameters.get("phase") != "decode":
         return workload
     for part in parts(workload):
         if isinstance(part, tuple):
-            workload = _repeat_for(workload, accelerator, part[0], part[2])
+            pieces = partial(_pieces, share, workload, part[0])
+            workload = _repeat_for(workload, accelerator, (part[0], part[2]), pieces)
     return workload
 
 
-def _repeat_for(workload: Workload, accelerator: Accelerator, logit: str, attend: str) -> Workload:
-    """Return a workload in which one attention's keys and values are repeated, if they fit."""
+def _repeat_for(
+    workload: Workload,
+    accelerator: Accelerator,
+    products: tuple[str, str],
+    pieces_of: Callable[[Collection[str]], int],
+) -> Workload:
+    """Return a workload in which one attention's keys and values are repeated, if they fit.
+
+    ``products``: its logits, and what it attends to; ``pieces_of``: how often chips cut ranks.
+    """
+    logit, attend = products
     spec, capacity = accelerator.compiler.attention, accelerator.buffer.capacity_bytes
     scores = workload.operator(logit)
     rows, keys = scores.inputs
@@ -192,7 +222,7 @@ def _repeat_for(workload: Workload, accelerator: Accelerator, logit: str, attend
     needed, room = 2 * each + 2 * beside, capacity - (spec.reserved_bytes or 0)
     pieces = accelerator.pod.count
     if room < needed <= room * pieces:
-        pieces = _pieces(workload, accelerator, logit, {*heads, *keys.ranks})
+        pieces = pieces_of({*heads, *keys.ranks})
     if needed > room * pieces:
         return workload
     tensors, operators = dict(workload.tensors), list[Operator]()
@@ -211,16 +241,13 @@ def _repeat_for(workload: Workload, accelerator: Accelerator, logit: str, attend
     return replace(workload, operators=tuple(operators), tensors=tensors)
 
 
-def _pieces(workload: Workload, accelerator: Accelerator, name: str, ranks: Collection[str]) -> int:
-    """Return into how many pieces chips cut ranks of an operator, which may be fewer than chips.
-
-    Where only degrees of experts make a split legal, all chips are used.
-    """
-    try:
-        cuts = fastest_split(workload, accelerator).spreads[name]
-    except InputError:
-        return accelerator.pod.count
-    return math.prod(count for rank, count in cuts if rank in ranks)
+def _pieces(
+    share: Callable[[Workload], Pod | None], workload: Workload, name: str, ranks: Collection[str]
+) -> int:
+    """Return into how many pieces chips cut ranks of an operator, which may be fewer than chips."""
+    pod = share(workload)
+    cuts = pod.cuts.get(name, {}).items() if pod is not None else ()
+    return math.prod(axis.size for rank, axes in cuts if rank in ranks for axis in axes)
 
 
 def _keep(workload: Workload, names: Collection[str]) -> Workload:
@@ -232,9 +259,11 @@ def _keep(workload: Workload, names: Collection[str]) -> Workload:
     return workload if tensors == workload.tensors else replace(workload, tensors=tensors)
 
 
-def _given_operands(workload: Workload, accelerator: Accelerator) -> set[str]:
+def _given_operands(
+    workload: Workload, accelerator: Accelerator, sizes: Mapping[str, int]
+) -> set[str]:
     """Return what products of a whole program are given, if all of it fits the chip."""
-    n_bytes = sum(map(workload.tensor_bytes, workload.tensors))
+    n_bytes = sum(sizes.values())
     capacity = accelerator.buffer.capacity_bytes
     part = workload.parameters.get("scope", "model") != "model"
     if part or (capacity is not None and n_bytes > capacity):
@@ -244,7 +273,7 @@ def _given_operands(workload: Workload, accelerator: Accelerator) -> set[str]:
     return set(read) - made
 
 
-def _rows(workload: Workload, accelerator: Accelerator) -> set[str]:
+def _rows(workload: Workload, accelerator: Accelerator, sizes: Mapping[str, int]) -> set[str]:
     """Return what operators along an axis read and make of other operators, if it is small."""
     capacity = accelerator.buffer.capacity_bytes
     outcome = set[str]()
@@ -255,11 +284,11 @@ def _rows(workload: Workload, accelerator: Accelerator) -> set[str]:
         name
         for name in outcome
         if workload.tensors[name].kind == "intermediate"
-        and (capacity is None or 4 * workload.tensor_bytes(name) <= capacity)
+        and (capacity is None or 4 * sizes[name] <= capacity)
     }
 
 
-def _copies(workload: Workload, accelerator: Accelerator) -> set[str]:
+def _copies(workload: Workload, accelerator: Accelerator, sizes: Mapping[str, int]) -> set[str]:
     """Return what copies make, if it fits beside as much."""
     capacity = accelerator.buffer.capacity_bytes
     return {
@@ -267,24 +296,22 @@ def _copies(workload: Workload, accelerator: Accelerator) -> set[str]:
         for operator in workload.operators
         if isinstance(operator, Vector)
         and operator.kind == COPY.name
-        and (capacity is None or 2 * workload.tensor_bytes(operator.output.tensor) <= capacity)
+        and (capacity is None or 2 * sizes[operator.output.tensor] <= capacity)
     }
 
 
-def _moving(workload: Workload, operator: Operator) -> dict[str, int]:
+def _moving(workload: Workload, operator: Operator, sizes: Mapping[str, int]) -> dict[str, int]:
     """Return the bytes of what an operator reads and makes, apart from weights."""
     names = dict.fromkeys(operand.tensor for operand in (*operator.inputs, operator.output))
-    return {
-        name: workload.tensor_bytes(name)
-        for name in names
-        if workload.tensors[name].kind != "weight"
-    }
+    return {name: sizes[name] for name in names if workload.tensors[name].kind != "weight"}
 
 
-def _activations(workload: Workload, accelerator: Accelerator) -> set[str]:
+def _activations(
+    workload: Workload, accelerator: Accelerator, sizes: Mapping[str, int]
+) -> set[str]:
     """Return the activations of operators that have room for them, but the first and last ones."""
     capacity = accelerator.buffer.capacity_bytes
-    needed = [_moving(workload, operator) for operator in workload.operators]
+    needed = [_moving(workload, operator, sizes) for operator in workload.operators]
     small = [names for names in needed if capacity is None or sum(names.values()) <= capacity]
     large = {name for names in needed if names not in small for name in names}
     first, last = workload.operators[0], workload.operators[-1]
@@ -292,16 +319,18 @@ def _activations(workload: Workload, accelerator: Accelerator) -> set[str]:
     return {name for names in small for name in names} - large - given - {last.output.tensor}
 
 
-def _resident_weights(workload: Workload, accelerator: Accelerator) -> set[str]:
+def _resident_weights(
+    workload: Workload, accelerator: Accelerator, sizes: Mapping[str, int]
+) -> set[str]:
     """Return the weights for which there is room beside activations, in the operators' order."""
     capacity = accelerator.buffer.capacity_bytes
     if capacity is None:
         return {name for name, tensor in workload.tensors.items() if tensor.kind == "weight"}
-    needed = (sum(_moving(workload, operator).values()) for operator in workload.operators)
+    needed = (sum(_moving(workload, operator, sizes).values()) for operator in workload.operators)
     room, outcome = capacity - max((n for n in needed if n <= capacity), default=0), set[str]()
     for operator in workload.operators:
         for operand in operator.inputs:
-            name, n_bytes = operand.tensor, workload.tensor_bytes(operand.tensor)
+            name, n_bytes = operand.tensor, sizes[operand.tensor]
             if workload.tensors[name].kind == "weight" and name not in outcome and n_bytes <= room:
                 outcome.add(name)
                 room -= n_bytes

@@ -121,7 +121,10 @@ class Point:
     def place_workloads(self) -> Point:
         """Return it with its workloads as they are on its accelerator (``place_on``)."""
         loads = (
-            replace(load, workload=place_on(load.workload, self.accelerator, self.dataflow))
+            replace(
+                load,
+                workload=place_on(load.workload, self.accelerator, self.dataflow, self.options),
+            )
             for load in self.loads
         )
         return replace(self, loads=tuple(loads))

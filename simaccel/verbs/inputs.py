@@ -92,8 +92,9 @@ def as_inputs(
     accelerator: AcceleratorLike,
     dataflow: DataflowLike,
     settings: Settings = (),
+    options: Options | None = None,
 ) -> tuple[Workload, Accelerator, str | Mapping]:
-    """Read all three; a path of a mapping is read for the workload.
+    """Read all three; a path of a mapping is read for the workload. ``options``: the split.
 
     Raises:
         InputError: the faults of all of them.
@@ -110,7 +111,7 @@ def as_inputs(
     if dataflow is None:
         dataflow = default_dataflow(there, checked)
     if isinstance(dataflow, str | Mapping):
-        return compile_for(checked, there, dataflow), there, dataflow
+        return compile_for(checked, there, dataflow, options), there, dataflow
     allowed = "the name of a dataflow or mapspace, a Mapping, or the Path of one"
     raise InputError([Fault("simaccel", "dataflow", dataflow, allowed)])
 

@@ -199,8 +199,8 @@ def simulate(
         SimaccelError: what can't be read, nothing fits, a deadlock.
 
     """
-    inputs = as_inputs(workload, accelerator, dataflow, settings)
     asked = as_options(options, objective)
+    inputs = as_inputs(workload, accelerator, dataflow, settings, asked)
     result = experiment.simulate(
         *inputs, options=asked, progress=progress, fast_forward=fast_forward
     )
@@ -230,12 +230,13 @@ def record(  # noqa: PLR0913 - one keyword an option of the command
     """
     from simaccel.experiment import recording  # h5py only where it is needed
 
-    inputs = as_inputs(workload, accelerator, dataflow, settings)
+    asked = as_options(options, objective)
+    inputs = as_inputs(workload, accelerator, dataflow, settings, asked)
     result = recording.record(
         path,
         *inputs,
         force=force,
-        options=as_options(options, objective),
+        options=asked,
         progress=progress,
         fast_forward=fast_forward,
     )

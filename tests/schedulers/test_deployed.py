@@ -372,6 +372,32 @@ def test_activations_and_weights_stay_where_there_is_room() -> None:
         assert {name for name, tensor in made.tensors.items() if tensor.shared} == on_chip
 
 
+def test_what_stays_is_a_piece_on_one_chip() -> None:
+    """The same layers of four images: on four chips each has one, on two of them two.
+
+    6, 9 and 4 KiB of activations of one image leave room for the last weights in 9 KiB + 4. Of two
+    images 6 + 6 and 6 + 6 (half of b's channels) don't fit, 6 + 2 do, beside which all weights do.
+    """
+    sizes = {"p": 32, "q": 32, "r": 1, "s": 1, "n": 4}
+    layers = {
+        "a": Conv(m=3, c=3, **sizes),
+        "b": Conv(m=6, c=3, **sizes),
+        "c": Conv(m=1, c=3, **sizes),
+    }
+    workload = layers_workload("three", layers, bytes_per_element=1)
+    settings = ("compiler.products=streamed", "compiler.stays=[activations,weights]")
+    links = ("chips=4", "links.bytes_per_second=1 GB/s", "links.topology=switch")
+    on = load_accelerator("toy", [*settings, *links, f"buffer.capacity_bytes={9 * 1024 + 4} B"])
+    for data, on_chip in (
+        (None, {"b.I", "b.O", "c.I", "a.O", "c.W"}),
+        (4, {"b.I", "b.O", "c.I", "a.O", "c.W"}),
+        (2, {"c.I", "a.W", "b.W", "c.W"}),
+    ):
+        options = Options(data_parallel=data, tensor_parallel=data and 4 // data)
+        made = place_on(workload, on, "deployed", options)
+        assert {name for name, tensor in made.tensors.items() if tensor.shared} == on_chip
+
+
 def test_a_program_starts_once() -> None:
     """A model's start does not grow with its operators, and is no part of a run's cycles."""
     on = load_accelerator("tpu_v6e")

@@ -1,0 +1,68 @@
+"""Share of a workload that one of several chips does, by degrees or the fastest split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from simaccel.errors import InputError
+from simaccel.hardware import Accelerator
+from simaccel.hardware.links import ONE_CHIP
+from simaccel.mapping.chips.sharding import Pod
+from simaccel.schedulers import Options
+from simaccel.schedulers.parallel import (
+    KeptOnce,
+    Spreads,
+    degrees_of,
+    sharded_weights,
+    share_of,
+)
+from simaccel.schedulers.splits import fastest_split, name_legal_splits, spread_by_degrees
+from simaccel.workload import Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChipShare:
+    """Part of a workload that one of several chips does, and that chip alone."""
+
+    spreads: Spreads
+    pod: Pod
+    accelerator: Accelerator
+    options: Options
+    once: KeptOnce
+    """Weights that lie once on all chips."""
+
+
+def chip_share(workload: Workload, accelerator: Accelerator, options: Options) -> ChipShare | None:
+    """Return what is searched for one of several chips; None where there is one.
+
+    Raises:
+        InputError: degrees that aren't those of the chips, or what can't be cut by them.
+
+    """
+    degrees = options.tensor_parallel, options.data_parallel, options.expert_parallel
+    on_one = accelerator.pod.count == 1 and set(degrees) <= {None, 1}
+    if on_one and not options.sequence_parallel:
+        return None
+    if set(degrees) == {None} and not options.sequence_parallel:
+        split = fastest_split(workload, accelerator)
+        spreads, pod = split.spreads, split.pod
+    else:
+        whole = degrees_of(accelerator.pod, *degrees, sequence=options.sequence_parallel)
+        try:
+            spreads = spread_by_degrees(workload, whole)
+            pod = share_of(workload, spreads, accelerator.pod)
+        except InputError as error:
+            raise name_legal_splits(error, workload, accelerator) from None
+    once: KeptOnce = {}
+    if options.shard_weights:
+        once = sharded_weights(workload, spreads, accelerator.pod.count)
+        pod = share_of(workload, spreads, accelerator.pod, once)
+    fields = {name: getattr(accelerator, name) for name in Accelerator.model_fields}
+    options = replace(options, tensor_parallel=None, data_parallel=None, expert_parallel=None)
+    return ChipShare(
+        spreads=spreads,
+        pod=pod,
+        accelerator=Accelerator.model_construct(**{**fields, "chips": ONE_CHIP}),
+        options=replace(options, sequence_parallel=False, shard_weights=False),
+        once=once,
+    )
