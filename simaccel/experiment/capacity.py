@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from simaccel.hardware.links import MOST_CHIPS
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.tree import Mapping as MappingTree
-from simaccel.numbers import SHARED, in_bytes
+from simaccel.numbers import SHARED
 from simaccel.schedulers import Options
 from simaccel.workload import Kind, Workload
 from simaccel.workload.shared import most_live_bytes, most_shared_bytes
@@ -83,7 +82,7 @@ def memory_demands(
     for name, tensor in workload.tensors.items():
         if tensor.kind == "intermediate":
             continue
-        n_bytes = in_bytes(math.prod(workload.shapes[name]), tensor.bits)
+        n_bytes = workload.stored_bytes(name)
         part = _PARTS.get(tensor.kind, _ACTIVATIONS)
         times = 1 if part == _ACTIVATIONS else layers[name]
         by_memory[accelerator.memory(tensor.kind)][part] += n_bytes * times

@@ -26,7 +26,7 @@ def resident_bytes(result: ExperimentResult, batches: int = 1) -> int:
             times *= batches if tensor.kind == "cache" else 1
             of_chip = result.pod.layouts.get(name)
             chip = 0 if of_chip is None else of_chip[1].first
-            n_bytes[chip] += times * workload.tensor_bytes(name)
+            n_bytes[chip] += times * workload.stored_bytes(name)
     for exchange in result.pod.exchanges:
         if exchange.is_ahead:
             times = workload.times(exchange.after)

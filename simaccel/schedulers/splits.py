@@ -63,7 +63,7 @@ class LegalSplit:
         for operator in workload.operators:
             for operand in operator.inputs:
                 if workload.tensors[operand.tensor].kind in _LASTING:
-                    n_bytes = workload.times(operator.name) * workload.tensor_bytes(operand.tensor)
+                    n_bytes = workload.times(operator.name) * workload.stored_bytes(operand.tensor)
                     lasting[operand.tensor] = max(n_bytes, lasting.get(operand.tensor, 0))
         room = accelerator.dram.capacity_bytes
         beyond = 0 if room is None else max(0, sum(lasting.values()) - room)

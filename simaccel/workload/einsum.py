@@ -79,10 +79,10 @@ class Tensor:
     """A tensor's element size in bytes and its role in the workload; operands give its shape.
 
     ``packed``: its elements have 4 bits, two in a byte. ``assumed``: the element size is a default,
-    which an accelerator's precision may replace. ``inside``: the first element of each dimension
-    and the one after the last, if a stored border of zeros surrounds them. ``distinct``: the number
-    of elements that are no copies of other tensors' elements, or that leave the workload.
-    ``shared``: it is in the buffer that cores share. ``number``: its format, if in `TOLD_APART`.
+    which an accelerator's precision may replace. ``inside``: first element of each dimension, and
+    the one after the last, in a border of zeros. ``distinct``: elements that are no copies of other
+    tensors', or that leave. ``stored``: elements in memory, where a part is read. ``shared``: it is
+    in the buffer that cores share. ``number``: its format, if in `TOLD_APART`.
     """
 
     name: str
@@ -92,6 +92,7 @@ class Tensor:
     assumed: bool = field(default=False, compare=False, repr=False)
     inside: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     distinct: int | None = field(default=None, compare=False)
+    stored: int | None = field(default=None, compare=False)
     shared: bool = False
     number: str = ""
 
@@ -201,9 +202,8 @@ class Einsum:
         No element is reused and nothing is summed, so a systolic array can't fold it.
         """
         large = {rank for rank, size in self.ranks.items() if size > 1}
-        operands = (*self.inputs, self.output)
         several = len(self.inputs) > 1 and bool(large)
-        return several and all(large <= set(one.ranks) for one in operands)
+        return several and all(large <= set(one.ranks) for one in (*self.inputs, self.output))
 
     def __str__(self) -> str:
         return f"{self.name}: {self.output} = {' '.join(map(str, self.inputs))}"

@@ -172,6 +172,11 @@ class Workload:
         """Return the size of a whole tensor in bytes."""
         return in_bytes(math.prod(self.shapes[name]), self.tensors[name].bits)
 
+    def stored_bytes(self, name: str) -> int:
+        """Return the bytes of a tensor in memory, with what no operator reads of it."""
+        tensor = self.tensors[name]
+        return max(self.tensor_bytes(name), in_bytes(tensor.stored or 0, tensor.bits))
+
 
 def canonical_text(workload: Workload, *, numbers: bool = True) -> str:
     """Return what is computed as text; names of workload and parameters have no part in it.

@@ -1,11 +1,13 @@
 """Experts over chips: all-to-alls found from the cuts, their bytes by hand, values in numpy."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from simaccel.errors import InputError
+from simaccel.experiment.capacity import memory_demands
 from simaccel.experiment.check import expected_values, random_tensors
 from simaccel.experiment.check_chips import check_chips
 from simaccel.experiment.run import simulate
@@ -173,6 +175,28 @@ def test_mixtral_with_a_token_on_each_of_eight_chips() -> None:
     assert sent == [rows * 7 // 8] * 2
     assert pod.workload.operator("experts.gate").macs == 2 * 4096 * 14336
     assert pod.workload.operator("Q").macs == 4096 * 4096  # of one token
+
+
+def test_chips_read_the_weights_of_experts_that_tokens_choose_and_hold_all() -> None:
+    """16 tokens use 82 of Qwen3-30B-A3B's 128 experts: 88 on eight chips, 11 each, of 16 there."""
+    model = replace(
+        SMALL, hidden=2048, ff_size=768, experts=128, chosen=8, heads=1, kv_heads=1, layers=1
+    )
+    layer = transformer(model, phase="decode", prompt=4, batch=16, experts="grouped:8")
+    pod = share_of(layer, spread_over(layer, ParallelDegrees(1, 1, 8)), _chips(8))
+    expert = 2048 * 768 * 2
+    for name in ("gate", "up", "down"):
+        assert pod.workload.tensor_bytes(f"experts.W{name}") == 11 * expert
+        assert pod.workload.stored_bytes(f"experts.W{name}") == 16 * expert
+
+
+@pytest.mark.parametrize("experts", ["expected", "uniform", "drawn:1", "grouped"])
+def test_memory_has_all_experts(experts: str) -> None:
+    """Two tokens of Mixtral use 2 to 8 of 8 experts; 46.7 G parameters but the embedding's."""
+    whole = build("mixtral-8x7b", phase="decode", kv_len=8, batch=1, scope="model", experts=experts)
+    (memory, *_) = memory_demands(whole, load_accelerator("tpu_v5e"))
+    parameters = 46_702_792_704 - 32000 * 4096 + 4096  # one row of the embedding is read
+    assert memory.by_part["weights"] == 2 * parameters
 
 
 def test_the_product_of_degrees_is_the_number_of_chips() -> None:

@@ -197,7 +197,8 @@ class TensorNames:
             self.names[key] = name
             self.layouts[name] = tensor, layout
             whole = self.workload.tensors[tensor]
-            self.tensors[name] = replace(whole, name=name, inside=())
+            stored = whole.stored and -(-whole.stored // layout.pieces)
+            self.tensors[name] = replace(whole, name=name, inside=(), stored=stored)
         return self.names[key]
 
     def _read(self, operator: Operator, operand: Operand) -> str:

@@ -234,13 +234,21 @@ def group_size(model: Transformer, tokens: PhaseTokens, spread: Spread) -> int:
 def group_places(model: Transformer, tokens: PhaseTokens, spread: Spread) -> tuple[int, int]:
     """Return the experts that tokens go to, and the places for tokens of a group at each.
 
-    A group that has fewer choices than there are experts needs no more, in equal parts.
+    A group of all tokens uses as many experts as `expected`, and no more than it has choices, in
+    equal parts; others have every expert.
+
+    >>> from simaccel.workload.language.model import find_transformer
+    >>> mixtral = find_transformer("mixtral-8x7b")
+    >>> two = PhaseTokens(batch=2, rows=1)  # of 8 (1 - (6 / 8)^2) = 3.5
+    >>> group_places(mixtral, two, "grouped:2")
+    (4, 1)
     """
     size = group_size(model, tokens, spread)
     rows = tokens.rows if tokens.rows > 1 else tokens.batch
     used, parts = model.experts, parts_of(spread)
     if rows == size and parts > 1:
-        used = min(used, -(-size * model.chosen // parts) * parts)
+        needed = min(size * model.chosen, _expected_experts(used, model.chosen, size))
+        used = min(used, -(-needed // parts) * parts)
     return used, -(-size * model.chosen // used)
 
 

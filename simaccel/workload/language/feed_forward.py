@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simaccel.workload.einsum import AffineDimension, Operand
 from simaccel.workload.language.graph import Graph, part
@@ -85,11 +86,11 @@ class _FeedForward:
         if self.experts is None:
             return part(self.graph.weight(name), ranks)
         start = None if self.experts.whole else {"x": self.experts.first}
-        return part(
-            self.graph.tensor(f"{self.experts.prefix}{EXPERTS}{name}", "weight"),
-            ("x", *ranks),
-            start,
-        )
+        tensor = self.graph.tensor(f"{self.experts.prefix}{EXPERTS}{name}", "weight")
+        sizes = {**self.graph.sizes, **(self.sizes or {}), "x": self.model.experts}
+        every = math.prod(sizes[rank] for rank in ("x", *ranks))
+        self.graph.tensors[tensor] = replace(self.graph.tensors[tensor], stored=every)
+        return part(tensor, ("x", *ranks), start)
 
     def _bias_of_each(self, name: str, raw: str, target: Operand) -> None:
         """Add the bias of each expert to its rows, which are a part of what all make."""
