@@ -1,4 +1,4 @@
-"""Numbers by their names, and the bytes that elements take: those of 4 bits lie two in a byte.
+"""Numbers by their names and as text, and bytes of elements: those of 4 bits lie two in a byte.
 
 What moves or lies as one is packed on its own: a tile, what one fold reads of an operand, what a
 step of the vector unit reads, what a PE keeps. Its bytes are rounded up, so that none shares a byte
@@ -8,7 +8,7 @@ with another.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -70,3 +70,34 @@ def in_bytes(elements: Amount, bits: int) -> Amount:
     if bits == PACKED_BITS:
         return -(-elements // 2)
     return elements * (bits // BYTE)
+
+
+def size_text(n_bytes: float) -> str:
+    """Write a size in bytes, with three significant digits.
+
+    >>> size_text(47815066), size_text(1000), size_text(0)
+    ('45.6 MiB', '1000 B', '0 B')
+    """
+    return scaled_text(n_bytes, 1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
+
+
+def scaled_text(value: float, step: int, units: Sequence[str]) -> str:
+    """Write a value in the unit of which it is 1 or more and less than a step."""
+    at = 0
+    while value >= step and at < len(units) - 1:
+        value /= step
+        at += 1
+    whole = at == 0 and value == int(value)
+    return f"{value:.0f} {units[at]}" if whole else f"{significant_text(value)} {units[at]}"
+
+
+def significant_text(value: float) -> str:
+    """Write a number with three significant digits, or all of those before its point.
+
+    >>> significant_text(0.01234), significant_text(1234.5)
+    ('0.0123', '1234')
+    """
+    if value == 0:
+        return "0"
+    decimals = max(0, 3 - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:.{decimals}f}"

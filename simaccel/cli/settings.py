@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -138,15 +138,18 @@ def rewrite(params: Sequence[click.Parameter], args: Sequence[str]) -> tuple[lis
         if option == "--format":
             formats.append(value)
         else:
-            made += _set(value, settings)
+            made += _set(value, settings, known)
     return [*made, *_format(formats, known)], used
 
 
-def _set(text: str, settings: Mapping[str, SettingOption]) -> list[str]:
+def _set(text: str, settings: Mapping[str, SettingOption], known: Collection[str]) -> list[str]:
     """Return a setting as click's option; a field of the accelerator stays as it is."""
     name, equals, value = text.partition("=")
-    param = settings.get(name.strip().replace("_", "-"))
+    long_name = name.strip().replace("_", "-")
+    param = settings.get(long_name)
     if param is None:
+        if f"--{long_name}" in known and not _is_section(name.strip()):
+            raise InputError([Fault(SOURCE, "--set", text, f"--{long_name} {value}".strip())])
         return ["--set", text]
     if not param.is_flag:
         return [f"--{param.long_name}={value}"] if equals else ["--set", text]
@@ -156,6 +159,12 @@ def _set(text: str, settings: Mapping[str, SettingOption]) -> list[str]:
     if word in _YES:
         return [f"--{param.long_name}"]
     return [*param.secondary_opts]
+
+
+def _is_section(name: str) -> bool:
+    from simaccel.hardware import Accelerator
+
+    return name in Accelerator.model_fields
 
 
 def _format(names: Sequence[str], known: Iterable[str]) -> Sequence[str]:

@@ -15,7 +15,7 @@ from simaccel.hardware.links import MOST_CHIPS
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.tree import Mapping as MappingTree
-from simaccel.numbers import SHARED
+from simaccel.numbers import SHARED, size_text
 from simaccel.schedulers import Options
 from simaccel.workload import Kind, Workload
 from simaccel.workload.shared import most_live_bytes, most_shared_bytes
@@ -135,7 +135,7 @@ def _parts(
 def _overflow_text(
     workload: Workload, accelerator: Accelerator, demand: MemoryDemand, options: Options
 ) -> str:
-    parts = ", ".join(f"{part} {_size(n)}" for part, n in demand.by_part.items() if n)
+    parts = ", ".join(f"{part} {size_text(n)}" for part, n in demand.by_part.items() if n)
     there, capacity = demand.memory.replace("dram", "DRAM"), demand.capacity_bytes or 1
     needed = {each.memory: each.needed_bytes for each in memory_demands(workload, accelerator)}
     least = -(-needed[demand.memory] // capacity)
@@ -148,7 +148,7 @@ def _overflow_text(
             holding += f", or these in {stages} stages (--pipeline-parallel {stages})"
     return (
         f"{workload.name} does not fit the {there} of {accelerator.name}: {parts} of "
-        f"{_size(capacity)}{' on each chip' if accelerator.pod.count > 1 else ''}; {holding}"
+        f"{size_text(capacity)}{' on each chip' if accelerator.pod.count > 1 else ''}; {holding}"
     )
 
 
@@ -199,13 +199,3 @@ def _holds_stage(workload: Workload, plan: PipelinePlan) -> bool:
         <= (demand.capacity_bytes or demand.needed_bytes)
         for demand in memory_demands(part, plan.group)
     )
-
-
-def _size(n_bytes: int) -> str:
-    """Write a size in the largest unit that it has at least one of.
-
-    >>> _size(15_007_744_000), _size(4_718_592), _size(512)
-    ('13.98 GiB', '4.50 MiB', '512.00 B')
-    """
-    power = min((max(n_bytes, 1).bit_length() - 1) // 10, 3)
-    return f"{n_bytes / 1024**power:,.2f} {('B', 'KiB', 'MiB', 'GiB')[power]}"

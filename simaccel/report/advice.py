@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from simaccel.diagnosis.speedups import WORTH_A_CHANGE
 from simaccel.units import FREED
 
-_WORTH_A_CHANGE = 1.02
 _NEARLY = 0.95
 _SLOTS = ("slots",)
 
@@ -25,7 +25,7 @@ def advice(gains: Mapping[tuple[str, ...], float]) -> Iterator[str]:
     if not gains:
         return
     most = max(gains.values())
-    if most < _WORTH_A_CHANGE:
+    if most < WORTH_A_CHANGE:
         yield "No change of a resource gains 2%: only another mapping can."
         return
     # the least change that gains nearly as much as any, slots first: they cost only buffer
@@ -39,7 +39,7 @@ def advice(gains: Mapping[tuple[str, ...], float]) -> Iterator[str]:
     rest = [
         f"{_change(changed)} {single[changed]:.2f} x"
         for changed in ranked
-        if single[changed] >= _WORTH_A_CHANGE
+        if single[changed] >= WORTH_A_CHANGE
     ]
     label = "Next" if len(case) == 1 else "Alone"
     yield f"{text} {label}: {', '.join(rest[:2])}." if rest else text

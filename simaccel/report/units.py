@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from simaccel.numbers import scaled_text, significant_text, size_text
 from simaccel.units import cause_text
 
 if TYPE_CHECKING:
     from simaccel.study.figure_table import Unit
 
 _SECONDS = ("ns", "us", "ms", "s")
-_BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _RATES = ("B/s", "KB/s", "MB/s", "GB/s", "TB/s")
 _JOULES = ("pJ", "nJ", "uJ", "mJ", "J", "kJ")
 _JOULE_SECONDS = tuple(f"{unit}s" for unit in ("aJ", "fJ", *_JOULES))
 _WATTS = ("nW", "uW", "mW", "W", "kW")
-_DIGITS = 3
 _TWO_DIGITS = 9.95
 _SMALLEST_ERROR = 5e-5
 """What rounds to 0.00%."""
@@ -45,21 +43,19 @@ def seconds_text(seconds: float) -> str:
     """
     minute, hour = 60, 3600
     if seconds >= hour:
-        return f"{_significant(seconds / hour)} h"
+        return f"{significant_text(seconds / hour)} h"
     if seconds > 2 * minute:
-        return f"{_significant(seconds / minute)} min"
-    return _scale_text(seconds * 1e9, 1000, _SECONDS) if seconds else "0 s"
+        return f"{significant_text(seconds / minute)} min"
+    return scaled_text(seconds * 1e9, 1000, _SECONDS) if seconds else "0 s"
 
 
 def bytes_text(n_bytes: float | None) -> str:
-    """Write a size in bytes.
+    """Write a size in bytes, or that it has no limit.
 
-    >>> bytes_text(47815066), bytes_text(1000), bytes_text(0), bytes_text(None)
-    ('45.6 MiB', '1000 B', '0 B', 'unlimited')
+    >>> bytes_text(47815066), bytes_text(None)
+    ('45.6 MiB', 'unlimited')
     """
-    if n_bytes is None:
-        return "unlimited"
-    return _scale_text(n_bytes, 1024, _BYTES)
+    return "unlimited" if n_bytes is None else size_text(n_bytes)
 
 
 def rate_text(bytes_per_second: int | None) -> str:
@@ -70,7 +66,7 @@ def rate_text(bytes_per_second: int | None) -> str:
     """
     if bytes_per_second is None:
         return "unlimited"
-    return _scale_text(bytes_per_second, 1000, _RATES)
+    return scaled_text(bytes_per_second, 1000, _RATES)
 
 
 def energy_text(picojoules: float) -> str:
@@ -79,13 +75,13 @@ def energy_text(picojoules: float) -> str:
     >>> energy_text(12.3e9), energy_text(0.25)
     ('12.3 mJ', '0.250 pJ')
     """
-    return _scale_text(picojoules, 1000, _JOULES)
+    return scaled_text(picojoules, 1000, _JOULES)
 
 
 def work_energy_text(picojoules: float | None) -> str:
     """Write the energy of work, which is none only where nothing has a price.
 
-    >>> work_energy_text(0.25), work_energy_text(0), work_energy_text(math.nan)
+    >>> work_energy_text(0.25), work_energy_text(0), work_energy_text(float("nan"))
     ('0.250 pJ', 'unknown', 'unknown')
     """
     return energy_text(picojoules) if picojoules and picojoules > 0 else "unknown"
@@ -99,7 +95,7 @@ def edp_text(joule_seconds: float | None) -> str:
     """
     if not joule_seconds or not joule_seconds > 0:
         return "unknown"
-    return _scale_text(joule_seconds * 1e18, 1000, _JOULE_SECONDS)
+    return scaled_text(joule_seconds * 1e18, 1000, _JOULE_SECONDS)
 
 
 def power_text(milliwatts: float | None) -> str:
@@ -109,7 +105,7 @@ def power_text(milliwatts: float | None) -> str:
     ('450 mW', '1.23 W', '10.0 uW', 'unknown')
     """
     return (
-        _scale_text(milliwatts * 1e6, 1000, _WATTS) if milliwatts and milliwatts > 0 else "unknown"
+        scaled_text(milliwatts * 1e6, 1000, _WATTS) if milliwatts and milliwatts > 0 else "unknown"
     )
 
 
@@ -119,7 +115,7 @@ def area_text(mm2: float | None) -> str:
     >>> area_text(16.6999), area_text(None)
     ('16.7 mm2', 'unknown')
     """
-    return "unknown" if mm2 is None else f"{_significant(mm2)} mm2"
+    return "unknown" if mm2 is None else f"{significant_text(mm2)} mm2"
 
 
 def rate_of_tokens_text(rate: float) -> str:
@@ -231,25 +227,8 @@ def rounded_count(number: float) -> str:
     """
     for size, name in ((10**12, "trillion"), (10**9, "billion"), (10**6, "million")):
         if number >= size:
-            return f"{_significant(number / size)} {name}"
+            return f"{significant_text(number / size)} {name}"
     return f"{number:,.0f}"
-
-
-def _scale_text(value: float, step: int, units: Sequence[str]) -> str:
-    """Choose the unit in which a value is 1 or more and less than a step."""
-    at = 0
-    while value >= step and at < len(units) - 1:
-        value /= step
-        at += 1
-    whole = at == 0 and value == int(value)
-    return f"{value:.0f} {units[at]}" if whole else f"{_significant(value)} {units[at]}"
-
-
-def _significant(value: float) -> str:
-    if value == 0:
-        return "0"
-    decimals = max(0, _DIGITS - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:.{decimals}f}"
 
 
 UNKNOWN: Final = "unknown"

@@ -106,6 +106,7 @@ def test_forms_have_short_forms(cli: Call, form: str, short: str) -> None:
     [
         ("--format xml", "--format: got 'xml'; allowed: one of table, json, csv, line"),
         ("--format json --format table", "--format: got '2 values'; allowed: one"),
+        ("--set dataflow=naive", "--set: got 'dataflow=naive'; allowed: --dataflow naive"),
         ("--set pipeline=maybe", "--set pipeline: got 'maybe'; allowed: yes or no"),
         ("--set patience=", "--set patience: got ''; allowed: a value that is not empty"),
         ("--set patience=3 --set patience=4", "--set patience: got '2 values'; allowed: one"),

@@ -89,7 +89,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
             overrides = [f"{name.replace('__', '.')}={value}" for name, value in sets.items()]
             on = load_accelerator("toy", overrides)
             workload = attention(SMALL, batch=1, seq_len=seq_len)
-            record(path, workload, on, dataflow, options=Options(pipeline=pipeline))
+            record(path, workload, on, dataflow, options=Options(pipeline=pipeline, patience=2))
         return path
 
     return make

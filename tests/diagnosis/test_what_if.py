@@ -237,6 +237,7 @@ def test_energy_of_a_part_stays_known_where_memory_takes_no_time(tmp_path: Path)
     """The template's accelerator has no figure of its own for DRAM."""
     (tmp_path / "mine.yaml").write_text(template("mine", ["edge"]))
     on, of = load_accelerator(tmp_path / "mine.yaml"), gemm(m=9, k=7, n=5)
+    program = lower(of, make_mapping(of, on, "naive"))
     for resource in RESOURCES:
-        freed, _ = free(on, lower(of, make_mapping(of, on, "naive")), (resource,))
+        freed, _ = free(on, program, (resource,))
         assert freed.prices == on.prices

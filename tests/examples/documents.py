@@ -21,7 +21,7 @@ _UNSTABLE = (
 class Block:
     """One fenced block: its language, its text, and where the text stands in the file.
 
-    A comment on the line before is a ``note``: ``heavy``, or the name of the file that it is.
+    A comment on the line before is a ``note``: ``heavy 9``, or the name of the file that it is.
     """
 
     language: str

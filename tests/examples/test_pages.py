@@ -1,9 +1,10 @@
 """Commands and code of the README and of the guide do what stands there.
 
-SIMACCEL_UPDATE_GOLDEN=1 writes what they print into the pages (`make golden`). Blocks with the
-comment `<!-- heavy -->` before them are run then and by `make validate`, and a few of them by CI,
-for each SIMACCEL_SEED others; one with `<!-- name.yaml -->` is that file, for the commands of the
-page. Whatever is searched is remembered for all pages and tests.
+SIMACCEL_UPDATE_GOLDEN=1 writes what they print into the pages (`make golden`). Blocks with a
+comment such as `<!-- heavy 9 -->` before them, of about so many CPU seconds, are run then and by
+`make validate`, and a few of them by CI, for each SIMACCEL_SEED others; one with
+`<!-- name.yaml -->` is that file, for the commands of the page. Whatever is searched is remembered
+for all pages and tests.
 """
 
 import contextlib
@@ -12,7 +13,8 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
@@ -35,6 +37,8 @@ UPDATE = os.environ.get("SIMACCEL_UPDATE_GOLDEN") == "1"
 HEAVY = UPDATE or DRAWS > 1
 TURNS = 9
 """Runs of CI until each heavy block has had its turn, with seeds that follow one another."""
+MOST_SECONDS = 25
+"""CPU seconds of the heavy blocks of a turn."""
 README_LINES = 200
 MOST_COMMANDS = 8
 """Of a task that is done from the beginning to the end."""
@@ -58,21 +62,44 @@ def _blocks(page: Path) -> list[Block]:
 
 def _turn(seed: int) -> set[tuple[Path, int]]:
     """Return the heavy blocks whose turn it is, with those that write the traces they read."""
-    heavy = [(page, n) for page in PAGES for n, one in enumerate(_blocks(page)) if _is_heavy(one)]
-    due = set(heavy[seed % TURNS :: TURNS]) if seed else set()
-    for page, number in set(due):
-        found = _blocks(page)
-        due |= {
-            (page, n)
-            for n in range(number)
-            for name in re.findall(r"--trace (\S+)", found[n].text)
-            if _is_heavy(found[n]) and name in found[number].text
-        }
-    return due
+    return _turns()[seed % TURNS][1] if seed else set()
+
+
+@cache
+def _turns() -> list[tuple[int, set[tuple[Path, int]]]]:
+    """Return the turns, with their seconds: what takes longest first, each to the shortest."""
+    heavy = [
+        (page, number)
+        for page in PAGES
+        for number, one in enumerate(_blocks(page))
+        if _is_heavy(one)
+    ]
+    turns: list[tuple[int, set[tuple[Path, int]]]] = [(0, set()) for _ in range(TURNS)]
+    for page, number in sorted(heavy, key=lambda one: -_seconds(*one)):
+        needed = {(page, n) for n in (number, *_writers(_blocks(page), number))}
+        longer = [
+            (before + sum(_seconds(*one) for one in needed - due), at)
+            for at, (before, due) in enumerate(turns)
+        ]
+        seconds, at = min(longer)
+        turns[at] = seconds, turns[at][1] | needed
+    return turns
+
+
+def _writers(found: list[Block], number: int) -> Iterator[int]:
+    """Yield the heavy blocks that write a trace which a later one reads."""
+    for n in range(number):
+        for name in re.findall(r"--trace (\S+)", found[n].text):
+            if _is_heavy(found[n]) and name in found[number].text:
+                yield n
 
 
 def _is_heavy(block: Block) -> bool:
-    return block.note == "heavy"
+    return block.note.startswith("heavy ")
+
+
+def _seconds(page: Path, number: int) -> int:
+    return int(_blocks(page)[number].note.removeprefix("heavy "))
 
 
 def _due(page: Path, language: str) -> dict[int, Block]:
@@ -222,7 +249,7 @@ def test_each_heavy_block_has_its_turn() -> None:
     turns = [_turn(seed) for seed in range(9, 9 + TURNS)]
     heavy = {(p, n) for p in PAGES for n, one in enumerate(_blocks(p)) if _is_heavy(one)}
     assert set.union(*turns) == heavy
-    assert max(map(len, turns)) <= len(heavy) // TURNS + 2
+    assert max(seconds for seconds, _ in _turns()) <= MOST_SECONDS
     assert _turn(0) == set()
 
 

@@ -42,7 +42,7 @@ def _cycles(of: Workload, mapping: Mapping) -> int:
 
 def test_small_products_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """4 columns are one strip of the array, so that a piece of the rows takes as many folds."""
-    of = branches(k=256)
+    of = branches(k=64)
     together = [make_mapping(of, EDGE, dataflow, QUICK) for dataflow in ("flex", "best")]
     for mapping in together:
         places = {group.name: group.place for group in mapping.groups}

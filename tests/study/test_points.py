@@ -131,7 +131,7 @@ def test_what_overflows_does_not_run_and_says_no() -> None:
     rows = [row(285, Options()), row(286, Options()), row(285, Options(allow_overflow=True))]
     assert [one.fits for one in rows] == [False, True, False]
     assert [fits_text(one) for one in rows] == ["no", "yes, 100%", "no, 101%"]
-    text = "gemm does not fit the DRAM of toy: weights 70.00 B, activations 216.00 B of 285.00 B"
+    text = "gemm does not fit the DRAM of toy: weights 70 B, activations 216 B of 285 B"
     held = f"{text}; at least 2 chips hold it"
     assert rows[0].problem == f"{held}; --set allow-overflow runs it all the same"
     (asked,) = run_keys(point(285, Options()))

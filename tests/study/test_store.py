@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
+from simaccel.experiment.store import ResultStore
 from simaccel.files.targets import partial_path
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
@@ -124,6 +125,27 @@ def test_a_flipped_bit_is_seen(tmp_path_factory: pytest.TempPathFactory, at: int
     data[at % len(data)] ^= 1 << bit
     path.write_bytes(data)
     assert store_in(path.parents[2]).get(ASKED.key) is None
+
+
+def test_an_entry_beyond_the_limit_is_neither_written_nor_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An entry is {"found": "x...", "key": "ab"}: 26 characters beside those of the text."""
+    monkeypatch.setattr("simaccel.experiment.store._MOST_BYTES", 2000)
+    store = ResultStore(tmp_path / "s")
+    for length, is_written in ((973, True), (974, False)):
+        store.put("ab", "x" * length)
+        assert store.get("ab") == "x" * length
+        assert ResultStore(tmp_path / "s").get("ab") == ("x" * length if is_written else None)
+        (tmp_path / "s" / "ab" / "ab.json").unlink(missing_ok=True)
+    store.put("ab", "x")
+    path = tmp_path / "s" / "ab" / "ab.json"
+    text = path.read_text()
+    for length, damaged in ((2000, []), (2001, ["s/ab/ab.json"])):
+        path.write_text(text + " " * (length - len(text)))
+        other = ResultStore(tmp_path / "s")
+        assert other.get("ab") == (None if damaged else "x")
+        assert other.damaged == damaged
 
 
 def test_an_entry_of_another_run_is_none(tmp_path: Path) -> None:
