@@ -43,7 +43,7 @@ _ALL: Final = (
     Figure("seconds", "s", "time", "time", "time"),
     Figure("energy_pj", "pJ", "energy", "energy", "energy"),
     Figure("edp_js", "Js", "EDP", "edp", "energy-delay product"),
-    Figure("area_mm2", "mm2", "area", label="area (mm2)"),
+    Figure("area_mm2", "mm2", "area", label="area"),
     Figure("power_mw", "mW", "power", "power", "power"),
     Figure("chip_power_mw", "mW", "chip power"),
     Figure("footprint_bytes", "B", "footprint", "footprint", "buffer in use", "footprint_bytes"),

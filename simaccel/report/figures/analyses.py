@@ -52,7 +52,7 @@ def draw_analyses(explained: Sequence[GroupExplanation]) -> Figure:
         axes.axvline(1, color=LIMIT_COLOUR, linewidth=0.8, label="machine")
         axes.set_xlim(0, max(_LEAST_END, axes.get_xlim()[1]))
         axes.set_xlabel(f"{what}, as multiples of the machine's")
-        axes.grid(visible=True, axis="x", linewidth=0.3, alpha=0.6)
+        axes.grid(visible=True, axis="x")
     cycles.set_yticks(range(len(explained)), [group.run.name for group in explained])
     cycles.set_ylim(len(explained) - 0.5, -0.5)
     figure.legend(*cycles.get_legend_handles_labels(), loc="outside lower center", ncols=4)

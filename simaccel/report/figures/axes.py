@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase, SubFigure
 from matplotlib.patches import Patch, StepPatch
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import Bbox
 
 from simaccel.report.figures.style import (
     CAUSE_COLOURS,
@@ -87,8 +88,8 @@ def number_text(value: float) -> str:
     return "0" if text == "-0" else text
 
 
-def settle(figure: Figure) -> None:
-    """Lay a figure out, once: all axes get the same left and right edge.
+def freeze_layout(figure: Figure) -> None:
+    """Lay a figure out, once.
 
     The layout's solver leaves noise in the last bits, and names of clip paths in SVG hash all of
     them: places are rounded, so that the same figure gives the same bytes.
@@ -103,12 +104,18 @@ def settle(figure: Figure) -> None:
         for text in part.texts:
             x, y = text.get_position()
             text.set_position((round(x, _DIGITS), round(y, _DIGITS)))
+    for axes in figure.axes:
+        axes.set_position(Bbox(axes.get_position().get_points().round(_DIGITS)))
+
+
+def settle(figure: Figure) -> None:
+    """Lay a figure out, once: all axes get the same left and right edge."""
+    freeze_layout(figure)
     places = {axes: axes.get_position() for axes in figure.axes}
     left = round(max(place.x0 for place in places.values()), _DIGITS)
     right = round(min(place.x1 for place in places.values()), _DIGITS)
     for axes, place in places.items():
-        low, high = round(place.y0, _DIGITS), round(place.height, _DIGITS)
-        axes.set_position((left, low, right - left, high))
+        axes.set_position((left, place.y0, right - left, place.height))
 
 
 def wrap_text(text: str, width_inches: float, points: float = SMALL_POINTS) -> str:

@@ -27,7 +27,7 @@ _BEYOND = 4
 
 def draw_bound(report: BoundReport, title: str) -> Figure:
     """Draw the front in two or, with an accelerator, three panels. Call it inside ``style()``."""
-    figure = new_figure(DOUBLE_COLUMN_INCHES, _HEIGHT_INCHES)
+    figure = new_figure(DOUBLE_COLUMN_INCHES, _HEIGHT_INCHES, title)
     panels = figure.subplots(1, 2 + (report.accelerator is not None))
     points = report.found.front.points()
     rooms = [room for room, _ in points]
@@ -43,7 +43,6 @@ def draw_bound(report: BoundReport, title: str) -> Figure:
     for axes in panels:
         _mark(axes, report)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
     return figure
 
 
@@ -55,7 +54,7 @@ def _steps(axes: Axes, rooms: list[int], values: list[float], label: str) -> Non
     axes.set_ylabel(label)
     axes.xaxis.set_major_formatter(lambda value, _: bytes_text(round(value)))
     axes.tick_params(axis="x", labelrotation=30)
-    axes.grid(visible=True, linewidth=0.3, alpha=0.6)
+    axes.grid(visible=True)
 
 
 def _mark(axes: Axes, report: BoundReport) -> None:

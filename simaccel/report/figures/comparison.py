@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
+from simaccel.report.figures.facets import EDGE, looks
 from simaccel.report.figures.style import (
     CAUSE_COLOURS,
     CAUSE_LABELS,
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
-    SERIES_COLOURS,
-    SERIES_HATCHES,
-    SERIES_MARKERS,
     in_order,
     new_figure,
 )
@@ -26,9 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-EDGE_COLOUR: Final = "#333333"
-"""Around what is filled; also the colour of hatches."""
-EDGE_POINTS: Final = 0.3
 UTILISATION: Final = "utilisation (% of peak MACs)"
 _EDGE: Final = 0.6
 """From the middle of the first and last row to the edge, in rows."""
@@ -36,50 +30,12 @@ ARRAY_CYCLES: Final = "cycles of the PE array (%)"
 FILLED: Final = "utilisation (busy beyond it: with empty PEs)"
 """A line across a stack."""
 
-_FAMILIES: Final = ("flat", "flex", "flash", "naive")
-"""Each keeps its colour from figure to figure; others take the next ones."""
-_LINES: Final = ("-", "--", "-.", ":")
 _BAR, _GAP = 0.8, 0.6
 _ROW_INCHES, _REST_INCHES = 0.17, 1.1
 _SEEN = 0.25
 """Percent of the cycles; what takes less in every run is not seen, and has no place in a legend."""
 _NUMBERED = 7.0
 """Percent from which a slice carries its number."""
-
-
-@dataclass(frozen=True)
-class SeriesStyle:
-    """The style of a dataflow: a colour for its family, a marker of its own."""
-
-    colour: str
-    hatch: str
-    marker: str
-    line: str
-
-
-def looks(names: Sequence[str]) -> dict[str, SeriesStyle]:
-    """Return each dataflow its look; ``flat`` and ``flat-r`` share a colour, not line and marker.
-
-    >>> [look.line for look in looks(["flat", "flat-r", "naive"]).values()]
-    ['-', '--', '-']
-    """
-    families = list(dict.fromkeys((*_FAMILIES, *map(_family, names))))
-    seen: dict[str, int] = {}
-    by_name: dict[str, SeriesStyle] = {}
-    for name in dict.fromkeys(names):
-        family = families.index(_family(name))
-        nth = seen[_family(name)] = seen.get(_family(name), -1) + 1
-        by_name[name] = SeriesStyle(
-            SERIES_COLOURS[family % len(SERIES_COLOURS)],
-            SERIES_HATCHES[nth % len(SERIES_HATCHES)],
-            SERIES_MARKERS[len(by_name) % len(SERIES_MARKERS)],
-            _LINES[nth % len(_LINES)],
-        )
-    return by_name
-
-
-def _family(name: str) -> str:
-    return name.partition("-")[0]
 
 
 def array_shares(result: dict[str, Any]) -> dict[str, float]:
@@ -121,14 +77,13 @@ def draw_comparison(rows: Sequence[StudyRow], title: str) -> Figure:
     Call it inside ``style()``.
     """
     height = _ROW_INCHES * (len(rows) + _GAP * _groups(rows)[-1]) + _REST_INCHES
-    figure = new_figure(DOUBLE_COLUMN_INCHES, height)
+    figure = new_figure(DOUBLE_COLUMN_INCHES, height, title)
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1, 1.5))
     places = [index + _GAP * group for index, group in enumerate(_groups(rows))]
     _draw_utilisation(left, rows, places)
     _draw_stacks(right, rows, places)
     left.set_yticks(places, [_label(row, rows) for row in rows])
     left.set_ylim(places[-1] + _EDGE, -_EDGE)
-    figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
     figure.legend(*legend_of(right), loc="outside lower center", ncols=6)
     return figure
 
@@ -165,15 +120,7 @@ def _draw_utilisation(axes: Axes, rows: Sequence[StudyRow], places: Sequence[flo
             continue
         share = 100 * row.result["utilisation"]
         style = look[row.dataflow]
-        axes.barh(
-            place,
-            share,
-            _BAR,
-            color=style.colour,
-            hatch=style.hatch,
-            edgecolor=EDGE_COLOUR,
-            linewidth=EDGE_POINTS,
-        )
+        axes.barh(place, share, _BAR, color=style.colour, hatch=style.hatch, **EDGE)
         axes.text(share + 1, place, f"{share:.1f}", va="center_baseline")
     axes.set_xlim(0, 112)
     axes.set_xticks(range(0, 101, 20))
@@ -194,8 +141,7 @@ def _draw_stacks(axes: Axes, rows: Sequence[StudyRow], places: Sequence[float]) 
             color=colour,
             hatch=hatch,
             label=CAUSE_LABELS[cause],
-            edgecolor=EDGE_COLOUR,
-            linewidth=EDGE_POINTS,
+            **EDGE,
         )
         for (_, at), before, share in zip(ran, left, shares, strict=True):
             number_slice(axes, before + share / 2, at, share)

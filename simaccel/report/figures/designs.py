@@ -33,7 +33,8 @@ def draw_designs(directed_designs: DirectedDesigns, title: str) -> Figure:
     places = np.nonzero(designs.is_valid)
     every = max(1, -(-len(places[0]) // MOST_POINTS))
     points = designs.columns(tuple(at[::every] for at in places))
-    figure = new_figure(DOUBLE_COLUMN_INCHES, 2.8)
+    note = f" (one of {every:,} drawn)" if every > 1 else ""
+    figure = new_figure(DOUBLE_COLUMN_INCHES, 2.8, title + note)
     panels = figure.subplots(1, 2, sharey=True)
     n_bytes = points["pes"] * points["l1_bytes"] + points["l2_bytes"]
     shown = None
@@ -42,7 +43,7 @@ def draw_designs(directed_designs: DirectedDesigns, title: str) -> Figure:
     ):
         shown = axes.scatter(xs, points["throughput"], s=3, c=points["pes"], cmap="viridis")
         axes.set_xlabel(label)
-        axes.grid(visible=True, linewidth=0.3, alpha=0.6)
+        axes.grid(visible=True)
     if n_bytes.min() * _LOG_RATIO <= n_bytes.max():
         panels[1].set_xscale("log", base=2)
     panels[1].xaxis.set_major_formatter(lambda value, _: bytes_text(round(value)))
@@ -63,7 +64,5 @@ def draw_designs(directed_designs: DirectedDesigns, title: str) -> Figure:
     panels[0].set_ylabel("MACs per cycle")
     if shown is not None:
         figure.colorbar(shown, ax=panels, label="PEs")
-    note = f" (one of {every:,} drawn)" if every > 1 else ""
-    figure.suptitle(title + note, fontsize="medium", x=0.01, ha="left")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.hardware import Accelerator
 from simaccel.report.exhibits import PARTS, Exhibit, Row
-from simaccel.report.figures.comparison import EDGE_COLOUR, EDGE_POINTS, UTILISATION, looks
+from simaccel.report.figures.comparison import UTILISATION
+from simaccel.report.figures.facets import EDGE, draw_legend, draw_panels, looks
 from simaccel.report.figures.roofline import draw_roofline
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
@@ -39,12 +40,6 @@ def draw_exhibit(
     return draw(rows, title)
 
 
-def _new(title: str, legend: int, height: float = _HEIGHT, width: float = _WIDTH) -> Figure:
-    figure = new_figure(width, height + _LEGEND_ROW * legend)
-    figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
-    return figure
-
-
 def _panels(rows: Sequence[Row]) -> dict[Any, list[Row]]:
     found: dict[Any, list[Row]] = {}
     for row in rows:
@@ -55,28 +50,17 @@ def _panels(rows: Sequence[Row]) -> dict[Any, list[Row]]:
 def _granularity(rows: Sequence[Row], title: str) -> Figure:
     panels = _panels(rows)
     across = min(_ACROSS, len(panels))
-    down = -(-len(panels) // across)
     names = list(dict.fromkeys(row["dataflow"] for row in rows))
-    figure = _new(title, -(-len(names) // 6), _PANEL * down + 0.8, DOUBLE_COLUMN_INCHES)
-    grid = figure.subplots(down, across, sharey=True, squeeze=False)
+    height = _PANEL * -(-len(panels) // across) + 0.8 + _LEGEND_ROW * -(-len(names) // 6)
+    figure = new_figure(DOUBLE_COLUMN_INCHES, height, title)
+    grid = draw_panels(figure, len(panels), _ACROSS, sharey=True)
     column = next(name for name in rows[0] if name not in {"seq_len", "dataflow"})
-    for axes, (length, panel_rows) in zip(grid.flat, panels.items(), strict=False):
+    for axes, (length, panel_rows) in zip(grid, panels.items(), strict=True):
         for dataflow, style in looks(names).items():
             points = [row for row in panel_rows if row["dataflow"] == dataflow]
-            axes.plot(
-                [row[column] for row in points],
-                [
-                    float("nan") if row["utilisation"] is None else 100 * row["utilisation"]
-                    for row in points
-                ],
-                color=style.colour,
-                linestyle=style.line,
-                marker=style.marker,
-                markersize=4,
-                markeredgecolor="white",
-                markeredgewidth=0.4,
-                label=dataflow,
-            )
+            xs, ys = ([row[name] for row in points] for name in (column, "utilisation"))
+            shares = [float("nan") if share is None else 100 * share for share in ys]
+            axes.plot(xs, shares, **style.line_look, label=dataflow)
         values = sorted({row[column] for row in panel_rows})
         if column.endswith("bytes"):
             axes.set_xscale("log", base=2)
@@ -86,12 +70,8 @@ def _granularity(rows: Sequence[Row], title: str) -> Figure:
         axes.set_ylim(0, 105)
         axes.set_title("" if length is None or len(panels) == 1 else f"{length} tokens")
         axes.set_xlabel(column.replace("_bytes", " (bytes)").replace("_", " "))
-        axes.grid(visible=True, linewidth=0.3, alpha=0.6)
-    for axes in [*grid.flat][len(panels) :]:
-        axes.set_axis_off()
-    grid[0, 0].set_ylabel(UTILISATION)
-    handles, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6)
+    grid[0].set_ylabel(UTILISATION)
+    draw_legend(figure, grid[:1])
     return figure
 
 
@@ -99,7 +79,7 @@ def _breakdown(rows: Sequence[Row], title: str) -> Figure:
     keys = list(dict.fromkeys((row["seq_len"], row["dataflow"]) for row in rows))
     lengths = list(dict.fromkeys(length for length, _ in keys))
     places = {key: at + 0.6 * lengths.index(key[0]) for at, key in enumerate(keys)}
-    figure = _new(title, 1)
+    figure = new_figure(_WIDTH, _HEIGHT + _LEGEND_ROW, title)
     axes = figure.subplots()
     below = dict.fromkeys(keys, 0.0)
     for number, part in enumerate(PARTS):
@@ -115,9 +95,8 @@ def _breakdown(rows: Sequence[Row], title: str) -> Figure:
             [below[key] for key in at],
             color=SERIES_COLOURS[number],
             hatch=SERIES_HATCHES[number],
-            edgecolor=EDGE_COLOUR,
-            linewidth=EDGE_POINTS,
             label=part,
+            **EDGE,
         )
         for key, height in zip(at, heights, strict=True):
             below[key] += height
@@ -146,7 +125,7 @@ def _breakdown(rows: Sequence[Row], title: str) -> Figure:
 
 
 def _bandwidth(rows: Sequence[Row], title: str) -> Figure:
-    figure = _new(title, 1)
+    figure = new_figure(_WIDTH, _HEIGHT + _LEGEND_ROW, title)
     axes = figure.subplots()
     lengths = list(dict.fromkeys(row["seq_len"] for row in rows))
     names = list(dict.fromkeys(row["dataflow"] for row in rows))
@@ -155,15 +134,8 @@ def _bandwidth(rows: Sequence[Row], title: str) -> Figure:
             row["seq_len"]: row["bytes_per_second"] for row in rows if row["dataflow"] == dataflow
         }
         values = [by_length.get(length) for length in lengths]
-        axes.plot(
-            range(len(lengths)),
-            [float("nan") if value is None else value / _GIGA for value in values],
-            color=style.colour,
-            linestyle=style.line,
-            marker=style.marker,
-            markersize=4,
-            label=dataflow,
-        )
+        rates = [float("nan") if value is None else value / _GIGA for value in values]
+        axes.plot(range(len(lengths)), rates, **style.line_look, label=dataflow)
         for at, value in enumerate(values):
             if value is None:
                 axes.plot(at, 0.02, "x", color=style.colour, transform=axes.get_xaxis_transform())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.report.figures.point_names import Place, axes_place, name_points
+from simaccel.report.figures.axes import freeze_layout
+from simaccel.report.figures.facets import draw_legend, draw_panels, label_axis, scale_axis
+from simaccel.report.figures.point_names import Place, name_points
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
@@ -15,29 +17,15 @@ from simaccel.report.figures.style import (
     SERIES_MARKERS,
     new_figure,
 )
-from simaccel.report.units import bytes_text, energy_text, seconds_text
 from simaccel.study.explore import ExploredDesigns
 from simaccel.study.figures import FRONTIER, objective_of
 from simaccel.study.points import StudyRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-_LABELS: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
-    "seconds": ("time", seconds_text),
-    "energy_pj": ("energy", energy_text),
-    "area_mm2": ("area (mm2)", lambda mm2: f"{mm2:g}"),
-    "footprint_bytes": ("footprint", bytes_text),
-}
-"""What people read for a figure, and how its values are written."""
-_LOG_TICKS: Final = ((1.0, (1.0, 2.0, 5.0)), (2.5, (1.0, 3.0)), (math.inf, (1.0,)))
-"""Up to so many decades: the ticks in each."""
-_INTERVALS: Final = 4
-"""Of a linear axis, about."""
 _LIGHT, _GREY, _ON = "#DDDDDD", "#999999", SERIES_COLOURS[1]
-_LOG_RATIO: Final = 8
 _ACROSS: Final = 3
 _MOST_TICKS: Final = 8
 
@@ -60,27 +48,28 @@ def draw_frontier(explored: ExploredDesigns, title: str) -> Figure:
 
     Call it inside ``style()``.
     """
-    figure = new_figure(DOUBLE_COLUMN_INCHES, 3.0)
-    axes = figure.subplots(1, 2)
-    for ax, name in zip(axes, ("energy_pj", "area_mm2"), strict=True):
-        _scatter(ax, explored, "seconds", name)
-        _draw_on(ax, [point for point in explored.rows if point.frontier], "seconds", name)
-    _finish(figure, axes, title)
-    for ax, name in zip(axes, ("energy_pj", "area_mm2"), strict=True):
-        _name_frontier(ax, explored, "seconds", name)
-    return figure
+    pairs = [("seconds", "energy_pj"), ("seconds", "area_mm2")]
+    return _draw_pairs(explored, pairs, title, 3.0)
 
 
 def draw_pairs(explored: ExploredDesigns, title: str) -> Figure:
     """Draw each two figures of the frontier against each other. Call it inside ``style()``."""
-    pairs = list(combinations(FRONTIER, 2))
-    figure = new_figure(DOUBLE_COLUMN_INCHES, 4.4)
-    axes = list(figure.subplots(2, 3).flat)
-    for ax, (x, y) in zip(axes, pairs, strict=True):
+    return _draw_pairs(explored, list(combinations(FRONTIER, 2)), title, 4.4)
+
+
+def _draw_pairs(
+    explored: ExploredDesigns, pairs: Sequence[tuple[str, str]], title: str, inches: float
+) -> Figure:
+    figure = new_figure(DOUBLE_COLUMN_INCHES, inches, title)
+    panels = draw_panels(figure, len(pairs), _ACROSS)
+    for ax, (x, y) in zip(panels, pairs, strict=True):
         _scatter(ax, explored, x, y)
         _draw_on(ax, [point for point in explored.rows if point.frontier], x, y)
-    _finish(figure, axes, title)
-    for ax, (x, y) in zip(axes, pairs, strict=True):
+        label_axis(ax.xaxis, x, *ax.dataLim.intervalx)
+        label_axis(ax.yaxis, y, *ax.dataLim.intervaly)
+    draw_legend(figure, panels, 4)
+    freeze_layout(figure)
+    for ax, (x, y) in zip(panels, pairs, strict=True):
         _name_frontier(ax, explored, x, y)
     return figure
 
@@ -95,42 +84,6 @@ def _scatter(ax: Axes, explored: ExploredDesigns, x: str, y: str) -> None:
         if some:
             xs, ys = ([_value(one, name) for one in some] for name in (x, y))
             ax.scatter(xs, ys, s=7, color=colour, linewidths=0, label=label)
-    for axis, name in ((ax.xaxis, x), (ax.yaxis, y)):
-        _write(axis, *_LABELS[name])
-
-
-def _write(axis: Axis, label: str, write: Callable[[float], str]) -> None:
-    """Name an axis, and write its ticks as tables do, without zeros at the end."""
-
-    def tick(value: float, _at: object) -> str:
-        number, _, unit = write(value).partition(" ")
-        return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {unit}".strip()
-
-    axis.set_label_text(label)
-    axis.set_major_formatter(lambda value, at: tick(value, at) if value >= 0 else "")
-
-
-def _set_log_scale(axis: Axis, low: float, high: float, *, of_bytes: bool) -> None:
-    """Let an axis be logarithmic where values are far from each other, with few ticks.
-
-    Those of bytes are powers of two.
-    """
-    from matplotlib.ticker import LogLocator, MaxNLocator, MultipleLocator, NullLocator
-
-    write = axis.get_major_formatter()
-    if 0 < low * _LOG_RATIO <= high < math.inf:
-        (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)("log")
-        decades = math.log10(high / low)
-        ticks = next(ticks for most, ticks in _LOG_TICKS if decades <= most)
-        base, subs = (2, (1.0,)) if of_bytes else (10, ticks)
-        axis.set_major_locator(LogLocator(base, subs=subs, numticks=6))
-        axis.set_minor_locator(NullLocator())
-    elif of_bytes and 0 <= low < high < math.inf:
-        step = 2 ** math.ceil(math.log2((high - low) / _INTERVALS))
-        axis.set_major_locator(MultipleLocator(step))
-    else:
-        axis.set_major_locator(MaxNLocator(_INTERVALS))
-    axis.set_major_formatter(write)
 
 
 def _draw_on(ax: Axes, points: Sequence[StudyRow], x: str, y: str) -> None:
@@ -152,35 +105,12 @@ def _draw_on(ax: Axes, points: Sequence[StudyRow], x: str, y: str) -> None:
 
 def _name_frontier(ax: Axes, explored: ExploredDesigns, x: str, y: str) -> None:
     """Write the settings of designs on the frontier beside them, of the best first."""
-    ax.autoscale_view()
     named: list[tuple[str, Place]] = []
-    others: list[Place] = []
     for point in sorted(_drawable_points(explored), key=lambda point: not point.best):
-        values = [_value(point.figures or {}, name) for name in (x, y)]
-        if not all(map(math.isfinite, values)):
-            continue
-        if point.frontier:
-            text = ", ".join(setting.text for setting in point.settings)
-            named.append((text, axes_place(ax, *values)))
-        else:
-            others.append(axes_place(ax, *values))
-    name_points(ax, named, others, _MOST_NAMED)
-
-
-def _finish(figure: Figure, axes: Sequence[Axes], title: str) -> None:
-    for ax in axes:
-        ax.grid(visible=True, linewidth=0.3, alpha=0.6)
-        for axis, ends in ((ax.xaxis, ax.dataLim.intervalx), (ax.yaxis, ax.dataLim.intervaly)):
-            _set_log_scale(
-                axis, *ends, of_bytes=axis.get_label_text() == _LABELS["footprint_bytes"][0]
-            )
-    named: dict[str, Any] = {}
-    for ax in axes:
-        handles, labels = ax.get_legend_handles_labels()
-        named |= dict(zip(labels, handles, strict=True))
-    figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
-    if named:
-        figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=4)
+        place = _value(point.figures or {}, x), _value(point.figures or {}, y)
+        if point.frontier and all(map(math.isfinite, place)):
+            named.append((", ".join(setting.text for setting in point.settings), place))
+    name_points(ax, named, _MOST_NAMED)
 
 
 def draw_sensitivity(exploration: ExploredDesigns, title: str) -> Figure:
@@ -194,22 +124,16 @@ def draw_sensitivity(exploration: ExploredDesigns, title: str) -> Figure:
         for dimension in exploration.dimensions
         if dimension[0].axis.of != "workload" and len(dimension) > 1
     ]
-    across = max(1, min(len(shown), _ACROSS))
-    rows = max(1, -(-len(shown) // across))
-    figure = new_figure(DOUBLE_COLUMN_INCHES, 2.0 * rows + 0.7)
-    grid = figure.subplots(rows, across, squeeze=False, sharey=True)
-    for ax, dimension in zip(grid.flat, shown, strict=False):
+    rows = max(1, -(-len(shown) // _ACROSS))
+    figure = new_figure(DOUBLE_COLUMN_INCHES, 2.0 * rows + 0.7, title)
+    panels = draw_panels(figure, len(shown), _ACROSS, sharey=True)
+    for ax, dimension in zip(panels, shown, strict=True):
         _draw_axis(ax, exploration, exploration.dimensions.index(dimension))
-    for ax in [*grid.flat][len(shown) :]:
-        ax.set_axis_off()
-    for ax in grid[:, 0]:
+    for ax in panels[::_ACROSS]:
         objective = exploration.plan.objective
         name = objective.upper() if objective == "edp" else objective
         ax.set_ylabel(f"{name}, relative to the best")
-    handles, labels = grid.flat[0].get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=4)
-    figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
+    draw_legend(figure, panels[:1], 4)
     return figure
 
 
@@ -247,10 +171,10 @@ def _draw_axis(ax: Axes, exploration: ExploredDesigns, number: int) -> None:
     ticks = range(0, len(settings), every)
     ax.set_xticks(list(ticks), [settings[at].text for at in ticks], rotation=30, ha="right")
     ax.set_xlabel(settings[0].axis.label)
-    ax.grid(visible=True, linewidth=0.3, alpha=0.6)
+    ax.grid(visible=True)
     low, high = ax.dataLim.intervaly
-    ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    _set_log_scale(ax.yaxis, low, high, of_bytes=False)
+    scale_axis(ax.yaxis, low, high)
+    ax.yaxis.set_major_formatter("{x:g}")
 
 
 def _mean(values: Sequence[float]) -> float:

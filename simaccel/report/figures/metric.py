@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from simaccel.report.comparison import series_of
-from simaccel.report.figures.comparison import looks
+from simaccel.report.figures.facets import draw_legend, label_axis, looks
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure
-from simaccel.report.titles import wrap_title
-from simaccel.report.units import bytes_text, figure_text, short_names
+from simaccel.report.units import short_names
 from simaccel.study.figure_table import Figure as Metric
 from simaccel.study.points import StudyRow
 
@@ -24,7 +22,6 @@ _HEIGHT: Final = 2.9
 _BARS: Final = 0.8
 _MOST_FLAT: Final = 6
 """Names on an axis up to which they lie flat."""
-_TICKS: Final = 6
 _NAN: Final = float("nan")
 
 
@@ -33,11 +30,8 @@ def draw_metric(rows: Sequence[StudyRow], title: str, metric: Metric) -> Figure:
 
     What is not known, or did not run, is left out.
     """
-    from matplotlib.ticker import MultipleLocator
-
     rows = list(map(_over_a_number, rows))
-    figure = new_figure(_WIDTH, _HEIGHT)
-    figure.suptitle(wrap_title(title, 76), fontsize="medium", x=0.01, ha="left")
+    figure = new_figure(_WIDTH, _HEIGHT, title)
     axes = figure.subplots()
     point = rows[0].lead
     if point is not None and not point.axis.named:
@@ -45,21 +39,10 @@ def draw_metric(rows: Sequence[StudyRow], title: str, metric: Metric) -> Figure:
         axes.set_xlabel(point.axis.label)
     else:
         _bars(axes, rows, metric)
-    axes.set_ylabel(metric.label)
     axes.set_ylim(bottom=0)
-    top = axes.get_ylim()[1]
-    if metric.unit == "B" and top > _TICKS:
-        axes.yaxis.set_major_locator(MultipleLocator(2 ** math.ceil(math.log2(top / _TICKS))))
-        axes.yaxis.set_major_formatter(lambda value, _: bytes_text(value))
-    elif metric.unit not in ("cycles", "1/s"):
-        axes.yaxis.set_major_formatter(
-            lambda value, _: figure_text(value, metric.unit) if value else "0"
-        )
-    elif top >= _TICKS:
-        axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.grid(visible=True, axis="y", linewidth=0.3, alpha=0.6)
-    if any(axes.get_legend_handles_labels()[1]):
-        figure.legend(loc="outside lower center", ncols=4)
+    label_axis(axes.yaxis, metric.column, *axes.get_ylim())
+    axes.grid(visible=True, axis="y")
+    draw_legend(figure, [axes], 4)
     return figure
 
 
@@ -83,15 +66,7 @@ def _lines(axes: Axes, rows: Sequence[StudyRow], metric: Metric) -> None:
         series.sort(key=lambda row: row.lead.place if row.lead else 0)
         xs = [row.lead.place for row in series if row.lead]
         ys = [_value(row, metric) for row in series]
-        axes.plot(
-            xs,
-            ys,
-            color=look.colour,
-            linestyle=look.line,
-            marker=look.marker,
-            markersize=4,
-            label=name,
-        )
+        axes.plot(xs, ys, **look.line_look, label=name)
     points = {row.lead.place: row.lead.text for row in rows if row.lead}
     if rows[0].lead is not None and rows[0].lead.axis.log:
         axes.set_xscale("log", base=2)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.numbers import BITS, BYTE
 from simaccel.report.exhibits import Row, peak_bytes_per_cycle
-from simaccel.report.figures.comparison import looks
-from simaccel.report.figures.point_names import axes_place, name_points
+from simaccel.report.figures.axes import freeze_layout
+from simaccel.report.figures.facets import draw_legend, looks
+from simaccel.report.figures.point_names import name_points
 from simaccel.report.figures.style import (
     LIMIT_COLOUR,
     SERIES_COLOURS,
     SINGLE_COLUMN_INCHES,
     new_figure,
 )
-from simaccel.report.titles import wrap_title
 from simaccel.report.units import rate_text
 
 if TYPE_CHECKING:
@@ -30,17 +29,12 @@ _HEIGHT: Final = 3.2
 _MOST_NAMES: Final = 20
 _TERA: Final = 1e12
 _MINOR: Final = (2, 5)
-_ALONG: Final = 96
-"""Places along a roof that names keep away from."""
-_ABOVE: Final = (0.65, 0.8, 0.35, 0.5)
-_BELOW: Final = (0.4, 0.72, 0.6, 0.5)
-"""Places of a roof's name along it, the first that is free."""
-_APART: Final = 0.12
-"""Of the axes: a name so far from all points is free."""
+_ABOVE, _BELOW = 0.65, 0.4
+"""Places of a roof's name along it."""
 
 
 def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> Figure:
-    """Draw MACs per second over MACs per byte, and the names of operators.
+    """Draw MACs per second over MACs per byte, and names, of those first that lose most cycles.
 
     A second axis counts operations. Beside the bandwidth of DRAM, the rate at which a systolic
     array takes its weights is a roof of its own.
@@ -48,8 +42,7 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
     finite = [row for row in rows if row["macs_per_byte"] != float("inf")]
     hertz = accelerator.clock_hz / _TERA
     peak, rate = accelerator.pes, peak_bytes_per_cycle(accelerator)
-    figure = new_figure(_WIDTH, _HEIGHT)
-    figure.suptitle(wrap_title(title, 82), fontsize="medium", x=0.01, ha="left")
+    figure = new_figure(_WIDTH, _HEIGHT, title)
     axes = figure.subplots()
     every = [row["macs_per_byte"] for row in finite] or [1.0]
     ridge = peak / rate if rate else min(every)
@@ -66,11 +59,9 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
         if bytes_per_cycle:
             label = f"{name} {rate_text(round(bytes_per_cycle * accelerator.clock_hz))}"
             below = bytes_per_cycle < (other or 0.0)
-            draw = partial(_slope, axes, bytes_per_cycle * hertz, peak * hertz, label, colour, line)
-            places = [(row["macs_per_byte"], row["macs_per_cycle"] * hertz) for row in finite]
-            draw(places, below=below)
+            slope = bytes_per_cycle * hertz
+            _slope(axes, slope, peak * hertz, label, colour, line, below=below)
     _points(axes, finite, [row["dataflow"] for row in rows], hertz)
-    _name_points(axes, finite, hertz, peak, rate)
     axes.set_xlabel("operational intensity (MACs per byte moved with DRAM)")
     axes.set_ylabel("TMAC/s")
     second = axes.secondary_yaxis("right", functions=(_double_value, _halve_value))  # type: ignore[arg-type]
@@ -78,7 +69,14 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
     for axis in (axes.xaxis, axes.yaxis, second.yaxis):
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter(_minor_text)
-    figure.legend(loc="outside lower center", ncols=6)
+    draw_legend(figure, [axes])
+    freeze_layout(figure)
+    lost = {id(row): row["macs"] * (1 / row["macs_per_cycle"] - 1 / peak) for row in finite}
+    named = [
+        (row["operator"], (row["macs_per_byte"], row["macs_per_cycle"] * hertz))
+        for row in sorted(finite, key=lambda row: -lost[id(row)])
+    ]
+    name_points(axes, named, _MOST_NAMES)
     return figure
 
 
@@ -111,24 +109,17 @@ def _slope(
     label: str,
     colour: str,
     line: str,
-    points: Sequence[tuple[float, float]],
     *,
     below: bool,
 ) -> None:
-    """Draw the roof of a rate of bytes, as far as the peak, and its name above it or ``below``.
-
-    The name stands apart from the ``points``, as far as there is room.
-    """
+    """Draw the roof of a rate of bytes, as far as the peak, and its name above it or ``below``."""
     low, _ = axes.get_xlim()
     floor, _ = axes.get_ylim()
     start = max(low, floor / rate)
     if start * rate >= peak:
         return
     axes.plot([start, peak / rate], [start * rate, peak], line, color=colour, linewidth=0.9)
-    along = [start * (peak / rate / start) ** share for share in (_BELOW if below else _ABOVE)]
-    away = [_nearest(axes, (x, x * rate), points) for x in along]
-    middle = next((x for x, far in zip(along, away, strict=True) if far > _APART), None)
-    middle = middle or along[away.index(max(away))]
+    middle = start * (peak / rate / start) ** (_BELOW if below else _ABOVE)
     slope = rate * (0.92 if below else 1.08)
     axes.text(
         middle,
@@ -142,14 +133,6 @@ def _slope(
         fontsize="x-small",
         color=colour,
     )
-
-
-def _nearest(
-    axes: Axes, place: tuple[float, float], points: Sequence[tuple[float, float]]
-) -> float:
-    """Return how far the nearest of some points is from a place, in parts of the axes."""
-    here = axes_place(axes, *place)
-    return min((math.dist(here, axes_place(axes, *point)) for point in points), default=1.0)
 
 
 def _points(axes: Axes, rows: Sequence[Row], dataflows: Sequence[str], hertz: float) -> None:
@@ -170,27 +153,3 @@ def _points(axes: Axes, rows: Sequence[Row], dataflows: Sequence[str], hertz: fl
             label=dataflow,
             zorder=3,
         )
-
-
-def _name_points(
-    axes: Axes, rows: Sequence[Row], hertz: float, peak: float, rate: float | None
-) -> None:
-    """Write names beside points, those first that lose most cycles against the peak.
-
-    No name lies on the peak, or on the slope of the memory's ``rate`` in bytes per cycle.
-    """
-    lost = {id(row): row["macs"] * (1 / row["macs_per_cycle"] - 1 / peak) for row in rows}
-    points = [
-        (row["operator"], axes_place(axes, row["macs_per_byte"], row["macs_per_cycle"] * hertz))
-        for row in sorted(rows, key=lambda row: -lost[id(row)])
-    ]
-    lines = [axes_place(axes, at, peak * hertz) for at in _ticks(axes)]
-    if rate:
-        lines += [axes_place(axes, at, min(rate * at, peak) * hertz) for at in _ticks(axes)]
-    name_points(axes, points, lines, _MOST_NAMES)
-
-
-def _ticks(axes: Axes) -> list[float]:
-    """Return places along the logarithmic x axis."""
-    low, high = axes.get_xlim()
-    return [float(low * (high / low) ** (at / _ALONG)) for at in range(_ALONG + 1)]

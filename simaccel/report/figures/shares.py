@@ -73,7 +73,7 @@ def draw_shares(rows: Sequence[Row]) -> Figure:
     axes.set_xlabel("directives less machine, % of the machine's cycles, by assumption")
     axes.set_yticks(range(len(rows)), [name for name, _ in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.grid(visible=True, axis="x", linewidth=0.3, alpha=0.6)
+    axes.grid(visible=True, axis="x")
     figure.legend(loc="outside lower center", ncols=_COLUMNS)
     return figure
 

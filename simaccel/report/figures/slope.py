@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.report.comparison import dram_bytes
-from simaccel.report.figures.comparison import SeriesStyle
+from simaccel.report.figures.facets import SeriesStyle
 from simaccel.report.figures.style import LIMIT_COLOUR
 from simaccel.report.units import bytes_text
 from simaccel.study.points import StudyRow
@@ -47,12 +47,8 @@ def draw_slopes(
         axes.plot(
             [room for room, _ in known],
             [moved for _, moved in known],
-            color=style.colour,
+            **style.marker_look,
             linestyle="",
-            marker=style.marker,
-            markersize=4,
-            markeredgecolor="white",
-            markeredgewidth=0.4,
             label=name,
         )
     if rooms:
@@ -65,7 +61,7 @@ def draw_slopes(
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: bytes_text(round(value)))
     axes.set_xlabel(ON_CHIP)
-    axes.grid(visible=True, linewidth=0.3, alpha=0.6)
+    axes.grid(visible=True)
 
 
 def _room(row: StudyRow) -> int | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.targets import STDOUT, require_target, writing
+from simaccel.report.titles import wrap_title
 from simaccel.units import CAUSES
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ SMALL_POINTS: Final = 7.0
 TITLE_POINTS: Final = 7.5
 SUFFIXES: Final = (".png", ".svg", ".pdf")
 DPI: Final = 300
+_LETTERS_PER_INCH: Final = 15
+"""Of a title."""
 
 CAUSE_COLOURS: Final[Mapping[str, tuple[str, str]]] = {
     name: (cause.colour, cause.hatch) for name, cause in CAUSES.items()
@@ -65,6 +68,8 @@ _RC: Final[Mapping[str, object]] = MappingProxyType(
         "axes.titlelocation": "left",
         "axes.spines.top": False,
         "axes.spines.right": False,
+        "grid.linewidth": 0.3,
+        "grid.alpha": 0.6,
         "lines.linewidth": 1.0,
         "hatch.linewidth": 0.4,
         "legend.frameon": False,
@@ -105,11 +110,15 @@ def style() -> Iterator[None]:
         yield
 
 
-def new_figure(width_inches: float, height_inches: float) -> Figure:
+def new_figure(width_inches: float, height_inches: float, title: str = "") -> Figure:
     """Return an empty figure with automatic layout. Call it inside ``style()``."""
     from matplotlib.figure import Figure
 
-    return Figure((width_inches, height_inches), layout="constrained")
+    figure = Figure((width_inches, height_inches), layout="constrained")
+    if title:
+        text = wrap_title(title, int(_LETTERS_PER_INCH * width_inches))
+        figure.suptitle(text, fontsize="medium", x=0.01, ha="left")
+    return figure
 
 
 def svg_text(figure: Figure) -> str:

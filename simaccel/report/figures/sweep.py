@@ -7,22 +7,19 @@ against buffer size, one line per dataflow.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from simaccel.report.figures.comparison import (
     ARRAY_CYCLES,
-    EDGE_COLOUR,
-    EDGE_POINTS,
     FILLED,
     UTILISATION,
-    SeriesStyle,
     array_shares,
     causes_of,
     legend_of,
-    looks,
     number_slice,
 )
+from simaccel.report.figures.facets import EDGE, SeriesStyle, draw_panels, looks
 from simaccel.report.figures.slope import DRAM, SlopeSeries, draw_slopes
 from simaccel.report.figures.style import (
     CAUSE_COLOURS,
@@ -46,8 +43,6 @@ _MOST_TICKS: Final = 12
 """Names of points that stand beside each other across the whole figure."""
 _STRIP, _STRIP_INCHES = 9.0, 0.13
 """Height of a row of crosses: on the axis, in percent, and on paper."""
-_LINE_OF_TEXT = 6.5
-"""Height of a line of text beside the lines, in percent of the axis."""
 _MOST_APART, _MOST_NUMBERED = 24, 6
 """Points of a stack that have room for a gap between them, or for numbers in slices."""
 _NAN = float("nan")
@@ -75,10 +70,10 @@ def draw_sweep(rows: Sequence[StudyRow], title: str, slopes: Slopes | None = Non
     upper, *middle, lower = figure.subfigures(
         len(parts), 1, squeeze=False, height_ratios=parts
     ).flat
-    _draw_lines(upper, panels, looks(names), upper_rows)
+    _draw_lines(upper, panels, looks(names))
     upper.suptitle(title, fontsize="medium", x=0.01, ha="left")
     for panel_figure in middle:
-        _draw_moved(panel_figure, panels, looks(names), upper_rows, slopes or {})
+        _draw_moved(panel_figure, panels, looks(names), slopes or {})
     if lower_rows:
         _draw_stacks(lower, panels, names, lower_rows)
     return figure
@@ -117,13 +112,12 @@ def _draw_lines(
     upper: SubFigure,
     panels: dict[str, list[StudyRow]],
     look: dict[str, SeriesStyle],
-    n_rows: int,
 ) -> None:
     across = min(_ACROSS, len(panels))
-    grid = upper.subplots(n_rows, across, sharey=True, squeeze=False).flat
+    grid = draw_panels(upper, len(panels), _ACROSS, sharey=True)
     every = [row for rows in panels.values() for row in rows]
     strips = _strips(every)
-    for axes, (panel, rows) in zip(grid, panels.items(), strict=False):
+    for axes, (panel, rows) in zip(grid, panels.items(), strict=True):
         for name, style in look.items():
             _draw_line(axes, _in_order([row for row in rows if row.dataflow == name]), style)
         _draw_failures(axes, rows, strips)
@@ -132,77 +126,32 @@ def _draw_lines(
         axes.set_title(panel)
         axes.set_xlabel(_axis(rows).label)
         axes.set_ylim(min(strips.values(), default=0) - bool(strips) * _STRIP / 2, 105)
-        axes.grid(visible=True, linewidth=0.3, alpha=0.6)
     shares = range(0, 101, 20)
-    upper.axes[0].set_yticks([*shares, *strips.values()], [*map(str, shares), *strips])
-    upper.axes[0].set_ylabel(UTILISATION)
-    for axes in upper.axes[len(panels) :]:
-        axes.set_axis_off()
-    labelled = dict(pair[::-1] for axes in upper.axes for pair in _legend(axes))
-    if len(panels) == 1:
-        _label_lines(upper.axes[0], every, look)
-        labelled = {text: artist for text, artist in labelled.items() if text not in look}
-    if labelled:
-        upper.legend(labelled.values(), labelled.keys(), loc="outside right upper")
+    grid[0].set_yticks([*shares, *strips.values()], [*map(str, shares), *strips])
+    grid[0].set_ylabel(UTILISATION)
+    _legend_beside(upper, grid)
 
 
-def _label_lines(axes: Axes, rows: Sequence[StudyRow], look: dict[str, SeriesStyle]) -> None:
-    """Write each dataflow's name at the end of its line, as near as the others' names let it."""
-    ends = {row.dataflow: row.result["utilisation"] for row in _in_order(rows) if row.result}
-    names = sorted(ends, key=lambda name: ends[name])
-    for name, height in zip(
-        names, _spread_heights([100 * ends[name] for name in names]), strict=True
-    ):
-        axes.annotate(
-            name,
-            (1.0, height),
-            (5, 0),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            va="center",
-            color=look[name].colour,
-            fontweight="bold",
-            annotation_clip=False,
-        )
-
-
-def _spread_heights(heights: Sequence[float]) -> list[float]:
-    """Move heights, the lowest first, so far apart that a line of text fits, and below the top.
-
-    >>> _spread_heights([10.0, 95.0, 96.0, 99.0])
-    [10.0, 87.0, 93.5, 100.0]
-    """
-    placed: list[float] = []
-    for height in heights:
-        placed.append(max(height, placed[-1] + _LINE_OF_TEXT) if placed else height)
-    top = 100.0
-    for at in range(len(placed) - 1, -1, -1):
-        placed[at] = min(placed[at], top)
-        top = placed[at] - _LINE_OF_TEXT
-    return placed
+def _legend_beside(figure: SubFigure, panels: Sequence[Axes]) -> None:
+    named: dict[str, Artist] = {}
+    for axes in panels:
+        handles, labels = axes.get_legend_handles_labels()
+        named |= dict(zip(labels, handles, strict=True))
+    figure.legend(named.values(), named.keys(), loc="outside right upper")
 
 
 def _draw_moved(
     middle: SubFigure,
     panels: dict[str, list[StudyRow]],
     look: dict[str, SeriesStyle],
-    n_rows: int,
     slopes: Slopes,
 ) -> None:
-    across = min(_ACROSS, len(panels))
-    grid = middle.subplots(n_rows, across, sharey=True, squeeze=False).flat
-    for axes, (panel, rows) in zip(grid, panels.items(), strict=False):
+    grid = draw_panels(middle, len(panels), _ACROSS, sharey=True)
+    for axes, (panel, rows) in zip(grid, panels.items(), strict=True):
         draw_slopes(axes, rows, look, slopes.get(rows[0].seq_len, ()))
         axes.set_title(panel)
-    middle.axes[0].set_ylabel(DRAM)
-    for axes in middle.axes[len(panels) :]:
-        axes.set_axis_off()
-    labelled = dict(pair[::-1] for axes in middle.axes for pair in _legend(axes))
-    middle.legend(labelled.values(), labelled.keys(), loc="outside right upper")
-
-
-def _legend(axes: Axes) -> Iterator[tuple[Artist, str]]:
-    return zip(*axes.get_legend_handles_labels(), strict=True)
+    grid[0].set_ylabel(DRAM)
+    _legend_beside(middle, grid)
 
 
 def _strips(rows: Sequence[StudyRow]) -> dict[str, float]:
@@ -215,12 +164,7 @@ def _draw_line(axes: Axes, rows: Sequence[StudyRow], look: SeriesStyle) -> None:
     axes.plot(
         _places([_point(row) for row in rows]),
         [100 * row.result["utilisation"] if row.result else _NAN for row in rows],
-        color=look.colour,
-        linestyle=look.line,
-        marker=look.marker,
-        markersize=4,
-        markeredgecolor="white",
-        markeredgewidth=0.4,
+        **look.line_look,
         label=rows[0].dataflow,
     )
 
@@ -297,8 +241,7 @@ def _draw_stack(
             facecolor=colour,
             hatch=hatch,
             label=CAUSE_LABELS[cause],
-            edgecolor=EDGE_COLOUR,
-            linewidth=EDGE_POINTS,
+            **EDGE,
         )
         if len(rows) <= _MOST_NUMBERED:
             for at, (below, share) in enumerate(zip(base, shares, strict=True)):

@@ -7,7 +7,8 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from simaccel.report.figures.comparison import FILLED, array_shares, draw_comparison, looks
+from simaccel.report.figures.comparison import FILLED, array_shares, draw_comparison
+from simaccel.report.figures.facets import looks
 from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS, style
 from simaccel.schedulers import DATAFLOWS
 from simaccel.study.points import StudyRow

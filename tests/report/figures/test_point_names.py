@@ -17,7 +17,10 @@ _INCHES = (6.3, 3.2)
 def _named(points: list[tuple[str, tuple[float, float]]]) -> Axes:
     with style():
         axes = Figure(figsize=_INCHES, dpi=200).add_axes((0.08, 0.18, 0.84, 0.75))
-        name_points(axes, points, [], len(points))
+        axes.set(xlim=(0, 1), ylim=(0, 1))
+        xs, ys = zip(*(place for _, place in points), strict=True)
+        axes.scatter(xs, ys, s=4)
+        name_points(axes, points, len(points))
     return axes
 
 
@@ -37,6 +40,8 @@ def test_names_lie_on_no_other_name_and_inside_of_the_axes(seed: int) -> None:
     assert all(whole.x0 <= box.x0 and box.x1 <= whole.x1 for box in boxes.values())
     pairs = itertools.combinations(boxes.values(), 2)
     assert not any(one.overlaps(other) for one, other in pairs)
+    marks = axes.transData.transform([place for _, place in points])
+    assert not any(box.contains(x, y) for box in boxes.values() for x, y in marks)
 
 
 def test_points_at_one_place_have_one_name_and_a_crowded_one_has_a_line() -> None:
