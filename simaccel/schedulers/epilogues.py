@@ -36,9 +36,15 @@ LONGEST = 8
 
 
 def epilogue(workload: Workload, names: Sequence[str]) -> OperatorChain | None:
-    """Return an einsum and elementwise operators after it as a chain; None if they are none."""
+    """Return an einsum and elementwise operators after it as a chain; None if they are none.
+
+    A dimension that it makes of several ranks (tokens in groups) is cut by one of them over chips,
+    where those after it have one rank for it: they are no chain, also if a chip has one group.
+    """
     others = [workload.operator(name) for name in names[1:]]
     if not all(isinstance(one, Vector) and not one.axis for one in others):
+        return None
+    if any(len(dim.terms) > 1 for dim in workload.operator(names[0]).output.projection):
         return None
     chain = chain_of(workload, names) if others else None
     return chain if chain is not None and is_epilogue(chain) else None

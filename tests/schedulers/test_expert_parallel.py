@@ -177,6 +177,20 @@ def test_mixtral_with_a_token_on_each_of_eight_chips() -> None:
     assert pod.workload.operator("Q").macs == 4096 * 4096  # of one token
 
 
+def test_a_chip_with_one_group_of_tokens_adds_what_comes_back_apart() -> None:
+    """Eight groups of two tokens on four chips, and on eight: F is cut by groups, Xout by tokens."""
+    layer = transformer(SMALL, phase="decode", prompt=4, batch=16, experts="grouped:8")
+    for count in (4, 8):
+        links = ("links.topology=switch", "links.bytes_per_second=9 GB/s", "links.pj_per_bit=1")
+        pod = load_accelerator("tpu_v5e", [f"chips={count}", *links, "links.closes_at=1"])
+        expert = 4
+        options = Options(expert_parallel=expert, data_parallel=count // expert, tensor_parallel=1)
+        result = simulate(layer, pod, "deployed", options=options)
+        checks = check_chips(layer, result.pod)
+        assert all(one.compared in (one.elements, 0) for one in checks)
+        assert any(one.compared for one in checks if one.operator == "add2")
+
+
 def test_chips_read_the_weights_of_experts_that_tokens_choose_and_hold_all() -> None:
     """16 tokens use 82 of Qwen3-30B-A3B's 128 experts: 88 on eight chips, 11 each, of 16 there."""
     model = replace(
