@@ -42,7 +42,7 @@ def epilogue(workload: Workload, names: Sequence[str]) -> OperatorChain | None:
     where those after it have one rank for it: they are no chain, also if a chip has one group.
     """
     others = [workload.operator(name) for name in names[1:]]
-    if not all(isinstance(one, Vector) and not one.axis for one in others):
+    if not all(isinstance(after, Vector) and not after.axis for after in others):
         return None
     if any(len(dim.terms) > 1 for dim in workload.operator(names[0]).output.projection):
         return None

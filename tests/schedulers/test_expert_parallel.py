@@ -177,8 +177,28 @@ def test_mixtral_with_a_token_on_each_of_eight_chips() -> None:
     assert pod.workload.operator("Q").macs == 4096 * 4096  # of one token
 
 
+@pytest.mark.parametrize("shared", [0, 12])
+def test_sums_are_added_once_for_each_token(shared: int) -> None:
+    """Two chips have half of each expert: 8 tokens of 16 numbers of 2 bytes go over the links.
+
+    What a token's experts make, and the expert of all tokens, is weighed and added before.
+    """
+    model = replace(SMALL, shared_ff=shared, shared_gate=bool(shared))
+    layer = transformer(model, phase="decode", prompt=4, batch=8, experts="drawn:3")
+    links = ("links.topology=switch", "links.bytes_per_second=9 GB/s", "links.pj_per_bit=1")
+    pod = load_accelerator("tpu_v5e", ["chips=2", *links, "links.closes_at=1"])
+    options = Options(tensor_parallel=2, data_parallel=1)
+    for dataflow in ("naive", "deployed"):
+        result = simulate(layer, pod, dataflow, options=options)
+        kinds = [(one.tensor, one.kind) for one in result.pod.exchanges]
+        assert kinds == [("Y", "all_reduce"), ("F", "all_reduce")]
+        assert {one.n_bytes(one.most) for one in result.pod.exchanges} == {8 * 16 * 2}
+        checks = check_chips(layer, result.pod)
+        assert all(one.compared in (one.elements, 0) for one in checks)
+
+
 def test_a_chip_with_one_group_of_tokens_adds_what_comes_back_apart() -> None:
-    """Eight groups of two tokens on four chips, and on eight: F is cut by groups, Xout by tokens."""
+    """Eight groups of two tokens on four and eight chips: groups cut F, tokens cut Xout."""
     layer = transformer(SMALL, phase="decode", prompt=4, batch=16, experts="grouped:8")
     for count in (4, 8):
         links = ("links.topology=switch", "links.bytes_per_second=9 GB/s", "links.pj_per_bit=1")

@@ -10,7 +10,7 @@ from simaccel.hardware.chips import ChipAxis, ChipPod
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.layout import ChipLayout, ChipWindow, moves, runs
 from simaccel.mapping.chips.places import ChipPlace, remote_cores
-from simaccel.workload import Einsum, Operand, Operator, Tensor, Workload
+from simaccel.workload import Einsum, Operand, Operator, Tensor, Vector, Workload
 
 Cuts = Mapping[str, tuple[ChipAxis, ...]]
 """The digits that cut each rank of an operator."""
@@ -48,6 +48,38 @@ def layout_of(operator: Operator, operand: Operand, cuts: Cuts, shape: Sequence[
     return ChipLayout(tuple(dims), frozenset(summed), windows=tuple(windows))
 
 
+def sums_of(
+    workload: Workload, cuts: Mapping[str, Cuts], *, carried: bool
+) -> dict[str, frozenset[ChipAxis]]:
+    """Return over which chips the parts of each tensor lie that are still to be added.
+
+    Those of an einsum that chips cut along a rank it sums over; ``carried``: and what vector
+    operators make of such parts alone, which is as much in fewer elements: sums of two, and
+    products with a factor that all chips have alike.
+    """
+    made: dict[str, ChipLayout] = {}
+    for operator in workload.operators:
+        layouts = [
+            layout_of(operator, operand, cuts[operator.name], workload.shapes[operand.tensor])
+            for operand in (*operator.inputs, operator.output)
+        ]
+        name, layout = operator.output.tensor, layouts[-1]
+        if isinstance(operator, Vector) and carried:
+            ways = [made.get(operand.tensor) for operand in operator.inputs]
+            alike = [
+                way.partial
+                for way, read in zip(ways, layouts, strict=False)
+                if way is not None and way.partial and way == replace(read, partial=way.partial)
+            ]
+            own = {digit for digits in cuts[operator.name].values() for digit in digits}
+            needed = {"product": 1, "residual": 2, "scale": 1}.get(operator.kind)
+            partial = [way for way in ways if way is not None and way.partial]
+            if len(alike) == len(partial) == needed and len({*alike}) == 1 and not own & alike[0]:
+                layout = replace(layout, partial=alike[0])
+        made[name] = layout
+    return {name: layout.partial for name, layout in made.items()}
+
+
 def is_whole_part(operator: Operator, given: Operand, at: int, rank: str, size: int) -> bool:
     """Return whether parts of a rank are equal parts of all of a dimension of so many positions."""
     dim = given.projection[at]
@@ -74,6 +106,8 @@ class TensorNames:
     """How a tensor lies after the collectives to a way in which it is read, and its name then."""
     makers: dict[str, tuple[ChipLayout, str]] = field(default_factory=dict)
     """How each tensor is made, and the last operator that does; or lies, and the first reader."""
+    sums: Mapping[str, frozenset[ChipAxis]] = field(default_factory=dict)
+    """As of `sums_of`."""
     stored: Collection[str] = ()
     """Weights that lie once on all chips."""
     digits: tuple[ChipAxis, ...] = ()
@@ -81,6 +115,8 @@ class TensorNames:
 
     def __post_init__(self) -> None:
         """Find how each tensor is made."""
+        is_one = len({place.first for place in self.places.values()}) == 1
+        self.sums = sums_of(self.workload, self.cuts, carried=is_one)
         for one in self.workload.operators:
             name = one.output.tensor
             layout = self._layout(one, one.output)
@@ -94,6 +130,9 @@ class TensorNames:
         """Return how a tensor lies on chips as an operator sees it, and on which."""
         shape = self.workload.shapes[given.tensor]
         layout = layout_of(operator, given, self.cuts[operator.name], shape)
+        if isinstance(operator, Vector) and (sums := self.sums[operator.output.tensor]):
+            partial = sums & self.sums.get(given.tensor, sums)
+            layout = replace(layout, partial=partial)
         return replace(layout, first=self.places[operator.name].first)
 
     def operator(self, operator: Operator) -> Operator:
@@ -133,7 +172,9 @@ class TensorNames:
     def close(self) -> None:
         """Add up outputs that are still partial, and see that layers follow one another."""
         for name, (made, _) in self.makers.items() if not self.found else ():
-            if made.partial and not any(one.tensor == name for one in self.exchanges):
+            is_left = self.workload.tensors[name].kind != "intermediate"
+            is_left |= not self.workload.readers.get(name)
+            if made.partial and is_left and not any(one.tensor == name for one in self.exchanges):
                 self._bring(name, made, replace(made, partial=frozenset()))
         self._require_layers()
         self._set_kinds()
@@ -171,10 +212,7 @@ class TensorNames:
         sources = {exchange.source for exchange in self.exchanges} | set(self.parts.values())
         targets = {exchange.target for exchange in self.exchanges} | set(self.parts)
         read = {
-            self.names[
-                operand.tensor,
-                replace(self._layout(operator, operand), partial=frozenset()),
-            ]
+            self.names[operand.tensor, self._layout(operator, operand)]
             for operator in self.workload.operators
             for operand in operator.inputs
         }

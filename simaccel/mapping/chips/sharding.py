@@ -20,7 +20,7 @@ from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.handed_tiles import hand_tiles
 from simaccel.mapping.chips.keeps import rename_keeps
 from simaccel.mapping.chips.layout import ChipLayout, NoCommonDigitsError, refine_digits
-from simaccel.mapping.chips.naming import Cuts, TensorNames, layout_of
+from simaccel.mapping.chips.naming import Cuts, TensorNames, layout_of, sums_of
 from simaccel.mapping.chips.places import (
     ChipPlace,
     cores_of_group,
@@ -330,13 +330,19 @@ class _Sharding:
                 shape = self.workload.shapes[operand.tensor]
                 there = layout_of(maker, maker.output, self.cuts[maker.name], shape)
                 layout = layout_of(operator, operand, cuts, shape)
-                if there.partial:
+                if there.partial and self.sums.get(operator.output.tensor) != there.partial:
                     allowed = f"another group for {name}: {maker.name} leaves partial sums"
                     value = f"{name} reads partial sums of {operand.tensor} that nobody adds"
                     self.found.append((where, value, allowed))
                 elif there != layout:
                     allowed = f"another group for {name}: {maker.name} makes other parts on a chip"
                     self.found.append((where, f"{name} reads {operand.tensor}", allowed))
+
+    @cached_property
+    def sums(self) -> Mapping[str, frozenset[ChipAxis]]:
+        """Digits over which parts of each tensor are still to be added."""
+        is_one = all(group.chips is None for _, group in self.groups)
+        return sums_of(self.workload, self.cuts, carried=is_one)
 
     # -- what a chip does -------------------------------------------------------------------------
 
