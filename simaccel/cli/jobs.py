@@ -15,7 +15,7 @@ from simaccel.cli.faults import fault, require_none
 from simaccel.cli.settings import OF_RUNS, SettingOption
 
 if TYPE_CHECKING:
-    from simaccel.experiment.parallel import TaskWorkers
+    from simaccel.experiment.workers import TaskWorkers
 
 _MOST_A_PROCESSOR: Final = 4
 """Each process takes tens of MB and a second to start; more of them than processors wait."""

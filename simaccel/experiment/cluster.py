@@ -17,7 +17,7 @@ from distributed.scheduler import KilledWorker, NoWorkerError
 
 from simaccel.errors import Fault, InputError, WorkerDiedError
 from simaccel.experiment.code import code_digest
-from simaccel.experiment.parallel import DIED, ClusterError, Numbered, Outcome, TaskWorkers
+from simaccel.experiment.workers import DIED, ClusterError, Numbered, Outcome, TaskWorkers
 
 _PIECES: Final = 256
 """Pieces in which many tasks travel, and how many the scheduler knows of at a time.

@@ -1,44 +1,37 @@
 """Running tasks in other processes: of this computer, or of a Dask cluster that exists.
 
 With one job, or one task, tasks run in this process. With several, processes are started when there
-are tasks, which end with this one however it ends. A task whose process dies is tried once more,
-alone, when all others have ended; if that process dies, too, the task is lost, and no other.
+are tasks, which end with this one however it ends.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
-from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from typing import Any, Final, NoReturn, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from simaccel.errors import SimaccelError, WorkerDiedError
+from simaccel.errors import WorkerDiedError
+from simaccel.experiment.workers import (
+    DIED,
+    ClusterError,
+    Found,
+    Numbered,
+    Outcome,
+    Task,
+    TaskWorkers,
+)
 
-Task = TypeVar("Task")
-Found = TypeVar("Found")
-Numbered = Generator[tuple[int, Found], None, None]
-"""Results with the numbers of their tasks, as they come."""
-Outcome = tuple[BaseException | None, Any]
-"""What a task raised, or gave."""
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+
 Watch = Callable[[float, str], None]
 """Told the part that is done, from 0 to 1, and how it stands."""
-DIED: Final = "a process of the search died; is there enough memory?"
-_SENT: Final = 2
-"""Tasks that are sent for each process: one runs, one waits."""
-_MOST_WINDOWS: Final = 61
-_NO_LEAKS: Final = "ignore::UserWarning:multiprocessing.resource_tracker"
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-
-
-class ClusterError(SimaccelError):
-    """The processes that are to execute a task can't."""
-
-    exit_code = 1
 
 
 def raise_died(_task: object) -> NoReturn:
@@ -49,65 +42,6 @@ def raise_died(_task: object) -> NoReturn:
 
     """
     raise WorkerDiedError("a process of the comparison died; is there enough memory?")
-
-
-def _raise_died(_task: object) -> NoReturn:
-    raise WorkerDiedError(DIED)
-
-
-class TaskWorkers(ABC):
-    """Processes that run tasks."""
-
-    @abstractmethod
-    def outcomes(
-        self, work: Callable[[Any], Any], tasks: Sequence[Any], numbers: Sequence[int]
-    ) -> Numbered[Outcome]:
-        """Yield what came of some of the tasks; a ``WorkerDiedError`` where a process died."""
-
-    def run_numbered(
-        self, work: Callable[[Task], Found], tasks: Sequence[Task], lost: Callable[[Task], Found]
-    ) -> Numbered[Found]:
-        """Run ``work`` on each task, the last ones first; ``lost`` where its process died."""
-        yield from self._results(work, tasks, range(len(tasks))[::-1], lost)
-
-    def run_each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
-        """Yield the results in the order of the tasks; tasks run only as far as results are read.
-
-        Raises:
-            WorkerDiedError: a process died.
-
-        """
-        early: dict[int, Found] = {}
-        after = 0
-        with closing(self._results(work, tasks, range(len(tasks)), _raise_died)) as results:
-            for number, result in results:
-                early[number] = result
-                while after in early:
-                    yield early.pop(after)
-                    after += 1
-
-    def _results(
-        self,
-        work: Callable[[Task], Found],
-        tasks: Sequence[Task],
-        numbers: Sequence[int],
-        lost: Callable[[Task], Found],
-    ) -> Numbered[Found]:
-        """Yield results as they come; tasks whose process died are tried again, each alone."""
-        died: list[int] = []
-        with closing(self.outcomes(work, tasks, numbers)) as outcomes:
-            for number, (error, result) in outcomes:
-                if isinstance(error, WorkerDiedError):
-                    died.append(number)
-                elif error is not None:
-                    raise error
-                else:
-                    yield number, result
-        for again in died:
-            for number, (error, result) in self.outcomes(work, tasks, [again]):
-                if error is not None and not isinstance(error, WorkerDiedError):
-                    raise error
-                yield number, lost(tasks[number]) if error is not None else result
 
 
 class _Alone(TaskWorkers):
@@ -133,8 +67,8 @@ class _Processes(TaskWorkers):
     """Processes of this computer: at most ``most``, started where there are several tasks."""
 
     def __init__(self, most: int) -> None:
-        self.most = min(most, _MOST_WINDOWS) if sys.platform == "win32" else most
-        self._pool: Any = None
+        self.most = most
+        self._started: dict[Connection, BaseProcess] = {}
 
     def run_numbered(
         self, work: Callable[[Task], Found], tasks: Sequence[Task], lost: Callable[[Task], Found]
@@ -147,71 +81,73 @@ class _Processes(TaskWorkers):
         return map(work, tasks) if self._needs_none(tasks) else super().run_each(work, tasks)
 
     def _needs_none(self, tasks: Sequence[object]) -> bool:
-        return min(len(tasks), self.most) <= 1 and self._pool is None
+        return min(len(tasks), self.most) <= 1 and not self._started
 
     def outcomes(
         self, work: Callable[[Any], Any], tasks: Sequence[Any], numbers: Sequence[int]
     ) -> Numbered[Outcome]:
-        from concurrent.futures import FIRST_COMPLETED, Future, wait  # noqa: PLC0415 - only here
-        from concurrent.futures.process import BrokenProcessPool  # noqa: PLC0415
+        from multiprocessing.connection import wait  # noqa: PLC0415 - a tenth of a short command
 
-        waiting, sent = deque(numbers), dict[Future[Any], int]()
+        waiting = deque(numbers)
+        busy: dict[Connection, int] = {}
         try:
-            while waiting or sent:
-                while waiting and len(sent) < _SENT * min(self.most, len(numbers)):
-                    number = waiting.popleft()
-                    sent[self._submit(work, tasks[number])] = number
-                for future in wait(sent, return_when=FIRST_COMPLETED).done:
-                    number, error = sent.pop(future), future.exception()
-                    if isinstance(error, BrokenProcessPool):
-                        self.end()
-                        yield number, (WorkerDiedError(DIED), None)
-                    else:
-                        yield number, (error, None if error else future.result())
+            while waiting or busy:
+                while waiting and len(busy) < min(self.most, len(numbers)):
+                    free = next((c for c in self._started if c not in busy), None) or self._start()
+                    with suppress(BrokenPipeError):  # it has died, which is noticed as of any other
+                        free.send((work, tasks[waiting[0]]))
+                    busy[free] = waiting.popleft()
+                for connection in cast("list[Connection]", wait(busy)):
+                    yield busy.pop(connection), self._receive(connection)
         finally:
-            for future in sent:
-                future.cancel()
+            for connection in busy:  # nobody asks for what they do
+                self._end(connection)
 
-    def _submit(self, work: Callable[[Any], Any], task: object) -> Any:  # noqa: ANN401 - a future
-        """Send a task to a process, which is started if none has time.
+    def _receive(self, connection: Connection) -> Outcome:
+        """Return what came of the task of a process, which may have died."""
+        try:
+            outcome: Outcome = connection.recv()
+        except (EOFError, OSError):
+            self._end(connection)
+            return WorkerDiedError(DIED), None
+        return outcome
+
+    def _start(self) -> Connection:
+        """Start a process.
 
         Raises:
-            ClusterError: none can be started.
+            ClusterError: it can't be started.
 
         """
-        import multiprocessing  # noqa: PLC0415 - a tenth of a short command
-        from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor  # noqa: PLC0415
+        import multiprocessing  # noqa: PLC0415 - as above
+        from multiprocessing import resource_tracker  # noqa: PLC0415
 
+        spawn = multiprocessing.get_context("spawn")
         try:
-            if self._pool is None:
-                _track_quietly()
-                spawn = multiprocessing.get_context("spawn")
-                self._pool = ProcessPoolExecutor(self.most, spawn, _follow_parent)
+            if hasattr(signal, "pthread_sigmask"):  # it unblocks the signals of who starts it
+                resource_tracker.ensure_running()
             with _blocked_signals():
-                return self._pool.submit(work, task)
-        except BrokenProcessPool:
-            self.end()
-            return self._submit(work, task)
+                connection, end = spawn.Pipe()
+                process = spawn.Process(target=_work, args=(end,), daemon=True)
+                process.start()
+                end.close()
         except OSError as error:
             problem = f"no process of --jobs starts: {error.strerror}"
             raise ClusterError(f"{problem}; --jobs 1 needs none") from None
+        self._started[connection] = process
+        return connection
+
+    def _end(self, connection: Connection) -> None:
+        """End a process, whatever it does; it keeps nothing."""
+        process = self._started.pop(connection)
+        process.kill()
+        process.join()
+        connection.close()
 
     def end(self) -> None:
-        """End the processes; nobody waits for what they do, and they keep nothing."""
-        if self._pool is not None:
-            pool, self._pool = self._pool, None
-            for process in [*(pool._processes or {}).values()]:  # noqa: SLF001 - until Python 3.14
-                process.kill()
-            pool.shutdown(cancel_futures=True)
-
-
-def _track_quietly() -> None:
-    """Start the process that cleans up if this one is killed, without output."""
-    from multiprocessing import resource_tracker  # noqa: PLC0415 - as above
-
-    sys.warnoptions.append(_NO_LEAKS)  # what Python starts has the options of this process
-    resource_tracker.ensure_running()
-    sys.warnoptions.remove(_NO_LEAKS)
+        """End all processes."""
+        for connection in [*self._started]:
+            self._end(connection)
 
 
 @contextmanager
@@ -227,8 +163,8 @@ def _blocked_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _follow_parent() -> None:
-    """End this process when the one that started it has ended, however that was."""
+def _work(connection: Connection) -> None:
+    """Do tasks, until the process that gives them ends, however that is."""
     import multiprocessing  # noqa: PLC0415 - as above
 
     parent = multiprocessing.parent_process()
@@ -239,6 +175,12 @@ def _follow_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=follow, daemon=True).start()
+    while True:
+        work, task = connection.recv()
+        try:
+            connection.send((None, work(task)))
+        except Exception as error:  # noqa: BLE001 - it is raised where the result is read
+            connection.send((error, None))
 
 
 @contextmanager

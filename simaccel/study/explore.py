@@ -9,8 +9,9 @@ from typing import Final
 
 from simaccel.errors import InputError, SimaccelError, WorkerDiedError
 from simaccel.experiment.outlook import outlooks
-from simaccel.experiment.parallel import TaskWorkers, Watch, run_with
+from simaccel.experiment.parallel import Watch, run_with
 from simaccel.experiment.store import ResultStore
+from simaccel.experiment.workers import TaskWorkers
 from simaccel.study.figures import figures_of, frontier, limit_of, objective_of, static_figures
 from simaccel.study.limits import FigureLimit
 from simaccel.study.points import LOST, Figures, Point, Record, StudyRow

@@ -10,9 +10,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from functools import partial
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 import dask
@@ -22,7 +22,8 @@ from distributed import LocalCluster
 from simaccel.errors import InputError, WorkerDiedError
 from simaccel.experiment import cluster, parallel
 from simaccel.experiment.cluster import connect_cluster
-from simaccel.experiment.parallel import ClusterError, TaskWorkers, open_workers, run_all, run_with
+from simaccel.experiment.parallel import open_workers, run_all, run_with
+from simaccel.experiment.workers import ClusterError, TaskWorkers
 
 PARENT = """
 import os, sys, time
@@ -66,12 +67,16 @@ def _minus(number: int) -> int:
     return -number
 
 
+def _sleep(_: object) -> None:
+    time.sleep(60)
+
+
 def test_one_job_runs_in_this_process_and_loads_no_dask() -> None:
     code = (
         "import os, sys; from simaccel.experiment.parallel import run_all;"
         "assert run_all(lambda _: os.getpid(), [1, 2], 1, lambda *_: None) == [os.getpid()] * 2;"
         "assert run_all(abs, [-1], 2, lambda *_: None) == [1];"
-        "assert not {'dask', 'distributed', 'concurrent.futures'} & {*sys.modules}"
+        "assert not {'dask', 'distributed', 'multiprocessing'} & {*sys.modules}"
     )
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
@@ -213,7 +218,7 @@ def test_a_signal_ends_processes_that_still_start(
     main = threading.main_thread().ident or 0
     handler = signal.signal(number, signal.default_int_handler)
     began = time.monotonic()
-    monkeypatch.setattr(parallel, "_follow_parent", partial(time.sleep, 60))
+    monkeypatch.setattr(parallel, "_work", _sleep)
     threading.Timer(1.0, signal.pthread_kill, (main, number)).start()
     with pytest.raises(KeyboardInterrupt):
         run_all(abs, range(2), 2, _silent)
@@ -267,7 +272,7 @@ def test_a_process_that_does_not_start_is_said(monkeypatch: pytest.MonkeyPatch) 
     def refuse(*_: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr(ProcessPoolExecutor, "submit", refuse)
+    monkeypatch.setattr(SpawnProcess, "start", refuse)
     said = "no process of --jobs starts: Too many open files; --jobs 1 needs none"
     with pytest.raises(ClusterError, match=said):
         run_all(abs, [1, 2], 2, _silent)
