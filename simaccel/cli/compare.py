@@ -269,7 +269,7 @@ def _show(
     from simaccel.report.figures.comparison import draw_comparison
     from simaccel.report.figures.metric import draw_metric
     from simaccel.report.figures.sweep import draw_sweep
-    from simaccel.report.rows import csv_text
+    from simaccel.report.tables import csv_text
     from simaccel.verbs.comparing import slopes_of, title_of
 
     title, lead = title_of(points), rows[0].lead

@@ -101,7 +101,7 @@ def _show(
     """Show and write rows; ``more`` of the heading."""
     from simaccel.report.exhibits import exhibit_json, exhibit_table
     from simaccel.report.figures.exhibits import draw_exhibit
-    from simaccel.report.rows import csv_text
+    from simaccel.report.tables import csv_text
     from simaccel.report.titles import experiment_title
 
     accelerator, lengths = points[0].accelerator, {point.seq_len for point in points}

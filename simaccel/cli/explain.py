@@ -89,13 +89,13 @@ def explain(
             )
     title = experiment_title(result.workload, result.accelerator, result.mapping.dataflow)
     compared = of_result(own, result)
-    sections = [*own_estimate_sections(compared), *explanation_sections(explained)]
+    sections = own_estimate_sections(compared) | explanation_sections(explained)
     lines = [bound_line(result), against_bound(result)]
     written = files.write("-o", lambda: explanation_html(title, explained, sections, lines))
     if as_json:
         show_json({**explanation_json(result, explained), **own_estimate_json(compared)})
     elif not files.prints:
         show(title)
-        for section in sections:
-            show(section.title, section.table() if section.rows else "nowhere")
+        for name, table in sections.items():
+            show(name, table if table.row_count else "nowhere")
         show(*lines, *written)

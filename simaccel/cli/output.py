@@ -91,7 +91,7 @@ def show(*parts: Table | str) -> None:
         return
     from rich.console import Console
 
-    from simaccel.report.layout import least_width
+    from simaccel.report.tables import least_width
 
     fixed = sys.stdout.isatty() or "COLUMNS" in os.environ
     console = Console(width=None if fixed else _WIDTH, highlight=False)

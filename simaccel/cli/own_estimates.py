@@ -66,8 +66,8 @@ def estimate_tables(compared: Sequence[OwnEstimate]) -> list[Table | str]:
         return []
     from simaccel.report.own_estimate import own_estimate_sections
 
-    sections = own_estimate_sections(compared)
-    return [part for section in sections for part in (section.title, section.table())]
+    sections = own_estimate_sections(compared).items()
+    return [part for section in sections for part in section]
 
 
 def estimates_json(compared: Sequence[OwnEstimate]) -> dict[str, Any]:

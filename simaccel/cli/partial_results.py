@@ -13,7 +13,7 @@ import click
 from simaccel.errors import SimaccelError
 from simaccel.files.targets import STDOUT, partial_path, real_path, writing_text
 from simaccel.report.comparison import comparison_rows
-from simaccel.report.rows import csv_text
+from simaccel.report.tables import csv_text
 from simaccel.study.points import StudyRow
 
 WRITE_SECONDS = 1.0

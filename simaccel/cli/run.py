@@ -166,7 +166,8 @@ def run(
 
 def _write(files: OutputFiles, result: Result, estimates: Mapping[str, float]) -> list[str]:
     """Write the rows as CSV, and the picture, if files for them are given; name all files."""
-    from simaccel.report.rows import csv_text, operator_rows
+    from simaccel.report.rows import operator_rows
+    from simaccel.report.tables import csv_text
 
     lines = [f"trace: {path}" for option, path in files.paths.items() if option == "--trace"]
     lines += files.write("--csv", lambda: csv_text(operator_rows(result, estimates)))

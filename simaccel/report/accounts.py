@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from simaccel.report.layout import add_row, make_table
+from simaccel.report.tables import Column, tabulate
 from simaccel.report.units import bytes_text, cycles_text, edp_text, energy_text
 from simaccel.search.accounts import RULES, Curve, SearchAccount
 from simaccel.search.effort import Objective
@@ -20,31 +21,23 @@ def accounts_table(
     accounts: Sequence[SearchAccount], objective: Objective, accelerator: Accelerator
 ) -> Table:
     """Tabulate the searches: what left each by which rule, what ran, and what was chosen."""
-    table = make_table(
-        ("operators", "search"),
-        ("space", *RULES, "near", "ran", "best", "runner-up"),
-        ("how good",),
-    )
     scale = objective_scale(objective, accelerator)
+    rows = [account_json(account, scale) for account in accounts]
+    columns = (
+        Column("operators", "operators", "+".join, "text"),
+        Column("search", "search", kind="text"),
+        Column("space", "space", _count),
+        *(Column(rule, "pruned", partial(_pruned_text, rule.replace(" ", "_"))) for rule in RULES),
+        *(Column(name, name, _count) for name in ("near", "ran")),
+        Column("best", "best", lambda value: value_text(value, objective)),
+        Column("runner-up", "runner_up", lambda value: value_text(value, objective)),
+        Column("how good", "how_good", kind="wrapped"),
+    )
+    return tabulate(rows, columns)
 
-    def value_cell(value: float | None) -> str:
-        return "-" if value is None else value_text(scale * value, objective)
 
-    for account in accounts:
-        add_row(
-            table,
-            (
-                "+".join(account.operators),
-                account.name,
-                _count(account.space),
-                *(_count(account.pruned.get(rule, 0)) for rule in RULES),
-                *(_count(n) for n in (account.near, account.ran)),
-                value_cell(None if account.left_out else account.value),
-                value_cell(account.runner_up),
-                account.says,
-            ),
-        )
-    return table
+def _pruned_text(rule: str, pruned: Mapping[str, int]) -> str:
+    return _count(pruned.get(rule, 0))
 
 
 def _count(n: int) -> str:

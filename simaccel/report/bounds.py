@@ -11,8 +11,7 @@ from simaccel.analytic.orojenesis.whole import WorkloadBound, WorkloadPoint
 from simaccel.experiment.traffic import least_memory_cycles
 from simaccel.hardware import Accelerator
 from simaccel.mapping.documents import mapping_document
-from simaccel.report.layout import add_row, make_table
-from simaccel.report.rows import Row, csv_text
+from simaccel.report.tables import Row, add_row, csv_text, make_table
 from simaccel.report.units import bytes_text, cycles_text
 from simaccel.workload import Workload
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import peak_macs_per_second
-from simaccel.report.layout import add_row, make_table
+from simaccel.report.tables import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, rate_text
 from simaccel.workload import Model, Network, OperatorRow, Transformer, network
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simaccel.report.layout import add_row, make_table
+from simaccel.report.tables import add_row, make_table
 from simaccel.report.units import cycles_text, fine_share_text
 
 if TYPE_CHECKING:

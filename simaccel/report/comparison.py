@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.report.layout import add_row, make_table
 from simaccel.report.objective_losses import given_up_lines
-from simaccel.report.rows import Row, stall_figures, traffic_figures, work_figures
+from simaccel.report.rows import stall_figures, traffic_figures, work_figures
+from simaccel.report.tables import Row, add_row, make_table
 from simaccel.report.units import (
     area_text,
     count_text,

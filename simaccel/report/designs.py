@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from simaccel.maestro.analysis.design import Design
-from simaccel.report.layout import add_row, make_table
+from simaccel.report.tables import add_row, make_table
 from simaccel.report.units import area_text, bytes_text, count_text, power_text, rounded_count
 from simaccel.study.directed import BestDesign, DirectedDesigns
 

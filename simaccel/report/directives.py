@@ -9,7 +9,7 @@ from simaccel.maestro.analysis.analysis import LayerAnalysis
 from simaccel.maestro.analysis.corrections import Effects
 from simaccel.maestro.analysis.limits import CAUSES, LevelLimits
 from simaccel.maestro.analysis.reading import CORRECTIONS
-from simaccel.report.layout import add_row, make_table
+from simaccel.report.tables import add_row, make_table
 from simaccel.report.units import cycles_text, rounded_count, share_text
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from simaccel.hardware.dram.part import DramPart
 from simaccel.hardware.quantity import format_quantity
-from simaccel.report.layout import add_row, make_table
+from simaccel.report.tables import add_row, make_table
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from simaccel.experiment.run import ExperimentResult, energy_pj
-from simaccel.report.layout import add_row, make_table
+from simaccel.report.tables import add_row, make_table
 from simaccel.report.units import count_text, energy_text, share_text
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.analytic.prediction import GroupPrediction, Prediction
 from simaccel.experiment.run import bound_json, known_energies, moved_tree
@@ -10,45 +10,39 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.core_noc import CORE_NOC
 from simaccel.hardware.cores import without_core
-from simaccel.hardware.memory import dram_bytes
-from simaccel.report.layout import add_row, make_table
-from simaccel.report.units import bytes_text, cycles_text, short_share_text, work_energy_text
+from simaccel.report.tables import Column, Row, tabulate
+from simaccel.report.units import short_share_text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-def estimate_table(predicted: Prediction, accelerator: Accelerator) -> Table:
-    """Tabulate the predicted groups and their total: counts, bound, work of each resource."""
-    table = make_table(
-        ("operator",),
-        ("MACs", "DRAM", "footprint", "energy", "bound"),
-        ("busiest", "work of each resource, in % of that"),
-    )
-    for group in predicted.groups:
-        add_row(table, (group.name, *_cells(group, accelerator)))
-    table.add_section()
-    add_row(table, ("total", *_cells(predicted, accelerator)), style="bold")
-    return table
-
-
-def _cells(predicted: Prediction | GroupPrediction, accelerator: Accelerator) -> tuple[str, ...]:
-    most = sorted(predicted.resources.items(), key=lambda work: -work[1])
+def _work_text(figures: Row) -> str:
+    most = sorted(figures["work_cycles"].items(), key=lambda work: -work[1])
     links = [name for name, _ in most if name.startswith(CORE_NOC)]
-    work = [
-        f"{name} {short_share_text(n / predicted.bound_cycles)}"
+    return ", ".join(
+        f"{name} {short_share_text(n / figures['bound']['cycles'])}"
         for name, n in most
         if n and without_core(name) == name and name not in links[1:]
-    ]
-    return (
-        cycles_text(predicted.macs),
-        bytes_text(dram_bytes(predicted.moved)),
-        bytes_text(predicted.buffer_bytes),
-        work_energy_text(sum(known_energies(predicted.energy_pj, accelerator).values())),
-        cycles_text(predicted.bound_cycles),
-        predicted.bound_by,
-        ", ".join(work),
     )
+
+
+_COLUMNS: Final = (
+    Column("operator", "name", kind="text"),
+    Column("MACs", "macs", "count"),
+    Column("DRAM", "bytes.dram", "B"),
+    Column("footprint", "footprint_bytes", "B"),
+    Column("energy", "energy_pj", "pJ"),
+    Column("bound", "bound.cycles", "cycles"),
+    Column("busiest", "bound.by", kind="wrapped"),
+    Column("work of each resource, in % of that", "", _work_text, "wrapped"),
+)
+
+
+def estimate_table(predicted: Prediction, accelerator: Accelerator) -> Table:
+    """Tabulate the predicted groups and their total: counts, bound, work of each resource."""
+    whole = estimate_json(predicted, accelerator)
+    return tabulate(whole["operators"], _COLUMNS, {**whole, "name": "total"})
 
 
 def estimate_json(predicted: Prediction, accelerator: Accelerator) -> dict[str, Any]:

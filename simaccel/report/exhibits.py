@@ -13,7 +13,7 @@ from simaccel.analytic.native import mac_share
 from simaccel.analytic.orojenesis.compulsory import group_bytes
 from simaccel.experiment.limits import operators_of
 from simaccel.hardware import Accelerator
-from simaccel.report.layout import add_row, make_table
+from simaccel.report.tables import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, rate_text, share_text
 from simaccel.search.problems import parts
 from simaccel.study.points import StudyRow

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.diagnosis.disagreement import TOLERANCE, Disagreement
 from simaccel.diagnosis.explanation import ON_CHIP, GroupExplanation, NeededRate, Reuse
 from simaccel.experiment.run import ExperimentResult, bound_json, floor_json
 from simaccel.hardware.memory import dram_bytes
 from simaccel.maestro.analysis.dimensions import Dimension
-from simaccel.report.layout import add_row, make_table
 from simaccel.report.results import SMALLEST_SHARE
+from simaccel.report.tables import Column, Row, table_html, tabulate
 from simaccel.report.units import bytes_text, cycles_text, error_text, share_text, short_share_text
 from simaccel.units import cause_text
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _TOP_CAUSES = 3
+_ON_CHIP = ("buffer read", "write", "NoC in", "out")
 _AT_A_LEVEL = ("stays", "summed", "again", "returns")
 """What a dimension does to a tensor in the memory that is named after it."""
 _PAGE = """<!DOCTYPE html>
@@ -41,104 +41,36 @@ th {{ border-bottom: 1px solid #1b1b1f; }} td {{ border-bottom: 1px solid #e3e3e
 """
 
 
-@dataclass(frozen=True)
-class PageSection:
-    """One table of the page: its title, its columns (texts, figures, texts that wrap), its rows."""
-
-    title: str
-    texts: tuple[str, ...]
-    figures: tuple[str, ...]
-    wrapped: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def table(self) -> Table:
-        """Return it for a terminal."""
-        found = make_table(self.texts, self.figures, self.wrapped)
-        for row in self.rows:
-            add_row(found, row)
-        return found
-
-    def html(self) -> str:
-        """Return it as HTML; all texts escaped."""
-        figures = range(len(self.texts), len(self.texts) + len(self.figures))
-
-        def row(cells: Sequence[str], tag: str) -> str:
-            marks = (' class="n"' if at in figures else "" for at in range(len(cells)))
-            pairs = zip(cells, marks, strict=True)
-            return "".join(f"<{tag}{mark}>{escape(cell)}</{tag}>" for cell, mark in pairs)
-
-        head = row((*self.texts, *self.figures, *self.wrapped), "th")
-        body = "\n".join(f"<tr>{row(cells, 'td')}</tr>" for cells in self.rows)
-        table = f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
-        return f"<h2>{escape(self.title)}</h2>\n<div>{table}</div>"
-
-
-def explanation_sections(explained: Sequence[GroupExplanation]) -> list[PageSection]:
+def explanation_sections(explained: Sequence[GroupExplanation]) -> dict[str, Table]:
     """Return the tables: the analyses, their differences, reuse, needs, directives."""
-    return [
-        PageSection(
-            "machine, bound, directives",
-            ("group",),
-            (
-                *("simulated", "bound", "of it", "directives", "error"),
-                *("DRAM", "DRAM bound", "compulsory"),
-            ),
-            ("busiest", "stalls"),
-            tuple(map(_analyses, explained)),
+    groups = [_group_json(group) for group in explained]
+    group = Column("group", "group", kind="text")
+    differences = (row for each in explained for row in _disagreement_rows(each))
+    return {
+        "machine, bound, directives": tabulate(groups, _ANALYSES),
+        f"where the analyses disagree (cycles by more than {TOLERANCE:.0%}, bytes by any)": (
+            tabulate(differences, _DISAGREEMENTS)
         ),
-        PageSection(
-            f"where the analyses disagree (cycles by more than {TOLERANCE:.0%}, bytes by any)",
-            ("group", "by", "figure"),
-            ("machine", "analysis", "difference"),
-            ("the assumption that differs, and its share of the machine's cycles",),
-            tuple(
-                _disagreement_cells(group, each)
-                for group in explained
-                for each in group.disagreements
-            ),
+        "directives: reuse by dimension": tabulate(
+            (row for document in groups for row in document["dimensions"]), _DIMENSIONS
         ),
-        PageSection(
-            "directives: reuse by dimension",
-            ("operator", "directive"),
-            ("steps",),
-            ("tensors",),
-            tuple(_dimension_row(each) for group in explained for each in group.dimensions),
+        "directives: how often an element is used": tabulate(
+            ({"group": each["name"], **row} for each in groups for row in each["reuse"]),
+            (group, *_REUSE),
         ),
-        PageSection(
-            "directives: how often an element is used",
-            ("group", "tensor"),
-            (
-                "DRAM",
-                "DRAM by directives",
-                "per byte in buffer",
-                "MACs per element sent",
-                "per sum back",
-                "multicast",
-            ),
-            (),
-            tuple(_reuse_row(group, each) for group in explained for each in group.reuse),
+        "directives: what each level needs, in bytes per cycle of computing (of what it has)": (
+            tabulate(groups, _need_columns(groups))
         ),
-        PageSection(
-            "directives: what each level needs, in bytes per cycle of computing (of what it has)",
-            ("group",),
-            ("footprint", *_levels(explained), "buffer read", "write", "NoC in", "out"),
-            (),
-            tuple(map(_needs_row, explained)),
+        "directives: time": tabulate(
+            (row for each in explained for row in _time_rows(each)), _TIME
         ),
-        PageSection(
-            "directives: time",
-            ("group",),
-            ("cycles", "of them NoC"),
-            ("the directives, or why there are none",),
-            tuple(row for group in explained for row in _runtime_rows(group)),
-        ),
-    ]
+    }
 
 
 def explanation_html(
     title: str,
     explained: Sequence[GroupExplanation],
-    sections: Sequence[PageSection],
+    sections: Mapping[str, Table],
     lines: Sequence[str],
 ) -> str:
     """Return the page as one HTML document that needs nothing else: figures, summary, tables."""
@@ -152,7 +84,12 @@ def explanation_html(
             pictures.append(svg_text(draw_shares(rows)))
     summary = (f"<p>{escape(line)}</p>" for line in lines)
     first, *others = [f"<div>{picture}</div>" for picture in pictures]
-    body = [first, *summary, *others, *(section.html() for section in sections if section.rows)]
+    tables = (
+        f"<h2>{escape(title)}</h2>\n<div>{table_html(table)}</div>"
+        for title, table in sections.items()
+        if table.row_count
+    )
+    body = [first, *summary, *others, *tables]
     return _PAGE.format(title=escape(title), body="\n".join(body))
 
 
@@ -176,68 +113,96 @@ def explanation_json(
 # -- rows
 
 
-def _analyses(group: GroupExplanation) -> tuple[str, ...]:
-    cycles = group.run.cycles
-    shares = [(cause, n / cycles) for cause, n in group.stalls[:_TOP_CAUSES]]
-    stalls = [f"{cause_text(c)} {short_share_text(n)}" for c, n in shares if n >= SMALLEST_SHARE]
-    shared = f" ({'+'.join(group.together)})" if len(group.together) > 1 else ""
-    return (
-        group.run.name,
-        cycles_text(cycles),
-        cycles_text(group.prediction.bound_cycles),
-        share_text(group.prediction.bound_cycles / cycles),
-        *_runtime_cells(group),
-        bytes_text(group.dram_bytes),
-        bytes_text(group.floor.least_bytes) + shared,
-        bytes_text(group.floor.compulsory_bytes),
-        group.prediction.bound_by,
-        f"{group.unit}: {', '.join(stalls) or 'hardly any'}",
+def _stalls_text(machine: Row) -> str:
+    shares = [(cause, n / machine["cycles"]) for cause, n in machine["stalls"].items()]
+    stalls = [
+        f"{cause_text(cause)} {short_share_text(share)}"
+        for cause, share in shares[:_TOP_CAUSES]
+        if share >= SMALLEST_SHARE
+    ]
+    return f"{machine['unit']}: {', '.join(stalls) or 'hardly any'}"
+
+
+def _bound_text(bound: Row) -> str:
+    shared = f" ({'+'.join(bound['of_groups'])})" if len(bound["of_groups"]) > 1 else ""
+    return bytes_text(bound["bound_bytes"]) + shared
+
+
+def _error_of(group: Row) -> str:
+    told, cycles = group["directives"]["cycles"], group["machine"]["cycles"]
+    return "-" if told is None else error_text((told - cycles) / cycles)
+
+
+_ANALYSES: Final = (
+    Column("group", "name", kind="text"),
+    Column("simulated", "machine.cycles", "cycles"),
+    Column("bound", "bound.cycles", "cycles"),
+    Column("of it", "", lambda one: share_text(one["bound"]["cycles"] / one["machine"]["cycles"])),
+    Column("directives", "directives.cycles", "cycles"),
+    Column("error", "", _error_of),
+    Column("DRAM", "dram_bytes", "B"),
+    Column("DRAM bound", "dram_bound", _bound_text),
+    Column("compulsory", "dram_bound.compulsory_bytes", "B"),
+    Column("busiest", "bound.by", kind="wrapped"),
+    Column("stalls", "machine", _stalls_text, "wrapped"),
+)
+_DISAGREEMENTS: Final = (
+    *(Column(name, name, kind="text") for name in ("group", "by", "figure")),
+    *(Column(name, name) for name in ("machine", "analysis", "difference")),
+    Column(
+        "the assumption that differs, and its share of the machine's cycles",
+        "assumption",
+        kind="wrapped",
+    ),
+)
+_REUSE: Final = (
+    Column("tensor", "tensor", kind="text"),
+    Column("DRAM", "dram_bytes", "B"),
+    Column("DRAM by directives", "directives_dram_bytes", "B"),
+    Column("per byte in buffer", "reads_per_buffer_byte", "{:,.2f}".format),
+    Column("MACs per element sent", "macs_per_element_sent", "{:,.2f}".format),
+    Column("per sum back", "macs_per_sum_back", "{:,.2f}".format),
+    Column("multicast", "multicast", "{:,.2f}".format),
+)
+_TIME: Final = (
+    Column("group", "group", kind="text"),
+    Column("cycles", "cycles", "cycles"),
+    Column("of them NoC", "transfers", "cycles"),
+    Column("the directives, or why there are none", "said", kind="wrapped"),
+)
+
+
+def _couplings_text(dimension: Row) -> str:
+    return ", ".join(
+        f"{each['tensor']} {each['effect']}"
+        + f" ({each['level']})" * (not dimension["in_space"] and each["effect"] in _AT_A_LEVEL)
+        for each in dimension["couplings"]
     )
 
 
-def _runtime_cells(one: GroupExplanation) -> tuple[str, str]:
-    told, cycles = one.directives.cycles, one.run.cycles
-    if told is None:
-        return "-", "-"
-    return cycles_text(told), error_text((told - cycles) / cycles)
+_DIMENSIONS: Final = (
+    *(Column(name, name, kind="text") for name in ("operator", "directive")),
+    Column("steps", "steps", "count"),
+    Column("tensors", "", _couplings_text, "wrapped"),
+)
 
 
-def _reuse_row(one: GroupExplanation, each: Reuse) -> tuple[str, ...]:
-    ratios = (each.buffer, each.array, each.sums, each.multicast)
-    told = "-" if each.directives_bytes is None else bytes_text(each.directives_bytes)
-    return (one.run.name, each.tensor, bytes_text(each.dram_bytes), told, *map(_ratio, ratios))
+def _need_columns(groups: Sequence[Row]) -> Iterator[Column]:
+    """Yield columns for DRAM, memories beside it, and the levels on the chip."""
+    yield Column("group", "name", kind="text")
+    yield Column("footprint", "footprint_bytes", "B")
+    heads = {"dram": "DRAM", **dict(zip(ON_CHIP, _ON_CHIP, strict=True))}
+    for level in groups[0]["needs"] if groups else ():
+        yield Column(heads.get(level, f"{level} memory"), f"needs.{level}", _need_text)
 
 
-def _dimension_row(one: Dimension) -> tuple[str, ...]:
-    shown = not one.in_space
-    told = [
-        f"{each.tensor} {each.effect}" + f" ({each.level})" * (shown and each.effect in _AT_A_LEVEL)
-        for each in one.couplings
-    ]
-    return (one.operator, one.directive, f"{one.steps:,}", ", ".join(told))
+def _need_text(need: Row) -> str:
+    offered = need["offered_bytes_per_cycle"]
+    most = "unlimited" if offered is None else f"{offered:,.1f}"
+    return f"{need['needed_bytes_per_cycle']:,.1f} of {most}"
 
 
-def _ratio(ratio: Fraction | None) -> str:
-    return "-" if ratio is None else f"{float(ratio):,.2f}"
-
-
-def _levels(explained: Sequence[GroupExplanation]) -> list[str]:
-    """Name the DRAM, and memories beside it."""
-    names = [each.level for one in explained[:1] for each in one.needs]
-    beside = [name for name in names if name not in ("dram", *ON_CHIP)]
-    return ["DRAM", *(f"{name} memory" for name in beside)]
-
-
-def _needs_row(one: GroupExplanation) -> tuple[str, ...]:
-    return (one.run.name, bytes_text(one.prediction.buffer_bytes), *map(_need_text, one.needs))
-
-
-def _need_text(need: NeededRate) -> str:
-    offered = "unlimited" if need.offered is None else f"{float(need.offered):,.1f}"
-    return f"{float(need.needed):,.1f} of {offered}"
-
-
-def _runtime_rows(group: GroupExplanation) -> list[tuple[str, ...]]:
+def _time_rows(group: GroupExplanation) -> list[Row]:
     """Return a row for a group, and one for each of its operators with figures of its own."""
     said = group.directives
     times = said.operators
@@ -253,23 +218,26 @@ def _runtime_rows(group: GroupExplanation) -> list[tuple[str, ...]]:
     ]
 
 
-def _time_row(
-    name: str, cycles: int | None, transfers: int | None, texts: Sequence[str]
-) -> tuple[str, ...]:
-    return (
-        name,
-        "-" if cycles is None else cycles_text(cycles),
-        "-" if cycles is None or transfers is None else cycles_text(transfers),
-        ": ".join(filter(None, texts)),
-    )
+def _time_row(name: str, cycles: int | None, transfers: int | None, texts: Sequence[str]) -> Row:
+    known = None if cycles is None else transfers
+    said = ": ".join(filter(None, texts))
+    return {"group": name, "cycles": cycles, "transfers": known, "said": said}
 
 
-def _disagreement_cells(one: GroupExplanation, each: Disagreement) -> tuple[str, ...]:
-    write = bytes_text if each.unit == "bytes" else cycles_text
-    by = each.other - each.machine
-    share = "" if each.relative is None else f" ({share_text(each.relative)})"
-    figures = (write(each.machine), write(each.other), f"{'-' * (by < 0)}{write(abs(by))}{share}")
-    return (one.run.name, each.analysis, each.what, *figures, _shares_text(each))
+def _disagreement_rows(group: GroupExplanation) -> Iterator[Row]:
+    for each in group.disagreements:
+        write = bytes_text if each.unit == "bytes" else cycles_text
+        by = each.other - each.machine
+        share = "" if each.relative is None else f" ({share_text(each.relative)})"
+        yield {
+            "group": group.run.name,
+            "by": each.analysis,
+            "figure": each.what,
+            "machine": write(each.machine),
+            "analysis": write(each.other),
+            "difference": f"{'-' * (by < 0)}{write(abs(by))}{share}",
+            "assumption": _shares_text(each),
+        }
 
 
 def _shares_text(each: Disagreement) -> str:
@@ -294,7 +262,11 @@ def _group_json(group: GroupExplanation) -> dict[str, Any]:
         "machine": {"cycles": group.run.cycles, "unit": group.unit, "stalls": dict(group.stalls)},
         **bound_json(group.prediction, group.run),
         "dram_bytes": group.dram_bytes,
-        "dram_bound": {**floor_json(group.floor), "of_groups": list(group.together)},
+        "dram_bound": {
+            **floor_json(group.floor),
+            "compulsory_bytes": group.floor.compulsory_bytes,
+            "of_groups": list(group.together),
+        },
         "footprint_bytes": group.prediction.buffer_bytes,
         "dimensions": [_dimension_json(each) for each in group.dimensions],
         "reuse": [_reuse_json(each) for each in group.reuse],

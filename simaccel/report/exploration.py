@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.report.comparison import figure_cells, fits_text, shows_fits
-from simaccel.report.layout import add_row, make_table
-from simaccel.report.rows import csv_text
+from simaccel.report.tables import add_row, csv_text, make_table
 from simaccel.report.units import count_text
 from simaccel.study.explore import ExploredDesigns
 from simaccel.study.figure_table import FIGURES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from simaccel.experiment.generation import Generation, PhaseFigures
+from simaccel.experiment.generation import Generation
 from simaccel.experiment.run import ExperimentResult
 from simaccel.experiment.traffic import (
     dram_by_class,
@@ -12,8 +12,8 @@ from simaccel.experiment.traffic import (
     masked_macs,
     roofline_cycles,
 )
-from simaccel.report.layout import add_row, make_table
 from simaccel.report.pipeline import cut_line
+from simaccel.report.tables import Column, tabulate
 from simaccel.report.units import (
     bytes_text,
     count_text,
@@ -32,37 +32,23 @@ if TYPE_CHECKING:
 
 def phases_table(generation: Generation) -> Table:
     """Tabulate the prefill, the decode steps that were simulated, and all of them together."""
-    bubbles = () if generation.plan is None else ("bubbles",)
-    figures = ("cycles", "time", *bubbles, "energy", "roofline", "of it", *CLASSES)
-    table = make_table(("phase",), figures)
-    add_row(
-        table,
-        (
-            f"prefill {generation.prompt}",
-            *_cells(generation, generation.prefill),
-        ),
-    )
-    table.add_section()
-    for step in generation.steps:
-        add_row(table, (f"decode after {step.kv_len}", *_cells(generation, step.figures)))
-    if generation.steps:
-        table.add_section()
-        name = f"decode {generation.tokens - 1} tokens"
-        add_row(table, (name, *_cells(generation, generation.decode)), style="bold")
-    return table
-
-
-def _cells(found: Generation, one: PhaseFigures) -> tuple[str, ...]:
-    bubbles = () if found.plan is None else (share_text(one.bubble_cycles / one.cycles),)
-    return (
-        cycles_text(one.cycles),
-        seconds_text(found.accelerator.seconds(one.cycles)),
-        *bubbles,
-        work_energy_text(one.energy_pj),
-        cycles_text(one.roofline_cycles),
-        share_text(one.roofline_cycles / one.cycles),
-        *(bytes_text(one.dram_bytes[name]) for name in CLASSES),
-    )
+    parts = {f"prefill {generation.prompt}": generation.prefill}
+    parts |= {f"decode after {step.kv_len}": step.figures for step in generation.steps}
+    rows = [{"phase": name, **vars(figures)} for name, figures in parts.items()]
+    whole = {"phase": f"decode {generation.tokens - 1} tokens", **vars(generation.decode)}
+    seconds = generation.accelerator.seconds
+    columns = [
+        Column("phase", "phase", kind="text"),
+        Column("cycles", "cycles", "cycles"),
+        Column("time", "cycles", lambda cycles: seconds_text(seconds(cycles))),
+        Column("bubbles", "", lambda row: share_text(row["bubble_cycles"] / row["cycles"])),
+        Column("energy", "energy_pj", "pJ"),
+        Column("roofline", "roofline_cycles", "cycles"),
+        Column("of it", "", lambda row: share_text(row["roofline_cycles"] / row["cycles"])),
+        *(Column(name, f"dram_bytes.{name}", "B") for name in CLASSES),
+    ]
+    columns = [column for column in columns if column.heading != "bubbles" or generation.plan]
+    return tabulate(rows, columns, whole if generation.steps else None, lead=1)
 
 
 def generation_lines(generation: Generation) -> list[str]:

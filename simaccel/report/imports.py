@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from simaccel.files.accounting import MOST_LISTED
 from simaccel.importers.onnx_files import ImportedWorkload
-from simaccel.report.layout import add_row, make_table
+from simaccel.report.tables import add_row, make_table
 from simaccel.report.units import cycles_text, share_text
 from simaccel.workload import Einsum, Workload
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.experiment.run import ExperimentResult, result_json
 from simaccel.report.comparison import figure_cells, speedups
-from simaccel.report.layout import add_row, make_table
+from simaccel.report.tables import add_row, make_table
 from simaccel.study.figures import run_figures
 from simaccel.study.neighbour_designs import DESIGN
 from simaccel.study.points import Setting, StudyRow

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Loop, Spread
 from simaccel.report.accounts import convergence_json, objective_scale
-from simaccel.report.layout import add_row, make_table
+from simaccel.report.tables import Column, Row, add_row, make_table, tabulate
 from simaccel.report.units import (
     bytes_text,
-    cycles_text,
-    edp_text,
     energy_text,
     share_text,
-    work_energy_text,
 )
 from simaccel.search.mapspace.nests import NestResult
 
@@ -28,43 +25,45 @@ if TYPE_CHECKING:
     from simaccel.workload import Workload
 
 
+def _count(n: int) -> str:
+    return f"{n:,}" if n < 10**9 else f"{n:.2e}"
+
+
+_COLUMNS: Final = (
+    Column("operator", "operator", kind="text"),
+    Column("mapspace", "mapspace", kind="text"),
+    Column("cycles", "cycles", "cycles"),
+    Column("util.", "utilisation", "share"),
+    Column("energy", "energy_pj", "pJ"),
+    Column("EDP", "edp_js", "Js"),
+    Column("mappings", "mapspace_size", _count),
+    Column("tried", "mappings_tried", _count),
+    Column("busiest", "bound_by", ", ".join, "wrapped"),
+    Column("search ended by", "search_ended_by", kind="wrapped"),
+)
+
+
 def mapped_table(mapped: Sequence[NestResult], vectors: Sequence[GroupPrediction] = ()) -> Table:
     """Tabulate the best mapping of each einsum, and the vector operators, which have no choice."""
-    table = make_table(
-        ("operator", "mapspace"),
-        ("cycles", "util.", "energy", "EDP", "mappings", "tried"),
-        ("busiest", "search ended by"),
-    )
-    for layer in mapped:
-        add_row(
-            table,
-            (
-                layer.target.einsum.name,
-                layer.target.strategy,
-                cycles_text(layer.cycles),
-                share_text(layer.utilisation),
-                work_energy_text(layer.energy_pj),
-                edp_text(layer.edp_js),
-                _count(layer.found.size),
-                _count(layer.found.gone),
-                ", ".join(layer.bounds),
-                layer.found.ended,
-            ),
-        )
-    for vector in vectors:
-        cost = _vector_json(vector)
-        cells = (cycles_text(cost["cycles"]), "-", work_energy_text(cost["energy_pj"]), "-")
-        add_row(table, (vector.name, "-", *cells, "-", "-", vector.bound_by, "-"))
-    return table
+    none = dict.fromkeys(("mapspace", "utilisation", "edp_js", "mapspace_size", "mappings_tried"))
+    rows = [mapped_json(one, "cycles") for one in mapped]
+    rows += [
+        {**none, "search_ended_by": None, **_vector_json(one), "bound_by": [one.bound_by]}
+        for one in vectors
+    ]
+    return tabulate(rows, _COLUMNS)
+
+
+_MOVED: Final = (("reads", "read_bytes"), ("writes", "write_bytes"), ("tile", "tile_bytes"))
+
+
+def _bytes_text(n_bytes: int | str) -> str:
+    return n_bytes if isinstance(n_bytes, str) else bytes_text(n_bytes)
 
 
 def _energy_text(picojoules: float) -> str:
     """Write the energy of a part, which may be none."""
     return "unknown" if math.isnan(picojoules) else energy_text(picojoules)
-
-
-def _count(n: int) -> str:
-    return f"{n:,}" if n < 10**9 else f"{n:.2e}"
 
 
 def tree_text(mapped: NestResult) -> str:
@@ -77,26 +76,22 @@ def accesses_table(mapped: NestResult) -> Table:
 
     The NoC reads what it distributes and writes what it collects.
     """
-    table = make_table(("level", "tensor"), ("reads", "writes", "tile", "energy", "of all"))
-    total = mapped.energy_pj
-    for access in _accesses(mapped):
-        tile = access["tile_bytes"]
-        add_row(
-            table,
-            (
-                access["level"],
-                access["tensor"],
-                bytes_text(access["read_bytes"]),
-                bytes_text(access["write_bytes"]),
-                "-" if tile is None else bytes_text(tile),
-                _energy_text(access["energy_pj"]),
-                share_text(access["energy_pj"] / total if total > 0 else 0.0),
-            ),
-        )
-    macs = int(mapped.totals.counts.native_macs) * mapped.target.hierarchy.mac_pj
-    share = share_text(macs / total if total > 0 else 0.0)
-    add_row(table, ("MACs", "", "", "", "", _energy_text(macs if total > 0 else math.nan), share))
-    return table
+    total, macs = mapped.energy_pj, int(mapped.totals.counts.native_macs)
+    energy = macs * mapped.target.hierarchy.mac_pj
+    blank = dict.fromkeys(("tensor", "read_bytes", "write_bytes", "tile_bytes"), "")
+    last = {"level": "MACs", **blank, "energy_pj": energy if total > 0 else math.nan}
+
+    def share(row: Row) -> str:
+        own = energy if row is last else row["energy_pj"]
+        return share_text(own / total if total > 0 else 0.0)
+
+    columns = (
+        *(Column(name, name, kind="text") for name in ("level", "tensor")),
+        *(Column(head, name, _bytes_text) for head, name in _MOVED),
+        Column("energy", "energy_pj", _energy_text),
+        Column("of all", "", share),
+    )
+    return tabulate([*_accesses(mapped), last], columns)
 
 
 def _accesses(mapped: NestResult) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.analytic.native import mac_share
 from simaccel.analytic.prediction import GroupPrediction, Prediction
@@ -14,10 +14,13 @@ from simaccel.experiment.run import ExperimentResult
 from simaccel.experiment.waiting import OF_UNIT
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import OperatorRun, Run
-from simaccel.report.explanation import PageSection
+from simaccel.report.tables import add_row, make_table
 from simaccel.report.units import cycles_text, error_text, fine_share_text
 from simaccel.units import CAUSES, cause_text
 from simaccel.workload import Workload
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _HAS: Final = ("has", "lacks")
 
@@ -66,24 +69,17 @@ def of_result(given: Mapping[str, int], result: ExperimentResult) -> list[OwnEst
     return own_estimates(given, result.workload, result.accelerator, result.prediction, result.run)
 
 
-def own_estimate_sections(outcome: Sequence[OwnEstimate]) -> list[PageSection]:
+def own_estimate_sections(outcome: Sequence[OwnEstimate]) -> dict[str, Table]:
     """Return a table for each number: its terms to the last cycle, titled by what it lacks."""
-    return [
-        PageSection(
-            _summary(item),
-            ("term",),
-            ("cycles", "of all"),
-            ("in the estimate",),
-            (
-                *(
-                    (_term_text(term), *_figures(item, term.cycles), _HAS[term.is_lacking])
-                    for term in item.terms
-                ),
-                (item.name, *_figures(item, item.cycles), ""),
-            ),
-        )
-        for item in outcome
-    ]
+    sections = {}
+    for item in outcome:
+        table = make_table(("term",), ("cycles", "of all"), ("in the estimate",))
+        for term in item.terms:
+            cells = _figures(item, term.cycles)
+            add_row(table, (_term_text(term), *cells, _HAS[term.is_lacking]))
+        add_row(table, (item.name, *_figures(item, item.cycles), ""))
+        sections[_summary(item)] = table
+    return sections
 
 
 def _summary(one: OwnEstimate) -> str:

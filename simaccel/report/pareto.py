@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from simaccel.pareto import Front, pick_evenly
-from simaccel.report.layout import add_row, make_table
-from simaccel.report.rows import csv_text
+from simaccel.report.tables import add_row, csv_text, make_table
 from simaccel.report.units import figure_text
 from simaccel.study.figure_table import FIGURES
 from simaccel.study.pareto import FrontPoint

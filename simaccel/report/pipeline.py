@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from simaccel.experiment.pipeline import PipelineRun, PipelineStage
 from simaccel.experiment.pipeline_plan import PipelinePlan
 from simaccel.experiment.resident import resident_bytes
-from simaccel.report.layout import add_row, make_table
 from simaccel.report.pods import busy_shares
+from simaccel.report.tables import Column, tabulate
 from simaccel.report.units import (
     bytes_text,
     count_text,
@@ -26,23 +28,21 @@ if TYPE_CHECKING:
 
 def pipeline_table(run: PipelineRun) -> Table:
     """Tabulate the stages that were run."""
-    figures = ("stages", "layers", "cycles", "time", ARRAY, LINK, "dram", "memory of a chip")
-    table = make_table(("stage",), figures)
-    for stage in run.stages:
-        shares = busy_shares(stage.result)
-        add_row(
-            table,
-            (
-                stage.name,
-                str(stage.count),
-                str(stage.layers),
-                cycles_text(stage.cycles),
-                seconds_text(run.accelerator.seconds(stage.cycles)),
-                *(short_share_text(shares.get(name, 0.0)) for name in (ARRAY, LINK, "dram")),
-                bytes_text(resident_bytes(stage.result, run.plan.micro_batches)),
-            ),
-        )
-    return table
+    seconds = run.accelerator.seconds
+    columns = (
+        Column("stage", "name", kind="text"),
+        Column("stages", "count"),
+        Column("layers", "layers"),
+        Column("cycles", "cycles", "cycles"),
+        Column("time", "cycles", lambda cycles: seconds_text(seconds(cycles))),
+        *(Column(name, "busy", partial(_share_text, name)) for name in (ARRAY, LINK, "dram")),
+        Column("memory of a chip", "resident_bytes", "B"),
+    )
+    return tabulate((_stage_json(run, stage) for stage in run.stages), columns)
+
+
+def _share_text(name: str, busy: Mapping[str, float]) -> str:
+    return short_share_text(busy.get(name, 0.0))
 
 
 def cut_line(plan: PipelinePlan) -> str:

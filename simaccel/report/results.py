@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.diagnosis.kinds import kind_of
 from simaccel.diagnosis.own_estimate import TOTAL
@@ -17,7 +17,8 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power, area_of
 from simaccel.hardware.memory import dram_bytes
 from simaccel.machine.machine import OperatorRun, Run
-from simaccel.report.layout import add_row, make_table
+from simaccel.report.rows import given_figures, operator_rows
+from simaccel.report.tables import Column, add_row, make_table, tabulate
 from simaccel.report.units import (
     area_text,
     bytes_text,
@@ -32,15 +33,16 @@ from simaccel.report.units import (
     short_names,
     short_share_text,
     terms_text,
-    work_energy_text,
 )
-from simaccel.units import ARRAY, LOADING, cause_text
+from simaccel.study.figure_table import FIGURES
+from simaccel.units import ARRAY, LIMITS, LOADING, cause_text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from simaccel.experiment.capacity import MemoryDemand
 
+_FIGURES: Final = ("cycles", "seconds", "utilisation", "dram_bytes", "energy_pj")
 TOP = 10
 """Rows that a table has where nothing else is asked for."""
 _TOP_CAUSES = 2
@@ -54,78 +56,64 @@ SMALLEST_SHARE = 0.0005
 """Below this a share of the cycles is not worth a place in a row."""
 
 
+_ESTIMATES: Final = (
+    Column("estimate", "estimate_cycles", "cycles", missing=""),
+    Column("error", "estimate_error", error_text, missing=""),
+)
+_COLUMNS: Final = (
+    *(Column(FIGURES[name].heading, name, FIGURES[name].unit) for name in _FIGURES),
+    Column("limit", "limit", LIMITS.__getitem__, "text"),
+)
+
+
 def operators_table(
     result: ExperimentResult, estimates: Mapping[str, float] | None = None, top: int | None = TOP
 ) -> Table:
     """Tabulate the rows that take longest, the others together, and the total.
 
-    ``given``: estimates of one's own, which stand beside with their errors; ``top``: how many rows;
-    None: all.
+    ``estimates``: of one's own, which stand beside with their errors; ``top``: how many rows; None:
+    all.
     """
-    head = ("cycles", "time", "util.", "DRAM", "energy")
-    table = make_table(
-        ("operator",), (*(("estimate", "error") if estimates else ()), *head, "limit")
-    )
-    table.columns[-1].justify = "left"
-    rows = sorted(result.rows, key=lambda row: -row.cycles)[:top]
-    for row, name in zip(rows, short_names([row.run.name for row in rows]), strict=True):
-        used = row.utilisation(result.accelerator)
-        figures = _figures(row.run, row.cycles, used, result.accelerator)
-        if estimates:
-            figures = (*_given_texts(estimates.get(row.run.name), row.run.cycles), *figures)
-        add_row(table, (name, *figures, row.limit.text))
-    rest = [row for row in result.rows if row not in rows] if len(rows) < len(result.rows) else []
-    if rest:
-        add_row(table, _join_rows(result, rest, estimates=bool(estimates)))
-    table.add_section()
-    figures = _figures(result.run, result.run.cycles, result.utilisation, result.accelerator)
+    run, every = result.run, operator_rows(result, estimates)
+    every.sort(key=lambda row: -row["cycles"])
+    shown = every[:top]
+    names = short_names([row["operator"] for row in shown])
+    rows = [{**row, "operator": name} for row, name in zip(shown, names, strict=True)]
+    if rest := every[len(shown) :]:
+        rows.append(_join_rows(rest, result.accelerator))
+    total = {
+        "operator": "total",
+        "cycles": run.cycles,
+        "seconds": result.accelerator.seconds(run.cycles),
+        "utilisation": result.utilisation,
+        "dram_bytes": dram_bytes(run.moved),
+        "energy_pj": sum(energy_pj(run, result.accelerator).values()),
+        "limit": result.limit.name,
+    }
+    columns = [Column("operator", "operator", kind="text"), *_COLUMNS]
     if estimates:
-        every = [estimates.get(run.name) for run in result.run.operators]
-        known = None if None in every else sum(n for n in every if n is not None)
-        total = estimates.get(TOTAL, known)
-        figures = (*_given_texts(total, result.run.cycles), *figures)
-    add_row(table, ("total", *figures, result.limit.text), style="bold")
-    return table
+        own = [estimates.get(operator.name) for operator in run.operators]
+        known = None if None in own else sum(n for n in own if n is not None)
+        total |= given_figures(estimates.get(TOTAL, known), run.cycles)
+        columns[1:1] = _ESTIMATES
+    return tabulate(rows, columns, total)
 
 
-def _join_rows(
-    result: ExperimentResult, rows: Sequence[Row], *, estimates: bool
-) -> tuple[str, ...]:
-    """Return the cells of several rows in one; what limits most of their time."""
-    cycles, accelerator = sum(row.cycles for row in rows), result.accelerator
-    used = sum(row.utilisation(accelerator) * row.cycles for row in rows) / cycles
+def _join_rows(rows: Sequence[dict[str, Any]], accelerator: Accelerator) -> dict[str, Any]:
+    """Return several rows in one; what limits most of their time."""
+    cycles = sum(row["cycles"] for row in rows)
     limits: Counter[str] = Counter()
     for row in rows:
-        limits[row.limit.text] += row.cycles
-    energy = sum(sum(energy_pj(row.run, result.accelerator).values()) for row in rows)
-    return (
-        count_text(len(rows), "other"),
-        *(("", "") if estimates else ()),
-        cycles_text(cycles),
-        seconds_text(result.accelerator.seconds(cycles)),
-        share_text(used),
-        bytes_text(sum(dram_bytes(row.run.moved) for row in rows)),
-        work_energy_text(energy),
-        limits.most_common(1)[0][0],
-    )
-
-
-def _given_texts(given: float | None, cycles: int) -> tuple[str, str]:
-    if given is None:
-        return "", ""
-    return cycles_text(round(given)), error_text((given - cycles) / cycles)
-
-
-def _figures(
-    run: Run | OperatorRun, cycles: int, used: float, accelerator: Accelerator
-) -> tuple[str, ...]:
-    return (
-        cycles_text(cycles),
-        seconds_text(accelerator.seconds(cycles)),
-        share_text(used),
-        bytes_text(dram_bytes(run.moved)),
-        work_energy_text(sum(energy_pj(run, accelerator).values())),
-    )
+        limits[row["limit"]] += row["cycles"]
+    return {
+        "operator": count_text(len(rows), "other"),
+        "cycles": cycles,
+        "seconds": accelerator.seconds(cycles),
+        "utilisation": sum(row["utilisation"] * row["cycles"] for row in rows) / cycles,
+        **{name: sum(row[name] for row in rows) for name in ("dram_bytes", "energy_pj")},
+        "limit": limits.most_common(1)[0][0],
+        **given_figures(None, cycles),
+    }
 
 
 def waits_table(result: ExperimentResult) -> Table:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from simaccel.diagnosis.kinds import kind_of
 from simaccel.experiment.run import ExperimentResult, energy_pj, moved_tree, row_terms
 from simaccel.experiment.traffic import dram_by_class
-from simaccel.numbers import plain
+from simaccel.report.tables import Row
 from simaccel.units import ARRAY, STALLS
-
-Row = dict[str, Any]
 
 
 def operator_rows(
@@ -116,19 +112,3 @@ def stall_rows(result: ExperimentResult) -> list[Row]:
         for cause, cycles in cycles_of.stalls.items()
         if cycles
     ]
-
-
-def csv_text(rows: Sequence[Row]) -> str:
-    """Return rows as CSV, the keys of all of them as its header; what is unknown is empty."""
-    out = io.StringIO()
-    names = dict.fromkeys(name for row in rows for name in row)
-    writer = csv.DictWriter(out, list(names), restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(
-        {
-            name: str(value).lower() if isinstance(value, bool) else value
-            for name, value in row.items()
-        }
-        for row in plain(rows)
-    )
-    return out.getvalue()

@@ -11,7 +11,7 @@ from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
 from simaccel.diagnosis.verdict import StallAnalysis, cycles_of, speedup
 from simaccel.diagnosis.what_if import WhatIfResult
 from simaccel.report.advice import freed_text
-from simaccel.report.layout import add_row, make_table
+from simaccel.report.tables import add_row, make_table
 from simaccel.report.units import (
     count_text,
     cycles_text,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.diagnosis.difference import Difference, GroupDifference
-from simaccel.report.layout import add_row, make_table
+from simaccel.diagnosis.difference import CauseDifference, Difference, GroupDifference
+from simaccel.report.tables import Column, tabulate
 from simaccel.report.units import cycles_text, error_text, short_share_text
 from simaccel.report.verdict import engine_text
 from simaccel.units import CAUSES, cause_text
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _MOST_ROWS = 20
-_FIGURES = ("cycles A", "cycles B", "difference", "of A")
+_FIGURES: Final = ("cycles_a", "cycles_b", "difference")
+_TOTAL: Final = {"name": "total", "operator": "total"}
 _MOST_FIELDS = 8
 _NAMED = 0.1
 """Smaller shares of the difference are not named in the sentence."""
@@ -25,22 +26,18 @@ _MOST_NAMED = 3
 
 def groups_table(difference: Difference) -> Table:
     """Tabulate the cycles of each operator, and their total."""
-    told = {
-        group.name: (
-            _fusion_text(group.name, group.operators_a),
-            _fusion_text(group.name, group.operators_b),
-        )
+    rows = [
+        {
+            **_group_json(group),
+            "in_a": _fusion_text(group.name, group.operators_a),
+            "in_b": _fusion_text(group.name, group.operators_b),
+        }
         for group in difference.groups
-    }
-    apart = any(any(both) for both in told.values())
-    table = make_table(("operator",), _FIGURES, ("in A", "in B") if apart else ())
-    for group in difference.groups:
-        figures = _figures(group.a, group.b, difference.a)
-        add_row(table, (group.name, *figures, *(told[group.name] if apart else ())))
-    table.add_section()
-    last = _figures(difference.a, difference.b, difference.a)
-    add_row(table, ("total", *last, *(("", "") if apart else ())), style="bold")
-    return table
+    ]
+    apart = [Column(f"in {run.upper()}", f"in_{run}", kind="wrapped") for run in "ab"]
+    apart *= any(row["in_a"] or row["in_b"] for row in rows)
+    columns = (Column("operator", "name", kind="text"), *_figures(difference), *apart)
+    return tabulate(rows, columns, _whole(difference))
 
 
 def _fusion_text(group: str, names: Sequence[str]) -> str:
@@ -53,27 +50,30 @@ def causes_table(difference: Difference) -> Table:
 
     The smallest changes are summed in one row, so that the rows always add up.
     """
-    table = make_table(("operator", f"cause ({difference.engine})"), _FIGURES)
     changed = [share for share in difference.shares if share.difference]
     shown = difference.shares[: min(len(changed), _MOST_ROWS)]
     rest = difference.shares[len(shown) :]
-    for share in shown:
-        add_row(
-            table,
-            (share.group, cause_text(share.cause), *_figures(share.a, share.b, difference.a)),
-        )
+    rows = [{**_share_json(share), "cause": cause_text(share.cause)} for share in shown]
     if rest:
-        sums = sum(share.a for share in rest), sum(share.b for share in rest)
         kind = "others" if len(changed) > len(shown) else "unchanged"
-        add_row(table, (f"{len(rest)} {kind}", "", *_figures(*sums, difference.a)))
-    table.add_section()
-    add_row(table, ("total", "", *_figures(difference.a, difference.b, difference.a)), style="bold")
-    return table
+        a, b = sum(share.a for share in rest), sum(share.b for share in rest)
+        sums = {"cycles_a": a, "cycles_b": b, "difference": b - a}
+        rows.append({"operator": f"{len(rest)} {kind}", "cause": "", **sums})
+    heads = {"operator": "operator", "cause": f"cause ({difference.engine})"}
+    texts = (Column(head, name, kind="text") for name, head in heads.items())
+    return tabulate(rows, (*texts, *_figures(difference)), _whole(difference))
 
 
-def _figures(a: int, b: int, whole: int) -> tuple[str, ...]:
-    change = error_text((b - a) / whole) if b != a else ""
-    return cycles_text(a), cycles_text(b), signed_text(b - a), change
+def _figures(difference: Difference) -> Iterator[Column]:
+    yield Column("cycles A", "cycles_a", "cycles")
+    yield Column("cycles B", "cycles_b", "cycles")
+    yield Column("difference", "difference", signed_text)
+    yield Column("of A", "difference", lambda n: error_text(n / difference.a) if n else "")
+
+
+def _whole(difference: Difference) -> dict[str, Any]:
+    figures = {name: difference_json(difference)[name] for name in _FIGURES}
+    return dict.fromkeys(("cause", "in_a", "in_b"), "") | _TOTAL | figures
 
 
 def signed_text(cycles: int) -> str:
@@ -147,16 +147,7 @@ def difference_json(difference: Difference) -> dict[str, Any]:
             {"field": field.name, "a": field.a, "b": field.b} for field in difference.fields
         ],
         "operators": [_group_json(group) for group in difference.groups],
-        "causes": [
-            {
-                "operator": share.group,
-                "cause": share.cause,
-                "cycles_a": share.a,
-                "cycles_b": share.b,
-                "difference": share.difference,
-            }
-            for share in difference.shares
-        ],
+        "causes": [_share_json(share) for share in difference.shares],
     }
 
 
@@ -169,3 +160,8 @@ def _group_json(one: GroupDifference) -> dict[str, Any]:
         "cycles_b": one.b,
         "difference": one.difference,
     }
+
+
+def _share_json(one: CauseDifference) -> dict[str, Any]:
+    figures = {"cycles_a": one.a, "cycles_b": one.b, "difference": one.difference}
+    return {"operator": one.group, "cause": one.cause, **figures}

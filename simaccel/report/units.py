@@ -234,7 +234,7 @@ def rounded_count(number: float) -> str:
 UNKNOWN: Final = "unknown"
 """What a figure that is not known is called."""
 _TEXTS: Final[Mapping[Unit, Callable[[Any], str]]] = {
-    "cycles": lambda cycles: cycles_text(round(cycles)),
+    **dict.fromkeys(("count", "cycles"), lambda n: cycles_text(round(n))),
     "s": seconds_text,
     "share": share_text,
     "B": bytes_text,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from functools import reduce
+from operator import getitem
+from typing import Any, Final, Literal
 
 from simaccel.workload import CLASSES
 
-Unit = Literal["cycles", "s", "share", "B", "pJ", "Js", "mW", "mm2", "1/s"]
+Unit = Literal["count", "cycles", "s", "share", "B", "pJ", "Js", "mW", "mm2", "1/s"]
 
 
 @dataclass(frozen=True)
@@ -84,3 +86,21 @@ METRICS: Final[Mapping[str, Figure]] = {figure.name: figure for figure in _ALL i
 """Figures by the name that ``--metric`` takes."""
 DRAM_FIGURES: Final = tuple(name for name in FIGURES if name.startswith("dram_"))
 """DRAM bytes: all, by way, by class of tensors, and what a design moves at least."""
+
+
+def place_of(record: Any, path: str) -> Any:  # noqa: ANN401 - plain data of any form
+    """Return what stands at a place of a run as JSON has it.
+
+    >>> place_of({"bytes": {"dram": {"read": {"Q": 8}}}}, "bytes.dram.read")
+    {'Q': 8}
+    """
+    return reduce(getitem, path.split("."), record)
+
+
+def total_of(value: Any) -> Any:  # noqa: ANN401 - a number of any kind
+    """Return a number, of a table of numbers or tables their sum.
+
+    >>> total_of({"read": {"Q": 8, "K": 3}, "write": {}})
+    11
+    """
+    return sum(map(total_of, value.values())) if isinstance(value, Mapping) else value

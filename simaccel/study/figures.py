@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of, power_mw
 from simaccel.numbers import plain
 from simaccel.pareto import undominated_rows
-from simaccel.study.figure_table import DRAM_FIGURES, FIGURES
+from simaccel.study.figure_table import DRAM_FIGURES, FIGURES, place_of, total_of
 from simaccel.study.points import Figures, Point, Record, base_point, chips_alike, memory_share
 
 OBJECTIVES: Final = {
@@ -32,26 +32,10 @@ FRONTIER: Final = ("seconds", "energy_pj", "area_mm2", "footprint_bytes")
 """The figures of the Pareto frontier."""
 
 
-def place_of(record: Record, path: str) -> Any:  # noqa: ANN401 - a number of any kind
-    """Return the number at a place of a run as JSON has it, of a table there the sum.
-
-    >>> place_of({"bytes": {"dram": {"read": {"Q": 8, "K": 3}}}}, "bytes.dram")
-    11
-    """
-    found: Any = record
-    for key in path.split("."):
-        found = found[key]
-    return _total(found) if isinstance(found, dict) else found
-
-
-def _total(table: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a number of any kind
-    return sum(_total(n) if isinstance(n, dict) else n for n in table.values())
-
-
 def record_of(run: Record, resident_bytes: int) -> Record:
     """Return what is stored of a run as JSON has it: figures, and the energy of all chips."""
     return {
-        **{name: place_of(run, one.path) for name, one in FIGURES.items() if one.path},
+        **{c: total_of(place_of(run, one.path)) for c, one in FIGURES.items() if one.path},
         "ideal_cycles": run["utilisation"] * run["cycles"],
         "energy_pj": plain({name: chips_alike(run) * pj for name, pj in run["energy_pj"].items()}),
         "resident_bytes": resident_bytes,

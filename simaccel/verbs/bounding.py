@@ -60,7 +60,7 @@ class Bound:
 
     def _repr_html_(self) -> str:
         from simaccel.report.bounds import bound_lines, bound_table, front_lines
-        from simaccel.report.html import parts_html
+        from simaccel.report.tables import parts_html
 
         answer, table = bound_lines(self.report), bound_table(self.report)
         return parts_html(self.title, (*answer, table, *front_lines(self.report)))

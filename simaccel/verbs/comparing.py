@@ -73,7 +73,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         from simaccel.report import comparison
-        from simaccel.report.html import parts_html
+        from simaccel.report.tables import parts_html
 
         every = (comparison.terms_lines, comparison.choice_lines, comparison.problem_lines)
         lines = (line for lines_of in every for line in lines_of(self.rows))

@@ -61,7 +61,7 @@ class EstimateResult:
 
     def _repr_html_(self) -> str:
         from simaccel.report.estimates import estimate_table
-        from simaccel.report.html import parts_html
+        from simaccel.report.tables import parts_html
 
         return parts_html(self.title, [estimate_table(self.prediction, self.accelerator)])
 

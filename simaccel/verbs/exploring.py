@@ -67,7 +67,7 @@ class Exploration:
 
     def _repr_html_(self) -> str:
         from simaccel.report.exploration import counted_lines, exploration_table
-        from simaccel.report.html import parts_html
+        from simaccel.report.tables import parts_html
 
         return parts_html(self.title, (exploration_table(self.points), *counted_lines(self.points)))
 

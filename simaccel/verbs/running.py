@@ -45,7 +45,7 @@ class Result(experiment.ExperimentResult):
 
     def _repr_html_(self) -> str:
         from simaccel.report import results
-        from simaccel.report.html import parts_html
+        from simaccel.report.tables import parts_html
 
         return parts_html(
             self.title,

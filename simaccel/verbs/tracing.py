@@ -41,7 +41,7 @@ class StallReport:
         return f"<StallReport {self.title}: {self.verdict}>"
 
     def _repr_html_(self) -> str:
-        from simaccel.report.html import parts_html
+        from simaccel.report.tables import parts_html
 
         return parts_html(self.title, self._parts())
 

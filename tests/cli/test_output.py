@@ -11,7 +11,7 @@ import pytest
 from simaccel.cli import main
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
-from simaccel.report.layout import add_row, make_table
+from simaccel.report.tables import add_row, make_table
 
 
 @pytest.mark.parametrize("columns", ["10", "40", "100"])

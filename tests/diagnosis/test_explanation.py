@@ -26,13 +26,13 @@ from simaccel.maestro.dataflows.reading import parse_directives
 from simaccel.maestro.dataflows.translating import directed_mapping
 from simaccel.mapping.text import parse_text
 from simaccel.report.explanation import (
-    PageSection,
     explanation_html,
     explanation_json,
     explanation_sections,
 )
 from simaccel.report.figures.shares import draw_shares, shared_groups
 from simaccel.report.figures.style import style
+from simaccel.report.tables import add_row, make_table
 from simaccel.workload import ModelDimensions, attention, parse_workload
 from simaccel.workload.layers import Product, layers_workload
 from tests.draws import some
@@ -334,14 +334,15 @@ def test_an_operator_that_runs_once_has_its_bytes_once() -> None:
 
 def test_html_escapes_and_has_every_row(product: ExperimentResult) -> None:
     evil = "<script>alert('&')</script>"
-    section = PageSection(evil, ("a",), ("b",), (), ((evil, "{x}"),))
-    page = explanation_html(evil, explain(product), [section], [evil])
+    table = make_table(("a",), ("b",))
+    add_row(table, (evil, "{x}"))
+    page = explanation_html(evil, explain(product), {evil: table}, [evil])
     assert "<script" not in page
     assert page.count("&lt;script&gt;alert(&#x27;&amp;&#x27;)&lt;/script&gt;") == 5
     sections = explanation_sections(explain(product))
     page = explanation_html("a title", explain(product), sections, [])
-    rows = sum(len(one.rows) for one in sections)
-    heads = sum(bool(one.rows) for one in sections)
+    rows = sum(one.row_count for one in sections.values())
+    heads = sum(bool(one.row_count) for one in sections.values())
     assert page.count("<tr>") == rows + heads
 
 
@@ -390,7 +391,8 @@ def test_shares_stand_on_the_page(fused: ExperimentResult) -> None:
         if each.shares:
             whole = sum(written["shares"].values()) + written["unexplained"]
             assert whole == written["other"] - written["machine"]
-    texts = [row[-1] for row in explanation_sections(explained)[1].rows]
+    _, differences, *_ = explanation_sections(explained).values()
+    texts = [str(cell) for cell in differences.columns[-1].cells]
     assert sum("unexplained" in text for text in texts) == len(told)
 
 

@@ -1,0 +1,159 @@
+"""Tables of rows for terminals, notebooks and pages, and rows as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from simaccel.numbers import plain
+from simaccel.report.units import figure_text
+from simaccel.study.figure_table import place_of, total_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Column as RichColumn
+    from rich.table import Table
+
+    from simaccel.study.figure_table import Unit
+
+Row = dict[str, Any]
+Kind = Literal["text", "figure", "wrapped"]
+_GAP: Final = 2
+"""Between two columns."""
+_WIDEST: Final = 1000
+"""More than any cell needs."""
+_CELL: Final = "padding:.1em .8em .1em 0;white-space:pre-line;vertical-align:top;text-align:"
+_LINE: Final = "border-bottom:1px solid #8888;"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading, where a row has its value, and how that is written.
+
+    ``path``: keys, one inside of the other, with dots between, as of JSON; empty: the row itself.
+    ``text``: a unit (a table of numbers there is summed), or a function; ``missing`` stands for
+    None. ``kind``: figures stand right, texts left; in narrow terminals wrapped ones give way.
+    """
+
+    heading: str
+    path: str
+    text: Unit | Callable[[Any], str] = str
+    kind: Kind = "figure"
+    missing: str = "-"
+
+    def cell(self, row: Row) -> str:
+        """Write the value of a row."""
+        value: Any = place_of(row, self.path) if self.path else row
+        if value is None:
+            return self.missing
+        return self.text(value) if callable(self.text) else figure_text(total_of(value), self.text)
+
+
+def tabulate(
+    rows: Iterable[Row], columns: Iterable[Column], total: Row | None = None, *, lead: int = 0
+) -> Table:
+    """Make a table of rows; the first ``lead`` stand apart, and ``total``, the last one, bold."""
+    columns = list(columns)
+    table = _empty_table((column.heading, column.kind) for column in columns)
+    for number, row in enumerate(rows, 1):
+        add_row(table, (column.cell(row) for column in columns))
+        if number == lead:
+            table.add_section()
+    if total is not None:
+        table.add_section()
+        add_row(table, (column.cell(total) for column in columns), style="bold")
+    return table
+
+
+def make_table(texts: Sequence[str], figures: Sequence[str], flexible: Sequence[str] = ()) -> Table:
+    """Make an empty table: columns of texts, of figures, and of texts that may wrap.
+
+    Only the last kind gives way in a narrow terminal.
+    """
+    kinds: dict[Kind, Sequence[str]] = {"text": texts, "figure": figures, "wrapped": flexible}
+    return _empty_table((name, kind) for kind, names in kinds.items() for name in names)
+
+
+def _empty_table(columns: Iterable[tuple[str, Kind]]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        header_style="bold",
+    )
+    for name, kind in columns:
+        if kind == "wrapped":
+            table.add_column(name, overflow="fold")
+        else:
+            table.add_column(name, justify="left" if kind == "text" else "right", no_wrap=True)
+    return table
+
+
+def add_row(table: Table, cells: Iterable[str], style: str = "") -> None:
+    """Add a row of plain texts: brackets in a name are no markup."""
+    from rich.text import Text
+
+    table.add_row(*(Text(cell) for cell in cells), style=style or None)
+
+
+def least_width(table: Table, console: Console) -> int:
+    """Return the columns of a terminal that a table needs to be whole.
+
+    Texts that may wrap need the width of their longest word.
+    """
+    from rich.measure import Measurement
+
+    total, options = 0, console.options.update(max_width=_WIDEST)
+    for column in table.columns:
+        cells = (column.header, *column.cells)
+        sizes = [Measurement.get(console, options, cell) for cell in cells]
+        total += max(size.maximum if column.no_wrap else size.minimum for size in sizes) + _GAP
+    return total
+
+
+def parts_html(title: str, parts: Iterable[Table | str]) -> str:
+    """Return a title, tables and lines as one HTML fragment; all texts are escaped."""
+    body = [f"<div>{escape(x)}</div>" if isinstance(x, str) else table_html(x) for x in parts]
+    return "\n".join((f"<p><b>{escape(title)}</b></p>", *body))
+
+
+def table_html(table: Table) -> str:
+    """Return a table as HTML: the same cells, its sections apart."""
+    head = "".join(_cell_html("th", one, one.header, _LINE) for one in table.columns)
+    cells = list(zip(*(one.cells for one in table.columns), strict=True))
+    rows = []
+    for row, texts in zip(table.rows, cells, strict=True):
+        line = _LINE if row.end_section else ""
+        tag = "th" if row.style else "td"
+        pairs = zip(table.columns, texts, strict=True)
+        rows.append(f"<tr>{''.join(_cell_html(tag, one, text, line) for one, text in pairs)}</tr>")
+    return f"<table><thead><tr>{head}</tr></thead>\n<tbody>{''.join(rows)}</tbody></table>"
+
+
+def _cell_html(tag: str, column: RichColumn, content: object, line: str) -> str:
+    side = "right" if column.justify == "right" else "left"
+    return f'<{tag} style="{_CELL}{side};{line}">{escape(str(content))}</{tag}>'
+
+
+def csv_text(rows: Sequence[Row]) -> str:
+    """Return rows as CSV, the keys of all of them as its header; what is unknown is empty."""
+    out = io.StringIO()
+    names = dict.fromkeys(name for row in rows for name in row)
+    writer = csv.DictWriter(out, list(names), restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(
+        {
+            name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in row.items()
+        }
+        for row in plain(rows)
+    )
+    return out.getvalue()
