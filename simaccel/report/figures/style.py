@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.targets import STDOUT, require_target, writing
-from simaccel.report.titles import wrap_title
 from simaccel.units import CAUSES
 
 if TYPE_CHECKING:
@@ -113,6 +112,8 @@ def style() -> Iterator[None]:
 def new_figure(width_inches: float, height_inches: float, title: str = "") -> Figure:
     """Return an empty figure with automatic layout. Call it inside ``style()``."""
     from matplotlib.figure import Figure
+
+    from simaccel.report.titles import wrap_title
 
     figure = Figure((width_inches, height_inches), layout="constrained")
     if title:
