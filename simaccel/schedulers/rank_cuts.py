@@ -72,8 +72,9 @@ class RankCuts:
             cuts[operator.name] = tuple((rank, self.count) for rank in own)
         return cuts
 
+    @cached_property
     def channels(self) -> Spreads:
-        """Return cuts of products by ranks of outputs that weights have, of others as they read."""
+        """Cuts of products by ranks of outputs that weights have, of others as they read."""
         cuts: dict[str, tuple[tuple[str, int], ...]] = {}
         dimensions: dict[str, int] = {}
         for operator in self.workload.operators:
@@ -93,8 +94,9 @@ class RankCuts:
                 cuts[operator.name] = ()
         return cuts
 
+    @cached_property
     def tokens(self) -> Spreads:
-        """Return cuts of a transformer's operators along its tokens, but for those of attention.
+        """Cuts of a transformer's operators along its tokens, but for those of attention.
 
         Attention, in which each token has another part of the keys, is for all tokens; so is what
         goes to a cache.
@@ -112,8 +114,9 @@ class RankCuts:
                 cuts[operator.name] = ((_TOKENS, self.count),) if is_cut else ()
         return cuts
 
+    @cached_property
     def rows(self) -> Spreads:
-        """Return cuts along rows: the first dimension in which most products have windows.
+        """Cuts along rows: the first dimension in which most products have windows.
 
         Windows overlap, skip elements or leave a border. Poolings, sums and the like have the same
         dimension.

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from simaccel.analytic.link_work import link_works
-from simaccel.analytic.native import ideal_cycles
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.sharding import Pod
+from simaccel.schedulers.chip_work import ChipWork
 from simaccel.schedulers.parallel import (
     BATCH,
     KINDS,
@@ -32,21 +33,18 @@ from simaccel.workload import Workload
 
 _CHANNELS: Final = "channels"
 _ROWS: Final = "rows"
-_LASTING: Final = ("weight", "cache")
-"""Tensors of which each layer has its own, all the time."""
 
 
 class SplitCost(NamedTuple):
     """Cost of a split, what counts most first.
 
-    Bytes of weights and caches that a chip has no room for, its least cycles, MACs (the fewer the
-    less do chips do alike), and the cycles without collectives.
+    Bytes of weights and caches that a chip has no room for, its least cycles, and its MACs, of
+    which there are fewer where fewer chips do the same.
     """
 
     beyond: int
     cycles: Fraction
     macs: int
-    work: Fraction
 
 
 @dataclass(frozen=True)
@@ -58,38 +56,15 @@ class LegalSplit:
     pod: Pod
 
     def cost(self, accelerator: Accelerator) -> SplitCost:
-        """Return what it costs, which it is chosen by."""
-        workload, lasting = self.pod.workload, dict[str, int]()
-        for operator in workload.operators:
-            for operand in operator.inputs:
-                if workload.tensors[operand.tensor].kind in _LASTING:
-                    n_bytes = workload.times(operator.name) * workload.stored_bytes(operand.tensor)
-                    lasting[operand.tensor] = max(n_bytes, lasting.get(operand.tensor, 0))
-        room = accelerator.dram.capacity_bytes
-        beyond = 0 if room is None else max(0, sum(lasting.values()) - room)
-        work, sent = self._work_cycles(accelerator), self._link_cycles(accelerator)
-        return SplitCost(beyond, work + sent, workload.macs, work)
-
-    def _work_cycles(self, accelerator: Accelerator) -> Fraction:
-        """Return the least cycles of a chip alone: MACs or bytes of each operator."""
-        workload, total = self.pod.workload, Fraction()
-        rate, channels = accelerator.channel_rate, accelerator.dram.channels
-        for operator in workload.operators:
-            alone = replace(workload.select_operators([operator.name]), repeat=1)
-            names = {operand.tensor for operand in (*operator.inputs, operator.output)}
-            n_bytes = sum(map(alone.tensor_bytes, names))
-            moved = Fraction(int(rate.cycles(n_bytes // channels)))
-            cycles = max(ideal_cycles(alone, accelerator), moved)
-            total += workload.times(operator.name) * cycles
-        return total
-
-    def _link_cycles(self, accelerator: Accelerator) -> Fraction:
-        """Return the cycles of its collectives, one after the other."""
-        workload, total = self.pod.workload, Fraction()
+        """Return what it costs, which it is chosen by: the work of a chip, and its collectives."""
+        workload = self.pod.workload
+        work = ChipWork(workload, accelerator)
+        sent = Fraction()
         for exchange in self.pod.exchanges:
-            for work in link_works(exchange, accelerator, workload.times(exchange.after)):
-                total += work.times * max(work.path.values())
-        return total
+            for link in link_works(exchange, accelerator, workload.times(exchange.after)):
+                sent += link.times * max(link.path.values())
+        whole = dict.fromkeys(workload.by_name, ())
+        return SplitCost(work.bytes_beyond(whole), work.cycles(whole) + sent, workload.macs)
 
 
 def fastest_split(workload: Workload, accelerator: Accelerator) -> LegalSplit:
@@ -107,23 +82,32 @@ def fastest_split(workload: Workload, accelerator: Accelerator) -> LegalSplit:
 
 @lru_cache(1)
 def _fastest(workload: Workload, accelerator: Accelerator, _parameters: str) -> LegalSplit:
-    """Return the same; workloads with other parameters are equal, but their pods aren't."""
-    reasons, best = dict[str, str](), dict[SplitCost, LegalSplit]()
-    for count in _divisors(accelerator.pod.count)[:-1]:
-        legal, why = legal_splits(workload, accelerator, count, is_enough=True)
-        reasons |= why
-        costs = {split.cost(accelerator): split for split in reversed(legal)}
-        least = min(costs, default=None)
-        if least is not None:
-            best.setdefault(least, costs[least])
-        alone = min((cost.work for cost in costs if not cost.beyond), default=None)
-        fastest = min(best, default=None)
-        if fastest is None or fastest.beyond or not costs:
+    """Return the same; workloads with other parameters are equal, but their pods aren't.
+
+    Splits are tried in the order of what a chip has to do without collectives, the least first,
+    until that alone takes longer than the best.
+    """
+    reasons, work = dict[str, str](), ChipWork(workload, accelerator)
+    ways = {n: RankCuts(workload, n) for n in _divisors(accelerator.pod.count)}
+    best: tuple[SplitCost, LegalSplit] | None = None
+    possible = [
+        ((work.bytes_beyond(spreads), work.cycles(spreads)), name, spreads)
+        for count in _divisors(accelerator.pod.count)[:-1]
+        for name, spreads in _possible_splits(ways, count, reasons)
+    ]
+    for least, name, spreads in sorted(possible, key=itemgetter(0)):
+        if best is not None and least > best[0][:2]:
+            break
+        try:
+            split = LegalSplit(name, spreads, share_of(workload, spreads, accelerator.pod))
+        except InputError as error:
+            reasons[name] = error.faults[0].allowed
             continue
-        if alone is None or fastest.cycles <= alone:
-            break  # fewer chips have more to do, and to hold
-    if best:
-        return best[min(best)]
+        cost = split.cost(accelerator)
+        if best is None or cost < best[0]:
+            best = cost, split
+    if best is not None:
+        return best[1]
     raise InputError(
         [Fault("chips", name, workload.name, allowed) for name, allowed in reasons.items()]
     )
@@ -153,14 +137,14 @@ def spread_by_degrees(workload: Workload, degrees: ParallelDegrees) -> Spreads:
     if degrees.data > 1:
         ways = RankCuts(workload, degrees.data)
         name = next((rank for rank, n in ways.free_ranks.items() if n % degrees.data == 0), None)
-        rows = ways.rows() if name is None else {}
+        rows = ways.rows if name is None else {}
         if name is None and not any(rows.values()):
             sizes = ", ".join(f"{rank} of {n}" for rank, n in ways.free_ranks.items())
             allowed = f"a degree that divides a rank that no weights have: {sizes or 'none'}"
             raise InputError([Fault("--data-parallel", "data", degrees.data, allowed)])
         cuts.update(rows if name is None else ways.spreads_along(name))
     if degrees.tensor > 1:
-        channels = RankCuts(workload, degrees.tensor).channels()
+        channels = RankCuts(workload, degrees.tensor).channels
         if not any(channels.values()):
             allowed = f"a degree that divides channels of {workload.name}"
             raise InputError([Fault("--tensor-parallel", "tensor", degrees.tensor, allowed)])
@@ -169,23 +153,18 @@ def spread_by_degrees(workload: Workload, degrees: ParallelDegrees) -> Spreads:
 
 
 def legal_splits(
-    workload: Workload, accelerator: Accelerator, count: int, *, is_enough: bool = False
+    workload: Workload, accelerator: Accelerator, count: int
 ) -> tuple[list[LegalSplit], dict[str, str]]:
-    """Return all legal splits into ``count`` pieces, and by name what others would need.
-
-    ``is_enough``: none after one in which all chips share all MACs and send nothing.
-    """
+    """Return all legal splits into ``count`` pieces, and by name what others would need."""
     legal, reasons = list[LegalSplit](), dict[str, str]()
-    for name, spreads in _possible_splits(workload, count, reasons):
+    ways = {n: RankCuts(workload, n) for n in _divisors(count)}
+    for name, spreads in _possible_splits(ways, count, reasons):
         try:
             pod = share_of(workload, spreads, accelerator.pod)
         except InputError as error:
             reasons[name] = error.faults[0].allowed
             continue
         legal.append(LegalSplit(name, spreads, pod))
-        shares_all = pod.workload.macs * accelerator.pod.count == workload.macs
-        if shares_all and not pod.exchanges and is_enough:
-            break
     return legal, reasons
 
 
@@ -213,13 +192,16 @@ def _divisors(count: int) -> list[int]:
 
 
 def _possible_splits(
-    workload: Workload, count: int, reasons: dict[str, str]
+    ways: Mapping[int, RankCuts], count: int, reasons: dict[str, str]
 ) -> Iterator[tuple[str, Spreads]]:
-    """Yield splits by name, and note those that a size doesn't allow."""
+    """Yield splits by name, and note those that a size doesn't allow.
+
+    ``ways``: cuts into each number of pieces that divides the chips.
+    """
+    workload = ways[count].workload
     is_transformer = workload.parameters.get("kind") in KINDS
     if is_transformer:
-        yield from _degrees(workload, count, reasons)
-    ways = {n: RankCuts(workload, n) for n in _divisors(count)[:-1]}
+        yield from _degrees(ways, count, reasons)
     free = [rank for rank in ways[count].free_ranks if not (is_transformer and rank == BATCH)]
     for rank in free:
         size = ways[count].free_ranks[rank]
@@ -227,7 +209,7 @@ def _possible_splits(
             reasons[f"{rank} {count}"] = f"a number that divides {size}, the size of {rank}"
         else:
             yield f"{rank} {count}", ways[count].spreads_along(rank)
-    rows, channels = ways[count].rows(), ways[count].channels()
+    rows, channels = ways[count].rows, ways[count].channels
     if any(rows.values()):
         yield f"{_ROWS} {count}", rows
         yield f"{_ROWS} or {_CHANNELS} {count}", _prefer_cuts(rows, channels)
@@ -245,7 +227,7 @@ def _two_cuts(
     """Yield splits along two of a rank that no weights have, rows, and channels."""
     for first_count in _divisors(count)[1:-1]:
         second_count = count // first_count
-        rows, channels = ways[second_count].rows(), ways[second_count].channels()
+        rows, channels = ways[second_count].rows, ways[second_count].channels
         seconds = {_ROWS: rows, _CHANNELS: channels, f"{_ROWS} or {_CHANNELS}": {}}
         seconds[f"{_ROWS} or {_CHANNELS}"] = (
             _prefer_cuts(rows, channels) if any(rows.values()) else {}
@@ -259,7 +241,7 @@ def _two_cuts(
             for second, more in seconds.items():
                 if any(more.values()):
                     yield f"{rank} {first_count} x {second} {second_count}", _join_cuts(cuts, more)
-        rows = ways[first_count].rows()
+        rows = ways[first_count].rows
         if any(rows.values()) and any(channels.values()):
             yield f"{_ROWS} {first_count} x {_CHANNELS} {second_count}", _join_cuts(rows, channels)
 
@@ -275,11 +257,12 @@ def _join_cuts(first: Spreads, other: Spreads) -> Spreads:
 
 
 def _degrees(
-    workload: Workload, count: int, reasons: dict[str, str]
+    ways: Mapping[int, RankCuts], count: int, reasons: dict[str, str]
 ) -> Iterator[tuple[str, Spreads]]:
     """Yield the degrees of a transformer, and those beside which tokens are cut as well."""
+    workload = ways[count].workload
     for used in _divisors(count):
-        tokens = RankCuts(workload, count // used).tokens() if used < count else {}
+        tokens = ways[count // used].tokens if used < count else {}
         if used < count and not any(tokens.values()):
             continue
         for tensor in _divisors(used):

@@ -1,15 +1,19 @@
 """Splits of any workload over chips: which are legal, which is taken, and what chips then make."""
 
+from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from onnx import TensorProto, helper
 
 from simaccel.errors import InputError
 from simaccel.experiment.check_chips import check_chips
 from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.importers.onnx_files import load_onnx
 from simaccel.report.pods import sent_bytes
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.parallel import whole_mapping
@@ -17,6 +21,7 @@ from simaccel.schedulers.splits import LegalSplit, fastest_split, legal_splits
 from simaccel.workload import Workload, build, parse_workload
 from simaccel.workload.language.build import transformer
 from tests.draws import DRAWS
+from tests.importers.onnx_files.models import hollow, save
 from tests.small_pods import LARGE, small_pod
 
 _POOLED, _SUMMED = 0.3, 0.3
@@ -137,6 +142,39 @@ def _drawn_network(draw: Random) -> tuple[Workload, int]:
             layers[f"s{at}"] = {"kind": "residual", "reads": [before, before]}
     document = {"kind": "layers", "name": "drawn", "linked": True, "layers": layers}
     return parse_workload(document), count
+
+
+def test_an_onnx_model_is_cut_along_its_rows(tmp_path: Path) -> None:
+    """A depthwise filter of 3 x 3 and a pooling over 16 rows, of which each of four chips has four.
+
+    Rows of 8 channels of 10 + 2 numbers (r1, read by both and by a sum), of 5 x 5 windows with two
+    rows on each side (mp), and an edge above for the pooling with a stride of 2 (add).
+    """
+    convolution: Any = partial(helper.make_node, "Conv")
+    sides: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [1] * 4}
+    nodes = [
+        convolution(["x", "w1"], ["a"], "c1", strides=[2, 2], **sides),
+        helper.make_node("Relu", ["a"], ["b"], "r1"),
+        convolution(["b", "w2"], ["c"], "dw", group=8, **sides),
+        helper.make_node("Add", ["c", "b"], ["e"], "add"),
+        helper.make_node("MaxPool", ["e"], ["f"], "mp", strides=[2, 2], **sides),
+        convolution(["f", "w5"], ["y"], "c5", kernel_shape=[5, 5], pads=[2] * 4),
+    ]
+    shapes = {"w1": (8, 3, 3, 3), "w2": (8, 1, 3, 3), "w5": (4, 8, 5, 5)}
+    inputs = {"x": (TensorProto.FLOAT, (1, 3, 32, 20))}
+    outputs = {"y": (TensorProto.FLOAT, (1, 4, 8, 5))}
+    weights = {name: hollow(name, *sizes) for name, sizes in shapes.items()}
+    workload = load_onnx(save(tmp_path / "net.onnx", nodes, inputs, outputs, weights)).workload
+    pod = small_pod(4, "topology=torus")
+    legal, _ = legal_splits(workload, pod, 4)
+    result = _run(workload, pod, next(split for split in legal if split.name == "rows 4"))
+    assert [(one.kind, one.elements[0]) for one in result.pod.exchanges] == [
+        ("halo", 2 * 8 * 12),
+        ("shift", 8 * 11),
+        ("halo", 4 * 8 * 9),
+    ]
+    assert result.run.macs * 4 == workload.macs
+    assert _is_right(workload, result)
 
 
 def test_degrees_of_a_network_are_those_of_images_and_channels() -> None:

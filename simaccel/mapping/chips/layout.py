@@ -14,6 +14,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -219,8 +220,14 @@ def _halo(
     return [LayoutStep(kind, _sort_digits(digits), read, Fraction(rows, own.size))]
 
 
-def _moves(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
-    """Yield the collectives between two ways in which equal parts of a tensor lie."""
+@lru_cache(1 << 12)
+def _moves(made: ChipLayout, read: ChipLayout) -> tuple[LayoutStep, ...]:
+    """Return the collectives between two ways in which equal parts of a tensor lie."""
+    return tuple(_moves_of_parts(made, read))
+
+
+def _moves_of_parts(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
+    """Yield the same."""
     chip_layout = made
     scattered = _scatter_digits(made, read)
     if scattered is not None:

@@ -54,8 +54,8 @@ def sums_of(
     """Return over which chips the parts of each tensor lie that are still to be added.
 
     Those of an einsum that chips cut along a rank it sums over; ``carried``: and what vector
-    operators make of such parts alone, which is as much in fewer elements: sums of two, and
-    products with a factor that all chips have alike.
+    operators make of such parts alone, in the same numbers: sums of two, and products with a factor
+    that all chips have alike.
     """
     made: dict[str, ChipLayout] = {}
     for operator in workload.operators:
@@ -74,7 +74,10 @@ def sums_of(
             own = {digit for digits in cuts[operator.name].values() for digit in digits}
             needed = {"product": 1, "residual": 2, "scale": 1}.get(operator.kind)
             partial = [way for way in ways if way is not None and way.partial]
-            if len(alike) == len(partial) == needed and len({*alike}) == 1 and not own & alike[0]:
+            used = [workload.tensors[operand.tensor] for operand in operator.inputs]
+            numbers = {(tensor.bits, tensor.number) for tensor in (*used, workload.tensors[name])}
+            is_sum = len(alike) == len(partial) == needed and len({*alike}) == len(numbers) == 1
+            if is_sum and not own & alike[0]:
                 layout = replace(layout, partial=alike[0])
         made[name] = layout
     return {name: layout.partial for name, layout in made.items()}

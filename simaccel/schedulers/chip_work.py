@@ -1,0 +1,108 @@
+"""Work of one of several chips, as far as it is known before anybody has mapped it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Final
+
+from simaccel.analytic.native import ideal_cycles
+from simaccel.hardware import STATIONARITIES, Accelerator, ArraySpec
+from simaccel.hardware.fold_grid import spatial
+from simaccel.numbers import in_bytes
+from simaccel.schedulers.parallel import Spreads
+from simaccel.workload import Einsum, Operator, Workload
+from simaccel.workload.matmul import part_of
+
+_LASTING: Final = ("weight", "cache")
+"""Tensors of which each layer has its own, all the time."""
+_Cuts = Sequence[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class ChipWork:
+    """Bytes and cycles of what a chip does of a workload that is cut along ranks of operators."""
+
+    workload: Workload
+    accelerator: Accelerator
+    known: dict[tuple[str, _Cuts], Fraction] = field(default_factory=dict)
+
+    def cycles(self, spreads: Spreads) -> Fraction:
+        """Return the least cycles: MACs or bytes of each operator, one after the other."""
+        total = Fraction()
+        for operator in self.workload.operators:
+            key = operator.name, tuple(spreads[operator.name])
+            if key not in self.known:
+                self.known[key] = self._operator_cycles(operator, key[1])
+            total += self.workload.times(operator.name) * self.known[key]
+        return total
+
+    def bytes_beyond(self, spreads: Spreads) -> int:
+        """Return the bytes of weights and caches, of all layers, that a chip has no room for."""
+        workload, lasting = self.workload, dict[str, int]()
+        for operator in workload.operators:
+            cuts = dict(spreads[operator.name])
+            for operand in operator.inputs:
+                if workload.tensors[operand.tensor].kind in _LASTING:
+                    pieces = math.prod(cuts.get(rank, 1) for rank in operand.ranks)
+                    n_bytes = workload.stored_bytes(operand.tensor) // pieces
+                    held = workload.times(operator.name) * n_bytes
+                    lasting[operand.tensor] = max(held, lasting.get(operand.tensor, 0))
+        room = self.accelerator.dram.capacity_bytes
+        return 0 if room is None else max(0, sum(lasting.values()) - room)
+
+    def _operator_cycles(self, operator: Operator, cuts: _Cuts) -> Fraction:
+        """Return the least cycles of a chip's part of an operator, once."""
+        ranks = dict(operator.ranks)
+        for rank, pieces in cuts:
+            ranks[rank] //= pieces
+        tensors = self.workload.tensors
+        moved = {
+            operand.tensor: in_bytes(math.prod(operand.shape(ranks)), tensors[operand.tensor].bits)
+            for operand in (*operator.inputs, operator.output)
+        }
+        channels = self.accelerator.dram.channels
+        memory = int(self.accelerator.channel_rate.cycles(sum(moved.values()) // channels))
+        if not isinstance(operator, Einsum):
+            return Fraction(memory)
+        ideal = self._ideal[operator.name] / math.prod(pieces for _, pieces in cuts)
+        return max(ideal * self._padding(operator, ranks), Fraction(memory))
+
+    @cached_property
+    def _ideal(self) -> dict[str, Fraction]:
+        """Cycles of each operator's MACs on all PEs, of the whole workload."""
+        names = [operator.name for operator in self.workload.operators]
+        alone = {name: self.workload.select_operators([name]) for name in names}
+        return {name: ideal_cycles(alone[name], self.accelerator) for name in names}
+
+    def _padding(self, operator: Einsum, ranks: Mapping[str, int]) -> Fraction:
+        """Return how many PEs are taken for each that works, as sides are those of the array."""
+        array = self.accelerator.array
+        if not isinstance(array, ArraySpec) or len(operator.inputs) != 2:  # noqa: PLR2004
+            return Fraction(1)
+        names = [operand.ranks for operand in (*operator.inputs, operator.output)]
+        sizes = dict.fromkeys("gmkn", 1)
+        taps = self._single_taps(operator)
+        for rank, size in ranks.items():
+            sizes["g" if rank in taps else part_of(rank, names) or "g"] *= size
+        free = () if self.accelerator.compiler.described else STATIONARITIES
+        kinds = free if array.stationarity == "free" else (array.stationarity,)
+        sides = (spatial(sizes["m"], sizes["k"], sizes["n"], kind)[:2] for kind in kinds or ("ws",))
+        return min(
+            Fraction(-(-high // array.rows) * array.rows, high)
+            * Fraction(-(-wide // array.cols) * array.cols, wide)
+            for high, wide in sides
+        )
+
+    def _single_taps(self, operator: Einsum) -> set[str]:
+        """Return the taps of a filter that a compiler works on one after the other."""
+        compiler = self.accelerator.compiler
+        dims = [dim for operand in operator.inputs for dim in operand.projection]
+        windows = [dim for dim in dims if len(dim.terms) > 1]
+        if not compiler.described:
+            return set()
+        chosen = windows[:-1] if compiler.merged_taps else windows
+        return {rank for dim in chosen for rank, _ in dim.terms} - {*operator.output.ranks}
