@@ -18,7 +18,7 @@ from simaccel.errors import Fault, InputError
 from simaccel.experiment.pipeline import PipelineRun, run_pipeline
 from simaccel.experiment.pipeline_plan import PipelinePlan, plan_pipeline
 from simaccel.experiment.pipeline_row import pipeline_row
-from simaccel.experiment.run import ExperimentResult, energy_pj, simulate
+from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.experiment.traffic import dram_by_class, roofline_cycles
 from simaccel.hardware import Accelerator
 from simaccel.schedulers import Options
@@ -53,8 +53,7 @@ class PhaseFigures:
         """Take the figures of a run."""
         return cls(
             cycles=result.run.cycles,
-            energy_pj=sum(energy_pj(result.run, result.accelerator).values())
-            * result.accelerator.pod.count,
+            energy_pj=result.energy_pj,
             dram_bytes=dram_by_class(result.workload, result.run.moved),
             roofline_cycles=roofline_cycles(result.workload, result.accelerator),
             macs=result.run.macs,

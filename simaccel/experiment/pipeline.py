@@ -21,7 +21,7 @@ from simaccel.experiment.pipeline_plan import (
     plan_pipeline,
 )
 from simaccel.experiment.resident import resident_bytes
-from simaccel.experiment.run import ExperimentResult, Progress, energy_pj, simulate
+from simaccel.experiment.run import ExperimentResult, Progress, simulate, total_energy_pj
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.numbers import BYTE
@@ -106,7 +106,7 @@ class PipelineRun:
         sent = sum(message.n_bytes for message in self.plan.messages) * BYTE
         links = sent * (math.nan if price is None else price) if sent else 0.0
         of_stages = (
-            stage.count * sum(energy_pj(stage.result.run, stage.result.accelerator).values())
+            stage.count * total_energy_pj(stage.result.run, stage.result.accelerator)
             for stage in self.stages
         )
         return self.plan.micro_batches * chips * (sum(of_stages) + links)

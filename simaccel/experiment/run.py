@@ -89,6 +89,11 @@ class ExperimentResult:
         is_deployed = self.mapping.dataflow == DEPLOYED
         return self.accelerator.compiler.program_start_cycles if is_deployed else 0
 
+    @property
+    def energy_pj(self) -> float:
+        """Energy of all chips that do what this one does; NaN if it isn't known."""
+        return total_energy_pj(self.run, self.accelerator) * len(self.pod.places[0])
+
     @cached_property
     def footprint_bytes(self) -> int:
         """The most of the buffer that is reserved at once, in bytes."""
@@ -207,6 +212,11 @@ def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, flo
     cycles = run.cycles * chips
     found = accelerator.energy_by_level(run.native_macs, run.elements, run.moved, cycles)
     return known_energies(found, accelerator)
+
+
+def total_energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> float:
+    """Return the energy of what the machine did on one chip, of all levels together."""
+    return sum(energy_pj(run, accelerator).values())
 
 
 def known_energies(found: Map[str, float], accelerator: Accelerator) -> dict[str, float]:

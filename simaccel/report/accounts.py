@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from simaccel.hardware.area.parts import edp_js
 from simaccel.report.tables import Column, tabulate
 from simaccel.report.units import bytes_text, cycles_text, edp_text, energy_text
 from simaccel.search.accounts import RULES, Curve, SearchAccount
@@ -49,7 +50,7 @@ def objective_scale(objective: Objective, accelerator: Accelerator) -> float:
 
     In data and text it is joule seconds; cycles, pJ and bytes stay as they are.
     """
-    return 1e-12 / accelerator.clock_hz if objective == "edp" else 1
+    return edp_js(1, accelerator.seconds(1)) if objective == "edp" else 1
 
 
 def value_text(value: float, objective: Objective) -> str:

@@ -195,11 +195,6 @@ def _place_texts(row: StudyRow, names: Sequence[str]) -> list[str]:
     return [texts[name] for name in names]
 
 
-def dram_bytes(result: dict[str, Any]) -> int:
-    """Sum what crosses the DRAM channels in a result as JSON, in bytes."""
-    return sum(sum(by_tensor.values()) for by_tensor in result["bytes"]["dram"].values())
-
-
 def choice_lines(rows: Sequence[StudyRow]) -> list[str]:
     """Return the cost of choices among near-ties of the first rows, and the number of others."""
     names = varied_names(rows)

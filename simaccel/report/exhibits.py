@@ -16,6 +16,7 @@ from simaccel.hardware import Accelerator
 from simaccel.report.tables import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, rate_text, share_text
 from simaccel.search.problems import parts
+from simaccel.study.figure_table import total_of
 from simaccel.study.points import StudyRow
 from simaccel.units import ARRAY, LIMITS
 from simaccel.workload import Vector, Workload
@@ -56,7 +57,7 @@ def roofline_rows(
     for row in rows:
         workload = workloads[row.seq_len]
         for operator in (row.result or {}).get("operators", ()):
-            moved = _dram(operator)
+            moved = total_of(operator["bytes"]["dram"])
             names = operators_of(workload, operator["name"])
             least = group_bytes(workload, names) * workload.times(names[0])
             intensity = operator["macs"] / moved if moved else float("inf")
@@ -97,10 +98,6 @@ def _peak_of(operator: Mapping[str, Any], workload: Workload, accelerator: Accel
         (rate * total / moved[at] for at, rate in rates.items() if rate and moved[at]),
         default=float("inf"),
     )
-
-
-def _dram(one: Mapping[str, Any]) -> int:
-    return sum(sum(tensors.values()) for tensors in one["bytes"]["dram"].values())
 
 
 def granularity_rows(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from simaccel.hardware.area.parts import edp_js
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Loop, Spread
 from simaccel.report.accounts import convergence_json, objective_scale
@@ -173,7 +174,7 @@ def mapspace_json(
     return {
         "cycles": cycles,
         "energy_pj": energy,
-        "edp_js": energy * 1e-12 * mapped[0].target.accelerator.seconds(cycles),
+        "edp_js": edp_js(energy, mapped[0].target.accelerator.seconds(cycles)),
         "operators": einsums,
         "vectors": others,
     }

@@ -16,6 +16,7 @@ from simaccel.report.units import (
 )
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import Objective
+from simaccel.study.figure_table import total_of
 
 _SMALL: Final = 0.001
 _SEEN: Final = 0.0001
@@ -57,11 +58,11 @@ def given_up_amounts(
 
 
 def _shares(gave: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[str]:
-    moved = sum(sum(tensors.values()) for tensors in result["bytes"]["dram"].values())
+    moved = total_of(result["bytes"]["dram"])
     every = (
         ("cycles", gave["cycles"], result["cycles"]),
         ("DRAM bytes", gave["dram_bytes"], moved),
-        ("energy", gave["energy_pj"], sum(result["energy_pj"].values())),
+        ("energy", gave["energy_pj"], total_of(result["energy_pj"])),
     )
     for name, more, of in every:
         if more and not math.isnan(of) and of > more:

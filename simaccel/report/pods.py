@@ -7,7 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.experiment.resident import resident_bytes
-from simaccel.experiment.run import ExperimentResult, energy_pj
+from simaccel.experiment.run import ExperimentResult
+from simaccel.experiment.tokens import phase_of
 from simaccel.hardware.cores import CHIP, REMOTE, core_of_name, on_core
 from simaccel.hardware.links import LINK_SENT
 from simaccel.hardware.memory import is_dram_channel
@@ -20,6 +21,7 @@ from simaccel.report.units import (
     short_share_text,
     work_energy_text,
 )
+from simaccel.study.figures import run_figures
 from simaccel.units import ARRAY, UNITS
 
 if TYPE_CHECKING:
@@ -33,16 +35,6 @@ _REPEATED: Final = 1.1
 def sent_bytes(result: ExperimentResult) -> int:
     """Return the bytes that each chip sends over its links."""
     return sum(n for (level, _), n in result.run.moved.items() if level == LINK_SENT)
-
-
-def tokens_per_second(result: ExperimentResult) -> float | None:
-    """Return the tokens that all chips take in a second; None of what is no whole transformer."""
-    given = result.workload.parameters
-    if given.get("kind") != "transformer" or given.get("scope") != "model":
-        return None
-    rows = 1 if given["phase"] == "decode" else given["prompt"]
-    tokens: int = given["batch"] * rows
-    return tokens / result.accelerator.seconds(result.run.cycles)
 
 
 def core_line(result: ExperimentResult) -> Iterator[str]:
@@ -59,7 +51,7 @@ def core_line(result: ExperimentResult) -> Iterator[str]:
 
 def pod_lines(result: ExperimentResult) -> Iterator[str]:
     """Return the lines of all chips: exchanges, busy shares, tokens."""
-    chips, run = result.accelerator.pod, result.run
+    chips = result.accelerator.pod
     if chips.count == 1:
         return
     sizes = chips.slice_shape
@@ -78,14 +70,13 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
     for place in places:
         of_place = f"{place_text(None, place)}: " if len(places) > 1 else ""
         yield of_place + _shares_text(busy_shares(result, place.start))
-    if (rate := tokens_per_second(result)) is not None:
-        phase = result.workload.parameters["phase"]
+    if phase := phase_of(result.workload):
+        figures = run_figures(result)
         what = "time per token" if phase == "decode" else "time to first token"
-        time = seconds_text(result.accelerator.seconds(run.cycles))
-        tokens = rate * result.accelerator.seconds(run.cycles)
+        rate, each = (figures[f"tokens_per_second{part}"] or 0 for part in ("", "_per_chip"))
         yield (
-            f"{what} {time}, {rate:,.4g} tokens/s of all chips, {rate / chips.count:,.4g} of each, "
-            f"{work_energy_text(_energy_of_all(result) / tokens)} per token"
+            f"{what} {seconds_text(figures['seconds'] or 0)}, {rate:,.4g} tokens/s of all chips, "
+            f"{each:,.4g} of each, {work_energy_text(figures['energy_per_token_pj'])} per token"
         )
 
 
@@ -150,12 +141,6 @@ def _repeated_text(result: ExperimentResult) -> str:
     return f"; some chips do the same: {done / needed:.2f} times the workload's MACs"
 
 
-def _energy_of_all(result: ExperimentResult) -> float:
-    """Return the energy in pJ of all chips that have groups."""
-    one = sum(energy_pj(result.run, result.accelerator).values())
-    return one * len(result.pod.places[0])
-
-
 def busy_shares(result: ExperimentResult, chip: int = 0) -> dict[str, float]:
     """Return the shares of the cycles in which array, SFU, links and DRAM of a chip are busy."""
     run, shares = result.run, dict[str, float]()
@@ -184,7 +169,7 @@ def pod_json(result: ExperimentResult) -> dict[str, Any]:
     chips = result.accelerator.pod
     if chips.count == 1:
         return {}
-    rate, places = tokens_per_second(result), dict[str, Any]()
+    figures, phase, places = run_figures(result), phase_of(result.workload), dict[str, Any]()
     if len(result.pod.places) > 1:
         places["places"] = [
             {"chips": [place[0], place[-1]], "busy": busy_shares(result, place.start)}
@@ -204,9 +189,8 @@ def pod_json(result: ExperimentResult) -> dict[str, Any]:
                 for exchange in result.pod.exchanges
             ],
             "sent_bytes": sent_bytes(result),
-            "resident_bytes": resident_bytes(result),
-            "energy_pj": _energy_of_all(result),
+            **{name: figures[name] for name in ("resident_bytes", "energy_pj")},
             **places,
-            **({} if rate is None else {"tokens_per_second": rate}),
+            **({"tokens_per_second": figures["tokens_per_second"]} if phase else {}),
         }
     }

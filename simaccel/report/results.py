@@ -10,7 +10,13 @@ from simaccel.diagnosis.kinds import kind_of
 from simaccel.diagnosis.own_estimate import TOTAL
 from simaccel.diagnosis.speedups import WORTH_A_CHANGE, LimitSpeedups
 from simaccel.experiment.limits import Row, RunLimit
-from simaccel.experiment.run import ExperimentResult, energy_pj, floor_json, row_terms
+from simaccel.experiment.run import (
+    ExperimentResult,
+    energy_pj,
+    floor_json,
+    row_terms,
+    total_energy_pj,
+)
 from simaccel.experiment.traffic import dram_by_class, reformed_dram_bytes
 from simaccel.experiment.waiting import OF_UNIT, computing_unit, waiting_by_cause
 from simaccel.hardware import Accelerator
@@ -87,7 +93,7 @@ def operators_table(
         "seconds": result.accelerator.seconds(run.cycles),
         "utilisation": result.utilisation,
         "dram_bytes": dram_bytes(run.moved),
-        "energy_pj": sum(energy_pj(run, result.accelerator).values()),
+        "energy_pj": total_energy_pj(run, result.accelerator),
         "limit": result.limit.name,
     }
     columns = [Column("operator", "operator", kind="text"), *_COLUMNS]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simaccel.diagnosis.kinds import kind_of
-from simaccel.experiment.run import ExperimentResult, energy_pj, moved_tree, row_terms
+from simaccel.experiment.run import ExperimentResult, moved_tree, row_terms, total_energy_pj
 from simaccel.experiment.traffic import dram_by_class
 from simaccel.report.tables import Row
 from simaccel.units import ARRAY, STALLS
@@ -37,7 +37,7 @@ def operator_rows(
             **work_figures(predicted.resources),
             **stall_figures(run.engines[ARRAY].stalls),
             **traffic_figures(moved_tree(run.moved), dram_by_class(result.workload, run.moved)),
-            "energy_pj": sum(energy_pj(run, result.accelerator).values()),
+            "energy_pj": total_energy_pj(run, result.accelerator),
         }
         if estimates:
             row |= given_figures(estimates.get(run.name), run.cycles)

@@ -12,7 +12,7 @@ from simaccel.experiment.resident import resident_bytes
 from simaccel.experiment.run import ExperimentResult, result_json
 from simaccel.experiment.tokens import phase_of, tokens_of
 from simaccel.hardware import Accelerator
-from simaccel.hardware.area.parts import area_of, power_mw
+from simaccel.hardware.area.parts import area_of, edp_js, power_mw
 from simaccel.numbers import plain
 from simaccel.pareto import undominated_rows
 from simaccel.study.figure_table import DRAM_FIGURES, FIGURES, place_of, total_of
@@ -72,7 +72,7 @@ def figures_of(design: Point, records: Sequence[Record]) -> Figures:
     figures: Figures = plain(
         {
             "energy_pj": every,
-            "edp_js": every * 1e-12 * seconds,
+            "edp_js": edp_js(every, seconds),
             "power_mw": sum(power.values()),
             "chip_power_mw": sum(power.values()) - power.get("dram", 0.0),
         }

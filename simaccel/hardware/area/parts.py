@@ -81,6 +81,15 @@ def area_and_power(
     }
 
 
+def edp_js(energy_pj: float, seconds: float) -> float:
+    """Return energy times delay in joule seconds.
+
+    >>> edp_js(2e12, 0.5)
+    1.0
+    """
+    return energy_pj * 1e-12 * seconds
+
+
 def power_mw(energy_pj: Mapping[str, float], seconds: float) -> dict[str, float]:
     """Return the average power in mW by level, of the energy in pJ by level.
 

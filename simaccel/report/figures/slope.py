@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.report.comparison import dram_bytes
 from simaccel.report.figures.facets import SeriesStyle
 from simaccel.report.figures.style import LIMIT_COLOUR
 from simaccel.report.units import bytes_text
+from simaccel.study.figure_table import total_of
 from simaccel.study.points import StudyRow
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def draw_slopes(
     """Draw what each dataflow moved as points, and below it the slopes."""
     rooms = [room for row in rows if (room := _room(row)) is not None]
     for name, style in look.items():
-        results = [(_room(row), row.result) for row in rows if row.dataflow == name]
-        known = [(room, dram_bytes(result)) for room, result in results if room and result]
+        ran = [(_room(row), row.result) for row in rows if row.dataflow == name]
+        known = [(room, total_of(run["bytes"]["dram"])) for room, run in ran if room and run]
         axes.plot(
             [room for room, _ in known],
             [moved for _, moved in known],

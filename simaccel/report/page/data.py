@@ -11,6 +11,7 @@ from simaccel.report.page.tree import ActivityTable, RepeatedBody, Tree, lane_tr
 from simaccel.report.results import dram_text
 from simaccel.report.titles import experiment_title
 from simaccel.report.units import energy_text, short_share_text
+from simaccel.study.figure_table import total_of
 from simaccel.trace import TraceError, TraceReader
 from simaccel.trace.schema import CAUSES
 from simaccel.trace.series import limits_of
@@ -80,9 +81,8 @@ def _dram(figures: dict[str, Any]) -> str:
     bound, moved = figures.get("dram_bound"), figures.get("bytes", {}).get("dram", {})
     if not bound:
         return ""
-    total = sum(n for tensors in moved.values() for n in tensors.values())
     renamed = {"bound_bytes": bound.get("least_bytes"), **bound}  # as traces before had it
-    return dram_text(total, renamed)
+    return dram_text(total_of(moved), renamed)
 
 
 def timeline(trace: TraceReader) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.errors import SimaccelError, WorkerDiedError
+from simaccel.hardware.area.parts import edp_js
 from simaccel.hardware.dataflow import Constraints, merge_constraints, single
 from simaccel.mapping.tree import Group
 from simaccel.search.effort import Each, Effort, Watch
@@ -54,7 +55,7 @@ class NestResult:
     @property
     def edp_js(self) -> float:
         """Energy times delay in joule seconds."""
-        return self.energy_pj * 1e-12 * self.target.accelerator.seconds(self.cycles)
+        return edp_js(self.energy_pj, self.target.accelerator.seconds(self.cycles))
 
     @property
     def macs(self) -> int:
