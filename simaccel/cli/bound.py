@@ -101,11 +101,11 @@ def bound(
     workload, accelerator, room, *_ = gather_placed(
         asked.read,
         lambda: _accelerator(hw, overrides),
-        lambda: _room(buffer, output),
-        lambda: _require_mapspace(uneven=uneven, bypass=bypass, unit=unit, halo=halo),
+        lambda: _room(buffer),
+        lambda: _require_mapspace(unit=unit, halo=halo),
         lambda: _fusion(fuse, bypass=bypass),
     )
-    files.require({"--json": as_json})
+    files.require()
     from simaccel.analytic.orojenesis.single import Mapspace
     from simaccel.report.bounds import bound_csv, bound_json, bound_lines, bound_table, front_lines
     from simaccel.report.figures.bound import draw_bound
@@ -136,15 +136,12 @@ def _inputs(asked: WorkloadOptions, hw: str | None) -> list[Path]:
         return found
 
 
-def _require_mapspace(*, uneven: bool, bypass: bool, unit: str | None, halo: str) -> None:
+def _require_mapspace(*, unit: str | None, halo: str) -> None:
     faults = []
     if unit is not None and unit not in ARRAY_UNITS:
         faults.append(fault("--unit", unit, suggest(unit, ARRAY_UNITS)))
     if halo not in HALOS:
         faults.append(fault("--halo", halo, suggest(halo, HALOS)))
-    if bypass and (uneven or unit):
-        other = "--uneven" if uneven else "--unit array"
-        faults.append(fault("--bypass", other, f"one of --bypass and {other}"))
     require_none(faults)
 
 
@@ -158,17 +155,13 @@ def _fusion(fuse: str, *, bypass: bool) -> None:
 def _accelerator(hw: str | None, overrides: tuple[str, ...]) -> Accelerator | None:
     from simaccel.cli.hardware import read_accelerator
 
-    if hw is not None:
-        return read_accelerator(hw, overrides)
-    require_none(fault("--set", text, "nothing without --hw") for text in overrides)
-    return None
+    return None if hw is None else read_accelerator(hw, overrides)
 
 
-def _room(buffer: str | None, output: str | None) -> int | None:
+def _room(buffer: str | None) -> int | None:
     from simaccel.hardware.quantity import parse_quantity
 
     if buffer is None:
-        require_none([fault("-o", output, "together with --buffer")] if output else [])
         return None
     try:
         return parse_quantity(buffer, "B")

@@ -201,10 +201,6 @@ def show_workload(
     inputs += [mapping] if mapping else []
     if plot is not None:
         require_figure_target(plot, force=force, inputs=inputs)
-    elif mapping is not None:
-        require_none([fault("--mapping", mapping, "nothing without --plot")])
-    if asked.allow_unmodelled:
-        require_none([fault("--allow-unmodelled", value=True, allowed="nothing, as nothing runs")])
     workload = asked.read_anyway()
     from simaccel.report.catalogues import workload_table
     from simaccel.report.imports import import_lines, import_table

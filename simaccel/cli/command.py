@@ -14,6 +14,7 @@ import click
 
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.progress import ProgressBar
+from simaccel.cli.rules import require_rules
 from simaccel.cli.settings import (
     LATER,
     SettingOption,
@@ -133,7 +134,10 @@ class Command(click.Command):
         ]
         if not ctx.resilient_parsing:
             require_none(faults)
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:
+            require_rules(ctx)
+        return rest
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:  # noqa: ANN401 - of click
         """Read the arguments; settings are named as they are given in what is wrong."""

@@ -12,7 +12,7 @@ import click
 from simaccel.cli.choices import EXHIBITS, FRONT_FIGURES, METRIC_NAMES, SWEPT, TARGET
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import ExperimentOptions
-from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
+from simaccel.cli.faults import gather
 from simaccel.cli.jobs import JOBS_HELP, Jobs, jobs_options
 from simaccel.cli.options import (
     dry_run_option,
@@ -135,15 +135,10 @@ def compare(
     from simaccel.cli import lists
 
     files = OutputFiles({"--csv": table, "--plot": plot}, force, asked.inputs())
-    require_stdout_free(table, "--csv", others={"--json": as_json})
-    _require_together(pareto, exhibit, target, each, dry_run=dry_run)
-    own = {"--mapping": ", ".join(mappings), "--metric": metrics, "--pipeline-parallel": stages}
-    lists.require_own(pareto, exhibit, own)
     if pareto is not None:
         from simaccel.cli.pareto import compare_fronts
 
-        slow = {"--sweep": ", ".join(sweep), "--no-fast-forward": not fast_forward}
-        ctx.exit(compare_fronts(asked, pareto, files, jobs, as_json=as_json, refused=slow))
+        ctx.exit(compare_fronts(asked, pareto, files, jobs, as_json=as_json))
     if exhibit is not None:
         from simaccel.cli.exhibit import show_bandwidths, show_exhibit, with_defaults
 
@@ -226,27 +221,6 @@ def _name(row: StudyRow) -> str:
     length = "" if row.seq_len is None else f"{row.seq_len} tokens"
     settings = (one.text for one in row.settings)
     return ", ".join(part for part in (*settings, length, row.dataflow) if part)
-
-
-def _require_together(
-    pareto: str | None,
-    exhibit: Exhibit | None,
-    target: float | None,
-    each: str | None,
-    *,
-    dry_run: bool,
-) -> None:
-    """Refuse options that don't go together."""
-    faults = []
-    if pareto is not None and exhibit is not None:
-        faults.append(fault("--exhibit", exhibit, "nothing with --pareto"))
-    if target is not None and exhibit != "bandwidth":
-        faults.append(fault("--target", target, "nothing without --exhibit bandwidth"))
-    if dry_run and (pareto is not None or exhibit == "bandwidth"):
-        faults.append(fault("--dry-run", "given", "nothing with --pareto or --exhibit bandwidth"))
-    if each is not None and (pareto is not None or exhibit is not None):
-        faults.append(fault("--each", each, "nothing with --pareto or --exhibit"))
-    require_none(faults)
 
 
 def _show(

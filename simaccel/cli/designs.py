@@ -30,13 +30,6 @@ MOST_DESIGNS: Final = 10_000_000
 _MOST_ANALYSED: Final = 200_000
 """Pairs of PEs and bandwidth: each is another analysis."""
 _UM2_PER_MM2: Final = 1e6
-_TAKEN: Final = frozenset(
-    {
-        *("hw", "overrides", "workloads", "axes", "dataflow", "objective", "where", "limits"),
-        *("layer", "bytes_per_element", "precision", "prices", "table", "plot_frontier"),
-        *("force", "as_json"),
-    }
-)
 _OBJECTIVES: Final[dict[str, Objective]] = {
     "cycles": "throughput",
     "energy": "energy",
@@ -58,18 +51,6 @@ class InputReaders:
     limits: Callable[[], tuple[FigureLimit, ...]]
 
 
-def require_no_prices(ctx: click.Context) -> None:
-    """Refuse prices without a space that has them.
-
-    Raises:
-        InputError: --prices is given.
-
-    """
-    if _is_given(ctx, "prices"):
-        allowed = f"an --axis of {', '.join(DESIGN_AXES)}; accelerators have areas of their own"
-        raise InputError([fault("--prices", ctx.params["prices"], allowed)])
-
-
 def _is_given(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
@@ -85,12 +66,11 @@ def explore_directed(ctx: click.Context, readers: InputReaders, outputs: Explora
     asked, as_json = ctx.params, ctx.params["as_json"]
     taken = {name: outputs.options[name] for name in ("--csv", "--plot-frontier")}
     files = OutputFiles(taken, outputs.force, outputs.inputs)
-    read, within, objectives, _, _ = gather(
+    read, within, objectives, _ = gather(
         partial(_inputs, asked, readers),
         partial(_read_limits, readers),
         partial(_objectives, ctx),
-        partial(_require_no_others, ctx),
-        partial(files.require, {"--json": as_json}),
+        files.require,
     )
     # nothing of what follows is loaded for an error
     from simaccel.maestro.analysis.design import DesignLimits
@@ -253,13 +233,3 @@ def _objectives(ctx: click.Context) -> list[Objective]:
         allowed = f"{', '.join(_OBJECTIVES)}, with a description's own design space"
         raise InputError([fault("--objective", asked, allowed)])
     return [_OBJECTIVES[asked]]
-
-
-def _require_no_others(ctx: click.Context) -> None:
-    """Refuse options that have no part in such a space."""
-    allowed = f"nothing with --axis {', '.join(DESIGN_AXES)}"
-    require_none(
-        fault(one.opts[0], "given", allowed)
-        for one in ctx.command.params
-        if one.name is not None and one.name not in _TAKEN and _is_given(ctx, one.name)
-    )

@@ -89,9 +89,8 @@ def map_workload(
     With --mapspace, and on spatial arrays, the best mapping of a mapspace is searched.
     """
     files = OutputFiles({"-o": output, "--plot": report.plot}, force, asked.inputs())
-    report.require_shown({"--dry-run": dry_run})
     asked.require_search(report.given_options())
-    files.require({"--json": as_json, "--explain": report.explain})
+    files.require()
     nests = _nest_inputs(asked) if asked.searches() and not dry_run else None
     read = asked.read() if nests is None else None
     from simaccel.cli.map_options import MapOptions, map_dataflow

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from simaccel.cli.choices import DIRECTIVES, STRATEGIES
-from simaccel.cli.faults import fault, gather, require_none
+from simaccel.cli.faults import fault, require_none
 from simaccel.cli.search_options import MAPSPACE, SearchOptions
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.dataflows import COMPARED, DATAFLOWS, SEARCHING
@@ -160,11 +160,11 @@ class ExperimentOptions:
         """Return the schedulers: dataflows or mapspaces.
 
         Raises:
-            InputError: one that isn't, several where one is wanted, or options that don't go
-                together.
+            InputError: one that isn't, several where one is wanted, or options of a search
+                where nothing is searched.
 
         """
-        gather(self._require_one, self.sought.require_constraints)
+        self.sought.require_constraints()
         if self.searches():
             beside = several and self.sought.mapspace is not None and not self.is_spatial()
             self._refuse_dataflow(beside=beside)
@@ -226,9 +226,6 @@ class ExperimentOptions:
 
     def _read_description(self) -> Inputs:
         """Read a description and make the mapping of its dataflows."""
-        refused = f"nothing with --dataflow {DIRECTIVES}, which sets it"
-        self.sought.refuse(refused)
-        require_none(fault(o, v, refused) for o, v in {"--pipeline": self.pipeline}.items() if v)
         from simaccel.importers.workloads import is_described
 
         if not is_described(self.workload.name):
@@ -269,15 +266,6 @@ class ExperimentOptions:
         if self.is_spatial():
             given["--stationarity"] = self.sought.stationarity
         require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
-
-    def _require_one(self) -> None:
-        """Refuse options that a mapping has decided already."""
-        if self.mapping is None:
-            return
-        allowed = "nothing with --mapping, which sets it"
-        given = {"--dataflow": self.dataflow, "--pipeline": self.pipeline or None}
-        require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
-        self.sought.refuse(allowed)
 
 
 def _refuse_unsearched(names: Sequence[str], given: dict[str, object]) -> None:

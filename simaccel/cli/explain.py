@@ -55,7 +55,7 @@ def explain(
     Where two of them differ, the page has the difference and the assumption that causes it.
     """
     files = OutputFiles({"-o": output}, force, asked.inputs())
-    files.require({"--json": as_json})
+    files.require()
     own = read_estimates(estimates)
     inputs = asked.read()
     from simaccel.diagnosis.attribution import MOST_RUNS, attribute

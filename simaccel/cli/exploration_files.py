@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import click
 from simaccel.cli.choices import MOST_SHOWN
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
-from simaccel.cli.top import ALL, require_shown
+from simaccel.cli.top import ALL
 
 if TYPE_CHECKING:
     from simaccel.experiment.store import ResultStore
@@ -37,15 +37,6 @@ class ExplorationFiles(OutputFiles):
         files |= {name: given.pop(name[2:].replace("-", "_")) for name in _PLOTS}
         files["-o"] = given.pop("output")
         return cls(files, given.pop("force"), inputs, given.pop("top"))
-
-    def require_top(self, hidden: Mapping[str, object]) -> None:
-        """Refuse a number of rows where none is printed.
-
-        Raises:
-            InputError: names the option.
-
-        """
-        require_shown({"--top": self.top}, {**hidden, "--csv -": self.prints})
 
     def show(self, exploration: ExploredDesigns, space: DesignSpace, *, as_json: bool) -> None:
         """Write the files, and print what goes to the terminal."""

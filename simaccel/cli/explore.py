@@ -219,13 +219,11 @@ def explore_command(
             ctx, directed.InputReaders(hardware, loads, wanted.limits), outputs
         )
         return
-    directed.require_no_prices(ctx)
-    read, limits, kept, _, _ = gather(
+    read, limits, kept, _ = gather(
         wanted.read,
         wanted.limits,
         partial(store_in, store),
-        partial(outputs.require, {"--json": as_json}),
-        partial(outputs.require_top, {"--json": as_json, "--dry-run": dry_run}),
+        outputs.require,
     )
     space = wanted.space(*read)
     space.require_energies(objective)

@@ -46,4 +46,4 @@ def generate(
     A few decode steps are simulated, at lengths that are spread over the generation.
     """
     how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
-    several.run_and_show(asked, {"--dry-run": dry_run}, **how)
+    several.run_and_show(asked, dry_run=dry_run, **how)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from simaccel.cli.faults import fault, gather, require_none
+from simaccel.cli.faults import gather
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 
@@ -14,17 +14,6 @@ if TYPE_CHECKING:
     from simaccel.cli.pipeline import StageCounts
     from simaccel.experiment.generation import Generation
     from simaccel.hardware import Accelerator
-
-
-def require_generated(tokens: int | None, lengths: int | None) -> None:
-    """Refuse lengths where nothing is generated.
-
-    Raises:
-        InputError: names the option.
-
-    """
-    if tokens is None and lengths is not None:
-        require_none([fault("--lengths", lengths, "nothing without --tokens")])
 
 
 def run_and_show_generation(
@@ -42,12 +31,9 @@ def run_and_show_generation(
     ``sizes``: its tokens and lengths.
 
     Raises:
-        InputError: an option that doesn't go with it, or what `generate` refuses.
+        InputError: what `generate` refuses.
 
     """
-    if asked.workload.phase is not None:
-        refused = fault("--phase", asked.workload.phase, "nothing: a generation has both")
-        require_none([refused])
     accelerator, (dataflow,), _ = gather(
         asked.accelerator, lambda: asked.names(several=False), asked.workload.require_transformer
     )

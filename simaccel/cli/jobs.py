@@ -51,9 +51,6 @@ def jobs_options(text: str) -> Callable[[Callable[..., None]], Callable[..., Non
     def add(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def with_jobs(*, jobs: int | None, dask: str | None, **options: Any) -> None:  # noqa: ANN401 - what click passes
-            if jobs is not None and dask is not None:
-                allowed = "nothing with --dask, whose processes are used"
-                require_none([fault("--jobs", jobs, allowed)])
             _require_few(jobs)
             if dask is not None and ":" not in dask:
                 allowed = "the address of a Dask scheduler, as in tcp://127.0.0.1:8786"

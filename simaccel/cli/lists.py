@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from simaccel.cli.choices import EACH, EXPERTS_AXIS
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, gather, require_none
-from simaccel.cli.pipeline import StageCounts
 from simaccel.dataflows import FUSING
 from simaccel.errors import InputError, suggest
 from simaccel.study.points import ACCELERATOR, Axis, Point, Setting
@@ -196,13 +195,9 @@ class WantedRows:
         return names if default in FUSING else [name for name in names if name not in FUSING]
 
     def _require_each(self) -> None:
-        """Refuse what --each can't be, and what it doesn't go with."""
-        if self.each is None:
-            return
-        faults = [] if self.each in EACH else [fault("--each", self.each, suggest(self.each, EACH))]
-        if self.sweep:
-            faults.append(fault("--each", self.each, "nothing with --sweep"))
-        require_none(faults)
+        """Refuse what --each can't be."""
+        if self.each is not None and self.each not in EACH:
+            require_none([fault("--each", self.each, suggest(self.each, EACH))])
 
 
 def scheduled_ways(point: Point, names: Sequence[str], asked: ExperimentOptions) -> list[Point]:
@@ -234,8 +229,9 @@ def stage(points: Sequence[Point], stages: str | None, micro_batches: int | None
         every = [
             replace(point, micro_batches=point.micro_batches or micro_batches) for point in points
         ]
-        for point in every:
-            StageCounts(point.stages, point.micro_batches).require_stages()
+        alone = [each.micro_batches for each in every if each.stages is None and each.micro_batches]
+        allowed = "nothing without --pipeline-parallel"
+        require_none(fault("--micro-batches", count, allowed) for count in alone[:1])
         return every
     values = _values("--pipeline-parallel", stages)
     settings = _list_settings("pipeline_parallel", values) if len(values) > 1 else ()
@@ -282,18 +278,6 @@ def metrics_of(texts: Sequence[str]) -> list[Figure]:
         fault("--metric", name, suggest(name, METRICS)) for name in names if name not in METRICS
     )
     return [METRICS[name] for name in dict.fromkeys(names)]
-
-
-def require_own(pareto: str | None, exhibit: Exhibit | None, given: Mapping[str, object]) -> None:
-    """Refuse options of the comparison itself where it is not what is shown.
-
-    Raises:
-        InputError: names each.
-
-    """
-    if pareto is not None or exhibit is not None:
-        beside = "--pareto" if pareto is not None else "--exhibit"
-        require_none(fault(o, v, f"nothing with {beside}") for o, v in given.items() if v)
 
 
 def require_tokens(metrics: Sequence[Figure], points: Sequence[Point]) -> None:

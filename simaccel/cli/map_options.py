@@ -93,9 +93,7 @@ def _map_to_fit(
 ) -> tuple[Workload, Accelerator, Mapping]:
     """Schedule, and refuse a mapping that doesn't fit the buffer."""
     workload, accelerator, mapping = read
-    if isinstance(mapping, Mapping):
-        report.refuse_given(jobs, "nothing with --dataflow directives, which sets it")
-    else:
+    if not isinstance(mapping, Mapping):
         with jobs.working() as team:
             options = replace(asked.options, each=team.run_each, gave=report.gave.append)
             note = report.accounts.append

@@ -40,15 +40,15 @@ class OutputFiles:
     def _how(self) -> dict[str, Any]:
         return {"force": self.force, "inputs": self.inputs}
 
-    def require(self, printing: Mapping[str, object] | None = None) -> None:
-        """Refuse what can't be written; ``printing``: options that print, and whether they do.
+    def require(self) -> None:
+        """Refuse what can't be written.
 
         Raises:
             InputError: a file that exists, a folder that doesn't, a suffix that no figure has, two
                 outputs in one place.
 
         """
-        printed = {**(printing or {})}
+        printed: dict[str, object] = {}
         for option, path in reversed(self.paths.items()):
             if not self._is_figure(option) and option not in _BINARY:
                 require_stdout_free(path, option, others=printed)

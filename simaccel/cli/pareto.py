@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simaccel.cli.choices import FRONT_FIGURES
 from simaccel.cli.faults import fault, require_none
@@ -68,21 +68,11 @@ def compare_fronts(
     jobs: Jobs,
     *,
     as_json: bool,
-    refused: dict[str, Any],
 ) -> int:
-    """Find the front of each dataflow or mapspace, show and write them; return the exit code.
-
-    ``refused``: options that don't go together with fronts, with their values.
-    """
-    allowed = "nothing with --pareto"
-    several = "one length beside --pareto"
-    wrong = [fault(option, value, allowed) for option, value in refused.items() if value]
-    if asked.sought.objective:
-        wrong.append(fault("--objective", asked.sought.objective, allowed))
-    length = asked.workload.seq_len
-    if length is not None and "," in length:
-        wrong.append(fault("--seq-len", length, several))
-    require_none(wrong)
+    """Find the front of each dataflow or mapspace, show and write them; return the exit code."""
+    length = asked.workload.seq_len or ""
+    if "," in length:
+        require_none([fault("--seq-len", length, "one length beside --pareto")])
     from simaccel.experiment.precision import gather_placed
 
     workload, accelerator, figures, names, _ = gather_placed(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simaccel.cli.faults import fault, gather, require_none
+from simaccel.cli.faults import gather
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 
@@ -23,34 +23,6 @@ class StageCounts:
 
     stages: int | None = None
     micro_batches: int | None = None
-
-    def require_stages(self) -> None:
-        """Refuse micro-batches without stages.
-
-        Raises:
-            InputError: names the option.
-
-        """
-        if self.stages is None and self.micro_batches is not None:
-            wrong = "nothing without --pipeline-parallel"
-            require_none([fault("--micro-batches", self.micro_batches, wrong)])
-
-
-def refuse_beside(option: str, asked: ExperimentOptions, others: Mapping[str, object]) -> None:
-    """Refuse what has no meaning where several workloads run.
-
-    Raises:
-        InputError: names each of the other options that are given.
-
-    """
-    taken = f"nothing with {option}, which runs several workloads"
-    faults = [
-        fault(other, "given" if value is True else value, taken)
-        for other, value in others.items()
-        if value
-    ]
-    faults += [fault("--mapping", asked.mapping, taken)] if asked.mapping else []
-    require_none(faults)
 
 
 def run_and_show_pipeline(

@@ -40,7 +40,7 @@ from simaccel.cli.own_estimates import (
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_report import SearchReport, report_options
 from simaccel.cli.several_runs import SeveralRuns, several_runs_options
-from simaccel.cli.top import ALL, TOP, require_shown
+from simaccel.cli.top import ALL, TOP
 from simaccel.files.targets import STDOUT
 from simaccel.report.units import count_text, cycles_text
 
@@ -124,19 +124,11 @@ def run(
     estimates and their errors beside the cycles.
     """
     paths = {"--trace": trace, "--csv": table, "--plot": plot}
-    shown = {"--top": top, "--detail": detail}
-    others: dict[str, object] = {**paths, **jobs.given_options(), **report.given_options()}
-    beyond = {"--estimate": estimates, "--designs": designs}
-    others |= {"--check": checked, "--dry-run": dry_run, **shown, **beyond}
     how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
-    if several.run_and_show(asked, others, **how):
+    if several.run_and_show(asked, dry_run=dry_run, **how):
         return
     files = OutputFiles(paths, force, asked.inputs())
-    files.require({"--json": as_json})
-    hidden = {"--dry-run": dry_run, "--quiet": quiet, "--csv -": table == STDOUT}
-    require_shown(shown, {**hidden, "--json": as_json})
-    require_shown(beyond, hidden)
-    report.require_shown(hidden)
+    files.require()
     asked.require_search(report.given_options())
     own, entries = read_estimates(estimates), asked.workload.estimates()
     if dry_run:
@@ -235,7 +227,6 @@ def _search_mapspace(
 
     workload, accelerator, dataflow = inputs
     if isinstance(dataflow, Tree):
-        report.refuse_given(jobs, "nothing with a mapping")
         return inputs
     if not (asked.searches() or jobs.given_options() or report.given_options()):
         return inputs

@@ -45,15 +45,6 @@ class SearchOptions:
             if value is not False and value not in (None, ()):  # a number may be 0
                 yield names.get(name, f"--{name.replace('_', '-')}"), value
 
-    def refuse(self, allowed: str) -> None:
-        """Refuse all options that were given.
-
-        Raises:
-            InputError: names each option.
-
-        """
-        require_none(fault(option, value, allowed) for option, value in self.given_options())
-
     def strategies(self, default: Sequence[Strategy] = (MAPSPACE,)) -> list[Strategy]:
         """Return the mapspaces of a list with commas.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from simaccel.cli.settings import OF_SEARCH, SettingOption
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simaccel.cli.jobs import Jobs
     from simaccel.cli.output_files import OutputFiles
     from simaccel.hardware import Accelerator
     from simaccel.search.accounts import ObjectiveLosses, SearchAccount
@@ -35,23 +34,6 @@ class SearchReport:
         """Return the options that were given."""
         every = {"--explain": "given" if self.explain else None, "--plot": self.plot}
         return {name: value for name, value in every.items() if value is not None}
-
-    def refuse_given(self, jobs: Jobs, allowed: str) -> None:
-        """Refuse the options of searches and of processes, where nothing is searched."""
-        require_none(
-            fault(o, v, allowed)
-            for o, v in {**jobs.given_options(), **self.given_options()}.items()
-        )
-
-    def require_shown(self, hidden: Mapping[str, bool]) -> None:
-        """Refuse to explain where options hide it: nothing is searched, or nothing printed.
-
-        Raises:
-            InputError: names each of them that is given.
-
-        """
-        given = [option for option, there in hidden.items() if there and self.explain]
-        require_none(fault("--explain", "given", f"nothing with {option}") for option in given)
 
     def draw(self, objective: Objective, title: str, files: OutputFiles) -> None:
         """Draw how the searches went on, if that is wanted.

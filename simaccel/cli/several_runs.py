@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simaccel.cli.choices import LENGTHS
-from simaccel.cli.generation import require_generated, run_and_show_generation
-from simaccel.cli.pipeline import StageCounts, refuse_beside, run_and_show_pipeline
+from simaccel.cli.generation import run_and_show_generation
+from simaccel.cli.pipeline import StageCounts, run_and_show_pipeline
 from simaccel.cli.search_options import DEGREES
 from simaccel.cli.settings import OF_CHIPS, MovedOption, SettingOption
 
@@ -28,35 +28,23 @@ class SeveralRuns:
     stages: str | None = None
     micro_batches: int | None = None
 
-    def run_and_show(
-        self, asked: ExperimentOptions, others: Mapping[str, object], **how: bool
-    ) -> bool:
+    def run_and_show(self, asked: ExperimentOptions, **how: bool) -> bool:
         """Run and show a generation or a pipeline, if one is given; return whether it was.
 
-        ``others`` are options that have no meaning beside these; ``how``: as of
-        ``run_and_show_generation``.
+        ``how``: as of ``run_and_show_generation``.
 
         Raises:
-            InputError: an option that doesn't go with it, or what is wrong with the runs.
+            InputError: what is wrong with the runs.
 
         """
         stages = None if self.stages is None else int(self.stages)
         counts = StageCounts(stages, self.micro_batches)
-        counts.require_stages()
-        require_generated(self.tokens, self.lengths)
-        if self.tokens is None and stages is None:
-            return False
-        beside = {option: value for option, value in others.items() if option != "--dry-run"}
-        dry_run = bool(others.get("--dry-run"))
-        option = "--pipeline-parallel" if self.tokens is None else "--tokens"
-        refuse_beside(option, asked, beside)
-        if self.tokens is None:
-            run_and_show_pipeline(asked, counts, dry_run=dry_run, **how)
-        else:
+        if self.tokens is not None:
             sizes = {} if self.lengths is None else {"lengths": self.lengths}
-            sizes["tokens"] = self.tokens
-            run_and_show_generation(asked, sizes, counts, dry_run=dry_run, **how)
-        return True
+            run_and_show_generation(asked, {"tokens": self.tokens, **sizes}, counts, **how)
+        elif stages is not None:
+            run_and_show_pipeline(asked, counts, **how)
+        return self.tokens is not None or stages is not None
 
 
 def pipeline_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import click
-
-from simaccel.cli.faults import fault, require_none
 
 ALL: Final = "all"
 
@@ -30,15 +27,3 @@ class _Top(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs o
 
 
 TOP: Final = _Top()
-
-
-def require_shown(given: Mapping[str, object], hidden: Mapping[str, object]) -> None:
-    """Refuse options of what is printed where it is not printed.
-
-    Raises:
-        InputError: names each.
-
-    """
-    by = next((name for name, value in hidden.items() if value), None)
-    if by is not None:
-        require_none(fault(o, "given", f"nothing with {by}") for o, v in given.items() if v)

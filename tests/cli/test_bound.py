@@ -102,23 +102,3 @@ def test_a_fused_mapping_runs_and_moves_the_bound(cli: Call, tmp_path: Path) -> 
     moved = sum(sum(one.values()) for one in run["bytes"]["dram"].values())
     assert wanted["at"]["segments"] == [["L", "softmax", "A"]]
     assert moved == wanted["at"]["dram_bytes"] >= run["dram_bound"]["bound_bytes"]
-
-
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (("--unit", "arry"), "--unit: got 'arry'; did you mean 'array'?"),
-        (("--halo", "exacct"), "--halo: got 'exacct'; did you mean 'exact'?"),
-        (("--fuse", "flsh"), "--fuse: got 'flsh'; did you mean 'flash'?"),
-        (("--buffer", "0"), "--buffer: got '0'; allowed: a positive amount"),
-        (("--bypass", "--uneven"), "allowed: one of --bypass and --uneven"),
-        (("--set", "clock_hz=1 GHz"), "--set: got 'clock_hz=1 GHz'; allowed: nothing without --hw"),
-        (("-o", "m.yaml"), "-o: got 'm.yaml'; allowed: together with --buffer"),
-        (("--buffer", "2B", "-o", "-"), "--buffer: got 2; allowed: at least 3 B"),
-        (("--plot", "a.txt"), "suffix: got '.txt'"),
-    ],
-)
-def test_bad_options_are_refused(cli: Call, args: tuple[str, ...], said: str) -> None:
-    done = call(cli, *GEMM, *args, code=2)
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr

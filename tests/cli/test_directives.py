@@ -173,7 +173,7 @@ def test_its_dataflow_runs_on_the_machine(cli: Call, net: Path, tmp_path: Path) 
         ),
         (
             "--hw maestro_256 --workload {net} --set pipeline",
-            "--set pipeline: got True; allowed: nothing",
+            "--set pipeline: got 'given'; allowed: nothing",
         ),
         (
             "--hw maestro_256 --workload {net} --set mapspace=ruby",

@@ -38,21 +38,3 @@ def test_a_pattern_is_shown_alone() -> None:
     found = _run("measured --part HBM2 --pattern idle").output
     assert "conflict" in found
     assert "sequential" not in found
-
-
-@pytest.mark.parametrize(
-    ("command", "texts"),
-    [
-        ("measured --part DDR9", ["--part: got 'DDR9'", "HBM2"]),
-        ("measured", ["--part"]),
-        ("measured --part HBM2 --pattern zigzag", ["--pattern", "strided-tile"]),
-        ("measured --part HBM2 --part HBM3", ["--part: got '2 values'"]),
-        ("show DDR9", ["DDR9", "HBM2"]),
-    ],
-)
-def test_what_is_wrong_is_named(command: str, texts: list[str]) -> None:
-    found = _run(command)
-    assert found.exit_code == 2
-    assert "Traceback" not in found.output
-    for text in texts:
-        assert text in found.output

@@ -9,7 +9,6 @@ import pytest
 from simaccel.schedulers import DATAFLOWS
 from simaccel.search.effort import Effort
 from tests.cli.conftest import Call
-from tests.cli.test_bad_input import refused
 
 NETWORK = "--hw edge --workload resnet50"
 SMALL = "--hw toy --workload gemm --shape M=9,K=7,N=5"
@@ -120,23 +119,11 @@ def test_files_are_named_and_not_written(cli: Call, tmp_path: Path) -> None:
     assert not figure.exists()
 
 
-def test_nothing_is_explained_of_what_is_not_searched(cli: Call) -> None:
-    for command in ("run", "map"):
-        (message,) = refused(cli(f"{command} {SMALL} --set explain --dry-run"))
-        assert message.endswith("explain: got 'given'; allowed: nothing with --dry-run")
-
-
 def test_a_given_mapping_leaves_nothing_to_search(cli: Call, tmp_path: Path) -> None:
     file = tmp_path / "mapping.yaml"
     assert cli(f"map {SMALL} -o {file}").exit_code == 0
     (one,) = _json(cli, f"run {SMALL} --mapping {file}")["searches"]
     assert (one["distinct"], one["seconds"]) == (0, 0)
-
-
-def test_fronts_have_no_dry_run(cli: Call) -> None:
-    for option in ("--pareto cycles,energy", "--exhibit bandwidth"):
-        (message,) = refused(cli(f"compare --hw edge --workload bert {option} --dry-run"))
-        assert message.endswith("nothing with --pareto or --exhibit bandwidth")
 
 
 @pytest.mark.usefixtures("unsearched")

@@ -59,9 +59,6 @@ def test_mistakes_are_told(cli: Call, tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert "Traceback" not in done.stderr
     assert not page.exists()
-    both = cli(f"explain {TOY} --json -o -")
-    assert both.exit_code == 2
-    assert both.stdout == ""
 
 
 def test_ones_own_number_has_the_terms_of_the_run(cli: Call) -> None:
@@ -80,16 +77,3 @@ def test_ones_own_number_has_the_terms_of_the_run(cli: Call) -> None:
     assert alone["terms"] == [term for term in found["terms"] if term["kind"] == "bound"]
     for command in ("run", "explain"):
         assert "estimate of total 19,200 of" in cli(f"{command} {TOY} --estimate 19200").stdout
-
-
-def test_a_number_of_nothing_is_told(cli: Call) -> None:
-    for given, told in (
-        ("none", "'none'; allowed: a whole number of cycles from 1 on"),
-        ("0", "'0'; allowed: a whole number of cycles"),
-        ("gem=7", "'gem'; did you mean 'gemm'?"),
-        ("7 --estimate 8", "'8'; allowed: one number for total"),
-    ):
-        done = cli(f"run {TOY} --estimate {given}")
-        assert (done.exit_code, done.stdout) == (2, "")
-        assert told in done.stderr
-        assert done.stderr.count("\n") == 1

@@ -126,53 +126,6 @@ def test_a_draw_is_a_part_of_the_product(cli: Call) -> None:
         assert cli(line).stdout.splitlines() == some
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ("--axis bufer=1,2", "--axis: got 'bufer'; did you mean 'buffer'?"),
-        ("--axis buffer", "--axis: got 'buffer'; allowed: NAME= and FROM:TO:xK"),
-        ("--axis array.rows=a:b:x2", "--axis array.rows FROM: got 'a'; allowed: an integer >= 1"),
-        ("--axis dram.channels=0,1", "--axis dram.channels: got '0'; allowed: an integer >= 1 and"),
-        ("--axis array.cols=0:9:+3", "--axis array.cols FROM: got '0'; allowed: an integer >= 1"),
-        ("--axis noc.distribution.topology=buss", "--axis noc.distribution.topology: got 'buss'"),
-        ("--axis workload.heads=1,2", "--axis: got 'workload.heads'; allowed: a parameter of a"),
-        ("--axis buffer=1KiB,1KiB", "--axis buffer: got '1KiB'; allowed: each value once"),
-        ("--axis clock=1GHz --axis clock_hz=1GHz", "--axis: got 'clock_hz'; allowed: nothing with"),
-        (
-            "--axis dataflow=flex",
-            "--axis: got 'dataflow'; allowed: nothing with --dataflow",
-        ),
-        ("--where area", "--where: got 'area'; allowed: FIGURE<=NUMBER"),
-        ("stray", "--where: got 'stray'; allowed: FIGURE<=NUMBER"),
-        ("--hw toy", "--hw: got 'toy'; allowed: accelerators of different names"),
-        ("--workload gemm~wieght=2", "--workload: got 'wieght=2'; allowed: OPTION=VALUE after ge"),
-        ("--workload gemm~weight=0", "--workload weight: got '0'; allowed: a number above 0"),
-        ("--workload 'gemm", '--workload: got "\'gemm"; allowed: NAME OPTION=VALUE'),
-        ("--set mapspace=ruby-x", "--set mapspace: got 'ruby-x'; did you mean"),
-        ("--csv - -o -", "-o -: got 'with --csv -'; allowed: a file for --csv"),
-        ("--store nowhere/at/all", "--store: got 'nowhere/at/all'; allowed: a folder in one"),
-    ],
-)
-def test_what_is_wrong_is_told_before_anything_runs(
-    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, said: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = cli(f"explore {SMALL} {more}")
-    assert result.exit_code == 2, result.output
-    assert f"command line: {said}" in result.stderr
-    assert result.stdout == ""
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_too_many_designs_are_refused_without_a_draw(cli: Call) -> None:
-    axes = "--axis dram-latency=0:999:+1 --axis array.cols=1:1000:+1"
-    result = cli(f"explore {SMALL} {axes}")
-    assert result.stderr == (
-        "error: command line: --axis: got '1,000,000 designs'; allowed: at most 100,000, or "
-        "--sample N\n"
-    )
-
-
 def test_nothing_that_runs_is_an_error(cli: Call) -> None:
     result = cli(f"explore --hw toy_linear {GEMM} --dataflow naive --jobs 1")
     assert result.exit_code == 2

@@ -36,16 +36,6 @@ def test_a_search_whose_process_dies_names_its_operator_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_jobs_and_an_address_contradict_each_other(cli: Call) -> None:
-    line = "compare --hw toy --workload gemm --shape M=9,K=7,N=5 --jobs 2 --set dask=tcp://a:1"
-    result = cli(line)
-    assert result.exit_code == 2
-    assert result.stderr == (
-        "error: command line: --jobs: got 2; allowed: nothing with --set dask, whose "
-        "processes are used\n"
-    )
-
-
 def test_there_are_at_most_four_processes_a_processor(cli: Call) -> None:
     """There is one processor here; and nothing is searched, so that none starts."""
     line = "run --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive --quiet --set jobs="

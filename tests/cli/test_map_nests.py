@@ -125,74 +125,6 @@ def test_sums_have_vector_operators(cli: Call) -> None:
         assert found[key] == pytest.approx(ran)
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (f"{GEMM} --mapspace ruby-x", "--mapspace: got 'ruby-x'; did you mean 'ruby-"),
-        (f"{GEMM} --constrain col=m", "--constrain: level: got 'col'; did you mean 'cols"),
-        (f"{GEMM} --constrain cols=q", "--constrain: cols: rank: got 'q'; allowed: one of"),
-        (f"{GEMM} --constrain cols", "--constrain: got 'cols'; allowed: LEVEL=RANK,..."),
-        (f"{GEMM} --constrain cols.m=13", "cols.m: got 13; allowed: 1 to 12"),
-        (f"{GEMM} --dataflow flat", "--dataflow: got 'flat'; allowed: nothing if a mapspace"),
-        (
-            f"{GEMM} --mapspace pfm --constrain cols.m=5",
-            "error: gemm: no pfm mapping within the constraints; without cols.m=5 there are",
-        ),
-        (
-            (
-                "map --hw edge --workload gemm --shape M=8,K=8,N=8 --dataflow naive "
-                "--set budget-seconds=9"
-            ),
-            "--set budget-seconds: got 9.0; allowed: nothing with --dataflow naive, which searches",
-        ),
-        (
-            "run --hw edge --workload gemm --shape M=8,K=8,N=8 --set constrain=buffer.m=2",
-            "--constrain: buffer: got 'buffer.m=2'; allowed: of a dataflow dram.RANK=N,",
-        ),
-        (
-            f"{GEMM} --stationarity ws",
-            "--stationarity: got 'ws'; allowed: nothing if a mapspace is searched",
-        ),
-        (
-            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm --constrain cols=x",
-            "--constrain: cols: rank: got 'x'; allowed: one of",
-        ),
-        (
-            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm --constrain rows=b",
-            "gemm: no stationarity'; allowed: ws without rows=b; os without rows=b; is without",
-        ),
-        (
-            "run --hw toy_linear --workload gemm --shape M=8,K=8,N=8 --dataflow flat",
-            "--dataflow: got 'flat'; allowed: nothing if a mapspace is searched",
-        ),
-        (
-            "run --hw toy_linear --workload gemm --shape M=8,K=8,N=8 --set mapspace=pfm,ruby",
-            (
-                "--set mapspace: got 'pfm,ruby'; allowed: one mapspace; `simaccel compare` takes "
-                "several"
-            ),
-        ),
-        (
-            "compare --hw toy_linear --workload gemm --shape M=8,K=8,N=8 --set mapspace=pfm,rubi",
-            "--set mapspace: got 'rubi'; did you mean 'ruby",
-        ),
-        (
-            f"{GEMM} --set array.dataflow=[cols]",
-            "array.dataflow[0]: got 'cols'; allowed: LEVEL=RANK,...",
-        ),
-        (
-            f"{GEMM} --set array.dataflow=['columns=m']",
-            "dataflow: level: got 'columns'; did you mean 'cols'?",
-        ),
-    ],
-)
-def test_what_is_refused(cli: Call, line: str, message: str) -> None:
-    result = cli(line)
-    assert result.exit_code == 2, result.output
-    assert message in result.stderr.replace("\n", " ")
-    assert result.stdout == ""
-
-
 def test_dataflows_explain_themselves(cli: Call, tmp_path: Path) -> None:
     """As mapspaces do: what was asked holds, and the search is accounted for and drawn."""
     line = "map --hw toy --workload gemm --shape M=24,K=20,N=28 --dataflow flex --jobs 1"
@@ -220,29 +152,6 @@ def test_a_run_tells_of_its_searches_as_map_does(cli: Call, tmp_path: Path) -> N
         refused = cli(f"run {line} {other}")
         assert refused.exit_code == 2, other
         assert f"allowed: nothing with {other}" in refused.stderr
-
-
-@pytest.mark.parametrize("dataflow", ["naive-m", "strips"])
-def test_nothing_is_told_or_drawn_where_nothing_is_searched(
-    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dataflow: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    plot = Path("search.png")
-    line = f"map --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow {dataflow}"
-    result = cli(f"{line} --explain --plot {plot}")
-    allowed = (
-        f"nothing with --dataflow {dataflow}, which searches nothing; these search: "
-        "flex-m, flex-b, flex-h, flex-r, flex, flat-m, flat-b, flat-h, flat-r, flat, flash, best"
-    )
-    assert result.exit_code == 2
-    assert result.stderr == (
-        f"error: command line: --explain: got 'given'; allowed: {allowed}\n"
-        f"error: command line: --plot: got '{plot}'; allowed: {allowed}\n"
-    )
-    assert result.stdout == ""
-    assert not plot.exists()
-    result = cli(line.replace("map", "run", 1) + " --set explain")
-    assert result.stderr == f"error: command line: --set explain: got 'given'; allowed: {allowed}\n"
 
 
 def test_a_run_is_drawn_whatever_its_mapping_is(cli: Call, tmp_path: Path) -> None:

@@ -69,29 +69,6 @@ def test_a_transformer_file_has_the_phases_of_the_catalogue(cli: Call, tmp_path:
     assert cli(run.replace(str(path), str(said))).stdout == batch.stdout
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ("--workload gpt2 --generate 3 --phase decode", "--phase: got 'decode'; allowed: nothing"),
-        ("--workload gpt2 --generate 3 --check", "--check: got 'given'; allowed: nothing with"),
-        ("--workload gpt2 --lengths 3", "--lengths: got 3; allowed: nothing without --tokens"),
-        ("--workload bert --generate 3", "--workload: got 'bert'; allowed: a transformer"),
-        ("--workload bert --phase decode", "--phase: got 'decode'; allowed: nothing with"),
-        ("--workload gpt2 --seq-len 3", "--seq-len: got 3; allowed: nothing with"),
-        ("--workload gpt2 --set dim=n=3", "--set dim: got 'n=3'; allowed: nothing with"),
-        ("--workload gpt2 --prompt x", "--prompt: got 'x'; allowed: a whole number"),
-        (
-            "--workload gpt2 --set experts=many",
-            "--set experts: got 'many'; allowed: uniform, expected",
-        ),
-    ],
-)
-def test_options_that_do_not_go_together_are_refused(cli: Call, options: str, said: str) -> None:
-    failed = cli(f"run --hw edge {options}")
-    assert said in failed.stderr
-    assert failed.exit_code == 2
-
-
 def test_an_onnx_model_is_shown_with_what_became_of_it(cli: Call, tmp_path: Path) -> None:
     path = _model(tmp_path)
     shown = cli(f"workload show {path} --set dim=n=5").stdout

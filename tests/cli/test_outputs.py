@@ -130,21 +130,6 @@ def test_standard_output_is_for_texts(
     assert Path(f"-{end}").read_bytes() == shown.stdout_bytes
 
 
-@pytest.mark.parametrize(
-    ("line", "option"),
-    [
-        (f"map {GEMM} -o - --json", "--json"),
-        (f"{SEARCH} -o - --explain", "--explain"),
-        (f"{COMPARE} --csv - --json", "--json"),
-        (f"trace export {TRACE} --format csv -o - --json", "--json"),
-    ],
-)
-def test_one_thing_goes_to_standard_output(cli: Call, line: str, option: str) -> None:
-    said = refusal(cli(line))
-    assert f"command line: {option}: got 'with -" in said
-    assert said.endswith("both go to standard output\n")
-
-
 def test_two_outputs_are_two_files(cli: Call, tmp_path: Path) -> None:
     (tmp_path / "b.svg").symlink_to("a.svg")
     line = f"{SEARCH} -o {tmp_path}/a.svg --plot {tmp_path}/b.svg --force"
@@ -165,11 +150,6 @@ def test_long_names_are_refused_or_written(
     longest = "x" * (255 - len(end)) + end
     assert cli(line.format(longest)).exit_code == 0
     assert [path.name for path in tmp_path.iterdir()] == [longest]
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no disk that is full")
-def test_a_full_output_is_said(cli: Call) -> None:
-    assert "a device" in refusal(cli(f"map {GEMM} -o /dev/full --force"))
 
 
 def test_what_a_link_leads_to_is_replaced(cli: Call, tmp_path: Path) -> None:

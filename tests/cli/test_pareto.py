@@ -5,17 +5,11 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from tests.cli.conftest import Call
 
 small_bert = pytest.mark.usefixtures("small_bert")
 _ON = "--hw edge --workload bert --scope la --seq-len 16 --set stationarity=ws --jobs 1"
-
-
-def _faults(found: Result) -> list[str]:
-    assert found.exit_code == 2
-    return found.stderr.splitlines()
 
 
 @small_bert
@@ -46,32 +40,6 @@ def test_a_point_runs_as_it_stands(cli: Call, tmp_path: Path) -> None:
     file.write_text(json.dumps(point["mapping"]))
     again = f"run --hw edge --workload bert --scope la --seq-len 8 --mapping {file} --json"
     assert json.loads(cli(again).stdout)["cycles"] == point["cycles"]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--pareto cycles", "--pareto: got 'cycles'; allowed: two different figures"),
-        ("--pareto cycles,cycles", "--pareto: got 'cycles,cycles'; allowed: two different figures"),
-        ("--pareto cycle,energy", "--pareto: got 'cycle'; did you mean 'cycles'?"),
-        (
-            "--pareto cycles,energy --exhibit roofline",
-            "--exhibit: got 'roofline'; allowed: nothing",
-        ),
-        ("--pareto cycles,energy --sweep batch=1,2", "--sweep: got 'batch=1,2'; allowed: nothing"),
-        ("--exhibit roofline --set target=0.5", "--set target: got 0.5; allowed: nothing without"),
-        ("--exhibit roofline --sweep batch=1,2", "--sweep: got 'batch=1,2'; allowed: nothing"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(cli: Call, options: str, message: str) -> None:
-    (line,) = _faults(cli(f"compare {_ON} {options}"))
-    assert message in line
-
-
-def test_several_lengths_have_no_front(cli: Call) -> None:
-    asked = "compare --hw edge --workload bert --seq-len 8,16 --pareto cycles,energy"
-    (line,) = _faults(cli(asked))
-    assert "--seq-len: got '8,16'; allowed: one length beside --pareto" in line
 
 
 def test_a_dataflow_that_does_not_fit_says_so(cli: Call) -> None:

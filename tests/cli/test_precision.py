@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from click.testing import Result
 
 from simaccel.mapping.files import mapping_text
@@ -61,28 +60,3 @@ def test_explore_takes_it_as_an_axis(cli: Call) -> None:
     found = json.loads(cli(f"{line} --dataflow naive --set jobs=1 --json").stdout)
     moved = {one["precision_weights"]: one["dram_bytes"] for one in found["designs"]}
     assert moved["int8"] - moved["int4"] == 35 - B_BYTES
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (
-            f"run --hw toy {GEMM} --precision weight=int4",
-            "--precision weight: got 'int4'; did",
-        ),
-        (
-            f"run --hw toy {GEMM} --precision sums=fp32",
-            "precision.sums: got 'fp32'; allowed: nothing",
-        ),
-        (f"bound {GEMM} --precision cache=int9", "--precision cache: got 'int9'; did"),
-        (
-            "workload show gemm --shape M=9,K=7,N=5 --precision sums=fp32",
-            "nothing without an accel",
-        ),
-    ],
-)
-def test_what_is_no_precision_is_refused(cli: Call, line: str, message: str) -> None:
-    found = cli(line)
-    assert found.exit_code == 2
-    assert message in found.stderr
-    assert "Traceback" not in found.stderr

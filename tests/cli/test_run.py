@@ -63,22 +63,6 @@ def test_all_else_is_asked_for(cli: Call) -> None:
         assert any(line.split()[:1] == [name] for line in lines), name
 
 
-@pytest.mark.parametrize("option", ["--top 3", "--top all", "--detail"])
-@pytest.mark.parametrize("beside", ["--json", "--quiet"])
-def test_what_is_not_shown_is_not_asked_for(cli: Call, option: str, beside: str) -> None:
-    result = cli(f"run {ATTENTION} --dataflow naive-m {option} {beside}")
-    assert result.exit_code == 2
-    name = option.split(maxsplit=1)[0]
-    assert f"{name}: got 'given'; allowed: nothing with {beside}" in result.stderr
-
-
-@pytest.mark.parametrize("value", ["0", "-1", "some", "1.5"])
-def test_rows_are_a_number_or_all(cli: Call, value: str) -> None:
-    result = cli(f"run {ATTENTION} --top {value}")
-    assert result.exit_code == 2
-    assert "allowed: a whole number from 1 on, or all" in result.stderr
-
-
 def test_no_row_is_above_its_peak_or_below_its_own_work(cli: Call) -> None:
     """Operators of the toy overlap, so that their ends may be closer than their work."""
     figures = json.loads(cli(f"run {ATTENTION} --dataflow naive-r --json").stdout)

@@ -101,23 +101,6 @@ def test_forms_have_short_forms(cli: Call, form: str, short: str) -> None:
     assert cli(f"run {GEMM} --format=csv").stdout == cli(f"run {GEMM} --csv -").stdout
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ("--format xml", "--format: got 'xml'; allowed: one of table, json, csv, line"),
-        ("--format json --format table", "--format: got '2 values'; allowed: one"),
-        ("--set dataflow=naive", "--set: got 'dataflow=naive'; allowed: --dataflow naive"),
-        ("--set pipeline=maybe", "--set pipeline: got 'maybe'; allowed: yes or no"),
-        ("--set patience=", "--set patience: got ''; allowed: a value that is not empty"),
-        ("--set patience=3 --set patience=4", "--set patience: got '2 values'; allowed: one"),
-    ],
-)
-def test_a_wrong_setting_is_named_as_it_is_given(cli: Call, more: str, said: str) -> None:
-    ran = cli(f"run {GEMM} {more}")
-    assert (ran.exit_code, ran.stdout) == (2, "")
-    assert said in ran.stderr
-
-
 def test_a_workload_has_its_own_settings_alone(cli: Call) -> None:
     assert cli("workload show alexnet --set layer=conv2").exit_code == 0
     ran = cli("workload show alexnet --set array.rows=2")

@@ -346,30 +346,6 @@ def test_every_axis_of_explore_is_swept_by_its_name(cli: Call, sweep: str, same:
         assert [one["cycles"] for one in found] == [one["cycles"] for one in other]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ("--sweep workload.prompt=1,2", "workload gemm has no prompt"),
-        ("--sweep stationarity=ws,os --set stationarity=is", "nothing with --sweep stationarity"),
-        ("--sweep dataflow=naive,flex --dataflow flat", "nothing with --sweep dataflow, which"),
-        ("--sweep dataflow=naive,flex --set mapspace=pfm", "nothing with --sweep dataflow, which"),
-        ("--sweep patience=1,2 --mapping m.txt", "a mapping has decided it"),
-        ("--sweep micro-batches=1,2", "nothing without --set pipeline-parallel"),
-        (
-            "--sweep pipeline-parallel=1,2 --set pipeline-parallel=2",
-            "nothing with --sweep pipeline",
-        ),
-        ("--sweep array.row=1,2", "did you mean 'array.rows'?"),
-        ("--sweep array.rows=0,2", "array.rows: got '0'; allowed:"),
-    ],
-)
-def test_what_an_axis_cant_be_is_said(cli: Call, options: str, said: str) -> None:
-    found = cli(f"compare --hw toy --workload gemm --shape M=9,K=7,N=5 {options}")
-    assert found.exit_code == 2
-    assert said in found.stderr
-    assert found.stderr.count("\n") == 1
-
-
 def test_degrees_that_chips_dont_have_are_rows_with_the_reason(cli: Call) -> None:
     pod = "--hw mxu_128 --chips 2 --set links.topology=switch --set links.bytes_per_second=70GB/s"
     model = "--workload gpt2 --phase decode --kv-len 8 --scope model --batch 1 --dataflow naive"

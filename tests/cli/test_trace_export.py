@@ -135,11 +135,6 @@ def test_parquet_is_a_file_and_needs_what_writes_it(
     assert message.endswith("or --format csv")
 
 
-def test_json_and_the_export_do_not_share_the_output(cli: Call) -> None:
-    (line,) = _refused(cli(f"trace export {TOY} --format csv -o - --json"))
-    assert "--json: got 'with -o -'; allowed: a file for -o: both go to standard output" in line
-
-
 @pytest.mark.parametrize("missing", ["--format csv", "-o out.csv"])
 def test_what_is_needed_must_be_given(cli: Call, missing: str) -> None:
     assert "Missing option" in "".join(_refused(cli(f"trace export {TOY} {missing}")))

@@ -10,7 +10,7 @@ import click
 
 from simaccel.cli.choices import TRACE_FORMATS
 from simaccel.cli.command import Command
-from simaccel.cli.faults import fault, require_stdout_free
+from simaccel.cli.faults import fault
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.trace.sound import sound
@@ -86,7 +86,6 @@ def export(
     """  # noqa: D301 - click reads the backspace
     if name not in TRACE_FORMATS:
         raise InputError([fault("--format", name, suggest(name, TRACE_FORMATS))])
-    require_stdout_free(output, "-o", others={"--json": as_json})
     require_target(output, force=force, inputs=(file,), text=name != _PARQUET)
     if name == _PARQUET:
         require_parquet("--format", "--format csv")

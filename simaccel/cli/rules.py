@@ -1,0 +1,145 @@
+"""Rules of options, what each excludes or needs: a table, read before a command begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import click
+from click.core import ParameterSource
+
+from simaccel.cli.choices import DESIGN_AXES, DIRECTIVES
+from simaccel.cli.faults import fault, require_none
+from simaccel.errors import Fault
+
+
+class OptionRule(NamedTuple):
+    """Options of some commands that nothing goes with, or that nothing goes without.
+
+    ``beside``: options, any of which excludes ``options`` if it is given, or one of which they
+    need (``needs``); ``NAME=VALUE``: with this value. ``reason``: behind what is allowed.
+    ``taken``: options that go with it, where ``*`` stands for all others.
+    """
+
+    commands: str
+    options: str
+    beside: str = ""
+    reason: str = ""
+    needs: bool = False
+    taken: str = ""
+
+
+_SEARCH: Final = (
+    "mapspace objective within stationarity constrain patience budget-seconds seed tensor-parallel "
+    "data-parallel expert-parallel sequence-parallel shard-weights spread"
+)
+_SHOWN: Final = "top detail"
+_BEYOND: Final = "estimate designs explain"
+_OF_ONE_RUN: Final = f"mapping trace csv plot jobs dask check {_SHOWN} {_BEYOND}"
+_SINGLE: Final = "run estimate explain map"
+RULES: Final = (
+    OptionRule(
+        _SINGLE, f"dataflow pipeline {_SEARCH} jobs dask explain", "mapping", "which sets it"
+    ),
+    OptionRule(
+        _SINGLE, f"pipeline {_SEARCH} jobs dask explain", f"dataflow={DIRECTIVES}", "which sets it"
+    ),
+    OptionRule("map", "plot", f"dataflow={DIRECTIVES}", "which sets it"),
+    OptionRule("run", _OF_ONE_RUN, "pipeline-parallel generate", "which runs several workloads"),
+    OptionRule("run", "phase", "generate", "which has both"),
+    OptionRule("generate", "phase", reason="as a generation has both"),
+    OptionRule("run", "lengths", "generate", needs=True),
+    OptionRule("run generate", "micro-batches", "pipeline-parallel", needs=True),
+    OptionRule("run map", f"{_SHOWN} {_BEYOND}", "dry-run"),
+    OptionRule("run", f"{_SHOWN} {_BEYOND}", "quiet csv=-"),
+    OptionRule("run", _SHOWN, "json"),
+    OptionRule("run compare bound", "json", "csv=-", "as both go to standard output"),
+    OptionRule(
+        "bound map explain export", "json", "output=- -o=-", "as both go to standard output"
+    ),
+    OptionRule("map", "explain", "output=-", "as both go to standard output"),
+    OptionRule(
+        "compare",
+        "exhibit sweep each mapping metric objective dry-run no-fast-forward pipeline-parallel",
+        "pareto",
+    ),
+    OptionRule("compare", "each mapping metric pipeline-parallel", "exhibit"),
+    OptionRule("compare", "dry-run", "exhibit=bandwidth"),
+    OptionRule("compare", "target", "exhibit=bandwidth", needs=True),
+    OptionRule("compare", "each", "sweep"),
+    OptionRule("", "jobs", "dask", "whose processes are used"),
+    OptionRule("bound", "bypass", "uneven unit"),
+    OptionRule("bound", "output", "buffer", needs=True),
+    OptionRule("bound", "set chips", "hw", needs=True),
+    OptionRule("show", "mapping", "plot", needs=True),
+    OptionRule("show", "allow-unmodelled", reason="as nothing runs"),
+    OptionRule("explore", "top", "json dry-run csv=-"),
+    OptionRule("explore", "prices", " ".join(f"axis={name}" for name in DESIGN_AXES), needs=True),
+    OptionRule(
+        "explore",
+        "*",
+        " ".join(f"axis={name}" for name in DESIGN_AXES),
+        taken="hw set chips workload axis dataflow objective where layer bytes-per-element "
+        "precision prices csv plot-frontier force json",
+    ),
+)
+
+
+def require_rules(ctx: click.Context) -> None:
+    """Refuse options that exclude one another, or lack one that they need.
+
+    Raises:
+        InputError: names each of them.
+
+    """
+    options = _read_given(ctx)
+    rules = (rule for rule in RULES if not rule.commands or ctx.info_name in rule.commands.split())
+    require_none(dict.fromkeys(wrong for rule in rules for wrong in _faults(rule, options)))
+
+
+def _read_given(ctx: click.Context) -> Mapping[str, object]:
+    """Return the options that are given, by their names, with their values."""
+    return {
+        names[0].removeprefix("--"): value
+        for param in ctx.command.params
+        if isinstance(param, click.Option) and param.name
+        if ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE
+        for value in [ctx.params.get(param.name)]
+        for names in [param.secondary_opts if value is False else sorted(param.opts, key=len)[::-1]]
+    }
+
+
+def _faults(rule: OptionRule, options: Mapping[str, object]) -> Iterator[Fault]:
+    """Yield what is wrong with the options of a rule."""
+    names = rule.beside.split()
+    present = next((text for name in names if (text := _spell(name, options))), "")
+    if names and bool(present) is rule.needs:
+        return
+    allowed = f"nothing with {present}" if names else "nothing"
+    if rule.needs:
+        allowed = f"nothing without {' or '.join(f'--{name}'.replace('=', ' ') for name in names)}"
+    allowed += f", {rule.reason}" * bool(rule.reason)
+    for name in options if rule.options == "*" else rule.options.split():
+        if name in options and name not in rule.taken.split():
+            yield fault(f"--{name}", _text(options[name]), allowed)
+
+
+def _spell(name: str, options: Mapping[str, object]) -> str:
+    """Return how an option is given: nothing, if it is not, or has another value."""
+    option, _, wanted = name.partition("=")
+    value = options.get(option)
+    texts = [str(text) for text in (value if isinstance(value, tuple) else [value])]
+    if option not in options or (wanted and not any(_is(text, wanted) for text in texts)):
+        return ""
+    return f"{option if option[0] == '-' else f'--{option}'} {wanted}".strip()
+
+
+def _is(text: str, wanted: str) -> bool:
+    return text == wanted or text.partition("=")[0].strip() == wanted
+
+
+def _text(value: object) -> object:
+    """Return a value as it is given."""
+    if isinstance(value, bool):
+        return "given"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else value
