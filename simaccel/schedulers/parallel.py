@@ -139,14 +139,37 @@ def spread_over(workload: Workload, degrees: ParallelDegrees) -> Spreads:
     }
     if not degrees.sequence:
         return cuts
+    adding = _adding_parts(workload)
     more = {
-        operator.name: (*cuts[operator.name], *_cuts_of_tokens(operator, degrees))
+        operator.name: (
+            *cuts[operator.name],
+            *(() if operator.name in adding else _cuts_of_tokens(operator, degrees)),
+        )
         for operator in workload.operators
     }
     if more == cuts:
         allowed = f"nothing: tensor degree {degrees.tensor} divides tokens of no norm or residual"
         raise InputError([Fault("--sequence-parallel", "workload", workload.name, allowed)])
     return more
+
+
+def _adding_parts(workload: Workload) -> set[str]:
+    """Return vector operators between experts and the sum of what they make for a token.
+
+    They read or write a box, as tokens of experts are boxes, or add what such or products make: all
+    chips of a layer have their parts of it, so that sums over chips come behind them.
+    """
+    adding, parts = set[str](), set[str]()
+    for operator in workload.operators:
+        operands = (*operator.inputs, operator.output)
+        added = [operand.tensor in parts for operand in operator.inputs]
+        if isinstance(operator, Vector):
+            behind = {"residual": all(added), "product": any(added)}.get(operator.kind, False)
+            if behind or any(operand.start for operand in operands):
+                adding.add(operator.name)
+        if operator.name in adding or isinstance(operator, Einsum):
+            parts.add(operator.output.tensor)
+    return adding
 
 
 def _cuts_of_tokens(operator: Operator, degrees: ParallelDegrees) -> Iterator[tuple[str, int]]:

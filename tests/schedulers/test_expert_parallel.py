@@ -178,7 +178,8 @@ def test_mixtral_with_a_token_on_each_of_eight_chips() -> None:
 
 
 @pytest.mark.parametrize("shared", [0, 12])
-def test_sums_are_added_once_for_each_token(shared: int) -> None:
+@pytest.mark.parametrize("sequence", ["", "reduce_scatter"])
+def test_sums_are_added_once_for_each_token(shared: int, sequence: str) -> None:
     """Two chips have half of each expert: 8 tokens of 16 numbers of 2 bytes go over the links.
 
     What a token's experts make, and the expert of all tokens, is weighed and added before.
@@ -187,11 +188,14 @@ def test_sums_are_added_once_for_each_token(shared: int) -> None:
     layer = transformer(model, phase="decode", prompt=4, batch=8, experts="drawn:3")
     links = ("links.topology=switch", "links.bytes_per_second=9 GB/s", "links.pj_per_bit=1")
     pod = load_accelerator("tpu_v5e", ["chips=2", *links, "links.closes_at=1"])
-    options = Options(tensor_parallel=2, data_parallel=1)
+    options = Options(tensor_parallel=2, data_parallel=1, sequence_parallel=bool(sequence))
     for dataflow in ("naive", "deployed"):
         result = simulate(layer, pod, dataflow, options=options)
         kinds = [(one.tensor, one.kind) for one in result.pod.exchanges]
-        assert kinds == [("Y", "all_reduce"), ("F", "all_reduce")]
+        added = [kind for kind in kinds if kind[1] != "all_gather"]
+        assert added == [("Y", sequence or "all_reduce"), ("F", sequence or "all_reduce")]
+        gathered = {"norm1.out", "norm2.out"} if sequence else set()
+        assert {tensor for tensor, kind in kinds if kind == "all_gather"} == gathered
         assert {one.n_bytes(one.most) for one in result.pod.exchanges} == {8 * 16 * 2}
         checks = check_chips(layer, result.pod)
         assert all(one.compared in (one.elements, 0) for one in checks)

@@ -54,33 +54,46 @@ def sums_of(
     """Return over which chips the parts of each tensor lie that are still to be added.
 
     Those of an einsum that chips cut along a rank it sums over; ``carried``: and what vector
-    operators make of such parts alone, in the same numbers: sums of two, and products with a factor
-    that all chips have alike.
+    operators make of such parts alone.
     """
     made: dict[str, ChipLayout] = {}
     for operator in workload.operators:
-        layouts = [
+        ways = [
             layout_of(operator, operand, cuts[operator.name], workload.shapes[operand.tensor])
             for operand in (*operator.inputs, operator.output)
         ]
-        name, layout = operator.output.tensor, layouts[-1]
         if isinstance(operator, Vector) and carried:
-            ways = [made.get(operand.tensor) for operand in operator.inputs]
-            alike = [
-                way.partial
-                for way, read in zip(ways, layouts, strict=False)
-                if way is not None and way.partial and way == replace(read, partial=way.partial)
-            ]
+            sums = _carried_sums(operator, ways[:-1], made, workload)
             own = {digit for digits in cuts[operator.name].values() for digit in digits}
-            needed = {"product": 1, "residual": 2, "scale": 1}.get(operator.kind)
-            partial = [way for way in ways if way is not None and way.partial]
-            used = [workload.tensors[operand.tensor] for operand in operator.inputs]
-            numbers = {(tensor.bits, tensor.number) for tensor in (*used, workload.tensors[name])}
-            is_sum = len(alike) == len(partial) == needed and len({*alike}) == len(numbers) == 1
-            if is_sum and not own & alike[0]:
-                layout = replace(layout, partial=alike[0])
-        made[name] = layout
+            ways[-1] = replace(ways[-1], partial=frozenset() if own & sums else sums)
+        made[operator.output.tensor] = ways[-1]
     return {name: layout.partial for name, layout in made.items()}
+
+
+def _carried_sums(
+    operator: Vector,
+    reads: Sequence[ChipLayout],
+    made: Mapping[str, ChipLayout],
+    workload: Workload,
+) -> frozenset[ChipAxis]:
+    """Return over which chips what it makes is still to be added, if it is linear in such parts.
+
+    Of a sum both are parts, of a product one factor; all lie as they are made, in the same numbers.
+    """
+    ways = [made.get(operand.tensor) for operand in operator.inputs]
+    parts = [
+        (way, replace(read, partial=way.partial))
+        for way, read in zip(ways, reads, strict=True)
+        if way is not None and way.partial
+    ]
+    sums = {way.partial for way, _ in parts}
+    used = [workload.tensors[operand.tensor] for operand in (*operator.inputs, operator.output)]
+    numbers = {(tensor.bits, tensor.number) for tensor in used}
+    needed = {"product": 1, "residual": 2, "scale": 1}.get(operator.kind)
+    is_linear = len(parts) == needed and len(sums) == len(numbers) == 1
+    if not is_linear or any(way != read for way, read in parts):
+        return frozenset()
+    return next(iter(sums))
 
 
 def is_whole_part(operator: Operator, given: Operand, at: int, rank: str, size: int) -> bool:
