@@ -23,7 +23,6 @@ from simaccel.importers.onnx_files.constants import graphs_of, graphs_within, ta
 from simaccel.importers.onnx_files.dim_expressions import expression_size
 from simaccel.importers.onnx_files.growth import require_few_nodes, require_small_shapes
 from simaccel.importers.onnx_files.padding import fold_paddings
-from simaccel.importers.onnx_files.wire import wire_fault
 from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
 
 if TYPE_CHECKING:
@@ -88,11 +87,12 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
 
     """
     data = read_bytes(path, "ONNX", MAX_ONNX_BYTES)  # before the package, which takes long to load
-    if problem := wire_fault(data):
-        raise InputError([Fault(str(path), "file", problem, "an ONNX model")])
     onnx = _package(path)
     try:
         model = onnx.load_model_from_string(data)
+        if not model.HasField("graph"):
+            problem = "a protobuf message without a graph"
+            raise InputError([Fault(str(path), "file", problem, "an ONNX model")])
         require_few_nodes(str(path), model)
         if model.functions:
             _fill_defaults(model)
