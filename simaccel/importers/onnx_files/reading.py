@@ -90,9 +90,7 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
     onnx = _package(path)
     try:
         model = onnx.load_model_from_string(data)
-        if not model.HasField("graph"):
-            problem = "a protobuf message without a graph"
-            raise InputError([Fault(str(path), "file", problem, "an ONNX model")])
+        _require_graph(path, model)
         require_few_nodes(str(path), model)
         if model.functions:
             _fill_defaults(model)
@@ -135,6 +133,11 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
         constants.missing,
         foreign,
     )
+
+
+def _require_graph(path: Path, model: Proto) -> None:
+    if not model.HasField("graph"):
+        raise _no_model(path, ValueError("a protobuf message without a graph"))
 
 
 def _no_model(path: Path, error: Exception) -> InputError:
