@@ -27,7 +27,7 @@ def program_sites(
     every = (steps for core in walks.distinct for steps in core.steps.values())
     for step in chain.from_iterable(every):
         if step.act is Action.COMMAND and step.command is not None:
-            sites[step.site] = CommandSite(step.operator, _command_text(step.command))
+            sites[step.site] = CommandSite(step.operator, command_text(step.command))
         elif step.act is Action.MEET:
             sites[step.site] = CommandSite(step.operator, "")
     after: dict[str, list[str]] = {name: [] for name in walks.overlaps}
@@ -43,5 +43,6 @@ def program_sites(
     return dict(sorted((sites | outer).items()))
 
 
-def _command_text(command: Command) -> str:
+def command_text(command: Command) -> str:
+    """Write a command as it stands alone, whatever tiles live around it."""
     return program_text(Program(name="", body=(command,))).splitlines()[1].strip()

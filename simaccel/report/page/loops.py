@@ -31,6 +31,7 @@ from simaccel.program.program import Node, Operator, Program, ProgramLoop
 from simaccel.program.text import program_text
 from simaccel.report.page.tree import RepeatedBody, RowSequence, Tree, cycles_of
 from simaccel.trace import CommandSite
+from simaccel.trace.sites import command_text
 from simaccel.units import ARRAY, COMPUTE_UNITS, Cause
 
 OPERATORS = "operators"
@@ -73,6 +74,8 @@ class _Line:
     trips: tuple[int, ...]
     sites: range
     """Of the commands in it: positions in the list of sites."""
+    command: str = ""
+    """The text of a command alone, as sites have it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +171,7 @@ def loop_tree(
     """
     lines = list(_lines(program))
     numbers = [n for n in sorted(sites) if sites[n].command and n < OUTER_SITES]
-    commands = [line.text for line in lines if line.kind == "command"]
+    commands = [line.command for line in lines if line.kind == "command"]
     if commands != [sites[number].command for number in numbers]:
         raise ValueError("the sites are not the commands of the program")
     of: dict[str, list[int]] = {}
@@ -215,7 +218,8 @@ def _lines(program: Program) -> Iterator[_Line]:
                 numbered += [_Line(text, kind, depth, around, range(first, seen)), *inner]
             else:
                 seen += 1
-                numbered.append(_Line(text, "command", depth, (*trips, 1), range(first, seen)))
+                place = depth, (*trips, 1), range(first, seen), command_text(node)
+                numbered.append(_Line(text, "command", *place))
         return numbered, seen
 
     yield from visit(program.body, 0, (), 0)[0]

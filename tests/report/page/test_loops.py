@@ -50,6 +50,7 @@ RUNS = {
     "attention-flat": (attention(SMALL, batch=3, seq_len=29, scope="la"), "flat-r", False),
     "attention-flat-pipelined": (attention(SMALL, batch=1, seq_len=13, scope="la"), "flat-r", True),
     "block-flex-m": (attention(SMALL, batch=1, seq_len=5, scope="block"), "flex-m", False),
+    "block-held": (attention(SMALL, batch=1, seq_len=5, scope="block"), "flat", False),
 }
 
 
@@ -59,7 +60,8 @@ def trace(
 ) -> Iterator[TraceReader]:
     workload, dataflow, pipelined = RUNS[request.param]
     path = tmp_path_factory.mktemp("runs") / "run.h5"
-    record(path, workload, load_accelerator("toy"), dataflow, options=Options(pipeline=pipelined))
+    on = load_accelerator("edge" if request.param == "block-held" else "toy")
+    record(path, workload, on, dataflow, options=Options(pipeline=pipelined))
     with TraceReader.open(path) as opened:
         yield opened
 
