@@ -36,7 +36,7 @@ $(STAMP): pyproject.toml requirements.lock
 
 run: setup ## compare the flex and flat dataflows on BERT and write a trace to out/
 	@mkdir -p out
-	$(BIN)/simaccel compare --hw edge --workload bert --batch 64 --scope block --dataflow flex,flat --seq-len 512,4096
+	$(BIN)/simaccel compare --hw edge --workload bert --batch 64 --scope block --dataflow flex,flat --seq-len 512,4096 --set allow-overflow
 	$(BIN)/simaccel run --hw edge --workload bert --seq-len 512 --batch 64 --scope block --dataflow flat --trace out/bert512-flat.h5 --force
 
 test: setup ## tests and doctests; `make validate` has longer ones

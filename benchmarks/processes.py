@@ -51,7 +51,7 @@ run --hw edge_tpu --dataflow best --workload bert --seq-len 128 --batch 1 --scop
 run --hw tpu_v5e_4x4 --workload llama3-8b --prompt 1024 --scope model
 run --hw edge_tpu --dataflow flex --workload mobilenet_v2
 compare --hw edge --workload bert --batch 64 --scope la \
---dataflow naive,flex,flat,flash --seq-len 512,8192 --jobs 1
+--dataflow naive,flex,flat,flash --seq-len 512,8192 --set allow-overflow --jobs 1
 run --hw mxu_128 --dataflow flex --workload bert --seq-len 4096 --batch 1 --scope block
 run --hw cloud --dataflow best --workload bert --seq-len 2048 --batch 8 --scope block
 run --hw tpu_v5e_8x8 --workload llama3-70b --phase decode --kv-len 1024 --batch 64 --scope model

@@ -13,7 +13,7 @@ from simaccel.experiment.pipeline_plan import PipelinePlan, plan_pipeline
 from simaccel.hardware import Accelerator
 from simaccel.hardware.links import MOST_CHIPS
 from simaccel.mapping.chips.exchanges import Exchange
-from simaccel.mapping.chips.sharding import pod_of
+from simaccel.mapping.chips.sharding import Pod, pod_of
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.numbers import SHARED, size_text
 from simaccel.schedulers import Options
@@ -23,6 +23,8 @@ from simaccel.workload.shared import most_live_bytes, most_shared_bytes
 _PARTS: Final[Mapping[Kind, str]] = {"weight": "weights", "cache": "cache"}
 """Tensors that each layer has its own of, all the time."""
 _ACTIVATIONS: Final = "activations"
+_NAMED: Final = 2
+"""Intermediates that a message names."""
 
 
 class MemoryOverflowError(SimaccelError):
@@ -120,6 +122,44 @@ def require_room(
                 raise MemoryOverflowError(_overflow_text(workload, accelerator, demand, options))
 
 
+def stored_demands(
+    pod: Pod, accelerator: Accelerator, moved: Mapping[tuple[str, str], int]
+) -> list[MemoryDemand]:
+    """Return what the fullest chip needs of each memory, of all that a mapping moves to DRAM."""
+    stored = _stored_names(moved)
+    needs = [memory_demands(part, accelerator, stored, pod.exchanges) for part in pod.workloads()]
+    return max(needs, key=lambda need: [one.needed_bytes for one in need])
+
+
+def require_stored(
+    pod: Pod, accelerator: Accelerator, moved: Mapping[tuple[str, str], int]
+) -> None:
+    """Require that a chip's memories also hold the intermediates which its mapping stores.
+
+    Raises:
+        MemoryOverflowError: they don't; the message names the largest of them.
+
+    """
+    for demand in stored_demands(pod, accelerator, moved):
+        if not demand.fits:
+            tensors = pod.workload.tensors
+            sizes = {
+                name: pod.workload.tensor_bytes(name)
+                for name in _stored_names(moved)
+                if tensors[name].kind == "intermediate"
+            }
+            largest = sorted(sizes, key=lambda name: (-sizes[name], name))[:_NAMED]
+            named = ", ".join(f"{name} ({size_text(sizes[name])})" for name in largest)
+            raise MemoryOverflowError(
+                f"{_shortage_text(pod.workload, accelerator, demand)}; its mapping stores {named}: "
+                f"one that keeps them on chip needs less, as does a smaller batch"
+            )
+
+
+def _stored_names(moved: Mapping[tuple[str, str], int]) -> set[str]:
+    return {tensor for (level, tensor), n in moved.items() if level == "dram_write" and n}
+
+
 def _parts(
     workload: Workload, accelerator: Accelerator, dataflow: str | MappingTree, options: Options
 ) -> Iterator[tuple[Workload, tuple[Exchange, ...]]]:
@@ -135,8 +175,7 @@ def _parts(
 def _overflow_text(
     workload: Workload, accelerator: Accelerator, demand: MemoryDemand, options: Options
 ) -> str:
-    parts = ", ".join(f"{part} {size_text(n)}" for part, n in demand.by_part.items() if n)
-    there, capacity = demand.memory.replace("dram", "DRAM"), demand.capacity_bytes or 1
+    capacity = demand.capacity_bytes or 1
     needed = {each.memory: each.needed_bytes for each in memory_demands(workload, accelerator)}
     least = -(-needed[demand.memory] // capacity)
     holding = f"at least {least} chips hold it"
@@ -146,9 +185,15 @@ def _overflow_text(
         stages = next(_holding_stages(workload, accelerator, options), None)
         if stages is not None:
             holding += f", or these in {stages} stages (--pipeline-parallel {stages})"
+    return f"{_shortage_text(workload, accelerator, demand)}; {holding}"
+
+
+def _shortage_text(workload: Workload, accelerator: Accelerator, demand: MemoryDemand) -> str:
+    parts = ", ".join(f"{part} {size_text(n)}" for part, n in demand.by_part.items() if n)
+    there, capacity = demand.memory.replace("dram", "DRAM"), demand.capacity_bytes or 1
     return (
         f"{workload.name} does not fit the {there} of {accelerator.name}: {parts} of "
-        f"{size_text(capacity)}{' on each chip' if accelerator.pod.count > 1 else ''}; {holding}"
+        f"{size_text(capacity)}{' on each chip' if accelerator.pod.count > 1 else ''}"
     )
 
 

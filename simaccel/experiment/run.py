@@ -15,7 +15,12 @@ from simaccel.analytic.native import ideal_cycles
 from simaccel.analytic.orojenesis.floor import ByteBound, floor_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
 from simaccel.dataflows import DEPLOYED
-from simaccel.experiment.capacity import MemoryDemand, memory_demands, require_room
+from simaccel.experiment.capacity import (
+    MemoryDemand,
+    require_room,
+    require_stored,
+    stored_demands,
+)
 from simaccel.experiment.conservation import RequiredWork
 from simaccel.experiment.limits import Row, RunLimit, rows_of, run_limit
 from simaccel.experiment.precision import compile_for, place_on, share_buffer
@@ -102,13 +107,7 @@ class ExperimentResult:
     @cached_property
     def memories(self) -> list[MemoryDemand]:
         """Bytes that a chip needs of each memory; of groups on some chips, those that need most."""
-        moved = self.run.moved
-        stored = {tensor for (level, tensor), n in moved.items() if level == "dram_write" and n}
-        sent = self.pod.exchanges
-        needs = [
-            memory_demands(part, self.accelerator, stored, sent) for part in self.pod.workloads()
-        ]
-        return max(needs, key=lambda need: [one.needed_bytes for one in need])
+        return stored_demands(self.pod, self.accelerator, self.run.moved)
 
     @cached_property
     def floor(self) -> ByteBound:
@@ -169,6 +168,9 @@ def simulate(
         mapping = schedule_workload(workload, accelerator, dataflow, options)
     scheduled_at = time.perf_counter()
     pod = pod_of(workload, mapping, accelerator)
+    predicted = predict(pod.workload, pod.mapping, accelerator, pod.exchanges, pod.parts)
+    if not options.allow_overflow:
+        require_stored(pod, accelerator, predicted.moved)
     program = lower_pod(pod, accelerator)
     work = RequiredWork(pod.workload, pod.mapping, pod.exchanges)
     work.require_program(program)
@@ -178,7 +180,6 @@ def simulate(
         heard = listener(mapping, program, walks)
     machine = Machine(accelerator, program, heard, fast_forward=fast_forward, walks=walks)
     run = machine.run(progress)
-    predicted = predict(pod.workload, pod.mapping, accelerator, pod.exchanges, pod.parts)
     work.require_run(accelerator, predicted, run)
     seconds, searched = time.perf_counter() - scheduled_at, scheduled_at - started
     done = pod.workload, accelerator, pod.mapping, program, predicted, run, seconds

@@ -9,7 +9,7 @@ Operators that share tiles on chip are checked together, all others on inputs of
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Mapping as Map
 
 import numpy as np
@@ -27,7 +27,13 @@ from simaccel.experiment.check import (
     written_elements,
 )
 from simaccel.experiment.layout import Layout
-from simaccel.experiment.sampled_part import Span, takes_part, widen, work, written_views
+from simaccel.experiment.sampled_part import (
+    Span,
+    takes_part,
+    widen,
+    work,
+    written_views,
+)
 from simaccel.experiment.sampled_values import (
     SampledGroups,
     WrittenTensor,
@@ -90,7 +96,7 @@ class _SampledMemory:
             spaces = {group.name: (group, self.layouts[group.name].space) for group in groups}
             body = [operator for operator in _operators(program.body) if operator.name in spaces]
             made = written_views(body)
-            point = {} if seed is None else _draw_point(spaces, seed)
+            point = {} if seed is None else _draw_point(spaces, made, seed)
             spans = {rank: widen(body, span, rank, made) for rank, span in point.items()}
             macs |= {each.name: work(each.body, {}, spans, _COMMAND_MACS) for each in body}
             executed = _sum_work(body, spans) / (_sum_work(body, {}) or 1)
@@ -168,13 +174,18 @@ class _SampledMemory:
         values[layout.box] = layout.natural(seen)
 
 
-def _draw_point(spaces: Map[str, tuple[Group, IterationSpace]], seed: int) -> dict[str, Span]:
-    """Draw a position of each rank that can be sampled: all need no more than their own."""
+def _draw_point(
+    spaces: Map[str, tuple[Group, IterationSpace]], made: Collection[str], seed: int
+) -> dict[str, Span]:
+    """Draw a position of each rank that can be sampled: all need no more than their own.
+
+    ``made``: views that engines write here.
+    """
     sizes: dict[str, int] = {}
     whole: set[str] = set()
     names: dict[str, tuple[str, ...]] = {}
     for _, space in spaces.values():
-        whole |= _whole_ranks(space)
+        whole |= _whole_ranks(space, made)
         whole |= {rank for rank, n in space.sizes.items() if sizes.setdefault(rank, n) != n}
         for view in (view for seen in space.operators for _, view in seen.uses):
             if names.setdefault(view.name, view.ranks) != view.ranks:
@@ -184,13 +195,13 @@ def _draw_point(spaces: Map[str, tuple[Group, IterationSpace]], seed: int) -> di
     return {rank: (at, at + 1) for rank, at in drawn.items() if rank not in whole}
 
 
-def _whole_ranks(space: IterationSpace) -> set[str]:
+def _whole_ranks(space: IterationSpace, made: Collection[str]) -> set[str]:
     """Return the ranks of which an element needs more than its own position."""
     whole = {*space.unmerged, *space.derived, *space.circular}
     whole |= {rank for terms in space.derived.values() for rank, _ in terms}
     for seen in space.operators:
         whole |= set(seen.ranks) - seen.output.names
-        dims = (dim for _, view in seen.uses for dim in view.terms)
+        dims = (dim for _, view in seen.uses if view.name in made for dim in view.terms)
         whole |= {rank for dim in dims if len(dim) > 1 or dim[0][1] != 1 for rank, _ in dim}
     return whole
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from simaccel.program.program import Compute, Node, Operator, ProgramLoop, Sfu, Tile, UnitCommand
+from simaccel.program.program import (
+    Compute,
+    Load,
+    Node,
+    Operator,
+    ProgramLoop,
+    Sfu,
+    Tile,
+    UnitCommand,
+)
 
 Span = tuple[int, int]
 """The first position, and the one after the last."""
@@ -43,6 +52,9 @@ def _pieces(
         if isinstance(node, ProgramLoop) and node.rank == rank:
             starts = [start for start in _starts(node, at) if takes_part(node, start, span)]
             starts = starts[:: max(1, len(starts) - 1)]
+            if any(rank in names for names in _slid_ranks(node.body)):
+                first = at + node.start - node.step
+                pieces += [(first, start + _extent(node.body, rank)) for start in starts]
         if isinstance(node, ProgramLoop | Operator):
             for start in starts:
                 yield from _pieces(node.body, start, rank, span, made)
@@ -55,6 +67,15 @@ def _pieces(
         elif isinstance(node, Compute | Sfu) and rank in node.ranks:
             pieces.append((at, at + node.shape[node.ranks.index(rank)]))
         yield from (piece for piece in pieces if piece[0] < span[1] and span[0] < piece[1])
+
+
+def _slid_ranks(body: Sequence[Node]) -> Iterator[Collection[str]]:
+    """Yield the ranks of tiles that keep what they share with those of the iteration before."""
+    for node in body:
+        if isinstance(node, Load) and node.slides:
+            yield node.tile.view.names
+        elif isinstance(node, ProgramLoop):
+            yield from (names for names in _slid_ranks(node.body) if node.rank not in names)
 
 
 def _starts(loop: ProgramLoop, at: int) -> range:

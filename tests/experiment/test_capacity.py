@@ -10,6 +10,7 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
 from simaccel.workload import build
 from simaccel.workload.language.build import transformer
+from tests.program.programs import attention_workload
 from tests.small_pods import LARGE, small_pod
 
 
@@ -31,6 +32,26 @@ def test_what_does_not_fit_is_refused_with_the_chips_that_hold_it() -> None:
         simulate(work, on, "naive")
     result = simulate(work, on, "naive", options=Options(allow_overflow=True))
     assert [one.fits for one in result.memories] == [False]
+
+
+def test_what_a_mapping_stores_is_refused_as_the_figure_says() -> None:
+    """Logits and their softmax: 2 x 32 x 32 x 2 bytes; Q, K, V and Z: 4 x 32 x 4 x 2.
+
+    Fused they stay on the chip; one of them is stored at a time, or both.
+    """
+    work = attention_workload(1, 1, 32, 4)
+    room = {n: load_accelerator("toy", [f"dram.capacity_bytes={n} B"]) for n in (1024, 4096, 5120)}
+    assert [one.needed_bytes for one in simulate(work, room[1024], "flash").memories] == [1024]
+    with pytest.raises(MemoryOverflowError) as refused:
+        simulate(work, room[4096], "naive-m")
+    assert refused.value.shortage == (
+        "attention does not fit the DRAM of toy: activations 5.00 KiB of 4.00 KiB; its mapping "
+        "stores P (2.00 KiB), S (2.00 KiB): one that keeps them on chip needs less, as does a "
+        "smaller batch"
+    )
+    for on, options in ((room[4096], Options(allow_overflow=True)), (room[5120], Options())):
+        (demand,) = simulate(work, on, "naive-m", options=options).memories
+        assert (demand.needed_bytes, demand.fits) == (5120, on is room[5120])
 
 
 def test_chips_share_what_one_cannot_hold() -> None:

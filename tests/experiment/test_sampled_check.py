@@ -15,8 +15,8 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
 from simaccel.program.text import parse_program, program_text
-from simaccel.schedulers import make_mapping
-from simaccel.workload import ModelDimensions, Workload, attention, gemm
+from simaccel.schedulers import Options, make_mapping
+from simaccel.workload import ModelDimensions, Workload, attention, conv2d, gemm
 from simaccel.workload.attention import Scope
 from tests.drawn_trees import draw_case, draw_held, over_cores
 from tests.draws import seeds
@@ -67,6 +67,16 @@ def test_a_large_block_is_sampled() -> None:
     found = {one.operator: one for one in check_sample(of, chosen, lower(of, chosen))}
     assert all(one.executed < 1 and 0 < one.compared < one.elements / 100 for one in found.values())
     assert found["FF1"].elements == 8 * 512 * 3072
+
+
+@pytest.mark.parametrize(("hw", "dataflow"), [("edge", "naive"), ("eyeriss_like", "ruby-s")])
+def test_of_a_convolution_some_rows_and_columns_are_executed(hw: str, dataflow: str) -> None:
+    """Windows slide along a row of tiles, of which the sample has no more than what is before."""
+    of = conv2d(m=64, c=4, p=112, q=112, r=3, s=3)
+    chosen = make_mapping(of, load_accelerator(hw), dataflow, Options(patience=2))
+    (found,) = check_sample(of, chosen, lower(of, chosen))
+    assert 0 < found.executed < 0.4  # with all rows and columns 0.5 and 1
+    assert found.compared == pytest.approx(found.executed * found.elements)
 
 
 def test_a_sample_of_a_tile_that_is_too_large_is_refused() -> None:
