@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.report.figures.facets import EDGE, looks
+from simaccel.report.figures.facets import EDGE, draw_stacks, looks
 from simaccel.report.figures.style import (
     CAUSE_COLOURS,
     CAUSE_LABELS,
@@ -34,8 +34,6 @@ _BAR, _GAP = 0.8, 0.6
 _ROW_INCHES, _REST_INCHES = 0.17, 1.1
 _SEEN = 0.25
 """Percent of the cycles; what takes less in every run is not seen, and has no place in a legend."""
-_NUMBERED = 7.0
-"""Percent from which a slice carries its number."""
 
 
 def array_shares(result: dict[str, Any]) -> dict[str, float]:
@@ -57,18 +55,15 @@ def causes_of(rows: Sequence[StudyRow]) -> list[str]:
     return in_order({cause for one in shares for cause, share in one.items() if share >= _SEEN})
 
 
-def number_slice(axes: Axes, x: float, y: float, share: float) -> None:
-    """Write the percent of a slice into its middle, where it has room."""
-    if share >= _NUMBERED:
-        axes.text(
-            x,
-            y,
-            f"{share:.0f}",
-            ha="center",
-            va="center_baseline",
-            fontsize="x-small",
-            bbox={"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 0.8},
-        )
+def cause_parts(
+    results: Sequence[dict[str, Any] | None], causes: Iterable[str]
+) -> dict[str, tuple[list[float], str, str]]:
+    """Return what arrays did as parts of stacks (`draw_stacks`); a run that failed has none."""
+    shares = [{} if result is None else array_shares(result) for result in results]
+    return {
+        CAUSE_LABELS[cause]: ([one.get(cause, 0.0) for one in shares], *CAUSE_COLOURS[cause])
+        for cause in causes
+    }
 
 
 def draw_comparison(rows: Sequence[StudyRow], title: str) -> Figure:
@@ -129,23 +124,8 @@ def _draw_utilisation(axes: Axes, rows: Sequence[StudyRow], places: Sequence[flo
 
 def _draw_stacks(axes: Axes, rows: Sequence[StudyRow], places: Sequence[float]) -> None:
     ran = [(row.result, at) for row, at in zip(rows, places, strict=True) if row.result is not None]
-    left = [0.0] * len(ran)
-    for cause in causes_of(rows):
-        shares = [array_shares(result).get(cause, 0.0) for result, _ in ran]
-        colour, hatch = CAUSE_COLOURS[cause]
-        axes.barh(
-            [at for _, at in ran],
-            shares,
-            _BAR,
-            left,
-            color=colour,
-            hatch=hatch,
-            label=CAUSE_LABELS[cause],
-            **EDGE,
-        )
-        for (_, at), before, share in zip(ran, left, shares, strict=True):
-            number_slice(axes, before + share / 2, at, share)
-        left = [before + share for before, share in zip(left, shares, strict=True)]
+    parts = cause_parts([result for result, _ in ran], causes_of(rows))
+    draw_stacks(axes, [at for _, at in ran], parts, _BAR, lying=True, numbered=True)
     if ran:
         axes.vlines(
             [100 * result["utilisation"] for result, _ in ran],

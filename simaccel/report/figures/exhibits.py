@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simaccel.hardware import Accelerator
 from simaccel.report.exhibits import PARTS, Exhibit, Row
 from simaccel.report.figures.comparison import UTILISATION
-from simaccel.report.figures.facets import EDGE, draw_legend, draw_panels, looks
+from simaccel.report.figures.facets import draw_legend, draw_panels, draw_stacks, looks
 from simaccel.report.figures.roofline import draw_roofline
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
@@ -81,26 +81,15 @@ def _breakdown(rows: Sequence[Row], title: str) -> Figure:
     places = {key: at + 0.6 * lengths.index(key[0]) for at, key in enumerate(keys)}
     figure = new_figure(_WIDTH, _HEIGHT + _LEGEND_ROW, title)
     axes = figure.subplots()
-    below = dict.fromkeys(keys, 0.0)
-    for number, part in enumerate(PARTS):
-        part_rows = [row for row in rows if row["part"] == part]
-        if not part_rows:
-            continue
-        at = [(row["seq_len"], row["dataflow"]) for row in part_rows]
-        heights = [row["normalised"] for row in part_rows]
-        axes.bar(
-            [places[key] for key in at],
-            heights,
-            _BAR,
-            [below[key] for key in at],
-            color=SERIES_COLOURS[number],
-            hatch=SERIES_HATCHES[number],
-            label=part,
-            **EDGE,
-        )
-        for key, height in zip(at, heights, strict=True):
-            below[key] += height
-    for key, top in below.items():
+    heights_of = {(row["seq_len"], row["dataflow"], row["part"]): row["normalised"] for row in rows}
+    parts = {
+        part: ([heights_of.get((*key, part), 0.0) for key in keys], colour, hatch)
+        for part, colour, hatch in zip(PARTS, SERIES_COLOURS, SERIES_HATCHES, strict=False)
+        if any(row["part"] == part for row in rows)
+    }
+    draw_stacks(axes, [*places.values()], parts, _BAR)
+    for at, key in enumerate(keys):
+        top = sum(heights[at] for heights, *_ in parts.values())
         axes.text(places[key], top, f"{top:.2f}", ha="center", va="bottom", fontsize="small")
     axes.axhline(1, color=LIMIT_COLOUR, linestyle="--", linewidth=0.8)
     axes.set_xticks(

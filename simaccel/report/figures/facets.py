@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 EDGE: Final[dict[str, Any]] = {"edgecolor": "#333333", "linewidth": 0.3}
 """Around what is filled; also the colour of hatches."""
+_NUMBERED: Final = 7.0
+"""The least part of a stack that carries its number, in percent of the axis."""
+_WHITE: Final = {"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 0.8}
 _FAMILIES: Final = ("flat", "flex", "flash", "naive")
 """Each keeps its colour from figure to figure; others take the next ones."""
 _LINES: Final = ("-", "--", "-.", ":")
@@ -86,6 +89,32 @@ def draw_panels(figure: FigureBase, count: int, most: int, *, sharey: bool = Fal
     for axes in every[:count]:
         axes.grid(visible=True)
     return every[:count]
+
+
+def draw_stacks(
+    axes: Axes,
+    places: Sequence[float],
+    parts: Mapping[str, tuple[Sequence[float], str, str]],
+    size: float,
+    *,
+    lying: bool = False,
+    numbered: bool = False,
+) -> None:
+    """Draw bars of parts, one on the other; those below zero to the other side.
+
+    ``parts``: values at the places, colour and hatch, by label. ``numbered``: those that have room
+    carry their numbers.
+    """
+    ends = {side: [0.0] * len(places) for side in (False, True)}
+    draw = axes.barh if lying else axes.bar
+    for label, (values, colour, hatch) in parts.items():
+        starts = [ends[value < 0][at] for at, value in enumerate(values)]
+        bars = draw(places, values, size, starts, color=colour, hatch=hatch, label=label, **EDGE)
+        for at, value in enumerate(values):
+            ends[value < 0][at] += value
+        if numbered:
+            texts = [f"{value:.0f}" if value >= _NUMBERED else "" for value in values]
+            axes.bar_label(bars, texts, label_type="center", fontsize="x-small", bbox=_WHITE)
 
 
 def draw_legend(figure: FigureBase, panels: Sequence[Axes], columns: int = 6) -> None:

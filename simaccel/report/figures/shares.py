@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from simaccel.diagnosis.disagreement import Disagreement
 from simaccel.diagnosis.explanation import GroupExplanation
+from simaccel.report.figures.facets import draw_stacks
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
@@ -57,16 +58,15 @@ def draw_shares(rows: Sequence[Row]) -> Figure:
     legend = -(-(len(sizes) + 1) // _COLUMNS) * _LEGEND_INCHES
     figure = new_figure(DOUBLE_COLUMN_INCHES, _REST_INCHES + legend + _ROW_INCHES * len(rows))
     axes = figure.subplots()
-    ends = {sign: [0.0] * len(rows) for sign in (False, True)}
-    for number, (name, known) in enumerate(sizes.items()):
-        lefts = [ends[size < 0][at] for at, size in enumerate(known)]
-        colour = _GREY if name == UNEXPLAINED else SERIES_COLOURS[number % len(SERIES_COLOURS)]
-        hatch = SERIES_HATCHES[number // len(SERIES_COLOURS) % len(SERIES_HATCHES)]
-        axes.barh(
-            range(len(rows)), known, 0.7, lefts, color=colour, hatch=hatch, label=name, linewidth=0
+    parts = {
+        name: (
+            known,
+            _GREY if name == UNEXPLAINED else SERIES_COLOURS[number % len(SERIES_COLOURS)],
+            SERIES_HATCHES[number // len(SERIES_COLOURS) % len(SERIES_HATCHES)],
         )
-        for at, size in enumerate(known):
-            ends[size < 0][at] += size
+        for number, (name, known) in enumerate(sizes.items())
+    }
+    draw_stacks(axes, range(len(rows)), parts, 0.7, lying=True)
     whole = [100 * (each.relative or 0) for _, each in rows]
     axes.plot(whole, range(len(rows)), "D", color="black", markersize=3, label="all together")
     axes.axvline(0, color=LIMIT_COLOUR, linewidth=0.8)

@@ -14,16 +14,13 @@ from simaccel.report.figures.comparison import (
     ARRAY_CYCLES,
     FILLED,
     UTILISATION,
-    array_shares,
+    cause_parts,
     causes_of,
     legend_of,
-    number_slice,
 )
-from simaccel.report.figures.facets import EDGE, SeriesStyle, draw_panels, looks
+from simaccel.report.figures.facets import SeriesStyle, draw_panels, draw_stacks, looks
 from simaccel.report.figures.slope import DRAM, SlopeSeries, draw_slopes
 from simaccel.report.figures.style import (
-    CAUSE_COLOURS,
-    CAUSE_LABELS,
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
     new_figure,
@@ -228,25 +225,8 @@ def _draw_stack(
 ) -> None:
     """Draw a column of equal width for each point; a run that failed has none."""
     edges = [index - 0.5 for index in range(len(rows) + 1)]
-    base = [0.0] * len(rows)
-    for cause in causes:
-        shares = [array_shares(row.result).get(cause, 0.0) if row.result else 0.0 for row in rows]
-        top = [below + share for below, share in zip(base, shares, strict=True)]
-        colour, hatch = CAUSE_COLOURS[cause]
-        axes.stairs(
-            top,
-            edges,
-            baseline=base,
-            fill=True,
-            facecolor=colour,
-            hatch=hatch,
-            label=CAUSE_LABELS[cause],
-            **EDGE,
-        )
-        if len(rows) <= _MOST_NUMBERED:
-            for at, (below, share) in enumerate(zip(base, shares, strict=True)):
-                number_slice(axes, at, below + share / 2, share)
-        base = top
+    parts = cause_parts([row.result for row in rows], causes)
+    draw_stacks(axes, range(len(rows)), parts, 1.0, numbered=len(rows) <= _MOST_NUMBERED)
     if len(rows) <= _MOST_APART:
         axes.vlines(edges[1:-1], 0, 100, color="white", linewidth=2.0)
     useful = [100 * row.result["utilisation"] if row.result else _NAN for row in rows]
