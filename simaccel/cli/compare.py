@@ -22,7 +22,7 @@ from simaccel.cli.options import (
     json_option,
     overflow_option,
 )
-from simaccel.cli.output import show, show_json
+from simaccel.cli.output import command_line, show, show_json
 from simaccel.cli.output_files import OutputFiles
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.settings import OF_RUNS, SettingOption
@@ -30,6 +30,7 @@ from simaccel.cli.several_runs import pipeline_options
 from simaccel.errors import WorkerDiedError
 
 if TYPE_CHECKING:
+    from simaccel.experiment.store import ResultStore
     from simaccel.report.exhibits import Exhibit
     from simaccel.study.figure_table import Figure
     from simaccel.study.points import Point, StudyRow
@@ -95,6 +96,13 @@ if TYPE_CHECKING:
     help="Draw utilisation and stalls, or the --metric. As .png, .svg or .pdf; with "
     "--sweep buffer also bounds.",
 )
+@click.option(
+    "--store",
+    metavar="DIR",
+    help="Keep rows in this folder, and do not run them again.",
+    cls=SettingOption,
+    topic=OF_RUNS,
+)
 @pipeline_options
 @dry_run_option
 @force_option
@@ -118,6 +126,7 @@ def compare(
     plot: str | None,
     stages: str | None,
     micro_batches: int | None,
+    store: str | None,
     dry_run: bool,
     force: bool,
     jobs: Jobs,
@@ -133,6 +142,8 @@ def compare(
     differs, several. The speedup is relative to the first with the same other values.
     """
     from simaccel.cli import lists
+    from simaccel.study.manifest import ROWS, store_in
+    from simaccel.study.runs import is_row
 
     files = OutputFiles({"--csv": table, "--plot": plot}, force, asked.inputs())
     if pareto is not None:
@@ -146,7 +157,11 @@ def compare(
     if exhibit == "bandwidth":
         ctx.exit(show_bandwidths(asked, target, files, jobs, as_json=as_json))
     wanted = lists.WantedRows(files, sweep, each, mappings, stages, micro_batches)
-    every, shown = gather(lambda: wanted.points(asked), lambda: lists.metrics_of(metrics))
+    every, shown, kept = gather(
+        lambda: wanted.points(asked),
+        lambda: lists.metrics_of(metrics),
+        lambda: store_in(store, ROWS, is_row),
+    )
     points = [replace(point, fast_forward=fast_forward) for point in every]
     lists.require_tokens(shown, points)
     lists.refuse_lists(points, exhibit)
@@ -156,6 +171,7 @@ def compare(
         points,
         table,
         jobs,
+        kept,
         lambda rows: (
             _show(points, rows, files, shown, as_json=as_json)
             if exhibit is None
@@ -169,12 +185,15 @@ def _run_all(
     points: Sequence[Point],
     table: str | None,
     jobs: Jobs,
+    store: ResultStore,
     finish: Callable[[Sequence[StudyRow]], None],
 ) -> Sequence[StudyRow]:
     """Run points; rows that are done are kept where it ends before ``finish`` has shown them."""
     from simaccel.cli.partial_results import keep_partial_results
-    from simaccel.experiment.parallel import run_with
-    from simaccel.study import runs
+    from simaccel.study.manifest import open_store
+    from simaccel.study.runs import run_points
+
+    open_store(store, command_line(), 0)
 
     with (
         keep_partial_results(table, [point.row for point in points]) as note,
@@ -186,14 +205,7 @@ def _run_all(
             bar.line(_describe_finished(row))
 
         with jobs.working(min(os.cpu_count() or 1, len(points))) as team:
-            rows = run_with(
-                team,
-                runs.run_point,
-                points,
-                bar.show,
-                lost=lambda point: point.row.without_process(),
-                note=note_row,
-            )
+            rows = run_points(points, team, bar.show, note_row, store)
         finish(rows)
     return rows
 

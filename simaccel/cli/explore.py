@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
 from contextlib import ExitStack
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
@@ -23,6 +21,7 @@ from simaccel.cli.options import (
     set_option,
     workload_options,
 )
+from simaccel.cli.output import command_line
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_options import FIELDS, SEARCH_OPTIONS
 from simaccel.cli.settings import OF_RUNS, OF_SEARCH, SettingOption
@@ -240,7 +239,7 @@ def explore_command(
     if dry_run:
         show_cost(space.designs(designs), plan, kept, as_json=as_json)
         return
-    open_store(kept, _command(), seed)
+    open_store(kept, command_line(), seed)
     with ExitStack() as bars, jobs.working(min(os.cpu_count() or 1, len(designs))) as team:
         watch = partial(_watch, bars)
         drawn = space.designs(designs)
@@ -251,11 +250,6 @@ def explore_command(
 
 def _watch(bars: ExitStack, label: str) -> Watch:
     return bars.enter_context(ProgressBar(label)).show
-
-
-def _command() -> str:
-    """Return the command line without options that don't affect the result."""
-    return shlex.join(["simaccel", *sys.argv[1:]])
 
 
 def _exit_code(found: ExploredDesigns) -> int:

@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,6 +82,11 @@ def checked_output() -> Iterator[None]:
         raise
     finally:
         sys.stdout = stream
+
+
+def command_line() -> str:
+    """Return the command as it was given."""
+    return shlex.join(["simaccel", *sys.argv[1:]])
 
 
 def show(*parts: Table | str) -> None:

@@ -60,11 +60,12 @@ RULES: Final = (
     OptionRule("map", "explain", "output=-", "as both go to standard output"),
     OptionRule(
         "compare",
-        "exhibit sweep each mapping metric objective dry-run no-fast-forward pipeline-parallel",
+        "exhibit sweep each mapping metric objective dry-run store no-fast-forward "
+        "pipeline-parallel",
         "pareto",
     ),
     OptionRule("compare", "each mapping metric pipeline-parallel", "exhibit"),
-    OptionRule("compare", "dry-run", "exhibit=bandwidth"),
+    OptionRule("compare", "dry-run store", "exhibit=bandwidth"),
     OptionRule("compare", "target", "exhibit=bandwidth", needs=True),
     OptionRule("compare", "each", "sweep"),
     OptionRule("", "jobs", "dask", "whose processes are used"),

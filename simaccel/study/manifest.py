@@ -6,6 +6,7 @@ import math
 import os
 import platform
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,10 +22,17 @@ from simaccel.version import version
 FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"
 RUNS: Final = "runs"
+ROWS: Final = "rows"
 
 
-def store_in(folder: str | Path | None) -> ResultStore:
+def store_in(
+    folder: str | Path | None,
+    kind: str = RUNS,
+    is_whole: Callable[[Any], bool] | None = None,
+) -> ResultStore:
     """Return the store of runs in a folder, which need not exist; None: in memory only.
+
+    ``kind``: runs of designs, or rows of comparisons, which ``is_whole`` tells from damaged ones.
 
     Raises:
         InputError: the folder contains other files, or it can't be made.
@@ -33,7 +41,7 @@ def store_in(folder: str | Path | None) -> ResultStore:
     if folder is None:
         return ResultStore()
     _require_store(Path(folder))
-    return ResultStore(Path(folder) / RUNS, is_record)
+    return ResultStore(Path(folder) / kind, is_whole or is_record)
 
 
 def is_record(document: object) -> bool:
@@ -108,7 +116,7 @@ def host() -> dict[str, Any]:
 
 def _require_store(folder: Path) -> None:
     """Refuse a folder that contains other files."""
-    allowed = "a new or empty folder, or one that an exploration has made"
+    allowed = "a new or empty folder, or one that explore or compare has made"
     try:
         names = {path.name for path in folder.iterdir()}
     except FileNotFoundError:
@@ -118,6 +126,6 @@ def _require_store(folder: Path) -> None:
         return
     except OSError as error:
         raise write_fault(folder, error) from None
-    ours = {MANIFEST, RUNS}
+    ours = {MANIFEST, RUNS, ROWS}
     if not names & ours and any(not is_left(name) for name in names):
         raise InputError([Fault("command line", "--store", str(folder), allowed)])

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
-from simaccel.errors import SimaccelError
+from simaccel.errors import SimaccelError, WorkerDiedError
 from simaccel.experiment.capacity import MemoryOverflowError
+from simaccel.experiment.parallel import Watch, run_with
 from simaccel.experiment.pipeline import run_pipeline
 from simaccel.experiment.pipeline_row import pipeline_row
 from simaccel.experiment.resident import resident_bytes
 from simaccel.experiment.run import given_up_json, result_json, simulate
-from simaccel.experiment.store import result_key
+from simaccel.experiment.store import ResultStore, result_key
+from simaccel.experiment.workers import TaskWorkers
 from simaccel.hardware import Accelerator
 from simaccel.maestro.dataflows.reading import parse_directives
 from simaccel.maestro.dataflows.translating import directed_mapping
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.tree import Mapping
+from simaccel.numbers import plain
 from simaccel.schedulers import Options
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import STRATEGIES
@@ -24,6 +31,9 @@ from simaccel.study.figures import figures_of, record_of
 from simaccel.study.points import Point, Record, StudyRow
 from simaccel.study.space import DIRECTIVES
 from simaccel.workload import Workload
+
+ROW: Final = ("result", "figures", "problem", "exit_code", "overflows")
+"""Fields of a row that a run makes, which the store keeps."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,47 @@ def run_point(point: Point) -> StudyRow:
         return replace(row, exit_code=error.exit_code)
     figures = figures_of(point, [record_of(record, resident)])
     return replace(point.row, result=record, figures=figures)
+
+
+def is_row(document: object) -> bool:
+    """Return whether plain data are what a run makes of a row, as text: columns have an order."""
+    with suppress(ValueError):
+        return isinstance(document, str) and json.loads(document).keys() == {*ROW}
+    return False
+
+
+def run_points(
+    points: Sequence[Point],
+    team: TaskWorkers,
+    watch: Watch,
+    note: Callable[[int, StudyRow], None],
+    store: ResultStore,
+) -> list[StudyRow]:
+    """Return the rows of points of one workload: those in the store, and those of runs.
+
+    ``note`` is called with each row at once. A row whose process died is not stored.
+    """
+    keys = [run_keys(point)[0].key for point in points]
+    rows: dict[int, StudyRow] = {}
+    for at, (key, point) in enumerate(zip(keys, points, strict=True)):
+        if (kept := store.get(key)) is not None:
+            rows[at] = replace(point.row, **json.loads(kept))
+            note(at, rows[at])
+    rest = [at for at in range(len(points)) if at not in rows]
+
+    def keep(number: int, row: StudyRow) -> None:
+        at = rest[number]
+        rows[at] = row
+        note(at, row)
+        if row.exit_code != WorkerDiedError.exit_code:
+            store.put(keys[at], json.dumps(plain({name: getattr(row, name) for name in ROW})))
+
+    if rest:
+        todo = [points[at] for at in rest]
+        run_with(
+            team, run_point, todo, watch, lost=lambda point: point.row.without_process(), note=keep
+        )
+    return [rows[at] for at in range(len(points))]
 
 
 def run(asked: RunKey) -> Record:

@@ -14,7 +14,7 @@ from click.testing import Result
 from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.study.figure_table import total_of
-from simaccel.study.points import Axis, Setting, base_point
+from simaccel.study.points import Axis, Point, Setting, StudyRow, base_point
 from simaccel.study.runs import run_point
 from simaccel.units import STALLS
 from simaccel.verbs.comparing import slopes_of
@@ -386,3 +386,29 @@ def test_stages_of_a_pipeline_are_a_list(cli: Call, small_model: Path) -> None:
     default = of.replace("mxu_128", "tpu_v5e")
     rows = json.loads(cli(f"compare {default} --pipeline-parallel 1,2 --json").stdout)
     assert [row["dataflow"] for row in rows] == ["deployed"] * 2
+
+
+def test_rows_that_are_stored_do_not_run_again(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is new runs; what is kept, also of a row that can't be, is printed as it was."""
+    gemm = "--hw toy --workload gemm --shape M=9,K=7,N=5"
+    line = f"compare {gemm} --set store={tmp_path / 's'} --set jobs=1 --sweep buffer=1KiB,2KiB"
+    first = cli(f"{line} --dataflow naive,flat --csv -")
+    assert first.exit_code == 0, first.stderr
+    ran: list[str] = []
+
+    def run(point: Point) -> StudyRow:
+        ran.append(point.name)
+        return run_point(point)
+
+    monkeypatch.setattr("simaccel.study.runs.run_point", run)
+    assert cli(f"{line} --dataflow naive,flat --csv -").stdout == first.stdout
+    assert ran == []
+    more = cli(f"{line} --dataflow naive,flat,flex --csv -").stdout
+    assert ran == ["flex", "flex"]
+    assert {*first.stdout.splitlines()} < {*more.splitlines()}
+    for path in (tmp_path / "s" / "rows").rglob("*.json"):
+        path.write_text("{}")
+    assert cli(f"{line} --dataflow naive,flat --csv -").stdout == first.stdout
+    assert len(ran) == 2 + 4

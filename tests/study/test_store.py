@@ -191,7 +191,7 @@ def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
 
 def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    allowed = "a new or empty folder, or one that an exploration has made"
+    allowed = "a new or empty folder, or one that explore or compare has made"
     with pytest.raises(InputError, match=allowed):
         store_in(tmp_path)
     with pytest.raises(InputError, match="a folder in one that exists"):
