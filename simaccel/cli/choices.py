@@ -35,8 +35,8 @@ EACH: Final = ("operator",)
 METRIC_NAMES: Final = (
     *("cycles", "time", "utilisation", "tokens/s", "tokens/s/chip", "tokens/s/user"),
     "energy/token",
-    *("energy", "power", "edp"),
-    *("reads", "writes", "weights", "activations", "cache", "footprint"),
+    *("energy", "power", "edp", "area"),
+    *("dram-bytes", "reads", "writes", "weights", "activations", "cache", "footprint"),
 )
 MOST_SHOWN: Final = 20
 """Designs that `explore` prints."""

@@ -45,11 +45,11 @@ _ALL: Final = (
     Figure("seconds", "s", "time", "time", "time"),
     Figure("energy_pj", "pJ", "energy", "energy", "energy"),
     Figure("edp_js", "Js", "EDP", "edp", "energy-delay product"),
-    Figure("area_mm2", "mm2", "area", label="area"),
+    Figure("area_mm2", "mm2", "area", "area", "area"),
     Figure("power_mw", "mW", "power", "power", "power"),
     Figure("chip_power_mw", "mW", "chip power"),
     Figure("footprint_bytes", "B", "footprint", "footprint", "buffer in use", "footprint_bytes"),
-    _dram("bytes", "DRAM", "bytes.dram"),
+    _dram("bytes", "DRAM", "bytes.dram", "dram-bytes", "DRAM bytes"),
     _dram("read_bytes", "reads", "bytes.dram.read", "reads", "DRAM bytes read"),
     _dram("write_bytes", "writes", "bytes.dram.write", "writes", "DRAM bytes written"),
     *(

@@ -15,18 +15,11 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of, edp_js, power_mw
 from simaccel.numbers import plain
 from simaccel.pareto import undominated_rows
-from simaccel.study.figure_table import DRAM_FIGURES, FIGURES, place_of, total_of
+from simaccel.study.figure_table import DRAM_FIGURES, FIGURES, METRICS, place_of, total_of
 from simaccel.study.points import Figures, Point, Record, base_point, chips_alike, memory_share
 
-OBJECTIVES: Final = {
-    "cycles": "seconds",
-    "energy": "energy_pj",
-    "edp": "edp_js",
-    "dram-bytes": "dram_bytes",
-    "footprint": "footprint_bytes",
-    "area": "area_mm2",
-    "power": "power_mw",
-}
+_MINIMISED: Final = ("energy", "edp", "dram-bytes", "footprint", "area", "power")
+OBJECTIVES: Final = {"cycles": "seconds", **{name: METRICS[name].column for name in _MINIMISED}}
 """Objectives and their figures; cycles are compared in seconds, as clocks may differ."""
 FRONTIER: Final = ("seconds", "energy_pj", "area_mm2", "footprint_bytes")
 """The figures of the Pareto frontier."""

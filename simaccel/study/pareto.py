@@ -15,22 +15,16 @@ from simaccel.mapping.documents import mapping_document
 from simaccel.pareto import Front, pick_evenly, undominated_rows
 from simaccel.schedulers import Options, settle_options
 from simaccel.schedulers.fronts import front
-from simaccel.search.front import Figure, FrontFigures
+from simaccel.search.front import FIGURES, Figure, FrontFigures
 from simaccel.search.judge import mapping_of
+from simaccel.study.figure_table import METRICS
 from simaccel.study.figures import run_figures
 from simaccel.study.points import Figures
 from simaccel.workload import Workload
 
 MOST: Final = 64
 """The most points of a front that are run; of more, evenly spaced ones are selected."""
-COLUMNS: Final[Mapping[Figure, str]] = {
-    "cycles": "cycles",
-    "utilisation": "utilisation",
-    "energy": "energy_pj",
-    "edp": "edp_js",
-    "dram-bytes": "dram_bytes",
-    "footprint": "footprint_bytes",
-}
+COLUMNS: Final[Mapping[Figure, str]] = {name: METRICS[name].column for name in FIGURES}
 """The columns of figures that a front may be of."""
 
 
