@@ -17,7 +17,9 @@ from simaccel.hardware.load import with_values
 from simaccel.report.pipeline import pipeline_json, pipeline_lines
 from simaccel.schedulers import Options
 from simaccel.workload import Vector, Workload
+from simaccel.workload.language import Transformer
 from simaccel.workload.language.build import transformer
+from simaccel.workload.language.model import LayerRun
 from tests.small_pods import SMALL, small_pod
 
 
@@ -184,15 +186,20 @@ def test_layers_of_two_kinds_are_cut_anywhere(
         assert sum(op.kind == "softmax" for op in vectors(stage.workload)) <= 3
 
 
-def test_layers_that_repeat_are_those_written_out() -> None:
-    """Windows of 100 and more are none behind 8 tokens; where each differs, no layer repeats."""
-    found = []
-    for windows in ((4, None), (4, 100, 4, 101, 4)):
-        model = replace(SMALL, layers=5, windows=windows)
-        whole = transformer(model, phase="decode", prompt=8, scope="model")
-        found.append((whole.repeat, simulate(whole, small_pod(1), "naive-m").run))
-    (times, short), (once, long) = found
-    assert (times, once) == (2, 1)
+@pytest.mark.parametrize(
+    ("windows", "times"),
+    [((4, None), 2), ((100, None), 5), ((9, 4), 2)],  # no token is outside of 9 and 100
+)
+def test_layers_that_repeat_are_those_written_out(
+    windows: tuple[int | None, ...], times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = replace(SMALL, layers=5, windows=windows)
+    whole = transformer(model, phase="decode", prompt=8, scope="model")
+    short = simulate(whole, small_pod(1), "naive-m").run
+    monkeypatch.setattr(Transformer, "layer_run", LayerRun(first=0, length=5, times=1))
+    written = transformer(model, phase="decode", prompt=8, scope="model")
+    long = simulate(written, small_pod(1), "naive-m").run
+    assert (whole.repeat, written.repeat) == (times, 1)
     assert (short.cycles, short.macs) == (long.cycles, long.macs)
     assert sum(short.moved.values()) == sum(long.moved.values())
 

@@ -86,7 +86,7 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
         faults += _model_faults(model, tokens, experts)
     if faults or model is None:
         raise InputError(faults)
-    run = as_decoder(model) if steps else model
+    run = _layers_of_run(as_decoder(model) if steps else model, tokens, scope)
     graph = _graph(run, tokens, scope, experts, widths)
     graph.tensors = {
         tensor.name: replace(tensor, assumed=class_of(tensor.kind) in assumed)
@@ -114,6 +114,18 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
         parameters,
         frozenset(graph.once),
     )
+
+
+def _layers_of_run(model: Transformer, tokens: PhaseTokens, scope: str) -> Transformer:
+    """Return a model whose layers are alike where no token is outside of a window.
+
+    The scope `block` has a layer of each kind in any case.
+    """
+    if scope != "model":
+        return model
+    seen = tokens.past + tokens.rows
+    windows = tuple(window if (window or seen) < seen else None for window in model.windows)
+    return replace(model, windows=windows if any(windows) else (None,))
 
 
 def _set_widths(graph: Graph, model: Transformer, widths: Mapping[str, int]) -> None:
