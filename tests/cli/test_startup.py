@@ -26,6 +26,7 @@ from simaccel.report.exhibits import EXHIBITS, TARGET
 from simaccel.report.exploration import MOST_ROWS
 from simaccel.search.effort import OBJECTIVES, STRATEGIES, Effort
 from simaccel.search.front import FIGURES
+from simaccel.study.figure_table import METRICS
 from simaccel.study.figures import OBJECTIVES as EXPLORED
 from simaccel.study.parameters import PARAMETERS
 from simaccel.trace.exports import FORMATS
@@ -184,6 +185,7 @@ def test_names_of_dataflows_are_those_that_their_module_has(module: str) -> None
 
 
 def test_words_are_those_of_the_modules_that_have_them() -> None:
+    assert {*words.METRIC_NAMES} == {*METRICS}
     assert tuple(PARAMETERS) == words.SWEPT
     assert words.MOST_SHOWN == MOST_ROWS
     assert words.DIRECTIVES == DIRECTIVES

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
+
+from networkx import DiGraph, topological_generations
 
 from simaccel.errors import Fault, InputError
 from simaccel.report.figures.style import SERIES_COLOURS, SMALL_POINTS, new_figure
@@ -54,62 +57,61 @@ def draw_graph(workload: Workload, groups: Mapping[str, str] | None = None) -> F
         InputError: more operators one below or beside another than a picture holds.
 
     """
-    places = _places(workload)
-    columns = max(x for x, _ in places.values()) - min(x for x, _ in places.values()) + 1
-    rows = max(row for _, row in places.values()) + 1
-    if max(rows, columns) > MOST:
-        what = f"{rows:.0f} rows of up to {columns:.0f} operators"
+    rows, graph = _rows(workload), _graph(workload)
+    columns = max(map(len, rows))
+    if max(len(rows), columns) > MOST:
+        what = f"{len(rows)} rows of up to {columns} operators"
         raise InputError([Fault("--plot", "operators", what, f"at most {MOST} either way")])
-    scale, bands = _place_bands(workload, places)
-    right = max(band.right + band.lanes for band in bands.values())
-    height = _ROW_INCHES * min(rows, _BAND)
-    figure = new_figure(max(3.3, right + _COLUMN_INCHES / 2), 0.5 + height)
-    axes = figure.subplots()
-    axes.set_axis_off()
-    _draw_edges(axes, workload, scale, bands)
+    places = {
+        name: ((at - (len(row) - 1) / 2) * _COLUMN_INCHES, -number * _ROW_INCHES)
+        for number, row in enumerate(rows)
+        for at, name in enumerate(row)
+    }
+    bands = [_Band(rows[at : at + _BAND], graph) for at in range(0, len(rows), _BAND)]
+    height = _ROW_INCHES * min(len(rows), _BAND)
+    widths = [band.width for band in bands]
+    figure = new_figure(max(3.3, sum(widths)), 0.5 + height)
+    panels = figure.subplots(1, len(bands), squeeze=False, width_ratios=widths)[0]
     colours = _colours(groups or {})
-    for operator in workload.operators:
-        _draw_box(axes, workload, operator, scale[operator.name], colours)
-    axes.set_xlim(-_COLUMN_INCHES / 2, right)
-    axes.set_ylim(-height + _ROW_INCHES / 2, _ROW_INCHES / 2)
-    axes.set_title(_title(workload))
+    for number, (axes, band) in enumerate(zip(panels, bands, strict=True)):
+        top = (0.5 - number * _BAND) * _ROW_INCHES
+        axes.set(xlim=(band.left, band.left + band.width), ylim=(top - height, top))
+        axes.set_axis_off()
+        _draw_edges(axes, workload, graph, places, band)
+        for row in band.rows:
+            for name in row:
+                _draw_box(axes, workload, workload.operator(name), places[name], colours)
+    panels[0].set_title(_title(workload))
     return figure
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Band:
-    """Rows that stand in one band, in inches: where its boxes end, and room for lanes beside it."""
+    """Rows that stand in one band, the edges between operators, and the size in inches."""
 
-    number: int
-    right: float
-    lanes: float
+    rows: Sequence[Sequence[str]]
+    graph: DiGraph[str]
 
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """The row of each operator in it."""
+        return {name: at for at, row in enumerate(self.rows) for name in row}
 
-def _place_bands(
-    workload: Workload, places: Mapping[str, Place]
-) -> tuple[dict[str, Place], dict[str, _Band]]:
-    """Return the position of each operator in inches, and its band."""
-    makers, scale, bands = _makers(workload), dict[str, Place](), dict[str, _Band]()
-    number = {name: int(row) // _BAND for name, (_, row) in places.items()}
-    left = 0.0
-    for at in range(max(number.values()) + 1):
-        inside = [name for name, band in number.items() if band == at]
-        low = min(places[name][0] for name in inside)
-        for name in inside:
-            x, row = places[name]
-            scale[name] = left + (x - low) * _COLUMN_INCHES, -(row % _BAND) * _ROW_INCHES
-        detours = sum(
-            places[operator.name][1] - places[name][1] > 1
-            for operator in workload.operators
-            for read in operator.inputs
-            for name in makers.get(read.tensor, [])
-            if number[name] == number[operator.name] == at
-        )
-        right = max(scale[name][0] for name in inside) + _BOX_WIDTH / 2
-        band = _Band(at, right, _LANE_INCHES * (2 + detours))
-        bands |= dict.fromkeys(inside, band)
-        left = right + band.lanes + _COLUMN_INCHES / 2
-    return scale, bands
+    def passes(self, start: str, end: str) -> bool:
+        """Whether an arrow inside the band passes rows."""
+        inside = start in self.row_of and end in self.row_of
+        return inside and self.row_of[end] - self.row_of[start] > 1
+
+    @property
+    def left(self) -> float:
+        """Left end."""
+        return -max(map(len, self.rows)) * _COLUMN_INCHES / 2
+
+    @property
+    def width(self) -> float:
+        """Width, with a lane for each arrow that passes rows."""
+        lanes = 2 + sum(self.passes(*edge) for edge in self.graph.edges)
+        return -2 * self.left + _LANE_INCHES * lanes
 
 
 def _title(workload: Workload) -> str:
@@ -118,74 +120,70 @@ def _title(workload: Workload) -> str:
     return f"{workload.name}: {count} operators{repeat}, {_short(workload.macs)} MACs"
 
 
-def _makers(workload: Workload) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _graph(workload: Workload) -> DiGraph[str]:
+    """Return which operators read what others make."""
+    makers: dict[str, list[str]] = {}
     for operator in workload.operators:
-        found.setdefault(operator.output.tensor, []).append(operator.name)
-    return found
+        makers.setdefault(operator.output.tensor, []).append(operator.name)
+    graph: DiGraph[str] = DiGraph()
+    graph.add_nodes_from(operator.name for operator in workload.operators)
+    for operator in workload.operators:
+        for read in operator.inputs:
+            graph.add_edges_from((name, operator.name) for name in makers.get(read.tensor, ()))
+    return graph
 
 
-def _places(workload: Workload) -> dict[str, Place]:
-    """Return (column, row) of each operator: below all that it reads, those of a row side by side.
-
-    Where no operator reads what another makes, they stand in their order.
-    """
-    makers = _makers(workload)
-    linked = any(read.tensor in makers for each in workload.operators for read in each.inputs)
-    rows: dict[str, int] = {}
-    for at, operator in enumerate(workload.operators):
-        made = [name for read in operator.inputs for name in makers.get(read.tensor, [])]
-        before = [rows[name] for name in made if name in rows]
-        rows[operator.name] = (1 + max(before, default=-1)) if linked else at
-    counts, taken = Counter(rows.values()), Counter[int]()
-    places = {}
-    for name, row in rows.items():
-        places[name] = (taken[row] - (counts[row] - 1) / 2, float(row))
-        taken[row] += 1
-    return places
+def _rows(workload: Workload) -> list[list[str]]:
+    """Return rows of operators: each below all that it reads; in their order if none reads one."""
+    graph, order = _graph(workload), [operator.name for operator in workload.operators]
+    if not graph.edges:
+        return [[name] for name in order]
+    return [sorted(row, key=order.index) for row in topological_generations(graph)]
 
 
 def _draw_edges(
     axes: Axes,
     workload: Workload,
+    graph: DiGraph[str],
     places: Mapping[str, Place],
-    bands: Mapping[str, _Band],
+    band: _Band,
 ) -> None:
     """Draw an arrow for each tensor that is read: straight to the next row, else in a lane.
 
-    Into another band it is a short arrow with the tensor's name.
+    What comes from another band, or from outside, is a short arrow with the tensor's name.
     """
-    makers, labelled = _makers(workload), set[str]()
-    lanes, stubs = {band.number: band.right for band in bands.values()}, Counter[str]()
-    ends = {(bands[name].number, y): x for name, (x, y) in sorted(places.items(), key=_column)}
-    for operator in workload.operators:
-        for read in operator.inputs:
-            for name in makers.get(read.tensor, []):
-                start, end, band = places[name], places[operator.name], bands[name].number
-                if band != bands[operator.name].number:
-                    _draw_stub(
-                        axes, end, short_name(read.tensor, 12), 1 if stubs[operator.name] else -1
-                    )
-                    stubs[operator.name] += 1
-                elif start[1] - end[1] > 1.5 * _ROW_INCHES:
-                    lanes[band] += _LANE_INCHES
-                    free = [place[0] == ends[band, place[1]] for place in (start, end)]
-                    _draw_detour(axes, start, end, lanes[band], free)
-                else:
-                    low, high = start[1] - _BOX_HEIGHT / 2, end[1] + _BOX_HEIGHT / 2
-                    axes.annotate("", (end[0], high), (start[0], low), arrowprops=_ARROW)
-                if name not in labelled:
-                    labelled.add(name)
-                    size = bytes_text(workload.tensor_bytes(read.tensor))
-                    text = f"{short_name(read.tensor, 12)} {size}"
-                    side = -1 if end[0] > start[0] else 1
-                    where = (start[0] + side * 0.06, start[1] - _BOX_HEIGHT / 2 - 0.02)
-                    axes.text(*where, text, va="top", ha="left" if side > 0 else "right", **_LABEL)
-            if workload.tensors[read.tensor].kind in _FROM_OUTSIDE and read.tensor not in makers:
-                size = bytes_text(workload.tensor_bytes(read.tensor))
-                text = f"{short_name(read.tensor, 12)} {size}"
-                _draw_stub(axes, places[operator.name], text, 1 if stubs[operator.name] else -1)
-                stubs[operator.name] += 1
+    lane = -band.left
+    for name in band.row_of:
+        end, stubs = places[name], _outside_texts(workload, workload.operator(name))
+        for made in graph.predecessors(name):
+            start, tensor = places[made], workload.operator(made).output.tensor
+            if made not in band.row_of:
+                stubs.append(short_name(tensor, 12))
+            elif band.passes(made, name):
+                lane += _LANE_INCHES
+                _draw_detour(axes, start, end, lane)
+            else:
+                low, high = start[1] - _BOX_HEIGHT / 2, end[1] + _BOX_HEIGHT / 2
+                axes.annotate("", (end[0], high), (start[0], low), arrowprops=_ARROW)
+        for at, text in enumerate(stubs):
+            _draw_stub(axes, end, text, 1 if at else -1)
+        if after := next(graph.successors(name), None):
+            side = -1 if places[after][0] > end[0] else 1
+            where = (end[0] + side * 0.06, end[1] - _BOX_HEIGHT / 2 - 0.02)
+            text = _tensor_text(workload, workload.operator(name).output.tensor)
+            axes.text(*where, text, va="top", ha="left" if side > 0 else "right", **_LABEL)
+
+
+def _outside_texts(workload: Workload, operator: Operator) -> list[str]:
+    """Write the tensors that no operator makes, but for weights."""
+    made = {other.output.tensor for other in workload.operators}
+    names = (read.tensor for read in operator.inputs if read.tensor not in made)
+    kinds = {name: workload.tensors[name].kind for name in names}
+    return [_tensor_text(workload, name) for name, kind in kinds.items() if kind in _FROM_OUTSIDE]
+
+
+def _tensor_text(workload: Workload, tensor: str) -> str:
+    return f"{short_name(tensor, 12)} {bytes_text(workload.tensor_bytes(tensor))}"
 
 
 def _draw_stub(axes: Axes, end: Place, text: str, side: int) -> None:
@@ -195,30 +193,15 @@ def _draw_stub(axes: Axes, end: Place, text: str, side: int) -> None:
     axes.text(x + side * 0.05, high + 0.1, text, ha="left" if side > 0 else "right", **_LABEL)
 
 
-def _column(place: tuple[str, Place]) -> float:
-    return place[1][0]
-
-
-def _draw_detour(axes: Axes, start: Place, end: Place, lane: float, free: Sequence[bool]) -> None:
-    """Draw an arrow that passes the rows between on the right of all boxes.
-
-    ``free``: whether the way from the start, and that to the end, has no box of its row on it. One
-    that isn't leads below its row, or above.
-    """
-    (x, y), (last, low) = start, end
-    line: dict[str, Any] = {"color": "#666666", "linewidth": 0.6, "zorder": 0.5}
-    if free[0]:
-        xs, ys = [x + _BOX_WIDTH / 2, lane], [y, y]
-    else:
-        below, x = y - _BOX_HEIGHT / 2, x + _BOX_WIDTH * 3 / 8
-        xs, ys = [x, x, lane], [below, below - 0.2, below - 0.2]
-    if free[1]:
-        turn, target = (lane, low), (last + _BOX_WIDTH / 2, low)
-    else:
-        above, last = low + _BOX_HEIGHT / 2, last + _BOX_WIDTH * 3 / 8
-        turn, target = (last, above + 0.1), (last, above)
-    axes.plot([*xs, lane, turn[0]], [*ys, turn[1], turn[1]], **line)
-    axes.annotate("", target, turn, arrowprops=_ARROW, zorder=0.5)
+def _draw_detour(axes: Axes, start: Place, end: Place, lane: float) -> None:
+    """Draw an arrow that passes the rows between on the right of all boxes, from gap to gap."""
+    (x, below), (last, above) = (
+        (at + _BOX_WIDTH * 3 / 8, y + side * _BOX_HEIGHT / 2)
+        for (at, y), side in ((start, -1), (end, 1))
+    )
+    xs, ys = [x, x, lane, lane, last], [below, *[below - 0.2] * 2, *[above + 0.1] * 2]
+    axes.plot(xs, ys, color="#666666", linewidth=0.6, zorder=0.5)
+    axes.annotate("", (last, above), (last, above + 0.1), arrowprops=_ARROW, zorder=0.5)
 
 
 def _draw_box(
