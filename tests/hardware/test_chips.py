@@ -53,6 +53,9 @@ def _axes(draw: st.DrawFn) -> tuple[LinkAxis, ...]:
     return tuple(LinkAxis(size, draw(forms), at) for at, size in enumerate(sizes))
 
 
+BYTES = st.one_of(st.sampled_from([0, 1, 2, 17]), st.integers(0, 2**40))
+
+
 @pytest.mark.parametrize(
     ("kind", "given_links", "cycles"),
     [  # 22 bytes in 4 pieces of 6, at 2 bytes a cycle
@@ -136,6 +139,15 @@ def test_edges_over_each_link(axes: tuple[LinkAxis, ...], kind: Collective, side
     assert (cost.hops, cost.sent_bytes) == (longest, math.ceil(Fraction(side * passed, chips)))
 
 
+@given(_axes(), st.sampled_from(COLLECTIVES[:-1]), BYTES, st.integers(1, 4))
+def test_no_link_has_less_than_all_together(
+    axes: tuple[LinkAxis, ...], kind: Collective, n_bytes: int, apart: int
+) -> None:
+    """The busiest link has no less than what all bytes are for each link there is."""
+    cost = collective_cost(kind, n_bytes, tuple(axis._replace(apart=apart) for axis in axes))
+    assert cost.all_links_bytes <= max(cost.link_bytes, default=0)
+
+
 def _way(axes: tuple[LinkAxis, ...], first: int, second: int) -> Iterator[tuple[int, ...]]:
     """Yield the links of a message: dimension, the place of the chip that sends, direction."""
     places = [[], []]  # type: list[list[int]]
@@ -157,9 +169,6 @@ def test_the_speed_of_links() -> None:
     assert _cycles(_spec(4, per_direction=2), "all_gather", 22) == 3 + 7 + 2 * 5
     assert _cycles(_spec(4, efficiency=0.5), "all_gather", 22) == 9 + 7 + 2 * 5
     assert _cycles(_spec(4, bytes_per_second="unlimited"), "all_gather", 22) == 7 + 2 * 5
-
-
-BYTES = st.one_of(st.sampled_from([0, 1, 2, 17]), st.integers(0, 2**40))
 
 
 @given(st.sampled_from(KINDS), _axes(), BYTES)
