@@ -238,7 +238,9 @@ def _repeat_for(
         ranks = {rank: operator.ranks[rank] for rank in made.ranks}
         operators.append(Vector(name, "repeat", ranks, (second,), made))
         operators.append(replace(operator, inputs=(first, made)))
-    return replace(workload, operators=tuple(operators), tensors=tensors)
+    added = {name for name in tensors if name not in workload.tensors}
+    once = workload.once | added if logit in workload.once else workload.once
+    return replace(workload, operators=tuple(operators), tensors=tensors, once=once)
 
 
 def _pieces(

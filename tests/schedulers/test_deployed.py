@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,31 @@ def test_a_decode_with_shared_keys_has_its_values() -> None:
     check(result.workload, result.mapping, result.program)
     # 32 query heads of one row on 4 keys, 128 numbers each
     assert result.run.macs == 2 * 32 * 4 * 128
+
+
+def test_keys_are_repeated_in_layers_that_run_once() -> None:
+    """Five layers of two windows: two repeat twice, and the one behind them runs once."""
+    model = Transformer(
+        name="windows",
+        source="here",
+        hidden=32,
+        layers=5,
+        heads=4,
+        kv_heads=1,
+        head_size=8,
+        ff_size=64,
+        vocabulary=16,
+        windows=(4, None),
+    )
+    step = transformer(model, phase="decode", kv_len=8, batch=2, scope="model")
+    made = place_on(step, load_accelerator("tpu_v6e"), "deployed")
+    names = [name for name in made.by_name if name.endswith(".repeated")]
+    assert [(name, made.times(name)) for name in names] == [
+        (f"layer{layer}.{what}.repeated", 1 if layer == 4 else 2)
+        for layer in (0, 1, 4)
+        for what in "KV"
+    ]
+    assert simulate(step, load_accelerator("tpu_v6e"), "deployed").run.macs == step.macs
 
 
 def decode(keys: int, sequences: int) -> Workload:
@@ -378,11 +404,11 @@ def test_what_stays_is_a_piece_on_one_chip() -> None:
     6, 9 and 4 KiB of activations of one image leave room for the last weights in 9 KiB + 4. Of two
     images 6 + 6 and 6 + 6 (half of b's channels) don't fit, 6 + 2 do, beside which all weights do.
     """
-    sizes = {"p": 32, "q": 32, "r": 1, "s": 1, "n": 4}
+    conv = partial(Conv, p=32, q=32, r=1, s=1, n=4)
     layers = {
-        "a": Conv(m=3, c=3, **sizes),
-        "b": Conv(m=6, c=3, **sizes),
-        "c": Conv(m=1, c=3, **sizes),
+        "a": conv(m=3, c=3),
+        "b": conv(m=6, c=3),
+        "c": conv(m=1, c=3),
     }
     workload = layers_workload("three", layers, bytes_per_element=1)
     settings = ("compiler.products=streamed", "compiler.stays=[activations,weights]")
