@@ -142,8 +142,7 @@ def compare(
     differs, several. The speedup is relative to the first with the same other values.
     """
     from simaccel.cli import lists
-    from simaccel.study.manifest import ROWS, store_in
-    from simaccel.study.runs import is_row
+    from simaccel.study.manifest import ROWS, is_row, store_in
 
     files = OutputFiles({"--csv": table, "--plot": plot}, force, asked.inputs())
     if pareto is not None:

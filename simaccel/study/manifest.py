@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import platform
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +25,8 @@ FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"
 RUNS: Final = "runs"
 ROWS: Final = "rows"
+ROW: Final = ("result", "figures", "problem", "exit_code", "overflows")
+"""Fields of a row that a run makes, which the store keeps."""
 
 
 def store_in(
@@ -63,6 +67,13 @@ def is_record(document: object) -> bool:
     )
     least = [(cycles, 1), *((number, 0) for number in numbers)]
     return all(isinstance(n, int | float) and low <= n < math.inf for n, low in least)
+
+
+def is_row(document: object) -> bool:
+    """Return whether plain data are what a run makes of a row, as text: columns have an order."""
+    with suppress(ValueError):
+        return isinstance(document, str) and json.loads(document).keys() == {*ROW}
+    return False
 
 
 def open_store(store: ResultStore, command: str, seed: int) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
 
 from simaccel.errors import SimaccelError, WorkerDiedError
 from simaccel.experiment.capacity import MemoryOverflowError
@@ -28,12 +26,10 @@ from simaccel.schedulers import Options
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import STRATEGIES
 from simaccel.study.figures import figures_of, record_of
+from simaccel.study.manifest import ROW
 from simaccel.study.points import Point, Record, StudyRow
 from simaccel.study.space import DIRECTIVES
 from simaccel.workload import Workload
-
-ROW: Final = ("result", "figures", "problem", "exit_code", "overflows")
-"""Fields of a row that a run makes, which the store keeps."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +84,6 @@ def run_point(point: Point) -> StudyRow:
         return replace(row, exit_code=error.exit_code)
     figures = figures_of(point, [record_of(record, resident)])
     return replace(point.row, result=record, figures=figures)
-
-
-def is_row(document: object) -> bool:
-    """Return whether plain data are what a run makes of a row, as text: columns have an order."""
-    with suppress(ValueError):
-        return isinstance(document, str) and json.loads(document).keys() == {*ROW}
-    return False
 
 
 def run_points(
