@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.choices import FUSIONS, HALOS, UNFUSED
+from simaccel.cli.choices import FUSIONS, HALOS, UNFUSED, NamedValues
 from simaccel.cli.command import Command
-from simaccel.cli.faults import fault, require_none
+from simaccel.cli.faults import fault
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
 from simaccel.cli.workload_options import WorkloadOptions
-from simaccel.errors import Fault, InputError, suggest
+from simaccel.errors import Fault, InputError
 
 if TYPE_CHECKING:
     from simaccel.analytic.orojenesis.halo import Halo
     from simaccel.hardware import Accelerator
     from simaccel.report.bounds import BoundReport
-
-ARRAY_UNITS = ("array",)
 
 
 @click.command(cls=Command)
@@ -45,9 +43,15 @@ ARRAY_UNITS = ("array",)
     is_flag=True,
     help="Also let tensors bypass the buffer, with one DRAM access per MAC.",
 )
-@click.option("--unit", metavar="array", help="Only tiles that a systolic array can take.")
+@click.option(
+    "--unit",
+    type=NamedValues(("array",)),
+    metavar="array",
+    help="Only tiles that a systolic array can take.",
+)
 @click.option(
     "--halo",
+    type=NamedValues(HALOS),
     default="exact",
     metavar="READING",
     help="How elements that sliding windows share are counted: "
@@ -55,6 +59,7 @@ ARRAY_UNITS = ("array",)
 )
 @click.option(
     "--fuse",
+    type=NamedValues(FUSIONS),
     default=UNFUSED,
     metavar="HOW",
     help=f"How operators are fused. One of {', '.join(FUSIONS)} (default {UNFUSED}).",
@@ -78,7 +83,7 @@ def bound(
     uneven: bool,
     bypass: bool,
     unit: str | None,
-    halo: str,
+    halo: Halo,
     fuse: str,
     buffer: str | None,
     hw: str | None,
@@ -98,12 +103,10 @@ def bound(
     files = OutputFiles(paths, force, _inputs(asked, hw))
     from simaccel.experiment.precision import gather_placed
 
-    workload, accelerator, room, *_ = gather_placed(
+    workload, accelerator, room = gather_placed(
         asked.read,
         lambda: _accelerator(hw, overrides),
         lambda: _room(buffer),
-        lambda: _require_mapspace(unit=unit, halo=halo),
-        lambda: _fusion(fuse, bypass=bypass),
     )
     files.require()
     from simaccel.analytic.orojenesis.single import Mapspace
@@ -111,9 +114,8 @@ def bound(
     from simaccel.report.figures.bound import draw_bound
     from simaccel.verbs.bounding import bound_of
 
-    reading: Halo = next(name for name in HALOS if name == halo)
     mapspace = Mapspace(
-        imperfect=imperfect, uneven=uneven, bypass=bypass, array=unit is not None, halo=reading
+        imperfect=imperfect, uneven=uneven, bypass=bypass, array=unit is not None, halo=halo
     )
     result = bound_of(workload, mapspace, fuse, accelerator, room)
     report, title = result.report, result.title
@@ -134,22 +136,6 @@ def _inputs(asked: WorkloadOptions, hw: str | None) -> list[Path]:
         return [*found, *([accelerator_path(hw)] if hw is not None else [])]
     except InputError:  # which reading the accelerator reports
         return found
-
-
-def _require_mapspace(*, unit: str | None, halo: str) -> None:
-    faults = []
-    if unit is not None and unit not in ARRAY_UNITS:
-        faults.append(fault("--unit", unit, suggest(unit, ARRAY_UNITS)))
-    if halo not in HALOS:
-        faults.append(fault("--halo", halo, suggest(halo, HALOS)))
-    require_none(faults)
-
-
-def _fusion(fuse: str, *, bypass: bool) -> None:
-    faults = [] if fuse in FUSIONS else [fault("--fuse", fuse, suggest(fuse, FUSIONS))]
-    if bypass and fuse != UNFUSED:
-        faults.append(fault("--bypass", f"with --fuse {fuse}", "one of --bypass and --fuse"))
-    require_none(faults)
 
 
 def _accelerator(hw: str | None, overrides: tuple[str, ...]) -> Accelerator | None:

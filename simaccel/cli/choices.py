@@ -5,8 +5,11 @@ Each stands in the module that has it, too; a test holds the two together.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+import click
+
+from simaccel.errors import suggest
 from simaccel.search import effort
 
 DIRECTIVES: Final = "directives"
@@ -59,3 +62,13 @@ PATTERNS: Final = (
 PES: Final = 256
 OFFCHIP_BANDWIDTH: Final = 70_000
 CLUSTER_LEVELS: Final = 4
+
+
+class NamedValues(click.Choice[str]):
+    """One of some names; the nearest one is suggested for another."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:  # noqa: ANN401 - as click's own
+        """Read it; click reports what is wrong."""
+        if value not in self.choices:
+            self.fail(f"got {value!r}; {suggest(value, self.choices)}", param, ctx)
+        return str(value)

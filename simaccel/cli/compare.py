@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.choices import EXHIBITS, FRONT_FIGURES, METRIC_NAMES, SWEPT, TARGET
+from simaccel.cli.choices import (
+    EACH,
+    EXHIBITS,
+    FRONT_FIGURES,
+    METRIC_NAMES,
+    SWEPT,
+    TARGET,
+    NamedValues,
+)
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import gather
@@ -30,7 +38,6 @@ from simaccel.cli.several_runs import pipeline_options
 from simaccel.errors import WorkerDiedError
 
 if TYPE_CHECKING:
-    from simaccel.experiment.store import ResultStore
     from simaccel.report.exhibits import Exhibit
     from simaccel.study.figure_table import Figure
     from simaccel.study.points import Point, StudyRow
@@ -60,7 +67,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--exhibit",
-    type=click.Choice(EXHIBITS),
+    type=NamedValues(EXHIBITS),
     metavar="NAME",
     help="Print a figure of FLAT's evaluation (Figs. 5, 9, 15, 17). Operational intensity "
     "(roofline), utilisation by granularity and buffer (granularity), cycles by part (breakdown), "
@@ -75,7 +82,12 @@ if TYPE_CHECKING:
     topic=OF_RUNS,
 )
 @click.option("--csv", "table", metavar="FILE", help="Write the rows as CSV; - prints it.")
-@click.option("--each", metavar="operator", help="Run each operator (or layer) alone, in a row.")
+@click.option(
+    "--each",
+    type=NamedValues(EACH),
+    metavar="operator",
+    help="Run each operator (or layer) alone, in a row.",
+)
 @click.option(
     "--mapping",
     "mappings",
@@ -142,7 +154,6 @@ def compare(
     differs, several. The speedup is relative to the first with the same other values.
     """
     from simaccel.cli import lists
-    from simaccel.study.manifest import ROWS, is_row, store_in
 
     files = OutputFiles({"--csv": table, "--plot": plot}, force, asked.inputs())
     if pareto is not None:
@@ -156,11 +167,7 @@ def compare(
     if exhibit == "bandwidth":
         ctx.exit(show_bandwidths(asked, target, files, jobs, as_json=as_json))
     wanted = lists.WantedRows(files, sweep, each, mappings, stages, micro_batches)
-    every, shown, kept = gather(
-        lambda: wanted.points(asked),
-        lambda: lists.metrics_of(metrics),
-        lambda: store_in(store, ROWS, is_row),
-    )
+    every, shown = gather(lambda: wanted.points(asked), lambda: lists.metrics_of(metrics))
     points = [replace(point, fast_forward=fast_forward) for point in every]
     lists.require_tokens(shown, points)
     lists.refuse_lists(points, exhibit)
@@ -170,7 +177,7 @@ def compare(
         points,
         table,
         jobs,
-        kept,
+        store,
         lambda rows: (
             _show(points, rows, files, shown, as_json=as_json)
             if exhibit is None
@@ -184,15 +191,16 @@ def _run_all(
     points: Sequence[Point],
     table: str | None,
     jobs: Jobs,
-    store: ResultStore,
+    store: str | None,
     finish: Callable[[Sequence[StudyRow]], None],
 ) -> Sequence[StudyRow]:
     """Run points; rows that are done are kept where it ends before ``finish`` has shown them."""
     from simaccel.cli.partial_results import keep_partial_results
-    from simaccel.study.manifest import open_store
+    from simaccel.study.manifest import ROWS, is_row, open_store, store_in
     from simaccel.study.runs import run_points
 
-    open_store(store, command_line(), 0)
+    kept = store_in(store, ROWS, is_row)
+    open_store(kept, command_line(), 0)
 
     with (
         keep_partial_results(table, [point.row for point in points]) as note,
@@ -204,7 +212,7 @@ def _run_all(
             bar.line(_describe_finished(row))
 
         with jobs.working(min(os.cpu_count() or 1, len(points))) as team:
-            rows = run_points(points, team, bar.show, note_row, store)
+            rows = run_points(points, team, bar.show, note_row, kept)
         finish(rows)
     return rows
 

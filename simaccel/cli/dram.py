@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from simaccel.cli.choices import PATTERNS
+from simaccel.cli.choices import PATTERNS, NamedValues
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import json_option
@@ -63,7 +63,7 @@ def show_part(name: str, as_json: bool) -> None:
 
 @dram.command("measured", cls=Command)
 @click.option("--part", required=True, metavar="NAME", help="A part, see `simaccel dram parts`.")
-@click.option("--pattern", type=click.Choice(PATTERNS), help="One pattern (default: all).")
+@click.option("--pattern", type=NamedValues(PATTERNS), help="One pattern (default: all).")
 @json_option
 def show_measured(part: str, pattern: str | None, as_json: bool) -> None:
     """Show the throughput and the latency of access patterns on a part.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simaccel.cli.choices import EXPLORED, MOST_SHOWN, PRICES
+from simaccel.cli.choices import EXPLORED, MOST_SHOWN, PRICES, NamedValues
 from simaccel.cli.command import Command
 from simaccel.cli.exploration_inputs import MOST_DESIGNS, WantedSpace, read_accelerators
 from simaccel.cli.faults import fault, gather, require_none
@@ -113,7 +113,7 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
 @click.option(
     "--draw",
     "how",
-    type=click.Choice(("latin", "random")),
+    type=NamedValues(("latin", "random")),
     default="latin",
     help="Draw the sample as a Latin hypercube or at random.",
     cls=SettingOption,
@@ -121,7 +121,7 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
 )
 @click.option(
     "--objective",
-    type=click.Choice(EXPLORED),
+    type=NamedValues(EXPLORED),
     metavar="FIGURE",
     default="edp",
     help=f"The figure to minimise, by default edp. One of {', '.join(EXPLORED)}.",
@@ -135,7 +135,7 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
 @click.argument("limits", nargs=-1, metavar="[LIMIT]...")
 @click.option(
     "--prices",
-    type=click.Choice(PRICES),
+    type=NamedValues(PRICES),
     default=PRICES[0],
     help="For --axis pes, noc-bandwidth, l1, l2: prices of MAESTRO's tool or of its paper.",
     cls=SettingOption,

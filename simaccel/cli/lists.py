@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from simaccel.cli.choices import EACH, EXPERTS_AXIS
+from simaccel.cli.choices import EXPERTS_AXIS
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.dataflows import FUSING
@@ -141,9 +141,8 @@ class WantedRows:
         lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
         counts = {"pipeline_parallel": self.stages, "micro_batches": self.micro_batches}
         mapping = ", ".join(self.mappings)
-        _, _, accelerator, names, sweep, estimates, *workloads = gather(
+        _, accelerator, names, sweep, estimates, *workloads = gather(
             self.files.require,
-            self._require_each,
             asked.accelerator,
             lambda: asked.names(several=True),
             lambda: read_sweep(self.sweep, asked, **counts, mapping=mapping),
@@ -193,11 +192,6 @@ class WantedRows:
         if self.stages is not None or differ:
             return [default]
         return names if default in FUSING else [name for name in names if name not in FUSING]
-
-    def _require_each(self) -> None:
-        """Refuse what --each can't be."""
-        if self.each is not None and self.each not in EACH:
-            require_none([fault("--each", self.each, suggest(self.each, EACH))])
 
 
 def scheduled_ways(point: Point, names: Sequence[str], asked: ExperimentOptions) -> list[Point]:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import click
 from click.core import ParameterSource
 
-from simaccel.cli.choices import DESIGN_AXES, DIRECTIVES
+from simaccel.cli.choices import DESIGN_AXES, DIRECTIVES, FUSIONS, UNFUSED
 from simaccel.cli.faults import fault, require_none
 from simaccel.errors import Fault
 
@@ -69,7 +69,11 @@ RULES: Final = (
     OptionRule("compare", "target", "exhibit=bandwidth", needs=True),
     OptionRule("compare", "each", "sweep"),
     OptionRule("", "jobs", "dask", "whose processes are used"),
-    OptionRule("bound", "bypass", "uneven unit"),
+    OptionRule(
+        "bound",
+        "bypass",
+        " ".join(("uneven", "unit", *(f"fuse={name}" for name in FUSIONS if name != UNFUSED))),
+    ),
     OptionRule("bound", "output", "buffer", needs=True),
     OptionRule("bound", "set chips", "hw", needs=True),
     OptionRule("show", "mapping", "plot", needs=True),

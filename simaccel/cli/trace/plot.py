@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from simaccel.cli.choices import NamedValues
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import force_option
@@ -22,7 +23,7 @@ from simaccel.report.units import cycles_text
 )
 @click.option(
     "--kind",
-    type=click.Choice([*KINDS, "all"]),
+    type=NamedValues([*KINDS, "all"]),
     default="all",
     help="One figure, or all on one page (default).",
 )
