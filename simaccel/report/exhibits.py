@@ -6,17 +6,17 @@ exhibit is a list of rows with the same columns; figures are drawn from the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.analytic.native import mac_share
 from simaccel.analytic.orojenesis.compulsory import group_bytes
 from simaccel.experiment.limits import operators_of
 from simaccel.hardware import Accelerator
-from simaccel.report.tables import add_row, make_table
-from simaccel.report.units import bytes_text, cycles_text, rate_text, share_text
+from simaccel.report.tables import Column, tabulate
+from simaccel.report.units import rate_text
 from simaccel.search.problems import parts
-from simaccel.study.figure_table import total_of
+from simaccel.study.figure_table import FIGURES, total_of
 from simaccel.study.points import StudyRow
 from simaccel.units import ARRAY, LIMITS
 from simaccel.workload import Vector, Workload
@@ -212,48 +212,39 @@ def _projections_of(workload: Workload, attentions: set[str]) -> set[str]:
     return beside
 
 
-_TEXTS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
-    "seq_len": ("seq-len", str),
-    "buffer_bytes": ("buffer", bytes_text),
-    "dataflow": ("dataflow", str),
-    "operator": ("operator", str),
-    "part": ("part", str),
-    "limit": ("limit", lambda name: LIMITS[name]),
-    "dram_bytes": ("DRAM", bytes_text),
-    "footprint_bytes": ("footprint", bytes_text),
-    "macs_per_byte": ("MACs/B", lambda value: f"{value:,.1f}"),
-    "most_macs_per_byte": ("at most", lambda value: f"{value:,.1f}"),
-    "roof_macs_per_cycle": ("roof", lambda value: f"{value:,.1f}"),
-    "array_macs_per_cycle": ("array roof", lambda value: f"{value:,.1f}"),
-    "macs_per_cycle": ("MACs/cycle", lambda value: f"{value:,.1f}"),
-    "cycles": ("cycles", cycles_text),
-    "share": ("share", share_text),
-    "utilisation": ("util.", share_text),
-    "normalised": ("x ideal", lambda value: f"{value:.2f}"),
-    "bytes_per_second": ("bandwidth", lambda value: rate_text(round(value))),
-    "saved": ("less than first", share_text),
-}
-_LEFT: Final = ("dataflow", "operator", "part", "limit")
-_HIDDEN: Final = ("macs",)
+_ONE_PLACE: Final = "{:,.1f}".format
+_COLUMNS: Final = (
+    Column("seq-len", "seq_len"),
+    Column("buffer", "buffer_bytes", "B"),
+    *(Column(name, name, kind="text") for name in ("dataflow", "operator", "part")),
+    Column("limit", "limit", LIMITS.__getitem__, "text"),
+    *(
+        Column(FIGURES[name].heading, name, FIGURES[name].unit)
+        for name in ("cycles", "utilisation", "dram_bytes", "footprint_bytes")
+    ),
+    Column("MACs/B", "macs_per_byte", _ONE_PLACE),
+    Column("at most", "most_macs_per_byte", _ONE_PLACE),
+    Column("roof", "roof_macs_per_cycle", _ONE_PLACE),
+    Column("array roof", "array_macs_per_cycle", _ONE_PLACE),
+    Column("MACs/cycle", "macs_per_cycle", _ONE_PLACE),
+    Column("share", "share", "share"),
+    Column("x ideal", "normalised", "{:.2f}".format),
+    Column("bandwidth", "bytes_per_second", lambda value: rate_text(round(value))),
+    Column("less than first", "saved", "share"),
+)
+_KNOWN: Final = {column.path: column for column in _COLUMNS}
 
 
 def exhibit_table(rows: Sequence[Row]) -> Table:
     """Return an exhibit as a table, without columns that are equal in all rows."""
-    names = [name for name in rows[0] if name not in _HIDDEN]
-    if len({row["seq_len"] for row in rows}) == 1:
-        names.remove("seq_len")
-    heads = {name: _TEXTS.get(name, (name, str)) for name in names}
-    table = make_table((), [heads[name][0] for name in names])
-    for number, name in enumerate(names):
-        if name in _LEFT:
-            table.columns[number].justify = "left"
-    keys = [tuple(row[name] for name in names if name in {"seq_len", "dataflow"}) for row in rows]
-    for before, (row, key) in zip([None, *keys], zip(rows, keys, strict=True), strict=False):
-        if before is not None and before != key and len(rows) > len({*keys}):
-            table.add_section()
-        cells = ["-" if row[name] is None else heads[name][1](row[name]) for name in names]
-        add_row(table, cells)
-    return table
+    hidden = {"macs", *["seq_len"] * (len({row["seq_len"] for row in rows}) == 1)}
+    shown = [_KNOWN.get(name, Column(name, name)) for name in rows[0] if name not in hidden]
+
+    def key(row: Row) -> tuple[object, ...]:
+        return row["seq_len"], row["dataflow"]
+
+    several = len(rows) > len({*map(key, rows)})
+    return tabulate(rows, shown, apart=key if several else bool)
 
 
 def exhibit_json(name: Exhibit, rows: Sequence[Row]) -> dict[str, Any]:

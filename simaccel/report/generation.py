@@ -13,7 +13,7 @@ from simaccel.experiment.traffic import (
     roofline_cycles,
 )
 from simaccel.report.pipeline import cut_line
-from simaccel.report.tables import Column, tabulate
+from simaccel.report.tables import Column, Row, tabulate
 from simaccel.report.units import (
     bytes_text,
     count_text,
@@ -28,6 +28,10 @@ from simaccel.workload import CLASSES
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+def _is_prefill(row: Row) -> bool:
+    return bool(row["phase"].startswith("prefill"))
 
 
 def phases_table(generation: Generation) -> Table:
@@ -48,7 +52,7 @@ def phases_table(generation: Generation) -> Table:
         *(Column(name, f"dram_bytes.{name}", "B") for name in CLASSES),
     ]
     columns = [column for column in columns if column.heading != "bubbles" or generation.plan]
-    return tabulate(rows, columns, whole if generation.steps else None, lead=1)
+    return tabulate(rows, columns, whole if generation.steps else None, _is_prefill)
 
 
 def generation_lines(generation: Generation) -> list[str]:

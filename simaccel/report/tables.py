@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.numbers import plain
@@ -54,15 +55,22 @@ class Column:
 
 
 def tabulate(
-    rows: Iterable[Row], columns: Iterable[Column], total: Row | None = None, *, lead: int = 0
+    rows: Iterable[Row],
+    columns: Iterable[Column],
+    total: Row | None = None,
+    apart: Callable[[Row], object] = bool,
 ) -> Table:
-    """Make a table of rows; the first ``lead`` stand apart, and ``total``, the last one, bold."""
+    """Make a table of rows; ``total`` is the last one, bold.
+
+    Rows stand apart from those before of which ``apart`` returns something else.
+    """
     columns = list(columns)
     table = _empty_table((column.heading, column.kind) for column in columns)
-    for number, row in enumerate(rows, 1):
-        add_row(table, (column.cell(row) for column in columns))
-        if number == lead:
-            table.add_section()
+    groups = [list(group) for _, group in groupby(rows, apart)]
+    for group in groups:
+        table.add_section()
+        for row in group:
+            add_row(table, (column.cell(row) for column in columns))
     if total is not None:
         table.add_section()
         add_row(table, (column.cell(total) for column in columns), style="bold")
