@@ -94,7 +94,7 @@ class _Processes(TaskWorkers):
             while waiting or busy:
                 while waiting and len(busy) < min(self.most, len(numbers)):
                     free = next((c for c in self._started if c not in busy), None) or self._start()
-                    with suppress(BrokenPipeError):  # it has died, which is noticed as of any other
+                    with suppress(ConnectionError):  # it has died, which is noticed as of any other
                         free.send((work, tasks[waiting[0]]))
                     busy[free] = waiting.popleft()
                 for connection in cast("list[Connection]", wait(busy)):
