@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from benchmarks import (
     bounds,
+    default_blocks,
     event_core,
     exactness,
     exploring,
@@ -42,6 +43,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     search.BENCHMARK,
     search_times.BENCHMARK,
     processes.BENCHMARK,
+    default_blocks.BENCHMARK,
     ruby.BENCHMARK,
     nests.BENCHMARK,
     exactness.BENCHMARK,

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks import (
     bounds,
+    default_blocks,
     event_core,
     exactness,
     exploring,
@@ -95,6 +96,11 @@ def _nests() -> list[Row]:
     return [nests.run_network(point | small) for point in nests.points()[::2]]
 
 
+def _default_blocks() -> list[Row]:
+    point = {"hw": "tpu_v5e", "model": "gpt2", "phase": "decode", "tokens": 4, "repeats": 1}
+    return [default_blocks.measure(point)]
+
+
 def _exactness() -> list[Row]:
     return [exactness.compare({"hw": "edge", "dataflow": "strips", "batch": 1, "seq_len": 16})]
 
@@ -129,6 +135,7 @@ _MEASURED: dict[str, Callable[[], list[Row]]] = {
     "search": _search,
     "search_times": _search_times,
     "processes": _processes,
+    "default_blocks": _default_blocks,
     "ruby": _ruby,
     "nests": _nests,
     "exactness": _exactness,

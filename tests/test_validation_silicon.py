@@ -14,9 +14,11 @@ from click.testing import CliRunner
 
 from simaccel import load_accelerator, simulate
 from simaccel.cli.app import main as simaccel
+from validation.silicon.booked import open_books
 from validation.silicon.coral.networks import NETWORKS
 from validation.silicon.measured import MEASURED, Measured, measured_rows
 from validation.silicon.predict import SETS, limits_each, main, predict_each
+from validation.silicon.run import LIMITS
 from validation.silicon.runs import vector_workload
 from validation.silicon.tpu_v6e.layers import OUTSIDE
 
@@ -88,9 +90,12 @@ def test_rows_are_predicted_as_they_are_recorded(of: Measured) -> None:
     assert len(pairs) > 1
     for known, rows in pairs:
         assert known[" ".join(of.labels)] == " ".join(rows[0][name] for name in of.labels)
-        predicted = [value for value in predict_each(of.set, rows) if not isinstance(value, str)]
+        with open_books() as booked:
+            values = predict_each(of.set, rows)
+        predicted = [value for value in values if not isinstance(value, str)]
         assert len(predicted) == len(rows)
         assert f"{sum(predicted):.6g}" == known["predicted"], known
+        assert LIMITS[booked.most_common(1)[0][0]] == known["limit"], known
 
 
 def test_a_tpu_v3_is_nearer_than_every_tool_of_the_table() -> None:
