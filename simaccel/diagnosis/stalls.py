@@ -150,7 +150,7 @@ def diagnose(trace: TraceReader, start: int = 0, end: int | None = None) -> Diag
     for row in trace.account(_BY, start, end):
         by_operator[row.operator].append(row)
     parts = [_part(name, stalls, trace.engines) for name, stalls in by_operator.items()]
-    order = _operators(trace)
+    order = [*dict.fromkeys(site.operator for site in trace.header.sites.values()), ""]
     parts = sorted((p for p in parts if p.cycles), key=lambda part: order.index(part.name))
     operators = tuple(
         _with_figures(part, by_name.get(part.name, {})) for part in parts if not _is_rest(part)
@@ -170,11 +170,6 @@ def _moved_bytes(trace: TraceReader, start: int, end: int) -> dict[str, dict[str
     for channel, n_bytes in zip(found.channels, found.moved, strict=True):
         moved["dram" if is_dram_channel(channel) else channel] += int(n_bytes.sum())
     return {channel: {"": n_bytes} for channel, n_bytes in moved.items()}
-
-
-def _operators(trace: TraceReader) -> list[str]:
-    """Name the operators in the order of the program."""
-    return [*dict.fromkeys(site.operator for site in trace.header.sites.values()), ""]
 
 
 def _part(name: str, rows: Sequence[Stall], engines: Sequence[str]) -> OperatorDiagnosis:

@@ -20,7 +20,7 @@ from simaccel.hardware.core_noc import CORE_NOC, CoreNocSpec
 from simaccel.hardware.spatial import PeMemorySpec
 from simaccel.hardware.spec import Spec
 from simaccel.machine.accounts import EngineCycles
-from simaccel.machine.machine import Machine, Run
+from simaccel.machine.machine import Machine
 from simaccel.machine.walks import make_walks
 from simaccel.program.program import Program
 from simaccel.units import ARRAY, COMPUTE_UNITS, LINK, LOADING, SFU, UNITS, Cause
@@ -127,7 +127,8 @@ def what_if(
             kept = case == ()  # of the others only the cycles count
             machine = Machine(*free(accelerator, program, case), walks=same, accounts=kept)
             run = machine.run(done)
-            freed.append(_freed_run(case, run))
+            operators = {operator.name: operator.cycles for operator in run.operators}
+            freed.append(FreedRun(case, run.cycles, operators))
             base = base or BaseRun(freed[0], waited_for_ports(run.engines))
         if progress is not None:
             progress((at + 1) / (len(possible) + 1))
@@ -155,12 +156,6 @@ def _part(progress: Progress | None, at: int, of: int) -> Callable[[int, float],
     if progress is None:
         return None
     return lambda _, done: progress((at + done) / of)
-
-
-def _freed_run(case: tuple[str, ...], run: Run) -> FreedRun:
-    return FreedRun(
-        case, run.cycles, {operator.name: operator.cycles for operator in run.operators}
-    )
 
 
 def takes_time(accelerator: Accelerator, case: Sequence[str]) -> bool:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from simaccel.maestro.analysis.design import Design
 from simaccel.report.tables import add_row, make_table
 from simaccel.report.units import area_text, bytes_text, count_text, power_text, rounded_count
 from simaccel.study.directed import BestDesign, DirectedDesigns
@@ -128,8 +127,5 @@ def designs_json(found: DirectedDesigns) -> dict[str, Any]:
 
 def _best_json(one: BestDesign) -> dict[str, Any]:
     told = {"machine_cycles": one.machine_cycles, "problem": one.problem or None}
-    return {"objective": one.objective, "rank": one.rank, **_design_json(one.design), **told}
-
-
-def _design_json(design: Design) -> dict[str, Any]:
-    return {column: getattr(design, name) for name, column in _COLUMNS.items()}
+    figures = {column: getattr(one.design, name) for name, column in _COLUMNS.items()}
+    return {"objective": one.objective, "rank": one.rank, **figures, **told}

@@ -11,7 +11,6 @@ from simaccel.diagnosis.disagreement import TOLERANCE, Disagreement
 from simaccel.diagnosis.explanation import ON_CHIP, GroupExplanation, NeededRate, Reuse
 from simaccel.experiment.run import ExperimentResult, bound_json, floor_json
 from simaccel.hardware.memory import dram_bytes
-from simaccel.maestro.analysis.dimensions import Dimension
 from simaccel.report.results import SMALLEST_SHARE
 from simaccel.report.tables import Column, Row, table_html, tabulate
 from simaccel.report.units import bytes_text, cycles_text, error_text, share_text, short_share_text
@@ -268,7 +267,10 @@ def _group_json(group: GroupExplanation) -> dict[str, Any]:
             "of_groups": list(group.together),
         },
         "footprint_bytes": group.prediction.buffer_bytes,
-        "dimensions": [_dimension_json(each) for each in group.dimensions],
+        "dimensions": [
+            {**vars(each), "couplings": [vars(coupling) for coupling in each.couplings]}
+            for each in group.dimensions
+        ],
         "reuse": [_reuse_json(each) for each in group.reuse],
         "needs": {each.level: _need_json(each) for each in group.needs},
         "directives": {
@@ -283,10 +285,6 @@ def _disagreement_json(each: Disagreement) -> dict[str, Any]:
     shares = {one.assumption: one.amount for one in each.shares}
     rest = {"unexplained": each.rest} if shares else {}
     return {**vars(each), "relative": each.relative, "shares": shares, **rest}
-
-
-def _dimension_json(one: Dimension) -> dict[str, Any]:
-    return {**vars(one), "couplings": [vars(each) for each in one.couplings]}
 
 
 def _reuse_json(one: Reuse) -> dict[str, Any]:

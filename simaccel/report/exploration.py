@@ -157,16 +157,11 @@ def effort_lines(found: ExploredDesigns) -> list[str]:
     """Return the effort of this run, the only line that differs in a second run."""
     return [
         f"runs: {found.ran:,} made, {found.reused:,} taken from the store",
-        *(f"damaged, {_remedy(name)}: {name}" for name in found.damaged),
+        *(
+            f"damaged, {'begun anew' if name == MANIFEST else 'run again'}: {name}"
+            for name in found.damaged
+        ),
     ]
-
-
-def _remedy(name: str) -> str:
-    """Say what was done about a damaged file: a run is made again, the list of commands begins."""
-    return "begun anew" if name == MANIFEST else "run again"
-
-
-# -- files
 
 
 def columns(found: ExploredDesigns) -> list[str]:

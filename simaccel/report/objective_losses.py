@@ -68,8 +68,5 @@ def _shares(gave: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[str]
         if more and not math.isnan(of) and of > more:
             share = more / (of - more)
             if abs(share) >= _SEEN:
-                yield f"{'-' if share < 0 else '+'}{_text(abs(share))} {name}"
-
-
-def _text(share: float) -> str:
-    return short_share_text(share) if share >= _SMALL else fine_share_text(share)
+                write = short_share_text if abs(share) >= _SMALL else fine_share_text
+                yield f"{'-' if share < 0 else '+'}{write(abs(share))} {name}"

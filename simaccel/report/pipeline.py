@@ -89,15 +89,13 @@ def pipeline_json(run: PipelineRun) -> dict[str, Any]:
         "tokens_per_second": run.tokens_per_second,
         "energy_pj": run.energy_pj,
         "token_energy_pj": run.token_energy_pj,
-        "message": {"bytes": run.plan.message_bytes, "cycles": _longest(run.plan)},
+        "message": {
+            "bytes": run.plan.message_bytes,
+            "cycles": max((message.cycles for message in run.plan.messages), default=0),
+        },
         "micro_batch_ends": list(run.ends),
         "stages": [_stage_json(run, stage) for stage in run.stages],
     }
-
-
-def _longest(plan: PipelinePlan) -> int:
-    """Return the cycles of the message that takes longest, as a network is between."""
-    return max((message.cycles for message in plan.messages), default=0)
 
 
 def _stage_json(run: PipelineRun, stage: PipelineStage) -> dict[str, Any]:

@@ -149,13 +149,12 @@ def busy_shares(result: ExperimentResult, chip: int = 0) -> dict[str, float]:
         busy = [engine.busy for engine in engines if engine is not None]
         if busy:
             shares[name] = max(busy) / run.cycles
-    served = run.served_cycles.items()
-    dram = max(n for name, n in served if is_dram_channel(name) and _chip_of(name) == chip)
+    dram = max(
+        n
+        for name, n in run.served_cycles.items()
+        if is_dram_channel(name) and core_of_name(name) // CHIP == chip
+    )
     return shares | {"dram": dram / run.cycles}
-
-
-def _chip_of(name: str) -> int:
-    return core_of_name(name) // CHIP
 
 
 def _shares_text(shares: dict[str, float]) -> str:

@@ -128,14 +128,10 @@ def _bandwidth(rows: Sequence[Row], title: str) -> Figure:
         for at, value in enumerate(values):
             if value is None:
                 axes.plot(at, 0.02, "x", color=style.colour, transform=axes.get_xaxis_transform())
-    axes.set_xticks(range(len(lengths)), [_length(seq_len) for seq_len in lengths])
+    axes.set_xticks(range(len(lengths)), ["" if n is None else f"{n:,}" for n in lengths])
     axes.set_xlim(-0.3, len(lengths) - 0.7)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("sequence length (tokens); x: no bandwidth is enough")
     axes.set_ylabel("DRAM bandwidth needed (GB/s)")
     figure.legend(loc="outside lower center", ncols=6)
     return figure
-
-
-def _length(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"

@@ -233,15 +233,12 @@ def _draw_box(
     if not operator.macs:
         kind = operator.kind if isinstance(operator, Vector) else ""
         told = [kind.replace("_", " ")] if kind and kind not in operator.name else []
-        work = ", ".join([*told, f"{_short(_elements(operator))} el."])
+        elements = operator.elements if isinstance(operator, Vector) else 0
+        work = ", ".join([*told, f"{_short(elements)} el."])
     second = f"{work}, W {bytes_text(weights)}" if weights else work
     style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": SMALL_POINTS - 1}
     axes.text(x, y + 0.075, short_name(operator.name, _LETTERS), fontweight="bold", **style)
     axes.text(x, y - 0.075, second, **style)
-
-
-def _elements(operator: Operator) -> int:
-    return operator.elements if isinstance(operator, Vector) else 0
 
 
 def _short(number: int) -> str:

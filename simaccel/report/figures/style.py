@@ -136,12 +136,8 @@ def in_order(causes: Iterable[str]) -> list[str]:
     >>> in_order({"idle", "sfu", "busy"})
     ['busy', 'sfu', 'idle']
     """
-    known = list(CAUSE_COLOURS)
-    return sorted(causes, key=lambda cause: (_place(cause, known), cause))
-
-
-def _place(cause: str, known: list[str]) -> int:
-    return known.index(cause) if cause in known else len(known)
+    places = {cause: at for at, cause in enumerate(CAUSE_COLOURS)}
+    return sorted(causes, key=lambda cause: (places.get(cause, len(places)), cause))
 
 
 def require_figure_target(
