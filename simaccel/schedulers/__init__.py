@@ -54,10 +54,10 @@ def _lazy_schedulers(modules: dict[str, str]) -> dict[str, Scheduler]:
 
 
 DATAFLOWS = Registry("simaccel.dataflows", _lazy_schedulers(NAMES), _accept)
-_ON_CORES = ("flex", "flat", "best")
-"""Modules whose dataflows search what each of several cores does; of others each core has one."""
-_PLAIN = {"naive": "naive", "flex": "flex", "flat": "flex"}
-"""What the dataflows of a module are where there is no attention."""
+_ON_CORES = ("flex", "flat", "flash", "best")
+"""Families of dataflows that search what each of several cores does; of others each has one."""
+_PLAIN = {"naive": "naive", "flex": "flex", "flat": "flex", "flash": "flex"}
+"""What the dataflows of a family are where there is no attention."""
 MAPSPACES = _lazy_schedulers(dict.fromkeys(STRATEGIES, "spatial"))
 """Schedulers that search a mapspace, on arrays of both kinds, by name."""
 
@@ -70,7 +70,7 @@ def plain_dataflow(dataflow: str, workload: Workload) -> str:
     """
     if any(isinstance(part, tuple) for part in parts(workload)):
         return dataflow
-    return _PLAIN.get(NAMES.get(dataflow, ""), dataflow)
+    return _PLAIN.get(dataflow.partition("-")[0], dataflow)
 
 
 def default_dataflow(accelerator: Accelerator, workload: Workload) -> str:
@@ -109,7 +109,7 @@ def make_mapping(
     if options.spread and accelerator.cores.count == 1:
         allowed = "nothing on one core; --set cores.count=N for more"
         raise InputError([Fault("--spread", "spread", ", ".join(options.spread), allowed)])
-    if accelerator.cores.count > 1 and NAMES.get(dataflow) not in _ON_CORES:
+    if accelerator.cores.count > 1 and dataflow.partition("-")[0] not in _ON_CORES:
         over_cores = import_module(f"{__name__}.over_cores").over_cores
         mapping = over_cores(workload, accelerator, dataflow, options, make_mapping)
         return require_legal(workload, mapping, accelerator)

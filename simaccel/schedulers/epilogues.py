@@ -6,7 +6,6 @@ complete, as compilers do: what is between them never leaves the chip, nor is it
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -22,11 +21,11 @@ from simaccel.analytic.family import (
 )
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import IterationSpace, aliases_of
-from simaccel.mapping.tree import BUFFER, Do, Group, Keep
+from simaccel.mapping.tree import BUFFER, Do, Keep
 from simaccel.schedulers.chains import OperatorChain, chain_of, made_in_place
 from simaccel.schedulers.einsums import RankRoles, batch_loops, roles, tiles_by_rank
-from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
-from simaccel.search.grid_search import Goal
+from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
+from simaccel.search.core_cuts import on_cores
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Vector, Workload
 from simaccel.workload.names import tensor_of
@@ -75,13 +74,20 @@ def chains(workload: Workload) -> dict[str, OperatorChain]:
 
 def search_epilogue(
     search: TreeSearch, chain: OperatorChain, kept: Sequence[str] = ()
-) -> OperatorCandidateSet:
+) -> GroupSearch:
     """Return the candidates of an einsum with its epilogue; ``kept`` tensors are around them."""
-    return search.known_candidates(
+
+    def families(space: IterationSpace) -> list[Family]:
+        return families_of(replace(chain, space=space), search.accelerator, kept)
+
+    on = replace(search.goal, is_spread=search.goal.is_spread and not kept)
+    return search.group_search(
         chain.group,
         chain.space,
+        lambda: [on_cores(chain.group, chain.space, on, families)],
+        "epilogue",
         kept,
-        lambda space: families_of(replace(chain, space=space), search.accelerator, kept),
+        label="kept" if kept else "alone",
     )
 
 
@@ -135,30 +141,3 @@ def _loops(
         return [FamilyLoops(tuple(ranks), *every)] if ranks else []
 
     return [*batch_loops(parts), *loops((*parts.m, *parts.n))], loops(parts.k)
-
-
-def fuse_epilogue(workload: Workload, chain: OperatorChain, search: TreeSearch) -> Group | None:
-    """Return an einsum with its epilogue as one group, or None where they are better apart.
-
-    Apart they take no less than their bounds; only where that may be less are they searched.
-    """
-    goal = search.goal
-    together = search_epilogue(search, chain).fastest(goal.held_bytes)
-    if together is None:
-        return None
-    value, names = together.value, chain.group.operators
-    apart = [search.operator_candidates(workload, name) for name in names]
-    if value > _sum([alone.candidates.bound(goal.room) for alone in apart], goal):
-        best = [alone.fastest(goal.held_bytes) for alone in apart]
-        if all(best) and value > _sum([group.value for group in best if group], goal):
-            return None
-    return replace(chain.group, tree=together.tree)
-
-
-def _sum(values: Sequence[float], goal: Goal) -> float:
-    """Return the objective of groups one after the other."""
-    if goal.objective == "footprint":
-        return max(values)
-    if goal.objective == "edp":  # of groups that take as much energy a cycle
-        return sum(map(math.sqrt, values)) ** 2
-    return sum(values)

@@ -7,32 +7,24 @@ whole heads (H), or row blocks of one head (R).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 
 from simaccel.analytic.family import Family
 from simaccel.analytic.orojenesis.sizes import even_pieces
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import IterationSpace
-from simaccel.mapping.tree import Group, Mapping
+from simaccel.mapping.tree import Group
 from simaccel.schedulers.attention import (
     AttentionProblem,
     FlatTile,
     flat_families,
-    problem_of,
     tiled_families,
 )
-from simaccel.schedulers.flex import AttentionChoice, granularity_choices, schedule
-from simaccel.schedulers.resident_attention import GRANULARITIES
-from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.accounts import SearchAccount, merge_accounts
-from simaccel.search.candidate_set import CandidateSet, ScoredTree, capacity
+from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
+from simaccel.search.candidate_set import capacity
 from simaccel.search.core_cuts import grids_on_cores
-from simaccel.search.grid_search import Goal, search, with_floor
-from simaccel.search.near_ties import choose_near_tie
-from simaccel.search.problems import Attention, NothingFitsError, Options, Scheduler
+from simaccel.search.problems import Options
 from simaccel.search.sizes import FEW, tile_sizes
-from simaccel.workload import Workload
 
 _SIDES = 16
 """Rows of up to so many whole array sides are tried, beside even blocks."""
@@ -44,8 +36,6 @@ _HEADS = (2, 3, 4, 6, 8)
 """Whole heads that flash has on chip at once."""
 _INNER = 4
 """Rows, and keys, of tiles inside a FLAT-tile."""
-_GAIN = 0.001
-"""What tiles inside have to promise, by their bound, to be searched."""
 
 
 def flat_tiles(
@@ -89,12 +79,13 @@ def _may_fit(problem: AttentionProblem, granularity: str, accelerator: Accelerat
     return fewest * problem.row_bytes < capacity(accelerator)
 
 
-def _fitting_granularities(
-    problem: AttentionProblem, granularities: str, accelerator: Accelerator
+def fitting_kinds(
+    problem: AttentionProblem, kinds: Sequence[str], accelerator: Accelerator
 ) -> list[str]:
-    """Return the granularities of which something may fit, the last one in any case."""
-    fit = [letter for letter in granularities if _may_fit(problem, letter, accelerator)]
-    return fit or list(granularities[-1:])
+    """Return the kinds of which something may fit, of `flat` the last one in any case."""
+    flat = [kind for kind in kinds if kind.startswith("flat")]
+    fit = [kind for kind in flat if _may_fit(problem, kind[-1], accelerator)] or flat[-1:]
+    return [kind for kind in kinds if kind not in flat or kind in fit]
 
 
 def other_rows(problem: AttentionProblem, accelerator: Accelerator) -> list[FlatTile]:
@@ -146,126 +137,67 @@ def _flash_rows(problem: AttentionProblem, accelerator: Accelerator) -> list[tup
     return rows + [(n, q) for n in _HEADS if n < g]
 
 
-@dataclass(frozen=True)
-class GridKind:
-    """The candidates of a kind: a first grid, and others that are searched if they promise."""
+def candidates(
+    problem: AttentionProblem, search: TreeSearch, options: Options, kind: str
+) -> GroupSearch:
+    """Return the candidates of an attention as one group: ``flat-`` a granularity, or ``flash``."""
+    group, goal = Group(operators=problem.part, tree=(), merged=problem.merged), search.goal
+    granularity = kind.partition("-")[2]
 
-    name: str
-    grids: tuple[CandidateSet, ...]
-
-    def bound(self, room: int) -> float:
-        """Return what no objective is below."""
-        return min(grid.bound(room) for grid in self.grids)
-
-
-def grids(
-    problem: AttentionProblem, search: TreeSearch, options: Options, granularities: str
-) -> list[GridKind]:
-    """Return the candidates of each kind; without granularities those of flash."""
-    if len(granularities) > 1 and not search.goal.is_shared:
-        letters = _fitting_granularities(problem, granularities, search.accelerator)
-        return [kind for letter in letters for kind in grids(problem, search, options, letter)]
-    key = "grids", problem.part, granularities, options.pipeline
-    return search.recall(key, lambda: _make_grids(problem, search.goal, options, granularities))
-
-
-def _make_grids(
-    problem: AttentionProblem, goal: Goal, options: Options, granularities: str
-) -> list[GridKind]:
-
-    def of_piece(space: IterationSpace) -> dict[tuple[str, int], list[Family]]:
+    def of_piece(space: IterationSpace) -> dict[int, list[Family]]:
         piece = replace(problem, space=space)
-        return {
-            (name, at): families
-            for name, kind in _kinds(piece, goal.accelerator, options, granularities)
-            for at, families in enumerate(kind)
-        }
+        return dict(enumerate(_kinds(piece, goal.accelerator, options, granularity)))
 
-    by_kind: dict[str, list[CandidateSet]] = {}
-    empty = Group(operators=problem.part, tree=(), merged=problem.merged)
-    for (name, _), grid in grids_on_cores(empty, problem.space, goal, of_piece).items():
-        by_kind.setdefault(name, []).append(grid)
-    return [GridKind(name, tuple(grids)) for name, grids in by_kind.items()]
-
-
-def attention(
-    problem: AttentionProblem,
-    goal: Goal,
-    kinds: Sequence[GridKind],
-    name: str,
-    limit: float = float("inf"),
-) -> tuple[list[Group], float]:
-    """Return an attention as one group, and its objective: the best of all kinds.
-
-    Nothing where none is below the limit.
-
-    Raises:
-        NothingFitsError: says what the smallest FLAT-tile needs.
-
-    """
-    accounts: list[SearchAccount] = []
-    best: ScoredTree | None = None
-    sets: list[CandidateSet] = []
-    left = float("inf")
-    for kind in sorted(kinds, key=lambda kind: kind.bound(goal.room)):
-        for at, grid in enumerate(kind.grids):
-            below = limit if best is None else best.value
-            enough = below if best is None else below * (1 - _GAIN * bool(at)) - goal.slack
-            if grid.bound(goal.room) >= enough or (accounts and goal.is_over):
-                left = min(left, grid.bound(goal.room))
-                sets.append(grid)
-                continue
-            result = search(grid, goal, below, kind.name)
-            accounts.append(result.account)
-            sets += result.sets
-            best = result.best or best
-    if best is None and accounts and limit < float("inf"):
-        return [], float("inf")
-    if best is None:
-        smallest = min(grid.smallest for kind in kinds for grid in kind.grids)
-        raise NothingFitsError(
-            f"{'+'.join(problem.part)}: the smallest FLAT-tile needs {smallest} B, the buffer has "
-            f"{goal.room} B"
-        )
-    account = merge_accounts(name, accounts)
-    account = replace(account, left=min(account.left, left))
-    goal.note(with_floor(account, kinds[0].grids[0], goal))
-    best = choose_near_tie(best, sets, goal.room, limit, account.left)
-    group = replace(kinds[0].grids[0].group, tree=best.tree)
-    goal.trades.note((group,), best)
-    return [group], best.value
+    return search.group_search(
+        group,
+        problem.space,
+        lambda: list(grids_on_cores(group, problem.space, goal, of_piece).values()),
+        (kind, options.pipeline, problem.per_sample),
+        label=kind.partition("-")[0],
+    )
 
 
 def families(
     problem: AttentionProblem, accelerator: Accelerator, options: Options, granularities: str
 ) -> list[Family]:
     """Return all families of FLAT-tiles; without granularities those of flash."""
-    kinds = _kinds(problem, accelerator, options, granularities)
-    return [family for _, kind in kinds for some in kind for family in some]
+    kinds = [f"flat-{letter}" for letter in granularities]
+    letters = [kind[-1] for kind in fitting_kinds(problem, kinds, accelerator)] or [""]
+    return [
+        family
+        for letter in letters
+        for some in _kinds(problem, accelerator, options, letter)
+        for family in some
+    ]
 
 
 def _kinds(
-    problem: AttentionProblem, accelerator: Accelerator, options: Options, granularities: str
-) -> Iterator[tuple[str, list[list[Family]]]]:
-    """Yield each kind's name, and families: of a grid, and of others."""
-    fit = _fitting_granularities(problem, granularities, accelerator)
-    whole = [(f"flat-{letter}", flat_tiles(problem, letter, accelerator), letter) for letter in fit]
-    whole = whole or [("whole keys", _whole_keys(problem, accelerator), "")]
-    online = [] if granularities else [("flash", flash_tiles(problem, accelerator), "")]
+    problem: AttentionProblem, accelerator: Accelerator, options: Options, granularity: str
+) -> Iterator[list[Family]]:
+    """Yield families of a granularity, or of flash: of whole keys and of key tiles, also pipelined.
+
+    Of each those of a grid, and others.
+    """
+    if granularity:
+        grids = [(False, flat_tiles(problem, granularity, accelerator))]
+    else:
+        grids = [
+            (False, _whole_keys(problem, accelerator)),
+            (True, flash_tiles(problem, accelerator)),
+        ]
+    rows = other_rows(problem, accelerator) if granularity == "r" else []
     widths = problem.widths(accelerator)
-    for is_online, kinds in ((False, whole), (True, online)):
-        for name, tiles, granularity in kinds:
-            rows = other_rows(problem, accelerator) if granularity == "r" else []
-            inner = _inner(problem, granularity, accelerator) if granularity else []
-            for pipelined in (False, True) if options.pipeline else (False,):
-                cut = partial(
-                    flat_families, problem, online=is_online, pipelined=pipelined, widths=widths
+    for is_online, tiles in grids:
+        for pipelined in (False, True) if options.pipeline else (False,):
+            for sizes in filter(None, (tiles, rows)):
+                made = list(
+                    flat_families(
+                        problem, sizes, online=is_online, pipelined=pipelined, widths=widths
+                    )
                 )
-                cuts = [list(cut(sizes)) for sizes in (tiles, rows) if sizes]
-                if cuts := [grid for grid in cuts if grid]:
-                    all_of = cuts if pipelined or not inner else [*cuts, inner]
-                    called = f"{name}{' pipelined' if pipelined else ''}"
-                    yield called, all_of
+                yield from [made] if made else []
+    inner = _inner(problem, granularity, accelerator) if granularity else []
+    yield from [inner] if inner else []
 
 
 def _inner(problem: AttentionProblem, granularity: str, accelerator: Accelerator) -> list[Family]:
@@ -281,36 +213,3 @@ def _inner(problem: AttentionProblem, granularity: str, accelerator: Accelerator
 
 def _sample_sizes(sizes: Sequence[int]) -> list[int]:
     return sorted({*sizes[:: -(-len(sizes) // _INNER)], sizes[-1]})
-
-
-def choices(
-    workload: Workload, search: TreeSearch, options: Options, granularities: str, name: str
-) -> list[AttentionChoice]:
-    """Return how attentions are mapped: by all granularities, and by each that may be better.
-
-    Without granularities by flash.
-    """
-
-    def choice(which: str, workload: Workload, part: Attention) -> list[Group]:
-        problem = problem_of(workload, part)
-        by = search if which == granularities else search.quiet()
-        return attention(problem, by.goal, grids(problem, by, options, which), name)[0]
-
-    names = granularity_choices(granularities, workload, search.goal)
-    return [partial(choice, which) for which in names]
-
-
-def _schedule(
-    workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
-) -> Mapping:
-    search = TreeSearch(Goal.from_options(accelerator, options, workload))
-    some = choices(workload, search, options, granularities, name)
-    return schedule(workload, name, search, some)
-
-
-SCHEDULERS: dict[str, Scheduler] = {
-    f"flat-{one}": partial(_schedule, granularities=one, name=f"flat-{one}")
-    for one in GRANULARITIES
-}
-SCHEDULERS["flat"] = partial(_schedule, granularities=GRANULARITIES, name="flat")
-SCHEDULERS["flash"] = partial(_schedule, granularities="", name="flash")

@@ -22,9 +22,10 @@ from simaccel.pareto import Front, beaten, pick_evenly
 from simaccel.schedulers.at_once import fastest_at_once
 from simaccel.schedulers.residency import hold_between
 from simaccel.schedulers.sequences import measure_groups, score, unique
-from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
-from simaccel.search.candidate_set import EXACT, CandidateSet, ScoredTree
+from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
+from simaccel.search.candidate_set import CandidateSet, ScoredTree
 from simaccel.search.canonical import rename_tree
+from simaccel.search.effort import EFFORT
 from simaccel.search.front import (
     Alternative,
     Floats,
@@ -36,6 +37,7 @@ from simaccel.search.front import (
 )
 from simaccel.search.grid_search import Goal, search
 from simaccel.search.judge import FOREVER, Body, operators_of
+from simaccel.search.near_ties import decides, look_for_cheaper
 from simaccel.search.neighbours import limits_of, neighbours
 from simaccel.workload import Workload
 
@@ -77,15 +79,16 @@ class FrontSearch:
 
     # -- parts ------------------------------------------------------------------------------------
 
-    def alike_front(self, searched: OperatorCandidateSet) -> Front[Alternative]:
+    def alike_front(self, searched: GroupSearch) -> Front[Alternative]:
         """Return the front of a group whose candidates are those of all that are mapped alike."""
         group = searched.group
         if "front" not in searched.known:
             names = dict(searched.names)
-            front = self._front(
-                searched.candidates,
-                lambda tree: (replace(group, tree=rename_tree(tree, names)),),
-            )
+            fronts = [
+                self._front(grid, lambda tree: (replace(group, tree=rename_tree(tree, names)),))
+                for grid in searched.sets
+            ]
+            front = self.merge_fronts(fronts)
             searched.known["front"] = front, {own: first for first, own in names.items()}
         front, back = searched.known["front"]
 
@@ -97,11 +100,6 @@ class FrontSearch:
 
         points = tuple(map(unwrap, front.points))
         return self._times(replace(front, points=points), group.operators[0])
-
-    def grid(self, grid: CandidateSet) -> Front[Alternative]:
-        """Return the front of the candidates of a group."""
-        front = self._front(grid, lambda tree: (replace(grid.group, tree=tree),))
-        return self._times(front, grid.group.operators[0])
 
     def bodies(self, some: Iterable[Body]) -> Front[Alternative]:
         """Return the front of a few mappings of the same operators."""
@@ -131,8 +129,8 @@ class FrontSearch:
         bodies = []
         for objective, by in self.searches.items():
             for way in ways if objective != "footprint" else ():
-                body = hold_between(self.workload, way, by) if holds else way
-                bodies.append(fastest_at_once(self.workload, [body], by))
+                held = hold_between(self.workload, way, by) if holds else [way]
+                bodies += [fastest_at_once(self.workload, [body], by) for body in held]
         return self.merge_fronts([front, self.whole_front(unique(bodies))])
 
     def join_fronts(self, fronts: Sequence[Front[Alternative]]) -> Front[Alternative]:
@@ -172,8 +170,8 @@ class FrontSearch:
     def _front(self, grid: CandidateSet, body_of: Callable[[Tree], Body]) -> Front[Alternative]:
         """Return the front of a grid, and of what is near it where not all candidates may run."""
         fits = grid.fitting(self.goal.room)
-        ends = [] if fits.size <= EXACT and grid.is_complete() else self._ends(grid, body_of)
-        if fits.size <= EXACT:
+        ends = [] if fits.size <= EFFORT.exact and grid.is_complete() else self._ends(grid, body_of)
+        if fits.size <= EFFORT.exact:
             run = self._run_places([(grid, int(row)) for row in fits], body_of, ends, FOREVER)
             proved = not self.goal.is_over
             best = tuple(best_of(self.asked, [*run.values(), *ends])) if ends else (*run.values(),)
@@ -192,9 +190,10 @@ class FrontSearch:
         for objective in self.objectives:
             goal = self.searches[objective].goal
             result = search(grid.with_objective(objective), goal)
-            chosen = result.settle(goal.room)
             scored = [one for some in result.sets for one in some.scored_runs(goal.room)]
-            scored += [chosen] if chosen else []
+            if result.best and decides(objective, goal.tolerance):
+                limit = result.best.value * (1 + goal.tolerance)
+                scored += look_for_cheaper(result.best, result.sets, goal.room, limit)
             found += [_alternative(body_of(one.tree), one) for one in scored]
         return best_of(self.asked, found)
 

@@ -11,19 +11,20 @@ from typing import Final
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.pareto import Front
-from simaccel.schedulers import flex, make_mapping, naive, spatial
-from simaccel.schedulers.attention import problem_of
+from simaccel.schedulers import make_mapping, naive, spatial
+from simaccel.schedulers.attention import AttentionProblem
 from simaccel.schedulers.front_search import FrontSearch
-from simaccel.schedulers.generators import SHARED_ROWS, steps_of
+from simaccel.schedulers.generators import steps_of
 from simaccel.schedulers.resident_attention import few_counts, stage_attention
-from simaccel.schedulers.schedule_steps import ScheduleStep
+from simaccel.schedulers.schedule_steps import SHARED_ROWS, ScheduleStep
+from simaccel.schedulers.staged_attention import StagedAttention
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import capacity
 from simaccel.search.effort import STRATEGIES, Strategy
 from simaccel.search.front import Alternative, FrontFigures
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body
-from simaccel.search.problems import Attention, NothingFitsError, Options, attention_of
+from simaccel.search.problems import NothingFitsError, Options
 from simaccel.workload import Vector, Workload
 
 _ROOMS: Final = 2
@@ -109,19 +110,16 @@ def _join_steps(
 
 
 def _step_front(explorer: FrontSearch, step: ScheduleStep) -> Front[Alternative]:
-    if step.alike is not None:
-        return explorer.alike_front(step.alike)
-    if step.sets:
-        return explorer.merge_fronts([explorer.grid(grid) for grid in step.sets])
-    names = [one.name for one in explorer.workload.operators[step.start : step.stop]]
-    part = attention_of(explorer.workload, names)
-    assert part is not None  # noqa: S101 - what has no sets is an attention
-    return _staged_front(explorer, part, step.granularities)
+    if isinstance(step.candidates, StagedAttention):
+        return _staged_front(explorer, step.candidates, step.kind[-1])
+    return explorer.alike_front(step.candidates)
 
 
-def _staged_front(explorer: FrontSearch, part: Attention, granularities: str) -> Front[Alternative]:
+def _staged_front(
+    explorer: FrontSearch, staged: StagedAttention, granularity: str
+) -> Front[Alternative]:
     """Return the front of L, softmax and A on their own, and with rows that stay on chip."""
-    problem = problem_of(explorer.workload, part)
+    problem = staged.problem
     alone = explorer.join_fronts(
         [
             explorer.alike_front(
@@ -129,30 +127,25 @@ def _staged_front(explorer: FrontSearch, part: Attention, granularities: str) ->
                     explorer.workload, name, problem.merged_ranks(name)
                 )
             )
-            for name in part
+            for name in problem.part
         ]
     )
-    return explorer.merge_fronts([alone, explorer.bodies(_resident(explorer, part, granularities))])
+    resident = explorer.bodies(_resident(explorer, problem, granularity))
+    return explorer.merge_fronts([alone, resident])
 
 
-def _resident(explorer: FrontSearch, part: Attention, granularities: str) -> Iterator[Body]:
+def _resident(explorer: FrontSearch, problem: AttentionProblem, granularity: str) -> Iterator[Body]:
     """Yield the best with rows that stay for each figure, and some with other numbers of rows."""
-    problem = problem_of(explorer.workload, part)
-    rows = {
-        rows
-        for granularity in granularities
-        for rows in few_counts(problem, granularity, explorer.accelerator)
-    }
+    counts = few_counts(problem, granularity, explorer.accelerator)
     for objective in explorer.objectives:
-        search = explorer.searches[objective]
+        staged = StagedAttention(problem, explorer.searches[objective])
         with suppress(NothingFitsError):
-            yield flex.attention(
-                explorer.workload, part, search=search, granularities=granularities
-            )[0]
-        for count in sorted(rows - {0}) if objective != "footprint" else ():
+            best = staged.fastest(granularity)
+            yield from [best[0]] if best else []
+        for count in sorted({*counts} - {0}) if objective != "footprint" else ():
             left = capacity(explorer.accelerator) - count * problem.row_bytes
             for at in range(_ROOMS):
-                placed = flex.place_trees(problem, search, count, left >> 2 * at)
+                placed = staged.place(count, left >> 2 * at)
                 if placed is not None:
                     yield stage_attention(problem, count, placed)
 

@@ -17,19 +17,13 @@ from simaccel.analytic.family import Family, family_of
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator, Stationarity
 from simaccel.mapping.space import BoundOperator, IterationSpace
-from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, ResidentScope, Tree
-from simaccel.schedulers import flex
+from simaccel.mapping.tree import Do, Group, Keep, Loop, Tree
 from simaccel.schedulers.einsums import roles
-from simaccel.schedulers.resident_attention import GRANULARITIES
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.accounts import ignore
 from simaccel.search.candidate_set import capacity
-from simaccel.search.effort import Objective
 from simaccel.search.grid_search import Goal
-from simaccel.search.judge import mapping_of
-from simaccel.search.problems import NothingFitsError, Options, Scheduler, parts
+from simaccel.search.problems import NothingFitsError, Options
 from simaccel.units import ARRAY
-from simaccel.workload import Workload
 from simaccel.workload.names import tensor_of
 
 _FOLDS_HIGH = 4
@@ -50,45 +44,6 @@ def fixed_search(goal: Goal, options: Options) -> TreeSearch:
         )
     tile = partial(_fixed_family, stationarity=options.stationarity or "ws")
     return TreeSearch(goal, tile, goal.accelerator.array.rows)
-
-
-def _schedule(
-    workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
-) -> Mapping:
-    """Schedule each operator on its own with the fixed tile; errors as of ``sequence``."""
-    goal = Goal.from_options(accelerator, options, workload)
-    return mapping_of(workload, name, sequence(workload, goal, options, granularities))
-
-
-def sequence(
-    workload: Workload, goal: Goal, options: Options, granularities: str = GRANULARITIES
-) -> list[Group | ResidentScope]:
-    """Return all operators, each with its fixed tile.
-
-    Of energy times delay, which is no sum over operators, the fastest softmax or the one with the
-    least energy may be best.
-
-    Raises:
-        InputError: constraints, which fixed tiles have no room for.
-        NotMappableError: the array can't do an operator.
-        NothingFitsError: not even a fold's weights and one row fit.
-
-    """
-    search, quiet = fixed_search(goal, options), replace(goal, note=ignore)
-    others: tuple[Objective, ...] = ("cycles", "energy") if goal.objective == "edp" else ()
-    searches = [(search, goal)]
-    searches += [(fixed_search(replace(goal, objective=aim), options), quiet) for aim in others]
-    body: list[Group | ResidentScope] = []
-    for part in parts(workload):
-        if isinstance(part, tuple):
-            threes = [
-                flex.attention(workload, part, search=by, goal=on, granularities=granularities)
-                for by, on in searches
-            ]
-            body += min(threes, key=lambda three: three[1])[0]
-        else:
-            body.append(search.group(workload, part))
-    return body
 
 
 def _fixed_family(
@@ -146,10 +101,3 @@ def _cut_loops(sizes: Sizes[str, int], ranks: tuple[str, ...], most: int) -> lis
         found.append(Loop(rank, tile))
         most //= tile
     return found[::-1]
-
-
-SCHEDULERS: dict[str, Scheduler] = {
-    f"naive-{one}": partial(_schedule, granularities=one, name=f"naive-{one}")
-    for one in GRANULARITIES
-}
-SCHEDULERS["naive"] = partial(_schedule, granularities=GRANULARITIES, name="naive")

@@ -1,80 +1,106 @@
-"""Near-ties of whole workloads: of all about as fast as the fastest, what costs least.
+"""Near-ties of whole workloads: of all about as good as the best, what costs least.
 
-Cost is energy where it is known, else bytes. A step of `best` that was not searched, because others
-have slightly lower bounds, is searched if it may move fewer bytes. What groups that are near-ties
-one by one leave of the tolerance goes to those that save most with it: a group that is a small part
-of the run may be slower by more than its own share.
+Of those about as fast as the fastest that is less energy where it is known, else fewer bytes; of
+those about as good in another objective fewer cycles. Whole mappings are compared by their runs, so
+what is chosen is never worse than the best by more than the tolerance. What is left of it goes to
+the groups that save most with it: each has some trees that cost less and take longer, and of all
+combinations of them the one with the least cost is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from collections.abc import Mapping as Map
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby, islice
-from typing import Final
+from typing import Any
 
-from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree
-from simaccel.schedulers.residency import GroupPlace
-from simaccel.schedulers.resident_tensors import ResidentTensor, resident_tensors, times_of
+from simaccel.errors import SimaccelError
+from simaccel.mapping.tree import Group, ResidentScope
 from simaccel.schedulers.schedule_steps import ScheduleStep, value_of
-from simaccel.schedulers.sequences import measure_groups
-from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.accounts import ObjectiveLosses
-from simaccel.search.candidate_set import CandidateSet, ScoredTree, capacity
-from simaccel.search.canonical import Names, rename_tree
-from simaccel.search.grid_search import Goal
-from simaccel.search.judge import Body
-from simaccel.search.near_ties import GroupLosses, cheapest_within, decides
+from simaccel.schedulers.sequences import measure_groups, unique, value_of_groups
+from simaccel.schedulers.staged_attention import StagedAttention
+from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
+from simaccel.search.candidate_set import ScoredTree
+from simaccel.search.canonical import rename_tree
+from simaccel.search.effort import EFFORT, Objective
+from simaccel.search.judge import Body, key_of_body, operators_of
+from simaccel.search.near_ties import cost_of, decides, losses
 from simaccel.workload import Workload
 
-_MOST: Final = 6
-"""Steps that are searched because they promise fewer bytes, at most."""
-_STATES: Final = 64
-"""Ways up to an operator that are weighed at once, at most."""
-_KINDS: Final = 4
-"""Kinds of groups that are searched for what costs less, at most: those that may save most."""
-_WORTH: Final = 0.005
-"""Of the cost of a workload; a group that can save no such part is not searched again."""
-_State = tuple[float, tuple[float, float], list[ScheduleStep]]
-"""A way: its cycles, its energy and bytes, its steps."""
+Part = Group | ResidentScope
 
 
-def near_way(
-    steps: Sequence[ScheduleStep], way: list[ScheduleStep], goal: Goal
+def choose(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Body:
+    """Return what a user would choose of several mappings of a workload, or a cheaper near-tie.
+
+    What that gives up is told to the goal.
+
+    Raises:
+        SimaccelError: the machine refuses all of them.
+
+    """
+    goal, few = search.goal, unique(bodies)
+    is_decided = decides(goal.objective, goal.tolerance)
+    if len(few) == 1 and (not is_decided or goal.is_over):
+        return few[0]
+    scored = dict(_measure(workload, few, search))
+    least = min(scored.values(), key=lambda figures: figures.rank)
+    if not is_decided:
+        return few[next(at for at, figures in scored.items() if figures is least)]
+    limit = least.value * (1 + goal.tolerance)
+    near = [at for at, figures in scored.items() if figures.value <= limit]
+    at = min(near, key=lambda at: cost_of(scored[at], goal.objective))
+    body, chosen = _save_within(workload, few[at], scored[at], limit, search)
+    goal.gave(losses(chosen, least))
+    return body
+
+
+def _measure(
+    workload: Workload, bodies: Sequence[Body], search: TreeSearch
+) -> Iterator[tuple[int, ScoredTree]]:
+    refused: SimaccelError | None = None
+    taken = False
+    for at, body in enumerate(bodies):
+        try:
+            yield at, measure_groups(workload, body, search.goal)
+            taken = True
+        except SimaccelError as error:  # the machine takes fewer trees than the closed form
+            refused = error
+    if not taken and refused is not None:
+        raise refused
+
+
+# -- other ways to fuse
+
+
+def frugal_way(
+    steps: Sequence[ScheduleStep], way: Sequence[ScheduleStep], search: TreeSearch
 ) -> list[ScheduleStep]:
     """Return the way that costs least of those that are not slower than the fastest by more.
 
-    ``way``: the fastest; all values are cycles.
+    ``way``: the fastest. Steps that weren't searched, as others have slightly lower bounds, are
+    searched if they may move fewer bytes.
     """
-    limit = sum(_lowest_value(step, goal.trades) for step in way) * (1 + goal.tolerance)
-    promising = sorted(_promising(steps, way, limit, goal.room), key=lambda one: one[0])
-    new = [_nearest_step(step, goal, most) for _, step, most in promising[:_MOST]]
-    some = [step for step in (*steps, *new) if step.body]
-    return _cheapest_within(some, way[-1].stop, max(limit, value_of(way, sum))) or way
+    goal = search.goal
+    limit = value_of(way, sum) * (1 + goal.tolerance)
+    promising = sorted(_promising(steps, way, limit, goal.room), key=lambda promise: promise[0])
+    for _, step, most in promising[: EFFORT.frugal]:
+        step.find(most)
+    searched = [step for step in steps if step.scored]
+    states: dict[int, list[_State]] = {0: [_State(0.0, 0.0, ())]}
+    for stop in range(1, way[-1].stop + 1):
+        ways = [
+            _State(state.value + step.value, state.cost + _cost_of_step(step), (*state.taken, step))
+            for step in searched
+            if step.stop == stop
+            for state in states.get(step.start, ())
+        ]
+        states[stop] = _keep_undominated(ways, limit)
+    return list(states[way[-1].stop][-1].taken)
 
 
-def _nearest_step(step: ScheduleStep, goal: Goal, most: float) -> ScheduleStep:
-    """Return a step with what costs least of its candidates, as far as is seen."""
-    best = cheapest_within(step.sets, goal.room, most)
-    if best is None:
-        return step
-    body = (replace(step.sets[0].group, tree=best.tree),)
-    return replace(step, value=best.value, body=body)
-
-
-def extra_cost(chosen: Sequence[ScheduleStep], best: Sequence[ScheduleStep]) -> ObjectiveLosses:
-    """Return what a way takes beyond another."""
-    each = [
-        [(one.cycles, one.dram_bytes, one.energy_pj) for step in way if (one := step.scored)]
-        for way in (chosen, best)
-    ]
-    new, old = ([sum(column) for column in zip(*rows, strict=True)] for rows in each)
-    return ObjectiveLosses(*(a - b for a, b in zip(new, old, strict=True)))
-
-
-def _lowest_value(step: ScheduleStep, trades: GroupLosses) -> float:
-    return step.value - trades.sum_losses(step.body or ()).cycles
+def _cost_of_step(step: ScheduleStep) -> float:
+    assert step.scored is not None  # noqa: S101 - callers have looked
+    return _cost(step.scored, "cycles") * step.times
 
 
 def _promising(
@@ -88,147 +114,205 @@ def _promising(
     for step in steps:
         inside = [part for part in way if step.start <= part.start and part.stop <= step.stop]
         whole = sum(part.stop - part.start for part in inside) == step.stop - step.start
-        if step.body is None and step.sets and whole:
-            most = left + value_of(inside, sum)
-            fewest = min(candidates.fewest(room, most) for candidates in step.sets)
-            more = fewest - sum(part.ties[0] for part in inside)
-            if more < 0:
-                yield more, step, most
-
-
-def _cheapest_within(steps: Sequence[ScheduleStep], count: int, limit: float) -> list[ScheduleStep]:
-    """Return the way with least energy, then fewest bytes, of those within a limit of cycles."""
-    states: dict[int, list[_State]] = {0: [(0.0, (0.0, 0.0), [])]}
-    for stop in range(1, count + 1):
-        ways = [
-            (cycles + step.value, _add_cost(cost, step), [*before, step])
-            for step in steps
-            if step.stop == stop and step.scored
-            for cycles, cost, before in states.get(step.start, ())
-        ]
-        kept: list[_State] = []
-        for state in sorted(ways, key=lambda state: (state[0], state[1])):
-            if state[0] <= limit and (not kept or state[1] < kept[-1][1]):
-                kept.append(state)
-        states[stop] = kept[:: -(-len(kept) // _STATES) or 1] + kept[-1:]
-    return min(states[count], key=lambda state: state[1])[2] if states[count] else []
-
-
-def _add_cost(cost: tuple[float, float], step: ScheduleStep) -> tuple[float, float]:
-    assert step.scored is not None  # noqa: S101 - callers have looked
-    return cost[0] + step.scored.energy_pj, cost[1] + step.scored.dram_bytes
-
-
-@dataclass
-class _Alike:
-    """Groups that were searched as one, and what was chosen for them.
-
-    ``members``: each group, with its names. ``times``: how often they run in all.
-    """
-
-    candidates: CandidateSet
-    room: int
-    chosen: ScoredTree
-    members: list[tuple[Group, Names]] = field(default_factory=list)
-    times: int = 0
-
-    def limit_cycles(self, left: float) -> float:
-        """Return the cycles of each where all take ``left`` more."""
-        return self.chosen.value + left / self.times
-
-    def saving(self, left: float) -> float:
-        """Return what they may save in ``left`` more cycles, at most, by counts alone."""
-        column = self.candidates.energy if self.chosen.energy_pj else self.candidates.dram
-        fits = self.candidates.fitting(self.room)
-        fits = fits[self.candidates.bounds[fits] <= self.limit_cycles(left)]
-        least = float(column[fits].min()) if fits.size else float("inf")
-        return (_cost(self.chosen) - least) * self.times
-
-
-def save_within(workload: Workload, body: Body, search: TreeSearch) -> Body:
-    """Return groups that cost less in the cycles that a near-tie of the whole may still take."""
-    goal = search.goal
-    if goal.objective != "cycles" or not decides(goal.objective, goal.tolerance):
-        return body
-    if goal.is_shared or goal.is_over or len(workload.operators) == 1:
-        return body
-    known = measure_groups(workload, body, goal)
-    limit = (known.value - goal.trades.total(workload, body).cycles) * (1 + goal.tolerance)
-    left = limit - known.value
-    kinds = _alike_groups(workload, body, search) if left > 0 else []
-    worth = [(alike.saving(left), at) for at, alike in enumerate(kinds)]
-    worth = [pair for pair in worth if pair[0] > _WORTH * _cost(known)]
-    for _, at in sorted(worth, key=lambda pair: (-pair[0], pair[1]))[:_KINDS]:
-        alike = kinds[at]
-        cycles = alike.limit_cycles(limit - known.value)
-        cheaper = cheapest_within([alike.candidates], alike.room, cycles, alike.chosen)
-        if cheaper is None:
+        if step.body is not None or isinstance(step.candidates, StagedAttention) or not whole:
             continue
-        trees = {
-            group.operators: rename_tree(cheaper.tree, names) for group, names in alike.members
-        }
-        changed = _with_trees(body, trees)
-        after = measure_groups(workload, changed, goal)
-        if after.value <= limit and _cost(after) < (1 - _WORTH) * _cost(known):
-            goal.trades.replace(body, changed)
-            for group, _ in alike.members:
-                new = replace(group, tree=trees[group.operators])
-                goal.trades.note((new,), replace(cheaper, instead=alike.chosen.least))
-            body, known = changed, after
-    return body
+        most = left + value_of(inside, sum)
+        fewest = min(grid.fewest(room, most / step.times) for grid in step.candidates.sets)
+        more = (fewest - sum(part.ties[0] for part in inside)) * step.times
+        if more < 0:
+            yield more, step, most
 
 
-def _cost(scored: ScoredTree) -> float:
-    """Return the energy in pJ where it is known, else the bytes."""
+@dataclass(frozen=True)
+class _State:
+    """A combination: what it takes of the objective, its cost, and what was taken."""
+
+    value: float
+    cost: float
+    taken: tuple[Any, ...]
+
+
+def _keep_undominated(states: Sequence[_State], limit: float) -> list[_State]:
+    """Return states within a limit, each of less cost than those of a better objective."""
+    kept: list[_State] = []
+    for state in sorted(states, key=lambda state: (state.value, state.cost)):
+        if state.value <= limit and (not kept or state.cost < kept[-1].cost):
+            kept.append(state)
+    return kept[:: -(-len(kept) // EFFORT.states) or 1] + kept[-1:]
+
+
+def _cost(scored: ScoredTree, objective: Objective) -> float:
+    """Return the cycles; of about equal cycles pJ where they are known, else bytes."""
+    if objective != "cycles":
+        return float(scored.cycles)
     return scored.energy_pj or float(scored.dram_bytes)
 
 
-def _alike_groups(workload: Workload, body: Body, search: TreeSearch) -> list[_Alike]:
-    """Return the groups whose trees are those that a search of theirs has chosen."""
-    kinds: dict[object, _Alike] = {}
-    for place, held in _searched_places(workload, body, search):
-        searched, room = place.search_held(held), place.room(held)
-        taken = searched.known_bytes(capacity(search.accelerator) - room)
-        chosen = None if taken is None else searched.found[taken]
-        group = place.group
-        if chosen is None or rename_tree(chosen.tree, searched.names) != group.tree:
-            continue
-        key = id(searched.found), room, chosen.tree
-        alike = kinds.setdefault(key, _Alike(searched.candidates, room, chosen))
-        alike.members.append((group, searched.names))
-        alike.times += workload.times(group.operators[0])
+# -- other trees of the same groups
+
+
+@dataclass
+class _Kind:
+    """Parts of a mapping that have one origin: what may stand in each one's place.
+
+    ``members``: each part's operators, and what makes the part of a choice. ``times``: how often
+    they run in all. ``saving``: what they may save at most.
+    """
+
+    now: ScoredTree
+    choices: Callable[[float], Sequence[tuple[object, ScoredTree]]]
+    saving: Callable[[float], float]
+    members: dict[tuple[str, ...], Callable[[object], Part]] = field(default_factory=dict)
+    times: int = 0
+
+
+def _save_within(
+    workload: Workload, body: Body, known: ScoredTree, limit: float, search: TreeSearch
+) -> tuple[Body, ScoredTree]:
+    """Return a mapping with groups that cost less, whose objective is not above a limit."""
+    goal = search.goal
+    is_sum, left = goal.objective != "footprint", limit - known.value
+    if left <= 0 or goal.is_over:
+        return body, known
+
+    def limit_of(kind: _Kind) -> float:
+        return kind.now.value + left / kind.times if is_sum else limit
+
+    kinds = _kinds_of(workload, body, search)
+    saving = [(kind.saving(limit_of(kind)) * kind.times, at) for at, kind in enumerate(kinds)]
+    worth = [pair for pair in saving if pair[0] > EFFORT.worth * _cost(known, goal.objective)]
+    most_first = sorted(worth, key=lambda pair: (-pair[0], pair[1]))
+    few = [kinds[at] for _, at in most_first[: EFFORT.kinds]]
+    choices = [(kind, kind.choices(limit_of(kind))) for kind in few]
+    for _ in range(EFFORT.tries):
+        taken = _cheapest_choices(choices, left if is_sum else float("inf"), goal.objective)
+        changed = _with_parts(body, taken)
+        if changed == body:
+            break
+        value = value_of_groups(workload, changed, goal)
+        if value <= limit:
+            after = measure_groups(workload, changed, goal)
+            better = cost_of(after, goal.objective) < cost_of(known, goal.objective)
+            return (changed, after) if better else (body, known)
+        left -= value - limit
+        if left <= 0:
+            break
+    return body, known
+
+
+def _cheapest_choices(
+    choices: Sequence[tuple[_Kind, Sequence[tuple[object, ScoredTree]]]],
+    left: float,
+    objective: Objective,
+) -> dict[tuple[str, ...], Part]:
+    """Return parts by their operators: the least cost for ``left`` more of the objective."""
+    states = [_State(0.0, 0.0, ())]
+    for kind, every in choices:
+        more = [
+            _State(
+                max(figures.value - kind.now.value, 0.0) * kind.times,
+                (_cost(figures, objective) - _cost(kind.now, objective)) * kind.times,
+                (made,),
+            )
+            for made, figures in every
+        ]
+        more.append(_State(0.0, 0.0, (None,)))
+        states = _keep_undominated(
+            [
+                _State(old.value + new.value, old.cost + new.cost, (*old.taken, *new.taken))
+                for old in states
+                for new in more
+            ],
+            left,
+        )
+    return {
+        operators: make(made)
+        for (kind, _), made in zip(choices, states[-1].taken, strict=True)
+        if made is not None
+        for operators, make in kind.members.items()
+    }
+
+
+def _kinds_of(workload: Workload, body: Body, search: TreeSearch) -> list[_Kind]:
+    """Return the parts of a mapping that a search of the same goal has chosen."""
+    kinds: dict[object, _Kind] = {}
+    for part in _parts(body, search):
+        origin, held_bytes = search.goal.origins[key_of_body((part,))]
+        is_staged = isinstance(origin, StagedAttention)
+        key = id(origin if is_staged else origin.known), held_bytes
+        if key not in kinds:
+            new = _staged_kind(origin, part) if is_staged else _alike_kind(origin, held_bytes)
+            if new is None:
+                continue
+            kinds[key] = new
+        kind, make = kinds[key], _same_part if is_staged else _tree_maker(part, origin)
+        kind.members[tuple(operators_of((part,)))] = make
+        kind.times += workload.times(operators_of((part,))[0])
     return list(kinds.values())
 
 
-def _searched_places(
-    workload: Workload, body: Body, search: TreeSearch
-) -> Iterator[tuple[GroupPlace, tuple[ResidentTensor, ...]]]:
-    """Yield groups that are searched one by one, with the tensors that are held meanwhile."""
-    for _, run in groupby(body, lambda part: times_of(workload, part)):
-        scopes: list[tuple[tuple[Keep, ...], Sequence[Group]]] = [
-            (part.keeps, part.groups) if isinstance(part, ResidentScope) else ((), (part,))
-            for part in run
-        ]
-        groups = [group for _, inside in scopes for group in inside]
-        tensors = {tensor.name: tensor for tensor in resident_tensors(workload, groups)}
-        places = iter(enumerate(groups))
-        for keeps, inside in scopes:
-            held = [tensors[keep.tensor] for keep in keeps if keep.tensor in tensors]
-            for at, group in islice(places, len(inside)):
-                place = GroupPlace(workload, group, search)
-                if place.is_searched and len(held) == len(keeps):
-                    yield place, tuple(each for each in held if each.first <= at <= each.last)
+def _parts(body: Body, search: TreeSearch) -> Iterator[Part]:
+    """Yield parts whose origin is known, those inside of scopes if not that of the whole."""
+    for part in body:
+        if key_of_body((part,)) in search.goal.origins:
+            yield part
+        elif isinstance(part, ResidentScope):
+            yield from _parts(part.groups, search)
 
 
-def _with_trees(body: Body, trees: Map[tuple[str, ...], Tree]) -> Body:
-    """Return groups with other trees, by their operators."""
-    return tuple(
-        replace(one, groups=tuple(_with_tree(group, trees) for group in one.groups))
-        if isinstance(one, ResidentScope)
-        else _with_tree(one, trees)
-        for one in body
-    )
+def _alike_kind(origin: GroupSearch, held_bytes: int) -> _Kind | None:
+    best = origin.find(held_bytes).best
+    if best is None:
+        return None
+    room = origin.goal.room - held_bytes
+
+    def saving(limit: float) -> float:
+        least = min(grid.least_cost(room, limit) for grid in origin.sets)
+        return _cost(best, origin.goal.objective) - least
+
+    def choices(limit: float) -> list[tuple[object, ScoredTree]]:
+        return [(scored.tree, scored) for scored in origin.find_cheaper(limit, held_bytes)]
+
+    return _Kind(best, choices, saving)
 
 
-def _with_tree(group: Group, trees: Map[tuple[str, ...], Tree]) -> Group:
-    return replace(group, tree=trees.get(group.operators, group.tree))
+def _staged_kind(origin: StagedAttention, part: Part) -> _Kind | None:
+    goal = origin.search.goal
+
+    def choices(limit: float) -> list[tuple[object, ScoredTree]]:
+        return [(body[0], one) for body, one in origin.find_cheaper(limit) if len(body) == 1]
+
+    now = next((one for body, one in origin.find_cheaper(float("inf")) if body == (part,)), None)
+    if now is None:
+        return None
+    return _Kind(now, choices, lambda _: _cost(now, goal.objective))
+
+
+def _same_part(made: object) -> Part:
+    assert isinstance(made, Group | ResidentScope)  # noqa: S101 - narrows the type
+    return made
+
+
+def _tree_maker(part: Part, origin: GroupSearch) -> Callable[[object], Part]:
+    assert isinstance(part, Group)  # noqa: S101 - narrows the type
+
+    def make(made: object) -> Group:
+        assert isinstance(made, tuple)  # noqa: S101 - narrows the type
+        return replace(part, tree=rename_tree(made, origin.names))
+
+    return make
+
+
+def _with_parts(body: Body, parts: dict[tuple[str, ...], Part]) -> Body:
+    """Return groups with others in the place of some, by their operators."""
+    changed: list[Part] = []
+    for part in body:
+        new = parts.get(tuple(operators_of((part,))))
+        if new is not None and isinstance(part, type(new)):
+            changed.append(new)
+        elif isinstance(part, ResidentScope):
+            groups = _with_parts(part.groups, parts)
+            changed.append(replace(part, groups=tuple(groups)))  # type: ignore[arg-type]
+        else:
+            changed.append(part)
+    return tuple(changed)

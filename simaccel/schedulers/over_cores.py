@@ -20,12 +20,12 @@ from simaccel.hardware.core_share import one_core, share_bandwidth
 from simaccel.mapping.cores import CORES
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Mapping, ResidentScope, Spread
-from simaccel.schedulers.sequences import finish_mapping, measure_groups, value_of_groups
+from simaccel.schedulers.sequences import measure_groups, value_of_groups
 from simaccel.search.accounts import ignore
 from simaccel.search.canonical import key_of
 from simaccel.search.core_cuts import CutBounds, cuts_of_one_rank, parallel
 from simaccel.search.grid_search import Goal
-from simaccel.search.judge import Body, operators_of
+from simaccel.search.judge import Body, mapping_of, operators_of
 from simaccel.search.problems import Options
 from simaccel.search.tree_constraints import asked_spreads, unmet
 from simaccel.workload import Operator, Workload
@@ -62,7 +62,7 @@ def over_cores(
     require_none(unmet(asked, search.met))
     bodies: list[Body] = [spread] if asked else [first.body, spread]
     values = [measure_groups(workload, body, goal).value for body in bodies]
-    return finish_mapping(workload, first.dataflow, bodies[values.index(min(values))], goal)
+    return mapping_of(workload, first.dataflow, bodies[values.index(min(values))])
 
 
 class _Search:

@@ -1,60 +1,92 @@
-"""Steps of `best`, each some operators as one run, and the cheapest way that they make."""
+"""Steps of a schedule, each some operators as one run, and the cheapest way that they make."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from typing import Final
 
 from simaccel.errors import SimaccelError
-from simaccel.schedulers.tree_search import OperatorCandidateSet
-from simaccel.search.candidate_set import CandidateSet, ScoredTree
+from simaccel.schedulers.sequences import additive_value
+from simaccel.schedulers.staged_attention import StagedAttention
+from simaccel.schedulers.tree_search import GroupSearch
+from simaccel.search.accounts import SearchAccount
+from simaccel.search.candidate_set import ScoredTree
+from simaccel.search.effort import EFFORT
+from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body
 
+SHARED_ROWS: Final = "shared rows"
 Total = Callable[[Iterable[float]], float]
 """Of the objectives of groups: their sum, or the largest of what they need of the buffer."""
 
 
 @dataclass
 class ScheduleStep:
-    """Operators ``start`` to ``stop`` as one run; ``search`` is given what it is to be below.
+    """Operators ``start`` to ``stop`` as one run, ``times`` one after the other.
 
-    ``value``: its objective, and before it has been searched what it promises. ``kind``: what maps
-    it. ``work``: cycles of array and SFU that it takes at least, whatever is on chip already.
-    ``weigh``: gives the figures that decide between equals.
+    ``kind``: what maps them. ``value``: the objective of all runs, as one whose sum is small where
+    that of the workload is; before it has been searched, what it is not below. ``work``: cycles of
+    array and SFU that all runs take at least, whatever is on chip already. ``body``: what was
+    found, with its figures of one run (``scored``); empty where nothing is below what it had to be.
     """
 
     start: int
     stop: int
-    value: float
-    search: Callable[[float], tuple[Body, float]]
     kind: str
-    work: float
+    candidates: GroupSearch | StagedAttention
+    goal: Goal
+    times: int = 1
+    value: float = 0.0
+    work: float = 0.0
     body: Body | None = None
+    scored: ScoredTree | None = None
     refused: SimaccelError | None = None
-    weigh: Callable[[Body], ScoredTree | None] | None = None
-    sets: Sequence[CandidateSet] = ()
-    """Its candidates, if they are all of one group."""
-    alike: OperatorCandidateSet | None = None
-    """Its candidates, if those of groups that are mapped alike are searched once."""
-    granularities: str = ""
-    """Of rows that stay on chip from one group to the next."""
+    account: SearchAccount | None = None
+
+    def __post_init__(self) -> None:
+        """Take the value and the work from bounds."""
+        gain = EFFORT.fused_gain if self.kind == SHARED_ROWS else 0.0
+        self.value = self._scale_to_all(self.candidates.bound(self.goal.room)) / (1 - gain)
+        self.work = float(self.candidates.least_work) * self.times
+
+    def _scale_to_all(self, value: float) -> float:
+        once = self.goal.objective == "footprint"
+        return additive_value(value, self.goal) * (1 if once else self.times)
+
+    def _scale_to_single(self, value: float) -> float:
+        value = value if self.goal.objective == "footprint" else value / self.times
+        return value**2 if self.goal.objective == "edp" else value
 
     def find(self, limit: float) -> None:
-        """Search; a step that can't be taken has an infinite objective."""
+        """Search for what is below a limit; a step that can't be taken has an infinite value."""
+        gain = EFFORT.fused_gain if self.kind == SHARED_ROWS else 0.0
         try:
-            self.body, self.value = self.search(limit)
+            found = self._search(self._scale_to_single(limit * (1 - gain)))
         except SimaccelError as error:
-            self.body, self.value, self.refused = (), float("inf"), error
+            self.refused, found = error, None
+        if found is None:
+            self.leave_out()
+        else:
+            self.body, self.scored = found
+            self.value = self._scale_to_all(self.scored.value)
+
+    def _search(self, limit: float) -> tuple[Body, ScoredTree] | None:
+        if isinstance(self.candidates, StagedAttention):
+            staged = self.candidates.fastest(self.kind[-1], limit)
+            self.account = self.candidates.account
+            return staged
+        best = self.candidates.fastest(self.goal.held_bytes, limit=limit)
+        self.account = self.candidates.find(self.goal.held_bytes, limit=limit).account
+        if best is None and self.candidates.bound(self.goal.room) == float("inf"):
+            raise self.candidates.nothing_fits
+        if best is None:
+            return None
+        return (replace(self.candidates.group, tree=best.tree),), best
 
     def leave_out(self) -> None:
         """Take the step as one that is no gain."""
-        self.body, self.value = (), float("inf")
-
-    @cached_property
-    def scored(self) -> ScoredTree | None:
-        """The figures of what was found."""
-        return self.weigh(self.body) if self.body and self.weigh else None
+        self.body, self.scored, self.value = (), None, float("inf")
 
     @property
     def ties(self) -> tuple[int, int]:
@@ -90,6 +122,11 @@ def value_of(way: Sequence[ScheduleStep], total: Total) -> float:
     return float(total([step.value for step in way])) if way else 0.0
 
 
+def body_of(way: Sequence[ScheduleStep]) -> Body:
+    """Return the groups of a way."""
+    return tuple(one for step in way for one in step.body or ())
+
+
 def least_total(
     steps: Sequence[ScheduleStep],
     start: int,
@@ -120,3 +157,58 @@ def least_work(
 ) -> float:
     """Return the work of the way with the least of it, from first operator to last."""
     return least_total(steps, 0, count, lambda step: step.work, over)
+
+
+def cheapest_searched(
+    open_steps: Sequence[ScheduleStep],
+    count: int,
+    goal: Goal,
+    left: float = 0.0,
+    can_gain: Callable[[ScheduleStep], bool] = lambda _: True,
+) -> list[ScheduleStep]:
+    """Return the cheapest way of steps, or one that is at most ``left`` above it, all searched.
+
+    A step is searched only where the cheapest way goes over it as far as is known: until then it
+    counts with its bound. Where the goal's time is up it is the cheapest that is known.
+    ``can_gain``: whether the whole workload can gain enough with a step, or it isn't searched.
+    """
+    total = max if goal.objective == "footprint" else sum
+    while True:
+        way = cheapest(open_steps, count, total)
+        known = cheapest([step for step in open_steps if step.body], count, total)
+        if known and (goal.is_over or value_of(known, total) - value_of(way, total) <= left):
+            return known
+        unknown = [step for step in way if step.body is None]
+        if not unknown:
+            return way
+        for step in sorted(unknown, key=lambda step: (step.stop - step.start, step.work)):
+            if known and goal.is_over:
+                break
+            if known and not can_gain(step):
+                step.leave_out()
+            elif step in cheapest(open_steps, count, total):  # with what was found before it
+                ceiling = value_of(known, total) * (1 + goal.tolerance) if known else float("inf")
+                step.find(_limit(open_steps, step, count, total, ceiling))
+
+
+def _limit(
+    steps: Sequence[ScheduleStep], step: ScheduleStep, count: int, total: Total, ceiling: float
+) -> float:
+    """Return what a step has to be below to be in a way of at most ``ceiling``.
+
+    That is what the other operators leave, by what is known of them, and what its own take one by
+    one; infinite where that isn't known.
+    """
+    limit = float("inf")
+    if total is sum and ceiling < limit:
+        limit = ceiling - least_total(steps, 0, count, lambda step: step.value, step) + step.value
+    singles = [
+        single
+        for single in steps
+        if single.stop == single.start + 1
+        and step.start <= single.start < step.stop
+        and single is not step
+    ]
+    if len(singles) < step.stop - step.start or any(single.body is None for single in singles):
+        return limit
+    return min(limit, value_of(singles, total))

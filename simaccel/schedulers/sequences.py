@@ -1,50 +1,18 @@
-"""Sequences of groups that are a whole workload: their figures, and the best of some."""
+"""Sequences of groups that are a whole workload, and their figures."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from simaccel.analytic.prediction import Prediction, predict
 from simaccel.errors import SimaccelError
 from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.checks import faults
-from simaccel.mapping.tree import Mapping
 from simaccel.search.candidate_set import ScoredTree, leakage
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body, mapping_of, operators_of
-from simaccel.search.near_ties import preferred_index
 from simaccel.workload import Workload
-
-
-def finish_mapping(workload: Workload, dataflow: str, body: Body, goal: Goal) -> Mapping:
-    """Return the mapping of a workload, and report what it gives up."""
-    goal.gave(goal.trades.total(workload, body))
-    return mapping_of(workload, dataflow, body)
-
-
-def best_of(workload: Workload, bodies: Sequence[Body], goal: Goal) -> Body:
-    """Return the best of some sequences of groups; the first of equals."""
-    found = unique(bodies)
-    if len(found) == 1:
-        return found[0]
-    scored = [measure_groups(workload, body, goal) for body in found]
-    at = preferred_sequence(workload, found, scored, goal)
-    least = min(scored, key=lambda one: one.rank)
-    if scored[at] is not least:
-        goal.trades.note(found[at], replace(scored[at], instead=least), "whole")
-    return found[at]
-
-
-def preferred_sequence(
-    workload: Workload, bodies: Sequence[Body], scored: Sequence[ScoredTree], goal: Goal
-) -> int:
-    """Return the number of the sequence that a user would choose."""
-    given = goal.objective == "cycles"
-    pairs = zip(bodies, scored, strict=True)
-    lowest = min(n.value - given * goal.trades.total(workload, body).cycles for body, n in pairs)
-    return preferred_index(scored, goal.objective, goal.tolerance, lowest)
 
 
 def additive_value(value: float, goal: Goal) -> float:

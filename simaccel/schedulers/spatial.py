@@ -35,7 +35,7 @@ from simaccel.search.mapspace.nests import (
 )
 from simaccel.search.mapspace.space import INSIDE
 from simaccel.search.mapspace.systolic import dataflows
-from simaccel.search.near_ties import decides, losses_of, settle_among
+from simaccel.search.near_ties import decides, losses, settle_among
 from simaccel.search.problems import Options, Scheduler
 from simaccel.search.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Einsum, Vector, Workload
@@ -135,10 +135,14 @@ def search_all(
 
 @dataclass(frozen=True)
 class _Picked:
-    """The best of some mappings with all slots that there is room for, and its objective."""
+    """The choice of some mappings with all slots that there is room for, and its figures.
+
+    ``least``: those of the best, to which the choice may have been preferred as a near-tie.
+    """
 
     mapped: NestResult
     scored: ScoredTree
+    least: ScoredTree
 
 
 Searched = list[tuple[MappingTarget, MapspaceResult]]
@@ -186,7 +190,7 @@ def _best(choice: Choice, options: Options) -> tuple[NestResult, ObjectiveLosses
         return figures_of_mapping(target, found_alone), ObjectiveLosses()
     judge = Judge(choice[0].accelerator, options.each)
     picked = _pick(every, strategy, options, judge, {})
-    return picked.mapped, losses_of(picked.scored)
+    return picked.mapped, losses(picked.scored, picked.least)
 
 
 def _founds(
@@ -224,7 +228,7 @@ def _pick(
     inside = [name for name in INSIDE[strategy] if name in every] if strategy != "padded" else []
     best = min(
         (_pick(every, name, options, judge, known) for name in inside),
-        key=lambda picked: picked.scored.least.rank,
+        key=lambda picked: picked.least.rank,
         default=None,
     )
     accounts, refused = [], None
@@ -232,12 +236,12 @@ def _pick(
         walk = _walk(figures_of_mapping(target, result), options, judge, best)
         accounts.append(replace(_account(target, result), ran=len(walk.cycles), value=walk.best))
         for number in walk.numbers()[:1]:
-            scored, good = walk.score(number), result.good
-            if good is not None and (best is None or scored.rank < best.scored.least.rank):
-                chosen, scored = settle_among(walk.candidates, number, scored)
+            least, good = walk.score(number), result.good
+            if good is not None and (best is None or least.rank < best.least.rank):
+                chosen, scored = settle_among(walk.candidates, number, least)
                 at = int(walk.candidates.place[chosen])
                 picked_result = replace(result, best=good.take(slice(at, at + 1)))
-                best = _Picked(figures_of_mapping(target, picked_result), scored)
+                best = _Picked(figures_of_mapping(target, picked_result), scored, least)
         refused = refused or judge.refusal
     if best is None:
         assert refused is not None  # noqa: S101 - the machine took none

@@ -7,76 +7,177 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import numpy as np
+
 from simaccel.analytic.family import Family
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import IterationSpace, mergeable, space_of
 from simaccel.mapping.tree import Group, Loop, Tree, nodes
+from simaccel.pareto import pick_evenly
 from simaccel.schedulers.einsums import (
     Merged,
     einsum_families,
     row_merges,
     vector_families,
 )
-from simaccel.search.accounts import ignore
+from simaccel.search.accounts import SearchAccount, ignore, merge_accounts
 from simaccel.search.candidate_set import CandidateSet, ScoredTree
 from simaccel.search.canonical import NameList, Names, key_of, names_of, rename_tree
-from simaccel.search.core_cuts import Families, on_cores
+from simaccel.search.core_cuts import on_cores
+from simaccel.search.effort import EFFORT
 from simaccel.search.grid_search import Goal, search, with_floor
+from simaccel.search.judge import key_of_body
+from simaccel.search.near_ties import look_for_cheaper
 from simaccel.search.problems import NothingFitsError
 from simaccel.workload import Vector, Workload
 
 Value = TypeVar("Value")
 
 
+@dataclass(frozen=True)
+class GroupSearchResult:
+    """The best of a group's candidates in some room, None if none is below ``limit``.
+
+    ``sets``: all that were looked at, with what is near the best; ``account``: of the searches.
+    """
+
+    best: ScoredTree | None
+    limit: float
+    sets: Sequence[CandidateSet]
+    account: SearchAccount | None = None
+
+    def is_enough(self, limit: float, room: int) -> bool:
+        """Return whether this also says what is best below a limit in so much room."""
+        if self.best is None:
+            return limit <= self.limit
+        return self.best.buffer_bytes <= room
+
+
 @dataclass
-class OperatorCandidateSet:
-    """The candidates of one operator, and the names under which they were made."""
+class GroupSearch:
+    """All candidates of a group, and the names under which they were made.
+
+    Groups that are mapped alike share what is known of them.
+    """
 
     group: Group
-    families: Sequence[Family]
-    """Of one core."""
-    pieces: Callable[[], CandidateSet]
-    """Makes the grid: all candidates of these families, and of those of pieces for cores."""
+    make_sets: Callable[[], Sequence[CandidateSet]]
     goal: Goal
     names: Names
     known: dict[object, Any]
-    """What is known of operators that are alike: the grid, and what was found in some room."""
+    label: str = "alone"
+    """What accounts call the search."""
+
+    @property
+    def sets(self) -> Sequence[CandidateSet]:
+        """The grids, of one core and of pieces for several."""
+        if "sets" not in self.known:
+            self.known["sets"] = self.make_sets()
+        found: Sequence[CandidateSet] = self.known["sets"]
+        return found
 
     @property
     def candidates(self) -> CandidateSet:
-        """The grid: all candidates."""
-        if "grid" not in self.known:
-            self.known["grid"] = self.pieces()
-        found: CandidateSet = self.known["grid"]
-        return found
+        """The first grid, which is the only one of a single operator."""
+        return self.sets[0]
 
-    def fastest(self, held_bytes: int = 0, like: Tree = ()) -> ScoredTree | None:
-        """Return the best of all beside ``held_bytes`` of the buffer; None if nothing fits.
+    def bound(self, room: int) -> float:
+        """Return what the objective of no candidate that fits is below; infinite if none fits."""
+        return min(grid.bound(room) for grid in self.sets)
+
+    @property
+    def least_work(self) -> int:
+        """Cycles of array and SFU that each candidate takes."""
+        return min(grid.least_work for grid in self.sets)
+
+    def fastest(
+        self, held_bytes: int = 0, like: Tree = (), limit: float = float("inf")
+    ) -> ScoredTree | None:
+        """Return the best below a limit, beside ``held_bytes`` of the buffer; None if none is.
 
         ``like``: a tree of the same operator with something else held: what has its tiles runs
         first.
         """
-        known = self.known_bytes(held_bytes)
-        if known is None:
-            goal = replace(self.goal, held_bytes=held_bytes, start=self._start(like))
-            name = "kept" if self.families[0].around else "alone"
-            searched = search(self.candidates, goal, name=name)
-            if searched.best is not None:
-                self.goal.note(with_floor(searched.account, self.candidates, goal))
-            known, self.found[held_bytes] = held_bytes, searched.settle(goal.room)
-        best = self.found[known]
-        if best is None:
+        best = self.find(held_bytes, like, limit).best
+        if best is None or best.value >= limit:
             return None
         best = replace(best, tree=rename_tree(best.tree, self.names))
-        self.goal.trades.note((replace(self.group, tree=best.tree),), best)
+        self.goal.origins[key_of_body((replace(self.group, tree=best.tree),))] = self, held_bytes
         return best
+
+    def find(
+        self, held_bytes: int = 0, like: Tree = (), limit: float = float("inf")
+    ) -> GroupSearchResult:
+        """Return what `fastest` is taken from, in the names of the candidates."""
+        found: dict[int, GroupSearchResult] = self.known.setdefault("found", {})
+        room = self.goal.room - held_bytes
+        for taken in sorted(found, reverse=True):
+            if taken <= held_bytes and found[taken].is_enough(limit, room):
+                return found[taken]
+        goal = replace(self.goal, held_bytes=held_bytes, start=self._start(like))
+        found[held_bytes] = self._search(goal, limit)
+        return found[held_bytes]
+
+    def _search(self, goal: Goal, limit: float) -> GroupSearchResult:
+        """Search the grids in the order of their bounds, while they may be better."""
+        best: ScoredTree | None = None
+        accounts: list[SearchAccount] = []
+        sets: list[CandidateSet] = []
+        left = float("inf")
+        bounds = [grid.bound(goal.room) for grid in self.sets]
+        for at in sorted(range(len(bounds)), key=bounds.__getitem__):
+            enough = limit if best is None else best.value * (1 - EFFORT.gain) - goal.slack
+            if (accounts and (bounds[at] >= enough or goal.is_over)) or bounds[at] >= limit:
+                left = min(left, bounds[at])
+                continue
+            below = limit if best is None else best.value
+            result = search(self.sets[at], goal, below, self.label)
+            accounts.append(result.account)
+            sets += result.sets
+            best = result.best or best
+        account = None
+        if best is not None:
+            account = merge_accounts(self.label, accounts)
+            account = replace(account, left=min(account.left, left))
+            account = with_floor(account, self.sets[0], goal)
+            self.goal.note(account)
+        return GroupSearchResult(best, limit, (*sets, *self.sets), account)
+
+    def find_cheaper(self, limit: float, held_bytes: int = 0) -> list[ScoredTree]:
+        """Return the best and what costs less, none with an objective above a limit.
+
+        In the names of the candidates. Each costs less than those before it, which have a better
+        objective; some candidates that may be among them run.
+        """
+        found = self.find(held_bytes)
+        if found.best is None:
+            return []
+        return look_for_cheaper(found.best, found.sets, self.goal.room - held_bytes, limit)
+
+    def sample_rooms(self, limit: float, held_bytes: int = 0) -> list[ScoredTree]:
+        """Return what ran and has no objective above a limit, the less room the later.
+
+        In the names of the candidates. Each needs less of the buffer than those before it, which
+        have a better objective; of many some.
+        """
+        sets, room = self.find(held_bytes).sets, self.goal.room - held_bytes
+        every = {id(candidates): candidates for candidates in sets}.values()
+        ran = [scored for candidates in every for scored in candidates.scored_runs(room)]
+        front: list[ScoredTree] = []
+        for scored in sorted(ran, key=lambda scored: scored.rank):
+            if scored.value > limit:
+                break
+            if not front or scored.buffer_bytes < front[-1].buffer_bytes:
+                front.append(scored)
+        return [front[int(at)] for at in pick_evenly(np.arange(len(front)), EFFORT.rooms)]
 
     @property
     def nothing_fits(self) -> NothingFitsError:
         """The error that says what the smallest candidate needs."""
+        smallest = min(grid.smallest for grid in self.sets)
         return NothingFitsError(
             f"{self.group.name}: no tiling fits the buffer of {self.goal.room} B; the smallest "
-            f"that was tried needs {self.candidates.smallest} B"
+            f"that was tried needs {smallest} B"
         )
 
     def _start(self, like: Tree) -> dict[str, int] | None:
@@ -84,22 +185,6 @@ class OperatorCandidateSet:
         made = {name: old for (kind, old), name in self.names.items() if kind == "rank"}
         loops = [node for node in nodes(like) if isinstance(node, Loop)]
         return {made.get(loop.rank, loop.rank): loop.tile for loop in loops} if like else None
-
-    @property
-    def found(self) -> dict[int, ScoredTree | None]:
-        """The best, if any fits, by the bytes of the buffer that were taken."""
-        found: dict[int, ScoredTree | None] = self.known.setdefault("found", {})
-        return found
-
-    def known_bytes(self, held_bytes: int) -> int | None:
-        """Return beside which bytes the best was found: so many, or fewer where that fits here."""
-        room = self.goal.room - held_bytes
-        for taken in sorted(self.found, reverse=True):
-            best = self.found[taken]
-            fits = best is None or best.buffer_bytes <= room
-            if taken == held_bytes or (taken < held_bytes and fits):
-                return taken
-        return None
 
 
 EinsumTrees = Callable[..., list[Family]]
@@ -120,7 +205,7 @@ class TreeSearch:
         rows: int | None = None,
     ) -> None:
         self.goal, self.einsum_trees, self.rows = goal, einsum_trees, rows
-        self._seen: dict[object, tuple[NameList, OperatorCandidateSet]] = {}
+        self._seen: dict[object, tuple[NameList, GroupSearch]] = {}
         self._memory: dict[object, Any] = {}
 
     @property
@@ -155,7 +240,7 @@ class TreeSearch:
         kept: Sequence[str] = (),
         *,
         over: bool = False,
-    ) -> OperatorCandidateSet:
+    ) -> GroupSearch:
         """Return an operator's candidates; ``kept`` tensors are around the group.
 
         ``merged``: ranks to be seen as one, where not all that can be; ``over`` as of
@@ -182,43 +267,41 @@ class TreeSearch:
                 )
             )
 
-        return self.known_candidates(
-            group, space, kept, families, over and isinstance(operator, Vector)
+        on = replace(self.goal, is_spread=self.goal.is_spread and not kept)
+        return self.group_search(
+            group,
+            space,
+            lambda: [on_cores(group, space, on, families)],
+            (over and isinstance(operator, Vector),),
+            kept,
+            label="kept" if kept else "alone",
         )
 
-    def known_candidates(
+    def group_search(
         self,
         group: Group,
         space: IterationSpace,
-        kept: Sequence[str],
-        families: Families,
+        make_sets: Callable[[], Sequence[CandidateSet]],
         more: object = (),
-    ) -> OperatorCandidateSet:
+        kept: Sequence[str] = (),
+        *,
+        label: str,
+    ) -> GroupSearch:
         """Return a group's candidates, those of one that is mapped alike where it is known.
 
-        ``more``: what else decides the families, beside the operators and what is kept around;
-        where something is kept, cores have no pieces.
+        ``more``: what else decides the sets, beside the operators and what is ``kept`` around;
+        ``label``: what accounts call the search.
         """
         names, goal = names_of(space.operators), self.goal
         ranks = [name for kind, name in names if kind == "rank"]
         # what is asked of ranks goes by their names
         key = (key_of(space, kept), more, tuple(ranks) if goal.asked else (), goal.is_shared)
         if key not in self._seen:
-            on = replace(goal, is_spread=goal.is_spread and not kept)
-            self._seen[key] = (
-                names,
-                OperatorCandidateSet(
-                    group,
-                    families(space),
-                    lambda: on_cores(group, space, on, families),
-                    goal,
-                    {},
-                    {},
-                ),
-            )
+            new = GroupSearch(group, make_sets, goal, {}, {}, label)
+            self._seen[key] = names, new
         first, known = self._seen[key]
-        new = dict(zip(first, (name for _, name in names), strict=True))
-        return replace(known, group=group, goal=goal, names=new)
+        renamed = dict(zip(first, (name for _, name in names), strict=True))
+        return replace(known, group=group, goal=goal, names=renamed)
 
     def fastest(self, workload: Workload, name: str) -> tuple[Group, ScoredTree]:
         """Return an operator's group, and its best tree with its figures.

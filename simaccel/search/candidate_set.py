@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,10 +37,6 @@ from simaccel.search.repeats import repeats
 from simaccel.workload import Workload
 
 UNLIMITED = 2**62
-PATIENCE: Final = 24
-"""Runs without a gain after which a search ends, unless all sizes are few."""
-EXACT: Final = 512
-"""Spaces of so many candidates that fit, with all sizes, are searched without a gap."""
 Values = npt.NDArray[np.float64]
 
 
@@ -59,8 +55,7 @@ def leakage(accelerator: Accelerator) -> float:
 class ScoredTree:
     """A candidate that ran: its tree, objective, cycles, bytes to and from DRAM, buffer bytes.
 
-    ``energy_pj``: 0 where energies are unknown, or nothing depends on them. ``instead``: the best,
-    where this one was preferred to it as a near-tie.
+    ``energy_pj``: 0 where energies are unknown, or nothing depends on them.
     """
 
     tree: Tree
@@ -69,12 +64,6 @@ class ScoredTree:
     dram_bytes: int
     buffer_bytes: int
     energy_pj: float = 0.0
-    instead: ScoredTree | None = None
-
-    @property
-    def least(self) -> ScoredTree:
-        """The one with the least objective: itself, or what it was preferred to."""
-        return self.instead or self
 
     @property
     def rank(self) -> tuple[float, int, int, int]:
@@ -345,6 +334,18 @@ class CandidateSet:
         fits = self.fitting(room)
         fits = fits[self.values(fits, self.bounds[fits]) <= value]
         return float(self.dram[fits].min()) if fits.size else float("inf")
+
+    def least_cost(self, room: int, value: float) -> float:
+        """Return what costs least of candidates whose bound is not above an objective, by counts.
+
+        Of about equal cycles that is energy where it is known, else bytes; else cycles.
+        """
+        fits = self.fitting(room)
+        fits = fits[self.values(fits, self.bounds[fits]) <= value]
+        column: Values | Ints = self.bounds
+        if self.objective == "cycles":
+            column = self.energy if self.energy.any() else self.dram
+        return float(column[fits].min()) if fits.size else float("inf")
 
     @property
     def smallest(self) -> int:

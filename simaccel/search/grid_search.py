@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from simaccel.analytic.family import Family, FamilyLoops, branches_of, ints
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
@@ -26,30 +27,15 @@ from simaccel.search.accounts import (
     is_by_product,
     merge_accounts,
 )
-from simaccel.search.candidate_set import EXACT, PATIENCE, CandidateSet, ScoredTree, capacity
-from simaccel.search.effort import Objective
+from simaccel.search.candidate_set import CandidateSet, ScoredTree, capacity
+from simaccel.search.effort import EFFORT, Objective
 from simaccel.search.judge import Judge
-from simaccel.search.near_ties import GroupLosses, choose_near_tie, decides
+from simaccel.search.near_ties import decides
 from simaccel.search.neighbours import Limit, neighbours
 from simaccel.search.problems import Options, parts
 from simaccel.search.tree_constraints import NOTHING, TreeConstraints
-from simaccel.search.walk import GAP, NEAR, NEAR_IN_LESS, CandidateWalk, StoppingRule
+from simaccel.search.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Workload
-
-_STARTS = 3
-"""Candidates whose neighbours are looked at."""
-_NEAR_PATIENCE = 48
-"""Runs of neighbours without a gain after which a round ends."""
-_MOST_NEAR = 256
-"""Runs of neighbours of all families and rooms, about."""
-_ROUNDS = 6
-"""Rounds at most; each begins with the best of the one before."""
-_LADDER = 3
-"""Smaller rooms, each half of the one before, that are searched, too.
-
-A mapping that fits half of a buffer fits the whole one: so a larger buffer is never worse, where
-the smaller one is a power of two (and nothing is held between groups).
-"""
 
 
 @dataclass(frozen=True)
@@ -71,11 +57,12 @@ class Goal:
     note: Note = ignore
     held_bytes: int = 0
     """Of the buffer, for what is kept around what is searched."""
-    slack: float = 0.0
-    """Of the objective, what a search may leave: little of what a whole workload takes."""
+    part: float = 0.0
+    """Of the objective, what a part of a whole workload takes on average; 0 if it is the whole."""
     tolerance: float = 0.0
     """Of the best objective, what is given up for what else matters (`near_ties`), relative."""
-    trades: GroupLosses = field(default_factory=GroupLosses)
+    origins: dict[object, Any] = field(default_factory=dict)
+    """Candidates that groups of the goal were chosen from, and the bytes held beside them."""
     gave: Gave = ignore
     """Told what the whole workload gives up."""
     start: Mapping[str, int] | None = None
@@ -101,7 +88,7 @@ class Goal:
             options.patience,
             options.end_time(),
             options.note,
-            slack=0.0 if options.patience else _slack(workload, accelerator, options.objective),
+            part=0.0 if options.patience else _part(workload, accelerator, options.objective),
             tolerance=options.tolerance,
             gave=options.gave,
         )
@@ -143,6 +130,11 @@ class Goal:
         return capacity(self.accelerator) - self.held_bytes
 
     @property
+    def slack(self) -> float:
+        """Of the objective, what a search may leave: little of what a whole workload takes."""
+        return EFFORT.gap * self.part
+
+    @property
     def is_timed(self) -> bool:
         """Whether cycles have a part in the objective."""
         return self.objective in ("cycles", "edp")
@@ -150,35 +142,43 @@ class Goal:
     @property
     def gap(self) -> float:
         """The optimality gap; half of what is given up anyway, so that the choice is within it."""
-        return max(GAP, self.tolerance / 2 if decides(self.objective, self.tolerance) else 0.0)
+        return max(
+            EFFORT.gap, self.tolerance / 2 if decides(self.objective, self.tolerance) else 0.0
+        )
 
     def stopping(self, grid: CandidateSet, room: int) -> StoppingRule:
         """Return when the walk through a grid ends: in small complete ones at no gap of its own."""
         if self.patience is not None:
             return StoppingRule(0.0, self.patience, gain=0.0, until=self.until, equals=self.equals)
-        if grid.is_complete() and grid.fitting(room).size <= EXACT * grid.cuts:
-            return StoppingRule(self.gap - GAP, float("inf"), self.slack, until=self.until)
-        patience = PATIENCE // (1 if self.start is None else 2) // self.hurry
-        return StoppingRule(self.gap, patience, self.slack, self.gap / 2, self.until)
+        if grid.is_complete() and grid.fitting(room).size <= EFFORT.exact * grid.cuts:
+            gap = self.gap - EFFORT.gap
+            return StoppingRule(gap, float("inf"), self.slack, until=self.until)
+        patience = EFFORT.patience // (1 if self.start is None else 2) // self.hurry
+        return StoppingRule(self.gap, patience, self.slack, self.part, self.gap / 2, self.until)
 
     @property
     def most_near(self) -> int:
         """Runs of neighbours after which no other family, and no smaller room, has any."""
-        return _MOST_NEAR if self.gap == GAP else _MOST_NEAR // 4
+        return EFFORT.most_near if self.gap == EFFORT.gap else EFFORT.most_near // EFFORT.less_near
 
     @property
     def near(self) -> StoppingRule:
         """When the walk through neighbours ends; sooner where much is given up anyway."""
-        patience = _NEAR_PATIENCE if self.gap == GAP else _NEAR_PATIENCE // 4
-        patience //= self.hurry
+        patience = EFFORT.near_patience // self._less // self.hurry
+        gain = self.gap / 2
         return StoppingRule(
-            self.gap, patience, gain=self.gap / 2, until=self.until, equals=self.equals
+            self.gap, patience, 0.0, self.part, gain=gain, until=self.until, equals=self.equals
         )
+
+    @property
+    def _less(self) -> int:
+        """By what the effort near the best is divided: much is given up anyway."""
+        return 1 if self.gap == EFFORT.gap else EFFORT.less_near
 
     @property
     def equals(self) -> int:
         """Candidates that are equal by counts alone of which the fastest is sought."""
-        return PATIENCE if self.patience is None else min(self.patience, PATIENCE)
+        return EFFORT.patience if self.patience is None else min(self.patience, EFFORT.patience)
 
     @property
     def is_shared(self) -> bool:
@@ -191,17 +191,14 @@ class Goal:
         return 2 if self.is_shared else 1
 
 
-def _slack(workload: Workload, accelerator: Accelerator, objective: Objective) -> float:
-    """Return what the search of a part of a workload may leave: `GAP` of the whole, by parts.
-
-    Nothing of a single part: that is the whole.
-    """
+def _part(workload: Workload, accelerator: Accelerator, objective: Objective) -> float:
+    """Return what a part of a workload takes on average, at least; 0 of a single one, the whole."""
     each = [one if isinstance(one, str) else one[0] for one in parts(workload)]
     if objective != "cycles" or len(each) == 1:
         return 0.0
     operators = [operator.name for operator in workload.operators]
     floor = floor_of_group(workload, operators, accelerator, objective)
-    return GAP * floor / sum(workload.times(name) for name in each)
+    return floor / sum(workload.times(name) for name in each)
 
 
 @dataclass(frozen=True)
@@ -214,10 +211,6 @@ class SearchResult:
     best: ScoredTree | None
     account: SearchAccount
     sets: tuple[CandidateSet, ...] = ()
-
-    def settle(self, room: int, limit: float = float("inf")) -> ScoredTree | None:
-        """Return the best, or a near-tie that a user would choose, below the limit."""
-        return self.best and choose_near_tie(self.best, self.sets, room, limit, self.account.left)
 
 
 def search(
@@ -290,12 +283,14 @@ class _Climb:
         """Walk through what fits into a room, and climb from the best."""
         walk = self._walk(self.grid, room, self.goal.stopping(self.grid, room))
         promising = [*walk.numbers(), *map(int, walk.first)]
-        starts = _different(self.grid, promising, _STARTS)
+        starts = _different(self.grid, promising, EFFORT.starts)
         families = self.grid.family_of(ints(starts)).tolist()
         for family in dict.fromkeys(families):
             pairs = zip(starts, families, strict=True)
             source, beam = self.grid, [number for number, of in pairs if of == family]
-            for _ in range(0 if self.goal.is_over or self.near >= self.goal.most_near else _ROUNDS):
+            for _ in range(
+                0 if self.goal.is_over or self.near >= self.goal.most_near else EFFORT.rounds
+            ):
                 candidates = self._neighbours(source, beam, self.grid.limits[family])
                 if candidates is None:
                     break
@@ -304,9 +299,12 @@ class _Climb:
                     break
                 before, best = self.below, self.best
                 walked = self._walk(candidates, room, self.goal.near)
-                if self.below > before * (1 - (self.goal.gap - GAP) / 2) or self.best is best:
+                if (
+                    self.below > before * (1 - (self.goal.gap - EFFORT.gap) / 2)
+                    or self.best is best
+                ):
                     break  # one as good with a smaller buffer has room for other tiles
-                source, beam = candidates, _different(candidates, walked.numbers(), _STARTS)
+                source, beam = candidates, _different(candidates, walked.numbers(), EFFORT.starts)
 
     def _neighbours(
         self, source: CandidateSet, beam: Sequence[int], limits: Sequence[Limit]
@@ -321,8 +319,10 @@ class _Climb:
 
     def _walk(self, candidates: CandidateSet, room: int, stopping: StoppingRule) -> CandidateWalk:
         is_near = candidates is not self.grid
-        is_less = not is_near and room < self.goal.room and self.goal.gap == GAP
-        walk = CandidateWalk(candidates, NEAR_IN_LESS if is_less else NEAR, is_near=is_near)
+        is_less = not is_near and room < self.goal.room and self.goal.gap == EFFORT.gap
+        walk = CandidateWalk(
+            candidates, EFFORT.near_in_less if is_less else EFFORT.near, is_near=is_near
+        )
         if self.goal.start is not None and not is_near:
             walk.likely = candidates.with_tiles(self.goal.start)
         walk.go(room, stopping, self.below)
@@ -383,7 +383,7 @@ def _rooms(room: int, accelerator: Accelerator) -> list[int]:
     if accelerator.buffer.capacity_bytes is None:
         return [room]
     below = 1 << (max(room - 1, 1).bit_length() - 1)
-    return [room, *(below >> at for at in range(_LADDER) if below >> at > 0)]
+    return [room, *(below >> at for at in range(EFFORT.smaller_rooms) if below >> at > 0)]
 
 
 def _different(grid: CandidateSet, numbers: Iterable[int], most: int) -> list[int]:

@@ -8,53 +8,30 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
 from simaccel.analytic.family import Ints, ints
-from simaccel.search.candidate_set import PATIENCE, CandidateSet, ScoredTree, Values
-
-GAP: Final = 0.001
-"""The optimality gap: the most by which the best run may exceed the least bound left, relative."""
-GAIN: Final = 0.0005
-"""The least improvement that counts, relative to the best."""
-NEAR: Final = 1.01
-"""A run is stopped when it is so many times as long as the best; below, neighbours are tried."""
-NEAR_IN_LESS: Final = 1.1
-"""The same in a smaller room than the best's, unless much is given up anyway: to tell what is good
-there."""
-_BY_BOUND: Final = 8
-"""Candidates that run strictly in the order of their bounds, before other orders are mixed in."""
-_LIKELY: Final = 6
-"""Candidates that run after those; then the first of each way to hold operands in the array."""
-_HOLDINGS: Final = 12
-"""Ways to hold operands of which the first runs, at most: some have much tighter bounds."""
-_OF_EACH: Final = 3
-"""Candidates of each family that run first if operators are cut over cores; and of about equally
-likely ones before less likely ones."""
-_FULL_STAKE: Final = 0.02
-"""What a walk may gain, relative, by its lowest bound left, with which it has all its patience."""
-_LEAST_PATIENCE: Final = 0.25
-"""The least part of its patience that a walk has."""
-_AT_ONCE: Final = 4
-"""Candidates of one batch after the first few, for any number of processes."""
+from simaccel.search.candidate_set import CandidateSet, ScoredTree, Values
+from simaccel.search.effort import EFFORT
 
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """When a search ends: see `GAP` and `PATIENCE`; ``slack``: an absolute gap that is allowed.
+    """When a search ends, see `SearchEffort`; ``slack``: an absolute gap that is allowed.
 
+    ``part``: what a part of the whole workload takes on average: of a smaller one little is gained.
     ``until``: the monotonic time in seconds at which it ends in any case. ``equals``: the number of
     candidates with equal counts that run, to find the fastest of them.
     """
 
-    gap: float = GAP
-    patience: float = PATIENCE
+    gap: float = EFFORT.gap
+    patience: float = EFFORT.patience
     slack: float = 0.0
-    gain: float = GAIN
+    part: float = 0.0
+    gain: float = EFFORT.gain
     until: float | None = None
-    equals: int = PATIENCE
+    equals: int = EFFORT.patience
 
     def patience_at(self, stake: float) -> float:
         """Return the runs without a gain after which a walk ends that may gain so much, relative.
@@ -65,7 +42,7 @@ class StoppingRule:
         """
         if not self.gap:  # as the user says
             return self.patience
-        return self.patience * min(1, max(stake / _FULL_STAKE, _LEAST_PATIENCE))
+        return self.patience * min(1, max(stake / EFFORT.full_stake, EFFORT.least_patience))
 
     def allowed_bound(self, best: float) -> float:
         """Return how far the lowest bound left may be below ``best`` when the search ends."""
@@ -82,7 +59,7 @@ class CandidateWalk:
     """
 
     candidates: CandidateSet
-    near: float = NEAR
+    near: float = EFFORT.near
     cycles: dict[int, float] = field(default_factory=dict)
     best: float = float("inf")
     left: float = float("inf")
@@ -114,17 +91,17 @@ class CandidateWalk:
         if self.is_near:
             order = _interleave_orders(np.arange(fits.size), order)
         if self.likely.size:
-            few = np.flatnonzero(np.isin(fits[order], self.likely))[:_OF_EACH]
+            few = np.flatnonzero(np.isin(fits[order], self.likely))[: EFFORT.of_each]
             order = np.concatenate([order[few], np.delete(order, few)])
         fits, bounds = fits[order], bounds[order]
-        self.first = fits[:_BY_BOUND]
+        self.first = fits[: EFFORT.by_bound]
         each = self._run_count(fits)
         lowest = np.minimum.accumulate(bounds[::-1])[::-1]
         at, idle = 0, 0
         while at < fits.size and not self._is_over(lowest[at], stopping, idle):
-            step = 1 if at < _AT_ONCE else _AT_ONCE
+            step = 1 if at < EFFORT.at_once else EFFORT.at_once
             turn = fits[at : at + step][bounds[at : at + step] < self.best]
-            gained = self._run(turn, stopping.gain)
+            gained = self._run(turn, stopping)
             counted = int((~np.isin(turn, self.of_each)).sum())
             idle = 0 if gained or at < each else idle + counted
             at += step
@@ -135,7 +112,7 @@ class CandidateWalk:
             self.ended = "bounds"
         elif lowest >= self.best - stopping.allowed_bound(self.best) and self._has_run(idle):
             self.ended = "close"
-        elif idle >= stopping.patience_at(1 - lowest / self.best):
+        elif idle >= stopping.patience_at(self._stake(lowest, stopping.part)):
             self.ended = "patience"
         elif self.cycles and stopping.until is not None and time.monotonic() >= stopping.until:
             self.ended = "budget"
@@ -143,9 +120,13 @@ class CandidateWalk:
             return False
         return True
 
+    def _stake(self, lowest: float, part: float) -> float:
+        """Return what may be gained of a part of the workload, relative."""
+        return (self.best - lowest) / max(self.best, part) if self.best < float("inf") else 1.0
+
     def _has_run(self, idle: int) -> bool:
         """Return whether something has run; of neighbours, some without a gain."""
-        return idle >= _AT_ONCE if self.is_near else bool(self.cycles)
+        return idle >= EFFORT.at_once if self.is_near else bool(self.cycles)
 
     def _order(self, fits: Ints, bounds: Values, gap: float) -> Ints:
         """Return the order: lowest bound (roughly), then fewest bytes, then largest tiles.
@@ -155,13 +136,15 @@ class CandidateWalk:
         equal ones before those that are less likely; soon comes the first of each way to hold
         operands in the array.
         """
-        candidates, width = self.candidates, max(bounds.min(), 1) * max(gap, GAP / 4)
+        candidates, width = self.candidates, max(bounds.min(), 1) * max(gap, EFFORT.gap / 4)
         moved, space = candidates.dram[fits], candidates.space[fits]
         about = np.floor((bounds - bounds.min()) / width)
         order = np.lexsort((-space, moved, about))
         if candidates.is_shared:
             family = candidates.family_of(fits[order])
-            few = [np.flatnonzero(family == number)[:_OF_EACH] for number in np.unique(family)]
+            few = [
+                np.flatnonzero(family == number)[: EFFORT.of_each] for number in np.unique(family)
+            ]
             each = np.sort(np.concatenate(few))
             order = np.concatenate([order[each], np.delete(order, each)])
         if candidates.accelerator.bytes_per_cycle is None or candidates.objective != "cycles":
@@ -171,11 +154,11 @@ class CandidateWalk:
         waiting = waiting[_take_few_of_each(likely[waiting])]
         rest = _interleave_orders(waiting, order)
         _, first = np.unique(candidates.holding[fits[order]], return_index=True)
-        of_each = order[np.sort(first)[:_HOLDINGS]]
+        of_each = order[np.sort(first)[: EFFORT.holdings]]
         self.of_each = fits[of_each]
-        rest = np.concatenate([rest[:_LIKELY], of_each, rest[_LIKELY:]])
+        rest = np.concatenate([rest[: EFFORT.likely], of_each, rest[EFFORT.likely :]])
         return _remove_repeats(
-            np.concatenate([order[: max(_BY_BOUND, self._run_count(fits))], rest])
+            np.concatenate([order[: max(EFFORT.by_bound, self._run_count(fits))], rest])
         )
 
     def _run_count(self, fits: Ints) -> int:
@@ -187,7 +170,7 @@ class CandidateWalk:
         if not candidates.is_shared:
             return 0
         _, counts = np.unique(candidates.family_of(fits), return_counts=True)
-        return int(np.minimum(counts, _OF_EACH).sum())
+        return int(np.minimum(counts, EFFORT.of_each).sum())
 
     def _take(self, fits: Ints, values: Values, most: int) -> None:
         """Take the best candidates by counts alone; of equal ones, run some for the fastest."""
@@ -203,8 +186,8 @@ class CandidateWalk:
             self.cycles[int(number)] = cycles
             fastest = min(fastest, cycles)
 
-    def _run(self, which: Ints, gain: float) -> bool:
-        """Run candidates; return whether the best has improved by more than ``gain``."""
+    def _run(self, which: Ints, stopping: StoppingRule) -> bool:
+        """Run candidates; return whether the best has improved by so much that it counts."""
         candidates, before = self.candidates, self.best
         ran = candidates.run(which, candidates.most_cycles(which, before) * self.near)
         values = candidates.values(which, ran)
@@ -213,7 +196,7 @@ class CandidateWalk:
             if value < self.best:
                 self.best = float(value)
                 self.curve.append((len(self.cycles), self.best))
-        return self.best < before * (1 - gain)
+        return self.best < before - stopping.gain * max(self.best, stopping.part)
 
     def numbers(self) -> list[int]:
         """Return the candidates that ran with finite cycles, the best first."""
@@ -245,8 +228,8 @@ def _take_few_of_each(cycles: Ints) -> Ints:
     >>> _take_few_of_each(ints([1000] * 5 + [1100])).tolist()
     [0, 1, 2, 5, 3, 4]
     """
-    about = np.floor((cycles - cycles[0]) / max(cycles[0] * GAP, 1))
+    about = np.floor((cycles - cycles[0]) / max(cycles[0] * EFFORT.gap, 1))
     _, starts = np.unique(about, return_index=True)
     counts = np.diff(np.append(starts, cycles.size))
     number = np.arange(cycles.size) - np.repeat(starts, counts)
-    return np.lexsort((np.arange(cycles.size), number // _OF_EACH))
+    return np.lexsort((np.arange(cycles.size), number // EFFORT.of_each))

@@ -9,10 +9,7 @@ from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Do, nodes
 from simaccel.schedulers import NothingFitsError, Options
-from simaccel.schedulers.flex import granularity_choices
 from simaccel.search.effort import OBJECTIVES, Effort, Objective
-from simaccel.search.grid_search import Goal
-from simaccel.search.judge import Judge
 from simaccel.workload import ModelDimensions, Workload, attention, build, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload
@@ -44,6 +41,12 @@ def _run(
 ) -> ExperimentResult:
     on = load_accelerator("toy", ("dram.interleave_bytes=16 B", *settings))
     return simulate(workload, on, dataflow, options=Options(objective=objective, tolerance=0.0))
+
+
+def _edp(result: ExperimentResult) -> float:
+    run, on = result.run, result.accelerator
+    energy = on.energy_by_level(run.native_macs, run.elements, run.moved, run.cycles)
+    return float(sum(energy.values()) * run.cycles)
 
 
 @pytest.mark.parametrize(("dataflow", "room"), some([("flex", "4 KiB"), ("flat", "4 KiB")]))
@@ -241,14 +244,11 @@ def test_more_of_a_resource_is_never_worse(case: Case) -> None:
 
 
 def test_each_granularity_is_tried_where_an_attention_alone_does_not_decide() -> None:
-    """What is held between groups, and energy times delay, are of all operators together."""
-    plain, holding = load_accelerator("toy"), load_accelerator("toy", ["compiler.resident=true"])
+    """Energy times delay is of all operators together: it is no sum over the attention's parts."""
     one = ModelDimensions(hidden=6, heads=2, head_size=3, ff_size=6)
     block = attention(one, batch=1, seq_len=5, scope="block")
-    cycles, product = Goal(Judge(plain), "cycles"), Goal(Judge(plain), "edp")
-    assert granularity_choices("mbhr", block, cycles) == ["mbhr"]
-    assert granularity_choices("mbhr", _ATTENTION, product) == ["mbhr"]
-    for goal in (product, Goal(Judge(holding), "cycles")):
-        assert granularity_choices("mbhr", block, goal) == ["mbhr", *"mbhr"]
-        assert granularity_choices("r", block, goal) == ["r"]
-        assert granularity_choices("mbhr", _GEMM, goal) == ["mbhr"]
+    whole, *each = (
+        _edp(_run(block, dataflow, "buffer.capacity_bytes=4 KiB", objective="edp"))
+        for dataflow in ("flex", *(f"flex-{letter}" for letter in "mbhr"))
+    )
+    assert whole <= min(each)

@@ -102,7 +102,7 @@ def test_what_is_little_of_the_whole_is_not_looked_at_further() -> None:
     space = space_of(small, GEMM)
     grid = _goal(on).grid(GEMM, einsum_families(space, space.bound_operator("gemm"), on))
     bound, whole = grid.bound(capacity(on)), search(grid, _goal(on))
-    soon = search(grid, _goal(on, slack=bound))
+    soon = search(grid, _goal(on, part=1000 * bound))
     assert soon.best is not None
     assert whole.best is not None
     assert whole.best.value <= soon.best.value <= 2 * bound
@@ -151,9 +151,9 @@ def test_nothing_runs_twice() -> None:
     problem = problem_of(workload, LA)
     goal = Goal(judge)
     for _ in range(2):
-        flat.attention(
-            problem, goal, flat.grids(problem, TreeSearch(goal), Options(), "hr"), "flat"
-        )
+        search = TreeSearch(goal)
+        for kind in ("flat-h", "flat-r"):
+            flat.candidates(problem, search, Options(), kind).fastest()
     assert judge.ran > 0
     finished = [task for task in tasks if task[2] == float("inf")]  # type: ignore[index]
     assert len(finished) == len(set(map(repr, finished)))
@@ -167,17 +167,17 @@ def test_one_run_is_enough_where_it_leaves_little_of_the_whole() -> None:
     )
     for slack, few in ((1e6, True), (0.0, False)):
         judge = Judge(_toy())
-        TreeSearch(Goal(judge, slack=slack)).group(workload, "FF1")
+        TreeSearch(Goal(judge, part=1000 * slack)).group(workload, "FF1")
         assert (len(judge.outcomes) <= 2) == few  # of the room, and of half of it
 
 
 def test_among_about_as_fast_ones_the_one_that_moves_least_is_taken() -> None:
     """No other candidate within a tenth of the fastest takes less energy."""
     workload, on = gemm(m=24, k=20, n=18), _toy()
-    fast, cheap = (
-        TreeSearch(_goal(on, tolerance=tolerance)).fastest(workload, "gemm")[1]
-        for tolerance in (0.0, 0.1)
-    )
+    found = TreeSearch(_goal(on, tolerance=0.1)).operator_candidates(workload, "gemm")
+    fast = found.fastest()
+    assert fast is not None
+    cheap = found.find_cheaper(1.1 * fast.value)[-1]
     assert fast.cycles <= cheap.cycles <= 1.1 * fast.cycles
     assert cheap.dram_bytes <= fast.dram_bytes
     energies = []

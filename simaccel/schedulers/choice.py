@@ -1,0 +1,232 @@
+"""One choice for all dataflows: the best way of steps, with tensors held and groups at once.
+
+The steps of a dataflow (`generators`) say what may map each run of consecutive operators; the
+fastest way from the first operator to the last follows by dynamic programming (`schedule_steps`).
+Whole mappings compete by their runs on the machine: the fastest way by its parts, ways of one kind
+of attention, each also with tensors held between groups. Before a step is searched, a bound of the
+whole workload says whether it could gain anything with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Final
+
+from simaccel.errors import SimaccelError
+from simaccel.hardware import Accelerator
+from simaccel.mapping.tree import Mapping
+from simaccel.schedulers.at_once import fastest_at_once
+from simaccel.schedulers.generators import STAGED, attention_kinds, steps_of
+from simaccel.schedulers.naive import fixed_search
+from simaccel.schedulers.near_ways import choose, frugal_way
+from simaccel.schedulers.residency import hold_between, may_differ
+from simaccel.schedulers.resident_attention import GRANULARITIES
+from simaccel.schedulers.schedule_steps import (
+    SHARED_ROWS,
+    ScheduleStep,
+    body_of,
+    cheapest_searched,
+    least_work,
+)
+from simaccel.schedulers.sequences import measure_groups, unique
+from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search.accounts import SearchAccount, floor_of_group, merge_accounts
+from simaccel.search.grid_search import Goal
+from simaccel.search.judge import Body, mapping_of
+from simaccel.search.problems import Options, Scheduler, parts
+from simaccel.workload import Workload
+
+_UNFUSED: Final = ("alone", STAGED)
+"""What maps operators one by one."""
+
+
+def schedule(
+    workload: Workload, accelerator: Accelerator, options: Options, *, name: str
+) -> Mapping:
+    """Schedule a workload by a dataflow.
+
+    Raises:
+        InputError: constraints that the dataflow has no room for.
+        NotMappableError: the array can't do an operator.
+        NothingFitsError: no tiling of an operator fits the buffer.
+
+    """
+    family = name.partition("-")[0]
+    options = replace(options, pipeline=options.pipeline or name == "best")
+    goal = Goal.from_options(accelerator, options, workload)
+    search = fixed_search(goal, options) if family == "naive" else TreeSearch(goal)
+    choice = _Choice(workload, search, options, name)
+    bodies = choice.ways()
+    goal.asked.require_met()
+    choice.note_accounts()
+    if family == "naive":
+        return mapping_of(workload, name, bodies[0])
+    if family == "best" or accelerator.compiler.resident:
+        held = [each for body in bodies for each in hold_between(workload, body, search)]
+        bodies = unique([*held, *bodies])
+    best = choose(workload, bodies, search)
+    if goal.is_shared:
+        apart = choice.map_unfused() if family == "best" else []
+        best = fastest_at_once(workload, unique([best, *bodies[:1], *apart]), search)
+    return mapping_of(workload, name, best)
+
+
+@dataclass
+class _Choice:
+    """The ways of a dataflow's steps through a workload.
+
+    ``below``: cycles of a mapping of the whole that others have to be able to beat.
+    """
+
+    workload: Workload
+    search: TreeSearch
+    options: Options
+    name: str
+    below: float = float("inf")
+
+    def __post_init__(self) -> None:
+        """Make the steps."""
+        self.steps = steps_of(self.workload, self.search.quiet(), self.options, self.name)
+        self.searched: list[ScheduleStep] = []
+
+    def ways(self) -> list[Body]:
+        """Return mappings of the whole workload, the best by the sum of its parts first.
+
+        Raises:
+            SimaccelError: there is none.
+
+        """
+        goal, bodies = self.search.goal, list[Body]()
+        plain = [step for step in self.steps if step.kind != SHARED_ROWS]
+        fuses = len(plain) < len(self.steps)
+        if fuses and goal.objective == "cycles" and not goal.is_shared:
+            with suppress(SimaccelError):  # some operator doesn't fit alone
+                bodies = self._best_ways(plain)
+                self.below = self._worth_beating(bodies[0])
+        if not bodies or (fuses and self._can_gain(self.steps)):
+            bodies = [*self._best_ways(self.steps), *bodies]
+        return bodies if goal.is_over else unique([*bodies, *self._ways_of_kinds(bodies[0])])
+
+    def map_unfused(self) -> list[Body]:
+        """Return the mapping with all operators one by one, if there is one."""
+        steps = [step for step in self.steps if step.kind.startswith(_UNFUSED)]
+        with suppress(SimaccelError):  # not all of them fit
+            return [body_of(self._cheapest(_afresh(steps)))]
+        return []
+
+    def note_accounts(self) -> None:
+        """Tell of each search, of those for the same operators together."""
+        spans: dict[tuple[int, int, str], dict[int, SearchAccount]] = {}
+        for step in self.searched:
+            if step.account:
+                span = step.start, step.stop, step.account.name
+                spans.setdefault(span, {})[id(step.account)] = step.account
+        known: set[int] = set()
+        for (*_, name), accounts in sorted(spans.items(), key=lambda pair: pair[0][:2]):
+            new = [account for number, account in accounts.items() if number not in known]
+            if new:
+                merged = merge_accounts(name, new) if len(new) > 1 else new[0]
+                self.search.goal.note(replace(merged, floor=max(account.floor for account in new)))
+            known |= set(accounts)
+
+    def _best_ways(self, steps: Sequence[ScheduleStep]) -> list[Body]:
+        """Return the best way of steps, and of its near-ties the one that costs least."""
+        way = self._cheapest(steps)
+        goal = self.search.goal
+        if goal.objective != "cycles" or not goal.tolerance or goal.is_over:
+            return [body_of(way)]
+        return [body_of(way), body_of(frugal_way(steps, way, self.search))]
+
+    def _cheapest(self, steps: Sequence[ScheduleStep]) -> list[ScheduleStep]:
+        """Return the cheapest way of steps, all of them searched.
+
+        Raises:
+            SimaccelError: there is none.
+
+        """
+        goal, count = self.search.goal, len(self.workload.operators)
+        left = goal.slack * len(parts(self.workload))
+        way = cheapest_searched(steps, count, goal, left, lambda step: self._can_gain([], step))
+        refused = next((step.refused for step in way or steps if step.refused), None)
+        if refused is not None:
+            raise refused
+        self.searched += [step for step in steps if step.account]
+        return way
+
+    def _can_gain(self, steps: Sequence[ScheduleStep], over: ScheduleStep | None = None) -> bool:
+        """Return whether a way of steps, or one over a step, may beat what is known by enough.
+
+        Array and SFU have their work, whatever stays on chip, and DRAM has what must cross it.
+        """
+        if self.below == float("inf"):
+            return True
+        work = least_work(steps or self.steps, len(self.workload.operators), over)
+        return max(self._floor, work) < self.below
+
+    @cached_property
+    def _floor(self) -> float:
+        """Objective that no mapping of the workload is below."""
+        goal, names = self.search.goal, [one.name for one in self.workload.operators]
+        return floor_of_group(self.workload, names, goal.accelerator, goal.objective)
+
+    def _worth_beating(self, body: Body) -> float:
+        """Return the objective that another mapping has to be below to be worth a search."""
+        goal, held = self.search.goal, hold_between(self.workload, body, self.search)
+        return (1 - goal.gap) * min(
+            measure_groups(self.workload, each, goal).value for each in unique([body, *held])
+        )
+
+    def _ways_of_kinds(self, first: Body) -> list[Body]:
+        """Return ways with attentions of one kind: a whole may be better than the best by parts.
+
+        What is held beside an attention differs from kind to kind, and what runs beside it.
+        """
+        goal, bodies = self.search.goal, list[Body]()
+        families: dict[str, list[str]] = {}
+        for kind in attention_kinds(self.name):
+            if any(step.kind == kind for step in self.steps):
+                families.setdefault(kind.partition("-")[0], []).append(kind)
+        product = goal.objective == "edp" and len(parts(self.workload)) > 1
+        differ = product or goal.accelerator.compiler.resident
+        for kinds in families.values():
+            whole = [first]
+            if self.name == "best":
+                whole = self._way_with(kinds)
+                bodies += whole
+            several = len(kinds) > 1 and differ
+            for body in whole if several else ():
+                if product or may_differ(self.workload, body, self.search):
+                    bodies += [way for kind in kinds for way in self._way_with([kind])]
+        return bodies
+
+    def _way_with(self, kinds: Sequence[str]) -> list[Body]:
+        """Return the cheapest way with attentions of some kinds alone, if it may be better."""
+        others = {SHARED_ROWS, *attention_kinds(self.name)} - set(kinds)
+        steps = [step for step in self.steps if step.kind not in others]
+        inside = [step for step in steps if step.kind in kinds]
+        steps = [
+            step
+            for step in steps
+            if step in inside
+            or not any(part.start < step.stop and step.start < part.stop for part in inside)
+        ]
+        with suppress(SimaccelError):  # nothing of it fits
+            if self._can_gain(steps):
+                return [body_of(self._cheapest(_afresh(steps)))]
+        return []
+
+
+def _afresh(steps: Sequence[ScheduleStep]) -> list[ScheduleStep]:
+    """Return steps of which what was no gain counts as not searched."""
+    return [replace(step, body=None, scored=None, refused=None) for step in steps]
+
+
+SCHEDULERS: dict[str, Scheduler] = {
+    name: partial(schedule, name=name)
+    for family in ("naive", "flex", "flat")
+    for name in (family, *(f"{family}-{letter}" for letter in GRANULARITIES))
+}
+SCHEDULERS |= {name: partial(schedule, name=name) for name in ("flash", "best")}

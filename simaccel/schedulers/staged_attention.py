@@ -1,0 +1,322 @@
+"""The search of L, softmax and A one after the other: how many rows stay on chip between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from simaccel.analytic.evaluation import memory_work
+from simaccel.analytic.family import Ints, ints
+from simaccel.mapping.tree import Keep, Tree
+from simaccel.numbers import in_bytes
+from simaccel.schedulers.attention import AttentionProblem
+from simaccel.schedulers.resident_attention import ALL, Placed, parts_of, stage_attention, units
+from simaccel.schedulers.sequences import score
+from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
+from simaccel.search.accounts import BOUND, SearchAccount, ignore
+from simaccel.search.candidate_set import ScoredTree, capacity
+from simaccel.search.canonical import rename_tree
+from simaccel.search.effort import EFFORT, Objective
+from simaccel.search.judge import Body, key_of_body
+from simaccel.search.near_ties import cost_of
+from simaccel.search.problems import NothingFitsError
+
+Staged = tuple[Body, ScoredTree]
+"""L, softmax and A with some rows of the intermediate on chip, and their figures."""
+
+
+@dataclass
+class StagedAttention:
+    """An attention whose operators run one after the other.
+
+    ``known``: by the rows that stay on chip the best of them, None if nothing is below a limit,
+    and that limit.
+    """
+
+    problem: AttentionProblem
+    search: TreeSearch
+    known: dict[int, tuple[Staged | None, float]] = field(default_factory=dict)
+    account: SearchAccount | None = None
+
+    @property
+    def every_row(self) -> int:
+        """Rows of the intermediate of all samples and heads."""
+        return self.problem.size(self.problem.heads) * self.problem.size(self.problem.rows)
+
+    # -- bounds
+
+    def bound(self, room: int) -> float:
+        """Return what no objective of L, softmax and A is below; infinite where nothing fits."""
+        _, most = units(self.problem, "r", self.search.accelerator)
+        some = min(most, self.every_row - 1)  # of all rows are resident at most, beside others
+        found = min(self._bound_of(rows, room) for rows in {0, some})
+        if most < self.every_row:
+            return found
+        left = room - self.every_row * self.problem.row_bytes
+        return min(found, self._bound_of(self.every_row, left))
+
+    def _bound_of(self, rows: int, room: int) -> float:
+        """Return a lower bound of the objective with so many resident rows in ``room`` bytes.
+
+        Rows that are not resident take at least their share of what all rows would take; resident
+        ones at least the work of array and SFU on them. From the sum goes what may be loaded and
+        stored beside the operators before and after.
+        """
+        is_timed = self.search.goal.objective == "cycles"
+        share = 1.0 if rows == self.every_row else 1 - rows / self.every_row
+        apart = [candidates for candidates, _ in self._operator_candidates(rows)]
+        work = (1 - share) * sum(each.least_work for each in apart) if is_timed else 0.0
+        alone = share * sum(each.bound(room) for each in apart) + work
+        if not is_timed or alone == float("inf"):
+            return alone
+        return max(alone - self._saved_cycles(), self.least_work)
+
+    @property
+    def least_work(self) -> float:
+        """Cycles that L, softmax and A take, whatever is on chip of other tensors.
+
+        Those of array and SFU, or of the rows of the intermediate that can't stay.
+        """
+        return float(self.search.recall(("work", self.problem.part), self._least_work))
+
+    def _least_work(self) -> float:
+        problem, accelerator = self.problem, self.search.accelerator
+        count, (_, resident) = self.every_row, units(problem, "r", accelerator)
+        works = [candidates.least_work for candidates, _ in self._operator_candidates(0)]
+        transfers = []
+        for name, _ in parts_of(problem):
+            moved: dict[tuple[str, str], Ints] = {}
+            seen = problem.space.bound_operator(name)
+            for view in (*seen.inputs, seen.output):
+                if view.name in problem.intermediates:
+                    level = "dram_write" if view is seen.output else "dram_read"
+                    n_bytes = in_bytes(problem.size(view.ranks), view.bits)
+                    moved[level, view.name] = ints(n_bytes * (count - resident) // count)
+            cycles_by_memory = memory_work(accelerator, problem.workload, moved)
+            transfers.append(max(map(int, cycles_by_memory.values()), default=0))
+        return max(sum(works), sum(map(max, works, transfers)) - self._saved_cycles())
+
+    def _saved_cycles(self) -> float:
+        """Return the cycles that the three together save: two transfers of a buffer full."""
+        accelerator = self.search.accelerator
+        room = accelerator.buffer.capacity_bytes
+        if room is None:
+            return float("inf")
+        once = accelerator.transfer_cycles(room, None, write=False)
+        once += accelerator.dram.latency_cycles
+        return float(2 * once * bool(accelerator.compiler.overlap))
+
+    # -- rows
+
+    def fastest(self, granularity: str, limit: float = float("inf")) -> Staged | None:
+        """Return the best with rows of a granularity on chip; None if none is below a limit.
+
+        Raises:
+            NothingFitsError: no tiling fits the buffer.
+
+        """
+        before = len(self.search.goal.judge.outcomes)
+        unit, most = units(self.problem, granularity, self.search.accelerator)
+        tried = self._try_all(unit, most, limit)
+        staged = (self.known[rows][0] for rows in tried)
+        best = min(filter(None, staged), key=lambda each: each[1].rank, default=None)
+        name = "+".join(self.problem.part)
+        if best is None and limit == float("inf"):
+            room = self.search.goal.room
+            raise NothingFitsError(f"{name}: no tiling fits the buffer of {room} B")
+        if best is None or best[1].value >= limit:
+            return None
+        space = sum(len(candidates.candidates) for candidates, _ in self._operator_candidates(0))
+        ran = len(self.search.goal.judge.outcomes) - before  # of the three alone and together
+        self.account = SearchAccount(
+            name="flex",
+            operators=self.problem.part,
+            space=space,
+            pruned={BOUND: space},
+            ran=ran,
+            near=ran,
+            value=best[1].value,
+            ended="rows",
+        )
+        self.search.goal.origins[key_of_body(best[0])] = self, 0
+        return best
+
+    def find_cheaper(self, limit: float) -> list[Staged]:
+        """Return what costs less than the fastest and has no objective above a limit.
+
+        With the numbers of rows that are known, also by trees that cost less where rows spill.
+        """
+        objective, room = self.search.goal.objective, self.search.goal.room
+        able = [(rows, staged) for rows, (staged, _) in self.known.items() if staged]
+        if not able:
+            return []
+        least, best = min(able, key=lambda pair: pair[1][1].rank)
+        every = [staged for _, staged in able]
+        slower = limit / best[1].value
+        placed = self.place(least, self._room(least), slower)
+        if placed is not None:
+            body = stage_attention(self.problem, least, placed)
+            scored = score(self.problem.workload, body, self.search.goal, limit + 1)
+            every += [(body, scored)] if scored and scored.buffer_bytes <= room else []
+        front: list[Staged] = []
+        for staged in sorted(every, key=lambda each: (each[1].value, cost_of(each[1], objective))):
+            costs = [cost_of(each[1], objective) for each in (staged, *front[-1:])]
+            if staged[1].value <= limit and (not front or costs[0] < costs[1]):
+                front.append(staged)
+        return front
+
+    def _try_all(self, unit: int, most: int, limit: float) -> list[int]:
+        """Try all counts where they are few; else some, and what promises most between them.
+
+        More rows beside larger tiles would be better. Then around the best of a coarser
+        granularity, if that was not among them.
+        """
+        if most <= ALL:
+            counts = [unit * count for count in range(most, -1, -1)]
+            for rows in counts:
+                self._value(rows, limit)
+            return counts
+        least = max(
+            candidates.candidates.smallest for candidates, _ in self._operator_candidates(0)
+        )
+        spilled = (self.search.goal.room - least) // (unit * self.problem.row_bytes)
+        fits = max(min(most, spilled), 0)
+        tried = sorted({0, fits * unit, most * unit}, reverse=True)
+        for rows in tried:
+            self._value(rows, limit)
+        tried += self._look_between([(0, fits)], unit, limit)
+        start = self._best_rows() // unit
+        if 0 < start < fits and start * unit not in tried:
+            low = max(rows for rows in tried if rows < start * unit) // unit
+            high = min(rows for rows in tried if rows > start * unit) // unit
+            self._value(start * unit, limit)
+            between = [(low, start), (start, high)]
+            tried += [start * unit, *self._look_between(between, unit, limit)]
+        return tried
+
+    def _look_between(self, between: list[tuple[int, int]], unit: int, limit: float) -> list[int]:
+        """Try counts between others, where most is promised first, until some gain nothing.
+
+        Between two counts nothing has more rows than the larger one, or more room than the smaller.
+        """
+
+        def promise(low: int, high: int) -> float:
+            return self._bound_of((high - 1) * unit, self._room((low + 1) * unit))
+
+        tried, best, idle = list[int](), self._best(), 0
+        while between and idle < EFFORT.idle_rows:
+            low, high = between.pop(0)
+            if high - low <= 1:
+                continue
+            if promise(low, high) >= best * (1 - EFFORT.gap):
+                break
+            middle = self._middle(low, high, unit)
+            tried.append(middle * unit)
+            value = self._value(middle * unit, limit)
+            idle = 0 if value < best * (1 - EFFORT.gain) else idle + 1
+            best = min(best, value)
+            between += [(middle, high), (low, middle)]
+            between.sort(key=lambda few: promise(*few))
+        return tried
+
+    def _middle(self, low: int, high: int, unit: int) -> int:
+        """Return a count between two others; of rows one that fills the array, if there is one."""
+        middle, side = (low + high) // 2, self.search.accelerator.array.rows
+        even = -(-middle // side) * side
+        return even if unit == 1 and even < high else middle
+
+    def _value(self, rows: int, limit: float) -> float:
+        goal = self.search.goal
+        below = min(limit, self._best() * (1 + goal.tolerance))
+        staged, known = self.known.get(rows, (None, 0.0))
+        if staged is None and known < below:
+            late = below < float("inf") and goal.is_over
+            if not late and self._bound_of(rows, self._room(rows)) < below:
+                able = [
+                    (body, scored)
+                    for body in self._bodies(rows)
+                    if (scored := score(self.problem.workload, body, goal, below))
+                    and scored.buffer_bytes <= goal.room
+                ]
+                staged = min(able, key=lambda each: each[1].rank, default=None)
+            self.known[rows] = staged, below
+        return staged[1].value if staged else float("inf")
+
+    def _best(self) -> float:
+        """Return the best objective so far."""
+        known = (staged for staged, _ in self.known.values() if staged)
+        return min((scored.value for _, scored in known), default=float("inf"))
+
+    def _best_rows(self) -> int:
+        known = ((staged[1].rank, rows) for rows, (staged, _) in self.known.items() if staged)
+        return min(known, default=((), 0))[1]
+
+    def _bodies(self, rows: int) -> Iterator[Body]:
+        """Yield L, softmax and A by their best trees where rows spill, and with two slots or more.
+
+        Where rows stay the array no longer waits for them, but for what has one slot.
+        """
+        for search in self._searches:
+            placed = self.place(rows, self._room(rows), search=search)
+            if placed is None:
+                return
+            yield stage_attention(self.problem, rows, placed)
+            more = [(group, held, _with_two_slots(tree)) for group, held, tree in placed]
+            if rows and more != placed:
+                yield stage_attention(self.problem, rows, more)
+
+    @cached_property
+    def _searches(self) -> list[TreeSearch]:
+        """The search; of a product of energy and cycles of all three also those for each factor."""
+        search, aims = self.search, list[Objective]()
+        if search.goal.objective == "edp":
+            aims = ["cycles", "energy"]
+        goals = [replace(search.goal, objective=aim, note=ignore) for aim in aims]
+        return [search, *(TreeSearch(goal, search.einsum_trees, search.rows) for goal in goals)]
+
+    def place(
+        self, rows: int, room: int, slower: float = 1.0, search: TreeSearch | None = None
+    ) -> list[Placed] | None:
+        """Return the best trees of L, softmax and A in so much room; None if nothing fits.
+
+        ``slower``: those of least cost that take at most so many times the best's objective.
+        """
+        taken, places = capacity(self.search.accelerator) - room, []
+        for candidates, held in self._operator_candidates(rows, search):
+            best = candidates.fastest(taken)
+            if best is None:
+                return None
+            if slower > 1:
+                few = candidates.find_cheaper(best.value * slower, taken)
+                best = replace(few[-1], tree=rename_tree(few[-1].tree, candidates.names))
+            places.append((candidates.group, held, best.tree))
+        return places
+
+    def _operator_candidates(
+        self, rows: int, search: TreeSearch | None = None
+    ) -> Iterator[tuple[GroupSearch, str]]:
+        """Yield the candidates of L, softmax and A apart, each with the tensor it shares.
+
+        With all ``rows`` resident that tensor is kept around the groups; with any, one core does
+        all.
+        """
+        problem, whole = self.problem, rows == self.every_row
+        search = (search or self.search).quiet()
+        search = search.on_one_core() if rows else search
+        for name, held in parts_of(problem):
+            merged, kept = problem.merged_ranks(name), (held,) if whole else ()
+            yield (
+                search.operator_candidates(problem.workload, name, merged, kept, over=whole),
+                held,
+            )
+
+    def _room(self, rows: int) -> int:
+        """Return the bytes that ``rows`` of the intermediate leave of the buffer."""
+        return self.search.goal.room - rows * self.problem.row_bytes
+
+
+def _with_two_slots(tree: Tree) -> Tree:
+    return tuple(
+        replace(node, slots=max(node.slots, 2)) if isinstance(node, Keep) else node for node in tree
+    )
