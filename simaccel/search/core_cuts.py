@@ -77,12 +77,6 @@ def grids_on_cores(
     return {name: goal.extend_grid(join_sets(list(grids.values())), more)}
 
 
-def every_cut(group: Group, space: IterationSpace, goal: Goal, families: Families) -> list[Family]:
-    """Return the families of all cuts."""
-    cuts = cuts_of(group, space, goal)
-    return [family for cut in cuts for family in cut.families_around(families(cut.space))]
-
-
 def cuts_of(group: Group, space: IterationSpace, goal: Goal) -> list[PricedCut]:
     """Return the cuts of a group, the one with the lowest floor first, of equals most cores."""
     accelerator, spreads = goal.accelerator, goal.asked.spreads
