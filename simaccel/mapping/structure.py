@@ -81,16 +81,20 @@ def _operators(workload: Workload, group: Group) -> Iterator[Finding]:
 
 
 def _find_apart(workload: Workload, group: Group) -> Iterator[Finding]:
-    """Yield operators that can't be in one group: other boxes of a tensor, or other repetitions."""
-    boxes: dict[str, tuple[tuple[slice, ...], str]] = {}
+    """Yield operators that can't be in one group: other boxes of a tensor, or other repetitions.
+
+    Two tensors of a chip that are parts of one of all chips are other boxes of that.
+    """
+    boxes: dict[str, tuple[tuple[str, tuple[slice, ...]], str]] = {}
     first = group.operators[0] if group.operators else ""
     for at, name in enumerate(group.operators):
         operator, where = workload.operator(name), f"operators[{at}]"
         if workload.times(name) != workload.times(first):
             yield where, name, f"operators that run as often as {first}"
         for _, operand in operands_of(operator):
-            box = operand.box(operator.ranks)
-            known, other = boxes.setdefault(operand.tensor, (box, name))
+            box = operand.tensor, operand.box(operator.ranks)
+            whole = workload.tensors[operand.tensor].whole or operand.tensor
+            known, other = boxes.setdefault(whole, (box, name))
             if box != known and other != name:
                 yield (
                     where,

@@ -81,8 +81,8 @@ class Tensor:
     ``packed``: its elements have 4 bits, two in a byte. ``assumed``: the element size is a default,
     which an accelerator's precision may replace. ``inside``: first element of each dimension, and
     the one after the last, in a border of zeros. ``distinct``: elements that are no copies of other
-    tensors', or that leave. ``stored``: elements in memory, where a part is read. ``shared``: it is
-    in the buffer that cores share. ``number``: its format, if in `TOLD_APART`.
+    tensors', or that leave. ``stored``: elements in memory, where a part is read. ``whole``: the
+    tensor of all chips. ``shared``: in the buffer that cores share. ``number``: if `TOLD_APART`.
     """
 
     name: str
@@ -93,6 +93,7 @@ class Tensor:
     inside: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     distinct: int | None = field(default=None, compare=False)
     stored: int | None = field(default=None, compare=False)
+    whole: str = field(default="", compare=False)
     shared: bool = False
     number: str = ""
 
@@ -137,7 +138,7 @@ class Operand:
 
     @property
     def ranks(self) -> tuple[str, ...]:
-        """The distinct ranks, in the order of the tensor's dimensions."""
+        """Distinct ranks, in the order of the tensor's dimensions."""
         return tuple(dict.fromkeys(rank for dim in self.projection for rank, _ in dim.terms))
 
     @property
@@ -201,9 +202,8 @@ class Einsum:
 
         No element is reused and nothing is summed, so a systolic array can't fold it.
         """
-        large = {rank for rank, size in self.ranks.items() if size > 1}
-        several = len(self.inputs) > 1 and bool(large)
-        return several and all(large <= set(one.ranks) for one in (*self.inputs, self.output))
+        large, operands = {r for r, n in self.ranks.items() if n > 1}, (*self.inputs, self.output)
+        return len(self.inputs) > 1 and bool(large) and all(large <= {*x.ranks} for x in operands)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.output} = {' '.join(map(str, self.inputs))}"

@@ -177,6 +177,10 @@ def test_an_onnx_model_is_cut_along_its_rows(tmp_path: Path) -> None:
     ]
     assert result.run.macs * 4 == workload.macs
     assert _is_right(workload, result)
+    # fused: but for the sum, which reads its own rows of what the filter reads with its neighbours'
+    fused = simulate(workload, pod, "flex", options=Options(data_parallel=4, tensor_parallel=1))
+    assert _is_right(workload, fused)
+    assert all(not {"dw", "add"} <= {*group.operators} for group in fused.mapping.groups)
 
 
 def test_degrees_of_a_network_are_those_of_images_and_channels() -> None:

@@ -252,7 +252,7 @@ class TensorNames:
             self.layouts[name] = tensor, layout
             whole = self.workload.tensors[tensor]
             stored = whole.stored and -(-whole.stored // layout.pieces)
-            self.tensors[name] = replace(whole, name=name, inside=(), stored=stored)
+            self.tensors[name] = replace(whole, name=name, inside=(), stored=stored, whole=tensor)
         return self.names[key]
 
     def _read(self, operator: Operator, operand: Operand) -> str:
