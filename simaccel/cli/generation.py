@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from simaccel.cli.pipeline import StageCounts
     from simaccel.experiment.generation import Generation
     from simaccel.hardware import Accelerator
+    from simaccel.workload import Workload
 
 
 def run_and_show_generation(
@@ -39,13 +40,14 @@ def run_and_show_generation(
     )
     from simaccel.experiment.generation import planned_phases
 
-    prefill, _ = asked.workload.generation(
+    prefill, decodes = asked.workload.generation(
         lambda model, figures: planned_phases(model, **sizes, **figures)
     )
     dataflow = asked.choose_dataflow(dataflow, prefill, accelerator)
     cut: dict[str, Any] = {**vars(counts), "options": asked.options}
     if dry_run:
-        _forecast(asked, accelerator, dataflow, sizes, cut, as_json=as_json)
+        phases = {"prefill": prefill, **{f"decode after {n}": step for n, step in decodes.items()}}
+        _forecast(phases, accelerator, dataflow, sizes["tokens"], cut, as_json=as_json)
         return
     from simaccel.experiment.generation import generate
 
@@ -66,37 +68,31 @@ def run_and_show_generation(
 
 
 def _forecast(
-    asked: ExperimentOptions,
+    phases: Mapping[str, Workload],
     accelerator: Accelerator,
     dataflow: str,
-    sizes: Mapping[str, Any],
+    tokens: int,
     cut: Mapping[str, Any],
     *,
     as_json: bool,
 ) -> None:
     """Estimate the searches of the prefill and of the decode steps, of each stage."""
     from simaccel.cli.outlook import show_outlook
-    from simaccel.experiment.generation import planned_phases
     from simaccel.experiment.outlook import outlooks
     from simaccel.experiment.pipeline_plan import plan_pipeline
     from simaccel.experiment.precision import place_on
     from simaccel.report.pipeline import cut_line
     from simaccel.report.titles import experiment_title
 
-    prefill, decodes = asked.workload.generation(
-        lambda model, figures: planned_phases(model, **sizes, **figures)
-    )
-    phases = {"prefill": prefill, **{f"decode after {n}": step for n, step in decodes.items()}}
     searches = [
         (f"{name}, {part}" if part else name, forecast)
         for name, phase in phases.items()
         for part, forecast in outlooks(place_on(phase, accelerator), accelerator, dataflow, **cut)
     ]
     is_cut = cut["stages"] is not None
-    lines = [cut_line(plan_pipeline(prefill, accelerator, **cut))] if is_cut else []
-    title = experiment_title(prefill, accelerator, dataflow, varied=("phase",))
-    shown = f"{title}, {sizes['tokens']} tokens"
-    show_outlook(shown, searches, {}, runs=True, as_json=as_json, lines=lines)
+    lines = [cut_line(plan_pipeline(phases["prefill"], accelerator, **cut))] if is_cut else []
+    title = experiment_title(phases["prefill"], accelerator, dataflow, varied=("phase",))
+    show_outlook(f"{title}, {tokens} tokens", searches, {}, runs=True, as_json=as_json, lines=lines)
 
 
 def _show(generation: Generation, *, as_json: bool, quiet: bool) -> None:
