@@ -59,9 +59,10 @@ def figures_of(design: Point, records: Sequence[Record]) -> Figures:
     for weight, record in zip(weights, records, strict=True):
         for level, pj in record["energy_pj"].items():
             energy[level] = energy.get(level, 0.0) + weight * (math.nan if pj is None else pj)
-    cycles, every = sum_figure("cycles"), sum(energy.values())
+    # work costs no energy only where nothing has a price
+    cycles, every = sum_figure("cycles"), sum(energy.values()) or math.nan
     seconds = cycles / accelerator.clock_hz
-    power = power_mw(energy, seconds)
+    power = power_mw(energy if every > 0 else {"all": every}, seconds)
     figures: Figures = plain(
         {
             "energy_pj": every,

@@ -66,6 +66,15 @@ def test_workloads_count_as_often_as_they_weigh() -> None:
     assert found["area_mm2"] == pytest.approx((16 * 1239.5 + 1024 * 8.87 + 4 * 11884) * 1e-6)
 
 
+def test_energy_and_what_follows_from_it_are_unknown_where_nothing_has_a_price() -> None:
+    space = DesignSpace((load_accelerator("toy"),), (WeightedWorkload(gemm(m=9, k=7, n=5)),))
+    (design,) = space.designs([0])
+    for dram in (0.0, float("nan")):
+        found = figures_of(design, [_record(100, dram, 0, 512)])
+        names = ("energy_pj", "edp_js", "power_mw", "chip_power_mw", "energy_per_token_pj")
+        assert {name: found[name] for name in names} == dict.fromkeys(names)
+
+
 def _better(one: tuple[int | None, ...], other: tuple[int | None, ...]) -> bool:
     a, b = ([10**9 if v is None else v for v in each] for each in (one, other))
     return all(x <= y for x, y in zip(a, b, strict=True)) and a != b
