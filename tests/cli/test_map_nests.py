@@ -206,7 +206,7 @@ def test_a_plug_in_that_searches_nothing_has_no_figure(
 ) -> None:
     """It is known afterwards only: what a plug-in does, it alone knows."""
     monkeypatch.setattr("simaccel.cli.experiment_options.SEARCHING", (*DATAFLOWS,))
-    line = "map --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive"
+    line = "map --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow strips"
     result = cli(f"{line} --plot {tmp_path / 'search.png'}")
     assert result.exit_code == 2
     assert result.stderr.endswith("allowed: nothing if there is no search\n")

@@ -431,19 +431,6 @@ def test_what_a_csv_does_not_go_with_is_refused(sheet: Path, options: str, probl
     assert sheet.read_text() == SHEET
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ("--each layer", "--each: got 'layer'; allowed: one of operator"),
-        ("--each operator --sweep buffer=1KiB,2KiB", "nothing with --sweep"),
-    ],
-)
-def test_each_is_refused_where_it_means_nothing(options: str, problem: str) -> None:
-    line = f"compare --hw toy --workload gemm --shape M=9,K=7,N=5 {options}"
-    ran = CliRunner().invoke(main, line.split())
-    assert (ran.exit_code, problem in ran.stderr) == (2, True)
-
-
 def test_one_run_is_one_run() -> None:
     assert repr(compare(GEMM, "toy", "naive")).endswith(": 1 run, naive is the fastest>")
 
