@@ -1,7 +1,7 @@
 """What commands refuse, and what they say: data, `command: lines`, in a file for each command.
 
-Arguments are separated by blanks, `~` stands for a blank in one. A line that ends with `...` is the
-beginning of one that lists what others add to.
+Arguments are separated by blanks, `~` stands for a blank in one; paths begin at the repository. A
+line that ends with `...` is the beginning of one that lists what others add to.
 """
 
 from pathlib import Path
@@ -13,6 +13,7 @@ import yaml
 from simaccel.cli.rules import RULES
 from tests.cli.conftest import Call
 
+REPOSITORY = Path(__file__).parents[2]
 FILES = sorted(Path(__file__).with_name("refusals").glob("*.yaml"))
 REFUSALS: dict[str, Any] = {
     line: said
@@ -22,7 +23,8 @@ REFUSALS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("line", "said"), REFUSALS.items(), ids=[*REFUSALS])
-def test_refused(cli: Call, line: str, said: list[str]) -> None:
+def test_refused(cli: Call, line: str, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY)
     result = cli(line)
     assert (result.exit_code, result.stdout) == (2, "")
     lines = [each for each in result.stderr.splitlines() if each.strip()]

@@ -74,34 +74,6 @@ def test_lanes_are_chosen_by_name(cli: Call) -> None:
     assert {line.partition(",")[0] for line in shown.splitlines()} == {"lane", "array", "tile A"}
 
 
-@pytest.mark.parametrize(
-    ("options", "messages"),
-    [
-        ("--format vdc", ["command line: --format: got 'vdc'; did you mean 'vcd'?"]),
-        ("--format json", ["--format: got 'json'; allowed: one of perfetto, csv, vcd, parquet"]),
-        ("--format csv --lanes aray", ["no lane 'aray'; did you mean 'array'?"]),
-        ("--format csv --from 473", ["--from: got '473'; allowed: a cycle from 0 to 472"]),
-        ("--format csv --from x", ["--from: got 'x'; allowed: a cycle from 0 on"]),
-        ("--format csv --to 474", ["--to: got '474'; allowed: a cycle from 1 to 473"]),
-        ("--format csv --from 9 --to 9", ["--to: got '9'; allowed: a cycle from 10 on"]),
-        ("--format csv --at-most 0", ["--at-most: got '0'; allowed: 1 to 1000000000 events"]),
-        ("--format perfetto --bins 0", ["--bins: got '0'; allowed: 1 to 100000 bins"]),
-        ("--format csv --from -1 --to -2", ["--from: got '-1'", "--to: got '-2'"]),
-        (
-            "--format csv --lanes engine --at-most 100 --from 0",
-            [" rows in cycles 0 to 473, more than 100; allowed: --from 0 --to "],
-        ),
-    ],
-)
-def test_mistakes_are_refused(cli: Call, tmp_path: Path, options: str, messages: list[str]) -> None:
-    out = tmp_path / "out"
-    found = _refused(cli(f"trace export {TOY} -o {out} {options}"))
-    assert len(found) == len(messages)
-    for line, message in zip(found, messages, strict=True):
-        assert message in line
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_run_of_too_many_events_gives_a_steady_period(cli: Call, tmp_path: Path) -> None:
     """Of a window that is asked for nothing is left out; of the run what can be shown."""
     asked = f"trace export {TOY} --format vcd -o {tmp_path / 'out.vcd'} --lanes engine"

@@ -46,34 +46,6 @@ def test_a_window_and_an_engine_of_ones_own(cli: Call, tmp_path: Path, kind: str
     assert result.stdout.startswith(f"{kind}: cycles 1,000 to 20,000\n")
 
 
-FAULTS = {
-    "-o a.gif": r"a.gif: suffix: got '.gif'; allowed: ",
-    "-o missing/a.png": "a.png: output folder: got ",
-    "-o old.png": "old.png: output: got 'a file that exists'; allowed: a new file, or --force",
-    "-o a.png --from 26198242": "first cycle: got 26198242; allowed: a cycle of the run, 0 to ",
-    "-o a.png --from 9 --to 9": "--to: got 9; allowed: a cycle after --from 9",
-    "-o a.png --operator L": "operator: got 'L'; allowed: one of L+softmax+A",
-    "-o a.png --engine arrey": "engine: got 'arrey'; did you mean 'array'?",
-    "-o a.png --kind timelin": "Invalid value for '--kind'",
-    "": "Missing option '--output'",
-}
-
-
-@pytest.mark.parametrize("arguments", FAULTS)
-def test_mistakes_are_named_and_leave_nothing(
-    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("old.png").write_text("old")
-    result = cli(f"trace plot {EDGE} {arguments}")
-    assert result.exit_code == 2
-    assert FAULTS[arguments] in result.stderr
-    assert "Traceback" not in result.stderr
-    assert result.stdout == ""
-    assert [path.name for path in tmp_path.iterdir()] == ["old.png"]
-    assert Path("old.png").read_text() == "old"
-
-
 def test_a_backend_of_the_environment_is_not_asked(tmp_path: Path) -> None:
     target = tmp_path / "a.svg"
     line = [sys.executable, "-m", "simaccel", "trace", "plot", str(EDGE), "-o", str(target)]
