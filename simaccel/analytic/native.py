@@ -17,12 +17,15 @@ def native_macs(workload: Workload, accelerator: Accelerator) -> int:
     return sum(macs * pace.numerator for macs, pace in _pace_einsums(workload, accelerator))
 
 
-def ideal_cycles(workload: Workload, accelerator: Accelerator) -> Fraction:
+def ideal_cycles(
+    workload: Workload, accelerator: Accelerator, names: Iterable[str] | None = None
+) -> Fraction:
     """Return the MACs divided by the MACs per cycle of all PEs, at the rate of their formats.
 
-    A MAC of operands wider than the multipliers counts once, although it takes more cycles.
+    ``names``: of these operators; None: of all. A MAC of operands wider than the multipliers counts
+    once, although it takes more cycles.
     """
-    paced = _pace_einsums(workload, accelerator)
+    paced = _pace_einsums(workload, accelerator, None if names is None else frozenset(names))
     macs = sum((Fraction(macs, pace.denominator) for macs, pace in paced), Fraction())
     return macs / accelerator.pes
 

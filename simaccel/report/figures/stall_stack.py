@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 
-from simaccel.analytic.native import mac_share
+from simaccel.analytic import native
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.experiment.limits import operators_of
 from simaccel.report.figures.axes import cause_keys, cycle_unit, look, width_inches
@@ -142,20 +142,15 @@ def stalls_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
 def ideal_cycles(trace: TraceReader, stacks: Sequence[StallStack]) -> dict[str, float]:
     """Return the cycles that the MACs of each stack take on all PEs, by its name."""
     of, on = trace.workload(), trace.accelerator()
-
-    def ideal(names: Sequence[str]) -> float:
-        macs = sum(of.operator(name).macs * of.times(name) for name in names)
-        return float(macs * mac_share(of, on, names) / on.pes)
-
     every = [operator.name for operator in of.operators]
     known = {
         stack.name: operators_of(of, stack.name)
         for stack in stacks
         if set(operators_of(of, stack.name)) <= set(every)
     }
-    by_name = {name: ideal(names) for name, names in known.items()}
+    by_name = {name: float(native.ideal_cycles(of, on, names)) for name, names in known.items()}
     of_these = sum(by_name.values())
-    total = ideal(every)
+    total = float(native.ideal_cycles(of, on))
     return {stack.name: by_name.get(stack.name, total - of_these) for stack in stacks} | {
         TOTAL: total
     }
