@@ -177,14 +177,18 @@ def test_mixtral_with_a_token_on_each_of_eight_chips() -> None:
     assert pod.workload.operator("Q").macs == 4096 * 4096  # of one token
 
 
-@pytest.mark.parametrize("shared", [0, 12])
+@pytest.mark.parametrize(("shared", "gate"), [(0, False), (12, False), (12, True)])
 @pytest.mark.parametrize("sequence", ["", "reduce_scatter"])
-def test_sums_are_added_once_for_each_token(shared: int, sequence: str) -> None:
+def test_sums_are_added_once_for_each_token(
+    shared: int,
+    gate: bool,  # noqa: FBT001 - a parameter of the test
+    sequence: str,
+) -> None:
     """Two chips have half of each expert: 8 tokens of 16 numbers of 2 bytes go over the links.
 
     What a token's experts make, and the expert of all tokens, is weighed and added before.
     """
-    model = replace(SMALL, shared_ff=shared, shared_gate=bool(shared))
+    model = replace(SMALL, shared_ff=shared, shared_gate=gate)
     layer = transformer(model, phase="decode", prompt=4, batch=8, experts="drawn:3")
     links = ("links.topology=switch", "links.bytes_per_second=9 GB/s", "links.pj_per_bit=1")
     pod = load_accelerator("tpu_v5e", ["chips=2", *links, "links.closes_at=1"])

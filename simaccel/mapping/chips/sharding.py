@@ -334,7 +334,7 @@ class _Sharding:
                     allowed = f"another group for {name}: {maker.name} leaves partial sums"
                     value = f"{name} reads partial sums of {operand.tensor} that nobody adds"
                     self.found.append((where, value, allowed))
-                elif there != layout:
+                elif replace(there, partial=layout.partial) != layout:
                     allowed = f"another group for {name}: {maker.name} makes other parts on a chip"
                     self.found.append((where, f"{name} reads {operand.tensor}", allowed))
 
