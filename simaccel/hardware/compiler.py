@@ -101,7 +101,9 @@ class CompilerSpec(Spec):
     ``products``: ``whole`` brings the operands, works, takes the result away; ``streamed`` goes
     through columns as wide as all arrays, of which the next come while it works. What doesn't fit
     is halved along its longest side. ``vector_block_elements``: vector operators go through blocks
-    of so many elements, of which the next comes while one is worked on. ``converts``: numbers that
+    of so many elements, of which the next comes while one is worked on; ``elementwise``: those all
+    of whose arrays are of one shape (copies apart) do so, too (``blocks``), or come, are worked on,
+    and go as a ``whole``. ``converts``: numbers that
     the array doesn't multiply; the vector unit turns them into others and back.
     ``merged_taps``: taps of a convolution along its width lie beside the channels where the array
     has rows for both. ``in_turn``: the array waits while the vector unit works on its results.
@@ -123,6 +125,7 @@ class CompilerSpec(Spec):
     kernel_start_cycles: Cycles = 0
     products: Literal["whole", "streamed"] | None = None
     vector_block_elements: Count = 2**18
+    elementwise: Literal["blocks", "whole"] = "blocks"
     converts: tuple[NumberName, ...] = ()
     merged_taps: bool = False
     in_turn: bool = False

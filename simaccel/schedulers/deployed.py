@@ -32,7 +32,7 @@ from simaccel.schedulers.kernel_trees import (
     taps_of,
     whole_tree,
 )
-from simaccel.schedulers.kernels import CONVERTED
+from simaccel.schedulers.kernels import CONVERTED, ROOT_KIND, is_elementwise
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import capacity
 from simaccel.search.grid_search import Goal
@@ -300,13 +300,17 @@ class _Compiler:
         axes = set(space.axes.values())
         ranks = [rank for rank in last.output.ranks if rank not in axes]
         whole = math.prod(size for rank, size in space.sizes.items() if rank not in ranks)
-        block = self.accelerator.compiler.vector_block_elements
+        spec = self.accelerator.compiler
+        block = spec.vector_block_elements
         if not all(map(_is_plain, space.operators)) or (whole > block and not axes):
             return self._search(names)
-        most = max(1, block // whole)
+        most, slots = max(1, block // whole), 2
+        alike = not axes and all(is_elementwise(item.operator) for item in space.operators)
+        if spec.elementwise == "whole" and alike:
+            most, slots = math.prod(space.sizes.values()), 1
         made = {item.output.name for item in space.operators} - space.escapes
         names_in = dict.fromkeys(name for item in space.operators for name, _ in item.uses)
-        keeps = [Keep(name, slots=1 if name in made else 2) for name in names_in]
+        keeps = [Keep(name, slots=1 if name in made else slots) for name in names_in]
         leaves = tuple((Do(item.name, SFU),) for item in space.operators)
         end: Node = Fork(leaves) if len(leaves) > 1 else leaves[0][0]
 
@@ -322,7 +326,7 @@ class _Compiler:
         sums = set(last.output.ranks) < set(last.ranks)
         if "vectors" not in layout.pads or space.axes or sums:
             return {}
-        if isinstance(last, Vector) and last.kind == "inverse_deviation":
+        if isinstance(last, Vector) and last.kind == ROOT_KIND:
             rank = last.output.ranks[-1]  # a number of a row has lanes of its own
             return {rank: ranks[rank] * layout.lanes}
         choices = _tilings(ranks, layout.sublanes, layout.lanes)

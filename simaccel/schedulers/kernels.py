@@ -23,6 +23,8 @@ from simaccel.workload.vectors.copy import COPY
 
 CONVERTED: Final = "converted"
 """Tensors in numbers that the array multiplies, and the operators that make them."""
+ROOT_KIND: Final = "inverse_deviation"
+"""The kind of the operator that makes a number of each row of a layer norm."""
 REPEATED: Final = "repeated"
 """Keys and values for each query head, and the operators that write them."""
 
@@ -179,9 +181,19 @@ def _norm_kernels(norm: Vector) -> list[Vector]:
     return [
         Vector(mean.tensor, "average_pooling", norm.ranks, (norm.input,), mean),
         Vector(square.tensor, "mean_square", norm.ranks, (norm.input,), square),
-        Vector(root.tensor, "inverse_deviation", ranks, (square, mean), root),
+        Vector(root.tensor, ROOT_KIND, ranks, (square, mean), root),
         Vector(norm.name, "normalised", norm.ranks, inputs, norm.output),
     ]
+
+
+def is_elementwise(operator: Operator) -> bool:
+    """Return whether an operator is elementwise, and neither a copy nor a part of a norm."""
+    each = (*operator.inputs, operator.output)
+    return (
+        isinstance(operator, Vector)
+        and operator.kind not in (COPY.name, ROOT_KIND)
+        and all(set(operand.ranks) == set(operator.ranks) for operand in each)
+    )
 
 
 def _repeat_keys(

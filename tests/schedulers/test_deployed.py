@@ -23,7 +23,7 @@ from simaccel.workload.einsum import Tensor
 from simaccel.workload.language import Transformer
 from simaccel.workload.language.build import transformer
 from simaccel.workload.precision import with_precision
-from validation.silicon.runs import attention_workload
+from validation.silicon.runs import attention_workload, vector_workload
 
 COMPILED = (
     "compiler.converts=[fp16]",
@@ -176,6 +176,23 @@ def test_keys_are_repeated_where_they_fit_the_chips_that_have_pieces_of_them() -
         shared = simulate(workload, on, "deployed")
         assert ("K.repeated" in shared.workload.by_name) == are_repeated
         assert shared.run.macs * 2 == workload.macs
+
+
+def test_elementwise_operators_come_whole_or_in_blocks() -> None:
+    """Whole, both arrays come, then all is added, then it goes: nothing beside one another."""
+    made = {
+        way: simulate(
+            vector_workload("residual", (100,)),
+            toy("whole", f"compiler.elementwise={way}", "compiler.vector_block_elements=64"),
+            "deployed",
+        )
+        for way in ("whole", "blocks")
+    }
+    run, on = made["whole"].run, made["whole"].accelerator
+    busy = sum(run.engines[name].busy for name in ("dma_in1", "sfu", "dma_out"))
+    assert run.cycles == busy + on.dram.latency_cycles + on.compiler.kernel_start_cycles
+    assert made["blocks"].run.cycles < run.cycles
+    assert made["blocks"].run.moved == run.moved
 
 
 def test_conversions_are_operators_of_the_vector_unit() -> None:
