@@ -50,7 +50,7 @@ def ran(whole: Workload, names: Sequence[str], dataflow: str) -> Row:
     read = {operand.tensor for operator in work.operators for operand in operator.inputs}
     outside = [name for name in work.tensors if not (name in made and name in read)]
     least = sum(work.tensor_bytes(name) for name in outside)
-    chip = load_accelerator(CHIP)
+    chip = load_accelerator(CHIP, ["dram.capacity_bytes=unlimited"])
     result = simulate(work, chip, dataflow, options=Options(tolerance=0.0, pipeline=True))
     moved = result.run.moved.items()
     dram = sum(n for (level, _), n in moved if level.startswith("dram"))
