@@ -141,23 +141,18 @@ def waits_table(result: ExperimentResult) -> Table:
 
 def kinds_table(result: ExperimentResult) -> Table:
     """Tabulate kinds of operators by what limits them: how many, their cycles, their part."""
-    table = make_table(("kind", "limit"), ("rows", "cycles", "of all", "DRAM"))
-    whole = sum(row.cycles for row in result.rows)
-    for (kind, limit), rows in kinds_of(result).items():
-        cycles = sum(row.cycles for row in rows)
-        moved = bytes_text(sum(dram_bytes(row.run.moved) for row in rows))
-        cells = (str(len(rows)), cycles_text(cycles), share_text(cycles / whole), moved)
-        add_row(table, (kind, limit, *cells))
-    return table
-
-
-def kinds_of(result: ExperimentResult) -> dict[tuple[str, str], list[Row]]:
-    """Return the rows by kind and limit, those that take longest together first."""
-    found: dict[tuple[str, str], list[Row]] = {}
+    groups: dict[tuple[str, str], list[Row]] = {}
     for row in result.rows:
         key = kind_of(result.workload, row.run.name), row.limit.text
-        found.setdefault(key, []).append(row)
-    return dict(sorted(found.items(), key=lambda one: -sum(row.cycles for row in one[1])))
+        groups.setdefault(key, []).append(row)
+    table = make_table(("kind", "limit"), ("rows", "cycles", "of all", "DRAM"))
+    whole = sum(row.cycles for row in result.rows)
+    sums = {key: sum(row.cycles for row in rows) for key, rows in groups.items()}
+    for key in sorted(groups, key=lambda key: -sums[key]):
+        moved = bytes_text(sum(dram_bytes(row.run.moved) for row in groups[key]))
+        cells = (str(len(groups[key])), cycles_text(sums[key]), share_text(sums[key] / whole))
+        add_row(table, (*key, *cells, moved))
+    return table
 
 
 def answer_line(result: ExperimentResult, speedups: LimitSpeedups) -> str:
