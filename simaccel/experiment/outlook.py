@@ -138,7 +138,8 @@ def _of_trees(
         names = (part,) if isinstance(part, str) else part
         each = [search.operator_candidates(workload, name) for name in names]
         kind = "attention" if len(names) > 1 else _kind(workload, names[0])
-        pieces.setdefault(tuple(id(candidates.known) for candidates in each), kind)
+        if all(candidates.sets for candidates in each):  # what can't be mapped is refused there
+            pieces.setdefault(tuple(id(candidates.known) for candidates in each), kind)
     factor = _FACTORS.get(dataflow.partition("-")[0], 1.0)
     seconds = factor * sum(n * SECONDS[kind] for kind, n in Counter(pieces.values()).items())
     return replace(plain, distinct=len(pieces), seconds=seconds)

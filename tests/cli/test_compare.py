@@ -54,9 +54,9 @@ def test_a_dataflow_that_does_not_fit_is_a_row_with_the_reason(cli: Call) -> Non
     result = cli(line)
     assert result.exit_code == 0, result.stderr
     assert "does not run" in result.stdout
-    assert "flat-m at 16: L+softmax+A: the smallest FLAT-tile" in result.stdout
+    assert "flat-m at 16: L+softmax+A: no tiling fits the buffer" in result.stdout
     failed, ran = json.loads(cli(f"{line} --json").stdout)
-    assert failed["problem"].startswith("L+softmax+A: the smallest FLAT-tile")
+    assert failed["problem"].startswith("L+softmax+A: no tiling fits the buffer")
     assert failed["exit_code"] == 2
     assert ran["speedup"] is None
 
@@ -170,7 +170,7 @@ def test_what_does_not_fit_is_said_once_a_dataflow(cli: Call) -> None:
     assert result.exit_code == 0, result.stderr
     assert result.stdout.count("does not run") == 3
     (reason,) = [text for text in result.stdout.splitlines() if text.startswith("flat-m at")]
-    assert reason.startswith("flat-m at buffer 128 B and at 2 more: L+softmax+A: the smallest")
+    assert reason.startswith("flat-m at buffer 128 B and at 2 more: L+softmax+A: no tiling fits")
 
 
 @pytest.mark.parametrize("sweep", ["", "--sweep buffer=1KiB,2KiB"])
