@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from simaccel.dataflows import DATAFLOWS, DEPLOYED
+from simaccel.dataflows import DEPLOYED
 from simaccel.errors import InputError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.memory import DramSpec
@@ -83,7 +83,7 @@ def _stationarities(
     if isinstance(dataflow, Tree) or dataflow == DEPLOYED:
         return
     held = settle_options(options, accelerator).stationarity
-    held = held or ("ws" if DATAFLOWS.get(dataflow) == "naive" else None)
+    held = held or ("ws" if dataflow.partition("-")[0] == "naive" else None)
     for one in STATIONARITIES if held else ():
         if one != held:
             yield _setting(f"{one} stationarity", {"stationarity": one}, _HOLDING)

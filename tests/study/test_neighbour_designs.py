@@ -105,3 +105,15 @@ def test_what_can_t_be_built_says_why() -> None:
     (run,) = run_designs([small], (gemm(9, 7, 5), edge, "naive"), Options())
     assert run.problem.startswith("at least 2 KiB, one 2-byte operand of a 32 x 32 fold")
     assert run.result is None
+
+
+@pytest.mark.parametrize(
+    ("dataflow", "held"),
+    [("naive", ["os", "is"]), ("naive-m", ["os", "is"]), ("flex", []), ("deployed", [])],
+)
+def test_a_dataflow_that_holds_weights_has_designs_that_hold_others(
+    dataflow: str, held: list[str]
+) -> None:
+    designs = neighbour_designs(load_accelerator("toy"), dataflow, Options())
+    shown = [design.text for design in designs if design.text.endswith(" stationarity")]
+    assert shown == [f"{operand} stationarity" for operand in held]
