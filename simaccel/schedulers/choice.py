@@ -138,7 +138,7 @@ class _Choice:
         goal = self.search.goal
         if goal.objective != "cycles" or not goal.tolerance or goal.is_over:
             return [body_of(way)]
-        return [body_of(way), body_of(frugal_way(steps, way, self.search))]
+        return [body_of(way), body_of(frugal_way(self.steps, way, self.search))]
 
     def _cheapest(self, steps: Sequence[ScheduleStep]) -> list[ScheduleStep]:
         """Return the cheapest way of steps, all of them searched.

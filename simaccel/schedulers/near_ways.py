@@ -77,15 +77,14 @@ def frugal_way(
 ) -> list[ScheduleStep]:
     """Return the way that costs least of those that are not slower than the fastest by more.
 
-    ``way``: the fastest. Steps that weren't searched, as others have slightly lower bounds, are
-    searched if they may move fewer bytes.
+    ``way``: the fastest. Of steps that weren't searched, as others have slightly lower bounds, the
+    least costly tree is looked for if they may move fewer bytes.
     """
     goal = search.goal
     limit = value_of(way, sum) * (1 + goal.tolerance)
     promising = sorted(_promising(steps, way, limit, goal.room), key=lambda promise: promise[0])
-    for _, step, most in promising[: EFFORT.frugal]:
-        step.find(most)
-    searched = [step for step in steps if step.scored]
+    new = [step.find_least_costly(most) for _, step, most in promising[: EFFORT.frugal]]
+    searched = [step for step in (*steps, *new) if step and step.scored]
     states: dict[int, list[_State]] = {0: [_State(0.0, 0.0, ())]}
     for stop in range(1, way[-1].stop + 1):
         ways = [

@@ -84,6 +84,22 @@ class ScheduleStep:
             return None
         return (replace(self.candidates.group, tree=best.tree),), best
 
+    def find_least_costly(self, limit: float) -> ScheduleStep | None:
+        """Return the step with what costs least of its candidates, as far as is seen.
+
+        None if no candidate has an objective that is not above a limit, or if it is an attention
+        whose operators run one after the other.
+        """
+        if isinstance(self.candidates, StagedAttention):
+            return None
+        best = self.candidates.find_least_costly(self._scale_to_single(limit))
+        if best is None:
+            return None
+        body = (replace(self.candidates.group, tree=best.tree),)
+        found = replace(self, body=body, scored=best, refused=None)
+        found.value = self._scale_to_all(best.value)
+        return found
+
     def leave_out(self) -> None:
         """Take the step as one that is no gain."""
         self.body, self.scored, self.value = (), None, float("inf")

@@ -154,6 +154,14 @@ class GroupSearch:
             return []
         return look_for_cheaper(found.best, found.sets, self.goal.room - held_bytes, limit)
 
+    def find_least_costly(self, limit: float) -> ScoredTree | None:
+        """Return what costs least of all that has no objective above a limit; None if nothing does.
+
+        Nothing else is searched; some candidates run.
+        """
+        seen = look_for_cheaper(None, self.sets, self.goal.room, limit)
+        return replace(seen[-1], tree=rename_tree(seen[-1].tree, self.names)) if seen else None
+
     def sample_rooms(self, limit: float, held_bytes: int = 0) -> list[ScoredTree]:
         """Return what ran and has no objective above a limit, the less room the later.
 

@@ -7,8 +7,10 @@ cycles. Energy times delay is a choice between the two already, and has none.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +21,8 @@ from simaccel.search.candidate_set import UNLIMITED, CandidateSet, ScoredTree
 from simaccel.search.effort import EFFORT, Objective
 from simaccel.search.neighbours import neighbours
 
+_UNKNOWN: Final = 2**62
+"""Cycles and bytes of what isn't known."""
 Cost = tuple[float, float, float, float]
 
 
@@ -43,14 +47,15 @@ def decides(objective: Objective, tolerance: float) -> bool:
 
 
 def look_for_cheaper(
-    best: ScoredTree, sets: Sequence[CandidateSet], room: int, limit: float
+    best: ScoredTree | None, sets: Sequence[CandidateSet], room: int, limit: float
 ) -> list[ScoredTree]:
-    """Return the best and what costs less with an objective that is not above a limit.
+    """Return the best, if it is known, and what costs less: no objective is above a limit.
 
     Each costs less than those before it, which have a better objective. Some candidates that may
     be among them run, and what is near the least costly one.
     """
     every = {id(candidates): candidates for candidates in sets}.values()
+    best = best or ScoredTree((), math.inf, _UNKNOWN, _UNKNOWN, _UNKNOWN, math.inf)
     numbers = ((candidates, candidates.number_of(best.tree)) for candidates in every)
     places = ((candidates, number) for candidates, number in numbers if number is not None)
     objective = sets[0].objective
