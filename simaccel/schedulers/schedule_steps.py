@@ -96,9 +96,9 @@ class ScheduleStep:
         if best is None:
             return None
         body = (replace(self.candidates.group, tree=best.tree),)
-        found = replace(self, body=body, scored=best, refused=None)
-        found.value = self._scale_to_all(best.value)
-        return found
+        step = replace(self, body=body, scored=best, refused=None)
+        step.value = self._scale_to_all(best.value)
+        return step
 
     def leave_out(self) -> None:
         """Take the step as one that is no gain."""
