@@ -48,9 +48,14 @@ def choose(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Bo
         return few[next(at for at, figures in scored.items() if figures is least)]
     limit = least.value * (1 + goal.tolerance)
     near = [at for at, figures in scored.items() if figures.value <= limit]
-    at = min(near, key=lambda at: cost_of(scored[at], goal.objective))
-    body, chosen = _save_within(workload, few[at], scored[at], limit, search)
-    goal.gave(losses(chosen, least))
+    cheapest = min(near, key=lambda at: cost_of(scored[at], goal.objective))
+    fastest = min(near, key=lambda at: scored[at].rank)
+    saved = [
+        _save_within(workload, few[at], scored[at], limit, search)
+        for at in dict.fromkeys((cheapest, fastest))
+    ]
+    body, chosen = min(saved, key=lambda pair: cost_of(pair[1], goal.objective))
+    goal.gave(losses(chosen, min(least, chosen, key=lambda figures: figures.rank)))
     return body
 
 
