@@ -14,11 +14,11 @@ from click.testing import CliRunner
 
 from simaccel import load_accelerator, simulate
 from simaccel.cli.app import main as simaccel
+from simaccel.units import LIMITS
 from validation.silicon.booked import open_books
 from validation.silicon.coral.networks import NETWORKS
 from validation.silicon.measured import MEASURED, Measured, measured_rows
 from validation.silicon.predict import SETS, limits_each, main, predict_each
-from validation.silicon.run import LIMITS
 from validation.silicon.runs import vector_workload
 from validation.silicon.tpu_v6e.layers import OUTSIDE
 
