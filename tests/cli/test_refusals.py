@@ -30,6 +30,7 @@ def test_refused(cli: Call, line: str, said: list[str], monkeypatch: pytest.Monk
     lines = [each for each in result.stderr.splitlines() if each.strip()]
     usage = ("Usage: ", "Try ")  # of click, before its own message
     found = [each for each in lines if not each.startswith(usage)]
+    found = [each.replace(f"{REPOSITORY}/", "") for each in found]
     texts = [each.removeprefix("error: ").removeprefix("Error: ") for each in found]
     begun = [each.removesuffix("...") for each in said]
     assert [

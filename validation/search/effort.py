@@ -26,7 +26,7 @@ FIELDS: Final = ("field", "value", "factor", "cycles", "worst", "runs")
 FACTORS: Final = (0.5, 2.0)
 CASES: Final = (
     ("edge", "attention", "flat"),
-    ("edge_tpu", "block", "best"),
+    ("edge", "block", "best"),
     ("edge", "convolution", "flex"),
     ("edge_tpu", "product", "flex"),
 )
