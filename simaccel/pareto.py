@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -73,3 +74,18 @@ def pick_evenly(numbers: _Ints, most: int) -> _Ints:
     if numbers.size <= most:
         return numbers
     return numbers[np.unique(np.linspace(0, numbers.size - 1, most).astype(np.int64))]
+
+
+def keep_cheaper(
+    items: Iterable[Point], rank: Callable[[Point], Any], cost: Callable[[Point], Any]
+) -> list[Point]:
+    """Return items in the order of a rank, each of less cost than all before it.
+
+    >>> keep_cheaper([(3, 1), (1, 5), (2, 5)], rank=lambda pair: pair[0], cost=lambda pair: pair[1])
+    [(1, 5), (3, 1)]
+    """
+    kept: list[Point] = []
+    for item in sorted(items, key=rank):
+        if not kept or cost(item) < cost(kept[-1]):
+            kept.append(item)
+    return kept

@@ -15,6 +15,7 @@ from typing import Any
 
 from simaccel.errors import SimaccelError
 from simaccel.mapping.tree import Group, ResidentScope
+from simaccel.pareto import keep_cheaper
 from simaccel.schedulers.schedule_steps import ScheduleStep, value_of
 from simaccel.schedulers.sequences import measure_groups, unique, value_of_groups
 from simaccel.schedulers.staged_attention import StagedAttention
@@ -43,13 +44,13 @@ def choose(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Bo
     if len(few) == 1 and (not is_decided or goal.is_over):
         return few[0]
     scored = dict(_measure(workload, few, search))
-    least = min(scored.values(), key=lambda figures: figures.rank)
+    fastest = min(scored, key=lambda at: scored[at].rank)
     if not is_decided:
-        return few[next(at for at, figures in scored.items() if figures is least)]
+        return few[fastest]
+    least = scored[fastest]
     limit = least.value * (1 + goal.tolerance)
     near = [at for at, figures in scored.items() if figures.value <= limit]
     cheapest = min(near, key=lambda at: cost_of(scored[at], goal.objective))
-    fastest = min(near, key=lambda at: scored[at].rank)
     saved = [
         _save_within(workload, few[at], scored[at], limit, search)
         for at in dict.fromkeys((cheapest, fastest))
@@ -138,10 +139,11 @@ class _State:
 
 def _keep_undominated(states: Sequence[_State], limit: float) -> list[_State]:
     """Return states within a limit, each of less cost than those of a better objective."""
-    kept: list[_State] = []
-    for state in sorted(states, key=lambda state: (state.value, state.cost)):
-        if state.value <= limit and (not kept or state.cost < kept[-1].cost):
-            kept.append(state)
+    kept = keep_cheaper(
+        (state for state in states if state.value <= limit),
+        rank=lambda state: (state.value, state.cost),
+        cost=lambda state: state.cost,
+    )
     return kept[:: -(-len(kept) // EFFORT.states) or 1] + kept[-1:]
 
 

@@ -18,6 +18,7 @@ from simaccel.analytic.prediction import predict
 from simaccel.mapping.lifetimes import bytes_around, lives
 from simaccel.mapping.space import holding_tensor
 from simaccel.mapping.tree import Group, Keep, ResidentScope
+from simaccel.pareto import keep_cheaper
 from simaccel.schedulers.group_place import NOWHERE, GroupPlace, Price
 from simaccel.schedulers.resident_tensors import (
     ResidentTensor,
@@ -216,10 +217,9 @@ def _cheapest(
 
 def _keep_undominated(labels: Sequence[Label], limit: float | None) -> list[Label]:
     """Return the best label; with a limit also those that move fewer bytes."""
-    kept: list[Label] = []
-    for label in sorted(labels, key=lambda label: label[0]):
-        if not kept or (limit is not None and label[0][1] < kept[-1][0][1]):
-            kept.append(label)
+    if limit is None:
+        return [min(labels, key=lambda label: label[0])]
+    kept = keep_cheaper(labels, rank=lambda label: label[0], cost=lambda label: label[0][1])
     return kept[:: -(-len(kept) // EFFORT.labels)] + kept[-1:]
 
 

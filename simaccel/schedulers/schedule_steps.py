@@ -78,9 +78,10 @@ class ScheduleStep:
             return staged
         best = self.candidates.fastest(self.goal.held_bytes, limit=limit)
         self.account = self.candidates.find(self.goal.held_bytes, limit=limit).account
-        if best is None and self.candidates.bound(self.goal.room) == float("inf"):
-            raise self.candidates.nothing_fits
         if best is None:
+            bound = self.candidates.bound(self.goal.room)
+            if max(limit, bound) == float("inf"):  # the machine takes none, or none fits
+                raise self.candidates.nothing_fits
             return None
         return (replace(self.candidates.group, tree=best.tree),), best
 

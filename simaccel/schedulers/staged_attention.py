@@ -10,6 +10,7 @@ from simaccel.analytic.evaluation import memory_work
 from simaccel.analytic.family import Ints, ints
 from simaccel.mapping.tree import Keep, Tree
 from simaccel.numbers import in_bytes
+from simaccel.pareto import keep_cheaper
 from simaccel.schedulers.attention import AttentionProblem
 from simaccel.schedulers.resident_attention import ALL, Placed, parts_of, stage_attention, units
 from simaccel.schedulers.sequences import score
@@ -159,12 +160,11 @@ class StagedAttention:
             body = stage_attention(self.problem, least, placed)
             scored = score(self.problem.workload, body, self.search.goal, limit + 1)
             every += [(body, scored)] if scored and scored.buffer_bytes <= room else []
-        front: list[Staged] = []
-        for staged in sorted(every, key=lambda each: (each[1].value, cost_of(each[1], objective))):
-            costs = [cost_of(each[1], objective) for each in (staged, *front[-1:])]
-            if staged[1].value <= limit and (not front or costs[0] < costs[1]):
-                front.append(staged)
-        return front
+        return keep_cheaper(
+            (staged for staged in every if staged[1].value <= limit),
+            rank=lambda staged: (staged[1].value, cost_of(staged[1], objective)),
+            cost=lambda staged: cost_of(staged[1], objective),
+        )
 
     def _try_all(self, unit: int, most: int, limit: float) -> list[int]:
         """Try all counts where they are few; else some, and what promises most between them.

@@ -13,7 +13,7 @@ from simaccel.analytic.family import Family
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import IterationSpace, mergeable, space_of
 from simaccel.mapping.tree import Group, Loop, Tree, nodes
-from simaccel.pareto import pick_evenly
+from simaccel.pareto import keep_cheaper, pick_evenly
 from simaccel.schedulers.einsums import (
     Merged,
     einsum_families,
@@ -170,13 +170,12 @@ class GroupSearch:
         """
         sets, room = self.find(held_bytes).sets, self.goal.room - held_bytes
         every = {id(candidates): candidates for candidates in sets}.values()
-        ran = [scored for candidates in every for scored in candidates.scored_runs(room)]
-        front: list[ScoredTree] = []
-        for scored in sorted(ran, key=lambda scored: scored.rank):
-            if scored.value > limit:
-                break
-            if not front or scored.buffer_bytes < front[-1].buffer_bytes:
-                front.append(scored)
+        ran = (scored for candidates in every for scored in candidates.scored_runs(room))
+        front = keep_cheaper(
+            (scored for scored in ran if scored.value <= limit),
+            rank=lambda scored: scored.rank,
+            cost=lambda scored: scored.buffer_bytes,
+        )
         return [front[int(at)] for at in pick_evenly(np.arange(len(front)), EFFORT.rooms)]
 
     @property

@@ -16,6 +16,7 @@ import numpy as np
 
 from simaccel.analytic.core_totals import Floats
 from simaccel.analytic.family import Bools, Ints, ints
+from simaccel.pareto import keep_cheaper
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.candidate_set import UNLIMITED, CandidateSet, ScoredTree
 from simaccel.search.effort import EFFORT, Objective
@@ -72,12 +73,11 @@ def look_for_cheaper(
         if choice.place is before:
             break
     ran = (scored for candidates in looked for scored in candidates.scored_runs(room))
-    front: list[ScoredTree] = []
-    for scored in sorted(ran, key=lambda each: (each.value, cost_of(each, objective))):
-        cost = cost_of(scored, objective)
-        if scored.value <= limit and (not front or cost < cost_of(front[-1], objective)):
-            front.append(scored)
-    return front
+    return keep_cheaper(
+        (scored for scored in ran if scored.value <= limit),
+        rank=lambda scored: (scored.value, cost_of(scored, objective)),
+        cost=lambda scored: cost_of(scored, objective),
+    )
 
 
 def settle_among(candidates: CandidateSet, number: int, best: ScoredTree) -> tuple[int, ScoredTree]:
