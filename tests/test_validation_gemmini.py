@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+from pathlib import Path
 
 import pytest
 
 from simaccel.errors import InputError
-from validation.silicon.gemmini.calibrate import calibration_rows, command_bytes
-from validation.silicon.gemmini.model import Way, accelerator_of, layer, predict, simulated
+from validation.silicon.gemmini.calibrate import calibration_rows, command_bytes, describe
+from validation.silicon.gemmini.model import layer, predict, simulated
 from validation.silicon.gemmini.rows import HERE, measured, read
 
 ROW = {"R": "1", "S": "1", "P": "32", "Q": "1", "C": "32", "K": "32", "N": "1"} | {
@@ -19,18 +20,14 @@ ROW = {"R": "1", "S": "1", "P": "32", "Q": "1", "C": "32", "K": "32", "N": "1"} 
 """Two commands of 32 x 32 by 32 x 16."""
 
 
-def test_a_small_product_by_hand() -> None:
+def test_a_small_product_by_hand(tmp_path: Path) -> None:
     # with 8 B a cycle and no latency: inputs 1024 B in 128 cycles, weights 512 B in 64. The first
     # command begins when both are there, at 192. Weights shift in for 16 cycles, two folds stream
     # 32 positions each, and the last sum is at the foot 16 + 16 - 2 cycles later: at 302.
     # The second command's tiles have come at 384 by then (one DRAM channel), it ends at 494; the
     # first one's 512 bytes of results go out meanwhile, its own in 64 cycles: 558, and a hop of the
     # NoC each way
-    settings = (
-        "dram.bandwidth_bytes_per_second=8 GB/s",
-        "dram.latency_cycles=0",
-    )
-    assert simulated(ROW, Way(settings=settings)).cycles == 558 + 2
+    assert simulated(ROW, describe(tmp_path, latency=0, bandwidth=8)).cycles == 558 + 2
 
 
 def test_each_command_loads_its_tiles_and_nothing_else() -> None:
@@ -40,19 +37,6 @@ def test_each_command_loads_its_tiles_and_nothing_else() -> None:
     assert run.moved["dram_write", "O"] == 32 * 32
     assert run.macs == 32**3
     assert command_bytes(ROW) == 32 * 32 + 32 * 16
-
-
-def test_memories_are_those_of_the_row() -> None:
-    # halves of 110,592 B and of 256 sums a column, of two commands; outputs have a byte each
-    row = read("test")[0]
-    assert (row["scratchpad_entries_8b"], row["accumulator_entries_32b_per_column"]) == (
-        "110592",
-        "256",
-    )
-    accelerator = accelerator_of(row)
-    assert accelerator.buffer.capacity_bytes == 2 * (110592 + 256 * 16)
-    assert accelerator.systolic.accumulator is not None
-    assert accelerator.systolic.accumulator.capacity_bytes == 2 * 256 * 16 * 4
 
 
 def test_a_few_rows_are_near_the_rtl_and_as_they_are_recorded() -> None:

@@ -62,7 +62,6 @@ _LAYER: Final = {"network": _WORD, "kind": of(nvdla.KINDS)} | _wholes(
     *"CHWKRSPQ", "stride_h", "stride_w"
 )
 _RATE: Final = like(r"(?=.*[1-9])[0-9]{1,6}([.][0-9]{1,6})?", "a number above 0")
-_ENTRIES: Final = like(r"[0-9]*", "a whole number, or nothing")
 SETS: Final[Mapping[str, Predicted]] = {
     "tpu_v3": Predicted(tpu_v3.predict, {"workload": _WORD}),
     "tpu_v4_gemm": Predicted(tpu_v4.predict_gemm, _GEMM),
@@ -106,16 +105,12 @@ SETS: Final[Mapping[str, Predicted]] = {
     "nvdla_layers": Predicted(nvdla.predict, _LAYER),
     "nvdla_networks": Predicted(
         nvdla.predict_networks,
-        {"macs": of(nvdla.SHAPES), "conv_buffer_kib": whole(), "dram_gb_per_s": _RATE},
+        {"macs": of(nvdla.SIZES), "conv_buffer_kib": whole(), "dram_gb_per_s": _RATE},
     ),
     "gemmini": Predicted(
         gemmini.predict,
         _wholes(*"RSPQCKN", "stride_h", "stride_w") | {"mapping": _WORD},
-        {
-            "array_dim": of(("16",)),
-            "scratchpad_entries_8b": _ENTRIES,
-            "accumulator_entries_32b_per_column": _ENTRIES,
-        },
+        {"array_dim": of(("16",))},
     ),
 }
 _FAULTS: Final = (LookupError, TypeError, ValueError, SimaccelError)

@@ -29,9 +29,9 @@ NUMBERS: Final = {
 
 
 @cache
-def loaded(name: str, *settings: str) -> Accelerator:
-    """Return a shipped accelerator; ``settings``: sizes of hardware that rows have, as its link."""
-    return load_accelerator(name, list(settings))
+def loaded(name: str) -> Accelerator:
+    """Return an accelerator by its name or the path of its file."""
+    return load_accelerator(name)
 
 
 @remembered

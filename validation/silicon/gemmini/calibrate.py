@@ -9,10 +9,14 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
+from yaml import safe_dump, safe_load
+
 from simaccel.importers.gemmini import LEVELS, parse_gemmini
-from validation.silicon.gemmini.model import Row, Way, cycles
+from validation.silicon.gemmini.model import MEASURED, Row, simulated
 from validation.silicon.gemmini.rows import HERE, measured, read
 
 LATENCIES: Final = (30, 40, 50, 60, 70, 80)
@@ -62,6 +66,18 @@ def command_bytes(row: Row) -> int:
     return tile["N"] * high * wide * tile["C"] + weights
 
 
+def describe(folder: Path, latency: int, bandwidth: int) -> Path:
+    """Write the measured Gemmini with other cycles and bytes a cycle of DRAM; return its file."""
+    document = safe_load(MEASURED.read_text(encoding="utf-8"))
+    document["dram"] = {
+        "latency_cycles": latency,
+        "bandwidth_bytes_per_second": f"{bandwidth} GB/s",
+    }
+    file = folder / f"{latency}_{bandwidth}.yaml"
+    file.write_text(safe_dump(document), encoding="utf-8")
+    return file
+
+
 def main() -> None:
     """Run the grid, write ``calibration.csv`` and print what is best."""
     chosen = list(calibration_rows())
@@ -69,12 +85,9 @@ def main() -> None:
     results = []
     for latency in LATENCIES:
         for bandwidth in BANDWIDTHS:
-            settings = (
-                f"dram.latency_cycles={latency}",
-                f"dram.bandwidth_bytes_per_second={bandwidth} GB/s",
-            )
-            way = Way(settings=settings)
-            errors = [abs(cycles(row, way) / measured(row) - 1) for _, row in chosen]
+            with TemporaryDirectory() as folder:
+                on = describe(Path(folder), latency, bandwidth)
+                errors = [abs(simulated(row, on).cycles / measured(row) - 1) for _, row in chosen]
             error = sum(errors) / len(errors)
             results.append((round(error, 4), latency, bandwidth))
             print(f"latency {latency}, {bandwidth} B/cycle: mean error {error:.1%}", flush=True)

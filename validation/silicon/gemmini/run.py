@@ -17,16 +17,16 @@ from simaccel.errors import SimaccelError
 from validation.bound.readme import write_figures
 from validation.ruby.pictures import bare, plots
 from validation.silicon.gemmini.calibrate import calibration_rows, macs
-from validation.silicon.gemmini.model import WHOLE, Row, Way, cycles, simulated
+from validation.silicon.gemmini.model import MEASURED, Row, simulated
 from validation.silicon.gemmini.rows import HERE, measured, read
 
 STEPS: Final = {
-    "as written": Way(blocks=False, commands=False, requests=False),
-    "+ instructions": Way(commands=False, requests=False),
-    "+ commands": Way(requests=False),
-    "+ requests": WHOLE,
+    "as written": ("without_blocks.yaml", False),
+    "+ instructions": ("without_requests.yaml", False),
+    "+ commands": ("without_requests.yaml", True),
+    "+ requests": (MEASURED.name, True),
 }
-"""What is added to the step before."""
+"""What is added to the step before: the accelerator's file, and whether commands load anew."""
 _LAYER: Final = ("R", "P", "Q", "C", "K", "stride_h")
 _HEAD: Final = (
     "| | mean | median | 90% within | within 25% | worst |\n|---|---:|---:|---:|---:|---:|"
@@ -48,7 +48,10 @@ def test_results() -> list[dict[str, Any]]:
     """Execute all rows of the test file, step by step."""
     results = []
     for line, row in enumerate(read("test"), 2):
-        steps = {name: cycles(row, way) for name, way in STEPS.items()}
+        steps = {
+            name: simulated(row, HERE / file, commands=commands).cycles
+            for name, (file, commands) in STEPS.items()
+        }
         run = simulated(row)
         array = run.engines["array"]
         results.append(
@@ -101,7 +104,7 @@ def train_results() -> list[dict[str, Any]]:
     for line, row in enumerate(read("train"), 2):
         what, ours = "calibrated" if line in calibrated else "predicted", 0
         try:
-            ours = cycles(row)
+            ours = simulated(row).cycles
         except SimaccelError as error:
             what = str(error).splitlines()[0]
         if measured(row) * 256 < macs(row):
@@ -164,7 +167,7 @@ def speed(rows: Sequence[Row]) -> float:
     """Return how many rows are predicted in a CPU second."""
     started = time.process_time()
     for row in rows:
-        cycles(row)
+        simulated(row)
     return len(rows) / (time.process_time() - started)
 
 

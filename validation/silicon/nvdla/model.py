@@ -1,12 +1,14 @@
 """Layers of NVDLA's own performance model: default runs on ``hwconfigs/nvdla_2048``.
 
 Each layer is executed as a direct convolution. Products of AlexNet are of 16 images at once, as the
-spreadsheet's bytes say. Other sizes of NVDLA are columns of a row.
+spreadsheet's bytes say. Other sizes of NVDLA have files of their own here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
 from typing import Final
 
 from simaccel.workload import Conv
@@ -19,16 +21,11 @@ Row = Mapping[str, str]
 _IMAGES: Final = {"AlexNet": 16}
 """Images that share the weights of a fully connected layer."""
 KINDS: Final = ("conv", "conv + elwise", "fc")
-SHAPES: Final = {
-    "2048": (64, 32),
-    "1024": (64, 16),
-    "512": (32, 16),
-    "256": (32, 8),
-    "128": (16, 8),
-    "64": (8, 8),
-    "32": (8, 4),
+SIZES: Final = {
+    path.stem.removeprefix("nvdla_"): str(path)
+    for path in sorted(Path(__file__).parent.glob("nvdla_*.yaml"))
 }
-"""Channels and filters of each size: 2,048 and 64 (nv_small) as documented, others assumed."""
+"""The file of each size by its MACs."""
 
 
 def predict(rows: Sequence[Row]) -> list[float]:
@@ -45,20 +42,24 @@ def predict_networks(rows: Sequence[Row]) -> list[float]:
     """Return images a second of ResNet-50: columns macs, conv_buffer_kib, dram_gb_per_s.
 
     It is the published network with its poolings and shortcuts.
+
+    Raises:
+        ValueError: a size that the primer has not with such a buffer and DRAM.
+
     """
-    network = parse_workload(linked_resnet(50))
-    predicted: list[float] = []
-    for row in rows:
-        channels, filters = SHAPES[row["macs"]]
-        settings = (
-            f"array.rows={channels}",
-            f"array.cols={filters}",
-            f"buffer.capacity_bytes={row['conv_buffer_kib']} KiB",
-            f"dram.bandwidth_bytes_per_second={row['dram_gb_per_s']} GB/s",
-        )
-        on = loaded("nvdla_2048", *settings)
-        predicted.append(1 / on.seconds(run(network, on)))
-    return predicted
+    return [_images_a_second(row) for row in rows]
+
+
+def _images_a_second(row: Row) -> float:
+    on = loaded(SIZES[row["macs"]])
+    found = {
+        "conv_buffer_kib": Fraction(on.buffer.capacity_bytes or 0, 2**10),
+        "dram_gb_per_s": Fraction(on.dram.bandwidth_bytes_per_second or 0, 10**9),
+    }
+    for name, size in found.items():
+        if Fraction(row[name]) != size:
+            raise ValueError(f"{name} of {on.name}: got {row[name]}; allowed: {float(size):g}")
+    return 1 / on.seconds(run(parse_workload(linked_resnet(50)), on))
 
 
 def _layer(row: Row, images: int) -> Conv | Product:
