@@ -12,10 +12,10 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks.measure import Benchmark, Point, Row, measure_here, print_row, table
-from simaccel.analytic.orojenesis.fused import fused_segment
-from simaccel.analytic.orojenesis.fusion import TEMPLATES
-from simaccel.analytic.orojenesis.problem import problem_of
-from simaccel.analytic.orojenesis.single import Mapspace, bound
+from simaccel.analytic.floor.problem import problem_of
+from simaccel.papers.orojenesis.fused import fused_segment
+from simaccel.papers.orojenesis.fusion import TEMPLATES
+from simaccel.papers.orojenesis.single import Mapspace, bound
 from simaccel.workload import Workload, bmm, build, conv2d, gemm
 
 _LA: Final = ("L", "softmax", "A")

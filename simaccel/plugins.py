@@ -3,9 +3,12 @@
     [project.entry-points."simaccel.dataflows"]
     whole = "my_package:whole"
 
-The name of the entry point is the name that users write. Entry points are looked for only where a
-name is none of simaccel's own, or where all names are shown; a module of a plug-in is imported only
-where its name is used. So a broken plug-in only affects those who use it.
+The name of the entry point is the name that users write, or the ending of their files. Entry
+points are looked for only where a name is none of simaccel's own, or where all names are shown; a
+module of a plug-in is imported only where its name is used. So a broken plug-in only affects those
+who use it.
+
+Guests that come with simaccel (`papers`) are found the same way, before what is installed.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from simaccel.errors import SimaccelError
@@ -28,8 +32,11 @@ GROUPS: Final = {
     "simaccel.workloads": "workload",
     "simaccel.accelerators": "accelerator",
     "simaccel.vector_operators": "vector operator",
+    "simaccel.workload_files": "reader of files",
 }
 """The groups of entry points, and what one of each is."""
+_GUESTS: Final = Path(__file__).with_name("papers")
+"""The folder with the `entry_points.txt` of simaccel's own guests."""
 
 
 class PluginError(SimaccelError):
@@ -78,12 +85,17 @@ def plugins(group: str) -> dict[str, tuple[Plugin, ...]]:
 
 @lru_cache
 def _scan_group(group: str, _path: tuple[str, ...]) -> dict[str, tuple[Plugin, ...]]:
+    from importlib.metadata import Distribution  # noqa: PLC0415 - as slow as numpy
+
     found: dict[str, tuple[Plugin, ...]] = {}
     for one in sorted(_points(group), key=lambda one: (one.name, one.value)):
         package = f"{one.dist.name} {one.dist.version}" if one.dist else "an unnamed package"
         plugin = Plugin(group, one.name, package, one.value, one.load)
         found[one.name] = (*found.get(one.name, ()), plugin)
-    return found
+    guests = Distribution.at(_GUESTS).entry_points.select(group=group)
+    return found | {
+        each.name: (Plugin(group, each.name, "simaccel", each.value, each.load),) for each in guests
+    }
 
 
 def _points(group: str) -> Iterable[EntryPoint]:

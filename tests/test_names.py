@@ -33,7 +33,7 @@ SECTIONS = {
     "importers/accelerators.py",
     "importers/scalesim/configuration.py",
     "importers/timeloop/architecture.py",
-    "maestro/analysis/dimensions.py",
+    "papers/maestro/analysis/dimensions.py",
     "study/parameters.py",
     "workload/files.py",
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from simaccel import build, gemm, simulate
+from simaccel import build, gemm, load_workload, simulate
 from simaccel.cli import main
 from simaccel.hardware.presets import template
 from simaccel.plugins import PluginError, plugins
@@ -140,6 +140,29 @@ def test_a_broken_workload_is_named(
     assert (result.exit_code, problem in result.stderr) == (2, True)
     listed = _run("workload list")
     assert (listed.exit_code, "broken 0.1" in listed.stdout) == (0, True)
+
+
+def test_files_of_a_plug_in_are_read_by_their_ending(install: Install, tmp_path: Path) -> None:
+    code = """
+from pathlib import Path
+from simaccel import gemm
+def load(path, *, batch=1): return gemm(m=batch * int(Path(path).read_text()), k=5, n=7)
+"""
+    install("[simaccel.workload_files]\nmine = MODULE:load\ndescription = nowhere:it\n", code=code)
+    path = tmp_path / "three.mine"
+    path.write_text("3")
+    assert load_workload(path, batch=2).macs == 2 * 3 * 5 * 7
+    result = _run(f"run --hw toy --workload {path} --layer x")
+    assert result.exit_code == 2
+    assert "nothing with mine; its plug-in takes path, batch" in result.stderr
+    path.write_text("three")
+    result = _run(f"run --hw toy --workload {path}")
+    assert result.exit_code == 2
+    assert "reader of files 'mine' of the plug-in broken 0.1" in result.stderr
+    assert "building failed: ValueError" in result.stderr
+    described = tmp_path / "layers.m"  # MAESTRO's are those of a guest of simaccel's own
+    described.write_text("Network n { Layer g { Type: GEMM Dimensions { M: 2, N: 3, K: 5 } } }")
+    assert load_workload(described).macs == 2 * 3 * 5
 
 
 @pytest.mark.parametrize(

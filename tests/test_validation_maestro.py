@@ -5,7 +5,7 @@ from itertools import islice
 import pytest
 
 from simaccel.errors import InputError
-from simaccel.maestro.analysis.analysis import NothingComputedError
+from simaccel.papers.maestro.analysis.analysis import NothingComputedError
 from validation.maestro.reference import all_runs, differences, tables
 from validation.maestro.released import analyse_released
 

@@ -17,8 +17,8 @@ from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import Fault, InputError
 
 if TYPE_CHECKING:
-    from simaccel.analytic.orojenesis.halo import Halo
     from simaccel.hardware import Accelerator
+    from simaccel.papers.orojenesis.halo import Halo
     from simaccel.report.bounds import BoundReport
 
 
@@ -109,7 +109,7 @@ def bound(
         lambda: _room(buffer),
     )
     files.require()
-    from simaccel.analytic.orojenesis.single import Mapspace
+    from simaccel.papers.orojenesis.single import Mapspace
     from simaccel.report.bounds import bound_csv, bound_json, bound_lines, bound_table, front_lines
     from simaccel.report.figures.bound import draw_bound
     from simaccel.verbs.bounding import bound_of

@@ -19,7 +19,7 @@ from simaccel.errors import InputError, suggest
 if TYPE_CHECKING:
     from simaccel.cli.exploration_files import ExplorationFiles
     from simaccel.hardware import Accelerator
-    from simaccel.maestro.analysis.design import Objective
+    from simaccel.papers.maestro.analysis.design import Objective
     from simaccel.study.directed import DirectedDesigns, DirectedSpace
     from simaccel.study.limits import FigureLimit
     from simaccel.study.parameters import Parameter
@@ -73,8 +73,8 @@ def explore_directed(ctx: click.Context, readers: InputReaders, outputs: Explora
         files.require,
     )
     # nothing of what follows is loaded for an error
-    from simaccel.maestro.analysis.design import DesignLimits
-    from simaccel.maestro.analysis.prices import PAPER_ERA, PRESENT
+    from simaccel.papers.maestro.analysis.design import DesignLimits
+    from simaccel.papers.maestro.analysis.prices import PAPER_ERA, PRESENT
     from simaccel.report.designs import (
         designs_csv,
         designs_effort,
@@ -148,7 +148,7 @@ def _single_value(option: str, given: Sequence[Any]) -> Sequence[Any]:
 
 
 def _load_directives_file(load: WeightedWorkload) -> Any:  # noqa: ANN401 - a Directed, whose module is heavy
-    from simaccel.maestro.dataflows.reading import parse_directives
+    from simaccel.papers.maestro.dataflows.reading import parse_directives
     from simaccel.study.space import require_described
 
     require_described((DIRECTIVES,), (load,))

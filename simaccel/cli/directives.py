@@ -18,11 +18,11 @@ from simaccel.errors import Fault
 from simaccel.report.units import count_text
 
 if TYPE_CHECKING:
-    from simaccel.maestro.analysis.analysis import LayerAnalysis
-    from simaccel.maestro.analysis.corrections import Effects
-    from simaccel.maestro.analysis.hardware import DirectiveHardware
-    from simaccel.maestro.analysis.reading import DirectiveReading
-    from simaccel.maestro.dataflows.reading import Directives
+    from simaccel.papers.maestro.analysis.analysis import LayerAnalysis
+    from simaccel.papers.maestro.analysis.corrections import Effects
+    from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
+    from simaccel.papers.maestro.analysis.reading import DirectiveReading
+    from simaccel.papers.maestro.dataflows.reading import Directives
 
 _MOST = 2**31 - 1
 _ALL = "all"
@@ -81,9 +81,9 @@ def directives(
     Figures follow the paper; corrections of the released tool are listed with their effects.
     Energies are multiples of one MAC, sizes are in elements.
     """
-    from simaccel.maestro.dataflows.reading import load_directives, require_pes
-    from simaccel.maestro.language.reading import load_description
-    from simaccel.maestro.language.syntax import text_of
+    from simaccel.papers.maestro.dataflows.reading import load_directives, require_pes
+    from simaccel.papers.maestro.language.reading import load_description
+    from simaccel.papers.maestro.language.syntax import text_of
 
     if printing:
         click.echo(text_of(load_description(file)), nl=False)
@@ -103,8 +103,8 @@ def directives(
 def _report(
     described: Directives, hardware: DirectiveHardware, reading: DirectiveReading, *, as_json: bool
 ) -> None:
-    from simaccel.maestro.analysis.analysis import analyse
-    from simaccel.maestro.analysis.limits import limits_of
+    from simaccel.papers.maestro.analysis.analysis import analyse
+    from simaccel.papers.maestro.analysis.limits import limits_of
     from simaccel.report.directives import (
         corrections_table,
         directives_json,
@@ -131,7 +131,7 @@ def _report(
 
 def _effects(analysed: Sequence[LayerAnalysis], hardware: DirectiveHardware) -> list[Effects]:
     """Give what the corrections change, of equal layers once."""
-    from simaccel.maestro.analysis.corrections import effects
+    from simaccel.papers.maestro.analysis.corrections import effects
 
     known: dict[int, Effects] = {}
     for one in analysed:
@@ -164,7 +164,7 @@ def _hardware(options: dict[str, str | None]) -> DirectiveHardware:
         )
     }
     require_none(faults)
-    from simaccel.maestro.analysis.hardware import DirectiveHardware
+    from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
 
     usual = DirectiveHardware()
     return DirectiveHardware(
@@ -180,7 +180,11 @@ def _named_hardware(name: str) -> DirectiveHardware:
     from simaccel.files.documents import read_text
     from simaccel.hardware.load import accelerator_files
     from simaccel.importers.accelerators import load_accelerator
-    from simaccel.maestro.analysis.hardware import hardware_of, is_hardware_text, parse_hardware
+    from simaccel.papers.maestro.analysis.hardware import (
+        hardware_of,
+        is_hardware_text,
+        parse_hardware,
+    )
 
     if name not in accelerator_files().own and Path(name).is_file():
         text = read_text(Path(name), "hardware", "utf-8-sig")
@@ -221,7 +225,7 @@ def _unsupported_levels(
 
 
 def _reading(no_multicast: frozenset[int], no_reduction: frozenset[int]) -> DirectiveReading:
-    from simaccel.maestro.analysis.reading import PAPER, DirectiveReading
+    from simaccel.papers.maestro.analysis.reading import PAPER, DirectiveReading
 
     either = no_multicast or no_reduction
     return (
@@ -233,7 +237,7 @@ def _require_levels(
     described: Directives, no_multicast: str | None, no_reduction: str | None
 ) -> None:
     """Refuse cluster levels that no dataflow of the description has."""
-    from simaccel.maestro.dataflows.levels import split
+    from simaccel.papers.maestro.dataflows.levels import split
 
     deepest = max(len(split(layer.dataflow)[0]) for layer in described.layers) - 1
     levels = {"--no-multicast": no_multicast, "--no-reduction": no_reduction}

@@ -232,9 +232,9 @@ class ExperimentOptions:
             allowed = f"a MAESTRO description with --dataflow {DIRECTIVES}"
             raise InputError([fault("--workload", self.workload.name, allowed)])
         from simaccel.experiment.precision import gather_placed
-        from simaccel.maestro.dataflows.reading import load_directives, require_pes
-        from simaccel.maestro.dataflows.translating import directed_mapping
         from simaccel.mapping.checks import require_mapping
+        from simaccel.papers.maestro.dataflows.reading import load_directives, require_pes
+        from simaccel.papers.maestro.dataflows.translating import directed_mapping
 
         workload, accelerator, directives = gather_placed(
             self.workload.read,

@@ -22,7 +22,7 @@ from simaccel.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
-    from simaccel.maestro.dataflows.reading import DirectedLayer
+    from simaccel.papers.maestro.dataflows.reading import DirectedLayer
 
 
 @click.command(cls=Command)
@@ -61,7 +61,7 @@ def explain(
     from simaccel.diagnosis.attribution import MOST_RUNS, attribute
     from simaccel.diagnosis.explanation import explain as explained_of
     from simaccel.experiment.run import simulate
-    from simaccel.maestro.dataflows.reading import load_directives
+    from simaccel.papers.maestro.dataflows.reading import load_directives
     from simaccel.report.explanation import (
         explanation_html,
         explanation_json,

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from simaccel.analytic.orojenesis.floor import ByteBound
+from simaccel.analytic.floor.floor import ByteBound
 from simaccel.analytic.prediction import GroupPrediction
 from simaccel.experiment.waiting import computing_unit, waiting_by_cause
 from simaccel.hardware.memory import dram_bytes
 from simaccel.machine.machine import OperatorRun
-from simaccel.maestro.analysis.runtime import OperatorTime
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group, Keep, Loop, Node, paths
 from simaccel.mapping.view import TensorView
+from simaccel.papers.maestro.analysis.runtime import OperatorTime
 from simaccel.units import cause_text
 
 TOLERANCE: Final = 0.02

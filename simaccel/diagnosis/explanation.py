@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from simaccel.analytic.orojenesis.floor import ByteBound, floors_of, on_chip_bytes
+from simaccel.analytic.floor.floor import ByteBound, floors_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction
 from simaccel.diagnosis.disagreement import (
     DirectiveRuntime,
@@ -32,14 +32,14 @@ from simaccel.experiment.waiting import computing_unit
 from simaccel.hardware import SpatialArraySpec
 from simaccel.hardware.memory import leaves_core
 from simaccel.machine.machine import OperatorRun
-from simaccel.maestro.analysis.analysis import analyse
-from simaccel.maestro.analysis.dimensions import Dimension, dimensions_of, dram_bytes_of
-from simaccel.maestro.analysis.hardware import hardware_of
-from simaccel.maestro.analysis.runtime import operator_times
-from simaccel.maestro.dataflows.reading import DirectedLayer
 from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
 from simaccel.mapping.tree import Do, Fork, Group, nodes, paths
 from simaccel.numbers import BYTE
+from simaccel.papers.maestro.analysis.analysis import analyse
+from simaccel.papers.maestro.analysis.dimensions import Dimension, dimensions_of, dram_bytes_of
+from simaccel.papers.maestro.analysis.hardware import hardware_of
+from simaccel.papers.maestro.analysis.runtime import operator_times
+from simaccel.papers.maestro.dataflows.reading import DirectedLayer
 from simaccel.workload import Einsum
 from simaccel.workload.names import tensor_of
 

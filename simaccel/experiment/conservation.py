@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NoReturn
 
-from simaccel.analytic.orojenesis.floor import floors_of, on_chip_bytes
+from simaccel.analytic.floor.floor import floors_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction, Prediction
 from simaccel.errors import MistakeError
 from simaccel.hardware import Accelerator

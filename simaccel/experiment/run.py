@@ -11,8 +11,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
 
+from simaccel.analytic.floor.floor import ByteBound, floor_of, on_chip_bytes
 from simaccel.analytic.native import ideal_cycles
-from simaccel.analytic.orojenesis.floor import ByteBound, floor_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
 from simaccel.dataflows import DEPLOYED
 from simaccel.experiment.capacity import (

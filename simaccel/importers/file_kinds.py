@@ -7,8 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
 
-from simaccel.maestro.language.grammar import is_description
-
 Tool = Literal["ZigZag", "Stream", "AccelForge", "LLMCompass", "ONNXim", "ASTRA-sim"]
 """Tools whose files are recognised and not read."""
 _Read = Literal["onnx", "configuration", "topology", "layout", "description", "config"]
@@ -46,6 +44,9 @@ WORDS: Final[dict[Look, str]] = {
 """What each is, and where it is taken, or what to give instead."""
 _MOST_READ: Final = 2**16
 _CONFIGURATION: Final = re.compile(r"^\s*\[architecture_presets\]\s*$", re.MULTILINE)
+_COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_DESCRIPTION: Final = re.compile(r"\A\s*(?:Constant\s+[^\s:{]+\s*:?\s*[0-9]|Network\b[^{}:]*\{)")
+"""MAESTRO's, without its comments: it starts as only one can."""
 _TOPOLOGY: Final = re.compile(
     r"\A\s*layer[^,\n]*,[^\n]*(ifmap|filter|\bm\s*,\s*n\s*,\s*k\b)", re.IGNORECASE
 )
@@ -105,6 +106,6 @@ def look_of(path: Path) -> Look | None:
     if _WEIGHTS.match(data):
         return "weights"
     text = data.decode("utf-8", errors="replace").removeprefix("\ufeff")
-    if is_description(text):
+    if _DESCRIPTION.match(_COMMENT.sub(" ", text)):
         return "description"
     return next((look for look, pattern in _TEXTS.items() if pattern.search(text)), None)

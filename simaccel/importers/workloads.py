@@ -13,7 +13,15 @@ from typing import Any, Final, Unpack
 
 from simaccel.errors import Fault, InputError
 from simaccel.files.accounting import AccountEntry
-from simaccel.workload.building import WorkloadSizes, build, require_taken, size_workload
+from simaccel.plugins import Registry
+from simaccel.workload.building import (
+    REFUSED,
+    WorkloadSizes,
+    accept_builder,
+    build,
+    require_taken,
+    size_workload,
+)
 from simaccel.workload.language import transformer
 from simaccel.workload.workload import Workload
 
@@ -24,9 +32,9 @@ def load_workload(
     """Return the workload of a name (see `simaccel.workload.build`) or of a file of any kind.
 
     Files: YAML (of simaccel, or a Timeloop problem), a SCALE-Sim topology (.csv), an ONNX model
-    (.onnx), a MAESTRO description (.m). ``WorkloadSizes`` says what else can be given. What of a
-    file is not taken is in the workload's ``account``; more than 1% of its MACs runs only if
-    ``allow_unmodelled``.
+    (.onnx), and those of plug-ins, as MAESTRO's descriptions (.m). ``WorkloadSizes`` says what else
+    can be given. What of a file is not taken is in the workload's ``account``; more than 1% of its
+    MACs runs only if ``allow_unmodelled``.
 
     Raises:
         InputError: all faults of the file, of the sizes, or a name that nothing has.
@@ -40,16 +48,19 @@ def load_workload(
     _refuse_look(name, kind)
 
     def read(options: dict[str, Any]) -> Workload:
-        if kind != "document":  # which takes what its own kind does
+        if kind in REFUSED and kind != "document":  # which takes what its own kind does
             require_taken(name, kind, options)
-        return _READERS[kind](name, **options)
+        return _READERS[kind](path=name, **options)
 
     workload = size_workload(read, sizes)
     return replace(workload, account=replace(workload.account, allowed=allow_unmodelled))
 
 
 def kind_of_file(name: str) -> str | None:
-    """Return the kind of the file at a path (a key of ``REFUSED``); None if it is no path."""
+    """Return the kind of the file at a path; None if it is no path.
+
+    The kind is a key of ``REFUSED``, or the ending of what a plug-in reads.
+    """
     if not is_file(name):
         return None
     from simaccel.importers.file_kinds import look_of  # noqa: PLC0415 - a parser
@@ -57,8 +68,10 @@ def kind_of_file(name: str) -> str | None:
     look = look_of(Path(name))
     if look is not None and look in _READERS:
         return look
-    endings = {".onnx": "onnx", ".csv": "topology", ".m": "description", ".json": "config"}
-    return endings.get(Path(name).suffix.lower(), "document")
+    ending = _ending(name)
+    if ending in _ENDINGS:
+        return _ENDINGS[ending]
+    return ending if _is_plugged(ending) else "document"
 
 
 def _refuse_look(name: str, kind: str) -> None:
@@ -73,8 +86,17 @@ def _refuse_look(name: str, kind: str) -> None:
 
 def is_file(name: str) -> bool:
     """Return whether a name is the path of a file, which need not exist."""
-    endings = (".yaml", ".yml", ".m", ".csv", ".onnx", ".json")
-    return name.lower().endswith(endings) or "/" in name or os.sep in name
+    ending = _ending(name)
+    return ending in _ENDINGS or "/" in name or os.sep in name or _is_plugged(ending)
+
+
+def _ending(name: str) -> str:
+    return Path(name).suffix.lower().removeprefix(".")
+
+
+def _is_plugged(ending: str) -> bool:
+    """Return whether a plug-in reads files of an ending; what has digits is of a model's name."""
+    return ending.isalpha() and ending in _READERS
 
 
 def is_described(name: str) -> bool:
@@ -95,12 +117,6 @@ def _topology(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
     from simaccel.importers.scalesim.topology import load_topology  # noqa: PLC0415 - seldom needed
 
     return load_topology(path, **given)
-
-
-def _load_description(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
-    from simaccel.maestro.dataflows.described import load_described  # noqa: PLC0415 - seldom needed
-
-    return load_described(path, **given)
 
 
 def _config(path: str, **options: Any) -> Workload:  # noqa: ANN401 - sizes
@@ -132,10 +148,17 @@ def _parse(document: Mapping[Any, Any], source: str) -> Workload:
     return parse_workload(document, source)
 
 
-_READERS: Final[Mapping[str, Callable[..., Workload]]] = {
-    "onnx": _onnx,
-    "topology": _topology,
-    "description": _load_description,
-    "config": _config,
-    "document": _document,
+_ENDINGS: Final = {
+    "yaml": "document",
+    "yml": "document",
+    "onnx": "onnx",
+    "csv": "topology",
+    "json": "config",
+    "m": "description",
 }
+_READERS: Final[Registry[Callable[..., Workload]]] = Registry(
+    "simaccel.workload_files",
+    {"onnx": _onnx, "topology": _topology, "config": _config, "document": _document},
+    accept_builder,
+)
+"""Functions of a ``path`` and sizes, by the kind of file, or by the ending that a plug-in reads."""

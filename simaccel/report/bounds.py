@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simaccel.analytic.native import least_array_cycles
-from simaccel.analytic.orojenesis.single import Mapspace
-from simaccel.analytic.orojenesis.whole import WorkloadBound, WorkloadPoint
 from simaccel.experiment.traffic import least_memory_cycles
 from simaccel.hardware import Accelerator
 from simaccel.mapping.documents import mapping_document
+from simaccel.papers.orojenesis.single import Mapspace
+from simaccel.papers.orojenesis.whole import WorkloadBound, WorkloadPoint
 from simaccel.report.tables import Row, add_row, csv_text, make_table
 from simaccel.report.units import bytes_text, cycles_text
 from simaccel.workload import Workload

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.maestro.analysis.analysis import LayerAnalysis
-from simaccel.maestro.analysis.corrections import Effects
-from simaccel.maestro.analysis.limits import CAUSES, LevelLimits
-from simaccel.maestro.analysis.reading import CORRECTIONS
+from simaccel.papers.maestro.analysis.analysis import LayerAnalysis
+from simaccel.papers.maestro.analysis.corrections import Effects
+from simaccel.papers.maestro.analysis.limits import CAUSES, LevelLimits
+from simaccel.papers.maestro.analysis.reading import CORRECTIONS
 from simaccel.report.tables import add_row, make_table
 from simaccel.report.units import cycles_text, rounded_count, share_text
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from simaccel.analytic.floor.compulsory import group_bytes
 from simaccel.analytic.native import mac_share
-from simaccel.analytic.orojenesis.compulsory import group_bytes
 from simaccel.experiment.limits import operators_of
 from simaccel.hardware import Accelerator
 from simaccel.report.tables import Column, tabulate

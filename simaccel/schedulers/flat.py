@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from simaccel.analytic.family import Family
-from simaccel.analytic.orojenesis.sizes import even_pieces
+from simaccel.analytic.sizes import even_pieces
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from simaccel.analytic.family import Family, FamilyLoops, branches_of
+from simaccel.analytic.floor.floor import floor_of, on_chip_bytes
 from simaccel.analytic.native import least_array_cycles
-from simaccel.analytic.orojenesis.floor import floor_of, on_chip_bytes
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, WorkloadReference
 from simaccel.search.effort import Objective

@@ -15,8 +15,8 @@ from typing import Final, TypeVar
 
 from simaccel.analytic.evaluation import memory_work
 from simaccel.analytic.family import Family, Ints, ints
+from simaccel.analytic.floor.compulsory import read_bytes, written_bytes
 from simaccel.analytic.native import native_macs
-from simaccel.analytic.orojenesis.compulsory import read_bytes, written_bytes
 from simaccel.hardware import Accelerator
 from simaccel.mapping.cores import CORES, CoreCut, piece_faults
 from simaccel.mapping.space import IterationSpace, space_of

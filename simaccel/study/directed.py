@@ -15,7 +15,8 @@ from simaccel.errors import Fault, InputError, SimaccelError
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
-from simaccel.maestro.analysis.design import (
+from simaccel.numbers import BYTE
+from simaccel.papers.maestro.analysis.design import (
     Design,
     DesignLimits,
     Designs,
@@ -23,11 +24,10 @@ from simaccel.maestro.analysis.design import (
     Objective,
     sweep,
 )
-from simaccel.maestro.analysis.hardware import hardware_of
-from simaccel.maestro.analysis.prices import DesignPrices
-from simaccel.maestro.dataflows.reading import DirectedLayer
-from simaccel.maestro.dataflows.translating import directed_mapping
-from simaccel.numbers import BYTE
+from simaccel.papers.maestro.analysis.hardware import hardware_of
+from simaccel.papers.maestro.analysis.prices import DesignPrices
+from simaccel.papers.maestro.dataflows.reading import DirectedLayer
+from simaccel.papers.maestro.dataflows.translating import directed_mapping
 from simaccel.workload import Workload
 
 SHOWN: Final = 3

@@ -17,11 +17,11 @@ from simaccel.experiment.run import given_up_json, result_json, simulate
 from simaccel.experiment.store import ResultStore, result_key
 from simaccel.experiment.workers import TaskWorkers
 from simaccel.hardware import Accelerator
-from simaccel.maestro.dataflows.reading import parse_directives
-from simaccel.maestro.dataflows.translating import directed_mapping
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.tree import Mapping
 from simaccel.numbers import plain
+from simaccel.papers.maestro.dataflows.reading import parse_directives
+from simaccel.papers.maestro.dataflows.translating import directed_mapping
 from simaccel.schedulers import Options
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import STRATEGIES

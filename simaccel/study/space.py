@@ -306,6 +306,6 @@ def require_described(dataflows: Sequence[str], loads: Sequence[WeightedWorkload
     names = [load.workload.name for load in loads if not load.description]
     if names:
         raise InputError([Fault("command line", "--workload", name, allowed) for name in names])
-    from simaccel.maestro.dataflows.reading import parse_directives  # noqa: PLC0415 - a parser
+    from simaccel.papers.maestro.dataflows.reading import parse_directives  # noqa: PLC0415 - a parser
 
     gather(*(partial(parse_directives, load.description, load.source) for load in loads))

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from simaccel.analytic.orojenesis.compulsory import compulsory_bytes
-from simaccel.analytic.orojenesis.halo import HALOS
-from simaccel.analytic.orojenesis.single import Mapspace
-from simaccel.analytic.orojenesis.whole import FUSIONS, UNFUSED, workload_bound
+from simaccel.analytic.floor.compulsory import compulsory_bytes
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.experiment.precision import gather_placed
 from simaccel.hardware import Accelerator
 from simaccel.hardware.quantity import parse_quantity
 from simaccel.mapping.tree import Mapping
+from simaccel.papers.orojenesis.halo import HALOS
+from simaccel.papers.orojenesis.single import Mapspace
+from simaccel.papers.orojenesis.whole import FUSIONS, UNFUSED, workload_bound
 from simaccel.report.bounds import BoundReport
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
 from simaccel.verbs.showing import Plot, frame

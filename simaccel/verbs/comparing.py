@@ -8,14 +8,14 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.analytic.orojenesis.problem import NoBoundError
-from simaccel.analytic.orojenesis.single import Mapspace
-from simaccel.analytic.orojenesis.whole import UNFUSED, workload_bound
+from simaccel.analytic.floor.problem import NoBoundError
 from simaccel.dataflows import COMPARED
 from simaccel.errors import Fault, InputError, gather, name_arguments, suggest
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.settings import Settings
 from simaccel.importers.scalesim.topology import load_estimates
+from simaccel.papers.orojenesis.single import Mapspace
+from simaccel.papers.orojenesis.whole import UNFUSED, workload_bound
 from simaccel.report.comparison import varied_names
 from simaccel.report.figures.slope import SlopeSeries
 from simaccel.report.titles import experiment_title, phase_words, workload_title

@@ -108,8 +108,13 @@ _OF_SHAPE: Final[Mapping[str, tuple[str, str]]] = {
 """Workloads of a shape: the rank of the batch, and an example."""
 
 
-def _accept(plugin: Plugin, made_by: object) -> Callable[..., Workload]:
-    """Make a function of a plug-in's: what it fails at and what it gives is checked."""
+def accept_builder(plugin: Plugin, made_by: object) -> Callable[..., Workload]:
+    """Return the function of a plug-in that makes workloads; it names the plug-in in its errors.
+
+    Raises:
+        PluginError: it is no function; when called, it fails or returns no workload.
+
+    """
     if not callable(made_by):
         raise plugin.error(f"is a {type(made_by).__name__}, not a function that returns a Workload")
 
@@ -124,7 +129,7 @@ def _accept(plugin: Plugin, made_by: object) -> Callable[..., Workload]:
     return make_workload
 
 
-PLUGGED: Registry[Callable[..., Workload]] = Registry("simaccel.workloads", {}, _accept)
+PLUGGED: Registry[Callable[..., Workload]] = Registry("simaccel.workloads", {}, accept_builder)
 """Functions of plug-ins that return workloads, by name."""
 
 

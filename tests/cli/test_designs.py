@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simaccel.maestro.analysis.prices import PAPER_ERA, PRESENT
+from simaccel.papers.maestro.analysis.prices import PAPER_ERA, PRESENT
 from tests.cli.conftest import Call
 
 LAYER = """Network n {{ Layer {name} {{ Type: CONV

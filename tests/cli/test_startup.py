@@ -10,8 +10,6 @@ from importlib import import_module
 import click
 import pytest
 
-from simaccel.analytic.orojenesis.halo import HALOS
-from simaccel.analytic.orojenesis.whole import FUSIONS, UNFUSED
 from simaccel.cli import choices as words
 from simaccel.cli import main
 from simaccel.cli.command import Commands
@@ -19,9 +17,11 @@ from simaccel.dataflows import DATAFLOWS
 from simaccel.experiment.generation import LENGTHS
 from simaccel.hardware import STATIONARITIES
 from simaccel.hardware.dram.parts import measured_patterns
-from simaccel.maestro.analysis.hardware import DirectiveHardware
-from simaccel.maestro.dataflows.reading import MAX_LEVELS
-from simaccel.maestro.dataflows.translating import DIRECTIVES
+from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
+from simaccel.papers.maestro.dataflows.reading import MAX_LEVELS
+from simaccel.papers.maestro.dataflows.translating import DIRECTIVES
+from simaccel.papers.orojenesis.halo import HALOS
+from simaccel.papers.orojenesis.whole import FUSIONS, UNFUSED
 from simaccel.report.exhibits import EXHIBITS, TARGET
 from simaccel.report.exploration import MOST_ROWS
 from simaccel.search.effort import OBJECTIVES, STRATEGIES, Effort

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from simaccel import gemm, load_accelerator, simulate
-from simaccel.analytic.orojenesis.compulsory import compulsory_bytes
-from simaccel.analytic.orojenesis.floor import ByteBound, floors_of, on_chip_bytes
+from simaccel.analytic.floor.compulsory import compulsory_bytes
+from simaccel.analytic.floor.floor import ByteBound, floors_of, on_chip_bytes
 from simaccel.diagnosis.attribution import attribute, streaming
 from simaccel.diagnosis.disagreement import (
     DirectiveRuntime,
@@ -22,9 +22,9 @@ from simaccel.diagnosis.disagreement import (
 )
 from simaccel.diagnosis.explanation import GroupExplanation, explain
 from simaccel.experiment.run import ExperimentResult, result_json
-from simaccel.maestro.dataflows.reading import parse_directives
-from simaccel.maestro.dataflows.translating import directed_mapping
 from simaccel.mapping.text import parse_text
+from simaccel.papers.maestro.dataflows.reading import parse_directives
+from simaccel.papers.maestro.dataflows.translating import directed_mapping
 from simaccel.report.explanation import (
     explanation_html,
     explanation_json,

@@ -48,6 +48,8 @@ def _onnx(path: Path) -> None:
         ("\ufeff" + PRODUCTS, "topology"),
         (CONFIGURATION, "configuration"),
         (LAYERS, "description"),
+        ("Constant clusters 4;\n" + LAYERS, "description"),
+        ("Network: vgg16\n", None),
         ("num_pes: 256\nl1_size_cstr: 100\n", "MAESTRO's hardware"),
         ("NumPEs: 1024\nL1Size: 256\n", "MAESTRO's hardware"),
         ("# a search\nmapper:\n  algorithm: random\n", "Timeloop's others"),

@@ -11,7 +11,7 @@ from simaccel.experiment.traffic import roofline_cycles
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
-from simaccel.maestro.analysis.hardware import hardware_of
+from simaccel.papers.maestro.analysis.hardware import hardware_of
 from simaccel.program.program import DoesNotFitError
 from simaccel.program.text import parse_program, program_text
 from simaccel.trace.series import bytes_by_resource, limits_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simaccel.analytic.orojenesis.floor import floor_of
+from simaccel.analytic.floor.floor import floor_of
 from simaccel.analytic.prediction import predict
 from simaccel.experiment.check import check
 from simaccel.hardware import Accelerator

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simaccel import load_accelerator, load_workload, simulate
-from simaccel.analytic.orojenesis.floor import floors_of, on_chip_bytes
+from simaccel.analytic.floor.floor import floors_of, on_chip_bytes
 from simaccel.errors import SimaccelError
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware.memory import dram_bytes

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from simaccel import load_accelerator
-from simaccel.maestro.analysis.design import (
+from simaccel.papers.maestro.analysis.design import (
     OBJECTIVES,
     Design,
     DesignLimits,
@@ -17,8 +17,8 @@ from simaccel.maestro.analysis.design import (
     DirectiveSpace,
     sweep,
 )
-from simaccel.maestro.analysis.prices import PAPER_ERA
-from simaccel.maestro.dataflows.reading import DirectedLayer
+from simaccel.papers.maestro.analysis.prices import PAPER_ERA
+from simaccel.papers.maestro.dataflows.reading import DirectedLayer
 from simaccel.study.directed import DirectedSpace, on_the_machine
 from simaccel.workload.layers import layers_workload
 from validation.maestro.exhibits import kc_p

@@ -8,12 +8,12 @@ from math import prod
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from simaccel.maestro.analysis.analysis import LayerAnalysis, analyse_layer
-from simaccel.maestro.analysis.hardware import DirectiveHardware
-from simaccel.maestro.analysis.reading import PAPER
-from simaccel.maestro.dataflows.dataflow import couplings
-from simaccel.maestro.dataflows.described import DescribedLayer
-from simaccel.maestro.dataflows.reading import DirectedLayer, parse_directives
+from simaccel.papers.maestro.analysis.analysis import LayerAnalysis, analyse_layer
+from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
+from simaccel.papers.maestro.analysis.reading import PAPER
+from simaccel.papers.maestro.dataflows.dataflow import couplings
+from simaccel.papers.maestro.dataflows.described import DescribedLayer
+from simaccel.papers.maestro.dataflows.reading import DirectedLayer, parse_directives
 from validation.maestro.machine import ran
 from validation.maestro.networks import DATAFLOWS, NETWORKS, OF_THE_PAPER, Case, cases
 

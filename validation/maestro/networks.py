@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from simaccel.hardware import Accelerator
-from simaccel.maestro.dataflows.reading import DirectedLayer, parse_directives
-from simaccel.maestro.dataflows.translating import directed_mapping
 from simaccel.mapping.tree import Mapping
+from simaccel.papers.maestro.dataflows.reading import DirectedLayer, parse_directives
+from simaccel.papers.maestro.dataflows.translating import directed_mapping
 from simaccel.workload import Workload
 from simaccel.workload.layers import layers_workload
 from validation.maestro import described

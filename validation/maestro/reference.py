@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simaccel.maestro.analysis.hardware import DirectiveHardware
-from simaccel.maestro.dataflows.reading import DirectedLayer, parse_directives
+from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
+from simaccel.papers.maestro.dataflows.reading import DirectedLayer, parse_directives
 from validation.maestro.released import analyse_released
 
 DATA = Path(__file__).parent / "data"

@@ -12,14 +12,14 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.maestro.analysis.analysis import (
+from simaccel.papers.maestro.analysis.analysis import (
     DataflowTimes,
     LayerAnalysis,
     analyse,
     analyse_layer,
 )
-from simaccel.maestro.analysis.costs import CaseCosts, InnerSizes
-from simaccel.maestro.analysis.counts import (
+from simaccel.papers.maestro.analysis.costs import CaseCosts, InnerSizes
+from simaccel.papers.maestro.analysis.counts import (
     DOUBLE,
     INPUTS,
     Counts,
@@ -27,22 +27,30 @@ from simaccel.maestro.analysis.counts import (
     tensor_size,
     total_sizes,
 )
-from simaccel.maestro.analysis.hardware import DirectiveHardware
-from simaccel.maestro.analysis.invocations import Invocation, Invocations, Known
-from simaccel.maestro.analysis.prices import L1_ENERGY, L2_ENERGY, MAC_NANOJOULES
-from simaccel.maestro.analysis.reading import DirectiveReading
-from simaccel.maestro.analysis.states import EDGE, INIT, Bools, Cases, Ints, quotient, states_of
-from simaccel.maestro.analysis.times import InvocationTimes, points_of
-from simaccel.maestro.dataflows.dataflow import (
+from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
+from simaccel.papers.maestro.analysis.invocations import Invocation, Invocations, Known
+from simaccel.papers.maestro.analysis.prices import L1_ENERGY, L2_ENERGY, MAC_NANOJOULES
+from simaccel.papers.maestro.analysis.reading import DirectiveReading
+from simaccel.papers.maestro.analysis.states import (
+    EDGE,
+    INIT,
+    Bools,
+    Cases,
+    Ints,
+    quotient,
+    states_of,
+)
+from simaccel.papers.maestro.analysis.times import InvocationTimes, points_of
+from simaccel.papers.maestro.dataflows.dataflow import (
     ROLES,
     Dataflow,
     DimMap,
     Role,
     couplings,
 )
-from simaccel.maestro.dataflows.described import SLIDING, DescribedLayer
-from simaccel.maestro.dataflows.levels import ClusterLevel, complete
-from simaccel.maestro.dataflows.reading import DirectedLayer
+from simaccel.papers.maestro.dataflows.described import SLIDING, DescribedLayer
+from simaccel.papers.maestro.dataflows.levels import ClusterLevel, complete
+from simaccel.papers.maestro.dataflows.reading import DirectedLayer
 
 _OUTPUT: Final = {"Y": "Y'", "X": "X'"}
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from simaccel import load_accelerator, simulate
 from simaccel.errors import SimaccelError
-from simaccel.maestro.analysis.analysis import analyse_layer
-from simaccel.maestro.analysis.hardware import hardware_of
-from simaccel.maestro.analysis.reading import PAPER
-from simaccel.maestro.dataflows.translating import directed_mapping
+from simaccel.papers.maestro.analysis.analysis import analyse_layer
+from simaccel.papers.maestro.analysis.hardware import hardware_of
+from simaccel.papers.maestro.analysis.reading import PAPER
+from simaccel.papers.maestro.dataflows.translating import directed_mapping
 from simaccel.workload.layers import layers_workload
 from validation.maestro.reference import all_runs, read_rows
 from validation.maestro.released import RELEASED, analyse_layer_released

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from simaccel import load_accelerator, simulate
-from simaccel.analytic.orojenesis.fused import fused_segment
-from simaccel.analytic.orojenesis.fusion import TEMPLATES
-from simaccel.analytic.orojenesis.segment import Segment
 from simaccel.mapping.tree import Mapping, WorkloadReference
+from simaccel.papers.orojenesis.fused import fused_segment
+from simaccel.papers.orojenesis.fusion import TEMPLATES
+from simaccel.papers.orojenesis.segment import Segment
 from simaccel.workload import Workload, attention
 from validation.orojenesis.exhibits import BATCH, GPT3, ROWS, SIX, block, ffn, with_softmax
 

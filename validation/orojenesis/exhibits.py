@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simaccel.analytic.orojenesis.fused import fused_segment
-from simaccel.analytic.orojenesis.fusion import TEMPLATES
-from simaccel.analytic.orojenesis.problem import BoundProblem, problem_of
-from simaccel.analytic.orojenesis.segment import Segment
-from simaccel.analytic.orojenesis.single import Mapspace, bound
-from simaccel.analytic.orojenesis.ski_slope import SkiSlope, join_slopes
-from simaccel.analytic.orojenesis.whole import segment_front
+from simaccel.analytic.floor.problem import BoundProblem, problem_of
+from simaccel.papers.orojenesis.fused import fused_segment
+from simaccel.papers.orojenesis.fusion import TEMPLATES
+from simaccel.papers.orojenesis.segment import Segment
+from simaccel.papers.orojenesis.single import Mapspace, bound
+from simaccel.papers.orojenesis.ski_slope import SkiSlope, join_slopes
+from simaccel.papers.orojenesis.whole import segment_front
 from simaccel.workload import (
     ModelDimensions,
     Workload,

@@ -6,8 +6,8 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from simaccel.analytic.orojenesis.floor import pebbling_bytes
-from simaccel.analytic.orojenesis.single import Mapspace
+from simaccel.analytic.floor.floor import pebbling_bytes
+from simaccel.papers.orojenesis.single import Mapspace
 from simaccel.workload import bmm, conv2d, gbmm, gemm
 from validation.orojenesis import exhibits, template
 from validation.orojenesis.exhibits import bound_of

@@ -8,7 +8,7 @@ each sequence of the batch has its own.
 
 from __future__ import annotations
 
-from simaccel.analytic.orojenesis.sizes import divisors
+from simaccel.analytic.sizes import divisors
 
 Points = list[tuple[int, int]]
 ROWS, HEAD, KEYS, HEADS, BATCH = 32768, 128, 2048, 32, 16

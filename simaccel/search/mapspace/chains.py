@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.family import Ints
-from simaccel.analytic.orojenesis.sizes import divisors, even_pieces
+from simaccel.analytic.sizes import divisors, even_pieces
 from simaccel.errors import Fault, InputError
 
 Factors = npt.NDArray[np.int64]

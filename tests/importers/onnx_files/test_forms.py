@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from simaccel import load_accelerator, simulate
-from simaccel.analytic.orojenesis.distinct import distinct_bytes
+from simaccel.analytic.floor.distinct import distinct_bytes
 from simaccel.errors import InputError
 from simaccel.experiment.check import check
 from simaccel.experiment.traffic import reformed_dram_bytes

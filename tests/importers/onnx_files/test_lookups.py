@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from simaccel.analytic.orojenesis.distinct import distinct_bytes
+from simaccel.analytic.floor.distinct import distinct_bytes
 from simaccel.importers.onnx_files import load_onnx
 from simaccel.workload.precision import with_precision
 from tests.importers.onnx_files.models import Type, save

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.analytic.orojenesis.sizes import divisors, even_pieces
+from simaccel.analytic.sizes import divisors, even_pieces
 from simaccel.search.mapspace.chains import (
     MAPSPACES,
     Mapspace,

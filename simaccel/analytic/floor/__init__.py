@@ -1,0 +1,1 @@
+"""Bytes that no mapping moves less than, whatever its tree (`floor`), and what they follow from."""

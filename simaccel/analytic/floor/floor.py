@@ -1,0 +1,252 @@
+"""The least bytes that any mapping moves: a proof for all of them, not a search over some.
+
+Two bounds for each group of a mapping, of which the larger holds:
+
+- *Compulsory*: what comes from other groups and what goes to them crosses DRAM once.
+- *Red-blue pebbling* (Hong and Kung 1981, with the constant of Smith, Lowery, Langou and van de
+  Geijn 2019), for a product of two tensors alone in its group. Cut a run into phases in each of
+  which X bytes of operands are loaded or begun as new sums. In a phase at most S + X bytes of
+  operands are at hand, in a buffer of S. By Loomis and Whitney a phase with a, b and c elements of
+  the three at hand has at most sqrt(a b c) multiply-accumulates, which is largest where they share
+  the bytes evenly. So there are many phases; and every sum that was begun is stored. With X = 2 S
+  and widths of 1 this is 2 MACs / sqrt(S) - 2 S.
+
+Windows of a convolution overlap: an input element takes part in up to r products for each tap
+that it can serve, so that its elements count that often.
+
+The front of a mapspace (``single``, ``fused``) lies above: it is attained, but only over its trees;
+a mapping that cuts a rank into parts with trees of their own can be below it, never below this.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from simaccel.analytic.floor.compulsory import group_bytes
+from simaccel.analytic.floor.distinct import distinct_bytes
+from simaccel.analytic.floor.problem import (
+    BoundOperand,
+    BoundProblem,
+    NoBoundError,
+    positions,
+    problem_of,
+)
+from simaccel.hardware import Accelerator, SpatialArraySpec
+from simaccel.mapping.classes import dims
+from simaccel.mapping.space import holding_tensor
+from simaccel.mapping.tree import Group, Keep, Mapping, ResidentScope
+from simaccel.numbers import BYTE, in_bytes
+from simaccel.workload import Einsum, Workload, operands_of
+from simaccel.workload.names import tensor_of
+
+_FACTORS = 2
+_PHASES = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Bytes of a phase, in buffers; each of them gives a bound."""
+
+
+@dataclass(frozen=True)
+class ByteBound:
+    """Bytes that a run moves at least with so much memory on chip, and whatever there is of it.
+
+    ``distinct_bytes``: what any mapping moves, whatever its groups; 0 for a group alone.
+    """
+
+    least_bytes: int
+    compulsory_bytes: int
+    room_bytes: int | None
+    distinct_bytes: int = 0
+
+
+def floor_of(workload: Workload, mapping: Mapping, room: int | None) -> ByteBound:
+    """Return what any mapping with the same groups moves with DRAM in ``room`` bytes, at least."""
+    found = [one for _, one in floors_of(workload, mapping, room)]
+    least = sum(one.least_bytes for one in found)
+    once = sum(one.compulsory_bytes for one in found)
+    return ByteBound(least, once, room, distinct_bytes(workload))
+
+
+def floors_of(
+    workload: Workload, mapping: Mapping, room: int | None
+) -> list[tuple[tuple[str, ...], ByteBound]]:
+    """Return the floor of each group; groups that share what is kept around them have one.
+
+    Each comes with the names of its groups, in the order of the mapping.
+    """
+    floors = []
+    for part in mapping.body:
+        if isinstance(part, ResidentScope):
+            names = tuple(group.name for group in part.groups)
+            times = workload.times(part.groups[0].operators[0])
+            least = once = _bytes_around(workload, part)
+        else:
+            names, times = (part.name,), workload.times(part.operators[0])
+            once = group_bytes(workload, part.operators)
+            least = max(once, _pebbling(workload, part, room))
+        floors.append((names, ByteBound(times * least, times * once, room)))
+    return floors
+
+
+def on_chip_bytes(accelerator: Accelerator) -> int | None:
+    """Return all memory for operands on a chip, of all its cores; None if some has no limit.
+
+    PEs of a spatial array have memories of their own, and hold an operand of each tensor while
+    they use it (16 bytes at most).
+    """
+    size, cores = accelerator.buffer.capacity_bytes, accelerator.cores.count
+    array = accelerator.array
+    if size is None or not isinstance(array, SpatialArraySpec):
+        return None if size is None else size * cores
+    sizes = [by_role.capacity_bytes for by_role in array.memories.by_roles().values()]
+    known = [n_bytes for n_bytes in sizes if n_bytes is not None]
+    if len(known) < len(sizes):
+        return None
+    return cores * (size + array.rows * array.cols * sum(known) + 3 * 16 * array.pes)
+
+
+def _pebbling(workload: Workload, group: Group, room: int | None) -> int:
+    if room is None or len(group.operators) > 1:
+        return 0
+    operator = workload.operator(group.operators[0])
+    shared = any(workload.tensors[given.tensor].shared for _, given in operands_of(operator))
+    if shared or not isinstance(operator, Einsum):
+        return 0
+    try:
+        return pebbling_bytes(problem_of(workload, operator.name), room)
+    except NoBoundError:
+        return 0
+
+
+def pebbling_bytes(problem: BoundProblem, room: int) -> int:
+    """Return the bytes that any order of a product's MACs moves with ``room`` bytes; 0 if unknown.
+
+    >>> from simaccel.workload import gemm
+    >>> pebbling_bytes(problem_of(gemm(m=4096, k=4096, n=4096, bytes_per_element=1), "gemm"), 65536)
+    536739840
+    """
+    if len(problem.operands) != _FACTORS + 1 or len(problem.operator.inputs) != _FACTORS:
+        return 0
+    covered = all(
+        sum(rank in operand.ranks for operand in problem.operands) >= _FACTORS
+        for rank in problem.free
+    )
+    distinct = len({tensor_of(operand.name) for operand in problem.operands})
+    if not covered or distinct < len(problem.operands):
+        return 0
+    return max(_phases(problem, room, max(1, int(part * room))) for part in _PHASES)
+
+
+def _phases(problem: BoundProblem, room: int, phase: int) -> int:
+    """Return the bytes that phases of so many bytes prove."""
+    most = _most_macs(problem, room + phase)
+    return phase * (-(-problem.macs // most) - 1)
+
+
+def _most_macs(problem: BoundProblem, at_hand: int) -> int:
+    """Return the most MACs on operands of so many bytes: shared evenly, none more than there is."""
+    left, elements = float(at_hand), 1.0
+    sizes = {one: problem.groups * problem.used_elements(one) for one in problem.operands}
+    waiting = sorted(problem.operands, key=lambda one: sizes[one] * one.bits)
+    while waiting:
+        one = waiting.pop(0)
+        share = min(left / (1 + len(waiting)), sizes[one] * one.bits / BYTE)
+        left -= share
+        elements *= share / (one.bits / BYTE) * _multiplicity(problem, one)
+    return max(1, math.floor(math.sqrt(elements) * (1 + 1e-9)))
+
+
+def _multiplicity(problem: BoundProblem, one: BoundOperand) -> int:
+    """Return how many positions of the ranks one element stands for, at most."""
+    found = 1
+    for dim in one.dims:
+        sizes = sorted(problem.sizes.get(rank, 1) for rank, _ in dim)
+        found *= math.prod(sizes[:-1])
+    return found
+
+
+# -- what is kept around groups
+
+
+def _bytes_around(workload: Workload, around: ResidentScope) -> int:
+    """Return what groups that share tiles read and write at least, less what may stay on chip."""
+    names = [name for group in around.groups for name in group.operators]
+    inside = set(names)
+    total = 0
+    for name in _tensors(workload, names):
+        if workload.tensors[name].shared:
+            continue
+        stored = _bytes_written(workload, name, names)
+        if not stored:
+            total += _bytes_read(workload, name, names)
+            continue
+        kept = _kept_bytes(workload, name, around.keeps)
+        apart = _readers_in_other_groups(workload, name, around.groups)
+        if _needs_outside(workload, name, inside) or not _readers(workload, name, inside):
+            total += stored
+        elif apart:
+            total += max(0, stored - kept)
+        total += max(0, _bytes_read(workload, name, apart) - kept)
+    return total
+
+
+def _bytes_read(workload: Workload, tensor: str, names: Sequence[str]) -> int:
+    """Return the bytes of a tensor that some operators read, of which one reads most."""
+    found = 0
+    for operator in map(workload.operator, names):
+        for given in operator.inputs:
+            if given.tensor == tensor:
+                sizes = dict(operator.ranks)
+                elements = math.prod(positions(dim, sizes) for dim in dims(given, sizes))
+                found = max(found, in_bytes(elements, workload.tensors[tensor].bits))
+    return found
+
+
+def _bytes_written(workload: Workload, tensor: str, names: Sequence[str]) -> int:
+    """Return the bytes of a tensor that some operators write, each its box."""
+    makers = [one for one in map(workload.operator, names) if one.output.tensor == tensor]
+    elements = sum(math.prod(one.output.shape(one.ranks)) for one in makers)
+    return in_bytes(elements, workload.tensors[tensor].bits)
+
+
+def _readers(workload: Workload, tensor: str, names: Iterable[str]) -> list[str]:
+    return [
+        name
+        for name in names
+        if any(given.tensor == tensor for given in workload.operator(name).inputs)
+    ]
+
+
+def _readers_in_other_groups(workload: Workload, tensor: str, groups: Sequence[Group]) -> list[str]:
+    """Return the operators that read a tensor in groups that don't make it."""
+    found: list[str] = []
+    for group in groups:
+        made = {workload.operator(name).output.tensor for name in group.operators}
+        if tensor not in made:
+            found += _readers(workload, tensor, group.operators)
+    return found
+
+
+def _tensors(workload: Workload, names: Sequence[str]) -> list[str]:
+    uses = (given for name in names for _, given in operands_of(workload.operator(name)))
+    return list(dict.fromkeys(given.tensor for given in uses))
+
+
+def _needs_outside(workload: Workload, tensor: str, inside: set[str]) -> bool:
+    others = [one.name for one in workload.operators if one.name not in inside]
+    kept = workload.tensors[tensor].kind in ("output", "cache")
+    return kept or bool(_readers(workload, tensor, others))
+
+
+def _kept_bytes(workload: Workload, tensor: str, keeps: Sequence[Keep]) -> int:
+    """Return how much of a tensor may stay on chip around groups."""
+    held = holding_tensor(workload, tensor, keeps)
+    found = 0
+    for keep in keeps:
+        if keep.tensor != held:
+            continue
+        if not keep.region:
+            return workload.tensor_bytes(tensor)
+        volume = math.prod(span.stop - span.start for span in keep.region)
+        found += in_bytes(volume, workload.tensors[tensor].bits)
+    return found

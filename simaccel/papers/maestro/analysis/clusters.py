@@ -1,0 +1,215 @@
+"""A tree on PEs with memories as cluster levels: the time of directives that say its loops.
+
+A loop is a map in time and a spread one in space, in ranks of the operator, so that all dimensions
+are independent (``Y'`` and ``R``, not ``Y``). From the outside in:
+
+- Loops outside of the spreads are a level. A rank that is cut again begins another one, as MAESTRO
+  maps a dimension once a level: the level above then runs it again and again.
+- Each spread is a level of its own, which a cluster has. Loops in PEs outside of what these keep
+  are one more; loops of a rank that no spread has stand as well outside of them.
+- A PE has the tile that it keeps, and takes a cycle for each MAC of it, or of the part of it that a
+  lane has.
+
+Data enter the array through the NoC, at the last level outside of the spreads (and again at loops
+in PEs); within clusters they pass on as they come. Windows with dilation, windows of more than two
+ranks, and a third input have no name in the notation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simaccel.mapping.space import BoundOperator, IterationSpace
+from simaccel.mapping.tree import PE, Keep, Loop, Node, Spread
+from simaccel.papers.maestro.analysis.costs import CaseCosts
+from simaccel.papers.maestro.analysis.hardware import UNLIMITED
+from simaccel.papers.maestro.analysis.invocations import Invocations
+from simaccel.papers.maestro.analysis.paper import Axes, Axis, paper_costs
+from simaccel.papers.maestro.analysis.reading import PAPER
+from simaccel.papers.maestro.analysis.times import InvocationTimes, Points
+from simaccel.papers.maestro.dataflows.dataflow import ROLES, DimMap, Role
+from simaccel.papers.maestro.dataflows.outputs import OutputLevel
+
+Sizes = Mapping[str, int]
+_WINDOW: Final = 2
+"""Ranks of a window: an output's and a filter's."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """A cluster level, and whether what it needs comes through the NoC."""
+
+    output: OutputLevel
+    noc: bool = False
+
+    @property
+    def maps(self) -> list[str]:
+        """Its maps that cut a dimension, as directives."""
+        sizes, units = self.output.sizes, self.output.units
+        return [
+            str(replace(one, spatial=one.spatial and units > 1))
+            for one in self.output.maps
+            if one.size < sizes[one.dim]
+        ]
+
+
+def silent(seen: BoundOperator) -> str:
+    """Return what of an einsum the notation has no word for; empty where it has all."""
+    if len(seen.uses) != len(ROLES):
+        return f"{len(seen.inputs)} inputs: the notation has one input and one filter"
+    for view in seen.inputs:
+        for dim in view.terms:
+            text = "+".join(rank for rank, _ in dim)
+            if len(dim) > _WINDOW:
+                return f"{view.name} slides over {text}: the notation slides one rank over another"
+            if len(dim) == _WINDOW and any(c > 1 and rank in seen.reduced for rank, c in dim):
+                return f"{view.name} slides over {text} with dilation, which the notation lacks"
+    return ""
+
+
+def is_uneven(way: Sequence[object]) -> bool:
+    """Return whether tensors enter PEs at several depths; the levels then use the outermost."""
+    kept = [at for at, one in enumerate(way) if isinstance(one, Keep) and one.level == PE]
+    between = way[kept[0] : kept[-1]] if kept else ()
+    return any(isinstance(one, Loop) for one in between)
+
+
+def levels_of(
+    space: IterationSpace, seen: BoundOperator, sizes: Sizes, way: Sequence[Node]
+) -> list[Level]:
+    """Return the levels of an einsum that ``way`` leads to; ``sizes`` of the group's ranks.
+
+    Loops that cut none of its ranks are no maps of it: they run it again.
+    """
+    kept = [at for at, node in enumerate(way) if isinstance(node, Keep) and node.level == PE]
+    border = kept[0] if kept else len(way)
+    outside, spreads, inside = _split_way(way[:border])
+    lanes = [node for node in way[border:] if isinstance(node, Spread)]
+    laned = {lane.rank for lane in lanes}
+    rounds = [node for node in way[border:] if isinstance(node, Loop) and node.rank in laned]
+    nest = _Nest(space, seen, sizes)
+    nest.loops(outside)
+    for spread in spreads:
+        nest.spread(spread)
+    nest.loops(inside, is_needed=False)
+    nest.loops(rounds, noc=False, is_needed=False)
+    for lane in lanes:
+        nest.spread(lane)
+    return nest.levels
+
+
+def time_of(seen: BoundOperator, levels: Sequence[Level], points: Points) -> NDArray[np.int64]:
+    """Return the cycles of a block at each hardware point."""
+    axes, outputs = _axes(seen), [one.output for one in levels]
+
+    def costs_of(depth: int, _: OutputLevel, sizes: Sizes) -> CaseCosts:
+        return paper_costs(axes, outputs[depth], sizes, PAPER.rules)
+
+    top = Invocations(outputs, costs_of, {}).top()
+    return InvocationTimes(points).runtime(top)
+
+
+def points_of(levels: Sequence[Level], bandwidth: int, latency: int, cycles_per_mac: int) -> Points:
+    """Return two points: a NoC of so many elements a cycle, and one that takes no time."""
+    each = np.ones(2, dtype=np.int64)
+    noc = [(bandwidth, latency) if one.noc else (UNLIMITED, 0) for one in levels]
+    return Points(
+        pes=1,
+        noc_bandwidth=np.array([[one for one, _ in noc], [UNLIMITED for _ in noc]]),
+        noc_latency=np.array([[one for _, one in noc], [0 for _ in noc]]),
+        offchip_bandwidth=UNLIMITED * each,
+        simd_lanes=each,
+        cycles_per_mac=cycles_per_mac * each,
+    )
+
+
+def directives_text(levels: Sequence[Level]) -> str:
+    """Return levels as directives, over outputs."""
+    found: list[str] = []
+    for at, one in enumerate(levels):
+        found += [f"Cluster({one.output.units},P)"] if at else []
+        found += one.maps
+    return "; ".join(found)
+
+
+def _axes(seen: BoundOperator) -> Axes:
+    """Return the dimensions of an einsum's tensors: of a window what strides over what."""
+    found: dict[Role, tuple[Axis, ...]] = {}
+    for role, (_, view) in zip(ROLES, seen.uses, strict=True):
+        axes: list[Axis] = []
+        for dim in view.terms:
+            (rank, stride), *others = sorted(dim, key=lambda one: one[0] in seen.reduced)
+            axes.append((rank, others[0][0], stride) if others else (rank, "", 1))
+        found[role] = tuple(axes)
+    return found
+
+
+def _split_way(way: Sequence[Node]) -> tuple[list[Loop], list[Spread], list[Loop]]:
+    """Return loops outside of spreads, spreads, and loops inside that can't stand outside."""
+    spreads = [one for one in way if isinstance(one, Spread)]
+    first = way.index(spreads[0]) if spreads else len(way)
+    outside = [one for one in way[:first] if isinstance(one, Loop)]
+    shared = {one.rank for one in spreads}
+    inside: list[Loop] = []
+    for one in way[first:]:
+        if isinstance(one, Loop):
+            (inside if one.rank in shared or inside else outside).append(one)
+    return outside, spreads, inside
+
+
+class _Nest:
+    """Levels while they are written."""
+
+    def __init__(self, space: IterationSpace, seen: BoundOperator, sizes: Sizes) -> None:
+        """Take the sizes of the group's ranks."""
+        self.space, self.seen = space, seen
+        self.left = dict(sizes)
+        self.entering = {rank: sizes[rank] for rank in seen.ranks}
+        self.sizes = dict(self.entering)
+        self.levels: list[Level] = []
+
+    def loops(self, loops: Sequence[Loop], *, noc: bool = True, is_needed: bool = True) -> None:
+        """Write levels of loops, a new one where a rank is cut again; the last may have the NoC."""
+        maps: dict[str, DimMap] = {}
+        for loop in loops:
+            new = {one.dim: one for one in self._cut(loop)}
+            if new.keys() & maps.keys():
+                self._level(maps, noc=False)
+                maps = {}
+            maps |= new
+            self.sizes |= {rank: one.size for rank, one in new.items()}
+        if maps or is_needed:
+            self._level(maps, noc=noc)
+
+    def spread(self, spread: Spread) -> None:
+        """Write a level of the pieces that instances get at once."""
+        for one in self._cut(spread):
+            units = -(-(self.sizes[one.dim] - one.size) // one.offset) + 1
+            self.sizes[one.dim] = one.size
+            self._level({one.dim: replace(one, spatial=True)}, units)
+
+    def _cut(self, node: Loop | Spread) -> list[DimMap]:
+        """Return the maps of the operator's ranks that a node cuts."""
+        whole = self.left[node.rank]
+        self.left[node.rank] = min(node.tile, whole)
+        found = []
+        for rank in self.seen.ranks if node.tile < whole else ():
+            step = dict(self.space.derived.get(rank, ((rank, 1),))).get(node.rank)
+            if step is not None:
+                size = self.sizes[rank] - (whole - node.tile) * step
+                found.append(DimMap(rank, size, node.tile * step))
+        return found
+
+    def _level(self, maps: Mapping[str, DimMap], units: int = 1, *, noc: bool = False) -> None:
+        """Write a level: what no map cuts is whole, and one map is the spatial one."""
+        others = [DimMap(one, n, n) for one, n in self.entering.items() if one not in maps]
+        whole = [*maps.values(), *others]
+        if not any(one.spatial for one in whole):
+            whole[-1] = replace(whole[-1], spatial=True)
+        self.levels.append(Level(OutputLevel(tuple(whole), self.entering, units), noc))
+        self.entering = dict(self.sizes)

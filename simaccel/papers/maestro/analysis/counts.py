@@ -1,0 +1,210 @@
+"""Figures that no bandwidth changes: accesses, buffer requirements, MACs; elements by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from simaccel.papers.maestro.analysis.invocations import Invocation, exact_sum
+from simaccel.papers.maestro.analysis.paper import paper_couplings
+from simaccel.papers.maestro.analysis.reading import DirectiveReading
+from simaccel.papers.maestro.analysis.states import Bools, Ints
+from simaccel.papers.maestro.dataflows.dataflow import ROLES, Role, couplings
+from simaccel.papers.maestro.dataflows.described import SLIDING, DescribedLayer
+from simaccel.papers.maestro.dataflows.outputs import OUTPUT_OF, OutputLevel
+
+Counts = dict[str, int]
+INPUTS: Final[tuple[Role, Role]] = ("input", "filter")
+DOUBLE: Final = 2
+"""Slots of a tile: one is used while the other is filled."""
+
+
+def paper_counts(
+    layer: DescribedLayer, level: OutputLevel, top: Invocation, reading: DirectiveReading
+) -> Counts:
+    """Return what the default reading counts."""
+    costs, leaf = top.costs, top.first_leaf
+    macs = top.sum_valid(costs.macs)
+    tiles = resident_tiles(layer, level) if reading.resident else _first_step(top)
+    counts = {"macs_counted": macs}
+    for role in INPUTS:
+        read = top.sum_valid(costs.fetched[role])
+        written = l1_writes(top, role, {}) if reading.fan_out else read
+        counts |= counts_of_tensor(
+            role,
+            l2_size=tiles[role],
+            l1_size=DOUBLE * leaf.costs.tiles[role],
+            accesses=(tensor_size(layer, role), read, written, macs),
+        )
+    back = top.sum_valid(costs.returning) + top.sum_valid(costs.merged)
+    outputs = output_elements(layer)
+    tile = leaf.costs.tiles["output" if reading.resident else "input"]
+    counts |= counts_of_tensor(
+        "output",
+        l2_size=tiles["output"],
+        l1_size=DOUBLE * tile,
+        accesses=(top.sum_valid(costs.leaving), outputs + back, macs, macs),
+    )
+    return counts | total_sizes(counts)
+
+
+def l1_writes(invocation: Invocation, role: Role, known: dict[int, int]) -> int:
+    """Return the elements of an input that all PEs of an invocation together write to their L1.
+
+    A tile stays in L1 from one step to the next as far as it is the same, unless the
+    sub-cluster inside goes through several tiles and so holds another one at its end.
+    """
+    if id(invocation) not in known:
+        delivered, occurrences = (
+            invocation.valid_values(invocation.costs.delivered[role]),
+            invocation.valid_values(invocation.costs.occurrences),
+        )
+        if invocation.shares:
+            inside, is_cycled = _inner_writes(invocation, role, known)
+            held = np.maximum(invocation.valid_values(invocation.costs.held[role]), 1)
+            delivered = np.where(is_cycled, inside, _part(inside, delivered, held))
+        known[id(invocation)] = exact_sum(occurrences, delivered)
+    return known[id(invocation)]
+
+
+def _inner_writes(one: Invocation, role: Role, known: dict[int, int]) -> tuple[Ints, Bools]:
+    """Return what the sub-clusters of each case write if all is new; whether they change tiles."""
+    written: Ints = np.zeros(len(one.cases), dtype=np.int64)
+    is_cycled: Bools = np.zeros(len(one.cases), dtype=bool)
+    for share in one.shares:
+        if share.invocations:
+            inner = np.array([l1_writes(each, role, known) for each in share.invocations])
+            cycles = np.array([_cycles(each, role) for each in share.invocations])
+            written = written + share.units * inner[share.at]
+            is_cycled |= (share.units > 0) & cycles[share.at]
+    return written, is_cycled
+
+
+def _part(whole: Ints, part: Ints, of: Ints) -> Ints:
+    """Return whole * part / of, cut off; exact also where the product is large."""
+    found: Ints = whole // of * part + whole % of * part // of
+    return found
+
+
+def _cycles(one: Invocation, role: Role) -> bool:
+    """Whether an invocation goes through several tiles of an input."""
+    later = ~one.starts
+    if (one.valid_values(one.costs.delivered[role])[later] > 0).any():
+        return True
+    return any(_cycles(each, role) for share in one.shares for each in share.invocations)
+
+
+def tensor_size(layer: DescribedLayer, role: Role) -> int:
+    """Return the elements of a tensor as the tool counts them: outputs without stride."""
+    found = 1
+    for dim in couplings(layer)[role]:
+        size = layer.sizes[dim]
+        is_row = role == "output" and layer.slides and dim in SLIDING
+        found *= size - layer.sizes[SLIDING[dim]] + 1 if is_row else size
+    return found
+
+
+def resident_tiles(layer: DescribedLayer, level: OutputLevel) -> Mapping[Role, int]:
+    """Return what L2 has to hold of each tensor so that nothing enters it twice.
+
+    A tensor is used again by the outermost loop that doesn't move it but has loops inside that do:
+    all that those go through stays. Without such a loop a tile is enough. Two slots where
+    loops outside bring the next part.
+    """
+    tiles: dict[Role, int] = {}
+    for role in ROLES:
+        dims = _loops(layer, role)
+        moving = [at for at, directive in enumerate(level.maps) if _iterates(level, at)]
+        inner = max((at for at in moving if level.maps[at].dim in dims), default=-1)
+        again = [at for at in moving if level.maps[at].dim not in dims and at < inner]
+        border = again[0] if again else len(level.maps)
+        whole = {directive.dim: level.sizes[directive.dim] for directive in level.maps}
+        sizes = {
+            directive.dim: whole[directive.dim] if at > border else _covered_positions(level, at)
+            for at, directive in enumerate(level.maps)
+        }
+        is_cut = any(at < border and level.maps[at].dim in dims for at in moving)
+        tiles[role] = _volume(layer, role, sizes) * (DOUBLE if is_cut else 1)
+    return tiles
+
+
+def _first_step(top: Invocation) -> Mapping[Role, int]:
+    costs = top.costs
+    return {
+        "input": DOUBLE * int(costs.fetched["input"][0]),
+        "filter": DOUBLE * int(costs.fetched["filter"][0]),
+        "output": DOUBLE * int(costs.leaving[0]),
+    }
+
+
+def counts_of_tensor(
+    role: Role, *, l2_size: int, l1_size: int, accesses: tuple[int, int, int, int]
+) -> Counts:
+    """Return a tensor's figures by name; ``accesses``: L2 writes and reads, L1 writes and reads."""
+    l2_write, l2_read, l1_write, l1_read = accesses
+    return {
+        f"{role}_l2_size_req": l2_size,
+        f"{role}_l1_size_req": l1_size,
+        f"{role}_l2_write": l2_write,
+        f"{role}_l2_read": l2_read,
+        f"{role}_l1_write": l1_write,
+        f"{role}_l1_read": l1_read,
+    }
+
+
+def total_sizes(found: Mapping[str, int]) -> Counts:
+    """Return what L2 and L1 have to hold of all tensors."""
+    return {
+        f"{level}_size_req_total": sum(found[f"{role}_{level}_size_req"] for role in ROLES)
+        for level in ("l2", "l1")
+    }
+
+
+def output_elements(layer: DescribedLayer) -> int:
+    """Return the outputs of a layer, with its stride."""
+    dims = paper_couplings(layer)["output"]
+    rows = dict(zip(SLIDING, layer.outputs, strict=True)) if layer.slides else {}
+    return prod(rows.get(dim, layer.sizes[dim]) for dim in dims)
+
+
+def _loops(layer: DescribedLayer, role: Role) -> frozenset[str]:
+    """Return the loops over outputs that move a tensor."""
+    outer = OUTPUT_OF if layer.slides else {}
+    dims = {outer.get(dim, dim) for dim in paper_couplings(layer)[role]}
+    if role == "input" and layer.slides:
+        dims |= {*SLIDING.values()}
+    return frozenset(dims)
+
+
+def _iterates(level: OutputLevel, at: int) -> bool:
+    return _covered_positions(level, at) < level.sizes[level.maps[at].dim]
+
+
+def _covered_positions(level: OutputLevel, at: int) -> int:
+    """Positions of a dimension that one step of all sub-clusters covers."""
+    one = level.maps[at]
+    units = level.units if one.spatial else 1
+    return min(one.size + (units - 1) * min(one.offset, one.size), level.sizes[one.dim])
+
+
+def _volume(layer: DescribedLayer, role: Role, sizes: Mapping[str, int]) -> int:
+    found = 1
+    for dim in paper_couplings(layer)[role]:
+        if not (layer.slides and dim in SLIDING):
+            found *= sizes[dim]
+        elif role == "output":
+            found *= sizes[OUTPUT_OF[dim]]
+        else:
+            rows = sizes[SLIDING[dim]]
+            found *= (sizes[OUTPUT_OF[dim]] - 1) * min(layer.stride_of(dim), rows) + rows
+    return found
+
+
+def mean(occurrences: Ints, values: Ints) -> Ints:
+    """Return the mean over all steps (rows are cases), its fraction cut off."""
+    total = max(int(occurrences.sum()), 1)
+    found: Ints = np.trunc((occurrences[:, None] * values).sum(axis=0) / total).astype(np.int64)
+    return found

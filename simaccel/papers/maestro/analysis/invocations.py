@@ -1,0 +1,193 @@
+"""All invocations of all cluster levels of one dataflow: what each of their cases costs.
+
+An invocation of a level is what one sub-cluster of the level above does in one step. Its actual
+sizes decide all; invocations of equal sizes are one object, made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from simaccel.errors import SimaccelError
+from simaccel.papers.maestro.analysis.costs import CaseCosts, InnerSizes
+from simaccel.papers.maestro.analysis.states import Bools, Ints
+from simaccel.papers.maestro.dataflows.dataflow import DimMap, Role
+
+
+class AnyLevel(Protocol):
+    """A cluster level of either reading: maps with their nominal sizes, and sub-clusters."""
+
+    @property
+    def maps(self) -> tuple[DimMap, ...]:
+        """The maps from the outermost."""
+        ...
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Nominal sizes of the dimensions."""
+        ...
+
+    @property
+    def units(self) -> int:
+        """Sub-clusters."""
+        ...
+
+
+OneLevel = TypeVar("OneLevel", bound=AnyLevel)
+
+
+def _pass_up(costs: CaseCosts, shares: Sequence[InvocationShare], valid: Ints) -> CaseCosts:
+    """Let through what sub-clusters can't do inside: sums that aren't added, data sent again.
+
+    Clusters have no memory of their own, so what is not multicast inside of one comes once for
+    each receiver, and what is not added inside leaves as several sums.
+    """
+    most: Ints = np.ones(len(costs.occurrences), dtype=np.int64)
+    again: dict[Role, Ints] = {role: most.copy() for role in costs.fetched}
+    times: dict[Role, Ints] = {role: most.copy() for role in costs.fetched}
+    for share in shares:
+        has = share.units > 0
+        for at, inner in enumerate(share.invocations):
+            at_cases = valid[has & (share.at == at)]
+            most[at_cases] = np.maximum(most[at_cases], inner.costs.sums[0])
+            for role, sent in inner.costs.fetched.items():
+                again[role][at_cases] = max(sent[0], 1)
+                times[role][at_cases] = max(inner.costs.distinct[role][0], 1)
+    if (most == 1).all() and all((again[role] == times[role]).all() for role in again):
+        return costs
+    fetched = {role: values * again[role] // times[role] for role, values in costs.fetched.items()}
+    return replace(
+        costs,
+        fetched=fetched,
+        leaving=costs.leaving * most,
+        merged=costs.merged + costs.leaving * (most - 1),
+        sums=costs.sums * most,
+    )
+
+
+class TooManyError(SimaccelError):
+    """Counts of a dataflow that are too large to be exact."""
+
+
+def exact_sum(occurrences: Ints, values: Ints) -> int:
+    """Return the sum of products.
+
+    Raises:
+        TooManyError: it is not below 2**62.
+
+    """
+    if float(np.abs(occurrences.astype(float) * values).sum()) >= _MOST:
+        raise TooManyError("a dataflow that moves or computes more than 2**62 elements")
+    return int((occurrences * values).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class InvocationShare:
+    """The work of some sub-clusters of each case: one of the invocations, and for how many.
+
+    ``at`` is a place in ``invocations``; where a case has no such sub-clusters, ``units`` is 0.
+    """
+
+    invocations: tuple[Invocation, ...]
+    at: Ints
+    units: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Invocation:
+    """One invocation: the costs of its valid cases, and what its sub-clusters do.
+
+    ``cases`` are the places of the valid cases among all; ``sizes`` its actual dimensions.
+    """
+
+    depth: int
+    sizes: Mapping[str, int]
+    costs: CaseCosts
+    shares: tuple[InvocationShare, ...]
+    cases: Ints
+
+    @cached_property
+    def total(self) -> int:
+        """Steps of the invocation: occurrences of all valid cases."""
+        return int(self.costs.occurrences[self.cases].sum())
+
+    def valid_values(self, values: Ints) -> Ints:
+        """Return the values of the valid cases."""
+        found: Ints = values[self.cases]
+        return found
+
+    @cached_property
+    def starts(self) -> Bools:
+        """Whether each valid case is the very start."""
+        found: Bools = self.costs.is_start[self.cases]
+        return found
+
+    def sum(self, values: Ints) -> int:
+        """Add up what all cases move, also those that compute nothing."""
+        return exact_sum(self.costs.occurrences, values)
+
+    def sum_valid(self, values: Ints) -> int:
+        """Add up what the valid cases move."""
+        return exact_sum(self.valid_values(self.costs.occurrences), self.valid_values(values))
+
+    @property
+    def first_leaf(self) -> Invocation:
+        """The innermost invocation that comes first; itself where nothing is inside."""
+        for share in self.shares:
+            if len(self.cases) and share.units[0] > 0:
+                return share.invocations[int(share.at[0])].first_leaf
+        return self
+
+
+_MOST = 2.0**62
+
+Known = dict[tuple[int, int, tuple[int, ...]], Invocation]
+"""Invocations that were made, by depth, sub-clusters and sizes."""
+
+
+@dataclass
+class Invocations(Generic[OneLevel]):
+    """Make invocations of the levels of a dataflow, each of them once.
+
+    ``costs_of`` gives the costs of one from its depth, its level and the actual sizes.
+    """
+
+    levels: Sequence[OneLevel]
+    costs_of: Callable[[int, OneLevel, Mapping[str, int]], CaseCosts]
+    known: Known
+
+    def top(self) -> Invocation:
+        """Return the one invocation of the outermost level."""
+        return self.make(0, self.levels[0].sizes)
+
+    def make(self, depth: int, sizes: Mapping[str, int]) -> Invocation:
+        """Return the invocation of a level with these actual sizes of its dimensions."""
+        level = self.levels[depth]
+        key = (depth, level.units, tuple(sizes[directive.dim] for directive in level.maps))
+        invocation: Invocation | None = self.known.get(key)
+        if invocation is None:
+            costs = self.costs_of(depth, level, sizes)
+            valid = np.flatnonzero(costs.is_valid)
+            shares: tuple[InvocationShare, ...] = ()
+            if depth + 1 < len(self.levels):
+                shares = tuple(self._share(depth, inner, valid) for inner in costs.inside)
+                costs = _pass_up(costs, shares, valid)
+            invocation = self.known[key] = Invocation(depth, dict(sizes), costs, shares, valid)
+        return invocation
+
+    def _share(self, depth: int, inside: InnerSizes, valid: Ints) -> InvocationShare:
+        dims = [one.dim for one in self.levels[depth].maps]
+        units = inside.units[valid]
+        has = np.flatnonzero(units > 0)
+        at = np.zeros(len(valid), dtype=np.int64)
+        kinds, places = np.unique(inside.sizes[:, valid[has]], axis=1, return_inverse=True)
+        at[has] = places.ravel()
+        found = tuple(
+            self.make(depth + 1, dict(zip(dims, map(int, kind), strict=True))) for kind in kinds.T
+        )
+        return InvocationShare(found, at, units)

@@ -1,0 +1,311 @@
+"""Traffic and work of a case as the paper means them: counted tile by tile, over outputs.
+
+What the released tool counts otherwise are *corrections*, each of which can be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from simaccel.papers.maestro.analysis.costs import CaseCosts, InnerSizes
+from simaccel.papers.maestro.analysis.states import INIT, Bools, Cases, Ints
+from simaccel.papers.maestro.analysis.steps import nominal_steps, steps_of
+from simaccel.papers.maestro.dataflows.dataflow import ROLES, Role, couplings
+from simaccel.papers.maestro.dataflows.described import SLIDING, DescribedLayer
+from simaccel.papers.maestro.dataflows.outputs import OUTPUT_OF, OutputLevel
+
+Axis = tuple[str, str, int]
+"""A dimension of a tensor: of plain dimensions the name; of rows outputs, filter and stride."""
+Axes = Mapping[Role, tuple[Axis, ...]]
+INPUTS: Final[tuple[Role, Role]] = ("input", "filter")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseRules:
+    """The rules by which the cases of a level are counted.
+
+    ``edge_tiles``: a smaller tile of the level above has smaller tiles inside. ``stride``:
+    outputs of a tile follow from the stride. ``wrapped``: a tile that comes again after a dimension
+    outside has moved is fetched again. ``sums``: outputs leave when they give way to others,
+    and come back if they are not complete. ``multicast``, ``reduction``: what several
+    sub-clusters need is sent once; sums of several are added on their way.
+    """
+
+    edge_tiles: bool = True
+    stride: bool = True
+    wrapped: bool = True
+    sums: bool = True
+    multicast: bool = True
+    reduction: bool = True
+
+
+@dataclass(frozen=True)
+class _Tiles:
+    """Sizes by dimension (arrays over cases): in one sub-cluster, or all of them together."""
+
+    sizes: Mapping[str, Ints]
+
+    def span(self, axis: Axis) -> Ints:
+        """Return the positions of a tensor's dimension that a tile covers."""
+        dim, reach, stride = axis
+        if not reach:
+            return self.sizes[dim]
+        rows = self.sizes[reach]
+        found: Ints = (self.sizes[dim] - 1) * np.minimum(stride, rows) + rows
+        return found
+
+
+class PaperTraffic:
+    """Elements that the cases of one invocation move and compute."""
+
+    def __init__(
+        self, axes: Axes, level: OutputLevel, sizes: Mapping[str, int], rules: CaseRules
+    ) -> None:
+        """Find the steps of each map, and the tiles that each case has."""
+        self.axes, self.level, self.rules = axes, level, rules
+        steps = [
+            steps_of(directive, sizes[directive.dim], level.units)
+            if rules.edge_tiles
+            else nominal_steps(
+                directive, sizes[directive.dim], level.sizes[directive.dim], level.units
+            )
+            for directive in level.maps
+        ]
+        self.cases = Cases(level.maps, steps)
+        self.place = level.maps.index(level.spatial)
+        self.active = self.cases.field_of(self.place, "active")
+        places = range(len(level.maps))
+        self.own = {level.maps[at].dim: self.cases.field_of(at, "size") for at in places}
+        spatial = level.spatial
+        self.last = self.own | {spatial.dim: self.cases.field_of(self.place, "last")}
+        step = min(spatial.offset, spatial.size)
+        self.union = self.own | {spatial.dim: (self.active - 1) * step + self.last[spatial.dim]}
+        self.has_last = (self.last[spatial.dim] != self.own[spatial.dim]) & (self.active > 1)
+
+    def dims(self, role: Role) -> frozenset[str]:
+        """Return the loops that move a tensor's tile."""
+        return frozenset(dim for axis in self.axes[role] for dim in axis[:2] if dim)
+
+    def fetched_elements(self, role: Role) -> Ints:
+        """Return the elements of an input that come from above."""
+        return self.distinct(role) if self.rules.multicast else self.delivered_elements(role)
+
+    def distinct(self, role: Role) -> Ints:
+        """Return the new elements of an input, each once however many sub-clusters take it."""
+        return self._new(role, self.union, is_union=True)
+
+    def copies(self) -> Ints:
+        """Return how many sums of an output leave: one, or of each sub-cluster its own."""
+        is_apart = self.level.spatial.dim in self.dims("output") or self.rules.reduction
+        return np.ones_like(self.active) if is_apart else self.active
+
+    def delivered_elements(self, role: Role) -> Ints:
+        """Return the elements of an input that all active sub-clusters together take in."""
+        usual = self._new(role, self.own, is_union=False)
+        last = self._new(role, self.last, is_union=False)
+        found: Ints = (self.active - self.has_last) * usual + self.has_last * last
+        return found
+
+    def held_elements(self, role: Role) -> Ints:
+        """Return the elements of all active sub-clusters' tiles, each counted for itself."""
+        usual, last = self._volume(role, self.own), self._volume(role, self.last)
+        found: Ints = (self.active - self.has_last) * usual + self.has_last * last
+        return found
+
+    def outputs(self) -> tuple[Ints, Ints, Ints]:
+        """Return the outputs that leave, the sums that return, and those read to be added to."""
+        dims = self.dims("output")
+        volume = self._volume("output", self.union)
+        copies = self.copies()
+        is_new = self._is_new(dims)
+        sums = [
+            place for place, directive in enumerate(self.cases.maps) if directive.dim not in dims
+        ]
+        is_begun = (self.cases.positions[sums] != INIT).any(axis=0) & is_new
+        if not self.rules.sums:
+            is_new, is_begun = np.ones_like(is_new), np.zeros_like(is_begun)
+        begun: Ints = np.where(is_begun, volume, 0)
+        leaving: Ints = np.where(is_new, volume, 0)
+        if self.rules.reduction:
+            return leaving, begun, np.zeros_like(leaving)
+        return leaving * copies, begun * 0, leaving * (copies - 1) + begun
+
+    def macs(self) -> Ints:
+        """Return the MACs of all active sub-clusters."""
+        usual, last = self._work(self.own), self._work(self.last)
+        found: Ints = (self.active - self.has_last) * usual + self.has_last * last
+        return found
+
+    def critical(self) -> Ints:
+        """Return the MACs of the first sub-cluster."""
+        return self._work(self.own)
+
+    def inner_work(self) -> tuple[InnerSizes, InnerSizes]:
+        """Return the work of the last sub-cluster where it is smaller, and of the others."""
+        dims = [one.dim for one in self.cases.maps]
+        return (
+            InnerSizes(
+                sizes=np.array([self.last[dim] for dim in dims]),
+                units=self.has_last.astype(np.int64),
+            ),
+            InnerSizes(
+                sizes=np.array([self.own[dim] for dim in dims]), units=self.active - self.has_last
+            ),
+        )
+
+    def tile(self, role: Role) -> int:
+        """Return the elements of a sub-cluster's tile at the start."""
+        return int(self._volume(role, self.own)[0])
+
+    def _work(self, sizes: Mapping[str, Ints]) -> Ints:
+        found: Ints = np.ones(self.cases.count, dtype=np.int64)
+        for one in self.cases.maps:
+            found = found * self._count_positions(one.dim, sizes)
+        return found
+
+    def _volume(self, role: Role, sizes: Mapping[str, Ints]) -> Ints:
+        found: Ints = np.ones(self.cases.count, dtype=np.int64)
+        for axis in self.axes[role]:
+            if role == "output":
+                found = found * self._count_positions(axis[0], sizes)
+            else:
+                found = found * _Tiles(sizes).span(axis)
+        return found
+
+    def _count_positions(self, dim: str, sizes: Mapping[str, Ints]) -> Ints:
+        """Positions of a dimension; without the stride, as many outputs as rows less the filter."""
+        axis = next((one for one in self.axes["input"] if one[0] == dim and one[1]), None)
+        if self.rules.stride or axis is None:
+            return sizes[dim]
+        found: Ints = _Tiles(sizes).span(axis) - sizes[axis[1]] + 1
+        return found
+
+    def _is_new(self, dims: frozenset[str]) -> Bools:
+        """Whether the tile of a tensor with these dimensions is another than in the step before."""
+        places = [self.cases.index[dim] for dim in dims if dim in self.cases.index]
+        is_moved = (np.array(places)[:, None] == self.cases.changing).any(axis=0)
+        found: Bools = (self.cases.changing < 0) | is_moved | self._wraps(places)
+        return found
+
+    def _wraps(self, places: Sequence[int]) -> Bools:
+        """Whether one of these maps begins again, as one outside of it has moved."""
+        cases = self.cases
+        inside = np.array(places)[:, None] > cases.changing
+        found: Bools = (inside & (cases.positions[places] == INIT) & ~cases.unrolled[places]).any(
+            axis=0
+        )
+        return found & (cases.changing >= 0)
+
+    def _new(self, role: Role, sizes: Mapping[str, Ints], *, is_union: bool) -> Ints:
+        """Elements of a tile that weren't there in the step before."""
+        cases, dims = self.cases, self.dims(role)
+        places = [cases.index[dim] for dim in sorted(dims)]
+        wraps, whole = self._wraps(places), self._volume(role, sizes)
+        new: Ints = np.zeros_like(whole)
+        for place in places:
+            moved = self._new_elements(role, place, sizes, is_union=is_union)
+            new = np.where(cases.changing == place, np.where(wraps, whole, moved), new)
+        if self.rules.wrapped:
+            is_outside = (np.array(places)[:, None] != cases.changing).all(axis=0)
+            new = np.where(is_outside & wraps, whole, new)
+        return np.where(cases.changing < 0, whole, new)
+
+    def _new_elements(
+        self, role: Role, place: int, sizes: Mapping[str, Ints], *, is_union: bool
+    ) -> Ints:
+        """New elements where one map alone has moved: all but what its last tile had, too."""
+        directive = self.cases.maps[place]
+        units = self.level.units if directive.spatial else 1
+        step = directive.offset * units
+        size = directive.size
+        if directive.spatial and is_union:
+            size += (units - 1) * min(directive.offset, directive.size)
+        before = _Tiles({**sizes, directive.dim: np.full(self.cases.count, size)})
+        now = _Tiles(sizes)
+        moved: Ints = np.ones(self.cases.count, dtype=np.int64)
+        for axis in self.axes[role]:
+            span = now.span(axis)
+            shift = step * np.minimum(axis[2], sizes[axis[1]]) if axis[1] else step
+            if directive.dim == axis[1]:
+                span = span - _reused_rows(axis, before.sizes, sizes, step)
+            elif directive.dim == axis[0]:
+                span = np.maximum(span - np.maximum(before.span(axis) - shift, 0), 0)
+            moved = moved * span
+        return moved
+
+
+def _reused_rows(
+    axis: Axis, before: Mapping[str, Ints], now: Mapping[str, Ints], step: int
+) -> Ints:
+    """Return the positions of a row that a tile had before its filter moved on by ``step``.
+
+    Each output reads a window of the filter's size, a stride after the one before. Windows of a
+    stride or more are one stretch together; smaller ones have gaps, which others may fill.
+    """
+    outputs, stride = now[axis[0]], axis[2]
+    was, size = before[axis[1]], now[axis[1]]
+    # windows that lie in one stretch of those before: whole ones, and one in part
+    room = np.maximum((outputs - 1) * stride + was - step, 0)
+    whole = np.clip((room - size) // stride + 1, 0, outputs)
+    part = np.where(whole < outputs, np.clip(room - whole * stride, 0, size), 0)
+    in_stretch = np.where(
+        size < stride, whole * size + part, np.minimum(room, (outputs - 1) * stride + size)
+    )
+    # windows before with gaps: each lies over one of them, and over the next
+    later, into = divmod(step, stride)
+    over = np.clip(was - into, 0, size) * np.maximum(outputs - later, 0)
+    over_next = np.clip(into + size - stride, 0, was) * np.maximum(outputs - later - 1, 0)
+    kept: Ints = np.where(was >= stride, in_stretch, over + over_next)
+    return kept
+
+
+def paper_couplings(layer: DescribedLayer) -> Mapping[Role, tuple[str, ...]]:
+    """Return the dimensions of each tensor; a grouped convolution sums over its own channels."""
+    found = dict(couplings(layer))
+    if layer.kind == "NGCONV":
+        found["output"] = tuple(dim for dim in found["output"] if dim != "C")
+    return found
+
+
+def layer_axes(layer: DescribedLayer) -> Axes:
+    """Return the dimensions of a layer's tensors over outputs."""
+    by_role: dict[Role, tuple[Axis, ...]] = {}
+    for role, dims in paper_couplings(layer).items():
+        axes: list[Axis] = []
+        for dim in dims:
+            if layer.slides and dim in SLIDING:
+                reach = SLIDING[dim] if role == "input" else ""
+                axes.append((OUTPUT_OF[dim], reach, layer.stride_of(dim)))
+            else:
+                axes.append((dim, "", 1))
+        by_role[role] = tuple(axes)
+    return by_role
+
+
+def paper_costs(
+    axes: Axes, level: OutputLevel, sizes: Mapping[str, int], rules: CaseRules
+) -> CaseCosts:
+    """Return what an invocation costs whose dimensions, over outputs, have these sizes."""
+    traffic = PaperTraffic(axes, level, sizes, rules)
+    leaving, returning, merged = traffic.outputs()
+    return CaseCosts(
+        occurrences=traffic.cases.occurrences,
+        is_start=traffic.cases.changing < 0,
+        fetched={role: traffic.fetched_elements(role) for role in INPUTS},
+        delivered={role: traffic.delivered_elements(role) for role in INPUTS},
+        held={role: traffic.held_elements(role) for role in INPUTS},
+        leaving=leaving,
+        returning=returning,
+        merged=merged,
+        distinct={role: traffic.distinct(role) for role in INPUTS},
+        sums=traffic.copies(),
+        macs=traffic.macs(),
+        critical=traffic.critical(),
+        active=traffic.active,
+        inside=traffic.inner_work(),
+        tiles={role: traffic.tile(role) for role in ROLES},
+    )

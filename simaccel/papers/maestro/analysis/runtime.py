@@ -1,0 +1,267 @@
+"""MAESTRO's runtime of a tree: of its clusters, of the folds of its blocks, of vector passes.
+
+PEs with memories are in ``clusters``, vector operators in ``passes``. Of a systolic array the
+columns are sub-clusters, and the PEs of a column (its rows) are inside. With
+weights held, a block of m x k x n on R rows says::
+
+    SpatialMap(1,1) N; TemporalMap(R,R) K; TemporalMap(m,m) M; Cluster(R,P); SpatialMap(1,1) K;
+    TemporalMap(1,1) M
+
+that is a strip of columns after the other, the folds of a strip along the rows, and the stream
+inside of a fold. The loops around a block run it again and again: as at any level of MAESTRO, each
+block pays its first fill. Between buffer and columns is the NoC, as wide as the narrower of it and
+the buffer's port; inside of a column each row has its link, and sums have one of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simaccel.hardware import PLACES, Accelerator, ArraySpec, Stationarity
+from simaccel.mapping.space import BoundOperator, IterationSpace
+from simaccel.mapping.tree import Do, Group
+from simaccel.numbers import BYTE
+from simaccel.papers.maestro.analysis import clusters
+from simaccel.papers.maestro.analysis.analysis import analyse
+from simaccel.papers.maestro.analysis.hardware import UNLIMITED, DirectiveHardware
+from simaccel.papers.maestro.analysis.passes import cycles_of, passes_of
+from simaccel.papers.maestro.analysis.ways import (
+    PartShare,
+    Way,
+    repeats_of,
+    sizes_of_blocks,
+    ways_of,
+)
+from simaccel.papers.maestro.dataflows.dataflow import Cluster, Dataflow, DimMap
+from simaccel.papers.maestro.dataflows.described import DescribedLayer
+from simaccel.papers.maestro.dataflows.reading import DirectedLayer
+from simaccel.workload import Vector
+from simaccel.workload.matmul import Part, part_of
+
+_FACTORS = 2
+_UNEVEN = "as if PEs took all tensors where they take the first"
+Block = tuple[int, int, int]
+"""Sizes of m, k and n."""
+_Leaves = Sequence[tuple[Way, Do]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorTime:
+    """Time of an operator by the directives, once through its group, or the reason for none.
+
+    ``transfers``: how many of the ``cycles`` a NoC without limits would save; None of what has no
+    NoC. ``written``: the directives of its largest block, with how many blocks there are.
+    """
+
+    operator: str
+    written: str = ""
+    cycles: int | None = None
+    transfers: int | None = None
+    silent: str = ""
+
+
+def operator_times(
+    space: IterationSpace, group: Group, accelerator: Accelerator
+) -> tuple[OperatorTime, ...]:
+    """Return the times of a group's operators on their array or SFU, in their order."""
+    leaves: dict[str, list[tuple[Way, Do]]] = {name: [] for name in group.operators}
+    for way, leaf in ways_of(group.tree):
+        leaves[leaf.operator].append((way, leaf))
+    every = [way for ways in leaves.values() for way, _ in ways]
+    times = []
+    for name, ways in leaves.items():
+        seen = space.bound_operator(name)
+        if isinstance(seen.operator, Vector):
+            times.append(_vector_time(space, seen, ways, every, accelerator))
+        elif isinstance(accelerator.array, ArraySpec):
+            times.append(_folds_time(space, seen, ways, accelerator))
+        else:
+            times.append(_clusters_time(space, seen, ways, accelerator))
+    return tuple(times)
+
+
+def _blocks_text(blocks: int, sizes: str) -> str:
+    return f"{blocks:,} blocks of at most {sizes}" if blocks > 1 else f"a block of {sizes}"
+
+
+# -- vector operators
+
+
+def _vector_time(
+    space: IterationSpace,
+    seen: BoundOperator,
+    leaves: _Leaves,
+    every: Sequence[Way],
+    accelerator: Accelerator,
+) -> OperatorTime:
+    passes = [
+        vector_pass
+        for way, _ in leaves
+        for vector_pass in passes_of(space, seen, way, every, accelerator)
+    ]
+    blocks = sum(vector_pass.blocks for vector_pass in passes)
+    most = max(passes, key=lambda vector_pass: vector_pass.elements)
+    times = f"{most.passes} passes" if most.passes > 1 else "a pass"
+    each = f"{times} each: SpatialMap(1,1) elements on {accelerator.sfu.lanes:,} lanes"
+    return OperatorTime(
+        operator=seen.name,
+        written=f"{_blocks_text(blocks, f'{most.elements:,} elements')}, {each}",
+        cycles=cycles_of(passes, accelerator),
+    )
+
+
+# -- arrays of PEs with memories
+
+
+def _clusters_time(
+    space: IterationSpace, seen: BoundOperator, leaves: _Leaves, accelerator: Accelerator
+) -> OperatorTime:
+    silent = clusters.silent(seen)
+    if silent:
+        return OperatorTime(operator=seen.name, silent=silent)
+    pace = accelerator.array.cycles_per_mac(view.element for view in seen.inputs)
+    cycles, ideal, blocks, largest = 0, 0, 0, ("", 0)
+    for way, _ in leaves:
+        border = max(
+            (at + 1 for at, node in enumerate(way) if isinstance(node, PartShare)), default=0
+        )
+        inside = [node for node in way[border:] if not isinstance(node, PartShare)]
+        again = repeats_of(space, seen, way)
+        for sizes, blocks_here in sizes_of_blocks(space, seen, way[:border]):
+            count = again * blocks_here
+            levels = clusters.levels_of(space, seen, sizes, inside)
+            points = clusters.points_of(
+                levels, _bandwidth(seen, accelerator), accelerator.lead_latency_cycles, pace
+            )
+            with_noc, without = (int(fold) for fold in clusters.time_of(seen, levels, points))
+            cycles, ideal, blocks = (
+                cycles + count * with_noc,
+                ideal + count * without,
+                blocks + count,
+            )
+            largest = max(
+                largest, (clusters.directives_text(levels), without), key=lambda written: written[1]
+            )
+    number = f"{blocks:,} blocks: " if blocks > 1 else ""
+    if any(clusters.is_uneven(way) for way, _ in leaves):
+        number = f"{_UNEVEN}: {number}"
+    return OperatorTime(
+        operator=seen.name,
+        written=number + largest[0],
+        cycles=cycles,
+        transfers=cycles - ideal,
+    )
+
+
+def _bandwidth(seen: BoundOperator, accelerator: Accelerator) -> int:
+    """Return the elements per cycle that the narrower of NoC and buffer port gives the array."""
+    bits = max(view.bits for _, view in seen.uses)
+    rates = [accelerator.distribution_rate, accelerator.read_rate]
+    widths = [UNLIMITED if one.unlimited else int(one.exact() * BYTE / bits) for one in rates]
+    return max(1, min(widths))
+
+
+# -- systolic arrays
+
+
+def _folds_time(
+    space: IterationSpace, seen: BoundOperator, leaves: _Leaves, accelerator: Accelerator
+) -> OperatorTime:
+    array = accelerator.array
+    assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
+    alone = [rank for rank in seen.ranks if _size(space, rank) > 1 and _part(seen, rank) is None]
+    if alone or len(seen.inputs) != _FACTORS:
+        text = "no product of two factors that the array could fold"
+        return OperatorTime(operator=seen.name, silent=text)
+    blocks: Counter[tuple[Block, Stationarity]] = Counter()
+    for way, leaf in leaves:
+        for block, count in blocks_of(space, seen, way).items():
+            blocks[block, leaf.stationarity or "ws"] += count
+    directed = [_direct_layer(seen.name, *block, array) for block in blocks]
+    runtimes = [
+        column.columns["runtime_cycles"] for column in analyse(directed, _points(seen, accelerator))
+    ]
+    cycles, ideal = (
+        sum(
+            count * int(analysed[at])
+            for count, analysed in zip(blocks.values(), runtimes, strict=True)
+        )
+        for at in (0, 1)
+    )
+    kinds = list(blocks)
+    largest = max(range(len(kinds)), key=lambda at: math.prod(kinds[at][0]))
+    directives = "; ".join(map(str, directed[largest].dataflow))
+    m, k, n = kinds[largest][0]
+    many = _blocks_text(sum(blocks.values()), f"M {m:,}, K {k:,}, N {n:,}")
+    return OperatorTime(
+        operator=seen.name,
+        written=f"{many}: {directives}",
+        cycles=cycles,
+        transfers=cycles - ideal,
+    )
+
+
+def _size(space: IterationSpace, rank: str) -> int:
+    return space.widen(space.sizes)[rank]
+
+
+def _part(seen: BoundOperator, rank: str) -> Part | None:
+    return part_of(rank, (view.names for _, view in seen.uses))
+
+
+def blocks_of(space: IterationSpace, seen: BoundOperator, way: Way) -> dict[Block, int]:
+    """Return the blocks (m, k, n) that the array gets, and how many of each."""
+    found: Counter[Block] = Counter()
+    plays = {rank: _part(seen, rank) for rank in seen.ranks}
+    again = repeats_of(space, seen, way)
+    for sizes, count in sizes_of_blocks(space, seen, way):
+        m, k, n, repeats = (
+            math.prod(sizes[rank] for rank, one in plays.items() if one == part) for part in "mkng"
+        )
+        found[m, k, n] += again * count * repeats
+    return dict(found)
+
+
+def _direct_layer(
+    name: str, block: Block, stationarity: Stationarity, array: ArraySpec
+) -> DirectedLayer:
+    sizes = dict(zip("MKN", block, strict=True))
+    high, wide, stream = (part.upper() for part in PLACES[stationarity])
+    folds = min(array.rows, sizes[high])
+    dataflow: Dataflow = (
+        DimMap(wide, 1, 1, spatial=True),
+        DimMap(high, folds, folds),
+        DimMap(stream, sizes[stream], sizes[stream]),
+        Cluster(array.rows),
+        DimMap(high, 1, 1, spatial=True),
+        DimMap(stream, 1, 1),
+    )
+    return DirectedLayer(
+        layer=DescribedLayer(name=name, kind="GEMM", sizes=sizes), dataflow=dataflow
+    )
+
+
+def _points(seen: BoundOperator, accelerator: Accelerator) -> list[DirectiveHardware]:
+    """Return the accelerator, and the same with a NoC that takes no time."""
+    array = accelerator.array
+    assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
+    pes, pace = array.pes, array.cycles_per_mac(view.element for view in seen.inputs)
+    return [
+        DirectiveHardware(
+            pes=pes,
+            noc_bandwidth=(_bandwidth(seen, accelerator), array.rows + 1),
+            noc_latency=(accelerator.lead_latency_cycles, 1),
+            offchip_bandwidth=UNLIMITED,
+            cycles_per_mac=pace,
+        ),
+        DirectiveHardware(
+            pes=pes,
+            noc_bandwidth=(UNLIMITED,),
+            noc_latency=(0,),
+            offchip_bandwidth=UNLIMITED,
+            cycles_per_mac=pace,
+        ),
+    ]

@@ -1,0 +1,197 @@
+"""From a dataflow to a mapping tree: the same loops, spreads and tiles, on an array of PEs.
+
+Maps in time are loops in the same order, maps in space are loops over as many pieces as there are
+sub-clusters, and a spread of those. The loops of inner levels stand outside of all spreads, as
+the sub-clusters go through them together; where a loop cuts what an outer level spreads, it
+stands after the spreads, with those that follow it. A PE's tile is the innermost level's, in
+two slots; in the buffer, a tensor has what is used again later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from simaccel.hardware import Accelerator, SpatialArraySpec
+from simaccel.mapping.tree import (
+    BUFFER,
+    PE,
+    Do,
+    Fan,
+    Group,
+    Keep,
+    Loop,
+    Mapping,
+    Node,
+    Spread,
+    WorkloadReference,
+)
+from simaccel.papers.maestro.dataflows.described import DescribedLayer
+from simaccel.papers.maestro.dataflows.levels import complete, pes_of_cluster
+from simaccel.papers.maestro.dataflows.outputs import NotDirectedError, OutputLevel, over_outputs
+from simaccel.papers.maestro.dataflows.reading import DirectedLayer
+from simaccel.units import MAC
+from simaccel.workload import Einsum, Workload, operands_of
+
+DIRECTIVES = "directives"
+"""The name of the dataflow of mappings that are made here."""
+_RANKS = {
+    "N": "n",
+    "G": "g",
+    "K": "m",
+    "C": "c",
+    "R": "r",
+    "S": "s",
+    "Y'": "p",
+    "X'": "q",
+}
+_ROLES = ("input", "weight", "output")
+
+
+def directed_mapping(
+    directed: Sequence[DirectedLayer], workload: Workload, accelerator: Accelerator
+) -> Mapping:
+    """Return the mapping of described layers, which are the workload's operators.
+
+    Raises:
+        NotDirectedError: a dataflow that no tree says, or PEs that the array hasn't got.
+        NotSpatialError: the accelerator's array is systolic.
+
+    """
+    groups = []
+    for described in directed:
+        operator = workload.operator(described.name)
+        assert isinstance(operator, Einsum)  # noqa: S101 - layers are einsums
+        groups.append(_group(described, operator, accelerator.spatial))
+    return Mapping(
+        workload=WorkloadReference(workload.name, workload.fingerprint),
+        dataflow=DIRECTIVES,
+        body=tuple(groups),
+    )
+
+
+@dataclass
+class _Nest:
+    """The nodes of a tree while it is written, and what loops have left of each rank."""
+
+    sizes: dict[str, int]
+    outside: list[Loop] = field(default_factory=list)
+    spreads: list[Spread] = field(default_factory=list)
+    inside: list[Loop] = field(default_factory=list)
+
+
+def _group(described: DirectedLayer, operator: Einsum, array: SpatialArraySpec) -> Group:
+    layer, pes = described.layer, array.rows * array.cols
+    if layer.up is not None:
+        raise NotDirectedError(
+            f"layer {described.name}: directives don't say how a TRCONV up-samples"
+        )
+    needed = pes_of_cluster(described.dataflow)
+    if needed > pes:
+        raise NotDirectedError(
+            f"layer {described.name}: a cluster has {needed} PEs, the array {pes}"
+        )
+    levels = over_outputs(layer, complete(layer, described.dataflow, pes))
+    nest = _nest(layer, levels, _fans(described.name, levels, array))
+    work = [Loop(rank, 1) for rank, size in nest.sizes.items() if size > 1]
+    keeps = [Keep(operand.tensor, PE, 2) for _, operand in operands_of(operator)]
+    tree: list[Node] = [
+        *_add_keeps(operator, nest, array),
+        *nest.spreads,
+        *nest.inside,
+        *keeps,
+        *work,
+        Do(operator.name, MAC),
+    ]
+    return Group(operators=(operator.name,), tree=tuple(tree))
+
+
+def _nest(layer: DescribedLayer, levels: Sequence[OutputLevel], fans: Sequence[Fan]) -> _Nest:
+    """Write the loops and spreads of all levels."""
+    ranks = {dim: _rank(layer, dim) for dim in levels[0].sizes}
+    nest = _Nest({ranks[dim]: size for dim, size in levels[0].sizes.items()})
+    spread: set[str] = set()
+    is_inside = False
+    for level, fan in zip(levels, fans, strict=True):
+        for directive in level.maps:
+            rank = ranks[directive.dim]
+            at_once = directive.size * (level.units if directive.spatial else 1)
+            if directive.offset != directive.size < level.sizes[directive.dim]:
+                raise NotDirectedError(
+                    f"layer {layer.name}: {directive} (over outputs) repeats or leaves out "
+                    "positions; a tree cuts a rank into pieces that follow each other"
+                )
+            if at_once >= level.sizes[directive.dim]:
+                continue
+            is_inside = is_inside or rank in spread
+            if is_inside and directive.spatial:
+                raise NotDirectedError(
+                    f"layer {layer.name}: {directive} takes several rounds inside of a loop that "
+                    "cuts what an outer level spreads; a tree has all spreads outside of such loops"
+                )
+            (nest.inside if is_inside else nest.outside).append(Loop(rank, at_once))
+            nest.sizes[rank] = min(nest.sizes[rank], at_once)
+        spatial = level.spatial
+        if (
+            spatial.size < level.sizes[spatial.dim] or not nest.spreads
+        ):  # PEs loop behind a spread only
+            tile = min(spatial.size, level.sizes[spatial.dim])
+            nest.spreads.append(Spread(ranks[spatial.dim], tile, fan))
+            spread.add(ranks[spatial.dim])
+        for each in level.maps:
+            rank = ranks[each.dim]
+            nest.sizes[rank] = min(nest.sizes[rank], each.size)
+    return nest
+
+
+def _rank(layer: DescribedLayer, dim: str) -> str:
+    """Return the operator's rank of a dimension; channels of a depth-wise layer are its groups."""
+    if not layer.slides:
+        return dim.lower()
+    if layer.kind == "DSCONV":
+        return {"C": "g", "K": "m"}.get(dim, _RANKS.get(dim, dim))
+    return _RANKS.get(dim, dim)
+
+
+def _fans(name: str, levels: Sequence[OutputLevel], array: SpatialArraySpec) -> list[Fan]:
+    """Return each level rows or columns of the array: outer levels rows, where there are any."""
+    needed = [_units(level) for level in levels]
+    for border in range(len(levels), -1, -1):
+        rows, cols = prod(needed[:border]), prod(needed[border:])
+        if rows <= array.rows and cols <= array.cols:
+            by_rows: list[Fan] = ["rows"] * border
+            by_cols: list[Fan] = ["cols"] * (len(levels) - border)
+            return [*by_rows, *by_cols]
+    shape = " x ".join(map(str, needed))
+    raise NotDirectedError(
+        f"layer {name}: {shape} sub-clusters of its levels don't fit {array.rows} rows and "
+        f"{array.cols} columns, outer levels on rows and inner ones on columns"
+    )
+
+
+def _units(level: OutputLevel) -> int:
+    """Count the sub-clusters of a level that have work at once."""
+    one = level.spatial
+    return min(level.units, -(-level.sizes[one.dim] // one.size))
+
+
+def _add_keeps(operator: Einsum, nest: _Nest, array: SpatialArraySpec) -> list[Node]:
+    """Put the keeps of the buffer among the loops outside.
+
+    A tensor is used again by the outermost loop that doesn't move it while a loop inside does: it
+    stays around that loop; one that isn't used again stays around the spreads.
+    """
+    keeps: dict[int, list[Node]] = {}
+    for role, (_, operand) in zip(_ROLES, operands_of(operator), strict=True):
+        if role in array.bypass_buffer:
+            continue
+        moves = [loop.rank in operand.ranks for loop in nest.outside]
+        last = max((at for at, is_moved in enumerate(moves) if is_moved), default=-1)
+        border = next((at for at in range(last) if not moves[at]), len(moves))
+        slots = 2 if any(moves[:border]) else 1
+        keeps.setdefault(border, []).append(Keep(operand.tensor, BUFFER, slots))
+    nodes: list[Node] = []
+    for at, loop in enumerate(nest.outside):
+        nodes += [*keeps.get(at, []), loop]
+    return nodes + keeps.get(len(nest.outside), [])

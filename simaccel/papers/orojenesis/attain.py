@@ -1,0 +1,45 @@
+"""The trees of one einsum: loops, and tensors kept inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from simaccel.analytic.family import Family, FamilyKeep, FamilyLoops, Ints, ints, tree_of
+from simaccel.analytic.floor.problem import BoundProblem
+from simaccel.mapping.tree import BUFFER, Do, Group, Loop
+from simaccel.units import ARRAY, MAC
+
+FACTORS = 2
+"""Tensors that a systolic array multiplies."""
+
+
+def nest(problem: BoundProblem, parts: Iterable[Mapping[str, Ints] | str]) -> Family:
+    """Return trees: loops in this order with their tiles by rank, or a tensor kept inside.
+
+    Loops over the batch come first; the leaf stands for what takes the tiles.
+    """
+    nodes: list[FamilyLoops | FamilyKeep] = []
+    for part in (dict.fromkeys(problem.batch, ints(1)), *parts):
+        if isinstance(part, str):
+            nodes.append(FamilyKeep(part, BUFFER, ints(1)))
+        elif part:
+            places = tuple(map(ints, range(len(part))))
+            nodes.append(FamilyLoops(tuple(part), tuple(part.values()), places))
+    return Family(problem.space, (*nodes, Do(problem.operator.name, ARRAY, "ws")), {})
+
+
+def group_of(problem: BoundProblem, one: Family) -> Group:
+    """Return a tree as a group: for a systolic array where it can, else PEs with memories."""
+    tree = tree_of(one)
+    tiles = {node.rank: node.tile for node in tree if isinstance(node, Loop)}
+    whole = any(
+        tiles.get(rank, problem.sizes[rank]) > 1 for rank in problem.free if is_alone(problem, rank)
+    )
+    if whole or len(problem.operator.inputs) != FACTORS:
+        tree = (*tree[:-1], Do(problem.operator.name, MAC))
+    return Group(operators=(problem.operator.name,), tree=tree, merged=problem.merged)
+
+
+def is_alone(problem: BoundProblem, rank: str) -> bool:
+    """Return whether a rank is in one tensor only, which a systolic array can't fold."""
+    return sum(rank in one.ranks for one in problem.operands) < FACTORS

@@ -1,0 +1,215 @@
+"""Fused segments: trees in which several operators share loops and keep what passes between them.
+
+A tree has loops that all its operators share, what is kept over the whole fork, and a branch for
+each operator::
+
+    loop m M0, loop n N0                  shared loops, in any order; none: untiled fusion
+    keep X                                what one operator makes and another reads
+    keep I, Y, ...                        inputs, weights and outputs that stay over the fork
+    fork
+      | loop k 1, keep I, loop n 1, keep W, do first       one is a vector, the other an element
+      | ...
+
+Each tensor from outside is kept over the fork or in its branch, on its own: what it takes and moves
+doesn't depend on the others, so that all combinations are sums. Ranks that all
+tensors have go one by one, outermost. The points of the front are counted again, tree by tree, as
+the machine moves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simaccel.analytic.counting.counts import count_tiles
+from simaccel.analytic.family import Family, FamilyLoops, Ints, family_of, ints
+from simaccel.analytic.family_counts import FamilyCounts
+from simaccel.mapping.space import BoundOperator, space_of
+from simaccel.mapping.tree import BUFFER, Group
+from simaccel.papers.orojenesis.fusion import MOST_SHARED, BranchKeeps, FusedGroup, TreeKind
+from simaccel.papers.orojenesis.segment import Segment, figures
+from simaccel.papers.orojenesis.ski_slope import SkiSlope
+from simaccel.workload import Workload
+from simaccel.workload.names import sums_name
+
+_MOST = 4_000_000
+"""Combinations that are compared at a time."""
+_WIDTH = 40
+"""Columns of an origin: tiles and ways."""
+
+
+_OVER = BranchKeeps(())
+"""All tensors from outside are kept over the fork."""
+
+
+@dataclass(frozen=True)
+class _CountedCosts:
+    """Bytes kept and moved by what a choice has in the buffer, for each candidate of tiles.
+
+    They are counted as the machine moves them.
+    """
+
+    fusion: FusedGroup
+    shared: tuple[str, ...]
+    tiles: dict[str, Ints]
+
+    def branch(self, seen: BoundOperator, way: BranchKeeps) -> tuple[Ints, Ints]:
+        """Return what the tensors from outside of a branch take and move."""
+        counts = self._counts(seen, way)
+        room = moved = ints(0)
+        for use, view in self.fusion.outside_tensors(seen):
+            for at in {use, sums_name(use)}:
+                size, slots = counts.tiles.get((BUFFER, at), (ints(0), ints(0)))
+                room = room + size * slots
+            for level in ("dram_read", "dram_write"):
+                moved = moved + counts.moved.get((level, view.name), ints(0))
+        return room, moved
+
+    def handover_bytes(self) -> Ints:
+        """Return the bytes of what passes between operators."""
+        room = ints(0)
+        for seen in self.fusion.space.operators:
+            name = seen.output.name
+            if name in self.fusion.between - self.fusion.aliases:
+                size, slots = self._counts(seen, _OVER).tiles[BUFFER, name]
+                room = room + size * slots
+        return room
+
+    def _counts(self, seen: BoundOperator, way: BranchKeeps) -> FamilyCounts:
+        """Count the tiles of a branch, with all that isn't in it over the fork."""
+        operators = self.fusion.space.operators
+        ways = [way if one is seen else _OVER for one in operators]
+        return count_tiles(self._family(ways), seen.name)
+
+    def _family(self, ways: Sequence[BranchKeeps]) -> Family:
+        """Return trees with the shared loops of every tile, in front of what is kept."""
+        fusion = self.fusion
+        ranks = (*fusion.batch, *self.shared)
+        tiles = (*(ints(1) for _ in fusion.batch), *(self.tiles[rank] for rank in self.shared))
+        loops = FamilyLoops(ranks, tiles, tuple(ints(at) for at in range(len(ranks))))
+        one = family_of(fusion.space, fusion.tree([], ways))
+        inside = one.branch[1:] if fusion.batch else one.branch
+        return Family(one.space, (loops, *inside) if ranks else inside, one.aliases)
+
+
+def fused_segment(
+    workload: Workload, operators: Sequence[str], template: TreeKind, *, imperfect: bool
+) -> Segment | None:
+    """Return the front of operators as one group; None if they can't be one."""
+    fusion = FusedGroup(workload, tuple(operators), imperfect)
+    if not fusion.fits():
+        return None
+    known: list[tuple[tuple[str, ...], list[list[BranchKeeps]]]] = []
+    front, mappings = SkiSlope(), 0
+    for shared in fusion.sequences(template):
+        ways = fusion.legal_ways(shared, template)
+        if not all(ways):
+            continue
+        mappings += _add(front, fusion, shared, ways, len(known))
+        known.append((shared, ways))
+    if not len(front):
+        return None
+    groups = [_group(fusion, known, origin) for origin in front.origin]
+    exact = _count_slope(workload, groups)
+    return Segment(
+        fusion.operators, exact, lambda number: groups[int(exact.origin[number][0])], mappings
+    )
+
+
+def _add(
+    front: SkiSlope,
+    fusion: FusedGroup,
+    shared: tuple[str, ...],
+    ways: list[list[BranchKeeps]],
+    number: int,
+) -> int:
+    """Add all trees with some shared loops; origins: this number, tiles, a way for each branch."""
+    options = [fusion.options(rank) for rank in shared]
+    grids = np.meshgrid(*(ints(tiles_of) for tiles_of in options), indexing="ij") if options else []
+    tiles = {rank: grid.ravel() for rank, grid in zip(shared, grids, strict=True)}
+    count = math.prod(map(len, options))
+    if not count:
+        return 0
+    costs = _CountedCosts(fusion, shared, tiles)
+    parts = [
+        [costs.branch(seen, way) for way in operator_ways]
+        for seen, operator_ways in zip(fusion.space.operators, ways, strict=True)
+    ]
+    base, step = costs.handover_bytes(), max(1, _MOST // max(1, math.prod(map(len, ways))))
+    for start in range(0, count, step):
+        rows = slice(start, start + step)
+        _combine(front, parts, base, rows, count, [*tiles.values()], number)
+    return count * math.prod(map(len, ways))
+
+
+def _combine(
+    front: SkiSlope,
+    parts: list[list[tuple[Ints, Ints]]],
+    base: Ints,
+    rows: slice,
+    count: int,
+    tiles: list[Ints],
+    number: int,
+) -> None:
+    size = len(range(*rows.indices(count)))
+    rooms = np.broadcast_to(base, count)[rows].reshape(1, size)
+    moves = np.zeros((1, size), dtype=np.int64)
+    chosen = np.zeros((1, 0), dtype=np.int64)
+    for branch in parts:
+        room = np.stack([np.broadcast_to(own_room, count)[rows] for own_room, _ in branch])
+        moved = np.stack([np.broadcast_to(own_moved, count)[rows] for _, own_moved in branch])
+        rooms = (rooms[:, None] + room[None]).reshape(-1, size)
+        moves = (moves[:, None] + moved[None]).reshape(-1, size)
+        before = np.repeat(chosen, len(branch), axis=0)
+        numbers = np.tile(np.arange(len(branch)), len(chosen)).reshape(-1, 1)
+        chosen = np.concatenate([before, numbers], axis=1)
+        useful = _useful(rooms, moves)
+        rooms, moves, chosen = rooms[useful], moves[useful], chosen[useful]
+    better = front.improves(rooms, moves)
+    if not better.any():
+        return
+    row, column = np.nonzero(better)
+    width = 1 + _WIDTH
+    origin = np.zeros((row.size, width), dtype=np.int64)
+    origin[:, 0] = number
+    for at, tile in enumerate(tiles):
+        origin[:, 1 + at] = tile[rows][column]
+    origin[:, 1 + MOST_SHARED : 1 + MOST_SHARED + chosen.shape[1]] = chosen[row]
+    front.add(rooms[row, column], moves[row, column], origin)
+
+
+def _useful(rooms: Ints, moves: Ints) -> Ints:
+    """Return the rows that no other row beats for every candidate."""
+    keep: list[int] = []
+    for at in range(len(rooms)):
+        beaten = any(
+            bool(np.all((rooms[one] <= rooms[at]) & (moves[one] <= moves[at]))) for one in keep
+        )
+        if not beaten:
+            keep.append(at)
+    return ints(keep)
+
+
+def _group(
+    fusion: FusedGroup, known: list[tuple[tuple[str, ...], list[list[BranchKeeps]]]], origin: Ints
+) -> Group:
+    shared, ways = known[int(origin[0])]
+    tiles = [(rank, int(origin[1 + at])) for at, rank in enumerate(shared)]
+    first = 1 + MOST_SHARED
+    chosen = [mine[int(origin[first + at])] for at, mine in enumerate(ways)]
+    return fusion.tree(tiles, chosen)
+
+
+def _count_slope(workload: Workload, groups: Sequence[Group]) -> SkiSlope:
+    """Return the front of trees as the machine moves."""
+    front = SkiSlope()
+    rows = []
+    for group in groups:
+        room, moved = figures(family_of(space_of(workload, group), group))
+        rows.append((int(room), int(moved)))
+    table = ints(rows)
+    front.add(table[:, 0], table[:, 1], np.arange(len(rows)).reshape(-1, 1))
+    return front

@@ -1,0 +1,309 @@
+"""Trees of fused operators: shared loops, what is kept over the fork, and a branch each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, permutations
+
+from simaccel.analytic.sizes import divisors, even_pieces
+from simaccel.mapping.checks import faults
+from simaccel.mapping.space import BoundOperator, IterationSpace, mergeable, space_of
+from simaccel.mapping.tree import (
+    BUFFER,
+    Do,
+    Fork,
+    Group,
+    Keep,
+    Loop,
+    Mapping,
+    Tree,
+    WorkloadReference,
+)
+from simaccel.mapping.view import TensorView
+from simaccel.units import ARRAY, SFU
+from simaccel.workload import Vector, Workload
+
+MOST_SHARED = 3
+"""Shared loops, those of the batch left out."""
+MOST_WINDOWED = 3
+"""Convolutions of one group; each more costs several times as much."""
+
+
+@dataclass(frozen=True)
+class BranchKeeps:
+    """A way in which a branch keeps the tensors from outside: ``inside`` those in the branch.
+
+    The last of them is an element, one before it a vector; ``whole``: those of them whose windows
+    are not cut.
+    """
+
+    inside: tuple[str, ...]
+    whole: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class TreeKind:
+    """A kind of trees: whether ranks reduced inside are shared, and what may be in branches."""
+
+    name: str
+    tiled: bool = True
+    rows: bool = True
+    inputs: bool = True
+    outputs: bool = True
+
+
+TEMPLATES = {
+    one.name: one
+    for one in (
+        TreeKind("untiled", tiled=False, rows=False),
+        TreeKind("full", tiled=False, inputs=False, outputs=False),
+        TreeKind("tiled-k", tiled=False, outputs=False),
+        TreeKind("tiled-n", tiled=False, inputs=False),
+        TreeKind("tiled-kn"),
+        TreeKind("flat", tiled=False),
+        TreeKind("flash"),
+        TreeKind("best"),
+    )
+}
+"""Fusion-friendly mapping templates (Huang et al., section V), by name.
+
+``full`` keeps rows of inputs and outputs; ``tiled-k`` brings inputs in pieces, ``tiled-n`` takes
+outputs away in pieces; ``flat`` does both with whole rows of what is between (FLAT), ``tiled-kn``
+and ``flash`` also cut that. ``best`` is all of them.
+"""
+
+
+@dataclass(frozen=True)
+class FusedGroup:
+    """Operators of a workload as one group."""
+
+    workload: Workload
+    operators: tuple[str, ...]
+    imperfect: bool
+
+    @cached_property
+    def merged(self) -> dict[str, tuple[str, ...]]:
+        """Ranks that all tensors have together, as one."""
+        return mergeable(self.workload, self.operators)
+
+    @cached_property
+    def space(self) -> IterationSpace:
+        """The group's ranks."""
+        group = Group(operators=self.operators, tree=(), merged=self.merged)
+        return space_of(self.workload, group)
+
+    @cached_property
+    def between(self) -> frozenset[str]:
+        """Tensors that one operator makes and another reads."""
+        return frozenset(name for name in self.space.made if name in self.space.read)
+
+    @cached_property
+    def batch(self) -> tuple[str, ...]:
+        """Ranks that all tensors have: one position at a time, outermost."""
+        views = [view for seen in self.space.operators for _, view in seen.uses]
+        return tuple(
+            rank
+            for rank, size in self.space.sizes.items()
+            if size > 1 and all(rank in view.names for view in views)
+        )
+
+    @cached_property
+    def common(self) -> tuple[str, ...]:
+        """Other ranks that all operators have.
+
+        Those after a window are ranks of the operator that reads it: its rows, not its taps.
+        """
+        taps = {rank for seen in self.space.operators for rank in seen.reduced}
+        return tuple(
+            rank
+            for rank, size in self.space.sizes.items()
+            if size > 1
+            and rank not in self.batch
+            and all(
+                rank in seen.ranks or (rank not in taps and rank in self._source_ranks(seen))
+                for seen in self.space.operators
+            )
+        )
+
+    def _source_ranks(self, seen: BoundOperator) -> set[str]:
+        """Return the ranks that the derived ones of an operator follow from."""
+        derived = self.space.derived
+        found: set[str] = set()
+        waiting = [rank for rank in seen.ranks if rank in derived]
+        while waiting:
+            for rank, _ in derived[waiting.pop()]:
+                waiting += [rank] * (rank in derived)
+                found.add(rank)
+        return found
+
+    @cached_property
+    def windows(self) -> dict[str, frozenset[str]]:
+        """Ranks of each operator that are in sums, or have a step."""
+        return {
+            seen.name: frozenset(
+                rank
+                for _, view in seen.uses
+                for dim in view.terms
+                if len(dim) > 1 or dim[0][1] > 1
+                for rank, _ in dim
+            )
+            for seen in self.space.operators
+        }
+
+    @cached_property
+    def aliases(self) -> frozenset[str]:
+        """Tensors that vector operators make in place."""
+        return frozenset(
+            seen.output.name
+            for seen in self.space.operators
+            if isinstance(seen.operator, Vector) and seen.inputs[0].ranks == seen.output.ranks
+        )
+
+    def outside_tensors(self, seen: BoundOperator) -> list[tuple[str, TensorView]]:
+        """Return the tensors of an operator that come from, or only go, outside of the group."""
+        return [
+            (use, view)
+            for use, view in dict(seen.uses).items()
+            if view.name not in self.between and use not in self.aliases
+        ]
+
+    def options(self, rank: str) -> list[int]:
+        """Return the tiles of a shared rank that cut it."""
+        size = self.space.sizes[rank]
+        sizes = (even_pieces(size) if self.imperfect else divisors(size)).tolist()
+        return [tile for tile in sizes if tile < size]
+
+    def fits(self) -> bool:
+        """Return whether this can be one group: each reads one of those before; few windows."""
+        linked, known = True, set[str]()
+        for seen in self.space.operators:
+            names = {view.name for _, view in seen.uses}
+            linked = linked and bool(not known or known & names)
+            known |= names
+        einsums = sum(not isinstance(seen.operator, Vector) for seen in self.space.operators)
+        windowed = any(self.windows.values())
+        return linked and not (windowed and einsums > MOST_WINDOWED)
+
+    # -- trees
+
+    def tree(self, shared: Sequence[tuple[str, int]], ways: Sequence[BranchKeeps]) -> Group:
+        """Return a tree of this group."""
+        sizes = dict(self.space.sizes)
+        loops: list[Loop] = []
+        for rank, tile in (*((rank, 1) for rank in self.batch), *shared):
+            if tile < sizes[rank]:
+                loops.append(Loop(rank, tile))
+                sizes[rank] = tile
+        over = dict.fromkeys(
+            name for name in self.space.made if name in self.between - self.aliases
+        )
+        branches: list[Tree] = []
+        for seen, way in zip(self.space.operators, ways, strict=True):
+            over |= dict.fromkeys(
+                use for use, _ in self.outside_tensors(seen) if use not in way.inside
+            )
+            branches.append(self._branch(seen, way, sizes))
+        keeps = tuple(Keep(name, BUFFER) for name in over)
+        return Group(
+            operators=self.operators,
+            tree=(*loops, *keeps, Fork(tuple(branches))),
+            merged=self.merged,
+        )
+
+    def _branch(self, seen: BoundOperator, way: BranchKeeps, sizes: dict[str, int]) -> Tree:
+        views, left = dict(seen.uses), dict(sizes)
+        nodes: list[Loop | Keep] = []
+        for at, use in enumerate(way.inside):
+            ranks = [rank for rank in seen.ranks if rank in views[use].names]
+            if at + 1 < len(way.inside):
+                other = views[way.inside[-1]].names
+                ranks = [rank for rank in ranks if rank in other]
+            if use in way.whole:
+                ranks = [rank for rank in ranks if rank not in self.windows[seen.name]]
+            for rank in ranks:
+                if left.get(rank, 1) > 1 and not isinstance(seen.operator, Vector):
+                    nodes.append(Loop(rank, 1))
+                    left[rank] = 1
+            nodes.append(Keep(use, BUFFER))
+        vector = isinstance(seen.operator, Vector)
+        leaf = Do(seen.name, SFU) if vector else Do(seen.name, ARRAY, "ws")
+        return (*nodes, leaf)
+
+    def ways(self, seen: BoundOperator, template: TreeKind) -> list[BranchKeeps]:
+        """Return how a branch may keep its tensors from outside."""
+        free = [
+            use for use, view in self.outside_tensors(seen) if self._may_be_inside(view, template)
+        ]
+        if isinstance(seen.operator, Vector):
+            return [BranchKeeps(()), *([BranchKeeps(tuple(free))] if free else [])]
+        found = [BranchKeeps(()), *(BranchKeeps((use,)) for use in free)]
+        found += [BranchKeeps(pair) for pair in permutations(free, 2)]
+        return self._whole_or_not(seen, found) if self.windows[seen.name] else found
+
+    def _whole_or_not(self, seen: BoundOperator, ways: Sequence[BranchKeeps]) -> list[BranchKeeps]:
+        """Return ways with windows cut or whole, each of the trees that they make once."""
+        found: dict[Tree, BranchKeeps] = {}
+        for way in ways:
+            for count in range(len(way.inside) + 1):
+                for whole in combinations(way.inside, count):
+                    one = BranchKeeps(way.inside, frozenset(whole))
+                    found.setdefault(self._branch(seen, one, dict(self.space.sizes)), one)
+        return list(found.values())
+
+    def _may_be_inside(self, view: TensorView, template: TreeKind) -> bool:
+        if view.name in self.space.made:
+            return template.outputs
+        weight = self.workload.tensors[view.name].kind == "weight" or not self._rows(view)
+        return weight or template.inputs
+
+    def _rows(self, view: TensorView) -> bool:
+        """Return whether a tensor goes with the rows of what is made: it has their ranks."""
+        last = self.space.operators[-1].output.names
+        return bool(view.names & last & set(self.common))
+
+    def sequences(self, template: TreeKind) -> Iterator[tuple[str, ...]]:
+        """Yield shared loops in every order."""
+        reduced = frozenset().union(*(seen.reduced for seen in self.space.operators))
+        ranks = [rank for rank in self.common if template.tiled or rank not in reduced]
+        for count in range(min(len(ranks), MOST_SHARED if template.rows else 0) + 1):
+            yield from permutations(ranks, count)
+
+    def legal_ways(self, shared: Sequence[str], template: TreeKind) -> list[list[BranchKeeps]]:
+        """Return the ways of each branch that can be executed inside of shared loops.
+
+        Their order matters only where one of them is reduced.
+        """
+        summed = any(rank in seen.reduced for rank in shared for seen in self.space.operators)
+        key = (template.name, tuple(shared) if summed else frozenset(shared))
+        if key not in self._known_ways:
+            self._known_ways[key] = self._legal_ways(shared, template)
+        return self._known_ways[key]
+
+    @cached_property
+    def _known_ways(self) -> dict[object, list[list[BranchKeeps]]]:
+        return {}
+
+    def _legal_ways(self, shared: Sequence[str], template: TreeKind) -> list[list[BranchKeeps]]:
+        over = [BranchKeeps(())] * len(self.operators)
+        found = []
+        for at, seen in enumerate(self.space.operators):
+            ways = self.ways(seen, template)
+            some = [way for way in ways if self._legal(shared, [*over[:at], way, *over[at + 1 :]])]
+            found.append(some)
+        return found
+
+    def _legal(self, shared: Sequence[str], ways: Sequence[BranchKeeps]) -> bool:
+        """Say whether trees can be executed, by one of them.
+
+        Without windows tiles are 1; with them as large as they can be, so that all loops inside of
+        branches are there.
+        """
+        large = any(self.windows.values())
+        tiles = [(rank, max(self.options(rank), default=1) if large else 1) for rank in shared]
+        group = self.tree(tiles, ways)
+        reference = WorkloadReference(self.workload.name, self.workload.fingerprint)
+        mapping = Mapping(workload=reference, dataflow="bound", body=(group,))
+        place = "groups[0]."
+        return not any(fault.field.startswith(place) for fault in faults(self.workload, mapping))

@@ -1,0 +1,183 @@
+"""Bytes that a tile brings when it moves: all of it, less what the tile before it has of it.
+
+Loops stand in an order; when one steps, those inside it go back to their start. So what comes
+depends on the loop that steps and the *set* of loops inside, not on their order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+
+from simaccel.analytic.family import Ints, ints
+from simaccel.analytic.floor.problem import BoundOperand, Terms
+
+Halo = Literal["exact", "machine", "tool", "tool-last"]
+"""What of a tile isn't loaded again.
+
+``exact``: all that the tile before had (boxes subtracted). ``machine``: what a window that slides
+forward in its innermost loop had, as simaccel's machine does. ``tool``: what Timeloop's default
+counts: a shift forward in one dimension, with the loops inside at their second position;
+``tool-last``: the same with them at their last, as they are.
+"""
+HALOS: tuple[Halo, ...] = get_args(Halo)
+
+
+@dataclass(frozen=True, eq=False)
+class RankCut:
+    """A rank cut into pieces of ``tile``: all tilings at once."""
+
+    size: int
+    tile: Ints
+
+    @cached_property
+    def trips(self) -> Ints:
+        """Number of pieces."""
+        return -(-self.size // self.tile)
+
+    @cached_property
+    def last(self) -> Ints:
+        """Size of the last piece."""
+        return self.size - (self.trips - 1) * self.tile
+
+    @cached_property
+    def ragged(self) -> bool:
+        """Whether a last piece is smaller."""
+        return bool(np.any(self.last != self.tile))
+
+    @cached_property
+    def many(self) -> Ints:
+        """1 where there are several pieces."""
+        return ints(self.trips > 1)
+
+
+Cuts = Mapping[str, RankCut]
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """A rank's part in a step: how often, sizes before and after, and where it was before."""
+
+    times: Ints
+    before: Ints
+    after: Ints
+    start: Ints
+
+
+def tile_elements(one: BoundOperand, cuts: Cuts) -> Ints:
+    """Return the elements of an operand's tile, a bounding box."""
+    return math.prod((_extent(dim, cuts) for dim in one.dims), start=ints(1))
+
+
+def _extent(dim: Terms, cuts: Cuts) -> Ints:
+    if len(dim) == 1 and dim[0][1] == 1:
+        return cuts[dim[0][0]].tile
+    return ints(1 + sum(c * (cuts[rank].tile - 1) for rank, c in dim))
+
+
+def step_elements(
+    operand: BoundOperand, cuts: Cuts, rank: str, inside: frozenset[str], halo: Halo
+) -> Ints:
+    """Return the elements that all steps of a rank's loop bring, with some loops inside it."""
+    ranks, idle = operand.ranks & inside, rank not in operand.ranks
+    if idle and not ranks:
+        return ints(0)
+    times = [cut.trips for name, cut in cuts.items() if name not in inside | operand.ranks | {rank}]
+    others = math.prod(times, start=cuts[rank].trips - 1 if idle else ints(1))
+    moves = _any_moves(cuts, ranks)
+    if idle:
+        others = others * moves
+    brought = math.prod(
+        (_sum_extents(dim, cuts, rank, inside) for dim in operand.dims), start=ints(1)
+    )
+    if operand.slides:
+        brought = brought - _shared_elements(operand, cuts, rank, inside, halo, moves)
+    return ints(others * brought)
+
+
+def _any_moves(cuts: Cuts, ranks: frozenset[str]) -> Ints:
+    return ints(math.prod((cuts[rank].trips for rank in sorted(ranks)), start=ints(1)) > 1)
+
+
+def _sum_extents(dim: Terms, cuts: Cuts, rank: str, inside: frozenset[str]) -> Ints:
+    """Sum the extents of a dimension after each step."""
+    if len(dim) == 1 and dim[0][1] == 1:
+        cut = cuts[dim[0][0]]
+        if dim[0][0] in inside:
+            return cut.tile
+        return cut.size - cut.tile if dim[0][0] == rank else ints(cut.size)
+    total = ints(0)
+    for pieces in _combinations(dim, cuts, rank, inside, last=True):
+        side = 1 + sum(c * (one.after - 1) for one, (_, c) in zip(pieces, dim, strict=True))
+        total = total + side * math.prod((one.times for one in pieces), start=ints(1))
+    return total
+
+
+def _shared_elements(
+    operand: BoundOperand, cuts: Cuts, rank: str, inside: frozenset[str], halo: Halo, moves: Ints
+) -> Ints:
+    """Sum what the tile before each step has of the one after it."""
+    if halo == "machine" and not any(len(dim) > 1 and rank in dict(dim) for dim in operand.dims):
+        return ints(0)
+    kept, shifts = _overlaps(operand, cuts, rank, inside, last=halo != "tool")
+    if halo == "exact":
+        return kept
+    if halo == "machine":
+        return kept * (1 - moves)
+    forward = math.prod((ints(shift >= 0) for shift in shifts), start=ints(1))
+    moving = sum((ints(shift != 0) for shift in shifts), start=ints(0))
+    return kept * forward * (moving <= 1)
+
+
+def _overlaps(
+    operand: BoundOperand, cuts: Cuts, rank: str, inside: frozenset[str], *, last: bool
+) -> tuple[Ints, list[Ints]]:
+    """Return what tiles share over all steps, and how far each dimension moves in one."""
+    kept, shifts = ints(1), []
+    for dim in operand.dims:
+        total, moved = ints(0), ints(0)
+        for pieces in _combinations(dim, cuts, rank, inside, last=last):
+            terms = list(zip(pieces, dim, strict=True))
+            moved = ints(sum((c * piece.start for piece, (_, c) in terms), start=ints(0)))
+            ends = (1 + sum(c * (piece.after - 1) for piece, (_, c) in terms)) + moved
+            before = ints(1 + sum(c * (piece.before - 1) for piece, (_, c) in terms))
+            share = np.minimum(ends, before) - np.maximum(moved, 0)
+            times = math.prod((piece.times for piece in pieces), start=ints(1))
+            total = total + np.maximum(share, 0) * times
+        kept = kept * total
+        shifts.append(moved)
+    return kept, shifts
+
+
+def _combinations(
+    dim: Terms, cuts: Cuts, rank: str, inside: frozenset[str], *, last: bool
+) -> Iterator[tuple[_Piece, ...]]:
+    return itertools.product(
+        *(list(_pieces(cuts[name], name, rank, inside, last=last)) for name, _ in dim)
+    )
+
+
+def _pieces(
+    cut: RankCut, name: str, rank: str, inside: frozenset[str], *, last: bool
+) -> Iterator[_Piece]:
+    """Yield the pieces of a rank before and after a step; ``start``: how far it moves forward."""
+    zero, trips = ints(0), cut.trips
+    if name in inside:
+        back = trips - 1 if last else cut.many
+        yield _Piece(ints(1), cut.last, cut.tile, -back * cut.tile)
+    elif name == rank:
+        ragged = cut.ragged
+        yield _Piece(np.maximum(trips - 1 - ragged, 0), cut.tile, cut.tile, cut.tile)
+        if ragged:
+            yield _Piece(cut.many, cut.tile, cut.last, cut.tile)
+    else:
+        ragged = cut.ragged
+        yield _Piece(trips - ragged, cut.tile, cut.tile, zero)
+        if ragged:
+            yield _Piece(ints(1), cut.last, cut.last, zero)

@@ -1,0 +1,152 @@
+"""The bound of one einsum: the front of (bytes kept, bytes moved) over a mapspace."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simaccel.analytic.family import Ints, ints
+from simaccel.analytic.floor.problem import BoundOperand, BoundProblem, NoBoundError
+from simaccel.analytic.sizes import divisors
+from simaccel.mapping.tree import Group
+from simaccel.numbers import BYTE
+from simaccel.papers.orojenesis.attain import FACTORS, group_of, is_alone, nest
+from simaccel.papers.orojenesis.halo import Cuts, Halo, RankCut, tile_elements
+from simaccel.papers.orojenesis.orders import best_order, traffic
+from simaccel.papers.orojenesis.segment import Segment
+from simaccel.papers.orojenesis.ski_slope import SkiSlope
+from simaccel.papers.orojenesis.tilings import options, orders, tilings
+from simaccel.papers.orojenesis.uneven import is_proved, uneven_front, uneven_group
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mapspace:
+    """The set of mappings that a bound is over.
+
+    ``imperfect``: also tile sizes that do not divide a rank. ``uneven``: also mappings that keep
+    each tensor at a loop depth of its own, and cut ranks twice. ``bypass``: also tensors that
+    bypass the buffer, with one access for each multiply-accumulate. ``array``: only blocks that a
+    systolic array can take: two factors, and size 1 for ranks that are in one tensor only.
+    """
+
+    imperfect: bool = False
+    uneven: bool = False
+    bypass: bool = False
+    array: bool = False
+    halo: Halo = "exact"
+
+
+def bound(problem: BoundProblem, mapspace: Mapspace | None = None) -> Segment:
+    """Return the front of an einsum over all tilings, orders and, with ``bypass``, bypasses.
+
+    If there are too many sizes, ranks of windows take only even pieces, and uneven trees of more
+    than three tensors not every second cut. Origins of points: tensors kept and tiles, or (below 0)
+    as in ``uneven``.
+
+    Raises:
+        NoBoundError: an uneven bound for a systolic array that can't fold the einsum, or elements
+            of 4 bits, which ``workload_bound`` counts in half bytes.
+
+    """
+    if any(operand.bits % BYTE for operand in problem.operands):
+        raise NoBoundError(f"operator {problem.operator.name}: elements that aren't whole bytes")
+    mapspace = mapspace or Mapspace()
+    front, complete = SkiSlope(), True
+    if mapspace.uneven and mapspace.array:
+        _require_folds(problem)
+    if mapspace.uneven:
+        front, complete = uneven_front(problem, imperfect=mapspace.imperfect)
+    if problem.sliding or not (mapspace.uneven and is_proved(problem)):
+        even, all_sizes = _even_front(problem, mapspace)
+        front.add(even.buffer, even.accesses, even.origin)
+        complete = complete and all_sizes
+
+    def group(number: int) -> Group | None:
+        origin = front.origin[number]
+        if origin[0] < 0:
+            return uneven_group(problem, origin)
+        return _even_group(problem, mapspace, origin)
+
+    names, count = (problem.operator.name,), mappings_of(problem, mapspace)
+    return Segment(names, front, group, count, complete)
+
+
+def _even_group(problem: BoundProblem, mapspace: Mapspace, origin: Ints) -> Group | None:
+    """Return the tree of a point, None if a tensor bypasses the buffer.
+
+    On the machine PEs would hold operands of it for a while, and move less.
+    """
+    tiles = dict(zip(problem.free, map(ints, origin[1:]), strict=True))
+    kept = _subsets(problem, mapspace)[int(origin[0])]
+    if len(kept) < len(problem.operands):
+        return None
+    cuts = {rank: RankCut(problem.sizes[rank], tile) for rank, tile in tiles.items()}
+    order = best_order(problem, cuts, kept, mapspace.halo)
+    loops = {rank: tiles[rank] for rank in order}
+    return group_of(problem, nest(problem, [loops, *(operand.name for operand in kept)]))
+
+
+def _require_folds(problem: BoundProblem) -> None:
+    """Refuse an einsum that a systolic array can't take with tiles at depths of their own."""
+    name = problem.operator.name
+    alone = [rank for rank in problem.free if is_alone(problem, rank)]
+    if alone or len(problem.operator.inputs) != FACTORS:
+        why = f"rank {alone[0]} is in one tensor only" if alone else "it has not two factors"
+        raise NoBoundError(f"operator {name}: no uneven bound for a systolic array; {why}")
+
+
+def _even_front(problem: BoundProblem, mapspace: Mapspace) -> tuple[SkiSlope, bool]:
+    """Return the front of trees with one loop for each rank, and whether it has all sizes."""
+    alone = [rank for rank in problem.free if mapspace.array and is_alone(problem, rank)]
+    sizes, complete = options(problem, imperfect=mapspace.imperfect, whole=alone)
+    front, subsets = SkiSlope(), _subsets(problem, mapspace)
+    for tiles in tilings([sizes[rank] for rank in problem.free]):
+        cuts = {
+            rank: RankCut(problem.sizes[rank], tile)
+            for rank, tile in zip(problem.free, tiles, strict=True)
+        }
+        for number, kept in enumerate(subsets):
+            buffer = _buffer(cuts, kept)
+            moved = traffic(problem, cuts, kept, mapspace.halo)
+            shape = np.broadcast_shapes(
+                buffer.shape, moved.shape, *(column.shape for column in tiles)
+            )
+            flat = [np.broadcast_to(column, shape).ravel() for column in (buffer, moved, *tiles)]
+            origin = np.stack([np.full(flat[0].size, number), *flat[2:]], axis=1)
+            front.add(flat[0], flat[1], origin)
+    return front, complete
+
+
+def _buffer(cuts: Cuts, kept: Sequence[BoundOperand]) -> Ints:
+    sizes = (one.bytes_per_element * tile_elements(one, cuts) for one in kept)
+    return ints(sum(sizes, start=ints(0)))
+
+
+def _subsets(problem: BoundProblem, mapspace: Mapspace) -> list[tuple[BoundOperand, ...]]:
+    """Return the sets of tensors that may be kept; the set of all comes first."""
+    every = problem.operands
+    if not mapspace.bypass or mapspace.array:
+        return [every]
+    return [
+        tuple(kept)
+        for count in range(len(every), -1, -1)
+        for kept in itertools.combinations(every, count)
+    ]
+
+
+def mappings_of(problem: BoundProblem, mapspace: Mapspace) -> int:
+    """Count a mapspace as the public tool does: tilings of the einsum's own ranks times orders."""
+    alone = {
+        own
+        for rank in problem.free
+        if mapspace.array and is_alone(problem, rank)
+        for own in problem.merged.get(rank, (rank,))
+    }
+    ways = []
+    for rank, size in problem.operator.ranks.items():
+        several = size - 1 if mapspace.imperfect else len(divisors(size)) - 1
+        ways.append(min(1, several) if rank in alone else several)
+    return len(_subsets(problem, mapspace)) * orders(ways)

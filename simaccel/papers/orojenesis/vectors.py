@@ -1,0 +1,51 @@
+"""Vector operators alone: rows in and out; where its axis is cut, it is read twice."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+from simaccel.analytic.family import Family, FamilyKeep, FamilyLoops, ints
+from simaccel.analytic.sizes import even_pieces
+from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
+from simaccel.mapping.tree import BUFFER, Do, Group, Keep
+from simaccel.papers.orojenesis.segment import Segment, of_families
+from simaccel.units import SFU
+from simaccel.workload import VECTORS, Vector, Workload
+
+_FEW = 4
+"""Ranks of which all orders are tried."""
+
+
+def vector_segment(workload: Workload, vector: Vector) -> Segment:
+    """Return a vector operator on its own: one position of each rank at a time, or rows."""
+    merged = mergeable(workload, [vector.name])
+    group = Group(operators=(vector.name,), tree=(), merged=merged)
+    space = space_of(workload, group)
+    seen = space.bound_operator(vector.name)
+    axis = space.axes.get(vector.name)
+    outer = [rank for rank in seen.ranks if rank != axis and rank in seen.output.names]
+    ranks = [*outer, *([axis] if axis else [])]
+    axes = [space.sizes[axis]] if axis else [1]
+    if axis and "normalise" in VECTORS[vector.kind].steps:
+        axes = even_pieces(space.sizes[axis]).tolist()
+    orders = list(permutations(range(len(ranks)))) if len(ranks) <= _FEW else [range(len(ranks))]
+    families = []
+    for sizes in ([axes[-1]], axes[:-1]):
+        if not sizes:
+            continue
+        tiles = [ints(1) for _ in outer]
+        tiles += [ints(sizes).reshape(1, -1)] if axis else []
+        places = tuple(
+            ints([order[at] for order in orders]).reshape(-1, 1) for at in range(len(ranks))
+        )
+        loops = FamilyLoops(tuple(ranks), tuple(tiles), places)
+        families.append(_family(space, seen, loops))
+    return of_families(group, families)
+
+
+def _family(space: IterationSpace, seen: BoundOperator, loops: FamilyLoops) -> Family:
+    in_place = seen.inputs[0].ranks == seen.output.ranks
+    names = list(dict.fromkeys([*seen.names] if in_place else [*seen.names, seen.output.name]))
+    aliases = aliases_of(space, tuple(Keep(name) for name in names), ())
+    keeps = tuple(FamilyKeep(name, BUFFER, ints(1)) for name in names)
+    return Family(space, (loops, *keeps, Do(seen.name, SFU)), aliases)
