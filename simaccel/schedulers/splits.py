@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from simaccel.analytic.link_work import link_works
-from simaccel.errors import Fault, InputError
+from simaccel.errors import Fault, InputError, MistakeError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.sharding import Pod
 from simaccel.schedulers.chip_work import ChipWork
@@ -33,6 +33,8 @@ from simaccel.workload import Workload
 
 _CHANNELS: Final = "channels"
 _ROWS: Final = "rows"
+_MOST_REPAIRS: Final = 8
+"""Times that operators which can't be cut are left whole."""
 
 
 class SplitCost(NamedTuple):
@@ -99,7 +101,7 @@ def _fastest(workload: Workload, accelerator: Accelerator, _parameters: str) -> 
         if best is not None and least > best[0][:2]:
             break
         try:
-            split = LegalSplit(name, spreads, share_of(workload, spreads, accelerator.pod))
+            split = _make_legal(name, workload, spreads, accelerator)
         except InputError as error:
             reasons[name] = error.faults[0].allowed
             continue
@@ -160,12 +162,43 @@ def legal_splits(
     ways = {n: RankCuts(workload, n) for n in _divisors(count)}
     for name, spreads in _possible_splits(ways, count, reasons):
         try:
-            pod = share_of(workload, spreads, accelerator.pod)
+            legal.append(_make_legal(name, workload, spreads, accelerator))
         except InputError as error:
             reasons[name] = error.faults[0].allowed
-            continue
-        legal.append(LegalSplit(name, spreads, pod))
     return legal, reasons
+
+
+def _make_legal(
+    name: str, workload: Workload, spreads: Spreads, accelerator: Accelerator
+) -> LegalSplit:
+    """Return a split; operators that can't be cut so are done by all chips alike.
+
+    Degrees of a transformer are those, or none.
+
+    Raises:
+        InputError: nothing is left to cut.
+
+    """
+    repairs = 0 if workload.parameters.get("kind") in KINDS else _MOST_REPAIRS
+    for left in range(repairs, -1, -1):
+        try:
+            return LegalSplit(name, spreads, share_of(workload, spreads, accelerator.pod))
+        except InputError as error:
+            uncut = _without_cuts(workload, spreads, error) if left else spreads
+            if not any(uncut.values()) or uncut == spreads:
+                raise
+            spreads = uncut
+    raise MistakeError(f"{name}: neither legal nor refused")
+
+
+def _without_cuts(workload: Workload, spreads: Spreads, error: InputError) -> Spreads:
+    """Return spreads without the cuts that an error is of, and of what makes the same tensors."""
+    places = {f"groups[{at}]": one.output.tensor for at, one in enumerate(workload.operators)}
+    wrong = {places.get(fault.field.partition(".")[0]) for fault in error.faults}
+    return {
+        one.name: () if one.output.tensor in wrong else spreads[one.name]
+        for one in workload.operators
+    }
 
 
 def name_legal_splits(

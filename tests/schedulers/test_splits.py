@@ -198,6 +198,31 @@ def test_degrees_of_a_network_are_those_of_images_and_channels() -> None:
     assert _is_right(workload, result)
 
 
+def test_operators_that_cannot_be_cut_so_are_done_by_all() -> None:
+    """Groups of c2 make channels of one tensor; c1 and c3 are cut by channels on two chips.
+
+    Each chip sends half of c1's 8 channels of 6 x 6 numbers; c3 reads what both have made of c2.
+    """
+    size = {"P": 6, "Q": 6, "R": 1, "S": 1}
+    layers: dict[str, Any] = {
+        "c1": {"kind": "conv", "shape": {**size, "M": 8, "C": 3}},
+        "c2": {"kind": "conv", "shape": {**size, "G": 2, "M": 3, "C": 4}},
+        "c3": {"kind": "conv", "shape": {**size, "M": 4, "C": 6}},
+    }
+    workload = parse_workload({"kind": "layers", "name": "n", "linked": True, "layers": layers})
+    halves = [one.name for one in workload.operators if one.name.startswith("c2")]
+    assert len(halves) == 2
+    legal, _ = legal_splits(workload, _pod(2), 2)
+    split = next(one for one in legal if one.name == "channels 2")
+    result = _run(workload, _pod(2), split)
+    macs = {one.name: one.macs for one in workload.operators}
+    own = {one.name: one.macs for one in result.pod.workload.operators}
+    assert own == {name: n if name in halves else n // 2 for name, n in macs.items()}
+    assert [one.kind for one in result.pod.exchanges] == ["all_gather"]
+    assert sent_bytes(result) == 4 * 6 * 6 * 2
+    assert _is_right(workload, result)
+
+
 @pytest.mark.parametrize(
     ("degrees", "said"),
     [

@@ -112,7 +112,8 @@ class TensorNames:
     spec: ChipPod
     places: Mapping[str, ChipPlace]
     """By operator."""
-    found: list[tuple[object, str]] = field(default_factory=list)
+    found: list[tuple[str, object, str]] = field(default_factory=list)
+    """What is wrong: (operator, value, what is allowed)."""
     tensors: dict[str, Tensor] = field(default_factory=dict)
     exchanges: list[Exchange] = field(default_factory=list)
     parts: dict[str, str] = field(default_factory=dict)
@@ -139,7 +140,7 @@ class TensorNames:
             known = self.makers.get(name)
             if known is not None and known[0] != layout:
                 allowed = f"cuts like those of {known[1]}, which makes another part of {name}"
-                self.found.append((f"{one.name}: {name}", allowed))
+                self.found.append((one.name, f"{one.name}: {name}", allowed))
             self.makers[name] = layout, one.name
 
     def _layout(self, operator: Operator, given: Operand) -> ChipLayout:
@@ -221,7 +222,8 @@ class TensorNames:
                 layout = self.makers[name][0]
                 if layout.partial or ways != {layout}:
                     allowed = f"cuts like those of {other}, which it is in the next layer"
-                    self.found.append((f"{self.makers[name][1]}: {name}", allowed))
+                    maker = self.makers[name][1]
+                    self.found.append((maker, f"{maker}: {name}", allowed))
 
     def _set_kinds(self) -> None:
         """Give each tensor its kind: what goes to an exchange leaves, what comes enters."""
@@ -259,7 +261,7 @@ class TensorNames:
         """Return a chip's name of a tensor that it reads, and bring it there if need be."""
         tensor, read = operand.tensor, self._layout(operator, operand)
         if tensor in self.stored and tensor not in self.makers:
-            self.makers[tensor] = self._lay_once(tensor, read), operator.name
+            self.makers[tensor] = self._lay_once(tensor, read, operator.name), operator.name
         if tensor not in self.makers:
             firsts = [layout.first for name, layout in self.names if name == tensor]
             suffix = "part" if read.first in firsts else _chip_suffix(read)
@@ -271,7 +273,7 @@ class TensorNames:
             self._bring(tensor, made, read)
         return self._name(tensor, read, "part")
 
-    def _lay_once(self, tensor: str, read: ChipLayout) -> ChipLayout:
+    def _lay_once(self, tensor: str, read: ChipLayout, reader: str) -> ChipLayout:
         """Return how weights lie of which each chip has another piece.
 
         They are cut as they are read, and by the digits left along the first dimension that can be.
@@ -285,7 +287,8 @@ class TensorNames:
                 dims[at] = (*dims[at], *left)
                 return replace(read, dims=tuple(dims))
         shape = " x ".join(map(str, self.workload.shapes[tensor]))
-        self.found.append((f"keep {tensor} chips", f"a dimension of {shape} that {chips} divide"))
+        allowed = f"a dimension of {shape} that {chips} divide"
+        self.found.append((reader, f"keep {tensor} chips", allowed))
         return read
 
     def _bring(self, tensor: str, made: ChipLayout, read: ChipLayout) -> None:
@@ -309,12 +312,13 @@ class TensorNames:
         whole, shape = self.workload.tensors[tensor], self.workload.shapes[tensor]
         for move in moves(made, read, shape):
             if whole.kind == "cache":
-                allowed = f"cuts of {tensor} like those of {self.makers[tensor][1]}, or parts of it"
-                self.found.append((f"{tensor}, a cache", allowed))
+                maker = self.makers[tensor][1]
+                allowed = f"cuts of {tensor} like those of {maker}, or parts of it"
+                self.found.append((maker, f"{tensor}, a cache", allowed))
                 return None, source
             axes = self.spec.axes(runs(move.digits))
             if axes is None:
-                self.found.append(self._no_ring(tensor, move.digits))
+                self.found.append((self.makers[tensor][1], *self._no_ring(tensor, move.digits)))
                 return None, source
             behind = replace(move.behind, first=made.first)
             target = self._name(tensor, behind, _SUFFIX[move.kind])
@@ -350,7 +354,7 @@ class TensorNames:
         whole, maker = self.workload.tensors[tensor], self.makers[tensor][1]
         if whole.kind == "cache":
             allowed = f"chips of {tensor} like those of {maker}"
-            self.found.append((f"{tensor}, a cache", allowed))
+            self.found.append((maker, f"{tensor}, a cache", allowed))
             return
         elements = read.elements(self.workload.shapes[tensor])
         self.exchanges.append(

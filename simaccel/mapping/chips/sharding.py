@@ -355,7 +355,8 @@ class _Sharding:
         )
         operators = tuple(naming.operator(operator) for operator in self.workload.operators)
         naming.close()
-        self.found += [("groups", *wrong) for wrong in naming.found]
+        where = {name: place for place, group in self.groups for name in group.operators}
+        self.found += [(where[name], value, allowed) for name, value, allowed in naming.found]
         if naming.found:
             return None
         workload = Workload(

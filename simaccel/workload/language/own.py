@@ -63,7 +63,7 @@ def _expert_faults(model: Transformer) -> list[Fault]:
         return []
     if model.experts < 1 or not 1 <= model.chosen <= model.experts:
         value = f"{model.chosen} of {model.experts}"
-        allowed = "from 1 to expert_count experts, both or neither given"
+        allowed = "from 1 to the number of experts, both or neither given"
         return [Fault(model.name, "experts_per_token", value, allowed)]
     return []
 

@@ -116,7 +116,7 @@ def test_chips_in_no_part_of_a_dimension_are_refused() -> None:
     torus = ChipPod(LinksSpec(topology="torus", dimensions=2), (3, 2))
     _, found = shard(ff, spread(ff, **cut), torus)
     allowed = "neighbours in a dimension, or all of it, of the torus of 3 x 2"
-    assert found[:1] == [("groups", "Y: 3 chips, 1 apart", allowed)]
+    assert found[:1] == [("groups[2]", "Y: 3 chips, 1 apart", allowed)]
 
 
 def test_neighbours_in_a_ring_are_a_line() -> None:
