@@ -1,4 +1,4 @@
-"""How many folds could follow one another in one event: what decision 0040 is about.
+"""How many folds could follow one another in one event: see `docs/decisions/machine.md`.
 
 `python -m benchmarks.folds` prints a table; half a minute.
 """

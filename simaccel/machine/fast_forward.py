@@ -3,7 +3,7 @@
 At the boundary of a loop's iteration the leader of the loop (one of its engines) compares the state
 of the machine with the state at an earlier boundary. If all parts repeat, whole periods are
 skipped: each counter grows by its growth in one period times the number of periods.
-``docs/decisions/0002-fast-forward.md`` proves that this is exact.
+``docs/decisions/fast-forward.md`` proves that this is exact.
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
-"""The work that an operator begins while the one before drains: known before the run.
+"""Commands that an operator may begin while the one before drains; known before the run.
 
-A load waits for the stores that make its tensor, and nothing waits for anything else, if there is
-room (decision 0038). Where all tiles of an operator fit beside those of the one before it, its
-engines begin as soon as they are there. Where only what its first command takes fits, that is
-loaded, and the rest waits for the end. A layer that is repeated reads under one name what its last
-run wrote under another; from one to the next only weights come early. Tiles in a FIFO that the
-operator before has, too, come as soon as a slot of it is free (decision 0043).
+A load waits for the stores that make its tensor and, if there is room, for nothing else (see
+``docs/decisions/program.md``):
+
+- Where all tiles of an operator fit beside those of the one before, its engines begin as soon as
+  these tiles are there.
+- Where only the tiles of its first command fit, these are loaded early; the rest waits for the end.
+- Of a layer that is repeated only weights come early, as it reads under one name what its last run
+  wrote under another.
+- Tiles in a FIFO that the operator before has, too, come as soon as a slot of it is free.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A nest executed point by point in plain Python, with explicit buffers that count each access.
 
-Nothing here is shared with the closed form but the rules of docs/decisions/0007-nests.md. Each
+Nothing here is shared with the closed form but the rules of docs/decisions/prediction.md. Each
 memory holds values: an operand that isn't where its MAC looks for it is a KeyError, and what the
 outermost memory holds at the end is the einsum.
 """

@@ -12,7 +12,7 @@ from simaccel.workload import Workload
 from tests.mapping.positions import WrongPositionsError, require_positions
 
 REFUSED: Final = ("sees another box of", "which it sums", "of them moves", "is read again by")
-"""What is refused though each position is made once (docs/decisions/0058-legal-or-not.md):
+"""What is refused though each position is made once (docs/decisions/mapping.md):
 operators of one group with different boxes of a tensor, one that is written over in one box and
 read in another among them, and one tile that parts keep each for themselves."""
 
