@@ -46,8 +46,8 @@ class Listener(Protocol):
     ) -> None:
         """Take an interval of ``engine`` in which it did one thing: cycles ``start`` to ``end``."""
 
-    def note_service(self, channel: str, start: int, told: int, uses: Sequence[int]) -> None:
-        """Take uses of a channel from ``start`` on; before, it had served ``told`` cycles.
+    def note_service(self, channel: str, start: int, reported: int, uses: Sequence[int]) -> None:
+        """Take uses of a channel from ``start`` on; before, it had served ``reported`` cycles.
 
         ``uses`` has three numbers for each use: the cycle of its end, the cycle in which the next
         one begins, and the cycles of service so far. The first use may be empty; a use without a

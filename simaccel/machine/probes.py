@@ -68,7 +68,7 @@ class ChannelProbe(Probe):
     """
 
     GAUGES = ("channel",)
-    COUNTERS = ("told",)
+    COUNTERS = ("reported",)
     RECORDS = (*Probe.RECORDS, "log")  # nothing is left of it at a flush
 
     WIRING = ("names", "clock", "listener")
@@ -80,7 +80,7 @@ class ChannelProbe(Probe):
         self.names = names
         self.channel = channel
         self.log: list[int] = []
-        self.told = 0
+        self.reported = 0
         """Cycles of service that the listener has heard of."""
         channel.log = self.log
 
@@ -90,8 +90,8 @@ class ChannelProbe(Probe):
         if log:
             log[0] = max(log[0], self.since)
             for name in self.names:
-                self.listener.note_service(name, self.since, self.told, log)
-            self.since, self.told = log[-2:]
+                self.listener.note_service(name, self.since, self.reported, log)
+            self.since, self.reported = log[-2:]
             log.clear()
 
     def flush(self, now: int) -> None:
@@ -109,11 +109,11 @@ class ChannelProbe(Probe):
         """Count the skipped periods as reported, with the pause at their end."""
         super().skip(skip)
         for _, served in skip.growth():
-            self.told += served
+            self.reported += served
 
     def counters(self) -> Numbers:
         """Return the service that was reported, which is complete only after a flush."""
-        return (self.told,)
+        return (self.reported,)
 
     def gauges(self) -> Numbers:
         """Return the service requested so far, its end, and the progress of the arbiter."""

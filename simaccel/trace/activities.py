@@ -21,7 +21,9 @@ Account = Counter[tuple[int, ...]]
 
 
 def measure_before(rows: Events, numbers: Cycles) -> Measures:
-    """Return ``MEASURES`` of the rows before each of some numbers, which are in order.
+    """Return cumulative sums over the rows before each of ``numbers``, by number and measure.
+
+    Row numbers ascend; the measures are ``MEASURES``.
 
     >>> from simaccel.trace.schema import EVENT
     >>> rows = np.zeros(3, EVENT)
@@ -50,13 +52,16 @@ def measure_before(rows: Events, numbers: Cycles) -> Measures:
 
 
 def share_service(served: Cycles, cycles: Cycles, lengths: Cycles) -> Cycles:
-    """Return the service in the first ``cycles`` of rows, in integers that may be large."""
+    """Return the service in the first ``cycles`` of rows with these ``lengths``, in proportion.
+
+    Rounded down; in Python's integers, as the products exceed 64 bits.
+    """
     share: Cycles = (served.astype(object) * cycles // lengths).astype(np.int64)
     return share
 
 
 def account_rows(rows: Events, start: int, end: int) -> Account:
-    """Sum the cycles of rows of one lane in a window by activity."""
+    """Return the cycles that one lane's rows spend in a window, by activity."""
     cycles = np.minimum(rows["end"], end) - np.maximum(rows["start"], start)
     within = np.flatnonzero(cycles > 0)
     if not len(within):

@@ -1,4 +1,4 @@
-"""Blocks of rows: many uses of a channel at once, and a block as HDF5 packs it.
+"""Blocks of rows that wait to be written: filled by row or by column, packed as HDF5 packs them.
 
 A chunk of each column is shuffled, deflated and has a checksum. HDF5 does the same, but
 column by column, in twice the time: here rows follow one another, so that a single transposition
@@ -24,10 +24,11 @@ _SIZE, _LANE = EVENT.itemsize, EVENT["lane"].itemsize
 _OFFSETS: Final = {name: int(field[1]) for name, field in (EVENT.fields or {}).items()}
 
 
-def edges_of(start: int, told: int, uses: Sequence[int]) -> tuple[Cycles, Cycles]:
-    """Return where the uses of a channel and the pauses begin and end, and the service of each.
+def edges_of(start: int, reported: int, uses: Sequence[int]) -> tuple[Cycles, Cycles]:
+    """Return the edges of a channel's alternating uses and pauses, and the service of each.
 
-    Only the first use and the last pause may take no cycles. Arguments as a listener hears them.
+    Arguments are those of ``Listener.note_service``. Only the first use and the last pause may
+    take no cycles.
 
     >>> edges, cycles = edges_of(2, 10, [4, 4, 12, 5, 8, 13])  # after no pause the use goes on
     >>> edges.tolist(), cycles.tolist()
@@ -38,14 +39,14 @@ def edges_of(start: int, told: int, uses: Sequence[int]) -> tuple[Cycles, Cycles
     if goes_on.any():
         table = table[np.append(~goes_on, True)]
     edges, cycles = np.zeros(2 * len(table) + 1, np.int64), np.zeros(2 * len(table), np.int64)
-    edges[0], cycles[0] = start, table[0, 2] - told
+    edges[0], cycles[0] = start, table[0, 2] - reported
     edges[1::2], edges[2::2] = table[:, 0], table[:, 1]
     cycles[2::2] = table[1:, 2] - table[:-1, 2]
     return edges, cycles
 
 
 class LastRow:
-    """The last row of one lane: what it says and whether it may still grow."""
+    """The last row of one lane, which the next interval extends if it is the same activity."""
 
     __slots__ = ("cause", "end", "held", "ids", "number", "row", "served", "site", "wait")
 
@@ -76,9 +77,9 @@ class EventBlock:
         self._turned = np.zeros((EVENT.itemsize, n_rows), np.uint8)
 
     def put_uses(self, at: int, lane: int, first: int, edges: Cycles, served: Cycles) -> None:
-        """Put rows of a channel from row ``at`` on, between one edge and the next.
+        """Fill rows from ``at`` on with a channel's alternating uses and pauses.
 
-        Uses and pauses take turns; ``first`` is even where the first row is a use.
+        Row i lasts from edge i to edge i + 1. ``first`` is even if the first row is a use.
         """
         last = at + len(served)
         row = lane.to_bytes(_LANE, "little").ljust(_SIZE, b"\0")
@@ -91,8 +92,8 @@ class EventBlock:
     def write(self, columns: Mapping[str, Growing], used: int, first: int) -> None:
         """Write the first ``used`` rows to the columns' chunk at row ``first``.
 
-        ``columns`` are open data sets by name, made with DEFLATE, shuffle and Fletcher's checksum.
-        The rest of the chunk is zero.
+        ``columns``: open datasets by name, made with DEFLATE, shuffle and Fletcher's checksum.
+        The rest of the chunk becomes zero.
         """
         turned = self._turned
         turned[:] = self.rows.view(np.uint8).reshape(len(self.rows), EVENT.itemsize).T
@@ -105,9 +106,9 @@ class EventBlock:
 
 
 def checksum(data: bytes) -> bytes:
-    """Return Fletcher's checksum as HDF5 appends it: big-endian words of 16 bits, two sums.
+    """Return Fletcher's checksum as HDF5 appends it: two sums over big-endian 16-bit words.
 
-    The sums are those of ones' complement: 0 of zeros only, else 1 to 65,535.
+    Sums are in ones' complement: 0 if all words are 0, else 1 to 65,535.
 
     >>> checksum(b"abcde").hex()  # 0xF04FC729 with words of the other byte order
     'c729f04f'

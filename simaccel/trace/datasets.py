@@ -1,7 +1,7 @@
-"""Datasets as h5py's ``create_dataset``, ``resize`` and assignment make them, in less time.
+"""Datasets by h5py's low-level interface, equal to those of ``create_dataset`` but made faster.
 
-A trace has 35 of them. h5py's high interface makes property lists for each, and looks again at what
-it has made before it writes: half of what a short trace costs.
+A trace has 35 datasets. h5py's high-level interface makes property lists for each and opens each
+again before it writes: half the time of a short trace.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 from h5py import h5a, h5d, h5p, h5s, h5t
 
 LEVEL: Final = 1
-"""Of DEFLATE: files are a fifth larger than by default, and take half as long."""
+"""Level of DEFLATE: files are a fifth larger than by default and take half as long."""
 
 File = Any
 """An open ``h5py.File`` or ``h5py.Group`` (h5py has no types)."""
 Growing = Any
-"""An open data set of h5py's low interface that grows."""
+"""An open, growing dataset of h5py's low-level interface."""
 
 
 def _properties(chunks: tuple[int, ...] | None) -> Any:  # noqa: ANN401 - h5py has no types
-    """Return how a data set is stored: packed and with checksums, if it has chunks."""
+    """Return how a dataset is stored: packed and with checksums if it has chunks."""
     found = h5p.create(h5p.DATASET_CREATE)
     if chunks is not None:
         found.set_chunk(chunks)
@@ -35,7 +35,7 @@ def _properties(chunks: tuple[int, ...] | None) -> Any:  # noqa: ANN401 - h5py h
 
 
 def make_growing(group: File, types: dict[str, Any], chunks: tuple[int, ...]) -> dict[str, Growing]:
-    """Make empty data sets in a group, by name with their types, that grow along all axes."""
+    """Make empty datasets of these types in a group; each grows along all axes."""
     stored = _properties(chunks)
     space = h5s.create_simple((0,) * len(chunks), (h5s.UNLIMITED,) * len(chunks))
     return {
@@ -49,7 +49,7 @@ def _type(dtype: Any) -> Any:  # noqa: ANN401 - h5py has no types
 
 
 def grow(column: Growing, first: int, values: np.ndarray) -> None:
-    """Write entries from number ``first`` on; further axes become as long as in ``values``."""
+    """Write entries from number ``first`` on; other axes become as long as those of ``values``."""
     column.set_extent((first + len(values), *values.shape[1:]))
     space = column.get_space()
     space.select_hyperslab((first,) + (0,) * (values.ndim - 1), values.shape)
@@ -57,19 +57,19 @@ def grow(column: Growing, first: int, values: np.ndarray) -> None:
 
 
 def text_type(width: int) -> Any:  # noqa: ANN401 - h5py has no types
-    """Return the type of texts as UTF-8 of a fixed width: h5py's ``asstr`` reads them."""
+    """Return the type of UTF-8 texts of a fixed width in bytes, which ``asstr`` reads."""
     return h5py.string_dtype("utf-8", width)
 
 
 def write_texts(group: File, name: str, texts: Sequence[str]) -> None:
-    """Write texts to a data set of their own."""
+    """Write texts as a new dataset of a group."""
     encoded = [text.encode() for text in texts]
     width = max([1, *map(len, encoded)])
     write_array(group, name, np.array(encoded, dtype=text_type(width)))
 
 
 def write_array(group: File, name: str, values: np.ndarray) -> None:
-    """Write numbers to a data set of their own."""
+    """Write numbers as a new dataset of a group."""
     space = h5s.create_simple(values.shape)
     stored = _properties(values.shape if values.size else None)
     made = h5d.create(group.id, name.encode(), _type(values.dtype), space, stored)
@@ -77,7 +77,7 @@ def write_array(group: File, name: str, values: np.ndarray) -> None:
 
 
 def describe(file: File, descriptions: Mapping[str, Mapping[str, str]]) -> None:
-    """Give groups and datasets, by their names, attributes that are texts."""
+    """Attach text attributes to groups and datasets, both by name."""
     text, alone = h5t.py_create(h5py.string_dtype(), logical=True), h5s.create(h5s.SCALAR)
     for part, attributes in descriptions.items():
         for name, value in attributes.items():

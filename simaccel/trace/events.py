@@ -26,7 +26,7 @@ _OF_KIND = {
     "channel": ("cause", "served"),
     "tile": ("held",),
 }
-"""What lanes of a kind have, beside their name and their cycles."""
+"""Columns that apply to a kind of lane, besides its name and cycles."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Event:
 
 
 COLUMNS = (*(field.name for field in fields(Event)), "lane_kind", "cycles")
-"""Of a table with lanes of several kinds."""
+"""Columns of a table with lanes of several kinds."""
 
 
 def decode(
@@ -66,7 +66,7 @@ def decode(
 
 
 class NamedColumn(NamedTuple):
-    """A column of few different texts: for each row the number of its text."""
+    """A column with few distinct texts: for each row the number of its text."""
 
     numbers: npt.NDArray[np.int32]
     texts: list[str]
@@ -83,7 +83,10 @@ def columns(
     lanes: Mapping[str, str],
     within: tuple[int, int],
 ) -> Columns:
-    """Return events as columns; ``lanes``: the kind of each, ``cycles``: those within a window."""
+    """Return events as columns; ``cycles`` counts those within the window.
+
+    ``lanes``: kind of each lane by name.
+    """
     by_name: dict[str, Any] = {name: events[name] for name in ("start", "end", "site", *_NUMBERS)}
     for name, (column, table) in _CODED.items():
         by_name[name] = _name_numbers(events[column], tables[table])
@@ -99,7 +102,7 @@ def columns(
 
 
 def _name_numbers(numbers: npt.NDArray[Any], names: Sequence[str]) -> NamedColumn:
-    """Return the names of numbers, each name once, and none that no row has."""
+    """Return a column of names from their numbers, without names that no row has."""
     used = np.bincount(numbers, minlength=len(names)).astype(bool).tolist()
     texts = dict.fromkeys(name for name, is_used in zip(names, used, strict=True) if is_used)
     places = {text: at for at, text in enumerate(texts)}
@@ -108,7 +111,7 @@ def _name_numbers(numbers: npt.NDArray[Any], names: Sequence[str]) -> NamedColum
 
 
 def frame(by_name: Columns) -> Any:  # noqa: ANN401 - pandas is optional
-    """Return columns as a ``pandas.DataFrame``; of lanes of one kind, those that it has.
+    """Return columns as a ``pandas.DataFrame``; without those that its kind of lane lacks.
 
     Raises:
         ImportError: pandas is not installed.

@@ -1,4 +1,4 @@
-"""The run's figures in a trace: of the types that those who show them rely on."""
+"""The run's figures in a trace, with the types that reports rely on checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simaccel.files.schema import faults_of
 from simaccel.trace.guard import damaged_error
 
 _MOST: Final = 2**60
-"""More bytes, MACs or cycles than any run has; sums of some of them are integers of 64 bits."""
+"""More bytes, MACs or cycles than any run has; sums of a few still fit 64 bits."""
 
 Count = Annotated[int, Field(ge=0, le=_MOST)]
 Share = Annotated[float, Field(allow_inf_nan=False)]
@@ -46,10 +46,10 @@ class _Figures(_Part):
 
 
 def read_figures(path: Path, data: bytes, cycles: int) -> dict[str, Any]:
-    """Return the figures of a run of so many cycles from their JSON text.
+    """Return a run's figures from their JSON text; ``cycles`` is the length of the trace.
 
     Raises:
-        TraceError: it is no JSON object, a figure has another type, or it is of another run.
+        TraceError: it is no JSON object, a figure has the wrong type, or the cycles differ.
 
     """
     try:

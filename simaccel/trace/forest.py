@@ -12,7 +12,7 @@ from simaccel.trace.track import ChainTrack, RepeatTrack, RowTrack, Track
 
 @dataclass(frozen=True)
 class RowSegment:
-    """Rows ``first_row`` up to ``end_row`` happen ``repeats`` more times, a period apart."""
+    """Rows ``first_row`` up to ``end_row`` of the file, and ``repeats`` repetitions of them."""
 
     first_row: int
     end_row: int
@@ -26,7 +26,7 @@ class RowSegment:
 
 
 def nest(stored: Sequence[Sequence[int]], rows: EventColumns, cycles: int) -> list[RowSegment]:
-    """Turn stored segments, inner ones first, into a forest.
+    """Return stored segments, which have inner ones first, as a forest.
 
     Raises:
         TraceError: a segment lies outside the run or crosses another one.
@@ -51,7 +51,7 @@ def nest(stored: Sequence[Sequence[int]], rows: EventColumns, cycles: int) -> li
 
 @dataclass(frozen=True)
 class RepeatedSegment:
-    """A segment in time: the cycles from its first period to the end of its last repetition."""
+    """A repeated segment in time: from its first period to the end of its last repetition."""
 
     start: int
     end: int
@@ -62,7 +62,7 @@ class RepeatedSegment:
 
 
 def stretches(forest: Sequence[RowSegment], rows: EventColumns) -> list[RepeatedSegment]:
-    """Place segments in time, in order."""
+    """Return the segments in time, in order of their first cycles."""
     return [
         RepeatedSegment(
             start,
@@ -89,10 +89,10 @@ def _first_start(segment: RowSegment, rows: EventColumns) -> int:
 def make_track(
     rows: EventColumns, lane: int, forest: Sequence[RowSegment], cycles: int
 ) -> ChainTrack:
-    """Return a lane's whole run.
+    """Return the track of a lane over the whole run.
 
     Raises:
-        TraceError: a repeated stretch goes on after the end of the run.
+        TraceError: a segment repeats beyond the end of the run.
 
     """
 
@@ -113,7 +113,7 @@ def make_track(
 
 
 def _leaves(rows: EventColumns, lane: int, first: int, end: int) -> Iterator[RowTrack]:
-    """Cut rows ``first`` up to ``end`` of the file at the blocks; only cut blocks are read."""
+    """Yield a leaf for each block of rows ``first`` to ``end``; only blocks with a cut are read."""
     if first == end:
         return
     size, index = rows.block_rows, rows.index

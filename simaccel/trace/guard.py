@@ -1,8 +1,9 @@
-"""Guards of a trace's file, without HDF5: what may be opened, room on the disk, signals, its end.
+"""Guards of a trace's file around HDF5: checks before opening, disk space, interrupts, closing.
 
-A file is written beside its target, with room that is taken before HDF5 needs it (which does not
-survive a full disk) and interrupts that wait while it works (which it would lose). When it is
-closed it is cut, synced, and takes the target's place. It is checked once, before HDF5 opens it.
+A file is written beside its target. Disk space is reserved before HDF5 needs it, since a full disk
+inside HDF5 ends the process; interrupts are deferred while h5py works, since its callbacks lose
+exceptions. When the file is closed it is truncated, synced and renamed to the target. A file is
+checked once, before HDF5 opens it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from simaccel.errors import SimaccelError, allows
 from simaccel.files.targets import PARTIAL
 
 FORMAT: Final = "simaccel trace"
-"""What an attribute of every trace says."""
+"""Value of the attribute ``format`` of every trace."""
 MAX_CYCLE: Final = 2**63 - 1
 """The last cycle that fits a row."""
 SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
@@ -29,12 +30,12 @@ SUPERBLOCK_BYTES: Final = 48
 _VERSION_AND_SIZES: Final = bytes((3, 8, 8))
 """Version 3 of the format, with addresses and lengths of 8 bytes: as traces are written."""
 _NAMED_WITHIN: Final = 2**20
-"""The format is named in the first few thousand bytes, unless another program packed the file."""
+"""Bytes within which the format is named, unless another program repacked the file."""
 _FLAGS_AT, _END = 11, slice(28, 36)
 SPARE_BYTES: Final = 2**20
-"""What HDF5 may write beside the data: its metadata, and blocks that it writes later."""
+"""Bytes that HDF5 may write besides the data: metadata, and blocks that it writes later."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""What ends a run; see ``simaccel.__main__``."""
+"""Signals that end a run; see ``simaccel.__main__``."""
 
 
 class TraceError(SimaccelError):
@@ -50,12 +51,12 @@ class TraceError(SimaccelError):
 
 
 def damaged_error(path: Path, problem: str) -> TraceError:
-    """Return what is wrong with a file that once was a trace."""
+    """Return the error of a damaged trace."""
     return TraceError(path, f"damaged: {problem}", "an unchanged trace that was written to its end")
 
 
 def no_trace(path: Path) -> TraceError:
-    """Return what is wrong with an HDF5 file of others."""
+    """Return the error of an HDF5 file that is no trace."""
     return TraceError(path, "is an HDF5 file but no trace", "a trace file")
 
 
@@ -67,10 +68,10 @@ def _no_file(path: Path) -> str:
 
 
 def read_superblock(path: Path) -> bytes:
-    """Read the first bytes of a file and verify them; no FIFO is opened, which could wait for ever.
+    """Read the superblock of a regular file and verify it; a FIFO, which could block, isn't opened.
 
     Raises:
-        TraceError: there is no such file, it is no HDF5 file, no trace, cut off, or changed.
+        TraceError: there is no such file, or it is no HDF5 file, no trace, truncated or changed.
         OSError: it can't be read.
 
     """
@@ -93,10 +94,10 @@ def read_superblock(path: Path) -> bytes:
 
 
 def require_named(path: Path) -> None:
-    """Refuse a file that is no trace by its first bytes, without HDF5.
+    """Refuse a file whose first bytes are not those of a trace, without HDF5.
 
     Raises:
-        TraceError: as of `read_superblock`, or nothing in it names the format.
+        TraceError: as `read_superblock`, or its first bytes don't name the format.
         OSError: it can't be read.
 
     """
@@ -107,8 +108,8 @@ def require_named(path: Path) -> None:
         raise no_trace(path)
 
 
-def settle(path: Path) -> None:
-    """Cut a closed file to what its writer needed of the space it took, and wait for the disk.
+def truncate(path: Path) -> None:
+    """Truncate a closed file to the space that was used, and sync it to the disk.
 
     Raises:
         OSError: the file can't be written.
@@ -122,19 +123,19 @@ def settle(path: Path) -> None:
 
 
 def create(path: Path, n_bytes: int) -> None:
-    """Make an empty file where at least so many bytes can be written.
+    """Make an empty file on a disk with at least ``n_bytes`` free.
 
     Raises:
-        OSError: it exists, or there is no space.
+        OSError: the file exists, or there is no space.
 
     """
     path.open("xb").close()
-    take(path, 0, n_bytes)
+    reserve(path, 0, n_bytes)
     os.truncate(path, 0)
 
 
-def take(path: Path, start: int, n_bytes: int) -> None:
-    """Let the file have the blocks of so many bytes from ``start`` on, and ``SPARE_BYTES``.
+def reserve(path: Path, start: int, n_bytes: int) -> None:
+    """Reserve disk space for ``n_bytes`` from ``start`` on and for ``SPARE_BYTES`` more.
 
     Raises:
         OSError: there is no space, or the file would be larger than it may be.
@@ -151,10 +152,10 @@ def take(path: Path, start: int, n_bytes: int) -> None:
 
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Let an interrupt wait until the end of the ``with`` block, then handle it as ever.
+    """Defer interrupts to the end of the ``with`` block.
 
-    h5py forgets its objects in callbacks of weak references, and what is raised there is only
-    printed: a Ctrl-C at such a moment would be lost and the run go on.
+    h5py frees its objects in callbacks of weak references, and an exception raised there is only
+    printed: a Ctrl-C at such a moment would be lost and the run would go on.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

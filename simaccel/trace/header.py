@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_file(path: Path) -> Iterator[File]:
-    """Open a file for the ``with`` block, also the partial one that a killed writer has left.
+    """Open a file for the ``with`` block; also a partial one that a killed writer left.
 
     Raises:
         TraceError: it is no HDF5 file, or it is truncated.
@@ -61,21 +61,21 @@ def read_header(seed: int, code: str, parts: Parts) -> TraceHeader:
 
 
 _OLD_DRAM = ("turn_cycles", "max_outstanding")
-"""Fields of the DRAM in schema 2 without a counterpart today."""
+"""Fields of the DRAM in schema 2 that exist no more."""
 
 
 class RunRecord:
-    """The objects of the run, parsed from the texts of a header."""
+    """The accelerator, workload, mapping and program of a run, parsed from its header's texts."""
 
     path: Path
     header: TraceHeader
     schema_version: int
 
     def accelerator(self) -> Accelerator:
-        """Load the accelerator of the run.
+        """Parse the accelerator of the run.
 
         Raises:
-            TraceError: the header does not contain it (also for ``workload`` and the others).
+            TraceError: the header lacks it or it is damaged; so for all methods here.
 
         """
         with self._parsing("accelerator"):
@@ -85,9 +85,9 @@ class RunRecord:
             return Accelerator.model_validate(raw)
 
     def workload(self) -> Workload:
-        """Load the workload of the run from its operators in the file.
+        """Parse the workload of the run.
 
-        Older files have only the document that it was made from, so it is made again. If the
+        Older files have only the document that it was built from, so it is built again. If the
         file has a mapping, the fingerprints have to agree.
         """
         from simaccel.workload import parse_workload  # noqa: PLC0415 - few need it
@@ -108,7 +108,7 @@ class RunRecord:
             return str(dict(parse_document(self.header.mapping))["workload"]["fingerprint"])
 
     def mapping(self) -> Mapping:
-        """Load the mapping of the run."""
+        """Parse the mapping of the run."""
         from simaccel.mapping.documents import parse_mapping  # noqa: PLC0415 - few need it
 
         self._require_present()
@@ -116,7 +116,7 @@ class RunRecord:
             return parse_mapping(parse_document(self.header.mapping), str(self.path))
 
     def dataflow(self) -> str:
-        """Return the dataflow of the run, which older versions have without a mapping."""
+        """Return the name of the dataflow, which is read even if the mapping can't be parsed."""
         with self._parsing("mapping"):
             return str(dict(parse_document(self.header.mapping))["dataflow"])
 
@@ -127,7 +127,7 @@ class RunRecord:
             return parse_program(self.header.program)
 
     def unreadable(self) -> str:
-        """Return why mapping and program can't be read; empty if they can."""
+        """Return the reason why mapping and program can't be parsed; empty if they can."""
         if self.schema_version == SCHEMA_VERSION:
             return ""
         return f"mapping and program are in the language of schema version {self.schema_version}"

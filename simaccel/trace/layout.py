@@ -1,7 +1,7 @@
-"""Checks of the parts of a trace file before any of them is read, and of the sums of its rows.
+"""Checks of a trace file's datasets before they are read, and of the sums of its rows.
 
-A file may declare more than it holds, and link to other files. Nothing is followed or allocated
-here: only what HDF5 says of a part.
+A file may declare more than it holds, or link to other files. Only HDF5's description of a dataset
+is looked at here: no link is followed and nothing is allocated.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ MAX_ENTRIES: Final = 2**20
 """The most segments, sites, or texts of a table."""
 MAX_BLOCK_ROWS: Final = 2**20
 _MOST_COMPRESSION = 1100
-"""DEFLATE makes at most 1032 bytes of one."""
+"""Bytes per stored byte, at most; DEFLATE's limit is 1032."""
 _SLACK_BYTES = 2**20
-"""What a file that is still written may declare before it holds it."""
+"""Bytes that a file may declare before it holds them, while it is being written."""
 _FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
 _COUNTS: Final = {
     "cycles": (0, MAX_CYCLE),
@@ -109,7 +109,7 @@ def _attribute(file: File, name: str) -> Any:  # noqa: ANN401 - h5py has no type
 
 
 def code_of(file: File) -> str:
-    """Return the digest of the code that ran; nothing if the file doesn't say."""
+    """Return the digest of the code that ran; empty if the file has none."""
     found = _attribute(file, "code")
     if found is None or found.shape != () or h5py.check_string_dtype(found.dtype) is None:
         return ""
@@ -125,7 +125,7 @@ def _integer(file: File, name: str) -> int | None:
 
 
 def _open_own(parent: h5py.Group, child: str, kind: type) -> Any:  # noqa: ANN401 - h5py has no types
-    """Return a part of this very file, or what is wrong; nothing is opened before that is known."""
+    """Return a part that lies in this very file, or a text with its fault; follow no link."""
     link = parent.get(child, getlink=True)
     if link is None:
         return "is missing"
@@ -138,10 +138,7 @@ def _open_own(parent: h5py.Group, child: str, kind: type) -> Any:  # noqa: ANN40
 
 
 def _part_faults(part: h5py.Dataset, name: str, n_bytes: int) -> Iterator[str]:
-    """Return what is wrong with a part: where it lies, its type, its size.
-
-    ``n_bytes``: of the whole file.
-    """
+    """Yield faults of a dataset's place, type and size; ``n_bytes`` is the size of the file."""
     kind, n_dimensions = PARTS[name].kind, PARTS[name].dimensions
     plist = part.id.get_create_plist()
     if part.is_virtual or plist.get_external_count():
@@ -170,7 +167,7 @@ def _is_of(dtype: np.dtype[Any], kind: Any) -> bool:  # noqa: ANN401 - a type, o
 
 
 def _event_faults(file: File, parts: Parts) -> Iterator[str]:
-    """Return which columns of events and segments are shorter than they should be."""
+    """Yield the columns of events and segments that are too short."""
     rows, segments = int(file.attrs["rows"]), int(file.attrs["segments"])
     complete = bool(file.attrs["complete"])
     for name in COLUMNS:
@@ -183,7 +180,7 @@ def _event_faults(file: File, parts: Parts) -> Iterator[str]:
 
 
 def _length_faults(parts: Parts) -> Iterator[str]:
-    """Return which parts have too many entries, or not as many as others that belong to them."""
+    """Yield parts with too many entries, or with other lengths than the parts beside them."""
     for group, names in (("sites", ("site", "operator", "command")), ("header", TEXTS)):
         lengths = {parts[f"{group}/{name}"].shape[0] for name in names}
         if len(lengths) > 1 or (group == "header" and lengths != {1}):
@@ -194,7 +191,7 @@ def _length_faults(parts: Parts) -> Iterator[str]:
 
 
 def tiling_faults(track: ChainTrack, cycles: int) -> list[str]:
-    """Return where a lane's rows don't tile the run."""
+    """Return the gaps and overlaps of a lane's rows in a run of ``cycles``, each as text."""
     faults = list(track.faults())
     if (track.start, track.end) != (0, cycles):
         faults.append(f"its rows go from cycle {track.start} to {track.end}, not 0 to {cycles}")
@@ -205,7 +202,7 @@ def tiling_faults(track: ChainTrack, cycles: int) -> list[str]:
 
 
 def cycle_faults(track: ChainTrack, counted: Sequence[int]) -> list[str]:
-    """Compare an engine's cycles by cause with what the run counted."""
+    """Return where an engine's cycles by cause differ from those that the run counted."""
     pairs = zip(CAUSES, track.total.tolist(), counted, strict=False)
     return [
         f"its rows have {found} cycles of {cause}, the run counted {total}"
@@ -215,7 +212,7 @@ def cycle_faults(track: ChainTrack, counted: Sequence[int]) -> list[str]:
 
 
 def service_faults(track: ChainTrack, counted: int) -> list[str]:
-    """Compare a channel's cycles of service with what the run counted."""
+    """Return where a channel's cycles of service differ from those that the run counted."""
     served = int(track.total[SERVED])
     if served == counted:
         return []
@@ -223,7 +220,7 @@ def service_faults(track: ChainTrack, counted: int) -> list[str]:
 
 
 def cycles_by_cause(total: Cycles) -> EngineCycles:
-    """Return an engine's cycles, given by the numbers of causes."""
+    """Return an engine's cycles from an array by the number of the cause."""
     by_cause = {cause: n for cause, n in zip(CAUSES, total.tolist(), strict=True) if n}
     busy, idle = by_cause.pop("busy", 0), by_cause.pop("idle", 0)
     return EngineCycles(busy, idle, by_cause)

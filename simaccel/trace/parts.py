@@ -1,4 +1,4 @@
-"""The parts of a trace file: type, unit and meaning of each, as the file itself says them."""
+"""The datasets of a trace file: type, unit and meaning of each, as its attributes state them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from simaccel.trace.schema import EVENT
 
 TEXT: Final = "text"
 ONCE: Final = "once; repeats in segments"
-"""How a part is stored of which a plain sum is not that of the run."""
+"""Attribute ``stored`` of datasets whose plain sum is not the run's."""
 FULL: Final = "in full"
 _OF_ROWS: Final = ("events", "index")
 _I8, _I4, _U2, _U1 = (np.dtype(kind) for kind in ("<i8", "<i4", "<u2", "<u1"))
@@ -23,7 +23,7 @@ READ_ME: Final = (
     " contains it, or take the run's own sums (totals), or let simaccel write each event as a row"
     " (Trace.frame(), simaccel trace export --format parquet)."
 )
-"""What the file says first."""
+"""The note at the root of the file."""
 
 GROUPS: Final[Mapping[str, str]] = {
     "header": "what the run can be repeated from, and its figures",

@@ -1,4 +1,4 @@
-"""Answers from a trace: the events of a window, and its cycles by cause."""
+"""Queries of a trace: the events of a window, and its cycles by cause."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BY = ("engine", "operator", "site", "cause", "tile", "kind", "waits_for")
 
 @dataclass(frozen=True)
 class Stall:
-    """Cycles of an engine, by what it did or waited for; parts not requested are empty."""
+    """Cycles of an engine by activity; fields that were not summed by are empty."""
 
     engine: str
     operator: str
@@ -28,12 +28,12 @@ class Stall:
 
 
 def count_rows(tracks: Sequence[ChainTrack], start: int, end: int) -> int:
-    """Return how many rows overlap the cycles, before those of one activity are joined."""
+    """Return the number of rows that overlap the cycles, before equal neighbours are joined."""
     return sum(track.count(start, end) for track in tracks)
 
 
 def fitting_end(tracks: Sequence[ChainTrack], start: int, end: int, at_most: int) -> int:
-    """Return the end of a window of so many rows: ``start`` where not one cycle has so few."""
+    """Return the end of a window of at most ``at_most`` rows; ``start`` if one cycle has more."""
     length = end - start
     while length and count_rows(tracks, start, start + length) > at_most:
         length //= 2
@@ -41,7 +41,7 @@ def fitting_end(tracks: Sequence[ChainTrack], start: int, end: int, at_most: int
 
 
 def window(track: ChainTrack, start: int, end: int) -> Events:
-    """Return a lane's events that overlap the cycles from ``start`` up to ``end``, whole."""
+    """Return a lane's events that overlap the cycles from ``start`` up to ``end``, uncut."""
     rows = merge_rows(track.expand(start, end))
     if len(rows) == 0 or start >= end:
         return NOTHING
@@ -67,7 +67,7 @@ def account(
     by: Sequence[str],
     window: tuple[int, int],
 ) -> list[Stall]:
-    """Sum the cycles of a window by the given fields, the largest sum first."""
+    """Return the engines' cycles in a window, summed by the fields ``by``, largest sum first."""
     visit(tracks.values(), lambda leaf: leaf.account, *window)
     sums: Counter[tuple[str | int, ...]] = Counter()
     nowhere = CommandSite("", "")
@@ -90,7 +90,7 @@ def account(
 
 
 def sum_stalls(accounts: Sequence[Stall], by: Sequence[str]) -> list[Stall]:
-    """Sum those of some cycles by activity and cause that are stalls, the largest sum first."""
+    """Return the stalls among ``accounts``, summed by the fields ``by``, largest sum first."""
     stalled = [stall for stall in accounts if stall.cause not in ("busy", "idle")]
     if "cause" in by:
         return stalled

@@ -1,4 +1,4 @@
-"""The trace reader: opens a file, and answers questions about it without unrolling segments."""
+"""The trace reader: opens a file, and answers queries without unrolling segments."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from simaccel.trace.visits import sum_rows
 
 MAX_EVENTS = 10_000_000
 MAX_FRAME_ROWS = 2_000_000
-"""A frame of so many takes about 200 MB."""
+"""Rows of a data frame, at most; it then takes about 200 MB."""
 MAX_BINS = 100_000
 _SHOWN_FAULTS = 5
 
@@ -62,11 +62,11 @@ class TraceReader(RunRecord):
 
     Attributes:
         header: what reproduces the run; of older versions (``schema_version``) only as texts.
-        partial: whether the run was killed; what is there goes up to the last checkpoint.
-        cycles: length of the run, or of what is there of it.
+        partial: whether the run was killed; the file then ends at the last checkpoint.
+        cycles: length of the run, or of the stored part of it.
         lanes: the kind of each lane by name: engine, channel, tile.
         engines, channels, tiles: names of the lanes of each kind.
-        figures: the run's figures as its writer gave them; none in a partial trace.
+        figures: the run's figures as they were written; none in a partial trace.
         totals: each engine's cycles as the run counted them; ``check`` compares the rows.
         served: each channel's cycles of service as the run counted them.
         tables: texts by number, for the columns of ``events``.
@@ -109,7 +109,7 @@ class TraceReader(RunRecord):
         self.totals = {name: cycles_by_cause(total) for name, total in self._totals.items()}
 
     def _read_end(self, parts: Parts) -> None:
-        """Read what is known only of a run that ended."""
+        """Read the totals and figures, which only a finished run has."""
         self.figures = read_figures(self.path, parts["header/figures"][:].tobytes(), self.cycles)
         engines, channels = (
             [self.tables["lanes"][number] for number in parts[f"totals/{kind}"][:].tolist()]
@@ -161,15 +161,15 @@ class TraceReader(RunRecord):
         """Return the events of some lanes between the cycles ``start`` and ``end``.
 
         ``lane``: names of lanes, or kinds (``engine``, ``channel``, ``tile``) for all of a kind.
-        A structured array of type ``EVENT``. Events that overlap the window are whole, not
-        clipped to it, ordered by start cycle and lane number, and as a run without fast-forward
-        would have written them, except that neighbours that are the same activity are always one
-        event. ``tables`` has the texts of the numbers; ``decode`` puts them in.
+        Returns a structured array of type ``EVENT``, by start cycle and lane number. Events that
+        overlap the window are whole, not clipped to it. They are those of a run without
+        fast-forward, but neighbours of one activity are always one event. ``decode`` replaces
+        numbers by texts.
 
         Raises:
             TraceError: no such lane.
-            WindowTooLargeError: the window has more than ``at_most`` rows before such neighbours
-                are joined. They are counted; nothing is expanded for it.
+            WindowTooLargeError: the window has more than ``at_most`` rows before neighbours are
+                joined. They are counted without being expanded.
 
         """
         end = self.cycles if end is None else end
@@ -181,20 +181,20 @@ class TraceReader(RunRecord):
         rows = np.concatenate([NOTHING, *(window(track, start, end) for track in tracks)])
         return rows[np.lexsort((rows["lane"], rows["start"]))]
 
-    def lanes_of(self, asked: str | Iterable[str]) -> dict[str, str]:
-        """Return lanes by name, with the kind of each, in the order of the trace.
+    def lanes_of(self, names: str | Iterable[str]) -> dict[str, str]:
+        """Return the kind of each lane by name, in the order of the trace.
 
-        ``asked``: names of lanes, or kinds for all of a kind.
+        ``names``: names of lanes, or kinds for all of a kind.
 
         Raises:
             TraceError: no such lane.
 
         """
-        asked = {asked} if isinstance(asked, str) else {*asked}
+        names = {names} if isinstance(names, str) else {*names}
         known = (*LANES, *self.lanes)
-        for name in sorted(asked - {*known}):
+        for name in sorted(names - {*known}):
             raise self._refusal(f"no lane {name!r}", suggest(name, known))
-        return {lane: kind for lane, kind in self.lanes.items() if {lane, kind} & asked}
+        return {lane: kind for lane, kind in self.lanes.items() if {lane, kind} & names}
 
     def track(self, lane: str) -> ChainTrack:
         """Return a lane's rows as they are stored: a tree of leaves and repeats.
@@ -206,7 +206,7 @@ class TraceReader(RunRecord):
         return self._tracks[self._require_known(lane, tuple(self.lanes))]
 
     def decode(self, events: Events) -> list[Event]:
-        """Put the texts in for the numbers."""
+        """Return events with texts in place of numbers."""
         return decode(events, self.tables, self.header.sites)
 
     def frame(
@@ -219,12 +219,12 @@ class TraceReader(RunRecord):
     ) -> Any:  # noqa: ANN401 - pandas is optional
         """Return the events of a window as a ``pandas.DataFrame``, one row each.
 
-        Periods that repeat are rows as often as they happen, so plain sums are those of the run.
-        ``cycles`` are those of the event within the window; ``start`` and ``end`` are its own.
-        The other columns are those that this kind of lane has: of engines ``engine``, ``operator``,
-        ``command``, ``site``, ``cause``, and of the direct wait ``tile``, ``kind`` and
-        ``waits_for``; of channels ``channel``, ``cause`` and ``served``; of tiles ``tile`` and
-        ``held``. Lanes of several kinds have all of them, with ``lane`` and ``lane_kind``.
+        Repeated periods are expanded, so plain sums are those of the run. ``cycles`` counts those
+        of the event within the window; ``start`` and ``end`` are the event's own. Further columns
+        depend on the kind of lane. Engines have ``engine``, ``operator``, ``command``, ``site``,
+        ``cause``, and of the direct wait ``tile``, ``kind`` and ``waits_for``; channels have
+        ``channel``, ``cause`` and ``served``; tiles have ``tile`` and ``held``. A frame of several
+        kinds has all of these, with ``lane`` and ``lane_kind``.
 
         Raises:
             ImportError: pandas is not installed.
@@ -241,12 +241,12 @@ class TraceReader(RunRecord):
     def check(self, *, accounts: bool = False) -> None:
         """Verify that each engine's busy + stalls + idle cycles equal the length of the run.
 
-        Nothing is expanded: the sums follow from rows and segments, which must tile the run
-        without gap or overlap in every lane, and must equal what the run itself counted. With
-        ``accounts``, those of ``account`` are summed while the rows are at hand.
+        Rows and segments must also tile the run without gap or overlap in every lane, and their
+        sums must equal those that the run itself counted. Nothing is expanded. With ``accounts``
+        the sums that ``account`` needs are made in the same pass.
 
         Raises:
-            TraceError: they don't; the message names lanes and cycles.
+            TraceError: a check fails; the message names lanes and cycles.
 
         """
         engines = {self.tables["lanes"].index(name) for name in self.engines if accounts}
@@ -275,13 +275,13 @@ class TraceReader(RunRecord):
         start: int = 0,
         end: int | None = None,
     ) -> UtilisationSeries:
-        """Count cycles by engine, cause and bin: exact integers, without expanding segments.
+        """Return cycles by engine, cause and bin: exact integers, without expanding segments.
 
-        Give the number of ``bins`` (but none is shorter than a cycle), or the cycles of each
-        (the last may be shorter).
+        Either ``bins``, their number (none is shorter than a cycle), or ``bin_cycles``, the length
+        of each (the last may be shorter).
 
         Raises:
-            TraceError: not exactly one of both is given, or it is out of range.
+            TraceError: both or neither of these are given, or one is out of range.
 
         """
         edges = self._edges(bins, bin_cycles, start, end)
@@ -294,7 +294,7 @@ class TraceReader(RunRecord):
         start: int = 0,
         end: int | None = None,
     ) -> BandwidthSeries:
-        """Count cycles of service and bytes by channel and bin; bins as for ``utilisation``.
+        """Return cycles of service and bytes by channel and bin; bins as for ``utilisation``.
 
         Raises:
             TraceError: as for ``utilisation``.
@@ -313,7 +313,7 @@ class TraceReader(RunRecord):
         start: int = 0,
         end: int | None = None,
     ) -> OccupancySeries:
-        """Average the bytes that each tile holds by bin; bins as for ``utilisation``.
+        """Return the mean bytes that each tile holds by bin; bins as for ``utilisation``.
 
         Raises:
             TraceError: as for ``utilisation``.
@@ -325,10 +325,10 @@ class TraceReader(RunRecord):
         return {name: track for name, track in self._tracks.items() if self.lanes[name] == kind}
 
     def require_window(self, start: int, end: int | None) -> tuple[int, int]:
-        """Return a window whose end may be open.
+        """Return a window as two cycles; None stands for the end of the run.
 
         Raises:
-            TraceError: it is empty or goes over the borders of the run.
+            TraceError: it is empty or exceeds the run.
 
         """
         end = self.cycles if end is None else end
@@ -358,14 +358,14 @@ class TraceReader(RunRecord):
         start: int = 0,
         end: int | None = None,
     ) -> list[Stall]:
-        """Sum all cycles of the engines in a window, the largest sum first.
+        """Return all cycles of the engines in a window, largest sum first.
 
-        ``by`` names what to sum by: ``engine``, ``operator``, ``site``, the ``cause`` (``busy``,
-        ``idle`` or the root of a stall), and of the direct wait the ``tile``, the ``kind`` and
-        ``waits_for``, the engine that holds it. Segments are not expanded.
+        ``by``: fields to sum by: ``engine``, ``operator``, ``site``, ``cause`` (``busy``, ``idle``
+        or the root cause of a stall), and of the direct wait ``tile``, ``kind`` and ``waits_for``,
+        the engine that holds the tile. Segments are not expanded.
 
         Raises:
-            TraceError: ``by`` names something else, or the window is not a part of the run.
+            TraceError: ``by`` has an unknown field, or the window is not a part of the run.
 
         """
         for name in by:
@@ -379,7 +379,7 @@ class TraceReader(RunRecord):
         start: int = 0,
         end: int | None = None,
     ) -> list[Stall]:
-        """Sum the stalled cycles in a window, the largest sum first; ``by`` as for ``account``.
+        """Return the stalled cycles in a window, largest sum first; ``by`` as for ``account``.
 
         Raises:
             TraceError: as for ``account``.
@@ -388,7 +388,7 @@ class TraceReader(RunRecord):
         return sum_stalls(self.account((*by, "cause"), start, end), by)
 
     def segments(self) -> list[RepeatedSegment]:
-        """Return the stretches that repeat, in order of time; inner ones are their children."""
+        """Return the repeated segments in order of time; inner ones are their children."""
         return stretches(self._forest, self._rows)
 
     def _require_known(self, name: str, choices: Sequence[str]) -> str:

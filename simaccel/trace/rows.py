@@ -32,12 +32,12 @@ _DAMAGE = (
     ArithmeticError,
     MemoryError,
 )
-"""What h5py and numpy raise on files that are not what they should be."""
+"""Exceptions of h5py and numpy on damaged files."""
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what h5py and numpy raise on a damaged file into a ``TraceError``."""
+    """Turn exceptions of h5py and numpy on a damaged file into a ``TraceError``."""
     try:
         yield
     except _DAMAGE as error:
@@ -49,14 +49,14 @@ class LaneRows(NamedTuple):
 
     rows: Events
     numbers: Cycles
-    """Where each row stands in the file."""
+    """Number of each row in the file."""
 
 
 class RowBoundary(NamedTuple):
-    """A place between two rows of a block, by lane: what of the lane stands before and after."""
+    """A cut between two rows of a block, with what each lane has before and after it."""
 
     before: list[int]
-    """Rows before it."""
+    """Rows of each lane in the block before the cut."""
     next_start: list[int]
     """Start of the first row after it; 0 without such a row."""
     last_end: list[int]
@@ -104,7 +104,7 @@ class EventColumns:
         return [LaneRows(rows[low:high], numbers[low:high]) for low, high in pairwise([0, *ends])]
 
     def _cut(self, block: int, row: int) -> RowBoundary:
-        """Cut a block before a row; the cuts are kept, as all lanes need the same ones."""
+        """Return the cut of a block before a row; cuts are cached, as all lanes need the same."""
         parts = self._block(block)
         at = [int(np.searchsorted(part.numbers, row)) for part in parts]
         both = list(zip(parts, at, strict=True))
@@ -112,7 +112,7 @@ class EventColumns:
         return RowBoundary(at, starts, [int(p.rows["end"][n - 1]) if n else 0 for p, n in both])
 
     def _read_block(self, block: int) -> tuple[Events, Cycles]:
-        """Read the rows of a block by lane, and where in the block each of them stands."""
+        """Return the rows of a block, sorted by lane, and the position of each in the block."""
         first = block * self.block_rows
         last = min(first + self.block_rows, self.n_rows)
         rows = np.zeros(last - first, EVENT)
@@ -124,7 +124,7 @@ class EventColumns:
         return rows, order
 
     def _scan_index(self, n_lanes: int) -> BlockIndex:
-        """Make the index of a partial trace: what is in the file may be newer than its rows."""
+        """Return the index of a partial trace, made from its rows; the stored one may be newer."""
         read = (self._read_block(block)[0] for block in range(self.n_blocks))
         blocks = [block_index(rows, n_lanes) for rows in read]
         nothing = np.zeros((0, n_lanes), dtype=np.int64)

@@ -15,11 +15,11 @@ from simaccel.trace.guard import TraceError
 from simaccel.units import Cause
 
 SCHEMA_VERSION: Final = 3
-"""Goes up whenever a reader of the version before would misread a file."""
+"""Version of the schema; raised whenever a reader of the one before would misread a file."""
 OPENED: Final = (2, SCHEMA_VERSION)
-"""Versions that the reader opens. Of version 2 it reads the rows, not mapping and program."""
+"""Versions that the reader opens; of version 2 it reads rows, but not mapping and program."""
 LIBVER: Final = ("v110", "v110")
-"""The HDF5 file format: fixed, so that the bytes don't depend on the library's version."""
+"""The HDF5 file format, fixed so that the bytes don't depend on the library's version."""
 BLOCK_ROWS: Final = 16_384
 """Rows of one compressed block (an HDF5 chunk of each column)."""
 
@@ -37,18 +37,18 @@ EVENT: Final = np.dtype(
         ("served", "<i8"),
     ]
 )
-"""One event: what happened in one lane from cycle ``start`` up to, not including, ``end``.
+"""One event of a lane, from cycle ``start`` up to, not including, ``end``.
 
-An engine has a cause, a wait and a site; a channel is busy or idle and has the cycles of service
-that it ``served``; a tile is busy or idle and has the bytes that its slots ``held``.
+Engines have a cause, a wait and a site. Channels are busy or idle, with the cycles of service
+``served``. Tiles are busy or idle, with the bytes ``held`` by their slots.
 """
 ROW: Final = Struct("<HqqBIBHiqq")
 """One event as bytes: the fields of ``EVENT``, one after the other."""
 USE: Final = Struct("<HqqB19xqHqqB27x")
-"""Two events of a channel: its use and the pause after it, without what they don't have."""
+"""Two events of a channel as bytes: a use and the pause after it; other fields are zero."""
 COLUMNS: Final = EVENT.names or ()
 KEY: Final = ("cause", "wait_tile", "wait_kind", "wait_engine", "site", "held")
-"""Columns in which two intervals must agree to be one activity."""
+"""Columns that make an activity: two intervals that agree in them are one."""
 SEGMENT_FIELDS: Final = ("first_row", "end_row", "period_cycles", "repeats")
 TABLES: Final = ("lanes", "tiles", "kinds", "causes")
 """Interned texts; entry 0 of the first three is the empty text: none."""
@@ -59,12 +59,12 @@ LANES: Final = ("engine", "channel", "tile")
 CAUSES: Final = tuple(cause.name.lower() for cause in Cause)
 
 MEASURES: Final = (*CAUSES, "served", "held")
-"""What is summed over time: cycles by cause, cycles of service, bytes held times cycles."""
+"""Quantities that are summed over time: cycles by cause, cycles of service, bytes x cycles held."""
 SERVED: Final = MEASURES.index("served")
 HELD: Final = MEASURES.index("held")
 
 Measures = npt.NDArray[Any]
-"""Sums by ``MEASURES`` (the last axis): integers; for tiles floats, as bytes x cycles are large."""
+"""Sums; the last axis is ``MEASURES``. Integers; of tiles floats, as bytes x cycles are large."""
 Events = npt.NDArray[Any]
 """A structured array of type ``EVENT``."""
 Cycles = npt.NDArray[np.int64]
@@ -76,7 +76,7 @@ class WindowTooLargeError(TraceError):
     def __init__(
         self, path: Path, n_rows: int, window: tuple[int, int], fitting: int, at_most: int
     ) -> None:
-        """Say how many rows there are, and that fewer are until the cycle ``fitting``."""
+        """Take the number of rows, and the cycle ``fitting`` up to which they would fit."""
         start, end = window
         problem = f"{n_rows:,} rows in cycles {start:,} to {end:,}, more than {at_most:,}"
         fewer = f"--from {start} --to {fitting} (start={start}, end={fitting}), or "
@@ -86,9 +86,9 @@ class WindowTooLargeError(TraceError):
 
 @dataclass(frozen=True)
 class CommandSite:
-    """A place in the program: the operator it belongs to and its command as text.
+    """A place in the program: an operator and the text of its command.
 
-    Without a command it is the end of the operator, where engines wait for each other.
+    An empty command is the end of the operator, where engines wait for each other.
     """
 
     operator: str
@@ -97,9 +97,9 @@ class CommandSite:
 
 @dataclass(frozen=True, kw_only=True)
 class TraceHeader:
-    """Everything needed to reproduce the run, each as the text that simaccel reads.
+    """The texts that reproduce a run, as simaccel reads them.
 
-    ``code``: a digest of the sources that ran; what they would do again needs not be run.
+    ``code``: digest of the sources that ran; with equal sources results can be reused.
     """
 
     accelerator: str = ""
@@ -113,7 +113,7 @@ class TraceHeader:
 
 
 def same_activity(a: Events, b: Events) -> npt.NDArray[np.bool_]:
-    """Return, row by row, whether two arrays of events agree in all that makes one activity."""
+    """Return, row by row, whether two arrays of events have the same activity (``KEY``)."""
     same = np.ones(len(a), dtype=np.bool_)
     for column in KEY:
         same &= a[column] == b[column]
@@ -121,7 +121,7 @@ def same_activity(a: Events, b: Events) -> npt.NDArray[np.bool_]:
 
 
 def merge_rows(rows: Events) -> Events:
-    """Join rows of one lane, in order of time, that touch and are the same activity."""
+    """Return rows of one lane, in order of time, with adjacent rows of one activity joined."""
     if len(rows) == 0:
         return rows
     before, after = rows[:-1], rows[1:]
@@ -135,4 +135,4 @@ def merge_rows(rows: Events) -> Events:
 
 
 IN_PES: Final = "tile pe."
-"""How the names of tiles begin that live in the memories of PEs: no bytes of the buffer."""
+"""Prefix of the names of tiles in the memories of PEs, which take no bytes of the buffer."""

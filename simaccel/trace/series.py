@@ -1,4 +1,4 @@
-"""Series: what a trace tells by bins of time, computed from segments without expanding them."""
+"""Figures of a trace in bins of time, computed from segments without expanding them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class UtilisationSeries:
     """Cycles of each engine by cause (``busy``, ``idle`` and the stalls) in bins of time."""
 
     edges: Cycles
-    """First cycle of each bin, and the cycle after the last bin."""
+    """First cycle of each bin, and the end of the last one."""
     engines: tuple[str, ...]
     causes: tuple[str, ...]
     cycles: Cycles
     """By engine, cause and bin."""
 
     def share(self, engine: str, cause: str = "busy") -> Shares:
-        """Cycles of one cause of one engine, as a share of each bin's cycles."""
+        """Return the cycles of one cause of one engine as a share of each bin."""
         at = self.engines.index(engine), self.causes.index(cause)
         shares: Shares = self.cycles[at] / np.diff(self.edges)
         return shares
@@ -45,7 +45,7 @@ class BandwidthSeries:
     """Bytes and service of the channels in bins of time; the DRAM's channels are one resource."""
 
     edges: Cycles
-    """First cycle of each bin, and the cycle after the last bin."""
+    """First cycle of each bin, and the end of the last one."""
     channels: tuple[str, ...]
     """``dram``, ``buffer_read``, ``buffer_write``, ``noc_distribution``, ``noc_collection``."""
     served: Cycles
@@ -53,16 +53,16 @@ class BandwidthSeries:
     moved: Cycles
     """Bytes by channel and bin.
 
-    Over the whole run they sum to the bytes that were moved. A request takes whole cycles, so its
-    last one may move less than the others: that is spread over all cycles of service of the run.
+    Over the whole run they sum to the bytes moved. A request takes whole cycles, so its last cycle
+    may move fewer bytes; the difference is spread over all cycles of service of the run.
     """
     bytes_per_cycle: Mapping[str, float | None]
-    """The limit of each channel; None: unlimited."""
+    """The limit of each channel; None if unlimited."""
     n_channels: Mapping[str, int]
-    """How many channels each of them is: the cycles of service in a cycle, at most."""
+    """Channels that each entry stands for: the most cycles of service in a cycle."""
 
     def share(self, channel: str) -> Shares:
-        """Cycles of service as a share of those that the channel could serve in each bin."""
+        """Return the cycles of service as a share of those that a bin has room for."""
         served = self.served[self.channels.index(channel)]
         shares: Shares = served / (np.diff(self.edges) * self.n_channels[channel])
         return shares
@@ -70,40 +70,39 @@ class BandwidthSeries:
 
 @dataclass(frozen=True)
 class OccupancySeries:
-    """The bytes of the buffer that tiles hold, on average in bins of time."""
+    """Mean bytes of the buffer that tiles hold, in bins of time."""
 
     edges: Cycles
-    """First cycle of each bin, and the cycle after the last bin."""
+    """First cycle of each bin, and the end of the last one."""
     tiles: tuple[str, ...]
     mean_bytes: npt.NDArray[np.float64]
     """By tile and bin."""
 
 
 def _bin_tracks(tracks: Mapping[str, ChainTrack], edges: Cycles) -> list[Measures]:
-    """Sums of each track by measure and bin.
+    """Return the sums of each track by measure and bin.
 
-    Each track gives the sums before every edge at once; neighbours are subtracted. A repeat
-    divides the edges by its period, so the work is bounded by rows plus edges times the depth
-    of nesting, whatever the repeats.
+    Differences of the cumulative sums at the edges. A repeat divides the edges by its period, so
+    the work is bounded by rows plus edges times the depth of nesting, for any number of repeats.
     """
     return [np.diff(sums, axis=0).T for sums in measure_tracks([*tracks.values()], edges)]
 
 
 def utilisation(tracks: Mapping[str, ChainTrack], edges: Cycles) -> UtilisationSeries:
-    """Count cycles by engine, cause and bin, exactly."""
+    """Return the cycles by engine, cause and bin, exactly."""
     shape = (len(tracks), len(MEASURES), len(edges) - 1)
     sums = np.array(_bin_tracks(tracks, edges), dtype=np.int64).reshape(shape)
     return UtilisationSeries(edges, tuple(tracks), CAUSES, sums[:, : len(CAUSES)])
 
 
 def occupancy(tracks: Mapping[str, ChainTrack], edges: Cycles) -> OccupancySeries:
-    """Average the bytes that each tile holds by bin."""
+    """Return the mean bytes that each tile holds by bin."""
     sums = np.array([binned[HELD] for binned in _bin_tracks(tracks, edges)], dtype=np.float64)
     return OccupancySeries(edges, tuple(tracks), sums.reshape(len(tracks), -1) / np.diff(edges))
 
 
 def resource(channel: str) -> str:
-    """Name the resource that a channel belongs to: channels of a memory have numbers, ports cores.
+    """Return the resource of a channel: its name without the channel's, link's or core's number.
 
     >>> resource("dram1"), resource("core_noc_0_1"), resource("core2.buffer_read")
     ('dram', 'core_noc', 'buffer_read')
@@ -119,10 +118,10 @@ def bandwidth(
     limits: Mapping[str, float | None],
     moved: Mapping[str, int],
 ) -> BandwidthSeries:
-    """Count what each resource served and moved by bin.
+    """Return the cycles of service and bytes of each resource by bin.
 
-    ``moved`` are the bytes of the whole run by resource; where it has none, each cycle of service
-    moves what the limit allows.
+    ``limits``: bytes per cycle by resource. ``moved``: bytes of the whole run by resource; a
+    resource without an entry moves its limit in each cycle of service.
     """
     names = [resource(channel) for channel in tracks]
     counts = {name: names.count(name) for name in names}
@@ -149,9 +148,9 @@ def bandwidth(
 
 
 def _bytes(served: Cycles, total: int, moved: int | None, rate: float) -> Sequence[int]:
-    """Bytes that were moved by each edge; in Python's integers, as the products are large.
+    """Return the bytes moved up to each edge, in Python's integers, as the products are large.
 
-    ``rate`` are the bytes in a cycle of service of one channel.
+    ``rate``: bytes per cycle of service of one channel, where ``moved`` is None.
     """
     if moved is None:
         return [int(cycles * rate) for cycles in served.tolist()]
@@ -163,7 +162,7 @@ def bytes_by_resource(
     accelerator: Accelerator,
     workload: Callable[[], Workload],
 ) -> dict[str, int]:
-    """Return the bytes of a run by resource, from those by level, direction and tensor.
+    """Return the bytes of a run by resource, from its bytes by level, direction and tensor.
 
     ``workload`` is called only if there are memories beside the DRAM.
     """
@@ -189,7 +188,10 @@ def bytes_by_resource(
 
 
 def limits_of(accelerator: Accelerator) -> dict[str, float | None]:
-    """Bytes per cycle of each resource at most: of all channels of a memory, ports of all cores."""
+    """Return the limit of each resource in bytes per cycle, over all channels and all cores.
+
+    None if unlimited.
+    """
     rates = {
         "buffer_read": accelerator.read_rate,
         "buffer_write": accelerator.write_rate,

@@ -1,4 +1,4 @@
-"""Sites: which command of a program the ``site`` number of an event stands for."""
+"""Sites: the commands of a program that the ``site`` numbers of events stand for."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from simaccel.trace.schema import CommandSite
 def program_sites(
     program: Program, accelerator: Accelerator, walks: InstructionStreams | None = None
 ) -> dict[int, CommandSite]:
-    """Number the commands, and the ends of operators (no command), as the machine does.
+    """Return the sites by number, as the machine numbers them: commands, and ends of operators.
 
-    A command that may run in the cycles of the operator before or after its own has another number
-    for each of these, under which its cycles are (`simaccel.machine.operator_totals`). ``walks``
-    are those of the program, if they are known.
+    A command that may run during the operator before or after its own has a number for each of
+    these (see `simaccel.machine.operator_totals`). ``walks``: the program's instruction streams, if
+    they are at hand.
     """
     walks = walks or make_walks(program, accelerator)
     sites: dict[int, CommandSite] = {}
@@ -44,5 +44,5 @@ def program_sites(
 
 
 def command_text(command: Command) -> str:
-    """Write a command as it stands alone, whatever tiles live around it."""
+    """Return the text of a command alone, without the loops and tiles around it."""
     return program_text(Program(name="", body=(command,))).splitlines()[1].strip()

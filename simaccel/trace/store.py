@@ -1,8 +1,7 @@
-"""The parts of a trace file: what is written before the rows, with them, and after them.
+"""Writing the datasets of a trace file: those before the rows, with the rows, and after them.
 
-The file is written as one that others may read meanwhile (HDF5's single-writer multiple-reader
-mode), so that what a killed run leaves can be read up to the last checkpoint. All datasets exist
-from the beginning then, and grow.
+The file is in HDF5's single-writer multiple-reader mode, so that the file of a killed run can be
+read up to the last checkpoint. In this mode all datasets exist from the beginning and grow.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ from simaccel.trace.schema import (
 )
 
 Parts = Mapping[str, Any]
-"""The data sets of an open file by their names, ``group/name``."""
+"""The datasets of an open file by ``group/name``."""
 _FEW = 64
-"""Entries of one chunk of what grows slowly."""
+"""Entries of a chunk of datasets that grow slowly."""
 _TEXT_BYTES = 64
-"""Least width of a text of a table."""
+"""Least width in bytes of a text of a table."""
 _FIGURES_BYTES = 4096
 
 
 @dataclass(frozen=True)
 class BlockIndex:
-    """A block's rows, first start and last end, by lane number."""
+    """The number of rows, first start and last end of each lane, by block and lane number."""
 
     rows: Cycles
     first_start: Cycles
@@ -56,7 +55,7 @@ class BlockIndex:
 
 
 def block_index(rows: Events, n_lanes: int) -> BlockIndex:
-    """Summarise a block; lanes without a row in it have three zeros."""
+    """Return the index of one block of rows; a lane without rows has three zeros."""
     first, last = np.zeros((2, n_lanes), dtype=np.int64)
     lane = rows["lane"].astype(np.intp)
     first[lane[::-1]] = rows["start"][::-1]  # of a lane's rows, the last assigned stays
@@ -65,10 +64,10 @@ def block_index(rows: Events, n_lanes: int) -> BlockIndex:
 
 
 def write_beginning(file: File, block_rows: int, header: TraceHeader) -> dict[str, Growing]:
-    """Write what says what the file is and reproduces the run, and make what grows.
+    """Write the attributes and the header, and make the growing datasets.
 
     Returns:
-        What grows, by ``group/name``.
+        The growing datasets by ``group/name``.
 
     """
     file.attrs["format"] = FORMAT
@@ -98,7 +97,7 @@ def write_beginning(file: File, block_rows: int, header: TraceHeader) -> dict[st
 
 
 def _make_growing(file: File, block_rows: int, program: str) -> dict[str, Growing]:
-    """Make what grows, a group after the other; parts of one group have chunks of one size."""
+    """Make the growing datasets; those of one group have chunks of one size."""
     width = max([_TEXT_BYTES, *map(len, program.encode().split())])
     chunks = {"events": (block_rows,), "index": (_FEW, _FEW), "totals/cycles": (_FEW, len(CAUSES))}
     datasets: dict[str, Growing] = {}
@@ -125,7 +124,7 @@ def write_more(
     columns: Mapping[str, Sequence[Any] | Events],
     first: int,
 ) -> None:
-    """Write entries from number ``first`` on of some columns that grow."""
+    """Write entries from number ``first`` on to the growing columns of a group."""
     for name, values in columns.items():
         if not len(values):
             continue
@@ -148,7 +147,7 @@ def write_index(
 
 
 def header_bytes(header: TraceHeader) -> int:
-    """Return the bytes of a header, before they are packed."""
+    """Return the bytes of a header before compression."""
     texts = sum(len(getattr(header, name).encode()) for name in TEXTS)
     sites = header.sites.values()
     width = max((len(site.operator) + len(site.command) for site in sites), default=0)
@@ -168,7 +167,7 @@ def write_end(
     served: Mapping[str, int],
     figures: bytes,
 ) -> None:
-    """Write the run's own sums, against which a reader can check the rows, and its figures."""
+    """Write the run's figures, and its own sums, which a reader compares with those of the rows."""
     table = [
         [{"busy": t.busy, "idle": t.idle, **t.stalls}.get(cause, 0) for cause in CAUSES]
         for t in engines.values()

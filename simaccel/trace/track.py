@@ -1,7 +1,7 @@
 """Tracks: one lane's rows as a tree of leaves and repeats, measured without unrolling.
 
-Every question about a run is answered by descending this tree: a repeat maps the cycles asked
-for into its first period by a division, a sequence finds the child by bisection.
+Questions about a run are answered by descending this tree: a repeat maps a cycle into its first
+period by a division, a sequence finds the child by bisection.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from simaccel.trace.schema import (
 
 NOTHING = np.zeros(0, EVENT)
 OfLeaf = Callable[["RowTrack", Cycles], Measures]
-"""What gives the sums of a leaf from its start to each edge."""
+"""Function that returns the sums from a leaf's start to each edge, by edge and measure."""
 
 
 class Track(Protocol):
@@ -42,41 +42,41 @@ class Track(Protocol):
 
     @property
     def end(self) -> int:
-        """Cycle after the last one."""
+        """First cycle after it."""
 
     @property
     def total(self) -> Measures:
-        """Sums by ``MEASURES``."""
+        """Sums over the whole stretch, by ``MEASURES``."""
 
     @property
     def activity(self) -> Events:
-        """The single row of this part, or no row if there are several."""
+        """The one row that this stretch amounts to; empty if it holds several activities."""
 
     def expand(self, start: int, end: int) -> Events:
-        """Rows that overlap the cycles from ``start`` up to ``end``, whole, in order of time."""
+        """Return the rows that overlap the cycles ``start`` to ``end``, uncut, in order of time."""
 
     def count(self, start: int, end: int) -> int:
-        """Return how many rows ``expand`` gives, which are not made for it."""
+        """Return the number of rows of ``expand``, without expanding."""
 
     def measure_edges(self, edges: Cycles, of_leaf: OfLeaf) -> Measures:
-        """Sums from ``self.start`` to each edge; edges are sorted, in this stretch.
+        """Return the sums from ``self.start`` to each edge, by edge and measure.
 
-        ``of_leaf`` gives those of a leaf, from its start.
+        Edges ascend and lie within this stretch; ``of_leaf`` computes the sums within a leaf.
         """
 
     def account_cycles(self, start: int, end: int) -> Account:
-        """Cycles by activity from ``start`` up to ``end``."""
+        """Return the cycles by activity between ``start`` and ``end``."""
 
     def faults(self) -> Iterator[str]:
-        """Gaps and overlaps, each as text."""
+        """Yield gaps and overlaps, each as text."""
 
     def leaves(self, start: int, end: int) -> Iterator[RowTrack]:
-        """Return the leaves that the cycles from ``start`` up to ``end`` may come from."""
+        """Yield the leaves with the rows of the cycles from ``start`` up to ``end``."""
 
 
 @dataclass(eq=False)
 class RowTrack:
-    """Consecutive rows of a lane in one block: numbers ``low`` up to ``high`` of its part."""
+    """A leaf: consecutive rows of a lane in one block, ``low`` up to ``high`` of its rows there."""
 
     source: EventColumns
     block: int
@@ -97,24 +97,24 @@ class RowTrack:
 
     @cached_property
     def total(self) -> Measures:
-        """Sums by ``MEASURES``."""
+        """Sums over the whole stretch, by ``MEASURES``."""
         total: Measures = measure_before(self.rows, np.array([self.high - self.low]))[0]
         return total
 
     @cached_property
     def activity(self) -> Events:
-        """The single row of this part, or no row if there are several."""
+        """The one row that this stretch amounts to; empty if it holds several activities."""
         rows = self.rows
         if not same_activity(rows[:-1], rows[1:]).all():
             return NOTHING
         return _stretch_row(rows[:1], self)
 
     def expand(self, start: int, end: int) -> Events:
-        """Rows that overlap the cycles from ``start`` up to ``end``, whole, in order of time."""
+        """Return the rows that overlap the cycles ``start`` to ``end``, uncut, in order of time."""
         return self.rows[slice(*self._overlap(start, end))]
 
     def count(self, start: int, end: int) -> int:
-        """Return how many rows ``expand`` gives, which are not made for it."""
+        """Return the number of rows of ``expand``, without expanding."""
         if start <= self.start and self.end <= end:
             return self.high - self.low
         low, high = self._overlap(start, end)
@@ -126,11 +126,11 @@ class RowTrack:
         return low, int(np.searchsorted(rows["start"], end, "left"))
 
     def measure_edges(self, edges: Cycles, of_leaf: OfLeaf) -> Measures:
-        """Sums from ``self.start`` to each edge."""
+        """Return the sums from ``self.start`` to each edge, by edge and measure."""
         return of_leaf(self, edges)
 
     def measure_rows(self, edges: Cycles) -> Measures:
-        """Sums of its rows from ``self.start`` to each edge; within a row all goes on evenly."""
+        """Return the sums to each edge; a row that an edge cuts counts in proportion."""
         rows = self.rows
         at = np.maximum(np.searchsorted(rows["start"], edges, "right") - 1, 0)
         done = measure_before(rows, at)
@@ -142,18 +142,18 @@ class RowTrack:
         return done
 
     def account_cycles(self, start: int, end: int) -> Account:
-        """Cycles by activity from ``start`` up to ``end``."""
+        """Return the cycles by activity between ``start`` and ``end``."""
         if start <= self.start and self.end <= end:
             return self.account
         return account_rows(self.rows, start, end)
 
     @cached_property
     def account(self) -> Account:
-        """All cycles by activity."""
+        """Cycles of the whole stretch by activity."""
         return account_rows(self.rows, self.start, self.end)
 
     def faults(self) -> Iterator[str]:
-        """Gaps and overlaps, each as text."""
+        """Yield gaps and overlaps, each as text."""
         yield from self.found_faults
 
     @cached_property
@@ -173,14 +173,14 @@ class RowTrack:
         )
 
     def leaves(self, start: int, end: int) -> Iterator[RowTrack]:
-        """Return itself, where it overlaps the cycles from ``start`` up to ``end``."""
+        """Yield this leaf if it overlaps the cycles from ``start`` up to ``end``."""
         if start < self.end and self.start < end:
             yield self
 
 
 @dataclass(eq=False)
 class ChainTrack:
-    """Stretches one after the other."""
+    """A sequence of stretches, one after the other."""
 
     nodes: Sequence[Track]
 
@@ -191,7 +191,7 @@ class ChainTrack:
 
     @property
     def end(self) -> int:
-        """Cycle after the last one."""
+        """First cycle after it."""
         return self.nodes[-1].end if self.nodes else 0
 
     @cached_property
@@ -200,19 +200,19 @@ class ChainTrack:
 
     @cached_property
     def _before(self) -> Measures:
-        """Sums of the nodes before each node, and of all of them."""
+        """Cumulative sums: of the nodes before each node, and of all of them."""
         nothing = np.zeros(len(MEASURES), dtype=np.int64)
         return np.cumsum([nothing, *(node.total for node in self.nodes)], axis=0)
 
     @property
     def total(self) -> Measures:
-        """Sums by ``MEASURES``."""
+        """Sums over the whole stretch, by ``MEASURES``."""
         total: Measures = self._before[-1]
         return total
 
     @cached_property
     def activity(self) -> Events:
-        """The one row that says all that is done here, or no row when more is done."""
+        """The one row that this stretch amounts to; empty if it holds several activities."""
         first = self.nodes[0].activity
         for node in self.nodes if len(first) else ():
             row = node.activity
@@ -224,17 +224,17 @@ class ChainTrack:
         return max(int(np.searchsorted(self._starts, cycle, "right")) - 1, 0)
 
     def expand(self, start: int, end: int) -> Events:
-        """Rows that overlap the cycles from ``start`` up to ``end``, whole, in order of time."""
+        """Return the rows that overlap the cycles ``start`` to ``end``, uncut, in order of time."""
         nodes = self.nodes[self._track_index(start) : self._track_index(end - 1) + 1]
         return np.concatenate([NOTHING, *(node.expand(start, end) for node in nodes)])
 
     def count(self, start: int, end: int) -> int:
-        """Return how many rows ``expand`` gives, which are not made for it."""
+        """Return the number of rows of ``expand``, without expanding."""
         nodes = self.nodes[self._track_index(start) : self._track_index(end - 1) + 1]
         return sum(node.count(start, end) for node in nodes)
 
     def measure_edges(self, edges: Cycles, of_leaf: OfLeaf) -> Measures:
-        """Sums from ``self.start`` to each edge."""
+        """Return the sums from ``self.start`` to each edge, by edge and measure."""
         done: Measures = np.zeros((len(edges), len(MEASURES)), self._before.dtype)
         if not self.nodes:
             return done
@@ -246,7 +246,7 @@ class ChainTrack:
         return done
 
     def account_cycles(self, start: int, end: int) -> Account:
-        """Cycles by activity from ``start`` up to ``end``."""
+        """Return the cycles by activity between ``start`` and ``end``."""
         if start <= self.start and self.end <= end:
             return self._account
         sums: Account = Counter()
@@ -262,7 +262,7 @@ class ChainTrack:
         return sums
 
     def faults(self) -> Iterator[str]:
-        """Gaps and overlaps, each as text."""
+        """Yield gaps and overlaps, each as text."""
         for node in self.nodes:
             yield from node.faults()
         for a, b in pairwise(self.nodes):
@@ -270,14 +270,14 @@ class ChainTrack:
                 yield f"a stretch ends at cycle {a.end}, the next starts at {b.start}"
 
     def leaves(self, start: int, end: int) -> Iterator[RowTrack]:
-        """Return the leaves that the cycles from ``start`` up to ``end`` may come from."""
+        """Yield the leaves with the rows of the cycles from ``start`` up to ``end``."""
         for node in self.nodes[self._track_index(start) : self._track_index(end - 1) + 1]:
             yield from node.leaves(start, end)
 
 
 @dataclass(eq=False)
 class RepeatTrack:
-    """A segment: a body that happens once and ``times`` more times, every ``period`` cycles."""
+    """A repeat: a body, and ``times`` more executions of it, each ``period`` cycles later."""
 
     body: Track
     period: int
@@ -290,22 +290,22 @@ class RepeatTrack:
 
     @property
     def end(self) -> int:
-        """Cycle after the last one."""
+        """First cycle after it."""
         return self.body.start + self.period * (self.times + 1)
 
     @cached_property
     def total(self) -> Measures:
-        """Sums by ``MEASURES``."""
+        """Sums over the whole stretch, by ``MEASURES``."""
         total: Measures = self.body.total * (self.times + 1)
         return total
 
     @cached_property
     def activity(self) -> Events:
-        """The one row that says all that is done here, or no row when more is done."""
+        """The one row that this stretch amounts to; empty if it holds several activities."""
         return _stretch_row(self.body.activity, self)
 
     def expand(self, start: int, end: int) -> Events:
-        """Rows that overlap the cycles from ``start`` up to ``end``, whole, in order of time."""
+        """Return the rows that overlap the cycles ``start`` to ``end``, uncut, in order of time."""
         if len(self.activity):
             return self.activity if start < self.end and end > self.start else NOTHING
         first, last = self._times_in(start, end)
@@ -321,7 +321,7 @@ class RepeatTrack:
         return np.concatenate(parts)
 
     def count(self, start: int, end: int) -> int:
-        """Return how many rows ``expand`` gives, which are not made for it."""
+        """Return the number of rows of ``expand``, without expanding."""
         if len(self.activity):
             return int(start < self.end and end > self.start)
         first, last = self._times_in(start, end)
@@ -331,12 +331,12 @@ class RepeatTrack:
         return cut + (whole and whole * self.body.count(self.start, self.start + self.period))
 
     def _times_in(self, start: int, end: int) -> tuple[int, int]:
-        """Return the first and the last time of the body in a window."""
+        """Return the numbers of the first and last execution of the body in a window."""
         first = max((start - self.start) // self.period, 0)
         return first, min((end - 1 - self.start) // self.period, self.times)
 
     def measure_edges(self, edges: Cycles, of_leaf: OfLeaf) -> Measures:
-        """Sums from ``self.start`` to each edge."""
+        """Return the sums from ``self.start`` to each edge, by edge and measure."""
         time = (edges - self.start) // self.period
         inside, back = np.unique(edges - time * self.period, return_inverse=True)
         found = self.body.measure_edges(inside, of_leaf)
@@ -344,7 +344,7 @@ class RepeatTrack:
         return done
 
     def account_cycles(self, start: int, end: int) -> Account:
-        """Cycles by activity from ``start`` up to ``end``: whole periods, and those cut."""
+        """Return the cycles by activity between ``start`` and ``end``: whole and cut periods."""
         start, end = max(start, self.start), min(end, self.end)
         sums: Account = Counter()
         if start >= end:
@@ -360,14 +360,14 @@ class RepeatTrack:
         return sums
 
     def faults(self) -> Iterator[str]:
-        """Gaps and overlaps, each as text."""
+        """Yield gaps and overlaps, each as text."""
         yield from self.body.faults()
         length = self.body.end - self.body.start
         if length != self.period:
             yield f"a segment at cycle {self.start} has {length} of {self.period} cycles"
 
     def leaves(self, start: int, end: int) -> Iterator[RowTrack]:
-        """Return the leaves of one period, or of a window that lies in one."""
+        """Yield the leaves of the first period, or of the window if it lies within one period."""
         start, end = max(start, self.start), min(end, self.end)
         if start >= end:
             return

@@ -1,4 +1,4 @@
-"""Visits: leaves of several lanes by block, so that each block is read once for all of them."""
+"""Passes over the leaves of several lanes, block by block, so that each block is read once."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from simaccel.trace.track import ChainTrack, RowTrack
 def visit(
     tracks: Iterable[ChainTrack], look: Callable[[RowTrack], object], start: int, end: int
 ) -> None:
-    """Visit the leaves of several lanes in a window, those of a block one after the other."""
+    """Call ``look`` on the leaves of several lanes in a window, block by block."""
     leaves = [leaf for track in tracks for leaf in track.leaves(start, end)]
     for leaf in sorted(leaves, key=lambda leaf: leaf.block):
         look(leaf)
 
 
 def sum_rows(tracks: Iterable[ChainTrack], cycles: int, accounted: Container[int]) -> None:
-    """Sum all rows of some lanes by measure, and find gaps; sum some lanes by activity too.
+    """Compute and cache in the leaves of some lanes their sums by measure, and gaps.
 
-    ``accounted``: the numbers of those lanes. The leaves keep what is found.
+    ``accounted``: numbers of the lanes that are also summed by activity.
     """
 
     def look(leaf: RowTrack) -> object:
@@ -32,24 +32,24 @@ def sum_rows(tracks: Iterable[ChainTrack], cycles: int, accounted: Container[int
 
 
 def measure_tracks(tracks: Sequence[ChainTrack], edges: Cycles) -> list[Measures]:
-    """Return the sums of several lanes to each edge.
+    """Return the sums of several lanes up to each edge.
 
-    Each lane says first which edges it needs of which leaf, and descends again when these are
-    known.
+    Two descents: the first collects the edges that are needed of each leaf, the second returns the
+    sums, which were computed block by block in between.
     """
     visit(tracks, lambda leaf: leaf.total, 0, max((track.end for track in tracks), default=0))
     within = [(track, np.clip(edges, track.start, track.end)) for track in tracks]
-    asked: list[tuple[RowTrack, Cycles]] = []
+    requests: list[tuple[RowTrack, Cycles]] = []
 
-    def ask(leaf: RowTrack, inside: Cycles) -> Measures:
-        asked.append((leaf, inside))
+    def collect(leaf: RowTrack, inside: Cycles) -> Measures:
+        requests.append((leaf, inside))
         return np.broadcast_to(leaf.total, (len(inside), len(leaf.total)))
 
     for track, inside in within:
-        track.measure_edges(inside, ask)
+        track.measure_edges(inside, collect)
     sums_of = dict[int, Measures]()
-    for number in sorted(range(len(asked)), key=lambda number: asked[number][0].block):
-        leaf, inside = asked[number]
+    for number in sorted(range(len(requests)), key=lambda number: requests[number][0].block):
+        leaf, inside = requests[number]
         sums_of[number] = leaf.measure_rows(inside)
-    answers = (sums_of[number] for number in range(len(asked)))
+    answers = (sums_of[number] for number in range(len(requests)))
     return [track.measure_edges(inside, lambda *_: next(answers)) for track, inside in within]

@@ -1,4 +1,4 @@
-"""The trace writer: listens to a machine and writes what it hears in blocks."""
+"""The trace writer: a listener of the machine that writes rows in blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from simaccel.files.targets import (
 from simaccel.machine.accounts import EngineCycles, Wait
 from simaccel.trace.chunks import EventBlock, LastRow, edges_of
 from simaccel.trace.datasets import Growing
-from simaccel.trace.guard import MAX_CYCLE, TraceError, create, defer_interrupts, settle, take
+from simaccel.trace.guard import MAX_CYCLE, TraceError, create, defer_interrupts, reserve, truncate
 from simaccel.trace.schema import (
     BLOCK_ROWS,
     COLUMNS,
@@ -48,18 +48,18 @@ _BUSY, _IDLE = int(Cause.BUSY), int(Cause.IDLE)
 _SIZE = ROW.size
 _pack_row, _pack_use = ROW.pack_into, USE.pack_into
 _MANY = 40
-"""Numbers of uses of a channel that are put down faster together."""
+"""Length of a list of uses from which on they are written together."""
 BEGUN = ".begun"
-"""How the file ends that is written first, until a reader could open it."""
+"""Suffix of the file until a reader could open it."""
 
 
 class TraceWriter:
-    """Writes a trace; a context manager and a listener of the machine.
+    """A writer of a trace: a context manager and a listener of the machine.
 
-    The rows go to a file beside the target, which takes the target's place when the ``with``
-    block ends after ``finish``. Any exception, Ctrl-C included, removes it: at the target there
-    is never a half-written file. A killed process leaves it, readable up to the last checkpoint,
-    until the next one writes the same target.
+    Rows go to a file beside the target, which is renamed to the target when the ``with`` block
+    ends after ``finish``. An exception, Ctrl-C included, removes it, so the target is never
+    half-written. A killed process leaves the file beside the target, readable up to the last
+    checkpoint, until the same target is written again.
 
     Raises:
         InputError: the target can't be written (see ``require_target``).
@@ -139,14 +139,14 @@ class TraceWriter:
             self._discard()
 
     def announce(self, lanes: Mapping[str, str]) -> None:
-        """Learn the kinds of the lanes, in the order in which readers will list them."""
+        """Take the kind of each lane by name, in the order in which readers list them."""
         for name, kind in lanes.items():
             self._lane(name, kind)
 
     def interval(
         self, engine: str, start: int, end: int, cause: Cause, wait: Wait, site: int
     ) -> None:
-        """Note that ``engine`` did one thing from cycle ``start`` to ``end``."""
+        """Write one activity of an engine, from cycle ``start`` to ``end``."""
         last = self._open.get(engine) or self._lane(engine, "engine")
         ids = last.ids
         if wait is not last.wait:
@@ -164,15 +164,15 @@ class TraceWriter:
         last.cause, last.site = cause, site
         self._add(last, start, end)
 
-    def note_service(self, channel: str, start: int, told: int, uses: Sequence[int]) -> None:
-        """Note uses of a channel from ``start`` on; before, it has served ``told`` cycles."""
+    def note_service(self, channel: str, start: int, reported: int, uses: Sequence[int]) -> None:
+        """Write uses of a channel from ``start`` on, where it had served ``reported`` cycles."""
         last = self._open.get(channel) or self._lane(channel, "channel")
         if len(uses) > _MANY:
-            self._many_uses(last, start, told, uses)
+            self._many_uses(last, start, reported, uses)
             return
         n, numbers = last.number, iter(uses)
         for idle, end, total in zip(numbers, numbers, numbers, strict=True):
-            used, cycles = self._used, total - told
+            used, cycles = self._used, total - reported
             fits = start < idle < end <= MAX_CYCLE and used <= self._last_pair
             if fits and not (last.end == start and last.cause is Cause.BUSY):  # mostly
                 at = used * _SIZE
@@ -183,11 +183,11 @@ class TraceWriter:
             else:
                 self._use(last, start, idle, Cause.BUSY, cycles)
                 self._use(last, idle, end, Cause.IDLE, 0)
-            start, told = end, total
+            start, reported = end, total
 
-    def _many_uses(self, last: LastRow, start: int, told: int, uses: Sequence[int]) -> None:
-        """Put uses down row by row of the first pair, then all others at once."""
-        edges, cycles = edges_of(start, told, uses)
+    def _many_uses(self, last: LastRow, start: int, reported: int, uses: Sequence[int]) -> None:
+        """Write the first use and pause as rows, which may join the last one, then all others."""
+        edges, cycles = edges_of(start, reported, uses)
         first, middle, end = (int(edge) for edge in edges[:3])
         self._use(last, first, middle, Cause.BUSY, int(cycles[0]))
         self._use(last, middle, end, Cause.IDLE, 0)
@@ -202,7 +202,7 @@ class TraceWriter:
             last.served, row = int(cycles[after - 1]), after
 
     def _use(self, last: LastRow, start: int, end: int, cause: Cause, cycles: int) -> None:
-        """Add a row of a channel, or let the last one grow."""
+        """Add a row of a channel, or extend the last one."""
         if start == end:
             return
         if last.end == start and last.cause is cause and last.row >= self._closed_rows:
@@ -215,7 +215,7 @@ class TraceWriter:
         self._add(last, start, end)
 
     def note_held(self, tile: str, start: int, end: int, n_bytes: int) -> None:
-        """Note the bytes that the slots of a tile held."""
+        """Write the bytes that the slots of a tile held."""
         last = self._open.get(tile) or self._lane(tile, "tile")
         if last.end == start and last.held == n_bytes and last.row >= self._closed_rows:
             self._ends[last.row - self._written] = last.end = end
@@ -229,7 +229,7 @@ class TraceWriter:
         return lane
 
     def _add(self, lane: LastRow, start: int, end: int) -> None:
-        """Begin a row with what the lane does now."""
+        """Add a row with the present activity of a lane."""
         used = self._used
         if used > self._last_pair or end > MAX_CYCLE:
             used = self._with_room(end)
@@ -253,15 +253,15 @@ class TraceWriter:
         return self._used
 
     def position(self) -> int:
-        """Return the number of rows so far; a segment may begin here."""
+        """Return the number of rows so far, and end the open rows, so that a segment may begin."""
         self._closed_rows = self._written + self._used
         return self._closed_rows
 
     def repeat(self, first_row: int, period_cycles: int, times: int) -> None:
-        """Note that the rows from ``first_row`` on happen ``times`` more times.
+        """Write a segment: the rows from ``first_row`` on happen ``times`` more times.
 
-        The i-th time is ``i * period_cycles`` later. Segments nest: those noted since
-        ``first_row`` are part of what is repeated.
+        The i-th repetition is ``i * period_cycles`` later. Segments nest: those written since
+        ``first_row`` are part of the repeated rows.
         """
         end_row = self.position()
         if first_row == end_row or times == 0:
@@ -276,7 +276,7 @@ class TraceWriter:
         self._segments.append((first_row, end_row, period_cycles, times))
 
     def checkpoint(self, now: int) -> None:
-        """Write what was reported to the file, so that a killed run leaves it."""
+        """Write all rows up to ``now`` to the file, so that they survive if the run is killed."""
         known = {"cycles": now, "rows": self.position(), "segments": len(self._segments)}
         try:
             with defer_interrupts():
@@ -296,10 +296,10 @@ class TraceWriter:
         figures: Mapping[str, object] | None = None,
         served: Mapping[str, int] | None = None,
     ) -> None:
-        """Write what is known only when the run is over.
+        """Write the totals and figures of the finished run.
 
-        ``figures`` is kept as JSON text; leave wall time out of it, so that the same input
-        gives the same bytes. ``served`` are the cycles of service of each channel.
+        ``figures`` are stored as JSON; without wall times, so that the same input gives the same
+        bytes. ``served``: cycles of service by channel.
         """
         for name in engines:
             if name not in self._open:
@@ -349,7 +349,7 @@ class TraceWriter:
             self._index[at:] = [block_index(rows, len(self._tables["lanes"]))]
 
     def _store_tables(self) -> None:
-        """Write what has been added to tables, segments and the index."""
+        """Write new entries of tables, segments and the index."""
         n_lanes = len(self._tables["lanes"])
         entries = len(SEGMENT_FIELDS) * len(self._segments) + 3 * n_lanes * len(self._index)
         self._take(8 * entries + sum(map(len, self._tables["tiles"])))
@@ -365,8 +365,8 @@ class TraceWriter:
         self._stored["index"] = current
 
     def _take(self, n_bytes: int) -> None:
-        """Take space after what the file has."""
-        take(self._partial, int(self._file.id.get_filesize()), n_bytes)
+        """Reserve disk space behind the end of the file."""
+        reserve(self._partial, int(self._file.id.get_filesize()), n_bytes)
 
     def _grow(self, group: str, what: str, columns: Mapping[str, Any]) -> None:
         """Write the entries of columns that are not in the file yet."""
@@ -381,14 +381,14 @@ class TraceWriter:
         try:
             with defer_interrupts():
                 self._file.close()
-            settle(self._partial)
+            truncate(self._partial)
             require_target(self.path, force=self._force)
             self._partial.replace(real_path(self.path))
         except (OSError, RuntimeError) as error:
             raise write_fault(self.path, error) from None
 
     def _discard(self) -> None:
-        """Close and remove what is not the target by now."""
+        """Close and remove the file beside the target, if it is still there."""
         with suppress(OSError, RuntimeError), defer_interrupts():
             if self._file is not None:
                 self._file.close()

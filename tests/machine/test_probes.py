@@ -61,7 +61,7 @@ def test_a_use_that_begins_at_a_flush_is_told_with_the_next() -> None:
     channel.request(5, 0, "a")
     _at(channel.clock, 8, lambda: channel.request(4, 0, "b"))
     lane.flush(8)
-    assert lane.told == 5
+    assert lane.reported == 5
     assert _told(heard) == [(0, 5, True, 5), (5, 8, False, 0)]
     _at(channel.clock, 12, lambda: lane.flush(12))
     assert _told(heard)[2:] == [(8, 12, True, 4)]

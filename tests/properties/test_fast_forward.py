@@ -35,15 +35,15 @@ class Heard:
         """Keep a row."""
         self.rows.append(Row(engine, (start, end, cause, wait, site, 0)))
 
-    def note_service(self, channel: str, start: int, told: int, uses: Sequence[int]) -> None:
+    def note_service(self, channel: str, start: int, reported: int, uses: Sequence[int]) -> None:
         """Keep rows; without a pause a use goes on with the next."""
-        since, before = start, told
+        since, before = start, reported
         for at in range(0, len(uses), 3):
             idle, end, total = uses[at : at + 3]
             assert start <= idle <= end
             assert start < idle or at == 0
-            assert 0 <= total - told <= idle - start
-            start, told = end, total
+            assert 0 <= total - reported <= idle - start
+            start, reported = end, total
             if idle < end or at + 3 == len(uses):
                 rows = [Row(channel, (since, idle, True, None, 0, total - before))]
                 self.rows += rows * (since < idle)

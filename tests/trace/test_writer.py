@@ -71,13 +71,13 @@ USES = [2, 2, 10, *(number for use in ENDS for number in use)]
 def _uses_told(path: Path, pieces: list[int]) -> list[tuple[int, ...]]:
     """Tell the uses in pieces; give all rows, neighbours of one kind as one."""
     with TraceWriter(path, HEADER, block_rows=16) as writer:
-        start = told = at = 0
+        start = reported = at = 0
         for n in [*pieces, len(USES)]:
             part = [max(one, start) for one in USES[at : at + 3 * n]]
             if part:
-                writer.note_service("dram0", start, told, part)
-                start, told, at = part[-2], part[-1], at + 3 * n
-        writer.finish(start, {}, {}, {"dram0": told})
+                writer.note_service("dram0", start, reported, part)
+                start, reported, at = part[-2], part[-1], at + 3 * n
+        writer.finish(start, {}, {}, {"dram0": reported})
     with TraceReader.open(path) as trace:
         return [(e["start"], e["end"], e["cause"], e["served"]) for e in trace.events()]
 

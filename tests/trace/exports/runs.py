@@ -99,11 +99,11 @@ def recorded(script: Script, channels: ChannelRows, tiles: TileRows) -> Iterator
             writer.announce({**dict.fromkeys(ENGINES, "engine"), **lanes})
             tell(writer, script)
             for name, in_use in channels.items():
-                at = told = 0
+                at = reported = 0
                 for length, busy, n in in_use:
-                    end, total = at + length, told + n
-                    writer.note_service(name, at, told, [end if busy else at, end, total])
-                    at, told = end, total
+                    end, total = at + length, reported + n
+                    writer.note_service(name, at, reported, [end if busy else at, end, total])
+                    at, reported = end, total
             for name, held in tiles.items():
                 at = 0
                 for length, n_bytes in held:
