@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Protocol
 
-from simaccel.machine.stateful import SkippedPeriods, StatefulPart
+from simaccel.machine.stateful import Counter, Record, SkippedPeriods, State, StatefulPart
 from simaccel.units import Cause
 
 
@@ -82,27 +82,22 @@ def outer_site(site: int, operator: int) -> int:
 class StallAccount(StatefulPart):
     """The cycles of one engine by cause, and the root cause that it passes on."""
 
-    STATE = ("cause", "wait", "site", "outer", "followers")
-    COUNTERS = ("cycles", "since")
-    RECORDS = ("asked", "busy_root")  # who waits at a channel, in order; what is being done
-    WIRING = ("engine", "listener")
-
     kept: ClassVar[bool] = True
     """Whether anything is booked."""
 
     engine: str
-    busy_root: Cause
+    busy_root: Record[Cause]
     """The cause to which waits for this engine are booked while it works."""
     listener: Listener | None = None
-    cause: Cause = Cause.IDLE
-    wait: Wait = NO_WAIT
-    since: int = 0
-    site: int = 0
-    outer: int = 0
+    cause: State[Cause] = Cause.IDLE
+    wait: State[Wait] = NO_WAIT
+    since: Counter[int] = 0
+    site: State[int] = 0
+    outer: State[int] = 0
     """The offset of sites in the cycles of another operator, the one before or the next."""
-    cycles: list[int] = field(default_factory=lambda: [0] * len(Cause))
-    followers: list[StallAccount] = field(default_factory=list)
-    asked: int = 0
+    cycles: Counter[list[int]] = field(default_factory=lambda: [0] * len(Cause))
+    followers: State[list[StallAccount]] = field(default_factory=list)
+    asked: Record[int] = 0
     """Order of its engine's last request to the DRAM, as a growing number."""
 
     @property

@@ -8,7 +8,7 @@ and buffer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import simpy
@@ -21,7 +21,7 @@ from simaccel.machine.instructions import Action, Instruction
 from simaccel.machine.plan import Plan
 from simaccel.machine.round_robin_arbiter import READ, WRITE, ServiceRequest
 from simaccel.machine.shared_resources import SharedResources
-from simaccel.machine.stateful import SkippedPeriods
+from simaccel.machine.stateful import SkippedPeriods, State
 from simaccel.machine.tokens import Tokens
 from simaccel.units import Cause
 
@@ -40,7 +40,8 @@ class _Use(NamedTuple):
 class OnChipEngine(Engine):
     """An engine that uses pipes and ports."""
 
-    WIRING: ClassVar[tuple[str, ...]] = (*Engine.WIRING, "uses")
+    uses: Sequence[tuple[_Use, ...]]
+    """By step the demand for pipes and ports."""
     CAUSES: ClassVar[Mapping[str, Cause]] = PORT_CAUSES
     """Causes of waits for pipes and ports."""
 
@@ -111,27 +112,22 @@ class Array(OnChipEngine):
     the next one. If they have not, the array runs empty, and its fill and drain take cycles.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = (
-        *OnChipEngine.STATE,
-        "came",
-        "free_at",
-        "left_at",
-        "drained_at",
-    )
-    WIRING: ClassVar[tuple[str, ...]] = (*OnChipEngine.WIRING, "memory")
     kind = EngineKind.ARRAY
     busy_root = Cause.ARRAY
+    memory: int
+    came: State[dict[str, int]]
+    """When each tile came that a block has taken, or will come from the array itself."""
+    free_at: State[int]
+    """Since when a next stationary operand may shift in."""
+    left_at: State[int]
+    """Since when the last output-stationary sums are not in the way of others."""
+    drained_at: State[int]
 
     def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
         super().__init__(name, plan, wires)
         self.memory = memory_cycles(plan)
         self.came = dict.fromkeys(_tiles_of_blocks(plan), 0)
-        """When each tile came that a block has taken, or will come from the array itself."""
-        self.free_at = 0
-        """Since when a next stationary operand may shift in."""
-        self.left_at = 0
-        """Since when the last output-stationary sums are not in the way of others."""
-        self.drained_at = 0
+        self.free_at = self.left_at = self.drained_at = 0
 
     def state(self) -> tuple[object, ...]:
         """Return also the ages of the times that still matter."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -16,13 +17,18 @@ from simaccel.machine.round_robin_arbiter import RoundRobinArbiter, ServiceReque
 from simaccel.machine.stateful import (
     FOREVER,
     NEVER,
+    Counter,
+    Gauge,
     GaugeInterval,
     Numbers,
+    Record,
     SkippedPeriods,
+    State,
     StatefulPart,
 )
 
 
+@dataclass(eq=False)
 class Channel(StatefulPart):
     """One resource of fixed rate that serves requests, by the rule of its arbiter.
 
@@ -31,26 +37,20 @@ class Channel(StatefulPart):
     another request arrives or the state is read.
     """
 
-    STATE = ("turns", "waiting")
-    GAUGES = ("served_cycles", "alarm", "idle_since", "turns")
-    COUNTERS = ("served_cycles",)
-    RECORDS = ("seen", "log", "only")  # empty when the state is read
-    WIRING = ("clock",)
-
-    def __init__(self, clock: Clock, turns: RoundRobinArbiter | ReadWriteArbiter) -> None:
-        self.clock = clock
-        self.turns = turns
-        self.seen = 0
-        self.idle_since = 0
-        """When the last use ended, or will end if it is served alone."""
-        self.only: ServiceRequest | None = None
-        """The request that is served alone, without turns, as no other has arrived."""
-        self.served_cycles = 0
-        self.waiting: list[tuple[ServiceRequest, simpy.Event]] = []
-        self.alarm: tuple[int, Alarm] | None = None
-        self.log: list[int] | None = None
-        """For a probe: the end of each use, the beginning of the next, and the cycles of service so
-        far; None without a probe."""
+    clock: Clock
+    turns: State[Gauge[RoundRobinArbiter | ReadWriteArbiter]]
+    waiting: State[list[tuple[ServiceRequest, simpy.Event]]] = field(default_factory=list)
+    served_cycles: Gauge[Counter[int]] = 0
+    alarm: Gauge[tuple[int, Alarm] | None] = None
+    idle_since: Gauge[int] = 0
+    """When the last use ended, or will end if it is served alone."""
+    seen: Record[int] = 0
+    only: Record[ServiceRequest | None] = None
+    """The request that is served alone, without turns, as no other has arrived; none when the state
+    is read."""
+    log: Record[list[int] | None] = None
+    """For a probe: the end of each use, the beginning of the next, and the cycles of service so
+    far; None without a probe."""
 
     def request(self, cycles: int, direction: int, owner: str) -> ServiceRequest:
         """Request ``cycles`` of service."""

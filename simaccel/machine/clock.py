@@ -5,16 +5,21 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from types import MethodType
+from typing import Any
 
 import simpy
 from simpy.core import EmptySchedule
+from simpy.events import EventPriority
 
 from simaccel.machine.stateful import (
     FOREVER,
     NEVER,
+    Gauge,
     GaugeInterval,
     Numbers,
+    Record,
     SkippedPeriods,
+    State,
     StatefulPart,
 )
 
@@ -28,10 +33,13 @@ class Alarm(simpy.Timeout):
 class Clock(simpy.Environment, StatefulPart):
     """The accelerator clock. ``now`` is an integer number of cycles."""
 
-    STATE = ("_queue",)
-    GAUGES = ("_queue", "_now")
-    RECORDS = ("cycle", "events", "_eid", "_active_proc")  # the cycle is now
-    WIRING = ("process", "timeout", "event", "all_of", "any_of")
+    _queue: State[Gauge[list[tuple[float, EventPriority, int, simpy.Event]]]]
+    _now: Gauge[float]
+    _eid: Record[Any]
+    _active_proc: Record[simpy.Process | None]
+    events: Record[int]
+    cycle: Record[int]
+    """The present cycle: what SimPy calls now, which may be a float for others."""
 
     def __init__(self) -> None:
         super().__init__(initial_time=0)
@@ -40,7 +48,6 @@ class Clock(simpy.Environment, StatefulPart):
             setattr(self, name, MethodType(kind, self))
         self.events = 0
         self.cycle = 0
-        """The present cycle: what SimPy calls now, which may be a float for others."""
 
     def call_in(self, cycles: int, call: Call) -> None:
         """Call back after ``cycles``."""

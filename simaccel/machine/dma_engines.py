@@ -17,29 +17,31 @@ from simaccel.machine.multicast import Multicast, Pieces
 from simaccel.machine.plan import Plan
 from simaccel.machine.round_robin_arbiter import READ, WRITE
 from simaccel.machine.shared_resources import SharedResources
-from simaccel.machine.stateful import SkippedPeriods
+from simaccel.machine.stateful import SkippedPeriods, State
 from simaccel.units import Cause
 
 
 class DmaEngine(Engine):
     """A DMA engine: one transfer after the other between DRAM and buffer, or DRAM and PEs."""
 
-    WIRING: ClassVar[tuple[str, ...]] = (*Engine.WIRING, "root", "parts", "multicasts")
     busy_root = Cause.DRAM_BANDWIDTH
     direction: ClassVar[int]
     ways: ClassVar[tuple[str, ...]]
     """Levels and directions of the bytes that it moves from or to memories."""
     hops: ClassVar[str]
     """Level and direction of the bytes that cross links."""
+    root: Cause
+    """Whom those blame that wait for a transfer, unless banks hold it up."""
+    parts: list[Sequence[tuple[Channel, int]]]
+    """By step the cycles that it asks of the channels of a memory."""
+    multicasts: dict[int, Multicast]
+    """By step the multicast that asks for it."""
 
     def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
         super().__init__(name, plan, wires)
         self.root = self.busy_root
-        """Whom those blame that wait for a transfer, unless banks hold it up."""
         self.parts = [self._parts(op) for op in plan.ops]
-        """By step what it asks of the channels of a memory."""
-        self.multicasts: dict[int, Multicast] = {}
-        """By step with whom it asks."""
+        self.multicasts = {}
 
     def _parts(self, op: Instruction) -> Sequence[tuple[Channel, int]]:
         if not op.dram_bytes:
@@ -117,8 +119,8 @@ class DmaOutEngine(DmaEngine):
     Its data are in the memory when the last byte has passed the links (``written_at``).
     """
 
-    STATE: ClassVar[tuple[str, ...]] = (*DmaEngine.STATE, "written_at")
-    WIRING: ClassVar[tuple[str, ...]] = (*DmaEngine.WIRING, "latency_cycles")
+    latency_cycles: int
+    written_at: State[int]
     kind = EngineKind.DMA_OUT
     direction = WRITE
     ways = WRITES

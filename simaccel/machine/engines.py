@@ -13,6 +13,8 @@ import simpy
 
 from simaccel.hardware.cores import without_core
 from simaccel.machine.accounts import StallAccount, Wait
+from simaccel.machine.channel import Channel
+from simaccel.machine.clock import Clock
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.instructions import Action, Amounts, Instruction
 from simaccel.machine.operator_barrier import OperatorBarrier
@@ -22,9 +24,13 @@ from simaccel.machine.shared_resources import SharedResources
 from simaccel.machine.stateful import (
     FOREVER,
     NEVER,
+    Counter,
+    Gauge,
     GaugeInterval,
     Numbers,
+    Record,
     SkippedPeriods,
+    State,
     StatefulPart,
     growth,
 )
@@ -51,28 +57,34 @@ class Engine(StatefulPart):
     gone through iterations of one of its loops.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("at", "stage", "behind_links")
-    GAUGES = ("iterations",)
-    COUNTERS = ("counts",)
-    RECORDS = ("done_at",)  # at is at the end of the walk then
-    WIRING: ClassVar[tuple[str, ...]] = (
-        "name",
-        "plan",
-        "wires",
-        "ports",
-        "clock",
-        "account",
-        "tokens",
-        "needed",
-        "meeting",
-        "others",
-        "storers",
-        "streams",
-        "boundaries",
-    )
-
     kind: ClassVar[EngineKind | None] = None
     busy_root: Cause = Cause.BUSY
+    name: str
+    plan: Plan
+    wires: SharedResources
+    ports: Mapping[str, Channel]
+    clock: Clock
+    account: StallAccount
+    tokens: list[Tokens | None]
+    needed: list[Sequence[tuple[Tokens, Instruction]]]
+    """By step: what it waits for, and all that the next command needs besides."""
+    meeting: OperatorBarrier
+    others: Mapping[str, int]
+    """What is added to sites of others in the cycles of an operator, by operator."""
+    storers: Mapping[str, StallAccount]
+    """By operator the books of who stores its results, on the first of its cores."""
+    streams: Mapping[str, TileCounts]
+    """By tensor that goes from core to core tile by tile."""
+    boundaries: list[Callable[[], None] | None]
+    """What is called when the loop that ends at a step goes round, by step."""
+    at: State[int]
+    stage: State[int]
+    behind_links: State[bool]
+    """Whether the operator that was left last is an exchange in which it had no part."""
+    iterations: Gauge[list[int]]
+    counts: Counter[list[int]]
+    done_at: Record[int | None]
+    """The cycle at which it came to the end of its plan."""
 
     def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
         self.name = name
@@ -84,22 +96,12 @@ class Engine(StatefulPart):
         self.at = 0
         self.stage = 0
         self.behind_links = False
-        """Whether the operator that was left last is an exchange in which it had no part."""
-        self.iterations: list[int] = [0] * plan.depth
+        self.iterations = [0] * plan.depth
         self.counts = [0] * len(plan.ops)
-        self.tokens: list[Tokens | None] = []
-        self.needed: list[Sequence[tuple[Tokens, Instruction]]] = []
-        """By step: what it waits for, and all that the next command needs besides."""
-        self.meeting: OperatorBarrier
-        self.others: Mapping[str, int] = {}
-        """What is added to sites of others in the cycles of an operator, by operator."""
-        self.storers: Mapping[str, StallAccount] = {}
-        """By operator the books of who stores its results, on the first of its cores."""
-        self.streams: Mapping[str, TileCounts] = {}
-        """By tensor that goes from core to core tile by tile."""
-        self.boundaries: list[Callable[[], None] | None] = [None] * len(plan.ops)
-        """What is called when the loop that ends at a step goes round, by step."""
-        self.done_at: int | None = None
+        self.tokens, self.needed = [], []
+        self.others, self.storers, self.streams = {}, {}, {}
+        self.boundaries = [None] * len(plan.ops)
+        self.done_at = None
 
     def state(self) -> tuple[object, ...]:
         """Return the position in the plan; waits are part of the tokens' and channels' state."""
@@ -323,7 +325,6 @@ class Engine(StatefulPart):
 class UnitEngine(Engine):
     """A unit from buffer to buffer, such as the SFU or the links: one command at a time."""
 
-    WIRING: ClassVar[tuple[str, ...]] = (*Engine.WIRING, "busy_root")
     kind = EngineKind.UNIT
 
     def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:

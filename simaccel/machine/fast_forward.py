@@ -107,8 +107,8 @@ class FastForward:
             self.clock.events,
             self.places(),
             [part.state() for part in scope.parts],
-            [part.gauges() if part.GAUGES else () for part in scope.parts],
-            [part.counters() if part.COUNTERS else () for part in scope.parts],
+            [part.gauges() for part in scope.parts],
+            [part.counters() for part in scope.parts],
         )
 
     def compare(self, scope: Scope, old: Snapshot) -> Repetition | None:
@@ -125,8 +125,8 @@ class FastForward:
             part = scope.parts[index]
             if part.state() != old.states[index]:
                 limit = NEVER
-            elif part.GAUGES:
-                seen = GaugeInterval(old.cycle, now, old.gauges[index], part.gauges())
+            elif gauges := part.gauges():
+                seen = GaugeInterval(old.cycle, now, old.gauges[index], gauges)
                 stretches[index] = seen
                 limit = min(limit, part.limit(seen))
             if limit < 0:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from simaccel.hardware.cores import on_chip
+from simaccel.machine.channel import Channel
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import UnitEngine, Waiting
 from simaccel.machine.instructions import Action, Instruction
 from simaccel.machine.plan import Plan
 from simaccel.machine.round_robin_arbiter import READ, WRITE
 from simaccel.machine.shared_resources import SharedResources
+from simaccel.machine.stateful import State
 from simaccel.machine.tokens import Tokens
 from simaccel.units import Cause
 
@@ -21,9 +21,11 @@ class LinkEngine(UnitEngine):
     The engine goes on as the last byte has left; what a collective brings is there a lag later.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = (*UnitEngine.STATE, "lag_cycles")
-    WIRING: ClassVar[tuple[str, ...]] = (*UnitEngine.WIRING, "links")
     kind = EngineKind.LINK
+    links: list[list[tuple[Channel, int]]]
+    """By step the cycles that it asks of links."""
+    lag_cycles: State[int]
+    """The lag of the last command."""
 
     def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
         super().__init__(name, plan, wires)
@@ -31,9 +33,7 @@ class LinkEngine(UnitEngine):
             [(wires.chip_links[on_chip(wires.core, name)], cycles) for name, cycles in op.channels]
             for op in plan.ops
         ]
-        """By step what it asks of which links."""
         self.lag_cycles = 0
-        """Of the last command."""
 
     def state(self) -> tuple[object, ...]:
         """Return also the lag of what was sent last."""

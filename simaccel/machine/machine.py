@@ -162,7 +162,7 @@ class Machine:
         for name, channel in self.channels().items():
             names.setdefault(channel, []).append(name)
         served = [
-            ChannelProbe(known, clock, listener, channel_name)
+            ChannelProbe(clock, listener, known, channel_name)
             for channel_name, known in names.items()
         ]
         for wires in self.cores:
@@ -171,7 +171,7 @@ class Machine:
             around = [tile for tiles in wires.occupancy.enclosing.values() for tile in tiles]
             for tile in dict.fromkeys([*claimed, *around]):
                 name = f"tile {on_core(wires.core, tile)}"
-                wires.occupancy.lanes[tile] = TileProbe(name, clock, listener)
+                wires.occupancy.lanes[tile] = TileProbe(clock, listener, name)
         tiles = [lane for wires in self.cores for lane in wires.occupancy.lanes.values()]
         lanes = dict.fromkeys((engine.name for engine in self.engines), "engine")
         lanes |= dict.fromkeys(self.channels(), "channel")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import simpy
@@ -11,7 +12,7 @@ from simaccel.machine.accounts import StallAccount, Wait
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
 from simaccel.machine.round_robin_arbiter import ServiceRequest
-from simaccel.machine.stateful import StatefulPart
+from simaccel.machine.stateful import Record, State, StatefulPart
 
 Pieces = Sequence[tuple[Channel, ServiceRequest]]
 """Requests to the channels of a memory."""
@@ -28,6 +29,7 @@ class Loader(Protocol):
         """Request the transfer of the current step from the memory."""
 
 
+@dataclass(eq=False)
 class Multicast(StatefulPart):
     """One load for engines of several cores; the last engine that arrives requests it for all.
 
@@ -35,14 +37,10 @@ class Multicast(StatefulPart):
     of the first core.
     """
 
-    STATE = ("waiting",)
-    RECORDS = ("blamed",)  # follows from who waits
-    WIRING = ("members",)
-
-    def __init__(self, members: Sequence[Loader]) -> None:
-        self.members = tuple(members)
-        self.waiting: dict[Loader, simpy.Event] = {}
-        self.blamed: StallAccount | None = None
+    members: Sequence[Loader]
+    waiting: State[dict[Loader, simpy.Event]] = field(default_factory=dict)
+    blamed: Record[StallAccount | None] = None
+    """The account that waits are booked to; it follows from who waits."""
 
     def state(self) -> tuple[object, ...]:
         """Return the waiting engines in the order of their arrival."""

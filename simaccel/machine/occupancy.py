@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from simaccel.machine.probes import TileProbe
-from simaccel.machine.stateful import StatefulPart
+from simaccel.machine.stateful import Record, State, StatefulPart
 from simaccel.program.fit import rings
 from simaccel.program.operators import operators_with_tiles
 from simaccel.program.program import BUFFER, Program
@@ -20,21 +20,17 @@ class Occupancy(StatefulPart):
     the previous operator, or from its first claim; an operator's peak is recorded at its end.
     """
 
-    STATE = ("n_bytes", "operator", "ended", "following")
-    RECORDS = ("operator_peak_bytes", "peak_bytes")
-    WIRING = ("enclosing", "lanes")
-
     enclosing: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     lanes: dict[str, TileProbe] = field(default_factory=dict)
     """Probes by tile; empty without a listener."""
-    operator: str = ""
-    ended: bool = True
+    n_bytes: State[int] = 0
+    operator: State[str] = ""
+    ended: State[bool] = True
     """Whether the operator has ended and no operator has claimed space since."""
-    following: str = ""
+    following: State[str] = ""
     """The operator that has claimed space for early loads."""
-    n_bytes: int = 0
-    operator_peak_bytes: int = 0
-    peak_bytes: int = 0
+    operator_peak_bytes: Record[int] = 0
+    peak_bytes: Record[int] = 0
 
     def state(self) -> tuple[object, ...]:
         """Return the bytes in use, without peaks: a period that repeats does not raise them."""

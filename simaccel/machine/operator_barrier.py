@@ -12,7 +12,7 @@ from itertools import chain
 import simpy
 
 from simaccel.machine.clock import Clock
-from simaccel.machine.stateful import Numbers, SkippedPeriods, StatefulPart
+from simaccel.machine.stateful import Counter, Numbers, SkippedPeriods, State, StatefulPart
 from simaccel.program.dependences import CoreDependence
 
 Ends = Callable[[str], None]
@@ -34,12 +34,36 @@ class OperatorBarrier(StatefulPart):
     is called where the cycles of an operator end, ``end`` where it does.
     """
 
-    STATE = ("arrived", "here", "held", "gated", "coming", "depending", "following", "closed")
-    COUNTERS = ("ended",)
-    WIRING = (
-        *("clock", "engines", "members", "cores", "computing", "free", "loaders", "dependences"),
-        *("close", "end", "comers"),
-    )
+    clock: Clock
+    members: Mapping[str, tuple[str, ...]]
+    computing: Mapping[str, set[str]]
+    """All but those that store."""
+    free: frozenset[str]
+    cores: Mapping[str, int]
+    engines: tuple[str, ...]
+    loaders: Mapping[str, frozenset[str]]
+    """By loader those of its core, which go on together."""
+    dependences: Mapping[str, tuple[CoreDependence, ...]]
+    close: Closes
+    end: Ends
+    comers: Mapping[str, Callable[[simpy.Event], None]]
+    arrived: State[dict[str, set[str]]]
+    """Who has come to the end of each operator, until all have."""
+    here: State[set[str]]
+    """All of them."""
+    held: State[dict[str, simpy.Event]]
+    """Loaders that wait for one another."""
+    gated: State[dict[str, simpy.Event]]
+    coming: State[dict[str, str]]
+    """Engines whose last results are still on their way, and their operators."""
+    depending: State[dict[str, tuple[str, simpy.Event]]]
+    """Engines that wait for operators of other cores, and with which operator."""
+    following: State[dict[int, str]]
+    """By core the operator after that at whose end engines arrive, if it is free."""
+    closed: State[dict[str, dict[int, str]]]
+    """Operators that have not ended whose cycles have; by core what the next ones belong to."""
+    ended: Counter[dict[str, int]]
+    """How often each operator has ended."""
 
     def __init__(
         self,
@@ -55,32 +79,18 @@ class OperatorBarrier(StatefulPart):
         self.clock = clock
         self.members = {name: tuple(chain(*by.values())) for name, by in members.items()}
         self.computing = {name: {*own} - {*storers} for name, own in self.members.items()}
-        """All but those that store."""
         self.free = frozenset(free)
         self.cores = {engine: core for by in members.values() for core in by for engine in by[core]}
         self.engines = tuple(dict.fromkeys(chain.from_iterable(self.members.values())))
         self.loaders = {name: frozenset(core) for core in loaders for name in core}
-        """By loader those of its core, which go on together."""
         self.dependences = {name: tuple(others) for name, others in dependences.items() if others}
         self.close, self.end = close, end
-        self.arrived: dict[str, set[str]] = {name: set() for name in self.members}
-        """Who has come to the end of each operator, until all have."""
-        self.here: set[str] = set()
-        """All of them."""
-        self.ended = dict.fromkeys(self.members, 0)
-        """How often each operator has ended."""
-        self.coming: dict[str, str] = {}
-        """Engines whose last results are still on their way, and their operators."""
         self.comers = {name: partial(self._admit, name) for name in self.engines}
-        self.held: dict[str, simpy.Event] = {}
-        """Loaders that wait for one another."""
-        self.gated: dict[str, simpy.Event] = {}
-        self.depending: dict[str, tuple[str, simpy.Event]] = {}
-        """Engines that wait for operators of other cores, and with which operator."""
+        self.arrived = {name: set() for name in self.members}
+        self.ended = dict.fromkeys(self.members, 0)
         self.following = dict.fromkeys(self.cores.values(), "")
-        """By core the operator after that at whose end engines arrive, if it is free."""
-        self.closed: dict[str, dict[int, str]] = {}
-        """Operators that have not ended whose cycles have; by core what the next ones belong to."""
+        self.here, self.coming, self.closed = set(), {}, {}
+        self.held, self.gated, self.depending = {}, {}, {}
 
     def state(self) -> tuple[object, ...]:
         """Return the engines that arrived or wait, and the leads of operators that are awaited."""

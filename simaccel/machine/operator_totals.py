@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from simaccel.machine.accounts import StallAccount, outer_site
-from simaccel.machine.stateful import SkippedPeriods, StatefulPart
+from simaccel.machine.stateful import Counter, SkippedPeriods, StatefulPart
 from simaccel.units import Cause
 
 
 class RowTotals(StatefulPart):
     """A row of numbers that only grow."""
 
-    COUNTERS = ("numbers",)
+    numbers: Counter[tuple[int, ...]]
 
     def __init__(self, length: int) -> None:
         self.numbers = (0,) * length
@@ -45,7 +45,11 @@ class OperatorTotals(RowTotals):
     cores (``places``), and each engine's by cause. ``accounts``: by core those of its engines.
     """
 
-    WIRING = ("of", "sites", "accounts", "places")
+    of: Mapping[str, RowTotals]
+    sites: Mapping[str, int]
+    """What is added to sites of other operators in the cycles of each operator."""
+    accounts: Sequence[Sequence[StallAccount]]
+    places: Mapping[str, range]
 
     def __init__(
         self,
@@ -55,7 +59,6 @@ class OperatorTotals(RowTotals):
     ) -> None:
         names = dict.fromkeys(operators)
         self.sites = {name: outer_site(0, index) for index, name in enumerate(names)}
-        """What is added to sites of other operators in the cycles of each operator."""
         self.accounts = tuple(map(tuple, accounts))
         self.places = dict(places)
         width = sum(map(len, accounts)) * len(Cause)

@@ -8,7 +8,8 @@ event of the trace.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from simaccel.machine.accounts import Listener
 from simaccel.machine.clock import Clock
@@ -17,23 +18,25 @@ from simaccel.machine.round_robin_arbiter import RoundRobinArbiter
 from simaccel.machine.stateful import (
     FOREVER,
     NEVER,
+    Counter,
+    Gauge,
     GaugeInterval,
     Numbers,
+    Record,
     SkippedPeriods,
+    State,
     StatefulPart,
 )
 
 
+@dataclass(eq=False)
 class Probe(StatefulPart):
     """The part common to probes: the cycle since which nothing was reported."""
 
-    RECORDS: ClassVar[tuple[str, ...]] = ("since",)  # at a flush it is now
-    WIRING: ClassVar[tuple[str, ...]] = ("clock", "listener")
-
-    def __init__(self, clock: Clock, listener: Listener) -> None:
-        self.clock = clock
-        self.listener = listener
-        self.since = 0
+    clock: Clock
+    listener: Listener
+    since: Record[int] = field(default=0, init=False)
+    """At a flush it is now."""
 
     def tell(self) -> None:
         """Report finished intervals that were not reported at once."""
@@ -60,6 +63,7 @@ class ProbedServer(Protocol):
         """Bring the arbiter up to the present cycle."""
 
 
+@dataclass(eq=False)
 class ChannelProbe(Probe):
     """The uses of a channel: each from a request to the idle channel until no request is left.
 
@@ -67,22 +71,16 @@ class ChannelProbe(Probe):
     one probe, with all their names.
     """
 
-    GAUGES = ("channel",)
-    COUNTERS = ("reported",)
-    RECORDS = (*Probe.RECORDS, "log")  # nothing is left of it at a flush
+    names: Sequence[str]
+    channel: Gauge[ProbedServer]
+    log: Record[list[int]] = field(default_factory=list, init=False)
+    """Uses that are not reported yet: none after a flush."""
+    reported: Counter[int] = field(default=0, init=False)
+    """Cycles of service that the listener has heard of."""
 
-    WIRING = ("names", "clock", "listener")
-
-    def __init__(
-        self, names: Sequence[str], clock: Clock, listener: Listener, channel: ProbedServer
-    ) -> None:
-        super().__init__(clock, listener)
-        self.names = names
-        self.channel = channel
-        self.log: list[int] = []
-        self.reported = 0
-        """Cycles of service that the listener has heard of."""
-        channel.log = self.log
+    def __post_init__(self) -> None:
+        """Take note of what the channel does from now on."""
+        self.channel.log = self.log
 
     def tell(self) -> None:
         """Report uses that have ended, with the pauses between them."""
@@ -137,16 +135,12 @@ class ChannelProbe(Probe):
         return self.channel.turns.limit(seen.start_at(2))
 
 
+@dataclass(eq=False)
 class TileProbe(Probe):
     """The bytes that the slots of a tile hold."""
 
-    STATE = ("held",)
-    WIRING = ("name", "clock", "listener")
-
-    def __init__(self, name: str, clock: Clock, listener: Listener) -> None:
-        super().__init__(clock, listener)
-        self.name = name
-        self.held = 0
+    name: str
+    held: State[int] = field(default=0, init=False)
 
     def hold(self, n_bytes: int) -> None:
         """Claim some bytes, or release them (a negative number)."""

@@ -10,7 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from simaccel.machine.round_robin_arbiter import ServiceRequest, advance_entries, shrinking_limit
-from simaccel.machine.stateful import GaugeInterval, Numbers, SkippedPeriods, StatefulPart
+from simaccel.machine.stateful import (
+    Gauge,
+    GaugeInterval,
+    Numbers,
+    Record,
+    SkippedPeriods,
+    State,
+    StatefulPart,
+)
 
 
 @dataclass(eq=False, slots=True)
@@ -21,23 +29,19 @@ class ReadWriteArbiter(StatefulPart):
     of direction, or when the first request of the other direction arrives.
     """
 
-    STATE = ("queues", "ring")
-    GAUGES = ("left", "gap", "direction", "queues", "ring")
-    RECORDS = ("finish",)  # cycles until the next request leaves; 0 where nobody has asked yet
-    WIRING = ("batch", "turnaround")
-
     batch: tuple[int, int]
     """Cycles of a batch of reads, and of writes."""
     turnaround: int = 0
-    queues: tuple[list[ServiceRequest], list[ServiceRequest]] = field(
+    queues: State[Gauge[tuple[list[ServiceRequest], list[ServiceRequest]]]] = field(
         default_factory=lambda: ([], [])
     )
-    ring: list[ServiceRequest] = field(default_factory=list)
+    ring: State[Gauge[list[ServiceRequest]]] = field(default_factory=list)
     """All waiting requests: reads, then writes."""
-    left: int = 0
-    gap: int = 0
-    direction: int = 0
-    finish: int = 0
+    left: Gauge[int] = 0
+    gap: Gauge[int] = 0
+    direction: Gauge[int] = 0
+    finish: Record[int] = 0
+    """Cycles until the next request leaves; 0 where nobody has asked yet."""
 
     def add(self, entry: ServiceRequest) -> None:
         """Append a request to those of its direction."""

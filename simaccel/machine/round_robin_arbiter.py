@@ -12,9 +12,12 @@ from dataclasses import dataclass, field
 from simaccel.machine.stateful import (
     FOREVER,
     NEVER,
+    Gauge,
     GaugeInterval,
     Numbers,
+    Record,
     SkippedPeriods,
+    State,
     StatefulPart,
 )
 
@@ -29,15 +32,12 @@ class ServiceRequest(StatefulPart):
     An owner has one request at a time in a ring; ``since`` distinguishes successive ones.
     """
 
-    STATE = ("direction", "owner")
-    GAUGES = ("remaining", "since")
-    RECORDS = ("finished",)  # has left the ring
-
-    remaining: int
-    direction: int
-    owner: str
-    since: int = 0
-    finished: bool = False
+    remaining: Gauge[int]
+    direction: State[int]
+    owner: State[str]
+    since: Gauge[int] = 0
+    finished: Record[bool] = False
+    """Whether it has left the ring."""
 
 
 @dataclass(eq=False, slots=True)
@@ -48,18 +48,14 @@ class RoundRobinArbiter(StatefulPart):
     Until then all others take whole turns, so the cycle in which it finishes has a closed form.
     """
 
-    STATE = ("ring",)
-    GAUGES = ("left", "gap", "direction", "ring")
-    RECORDS = ("finish",)  # cycles until the first leaves; 0 where nobody has asked yet
-    WIRING = ("quantum", "turnaround")
-
     quantum: int
     turnaround: int = 0
-    ring: list[ServiceRequest] = field(default_factory=list)
-    left: int = 0
-    gap: int = 0
-    direction: int = 0
-    finish: int = 0
+    ring: State[Gauge[list[ServiceRequest]]] = field(default_factory=list)
+    left: Gauge[int] = 0
+    gap: Gauge[int] = 0
+    direction: Gauge[int] = 0
+    finish: Record[int] = 0
+    """Cycles until the first leaves; 0 where nobody has asked yet."""
 
     def add(self, entry: ServiceRequest) -> None:
         """Append a request to those that wait."""

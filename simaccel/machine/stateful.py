@@ -1,21 +1,25 @@
 """The declaration of every part's state, so that a repetition can be recognised.
 
 The machine is deterministic: if all that determines its future is as it was a period
-ago, the period repeats. Each class with attributes that change declares them in lists:
+ago, the period repeats. Each class with attributes that change declares all its fields, with types
+that say what must become of them in a period:
 
-- ``STATE`` must be the same again;
-- ``GAUGES`` are numbers that may differ by the same amount from period to period (positions of
+- ``State[T]`` must be the same again;
+- ``Gauge[T]`` has numbers that may differ by the same amount from period to period (positions of
   loops, times of events), with a ``limit`` of the number of repetitions;
-- ``COUNTERS`` only count: nothing in the machine reads them;
-- ``RECORDS`` are written and never read by the machine, and a period that repeats leaves them as
-  they are (a peak), or they follow from what is in the state;
-- ``WIRING`` doesn't change while the machine runs.
+- ``Counter[T]`` only counts: nothing in the machine reads it;
+- ``Record[T]`` is written and never read by the machine, and a period that repeats leaves it as
+  it is (a peak), or it follows from what is in the state;
+- any other field doesn't change while the machine runs.
+
+A field can be two of them: ``State[Gauge[T]]`` has a part that must be the same, and numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from enum import Enum, auto
+from typing import Annotated, NamedTuple, TypeVar
 
 FOREVER = 2**62
 """The limit of a part that can repeat without end."""
@@ -23,6 +27,22 @@ NEVER = -1
 """The limit of a part that doesn't repeat."""
 
 Numbers = tuple[int, ...]
+_T = TypeVar("_T")
+
+
+class FieldRole(Enum):
+    """The role of a field in the recognition of a period."""
+
+    STATE = auto()
+    GAUGE = auto()
+    COUNTER = auto()
+    RECORD = auto()
+
+
+State = Annotated[_T, FieldRole.STATE]
+Gauge = Annotated[_T, FieldRole.GAUGE]
+Counter = Annotated[_T, FieldRole.COUNTER]
+Record = Annotated[_T, FieldRole.RECORD]
 
 
 class GaugeInterval(NamedTuple):
@@ -81,11 +101,6 @@ class StatefulPart:
     """A part of the machine that changes while it runs."""
 
     __slots__ = ()
-    STATE: ClassVar[tuple[str, ...]] = ()
-    GAUGES: ClassVar[tuple[str, ...]] = ()
-    COUNTERS: ClassVar[tuple[str, ...]] = ()
-    RECORDS: ClassVar[tuple[str, ...]] = ()
-    WIRING: ClassVar[tuple[str, ...]] = ()
 
     def state(self) -> tuple[object, ...]:
         """Return what must be equal at both boundaries."""

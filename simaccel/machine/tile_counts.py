@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 
@@ -13,9 +14,11 @@ from simaccel.machine.clock import Clock
 from simaccel.machine.stateful import (
     FOREVER,
     NEVER,
+    Gauge,
     GaugeInterval,
     Numbers,
     SkippedPeriods,
+    State,
     StatefulPart,
     growth,
 )
@@ -25,6 +28,7 @@ Reader = tuple[str, str]
 """An engine, and the operator for which it reads."""
 
 
+@dataclass(eq=False)
 class TileCounts(StatefulPart):
     """Counts of the tiles of a tensor that each maker has made, and each reader has taken.
 
@@ -32,25 +36,22 @@ class TileCounts(StatefulPart):
     same order, so counting them is enough.
     """
 
-    STATE = ("waiting", "coming")
-    GAUGES = ("made", "taken")
-    WIRING = ("clock", "makers", "readers", "comers")
+    clock: Clock
+    makers: Sequence[tuple[str, StallAccount]]
+    """Engines that store the tensor, and their accounts."""
+    readers: Mapping[Reader, AwaitedTiles]
+    comers: Mapping[str, Callable[[simpy.Event], None]] = field(init=False)
+    waiting: State[dict[Reader, simpy.Event]] = field(default_factory=dict)
+    coming: State[dict[str, int]] = field(init=False)
+    """Tiles that have left an engine, and are not in the memory yet."""
+    made: Gauge[dict[str, int]] = field(init=False)
+    taken: Gauge[dict[Reader, int]] = field(init=False)
 
-    def __init__(
-        self,
-        clock: Clock,
-        makers: Sequence[tuple[str, StallAccount]],
-        readers: Mapping[Reader, AwaitedTiles],
-    ) -> None:
-        self.clock = clock
-        self.makers = tuple(makers)
-        """Engines that store the tensor, and their books."""
-        self.made = dict.fromkeys((name for name, _ in makers), 0)
-        self.readers = readers
-        self.taken = dict.fromkeys(readers, 0)
-        self.waiting: dict[Reader, simpy.Event] = {}
+    def __post_init__(self) -> None:
+        """Begin without any tile."""
+        self.made = dict.fromkeys((name for name, _ in self.makers), 0)
+        self.taken = dict.fromkeys(self.readers, 0)
         self.coming = dict.fromkeys(self.made, 0)
-        """Tiles that have left an engine, and are not in the memory yet."""
         self.comers = {name: partial(self._arrive, name) for name in self.made}
 
     def state(self) -> tuple[object, ...]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import simpy
 
 from simaccel.machine.accounts import NO_WAIT, StallAccount, Wait
 from simaccel.machine.clock import Clock
 from simaccel.machine.instructions import TokenStream
-from simaccel.machine.stateful import SkippedPeriods, StatefulPart
+from simaccel.machine.stateful import Record, SkippedPeriods, State, StatefulPart
 from simaccel.units import Cause
 
 
@@ -26,43 +26,34 @@ class Delay:
 NO_DELAY = Delay(0, Cause.DRAM_LATENCY)
 
 
+@dataclass(eq=False)
 class Tokens(StatefulPart):
     """Ready (or free) tokens of one tile from ``source`` to ``target``."""
 
-    STATE = ("count", "in_flight", "waiter", "blamed", "posted")
-    RECORDS = ("needed", "watcher", "came")  # where an engine waits; who takes one notes its time
-    WIRING = ("clock", "handover", "source", "target", "wait", "delay", "memory")
+    clock: Clock
+    handover: TokenStream
+    count: State[int]
+    source: StallAccount
+    target: StallAccount
+    delay: Delay = NO_DELAY
+    memory: int = 0
+    """Cycles after which it makes no difference any more since when a token has been there."""
+    wait: Wait = field(init=False)
+    in_flight: State[deque[bool]] = field(default_factory=deque)
+    """Whose data are on their way, the first first; False has none and comes after others."""
+    waiter: State[simpy.Event | None] = None
+    blamed: State[Tokens | None] = None
+    posted: State[deque[int]] = field(default_factory=deque)
+    needed: Record[list[Tokens]] = field(default_factory=list)
+    """Of those that the waiting engine needs together, the ones that are still to come."""
+    watcher: Record[Tokens | None] = None
+    """At which the engine waits that needs these as well."""
+    came: Record[int] = 0
+    """When the token that was taken last came, if that makes a difference."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        handover: TokenStream,
-        count: int,
-        source: StallAccount,
-        target: StallAccount,
-        delay: Delay = NO_DELAY,
-        memory: int = 0,
-    ) -> None:
-        self.clock = clock
-        self.handover = handover
-        self.count = count
-        self.delay = delay
-        self.source = source
-        self.target = target
-        self.in_flight: deque[bool] = deque()
-        """Whose data are on their way, the first first; False has none and comes after others."""
-        self.waiter: simpy.Event | None = None
-        self.needed: list[Tokens] = []
-        """Of those that the waiting engine needs together, the ones that are still to come."""
-        self.blamed: Tokens | None = None
-        self.watcher: Tokens | None = None
-        """At which the engine waits that needs these as well."""
-        self.wait = Wait(handover.tile, handover.kind, source.engine)
-        self.memory = memory
-        """Cycles after which it makes no difference any more since when a token has been there."""
-        self.posted: deque[int] = deque()
-        self.came = 0
-        """When the token that was taken last came, if that makes a difference."""
+    def __post_init__(self) -> None:
+        """Name the wait for a token."""
+        self.wait = Wait(self.handover.tile, self.handover.kind, self.source.engine)
 
     def state(self) -> tuple[object, ...]:
         """Return the tokens and whether the target waits; no other engine can wait for them."""

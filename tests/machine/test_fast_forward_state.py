@@ -5,8 +5,11 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass, replace
 from enum import Enum
+from typing import ClassVar, get_origin, get_type_hints
 
 import pytest
+import simpy
+from simpy.core import BoundClass
 
 import simaccel.machine
 from simaccel.machine.channel import Channel
@@ -17,7 +20,7 @@ from simaccel.machine.machine import Machine
 from simaccel.machine.operator_barrier import OperatorBarrier
 from simaccel.machine.read_write_arbiter import ReadWriteArbiter
 from simaccel.machine.round_robin_arbiter import RoundRobinArbiter
-from simaccel.machine.stateful import GaugeInterval, StatefulPart
+from simaccel.machine.stateful import FieldRole, GaugeInterval, StatefulPart
 from simaccel.program.dependences import CoreDependence
 from tests.draws import DRAWS
 from tests.machine.trees import Case, cases
@@ -140,8 +143,24 @@ def _bases(kind: type[StatefulPart]) -> list[type[StatefulPart]]:
     return [base for base in kind.__bases__ if issubclass(base, StatefulPart)]
 
 
+def _fields(kind: type) -> dict[str, tuple[FieldRole, ...]]:
+    """Name the fields of a class in order, those of its bases first, with their roles."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {
+        name: getattr(hint, "__metadata__", ())
+        for name, hint in hints.items()
+        if get_origin(hint) is not ClassVar
+    }
+
+
+def _named(kind: type, *roles: FieldRole) -> list[str]:
+    return [name for name, own in _fields(kind).items() if {*roles} & {*own} or own == roles]
+
+
 def _declared(kind: type[StatefulPart]) -> set[str]:
-    return {*kind.STATE, *kind.GAUGES, *kind.COUNTERS, *kind.RECORDS, *kind.WIRING}
+    """Name all fields; SimPy binds the makers of events to a clock."""
+    bound = vars(simpy.Environment).items() if kind is Clock else ()
+    return {*_fields(kind), *(name for name, value in bound if isinstance(value, BoundClass))}
 
 
 def _reach(part: object, seen: dict[int, object]) -> None:
@@ -200,11 +219,20 @@ def test_an_undeclared_attribute_is_noticed() -> None:
     assert set(_attributes(tokens)) - _declared(type(tokens)) == {"hidden"}
 
 
+def test_what_has_gauges_or_counters_returns_them() -> None:
+    """A probe counts what its channel does; gauges of a ring are those of its channel."""
+    for kind in _classes():
+        if issubclass(kind, StatefulPart) and kind.__name__ not in OWNED:
+            for role, name in ((FieldRole.GAUGE, "gauges"), (FieldRole.COUNTER, "counters")):
+                returned = getattr(kind, name) is not getattr(StatefulPart, name)
+                assert returned == bool(_named(kind, role)), kind
+
+
 def _wiring(machine: Machine) -> list[tuple[str, object]]:
     return [
         (f"{type(p).__name__}.{name}", list(v) if isinstance(v := getattr(p, name), list) else v)
         for p in machine.parts()
-        for name in type(p).WIRING
+        for name in _named(type(p))
     ]
 
 
@@ -221,8 +249,8 @@ def test_every_component_is_in_one_of_the_lists() -> None:
         f"{kind.__name__}.{name}"
         for kind in _classes()
         if issubclass(kind, StatefulPart) and kind is not StatefulPart
-        for name in (*kind.__dict__.get("STATE", ()), *kind.__dict__.get("GAUGES", ()))
-        if not any(name in {*base.STATE, *base.GAUGES} for base in _bases(kind))
+        for name in _named(kind, FieldRole.STATE, FieldRole.GAUGE)
+        if not any(name in _fields(base) for base in _bases(kind))
     }
     assert declared == TELLS | REPEATS | TELLS_WITHOUT | VIEWS | COUNTED | WATCHED
 
@@ -275,8 +303,8 @@ def _drop(patch: pytest.MonkeyPatch, name: str) -> None:
         return
     kinds = {kind.__name__: kind for kind in _classes() if issubclass(kind, StatefulPart)}
     kind, attribute = kinds[name.partition(".")[0]], name.partition(".")[2]
-    only = len(kind.STATE) == 1
-    _drop_state(patch, kind, None if only else kind.STATE.index(attribute))
+    state = _named(kind, FieldRole.STATE)
+    _drop_state(patch, kind, None if len(state) == 1 else state.index(attribute))
     if name == "Engine.at":
         patch.setattr(FastForward, "places", list)
 

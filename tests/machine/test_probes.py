@@ -21,7 +21,7 @@ def _told(heard: Heard) -> list[tuple[object, ...]]:
 def _channel(turnaround: int = 0, quantum: int = 4) -> tuple[Channel, ChannelProbe, Heard]:
     clock, heard = Clock(), Heard()
     channel = Channel(clock, RoundRobinArbiter(quantum, turnaround))
-    return channel, ChannelProbe(("c",), clock, heard, channel), heard
+    return channel, ChannelProbe(clock, heard, ("c",), channel), heard
 
 
 def _at(clock: Clock, cycle: int, call: Callable[[], object]) -> None:
@@ -137,7 +137,7 @@ def test_a_use_alone_ends_a_skip_before_it_ends() -> None:
 def test_channels_that_do_the_same_have_one_lane() -> None:
     clock, heard = Clock(), Heard()
     channel = Channel(clock, RoundRobinArbiter(4))
-    lane = ChannelProbe(("c", "d"), clock, heard, channel)
+    lane = ChannelProbe(clock, heard, ("c", "d"), channel)
     channel.request(5, 0, "a")
     _at(clock, 7, lambda: lane.flush(7))
     assert [(row.engine, row.told[:2]) for row in heard.expanded()] == [
@@ -158,7 +158,7 @@ def test_a_skip_is_taken_as_told() -> None:
 
 def test_a_tile_holds_what_was_claimed() -> None:
     clock, heard = Clock(), Heard()
-    lane = TileProbe("tile K", clock, heard)
+    lane = TileProbe(clock, heard, "tile K")
     lane.hold(5)
     _at(clock, 4, lambda: lane.hold(7))
     _at(clock, 6, lambda: lane.hold(0))
