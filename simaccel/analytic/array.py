@@ -298,7 +298,7 @@ def _fold(work: _Work, folds: _Folds) -> dict[str, Ints]:
         together=together,
     )
     alone = np.minimum(folds.rows, grid.rows), np.minimum(folds.cols, grid.cols)
-    compute = array.fold_cycles(*alone, grid.stream_cycles, stationarity, grid.first_rows)
+    compute = array.cycles_in(grid, *alone, stationarity)
     adding = moved.adding
     if array.count > 1:
         held_by = grid.arrays(np.minimum(grid.high, grid.round_rows), folds.cols).down

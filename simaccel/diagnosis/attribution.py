@@ -44,6 +44,7 @@ class StreamingArray(FreeArray):
         stream: Amount,
         stationarity: Stationarity,  # noqa: ARG002
         first_rows: Amount | None = None,  # noqa: ARG002
+        row_rate: int = 1,  # noqa: ARG002
     ) -> Amount:
         """The stream of a fold."""
         return stream + rows * 0

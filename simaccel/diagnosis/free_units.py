@@ -29,6 +29,7 @@ class FreeArray(ArraySpec):
         stream: Amount,  # noqa: ARG002
         stationarity: Stationarity,  # noqa: ARG002
         first_rows: Amount | None = None,  # noqa: ARG002
+        row_rate: int = 1,  # noqa: ARG002
     ) -> Amount:
         """Nothing for a fold."""
         return rows * 0

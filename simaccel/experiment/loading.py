@@ -25,6 +25,7 @@ class LoadedArray(ArraySpec):
         stream: Amount,
         stationarity: Stationarity,  # noqa: ARG002 - as ArraySpec has it
         first_rows: Amount | None = None,  # noqa: ARG002
+        row_rate: int = 1,  # noqa: ARG002
     ) -> Amount:
         """The stream of a fold, and its skew where the next does not enter directly after."""
         high, wide = self._sides(rows, cols)

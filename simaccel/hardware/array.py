@@ -74,8 +74,9 @@ class ArraySpec(Spec):
 
     ``native_bits``: of the operands of a multiplier; wider ones take it several times
     (``cycles_per_mac``). Without it all take one cycle. ``stationarity``: what the PEs can hold.
-    ``macs_per_cycle``: of a PE, where both operands are narrow; so many steps of a stream
-    enter in the time of one. ``multiplied_as``: numbers that go as those of another width.
+    ``macs_per_cycle``: of a PE, where both operands are narrow; so many steps of a stream enter
+    in the time of one, and so many rows of a stationary operand shift in. ``multiplied_as``:
+    numbers that go as those of another width.
     ``steps_per_cycle``: of a stream, below 1 where what feeds the array (conversions of numbers,
     vector loads) is slower than it.
     ``blocks``: instructions of a few positions each; without, a fold streams without a gap.
@@ -101,13 +102,9 @@ class ArraySpec(Spec):
     diagonal: bool = False
 
     @model_validator(mode="after")
-    def _full_sides_on_the_diagonal(self) -> Self:
+    def _one_in_blocks_or_on_the_diagonal(self) -> Self:
         if self.diagonal and (self.count > 1 or self.edge_folds == "used" or self.blocks):
             raise ValueError("array.diagonal: with count 1, edge_folds full, without blocks only")
-        return self
-
-    @model_validator(mode="after")
-    def _one_in_blocks(self) -> Self:
         if self.blocks is not None and (self.count > 1 or self.steps_per_cycle < 1):
             raise ValueError("array.blocks: with count 1 and steps_per_cycle 1 only")
         if self.blocks is not None and self.macs_per_cycle is not None:
@@ -166,7 +163,9 @@ class ArraySpec(Spec):
         """
         enter = Fraction(str(self.steps_per_cycle))
         rate = enter.numerator * pace.denominator, enter.denominator
-        grid, unit = FoldGrid(*sizes, *sides, pace.numerator, step_rate=rate), sizes[0] * 0 + 1
+        times, rows_at_once = pace.numerator, pace.denominator
+        grid = FoldGrid(*sizes, *sides, times, step_rate=rate, row_rate=rows_at_once)
+        unit = sizes[0] * 0 + 1
         if self.blocks is not None:
             step = sizes[2] if run is None else run
             size, whole = (self.rows, self.cols), pace.numerator
@@ -183,12 +182,10 @@ class ArraySpec(Spec):
         downs, across, along, apart = map(dict.fromkeys, zip(*options, strict=True))
         under = {n: -(-grid.high // (grid.rows * n)) for n in downs}
         strips = {n: -(-grid.wide // (grid.cols * n)) for n in across}
-        folds = {  # of an array whose folds are freed, too: the shares stay
-            n: ArraySpec.fold_cycles(
-                self, rows, cols, grid.cycles_of(-(-grid.stream // n)), stationarity, rows
-            )
-            for n in along
-        }
+        streams = {n: grid.cycles_of(-(-grid.stream // n)) for n in along}
+        held = stationarity, rows, grid.row_rate
+        # of an array whose folds are freed, too: the shares stay
+        folds = {n: ArraySpec.fold_cycles(self, rows, cols, streams[n], *held) for n in along}
         turns = {n: -(-count // n) for n in apart}
         cycles = [turns[d] * strips[b] * under[a] * folds[c] for a, b, c, d in options]
         return replace(grid, gang=choose_gang(options, cycles))
@@ -203,7 +200,8 @@ class ArraySpec(Spec):
 
         Less by what the charge of the last fold has for a next operand that doesn't follow.
         """
-        first, last = self._sides(grid.first_rows, grid.last_rows)[0], grid.last_rows
+        first = -(-self._sides(grid.first_rows, grid.last_rows)[0] // grid.row_rate)
+        last = grid.last_rows
         if self.overlap == "none" or stationarity == "os":
             return first * 0
         if self.overlap == "stream":
@@ -218,23 +216,35 @@ class ArraySpec(Spec):
         stream: Amount,
         stationarity: Stationarity,
         first_rows: Amount | None = None,
+        row_rate: int = 1,
     ) -> Amount:
         """Cycles of one fold that uses ``rows`` x ``cols`` PEs for ``stream`` cycles.
 
         ``first_rows``: of the first fold of a strip, which may follow and must have been loaded.
+        ``row_rate``: rows of a stationary operand that shift in at once.
 
         >>> ArraySpec(rows=8, cols=8, overlap="none").fold_cycles(8, 8, 32, "ws")
         54
+        >>> ArraySpec(rows=8, cols=8, overlap="none").fold_cycles(8, 8, 32, "ws", row_rate=2)
+        50
         """
         high, wide = self._sides(rows, cols)
+        loading = high if stationarity == "os" else -(-high // row_rate)
         if self.overlap == "stream":
             # the next operand (or the last result, os) shifts through `high` rows meanwhile
-            return larger(stream, high)
-        shift = high * int(self.overlap == "none" and stationarity != "os")
+            return larger(stream, loading)
+        shift = loading * int(self.overlap == "none" and stationarity != "os")
         alone = shift + stream + high + wide - 2
         if self.overlap == "none" or stationarity == "os" or first_rows is None:
             return alone
-        return larger(alone, self._sides(first_rows, cols)[0])
+        return larger(alone, -(-self._sides(first_rows, cols)[0] // row_rate))
+
+    def cycles_in(
+        self, grid: FoldGrid[Amount], rows: Amount, cols: Amount, stationarity: Stationarity
+    ) -> Amount:
+        """Cycles of one fold of a grid that uses ``rows`` x ``cols`` PEs."""
+        held = stationarity, grid.first_rows, grid.row_rate
+        return self.fold_cycles(rows, cols, grid.stream_cycles, *held)
 
     def hidden_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
         """Last cycles of a GEMM's charge in which the operand of a next one may shift in.
@@ -243,7 +253,8 @@ class ArraySpec(Spec):
         """
         if self.overlap == "stream":
             return grid.stream_cycles
-        alone = self.fold_cycles(grid.last_rows, grid.last_cols, grid.stream_cycles, stationarity)
+        sides, stream = (grid.last_rows, grid.last_cols), grid.stream_cycles
+        alone = self.fold_cycles(*sides, stream, stationarity, row_rate=grid.row_rate)
         return alone * int(self.overlap == "preload")
 
     def leaving_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
@@ -323,13 +334,7 @@ class ArraySpec(Spec):
         if self.edge_folds == "full":
             return tail
         rows, cols = (grid.last_rows, grid.rows), (grid.last_cols, grid.cols)
-        spent = [
-            [
-                self.fold_cycles(r, c, grid.stream_cycles, stationarity, grid.first_rows)
-                for c in cols
-            ]
-            for r in rows
-        ]
+        spent = [[self.cycles_in(grid, r, c, stationarity) for c in cols] for r in rows]
         more_rows, more_cols = grid.high > grid.round_rows, grid.wide > grid.round_cols
         strip = spent[0][0] + (grid.row_rounds - 1) * spent[1][0]
         for r, c, after, there in (
@@ -381,16 +386,12 @@ class ArraySpec(Spec):
         full_row, full_col = high * 0 + self.rows, wide * 0 + self.cols
         grid = self.grid((high, wide, stream), (full_row, full_col), Fraction(1), stationarity)
         row_folds, col_folds = grid.row_rounds - 1, -(-wide // grid.round_cols) - 1
-
-        def fold(rows: Amount, cols: Amount) -> Amount:
-            return self.fold_cycles(rows, cols, grid.stream_cycles, stationarity, grid.first_rows)
-
         cycles: Amount = (
             self.lead_cycles(grid, stationarity)
-            + row_folds * col_folds * fold(full_row, full_col)
-            + row_folds * fold(full_row, grid.last_cols)
-            + col_folds * fold(grid.last_rows, full_col)
-            + fold(grid.last_rows, grid.last_cols)
+            + row_folds * col_folds * self.cycles_in(grid, full_row, full_col, stationarity)
+            + row_folds * self.cycles_in(grid, full_row, grid.last_cols, stationarity)
+            + col_folds * self.cycles_in(grid, grid.last_rows, full_col, stationarity)
+            + self.cycles_in(grid, grid.last_rows, grid.last_cols, stationarity)
             + self.tail_cycles(grid, stationarity)
         )
         return cycles

@@ -90,6 +90,8 @@ class FoldGrid(Generic[Amount]):
     gang: Gang[Amount] | None = None
     step_rate: tuple[int, int] = (1, 1)
     """Steps that enter in so many cycles."""
+    row_rate: int = 1
+    """Rows of a stationary operand that shift in at once."""
     in_blocks: Amount | None = None
     """Cycles of a stream where instructions say how long it takes."""
 

@@ -99,13 +99,7 @@ class _Place:
         )
         width, macs = self._held_width(), rows * cols * grid.stream * self.products
         return Fold(
-            cycles=array.fold_cycles(
-                min(rows, grid.rows),
-                min(cols, grid.cols),
-                grid.stream_cycles,
-                stationarity,
-                grid.first_rows,
-            ),
+            cycles=array.cycles_in(grid, min(rows, grid.rows), min(cols, grid.cols), stationarity),
             macs=macs,
             native_macs=macs * grid.cycles_per_mac,
             a_bytes=moved.a,

@@ -133,7 +133,9 @@ class Costs:
             (high, wide, stream), (array.rows, array.cols), self._step(command), kind, g
         )
         steps = grid.stream_cycles
-        last = array.fold_cycles(grid.last_rows, grid.last_cols, steps, kind)
+        last = array.fold_cycles(
+            grid.last_rows, grid.last_cols, steps, kind, row_rate=grid.row_rate
+        )
         return Block(
             lead=array.lead_cycles(grid, kind),
             folds=[
@@ -211,7 +213,7 @@ class Costs:
             pace = math.ceil(steps * grid.cycles_per_mac / rate)
             longest = max(
                 longest,
-                on.systolic.fold_cycles(rows, cols, pace, kind, grid.first_rows),
+                on.systolic.fold_cycles(rows, cols, pace, kind, grid.first_rows, grid.row_rate),
                 on.array_in_rate.cycles(first + second),
                 on.array_out_rate.cycles(in_bytes(m * n, widths[2]) * (results[1] > 0)),
             )

@@ -19,6 +19,7 @@ from tests.machine.accelerators import accelerator
 from tests.machine.systolic_reference import Ints, gemm, stream_gemm
 from tests.trees import einsum, mapping, workload
 
+_BOTH = ("weights", "activations")
 BODY = "group E\n  keep A buffer, B buffer, C buffer\n  do E array {kind}"
 
 
@@ -79,60 +80,67 @@ def test_operands_of_twice_the_width_stream_as_twice_as_many(
     assert cycles(16, **sizes) == cycles(8, **(sizes | {streamed: 2 * sizes[streamed]}))
 
 
-@pytest.mark.parametrize("kind", STATIONARITIES)
+def _narrow_cycles(kind: Stationarity, overlap: str, bits: int, **sizes: int) -> int:
+    """Return the cycles of a product on 4 x 4 PEs, of which bytes go two at once."""
+    on = accelerator(array={"overlap": overlap, "macs_per_cycle": {"bits8": 2}})
+    of = workload(einsum("E", "C m n", "A m k", "B k n", **sizes), bits={"A": bits, "B": 8, "C": 8})
+    one = mapping(of, BODY.format(kind=kind))
+    run = assert_counts(of, one, on)
+    assert_exact(of, one, on, run)
+    return run.cycles
+
+
 @pytest.mark.parametrize("overlap", ["none", "preload", "stream"])
 @pytest.mark.parametrize("long", [6, 13])
-def test_narrow_operands_stream_as_half_as_many(
-    kind: Stationarity, overlap: str, long: int
-) -> None:
+def test_narrow_operands_stream_as_half_as_many(overlap: str, long: int) -> None:
     """Two steps enter in the time of one: as a stream of half the length, rounded up, would."""
-    array = {"overlap": overlap, "macs_per_cycle": {"bits8": 2}}
-    on = accelerator(array=array)
-    streamed = {"ws": "m", "os": "k", "is": "n"}[kind]
-
-    def cycles(bits: int, **sizes: int) -> int:
-        of = workload(
-            einsum("E", "C m n", "A m k", "B k n", **sizes), bits={"A": bits, "B": 8, "C": 8}
-        )
-        one = mapping(of, BODY.format(kind=kind))
-        run = assert_counts(of, one, on)
-        assert_exact(of, one, on, run)
-        return run.cycles
-
-    sizes = {"m": 6, "k": 7, "n": 9, streamed: long}
-    assert cycles(8, **sizes) == cycles(16, **(sizes | {streamed: ceil(long / 2)}))
+    narrow = _narrow_cycles("os", overlap, 8, m=6, n=9, k=long)
+    assert narrow == _narrow_cycles("os", overlap, 16, m=6, n=9, k=ceil(long / 2))
 
 
 @pytest.mark.parametrize(
-    ("array", "precision", "as_if"),
+    ("overlap", "bits", "long", "cycles"),
+    [
+        # by hand: 7 x 9 held numbers are six folds of 4 x 4; bytes shift in for two cycles, not 4
+        ("none", 8, 6, 6 * (2 + 3 + 4 + 4 - 2)),
+        ("none", 16, 6, 6 * (4 + 6 + 4 + 4 - 2)),
+        ("preload", 8, 6, 2 + 6 * (3 + 4 + 4 - 2)),
+        ("stream", 8, 6, 2 + 6 * 3 + 4 + 4 - 2),
+        ("stream", 8, 2, 1 + 6 * 2 + 4 + 4 - 2),  # the next shifts in longer than two rows stream
+        ("stream", 16, 2, 2 + 6 * 4 + 4 + 4 - 2),
+    ],
+)
+def test_narrow_stationary_operands_shift_in_two_rows_at_once(
+    overlap: str, bits: int, long: int, cycles: int
+) -> None:
+    assert _narrow_cycles("ws", overlap, bits, k=7, n=9, m=long) == cycles
+    assert _narrow_cycles("is", overlap, bits, k=7, m=9, n=long) == cycles
+
+
+@pytest.mark.parametrize(
+    ("array", "precision", "cycles"),
     [
         # half of the cycles for int8; fp8 as bf16; of both the slower
-        ({"macs_per_cycle": {"bits8": 2}, "multiplied_as": {"fp8": "bf16"}}, ("fp8", "fp8"), 1),
-        ({"macs_per_cycle": {"bits8": 2}, "multiplied_as": {"fp8": "bf16"}}, ("int8", "int8"), 0.5),
-        ({"macs_per_cycle": {"bits8": 2}, "multiplied_as": {"fp8": "bf16"}}, ("fp8", "int8"), 1),
+        ({"macs_per_cycle": {"bits8": 2}, "multiplied_as": {"fp8": "bf16"}}, ("fp8", "fp8"), 18),
+        ({"macs_per_cycle": {"bits8": 2}, "multiplied_as": {"fp8": "bf16"}}, ("int8", "int8"), 12),
+        ({"macs_per_cycle": {"bits8": 2}, "multiplied_as": {"fp8": "bf16"}}, ("fp8", "int8"), 18),
         # a chip whose int8 is no faster and whose fp8 is
-        ({"macs_per_cycle": {"bits8": 2}, "multiplied_as": {"int8": "bf16"}}, ("fp8", "fp8"), 0.5),
-        ({"macs_per_cycle": {"bits8": 2}, "multiplied_as": {"int8": "bf16"}}, ("int8", "int8"), 1),
+        ({"macs_per_cycle": {"bits8": 2}, "multiplied_as": {"int8": "bf16"}}, ("fp8", "fp8"), 12),
+        ({"macs_per_cycle": {"bits8": 2}, "multiplied_as": {"int8": "bf16"}}, ("int8", "int8"), 18),
         # f32 as four products of bf16, tf32 as one
-        ({"native_bits": 16, "multiplied_as": {"tf32": "bf16"}}, ("fp32", "fp32"), 4),
-        ({"native_bits": 16, "multiplied_as": {"tf32": "bf16"}}, ("tf32", "tf32"), 1),
+        ({"native_bits": 16, "multiplied_as": {"tf32": "bf16"}}, ("fp32", "fp32"), 42),
+        ({"native_bits": 16, "multiplied_as": {"tf32": "bf16"}}, ("tf32", "tf32"), 18),
     ],
 )
 def test_numbers_go_as_those_as_which_they_are_multiplied(
-    array: dict[str, object], precision: tuple[str, str], as_if: float
+    array: dict[str, object], precision: tuple[str, str], cycles: int
 ) -> None:
-    """As many rows stream as bf16 would have on an array that knows no numbers."""
-    numbers = dict(zip(("weights", "activations"), precision, strict=True))
-
-    def cycles(array: dict[str, object], m: int, numbers: dict[str, str]) -> int:
-        of = build("gemm", shape=f"M={m},K=4,N=4", precision=numbers)
-        on, one = accelerator(array=array), mapping(of, BODY.format(kind="ws").replace("E", "gemm"))
-        run = assert_counts(of, one, on)
-        assert_exact(of, one, on, run)
-        return run.cycles
-
-    plain = {"weights": "bf16", "activations": "bf16"}
-    assert cycles(array, 8, numbers) == cycles({}, int(8 * as_if), plain)
+    """By hand, 4 x 4 PEs: 4 rows shift in, 8 stream, 4 + 4 - 2 cycles later all have left."""
+    of = build("gemm", shape="M=8,K=4,N=4", precision=dict(zip(_BOTH, precision, strict=True)))
+    on, one = accelerator(array=array), mapping(of, BODY.format(kind="ws").replace("E", "gemm"))
+    run = assert_counts(of, one, on)
+    assert_exact(of, one, on, run)
+    assert run.cycles == cycles
 
 
 def test_a_number_is_part_of_a_workload_and_its_program() -> None:

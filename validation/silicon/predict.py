@@ -4,8 +4,9 @@
 
 Rows have the columns of the reference file; measured figures may be missing. They are written with
 one column more, ``predicted``, in the file's unit: cycles (tpu_v3, gemmini), us (tpu_v4_*), ns
-(tpu_v6e_attention, tpu_v6e_layers), s (tpu_v5e_gemm), us (tpu_v6e_v7_gemm), ms (coral*). Empty
-where a row isn't one that the model can say; a line on standard error says where and why.
+(tpu_v6e_attention, tpu_v6e_layers), s (tpu_v5e_gemm), us (tpu_v6e_v7_gemm, tpu_v7_google_gemm),
+GB/s (tpu_v7_google_copy), ms (coral*). Empty where a row isn't one that the model can say; a line
+on standard error says where and why.
 """
 
 from __future__ import annotations
@@ -97,6 +98,10 @@ SETS: Final[Mapping[str, Predicted]] = {
             "dtype": of(NUMBERS),
             **_GEMM,
         },
+    ),
+    "tpu_v7_google_gemm": Predicted(tpu_v7.predict_google, {"dtype": of(NUMBERS), **_GEMM}),
+    "tpu_v7_google_copy": Predicted(
+        tpu_v7.predict_copy, {"bytes": like(r"[1-9][0-9]{0,11}", "a whole number from 1")}
     ),
     "coral": Predicted(coral.predict, _MODEL),
     "coral_board": Predicted(coral.predict_board, _MODEL),
