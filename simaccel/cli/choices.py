@@ -40,6 +40,7 @@ METRIC_NAMES: Final = (
     "energy/token",
     *("energy", "power", "edp", "area"),
     *("dram-bytes", "reads", "writes", "weights", "activations", "cache", "footprint"),
+    "fits",
 )
 MOST_SHOWN: Final = 20
 """Designs that `explore` prints."""

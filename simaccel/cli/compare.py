@@ -150,12 +150,14 @@ def compare(
     Options that take a list: --dataflow flex,flat --mapspace pfm,ruby-s --hw edge,cloud
     --seq-len 512,4096 --batch 1,4,16 --phase prefill,decode --stationarity ws,os,is
     --objective cycles,energy --tensor-parallel 1,2,4 --pipeline-parallel 1,2. All combinations
-    are run. Without --dataflow and --mapspace the default one is run, or, if nothing else
-    differs, several. The speedup is relative to the first with the same other values.
+    are run. --chips 1,2,4x4 is a sweep. Without --dataflow and --mapspace the default one is
+    run, or, if nothing else differs, several. The speedup is relative to the first with the
+    same other values.
     """
     from simaccel.cli import lists
 
     files = OutputFiles({"--csv": table, "--plot": plot}, force, asked.inputs())
+    asked, sweep = lists.sweep_chips(asked, sweep)
     if pareto is not None:
         from simaccel.cli.pareto import compare_fronts
 

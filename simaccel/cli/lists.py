@@ -72,6 +72,15 @@ def variants(asked: ExperimentOptions) -> list[OptionVariant]:
     ]
 
 
+def sweep_chips(
+    asked: ExperimentOptions, sweep: tuple[str, ...]
+) -> tuple[ExperimentOptions, tuple[str, ...]]:
+    """Return the options and sweeps, with a list of ``--chips`` as a sweep."""
+    lists = tuple(text for text in asked.overrides if text.startswith("chips=") and "," in text)
+    others = tuple(text for text in asked.overrides if text not in lists)
+    return replace(asked, overrides=others), (*sweep, *lists)
+
+
 def _values(option: str, text: str) -> list[str]:
     values = [one.strip() for one in text.split(",")]
     twice = next((one for one in values if values.count(one) > 1), None)

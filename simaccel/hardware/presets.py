@@ -18,7 +18,7 @@ from simaccel.numbers import BITS
 
 SECTIONS: Final = ("array", "buffer", "noc", "sfu", "dram", "dma", "links", "energy", "area")
 """What may be a name, or a mapping with ``preset`` and what is to differ from it."""
-_DRAM: Final = re.compile(r"(?:([1-9][0-9]{0,3}) x )?(\S+)")
+_DRAM: Final = re.compile(r"(?:([1-9][0-9]{0,3}) ?x ?)?(\S+)")
 _BURSTS: Final = 32
 """Entries of a read queue and a write buffer (DRAMsim3, Ramulator 2.1)."""
 PRESET: Final = "preset"

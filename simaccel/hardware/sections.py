@@ -98,7 +98,7 @@ class Sections:
             )
 
     def _stripe(self, section: str, memory: DramSpec) -> Iterator[ImpossibleValue]:
-        if self.buffer is None:
+        if self.buffer is None or any(self._fold()):  # then the buffer is what is wrong
             return
         room = self.buffer.capacity_bytes or _MOST_BYTES
         if memory.channels > room:

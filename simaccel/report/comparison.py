@@ -33,6 +33,8 @@ SHOWN: Final = (
 """Figures of a run in a table."""
 FULL: Final = 0.25
 """The share of a memory from which tables say whether it holds the tensors."""
+_FITS: Final = "memory_share"
+"""What the column *fits* says, which also tells whether all is in memory."""
 _FEW_ROWS: Final = 2
 """So many rows say below the table what they gave up."""
 
@@ -66,7 +68,9 @@ def comparison_table(rows: Sequence[StudyRow], metrics: Sequence[Figure] = ()) -
     One that has no result gets its reason from ``problem_lines``.
     """
     names, several = varied_names(rows), several_dataflows(rows)
-    estimated, fits = has_given(rows), shows_fits(rows)
+    fits = shows_fits(rows) or any(metric.column == _FITS for metric in metrics)
+    metrics = [metric for metric in metrics if metric.column not in (*SHOWN, _FITS)]
+    estimated = has_given(rows)
     heads = [*(FIGURES[column].heading for column in SHOWN), "limit", *["fits"] * fits]
     heads += [*(metric.name for metric in metrics), *("estimate", "error") * estimated]
     table = make_table((), (*names, "dataflow", *heads, *["speedup"] * several))

@@ -60,7 +60,7 @@ _ALL: Final = (
     _dram("compulsory_bytes", "compulsory", "dram_bound.compulsory_bytes"),
     Figure("utilisation", "share", "util.", "utilisation", "utilisation"),
     Figure("resident_bytes", "B", "memory of a chip"),
-    Figure("memory_share", "share", "memory"),
+    Figure("memory_share", "share", "memory", "fits", "memory in use"),
     Figure("first_token_seconds", "s", "first token"),
     Figure("token_seconds", "s", "per token"),
     Figure("tokens_per_second", "1/s", "tokens/s", "tokens/s", "tokens per second"),

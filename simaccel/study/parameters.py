@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from simaccel.errors import MEANT, suggest, with_digits
 from simaccel.files.documents import parse_document
-from simaccel.files.schema import leaf_fields, refusal
+from simaccel.files.schema import leaf_fields, refusal, replaced_fields
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.quantity import format_quantity, parse_quantity
 from simaccel.search.effort import STRATEGIES
@@ -232,6 +232,8 @@ def _of_field(name: str, read: Callable[[str], Value], text: str) -> Value:
 
 def suggest_parameter(name: str) -> str:
     """Return what to write instead of a name that no parameter has."""
+    if name in (replaced := replaced_fields(Accelerator)):
+        return replaced[name]
     near = suggest(name, [*PARAMETERS, *_MAPPING, *leaf_fields(Accelerator)])
     if near.startswith(MEANT):
         return near

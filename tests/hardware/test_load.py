@@ -326,9 +326,11 @@ def test_impossible_combinations_come_together(write: Write) -> None:
     faults = _faults(write(_changed(buffer__capacity_bytes=16, dram__bandwidth_bytes_per_second=1)))
     assert [fault.field for fault in faults] == [
         "buffer.capacity_bytes",
-        "dram.interleave_bytes",
         "dram.bandwidth_bytes_per_second",
     ]
+    # a piece of a channel, 2 KiB, fits no buffer of 16 B either: the buffer is what is wrong
+    (fault,) = _faults(write(_changed(dram__interleave_bytes="2 KiB")))
+    assert fault.field == "dram.interleave_bytes"  # toy's buffer has 1 KiB
 
 
 def test_overrides_replace_values() -> None:
