@@ -64,7 +64,7 @@ __getattr__ = lazy_attributes(
         "files": ("load_document", "parse_workload"),
     },
 )
-"""What reads files: their forms take longer to load than a workload of the catalogue to build."""
+"""Readers of files, imported when used: their forms load more slowly than a workload is built."""
 
 __all__ = [
     "CAUSAL_BLOCKS",

@@ -78,7 +78,7 @@ class Model:
 
 
 def parse_model(document: Mapping[str, Any]) -> Model:
-    """Return the model of a document, which is that of an attention block with a source."""
+    """Return the model of a catalogue file: the document of an attention block with a source."""
     sizes = {size.name: document[size.name] for size in fields(ModelDimensions)}
     aliases = tuple(document.get("aliases", ()))
     return Model(document["name"], aliases, ModelDimensions(**sizes), document["source"])
@@ -98,7 +98,7 @@ def attention_model(
     bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
-    """Return the attention block, its L and A, or all layers of a model of the catalogue."""
+    """Return a model of the catalogue as a workload, of the scope `la`, `block` or `model`."""
     try:
         model = find_model(name)
     except InputError as error:
@@ -134,10 +134,10 @@ def attention(
     The scope 'model' is the block with `repeat` = layers. Element sizes are in bytes, with
     `bytes_by_tensor` for those that differ.
     """
-    asked: dict[str, int] = {"batch": batch, "seq_len": seq_len, **vars(dimensions)}
+    own_sizes: dict[str, int] = {"batch": batch, "seq_len": seq_len, **vars(dimensions)}
     kinds = _LA_KINDS if scope == "la" else _BLOCK_KINDS
     tensors, byte_faults = make_tensors(name, kinds, bytes_per_element, bytes_by_tensor)
-    faults = size_faults(name, asked) + scope_faults(name, scope) + byte_faults
+    faults = size_faults(name, own_sizes) + scope_faults(name, scope) + byte_faults
     if faults:
         raise InputError(faults)
     sizes = {"b": batch, **dict.fromkeys("nqc", seq_len)}
@@ -146,7 +146,7 @@ def attention(
     parameters = {
         "kind": "attention",
         **({} if name == _NAME else {"name": name}),
-        **asked,
+        **own_sizes,
         "scope": scope,
         **bytes_document(bytes_per_element, bytes_by_tensor),
     }
@@ -157,7 +157,7 @@ def attention(
 
 
 def scope_faults(file: str, scope: str) -> list[Fault]:
-    """Return a fault if there is no such scope."""
+    """Return a fault if the scope is unknown."""
     if scope in SCOPES:
         return []
     return [Fault(file, "scope", scope, suggest(str(scope), SCOPES))]

@@ -1,6 +1,6 @@
 """Workloads by name: of the catalogue, of a shape, or of a plug-in.
 
-What a kind of workload does not take is refused with the reason; nothing that is given is ignored.
+A size that a kind of workload does not take is refused with the reason; no argument is ignored.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ from simaccel.workload.workload import Workload
 SEQ_LEN: Final = 512
 BATCH: Final = 1
 SCOPE: Final = "block"
-"""What is used where nothing is given."""
+"""Default of the scope; the defaults above are of the tokens and the batch."""
 
 
 class WorkloadSizes(TypedDict, total=False):
-    """Sizes and choices of a workload beside its name; None is as if it was not given.
+    """Sizes and choices of a workload besides its name; None means: not given.
 
-    ``seq_len``, ``batch``, ``scope``: of models (512 tokens, a batch of 1, scope ``block``).
-    ``batch``, ``layer``: of networks, topologies and descriptions; ``scope``: of networks, too
-    (``layers``, each alone, or ``model``). ``phase``, ``prompt``,
-    ``kv_len``, ``experts``, ``causal_blocks``, ``batch``, ``scope``: of transformers. ``shape``: of
-    gemm, bmm, gbmm and conv, as text (``M=512,K=64,N=512``)
-    or by name. ``dims``: sizes of the dynamic
-    dimensions of an ONNX model. ``bytes_per_element`` of all tensors (2), ``bytes_by_tensor`` of
-    some. ``precision``: the numbers of classes of tensors, as text (``weights=int4,cache=fp8``) or
-    by name, which go before these.
+    - Attention models: ``seq_len`` (512), ``batch`` (1), ``scope`` (``block``).
+    - Networks, topologies and descriptions: ``batch``, ``layer``; networks also ``scope``
+      (``layers``, each alone, or ``model``).
+    - Transformers: ``phase``, ``prompt``, ``kv_len``, ``experts``, ``causal_blocks``, ``batch``,
+      ``scope``.
+    - gemm, bmm, gbmm and conv: ``shape``, as text (``M=512,K=64,N=512``) or by name.
+    - ONNX models: ``dims``, the sizes of dynamic dimensions.
+    - All: ``bytes_per_element`` (2), ``bytes_by_tensor`` for exceptions, and ``precision``, the
+      number format of each class of tensors, as text (``weights=int4,cache=fp8``) or by name, which
+      has priority over element sizes.
     """
 
     seq_len: int | None
@@ -98,21 +99,21 @@ REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("seq_len", "batch", "scope", "shape", "layer"), _FILE_SAYS),
     },
 }
-"""What a kind of workload does not take, with the reason."""
+"""Sizes that a kind of workload does not take, with the reason."""
 _OF_SHAPE: Final[Mapping[str, tuple[str, str]]] = {
     "gemm": ("B", "M=512,K=64,N=512"),
     "bmm": ("H", "H=32,M=4096,K=128,N=4096"),
     "gbmm": ("H", "G=8,H=32,M=4096,K=128,N=4096"),
     "conv": ("N", "M=64,C=3,P=112,Q=112,R=7,S=7,stride=2"),
 }
-"""Workloads of a shape: the rank of the batch, and an example."""
+"""Workloads with a shape: the rank of the batch, and an example."""
 
 
 def accept_builder(plugin: Plugin, made_by: object) -> Callable[..., Workload]:
-    """Return the function of a plug-in that makes workloads; it names the plug-in in its errors.
+    """Return a plug-in's function that builds workloads, wrapped so that errors name the plug-in.
 
     Raises:
-        PluginError: it is no function; when called, it fails or returns no workload.
+        PluginError: it is no function; or, when called, it fails or returns no workload.
 
     """
     if not callable(made_by):
@@ -136,7 +137,7 @@ PLUGGED: Registry[Callable[..., Workload]] = Registry("simaccel.workloads", {}, 
 def _refuse_unknown(
     plugin: Plugin, make: Callable[..., object], given: Mapping[str, object]
 ) -> None:
-    """Refuse what the function of a plug-in does not take."""
+    """Refuse arguments that a plug-in's function has no parameter for."""
     taken = signature(make).parameters
     if any(one.kind is Parameter.VAR_KEYWORD for one in taken.values()):
         return
@@ -145,23 +146,23 @@ def _refuse_unknown(
 
 
 def build(name: str | Transformer, **sizes: Unpack[WorkloadSizes]) -> Workload:
-    """Return a workload of the catalogue, of a shape, or of a plug-in, by its name.
+    """Return a workload by its name: of the catalogue, of a shape, or of a plug-in.
 
-    A transformer of one's own stands for its name.
+    Instead of a name, a `Transformer` with sizes of its own.
 
     >>> build("bert", seq_len=128).name
     'bert'
 
     Raises:
-        InputError: all that is wrong, or a name that nothing has.
-        PluginError: the plug-in that has the name is broken.
+        InputError: every fault, or an unknown name.
+        PluginError: the plug-in with this name is broken.
 
     """
     return size_workload(partial(_build_named, name), sizes)
 
 
 def size_workload(make: Callable[[dict[str, Any]], Workload], sizes: WorkloadSizes) -> Workload:
-    """Return the workload that ``make`` makes of the sizes given, in the precision given."""
+    """Return the workload that ``make`` builds from the given sizes, in the given precision."""
     options = _drop_absent(sizes)
     precision = parse_precision(options.pop("precision", {}), "workload")
     workload = make(options)
@@ -195,7 +196,7 @@ def _build_named(name: str | Transformer, options: dict[str, Any]) -> Workload:
 
 
 def _drop_absent(sizes: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what was not given, and refuse what is no size."""
+    """Return the sizes without None; refuse unknown names."""
     known = WorkloadSizes.__annotations__
     require_none(
         Fault("workload", name, value, f"no such size; {suggest(name, known)}")
@@ -206,10 +207,10 @@ def _drop_absent(sizes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_taken(name: str, kind: str, given: Mapping[str, object]) -> None:
-    """Refuse what has no meaning for a workload of a kind (a key of ``REFUSED``).
+    """Refuse sizes that a kind of workload (a key of ``REFUSED``) does not take.
 
     Raises:
-        InputError: all that is given and refused, with the reasons.
+        InputError: every refused size, with the reason.
 
     """
     _refuse(name, REFUSED[kind], given)

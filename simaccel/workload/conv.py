@@ -6,10 +6,10 @@ Ranks: n samples, g groups, m output channels and c input channels of a group, p
 and columns, r and s filter rows and columns; (sh, sw) is the stride and (dh, dw) the dilation. A
 depth-wise convolution has a group for each channel and one channel in each group (m = c = 1).
 
-The input tensor is what the filter reaches: (p-1)*sh + (r-1)*dh + 1 rows, padding included, and
-without rows that no filter position reaches. So padding is stored and moved like any other row, as
-in Timeloop and SCALE-Sim. What a tile of the ranks needs of the input is the same formula over the
-tile's sizes, halo included (`Operand.shape`): a bounding box, also over rows that a stride skips.
+The input tensor has the rows that the filter reaches: (p-1)*sh + (r-1)*dh + 1, padding included.
+So padding is stored and moved like any other row, as in Timeloop and SCALE-Sim. A tile needs as
+many rows of the input as the same formula gives for the tile's sizes, halo included
+(`Operand.shape`): a bounding box, also over rows that a stride skips.
 """
 
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ from simaccel.workload.tensors import bytes_document, make_tensors
 from simaccel.workload.workload import Workload
 
 Pair = tuple[int, int]
-"""Of height and width."""
+"""(height, width)."""
 
 KINDS: Mapping[str, Kind] = {"I": "input", "W": "weight", "O": "output"}
-"""The tensors of a layer: first factor, second factor and result."""
+"""The kinds of a layer's tensors: input, filters and output."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +50,11 @@ class Conv:
 
     @property
     def weights(self) -> int:
-        """The elements of the filters; biases don't count."""
+        """Elements of the filters, without biases."""
         return self.g * self.m * self.c * self.r * self.s
 
     def document(self) -> dict[str, object]:
-        """Return the sizes as a workload file has them."""
+        """Return the sizes in the form of a workload file."""
         shape = {rank.upper(): size for rank, size in self.ranks.items()}
         return {
             "kind": "conv",
@@ -64,7 +64,7 @@ class Conv:
         }
 
     def einsum(self, name: str, tensors: tuple[str, str, str] = ("I", "W", "O")) -> Einsum:
-        """Return the einsum over the tensors of these names: input, filters, output."""
+        """Return the einsum over tensors with these names: input, filters, output."""
         (sh, sw), (dh, dw) = self.stride, self.dilation
         rows, columns = (
             AffineDimension((("p", sh), ("r", dh))),
@@ -79,7 +79,7 @@ class Conv:
 
 
 def conv_faults(file: str, conv: Conv, path: str = "") -> list[Fault]:
-    """Return a fault for each size, stride or dilation that is none."""
+    """Return a fault for each size, stride or dilation that is no positive integer in range."""
     sizes: dict[str, object] = {f"{path}{r.upper()}": n for r, n in conv.ranks.items()}
     for field in ("stride", "dilation"):
         height, width = getattr(conv, field)
@@ -146,14 +146,14 @@ def parse_conv(text: str, source: str = "--shape") -> Conv:
 
 
 def pair(given: int | Pair) -> Pair:
-    """Return (height, width) of what may be one number for both."""
+    """Return (height, width) from one number for both, or from a pair."""
     return given if isinstance(given, tuple) else (given, given)
 
 
 def positions(size: int, reach: int, stride: int, padding: int = 0) -> int:
-    """Return how often a filter that reaches over `reach` rows fits into a padded input.
+    """Return the number of positions of a filter over `reach` rows in an input with padding.
 
-    This is what frameworks compute: rows at the end that are too few for a step don't count.
+    As in machine-learning frameworks: rows at the end that are too few for a step don't count.
 
     >>> positions(224, 7, 2, padding=3)
     112

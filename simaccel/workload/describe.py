@@ -1,4 +1,4 @@
-"""A workload as the rows of a table."""
+"""A workload as rows of a table."""
 
 from dataclasses import dataclass
 

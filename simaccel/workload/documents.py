@@ -1,4 +1,4 @@
-"""Operators and tensors as a document of kind `einsums`, from which they can be made again."""
+"""Operators and tensors as a document of kind `einsums`, which parses back to them."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class AffineDimension:
     terms: tuple[tuple[str, int], ...]
 
     def __post_init__(self) -> None:
-        """Refuse no terms, a rank twice, and coefficients below 1."""
+        """Refuse an empty sum, a rank that occurs twice, and coefficients below 1."""
         fit = all(type(coefficient) is int and coefficient >= 1 for _, coefficient in self.terms)
         if not (self.terms and fit and len(dict(self.terms)) == len(self.terms)):
             allowed = "at least one term, distinct ranks, whole coefficients from 1"
@@ -48,7 +48,7 @@ class AffineDimension:
 
     @property
     def is_unit(self) -> bool:
-        """Whether this is a single rank with coefficient 1."""
+        """Whether it is a single rank with coefficient 1."""
         return len(self.terms) == 1 and self.terms[0][1] == 1
 
     def outermost(self, ranks: Mapping[str, int]) -> str | None:
@@ -67,7 +67,7 @@ class AffineDimension:
         return digits[-1][-1]
 
     def size(self, ranks: Mapping[str, int]) -> int:
-        """Return the number of positions that the ranks of these sizes span."""
+        """Return the positions that the sum spans for these rank sizes."""
         return 1 + sum(coefficient * (ranks[rank] - 1) for rank, coefficient in self.terms)
 
     def __str__(self) -> str:
@@ -78,11 +78,12 @@ class AffineDimension:
 class Tensor:
     """A tensor's element size in bytes and its role in the workload; operands give its shape.
 
-    ``packed``: its elements have 4 bits, two in a byte. ``assumed``: the element size is a default,
-    which an accelerator's precision may replace. ``inside``: first element of each dimension, and
-    the one after the last, in a border of zeros. ``distinct``: elements that are no copies of other
-    tensors', or that leave. ``stored``: elements in memory, where a part is read. ``whole``: the
-    tensor of all chips. ``shared``: in the buffer that cores share. ``number``: if `TOLD_APART`.
+    ``packed``: elements of 4 bits, two in a byte. ``assumed``: the element size is a default, which
+    an accelerator's precision may replace. ``inside``: per dimension, the first element inside a
+    border of zeros and the one after the last. ``distinct``: elements that are no copies of other
+    elements, or that leave the chip. ``stored``: elements in memory, if operators read only a part.
+    ``whole``: name of the unsharded tensor. ``shared``: in the buffer that cores share. ``number``:
+    the number format, if it is one of `TOLD_APART`.
     """
 
     name: str
@@ -98,7 +99,7 @@ class Tensor:
     number: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse element sizes that are not 1 to 16 bytes; note a size that is no default."""
+        """Refuse element sizes outside of 1 to 16 bytes; only a default size stays assumed."""
         if self.bytes_per_element != ASSUMED_BYTES or self.packed:
             object.__setattr__(self, "assumed", False)
         sizes = {f"tensors.{self.name}.bytes_per_element": self.bytes_per_element}
@@ -113,7 +114,7 @@ class Tensor:
 
     @property
     def lives(self) -> str:
-        """The class that determines the memory it is in: ``shared``, or its kind."""
+        """The class that decides in which memory it lives: ``shared``, or its kind."""
         return SHARED if self.shared else self.kind
 
 
@@ -121,8 +122,7 @@ class Tensor:
 class Operand:
     """A tensor as an operator reads or writes it: one affine combination per dimension.
 
-    With a ``start`` (a position for each dimension) it is a box of the tensor that begins there;
-    without, the whole of it.
+    A ``start`` (a position per dimension) makes it a box of the tensor that begins there.
     """
 
     tensor: str
@@ -130,7 +130,7 @@ class Operand:
     start: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a start that isn't a position of each dimension."""
+        """Refuse a start without exactly one position for each dimension."""
         fit = all(type(one) is int and one >= 0 for one in self.start)
         if self.start and not (fit and len(self.start) == len(self.projection)):
             allowed = f"{len(self.projection)} whole numbers from 0, or nothing"
@@ -143,7 +143,7 @@ class Operand:
 
     @property
     def is_unit(self) -> bool:
-        """Whether each dimension is one rank with coefficient 1, and no rank comes twice."""
+        """Whether each dimension is a single rank with coefficient 1, and all ranks differ."""
         return all(d.is_unit for d in self.projection) and len(self.ranks) == len(self.projection)
 
     def shape(self, ranks: Mapping[str, int]) -> tuple[int, ...]:
@@ -151,7 +151,7 @@ class Operand:
         return tuple(dim.size(ranks) for dim in self.projection)
 
     def box(self, ranks: Mapping[str, int]) -> tuple[slice, ...]:
-        """Return the positions of the tensor, per dimension, for these rank sizes."""
+        """Return the positions of the tensor that it covers for these rank sizes, as slices."""
         starts = self.start or (0,) * len(self.projection)
         pairs = zip(starts, self.shape(ranks), strict=True)
         return tuple(slice(start, start + size) for start, size in pairs)
@@ -164,7 +164,7 @@ class Operand:
 
 
 def operand(text: str) -> Operand:
-    """Return an operand with unit projections from its tensor and ranks.
+    """Return an operand with one rank per dimension, from the names of tensor and ranks.
 
     >>> str(operand("Q b h n d"))
     'Q[b,h,n,d]'
@@ -175,7 +175,7 @@ def operand(text: str) -> Operand:
 
 @dataclass(frozen=True)
 class Einsum:
-    """output = sum over the ranks it lacks of the product of the inputs; `ranks` maps to sizes."""
+    """An einsum: the product of its inputs, summed over the ranks that the output lacks."""
 
     name: str
     ranks: Mapping[str, int]
@@ -183,7 +183,7 @@ class Einsum:
     output: Operand
 
     def __post_init__(self) -> None:
-        """Refuse wrong sizes, unknown ranks, ranks that no operand uses."""
+        """Refuse wrong sizes, unknown ranks, and ranks that no operand uses."""
         object.__setattr__(self, "ranks", FrozenDict(self.ranks))
         faults = _rank_faults(self)
         if not self.inputs:
@@ -198,7 +198,7 @@ class Einsum:
 
     @property
     def elementwise(self) -> bool:
-        """Whether it is an elementwise product: each tensor has all ranks of size 2 and more.
+        """Whether it is an elementwise product: each tensor has all ranks of a size above 1.
 
         No element is reused and nothing is summed, so a systolic array can't fold it.
         """
@@ -211,10 +211,10 @@ class Einsum:
 
 @dataclass(frozen=True)
 class VisibleSpan:
-    """The positions of an axis that a row sees: up to p + ``before`` for position p of ``row``.
+    """A causal or sliding-window mask, computed from positions, so that none is stored or moved.
 
-    With a ``window``, only the last ``window`` of them. This describes causal masks and sliding
-    windows; it follows from positions, so that no mask is stored or moved.
+    Position p of the rank ``row`` sees the axis up to position p + ``before``; with a ``window``
+    only the last ``window`` of these.
     """
 
     row: str
@@ -222,15 +222,15 @@ class VisibleSpan:
     window: int | None = None
 
     def mask(self, rows: Array, axis: Array) -> Booleans:
-        """Return which positions of the axis are visible from rows (arrays that broadcast)."""
+        """Return which axis positions are visible from which rows; the arrays broadcast."""
         last = rows + self.before
         seen = axis <= last
         return np.asarray(seen if self.window is None else seen & (axis > last - self.window))
 
     def hide(self, values: Array, names: Sequence[str], axis: str, at: Mapping[str, int]) -> Array:
-        """Return a block with minus infinity at positions that a row doesn't see.
+        """Return a block of logits with minus infinity at positions that a row does not see.
 
-        ``names`` are the ranks of its dimensions, ``at`` has the positions where they start.
+        ``names``: ranks of the block's dimensions; ``at``: where the block begins in each.
         """
         where = {}
         for name in (self.row, axis):
@@ -249,9 +249,8 @@ class VisibleSpan:
 class Vector:
     """A vector operator of a kind of `VECTORS`: passes over its elements, no MACs.
 
-    `axis` is the rank that softmax, norms and rotary embeddings go along; a row is all of one
-    axis. `scale` multiplies the input, if the kind has a scale. `visible`: the part of the axis
-    that a row sees, if the kind can be masked.
+    `axis`: the rank of softmax, norms and rotary embeddings; a row is one whole axis. `scale`:
+    factor of the input, if the kind has one. `visible`: the mask, if the kind takes one.
     """
 
     name: str
@@ -264,7 +263,7 @@ class Vector:
     visible: VisibleSpan | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what an einsum refuses, unknown kinds, and fields that the kind does not have."""
+        """Refuse the faults of an einsum, unknown kinds, and fields that the kind does not have."""
         object.__setattr__(self, "ranks", FrozenDict(self.ranks))
         faults = _rank_faults(self)
         kind = VECTORS.get(self.kind)
@@ -279,7 +278,7 @@ class Vector:
 
     @property
     def input(self) -> Operand:
-        """The first input, which has all ranks but where the kind repeats it."""
+        """The first input; it has all ranks, unless the kind repeats it."""
         return self.inputs[0]
 
     @property

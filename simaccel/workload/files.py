@@ -142,7 +142,7 @@ _OTHERS = {
     "array": "an accelerator, which is given with --hw",
     "groups": "a mapping, which is given with --mapping",
 }
-"""What files look like that are no workloads, by a field that they have."""
+"""Other kinds of file that may be given by mistake, by a field that they have."""
 
 
 def load_document(
@@ -153,10 +153,10 @@ def load_document(
     bytes_by_tensor: Mapping[str, int] | None = None,
     **sizes: Any,  # noqa: ANN401 - sizes
 ) -> Workload:
-    """Return the workload of a YAML file; element sizes are taken where the file says none.
+    """Return the workload of a YAML file; element sizes apply where the file has none.
 
-    ``parse``: reads the file's document where that may be of another form, too. ``sizes``: of a
-    transformer's run, where its file doesn't say them.
+    ``parse``: reader of the document, if it may also be of another form. ``sizes``: of a
+    transformer's run, where the file has none.
 
     Raises:
         InputError: every fault, each with the file.
@@ -175,17 +175,17 @@ def load_document(
         said = {name: value for name, value in widths.items() if value}
         _require_unsaid(document, said, path)
         return parse_workload({**document, **said}, str(path)) if said else parsed
-    asked = dict(bytes_by_tensor or {})
+    widths_of = dict(bytes_by_tensor or {})
     if bytes_per_element is not None:
         free = [name for name, tensor in parsed.tensors.items() if tensor.assumed]
-        asked |= dict.fromkeys((name for name in free if name not in asked), bytes_per_element)
+        widths_of = {**dict.fromkeys(free, bytes_per_element), **widths_of}
         if not free:
-            asked["*"] = bytes_per_element
-    return _size_elements(parsed, asked, str(path)) if asked else parsed
+            widths_of["*"] = bytes_per_element
+    return _size_elements(parsed, widths_of, str(path)) if widths_of else parsed
 
 
 def load_transformer(path: str | Path) -> tuple[str | Transformer, dict[str, Any]] | None:
-    """Return the transformer of a YAML file, and its run as it says it; None for other kinds.
+    """Return the transformer of a YAML file and the parameters of its run; None for other kinds.
 
     Raises:
         InputError: every fault, each with the file.
@@ -208,7 +208,7 @@ def load_transformer(path: str | Path) -> tuple[str | Transformer, dict[str, Any
 def _require_unsaid(
     document: Mapping[Any, Any], given: Mapping[str, object], path: str | Path
 ) -> None:
-    """Refuse sizes that the file of a document says."""
+    """Refuse sizes that the file sets, too."""
     require_none(
         Fault("workload", name, value, f"nothing with {path}; the file sets it")
         for name, value in given.items()
@@ -216,10 +216,10 @@ def _require_unsaid(
     )
 
 
-def _size_elements(workload: Workload, asked: Mapping[str, int], source: str) -> Workload:
-    """Return a workload with element sizes of tensors for which its file says none."""
+def _size_elements(workload: Workload, widths_of: Mapping[str, int], source: str) -> Workload:
+    """Return a workload with element sizes for tensors whose file sets none."""
     faults = []
-    for name, size in asked.items():
+    for name, size in widths_of.items():
         if name in workload.tensors and workload.tensors[name].assumed:
             continue
         known = name in workload.tensors or name == "*"
@@ -228,12 +228,12 @@ def _size_elements(workload: Workload, asked: Mapping[str, int], source: str) ->
         )
         field = "bytes_per_element" if name == "*" else f"bytes_by_tensor.{name}"
         faults.append(Fault("workload", field, size, allowed))
-    sizes = {f"bytes_by_tensor.{name}": size for name, size in asked.items()}
+    sizes = {f"bytes_by_tensor.{name}": size for name, size in widths_of.items()}
     faults += size_faults("workload", sizes, MAX_BYTES_PER_ELEMENT)
     require_none(faults)
     sized = {
         name: replace(workload.tensors[name], bytes_per_element=size, assumed=False)
-        for name, size in asked.items()
+        for name, size in widths_of.items()
     }
     tensors = {**workload.tensors, **sized}
     document = einsums_document(workload.name, workload.operators, tensors.values())
@@ -242,9 +242,9 @@ def _size_elements(workload: Workload, asked: Mapping[str, int], source: str) ->
 
 
 def parse_workload(document: object, source: str = "workload") -> Workload:
-    """Return the workload of a document: a workload's `parameters`, or the data of a file.
+    """Return the workload of a document: a file's content, or a workload's `parameters`.
 
-    Or what a trace holds: a workload operator by operator, beside its parameters.
+    Also of a trace's document, which has all operators besides the parameters.
     """
     if not isinstance(document, Mapping):
         raise InputError([Fault(source, "document", document, "a mapping")])

@@ -69,20 +69,20 @@ Pair = Annotated[tuple[LayerSize, LayerSize], BeforeValidator(_as_pair)]
 
 
 class Document(BaseModel):
-    """A document that knows all its fields."""
+    """A document that refuses unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class PublishedForm(Document):
-    """Sizes of one's own, or published ones: where they stand, and what else they are called."""
+    """Sizes that a user or a publication gives, with their source and other names."""
 
     aliases: list[str] = []
     source: str = ""
 
 
 class AttentionForm(Document):
-    """An attention block: what all have."""
+    """Fields of every attention block."""
 
     kind: Literal["attention"]
     batch: Size
@@ -99,7 +99,7 @@ class ModelAttentionForm(AttentionForm):
 
 
 class SizedAttentionForm(AttentionForm, PublishedForm):
-    """An attention block of one's own sizes."""
+    """An attention block with all its sizes."""
 
     batch: Size = 1
     seq_len: Size = 512
@@ -143,7 +143,7 @@ class ConvShapeForm(Document):
 
 
 class ConvSizesForm(Document):
-    """A convolution: what all have."""
+    """Fields of every convolution."""
 
     kind: Literal["conv"]
     shape: ConvShapeForm
@@ -159,19 +159,19 @@ class ConvForm(ConvSizesForm):
 
 
 class ReaderForm(Document):
-    """A layer of a linked network: what it reads, if that is not the layer before."""
+    """A layer of a linked network; ``reads``: its inputs, if not the layer before."""
 
     reads: Annotated[list[str], BeforeValidator(_as_list)] = []
 
 
 class ConvLayerForm(ConvSizesForm, ReaderForm):
-    """A convolution among layers; ``padding``: rows and columns of zeros before its image."""
+    """A convolution of a network; ``padding``: rows and columns of zeros before its image."""
 
     padding: Annotated[int, Field(ge=0, le=MAX_LAYER_SIZE)] = 0
 
 
 class WindowShapeForm(Document):
-    """Sizes of a pooling: positions, and the window of each."""
+    """Sizes of a pooling: output positions, and the window of each."""
 
     P: LayerSize
     Q: LayerSize
@@ -180,7 +180,7 @@ class WindowShapeForm(Document):
 
 
 class PoolingLayerForm(ReaderForm):
-    """A pooling among the layers of a linked network."""
+    """A pooling of a linked network."""
 
     kind: Literal["pooling", "average_pooling"]
     shape: WindowShapeForm
@@ -189,13 +189,13 @@ class PoolingLayerForm(ReaderForm):
 
 
 class PointwiseLayerForm(ReaderForm):
-    """A sum of two layers of a linked network (``residual``), or a rectifier of its own."""
+    """A sum of two layers of a linked network (``residual``), or a rectifier as a layer."""
 
     kind: Literal["residual", "relu"]
 
 
 class ProductShapeForm(Document):
-    """Sizes of a matrix product among layers."""
+    """Sizes of a matrix product of a network."""
 
     M: LayerSize
     K: LayerSize
@@ -204,7 +204,7 @@ class ProductShapeForm(Document):
 
 
 class ProductLayerForm(ReaderForm):
-    """A matrix product among layers."""
+    """A matrix product of a network."""
 
     kind: Literal["gemm"]
     shape: ProductShapeForm
@@ -218,9 +218,10 @@ LayerForm = Annotated[
 
 
 class LayersForm(PublishedForm):
-    """A network; ``linked``: layers read what others make, loosely if sizes need not fit.
+    """A network with all its layers.
 
-    Without a ``scope`` a linked network is whole.
+    ``linked``: layers read outputs of others; ``loosely``: sizes need not fit. The default
+    ``scope`` of a linked network is ``model``.
     """
 
     kind: Literal["layers"]
@@ -245,7 +246,7 @@ class NetworkForm(Document):
 
 
 class TransformerForm(Document):
-    """A run of a transformer: what all have."""
+    """Fields of every run of a transformer."""
 
     kind: Literal["transformer"]
     phase: PhaseName = "prefill"
@@ -266,7 +267,7 @@ class KnownTransformerForm(TransformerForm):
 
 
 class OwnTransformerForm(TransformerForm, PublishedForm):
-    """A run of a transformer of one's own sizes, as `Transformer` has them."""
+    """A run of a transformer with all its sizes; the fields are those of `Transformer`."""
 
     name: str = "transformer"
     hidden: Size
@@ -323,11 +324,7 @@ Place = Annotated[int, Field(ge=0, le=MAX_SIZE)]
 
 
 class TensorForm(Document):
-    """A tensor of einsums; ``packed``: of 4 bits, two in a byte; ``inside`` of zeros.
-
-    ``distinct``: how many elements differ, where others repeat them, or leave. ``number``: what
-    they are.
-    """
+    """A tensor of einsums; the fields are those of `simaccel.workload.einsum.Tensor`."""
 
     kind: Kind
     number: Literal["fp4", "fp8", "fp16", "int16", "int32", "tf32"] | None = None
@@ -337,10 +334,10 @@ class TensorForm(Document):
     distinct: Annotated[int, Field(ge=0, le=MAX_SIZE)] | None = None
 
     def checked_number(self, field: str) -> str:
-        """Return the number, empty if it has none.
+        """Return the number format, empty if it has none.
 
         Raises:
-            InputError: a number of other bits than its elements.
+            InputError: the format has other bits than the elements.
 
         """
         bits = PACKED_BITS if self.packed else BYTE * (self.bytes_per_element or ASSUMED_BYTES)
@@ -351,7 +348,7 @@ class TensorForm(Document):
 
 
 class OperandForm(Document):
-    """An operand; ``start`` makes it a box of its tensor.
+    """An operand; with a ``start`` it is a box of its tensor.
 
     A dimension, or the whole operand, may be written as ``workload show`` prints it.
     """
@@ -367,7 +364,7 @@ class OperandForm(Document):
 
 
 class VisibleForm(Document):
-    """The part of the axis that a row of a masked vector operator sees."""
+    """The mask of a vector operator; the fields are those of `VisibleSpan`."""
 
     row: str
     before: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
@@ -387,7 +384,7 @@ class OperatorForm(Document):
 
 
 class EinsumsForm(Document):
-    """Operators and tensors, spelled out; ``typed``: no accelerator changes their precision."""
+    """Operators and tensors in full; ``typed``: no accelerator changes their precision."""
 
     kind: Literal["einsums"]
     name: str

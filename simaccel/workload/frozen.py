@@ -1,4 +1,4 @@
-"""A mapping that cannot change: hashable, picklable, in the order it was given."""
+"""An immutable mapping: hashable, picklable, in insertion order."""
 
 from collections.abc import Iterator, Mapping
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""A batched GEMM as a workload, and its shape as a text."""
+"""A batched GEMM as a workload, and its shape as text."""
 
 from collections.abc import Mapping
 from typing import TypedDict

@@ -1,8 +1,8 @@
-"""Lists of layers: convolutions and matrix products one after another, each with own tensors.
+"""Lists of layers: convolutions and matrix products one after another, each with its own tensors.
 
-Pooling, padding and concatenation lie between the layers of published networks, so that the
-output of one is not the input of the next: layers share no tensor, and run in the given order.
-The tensors of layer `conv1` are `conv1.I`, `conv1.W` and `conv1.O`.
+Published networks have pooling, padding and concatenation between these layers, so the output of
+one is not the input of the next: layers share no tensor and run in the given order. The tensors of
+layer `conv1` are `conv1.I`, `conv1.W` and `conv1.O`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from simaccel.workload.workload import Workload
 
 @dataclass(frozen=True, kw_only=True)
 class Product:
-    """The sizes of O[b,m,n] = I[b,m,k] W[b,k,n], either factor perhaps stored transposed.
+    """The sizes of O[b,m,n] = I[b,m,k] W[b,k,n]; ``transposed``: how each factor is stored.
 
     A fully connected layer has a row (m) for each sample, its inputs as k and its outputs as n.
     """
@@ -37,16 +37,16 @@ class Product:
 
     @property
     def weights(self) -> int:
-        """The elements of the second factor."""
+        """Elements of the second factor."""
         return self.b * self.k * self.n
 
     def document(self) -> dict[str, object]:
-        """Return the sizes as a workload file has them."""
+        """Return the sizes in the form of a workload file."""
         shape = {"M": self.m, "K": self.k, "N": self.n, "B": self.b}
         return {"kind": "gemm", "shape": shape, "transposed": list(self.transposed)}
 
     def einsum(self, name: str, tensors: tuple[str, str, str] = ("I", "W", "O")) -> Einsum:
-        """Return the einsum over the tensors of these names: first factor, second, result."""
+        """Return the einsum over tensors with these names: first factor, second, result."""
         first = "b k m" if self.transposed[0] else "b m k"
         second = "b n k" if self.transposed[1] else "b k n"
         inputs = (operand(f"{tensors[0]} {first}"), operand(f"{tensors[1]} {second}"))
@@ -54,7 +54,7 @@ class Product:
 
 
 _MOST_LISTED = 20
-"""More layers than that are not listed in a message."""
+"""Layers that a message lists at most."""
 
 Shape = Conv | Product
 Layers = Mapping[str, Shape]
@@ -69,10 +69,10 @@ def layers_workload(
     bytes_by_tensor: Mapping[str, int] | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> Workload:
-    """Return layers as a workload; `bytes_by_tensor` has `I`, `W` and `O` of all layers.
+    """Return layers as a workload; `bytes_by_tensor` has entries `I`, `W` and `O` for all layers.
 
     Raises:
-        InputError: all sizes that are none, or no layer at all.
+        InputError: all wrong sizes, or no layer at all.
 
     """
     roles, faults = make_tensors(name, KINDS, bytes_per_element, bytes_by_tensor)
@@ -99,15 +99,15 @@ def layers_workload(
 
 
 def with_batch(layers: Layers, batch: int) -> Layers:
-    """Return layers for `batch` times as many samples: of a product, as many more rows."""
+    """Return layers with `batch` times as many samples; of a product, as many times the rows."""
     return {name: _batch_shape(shape, batch) for name, shape in layers.items()}
 
 
 def one_layer(layers: Layers, layer: str | None, file: str = "workload") -> Layers:
-    """Return the layer of this name alone; all of them if there is none to choose.
+    """Return the layer of this name alone; all layers if the name is None.
 
     Raises:
-        InputError: no layer has this name; says which is meant, or which there are.
+        InputError: no layer has this name; the message suggests one, or lists them.
 
     """
     if layer is None:

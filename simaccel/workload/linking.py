@@ -1,4 +1,4 @@
-"""Layers of a document as the nodes of a whole network: each with what it reads."""
+"""Layers of a document as the nodes of a whole network, each with its inputs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from simaccel.workload.layers import Layers, Product, Shape
 from simaccel.workload.whole import IMAGE, NetworkNode, Window, conv
 
 Linked = Literal["loosely"] | bool
-"""Whether layers read what others make; loosely: whatever its channels and positions."""
+"""Whether layers read outputs of others; ``loosely``: of any number of channels and positions."""
 LayerDocument = Mapping[str, Any]
-"""A layer as a file has it: its kind, and by kind its shape, stride, padding and what it reads."""
+"""A layer of a file: its kind and, by kind, its shape, stride, padding and inputs."""
 _ALONE = "nothing without `linked: true`, as each layer has tensors of its own"
 
 
 def read_shape(layer: LayerDocument) -> Shape | None:
-    """Return the sizes of a layer with weights; None of poolings, sums and rectifiers."""
+    """Return the sizes of a layer with weights; None for poolings, sums and rectifiers."""
     sizes = {rank.lower(): size for rank, size in layer.get("shape", {}).items()}
     if layer["kind"] == "gemm":
         first, second = layer.get("transposed", (False, False))
@@ -33,10 +33,10 @@ def read_shape(layer: LayerDocument) -> Shape | None:
 def link_layers(
     network: str, documents: Mapping[str, LayerDocument], layers: Layers, linked: Linked
 ) -> list[NetworkNode]:
-    """Return the nodes of a network in the order of its file; none if its layers stand alone.
+    """Return the nodes of a network in the order of its file; none if it is not linked.
 
     Raises:
-        InputError: all layers that don't fit what they read, or read what is not there.
+        InputError: every layer that does not fit its inputs, or whose inputs do not exist.
 
     """
     if not linked:
@@ -71,7 +71,7 @@ def _pair(layer: LayerDocument, field: str) -> Pair:
 
 
 class _Linker:
-    """Nodes so far, and by the layer's name the one whose output is read (None: unknown)."""
+    """The nodes linked so far; ``_outputs``: the node of a layer's output (None: unknown)."""
 
     def __init__(self, network: str, *, is_exact: bool) -> None:
         self.nodes: list[NetworkNode] = []
@@ -83,7 +83,7 @@ class _Linker:
         self._samples: int | None = None
 
     def add(self, name: str, layer: LayerDocument, shape: Shape | None) -> None:
-        """Add a layer of the document; it reads the one before if it doesn't say what."""
+        """Add a layer of the document; it reads the one before unless it names others."""
         reads = layer.get("reads") or [self._last]
         sources = [reads] if isinstance(reads, str) else list(reads)
         count = len(self.faults)
@@ -124,7 +124,7 @@ class _Linker:
     def _make(
         self, name: str, layer: LayerDocument, shape: Shape | None, sources: Sequence[str]
     ) -> list[NetworkNode]:
-        """Return the node of a layer; several of a product of several matrices."""
+        """Return the node of a layer; several for a product of several matrices."""
         images = [self._outputs[source] for source in sources]
         made_by = [
             image.name if image else source for image, source in zip(images, sources, strict=True)
@@ -138,7 +138,7 @@ class _Linker:
             self._check_windows(node, images[0])
             return [node]
         image = images[0]
-        if image is None:  # of which a fault was told
+        if image is None:  # whose fault is known
             return []
         channels = image.channels
         whole = Conv(g=channels, m=1, c=1, p=image.sizes.p, q=image.sizes.q, r=1, s=1)
@@ -156,7 +156,7 @@ class _Linker:
     def _matrices(
         self, name: str, source: str, image: NetworkNode | None, shape: Product
     ) -> list[NetworkNode]:
-        """Return the matrices of a product; each reads the same, all of an image if that fits."""
+        """Return a node for each matrix of a product; all read the same input."""
         channels, rows, columns = shape.k, 1, 1
         if image is not None and shape.k == image.channels * image.sizes.p * image.sizes.q:
             channels, rows, columns = image.channels, image.sizes.p, image.sizes.q
@@ -173,7 +173,7 @@ class _Linker:
             self._fault(name, "shape.C", shape.c, allowed)
 
     def _check_windows(self, node: NetworkNode, image: NetworkNode | None) -> None:
-        """Refuse windows that leave a whole step of their image unread, or lie beside it."""
+        """Refuse windows that leave a whole stride of their image unread, or lie outside of it."""
         if image is None or not self._is_exact:
             return
         sizes = node.sizes

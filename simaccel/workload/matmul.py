@@ -1,10 +1,10 @@
-"""The parts that ranks of an einsum play in a matrix product."""
+"""The roles of an einsum's ranks in a matrix product."""
 
 from collections.abc import Container, Iterable
 from typing import Final, Literal
 
 Part = Literal["g", "m", "k", "n"]
-"""What a rank plays in out[g,m,n] = sum over k of a[g,m,k] * b[g,k,n]."""
+"""The role of a rank in out[g,m,n] = sum over k of a[g,m,k] * b[g,k,n]."""
 _PARTS: Final[dict[tuple[bool, ...], Part]] = {
     (True, True, True): "g",
     (True, False, True): "m",
@@ -14,7 +14,7 @@ _PARTS: Final[dict[tuple[bool, ...], Part]] = {
 
 
 def part_of(rank: str, tensors: Iterable[Container[str]]) -> Part | None:
-    """Return which part a rank plays; None where it is in one tensor only, or in none.
+    """Return the role of a rank; None if it is in one tensor only, or in none.
 
     ``tensors``: the ranks of the first input, the second and the output.
 

@@ -1,4 +1,4 @@
-"""Names of tensors, operators and ranks: what programs and traces can write and read back."""
+"""Names of tensors, operators and ranks that the texts of programs and traces can hold."""
 
 from collections.abc import Iterable
 
@@ -7,21 +7,21 @@ from simaccel.errors import Fault
 MAX_NAME = 200
 """Characters of a name at most."""
 _LONGEST = 150
-"""Characters that are kept of another tool's name: room for what is put after it."""
+"""Characters that are kept of another tool's name, so that suffixes have room."""
 _STRUCTURE = "[]{}(),;=<>\"'&*|`\\"
 _FORMULA = ("=", "+", "-", "@")
-"""What a spreadsheet takes for the beginning of a formula, where a table of CSV has a name."""
+"""Beginnings that a spreadsheet would take for a formula when a CSV has the name."""
 _FIRST = f"none of {' '.join(_FORMULA)} at its beginning"
 _ALLOWED = f"1 to {MAX_NAME} visible characters, no blank, none of {_STRUCTURE}, {_FIRST}"
 _NUMBERED = "#"
 _SUMS = "_sums"
 _ALSO = {"ranks": "+", "tensors": _NUMBERED}
-"""Signs that separate ranks in a sum, and a tensor from its number where it is read twice."""
+"""Further refused signs: one separates ranks in a sum, one the number of a tensor's second use."""
 _TITLE = f"1 to {MAX_NAME} visible characters or blanks, {_FIRST}"
 
 
 def clean_name(text: str) -> str:
-    """Return a name of another tool's as workloads hold names, with underscores for the rest.
+    """Return another tool's name with underscores for all that a name can't have.
 
     >>> clean_name("score_QxK' [1]"), clean_name("-1"), clean_name("conv#2")
     ('score_QxK___1_', '_1', 'conv_2')
@@ -32,7 +32,7 @@ def clean_name(text: str) -> str:
 
 
 def use_name(tensor: str, number: int) -> str:
-    """Return the name of a use of a tensor by an operator that reads it several times.
+    """Return the name of a tensor's ``number``-th use by an operator that reads it several times.
 
     >>> use_name("X", 0), use_name("X", 1)
     ('X', 'X#1')
@@ -41,7 +41,7 @@ def use_name(tensor: str, number: int) -> str:
 
 
 def tensor_of(use: str) -> str:
-    """Return the tensor of a use.
+    """Return the name of the tensor of a use.
 
     >>> tensor_of("X#1")
     'X'
@@ -50,7 +50,7 @@ def tensor_of(use: str) -> str:
 
 
 def renamed_use(use: str, tensor: str) -> str:
-    """Return the use of another tensor that has the same number."""
+    """Return the use of another tensor with the same number."""
     return tensor + use.removeprefix(tensor_of(use))
 
 
@@ -60,12 +60,12 @@ def sums_name(use: str) -> str:
 
 
 def is_sums(tile: str) -> bool:
-    """Return whether tiles of a name are partial sums that go through DRAM."""
+    """Return whether a tile of this name holds partial sums that go through DRAM."""
     return tile.endswith(_SUMS)
 
 
 def name_faults(file: str, section: str, names: Iterable[str]) -> list[Fault]:
-    """Return a fault for each name that a program's text could not hold."""
+    """Return a fault for each name that a program's text can't hold."""
     more = _ALSO.get(section, "")
     refused, allowed = f" {_STRUCTURE}{more}", _ALLOWED + more
     return [

@@ -23,15 +23,15 @@ from simaccel.workload.whole import NetworkNode, link_nodes
 from simaccel.workload.workload import Workload
 
 SCOPES: Final = ("layers", "model")
-"""Layers of a network, each alone, or the network with all that lies between them."""
+"""Scopes of a network: its layers, each alone, or the linked network with poolings and sums."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """A list of layers: its names, its layers for one sample, and where it is published.
+    """A published list of layers for one sample, with its names and source.
 
-    The layers of kernels state their batches themselves. ``nodes``: layers, poolings and sums,
-    linked, where it is known what each reads.
+    Layers of a list of kernels have batches of their own. ``nodes``: the linked layers, poolings
+    and sums, if the connections are known.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Network:
 
     @property
     def samples(self) -> int:
-        """Samples of a batch of 1; of kernels, the most of any."""
+        """Samples at a batch of 1; of a list of kernels, the most of any."""
         return max(_samples(shape) for shape in self.layers.values())
 
 
@@ -51,10 +51,10 @@ def _samples(shape: Shape) -> int:
 
 
 def parse_network(document: Mapping[str, Any]) -> Network:
-    """Return the network of a document, as `simaccel.workload.forms` has its fields.
+    """Return the network of a document with the fields of `LayersForm`.
 
     Raises:
-        InputError: all layers that don't fit what they read.
+        InputError: every layer that does not fit its inputs.
 
     """
     documents: Mapping[str, LayerDocument] = document["layers"]
@@ -86,13 +86,13 @@ def network(
 ) -> Workload:
     """Return the layers of a published network for `batch` images, or one of them.
 
-    Of the scope `layers` each has tensors of its own; of the scope `model` the network is whole:
-    each reads what others make, with poolings and shortcuts. Without a scope the network is whole
-    where it is known what lies between its layers, and no layer is chosen. `bytes_by_tensor` has
-    the element sizes of `I`, `W` and `O` in all layers; of a whole network `I` is the image alone.
+    With the scope `layers` each layer has its own tensors; with `model` the layers are linked, with
+    poolings and shortcuts. The default is `model` if the connections are known and no layer is
+    chosen. `bytes_by_tensor` has the element sizes of `I`, `W` and `O` of all layers; in a linked
+    network `I` is the image alone.
 
     Raises:
-        InputError: all that is wrong.
+        InputError: every fault.
 
     """
     published = find_network(name)
@@ -123,7 +123,7 @@ def network(
 
 
 def whole_network(network: Network, layers: Workload, batch: int = 1) -> Workload:
-    """Return a network as one graph, with element sizes and parameters of a list of its layers."""
+    """Return a network as one graph, with the element sizes and parameters of ``layers``."""
     roles = {name[-1]: tensor for name, tensor in layers.tensors.items()}
     operators, kinds = link_nodes(network.nodes, network.samples * batch)
     tensors = {
@@ -147,7 +147,7 @@ def _scope_faults(published: Network, scope: str, layer: str | None) -> list[Fau
 
 
 def _choose_layers(published: Network, batch: int, layer: str | None) -> tuple[Layers, list[Fault]]:
-    """Return the chosen layers for the batch, or all layers for one image and what is wrong."""
+    """Return the chosen layers for the batch; with faults, all layers for one image."""
     layers = published.layers
     faults = size_faults(published.name, {"batch": batch}, MAX_LAYER_SIZE)
     if not faults and published.samples != 1 and batch != 1:

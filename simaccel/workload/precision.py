@@ -1,4 +1,4 @@
-"""Precision by class: the numbers that weights, activations and caches are made of."""
+"""Precision by class: the number formats of weights, activations and caches."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from simaccel.workload.vectors.lookup import LOOKUP
 from simaccel.workload.workload import Workload
 
 Precision = Mapping[str, str]
-"""The number of a class by its name: ``{"weights": "int4", "activations": "int8"}``."""
+"""The number format of each class: ``{"weights": "int4", "activations": "int8"}``."""
 NATIVE: Final = "native_precision"
-"""The parameter with numbers that an accelerator says, of tensors for which nobody else does."""
+"""The parameter with an accelerator's number formats, for tensors of assumed element sizes."""
 EXAMPLE: Final = "weights=int4,activations=int8"
 
 
 def parse_precision(precision: object, source: str) -> Precision:
-    """Read a precision: a mapping, or a text such as ``weights=int4,activations=int8``.
+    """Return a precision from a mapping, or from a text such as ``weights=int4,activations=int8``.
 
-    One number alone, such as ``fp16``, is that of all classes.
+    A single number format, such as ``fp16``, holds for all classes.
 
     Raises:
-        InputError: all unknown classes and number formats, and classes that come twice.
+        InputError: all unknown classes and number formats, and repeated classes.
 
     """
     if not isinstance(precision, str | Mapping):
@@ -68,9 +68,9 @@ def _not_a_class(name: str) -> str:
 
 
 def with_precision(workload: Workload, precision: Precision) -> Workload:
-    """Return a workload whose tensors have the numbers of their classes.
+    """Return a workload whose tensors have the number formats of their classes.
 
-    A class that no precision names keeps its element sizes, as do indices of lookups.
+    Classes without an entry keep their element sizes, as do indices of lookups.
 
     >>> from simaccel.workload import gemm
     >>> one = with_precision(gemm(m=3, k=5, n=7), {"weights": "int4"})
@@ -94,9 +94,9 @@ def with_precision(workload: Workload, precision: Precision) -> Workload:
 
 
 def with_native(workload: Workload, precision: Precision) -> Workload:
-    """Return a workload whose tensors of assumed element sizes have the numbers of a machine.
+    """Return a workload whose tensors of assumed element sizes have an accelerator's formats.
 
-    Where it changes none, it is the same workload.
+    If this changes no tensor, the same workload is returned.
 
     >>> from simaccel.workload import gemm
     >>> one = with_native(gemm(m=3, k=5, n=7, bytes_by_tensor={"C": 4}), {"activations": "int8"})
@@ -115,7 +115,7 @@ def with_native(workload: Workload, precision: Precision) -> Workload:
 
 
 def _set_number(tensor: Tensor, precision: Precision) -> Tensor:
-    """Return a tensor with the number of its class, if that has one."""
+    """Return a tensor in the number format of its class, if the precision has one."""
     number = precision.get(class_of(tensor.kind))
     if number is None:
         return tensor

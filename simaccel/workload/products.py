@@ -1,4 +1,4 @@
-"""Batched products as workloads: heads of their own, and heads that share a factor.
+"""Batched products as workloads: with a second factor per head, or per group of heads.
 
     bmm:  C[h,m,n] = A[h,m,k] B[h,k,n]          (multi-head attention)
     gbmm: C[h,m,n] = A[h,m,k] B[g,k,n]          (G groups; each serves H / G heads)
@@ -51,7 +51,7 @@ def gbmm(
     bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
-    """Return the product whose second factor serves h / g heads, as one einsum named `gbmm`.
+    """Return the product with a second factor per h / g heads, as one einsum named `gbmm`.
 
     Raises:
         InputError: all sizes that are none, and a `g` that doesn't divide `h`.
@@ -67,7 +67,7 @@ def gbmm(
 
 
 def parse_product(text: str, *, grouped: bool, source: str = "--shape") -> dict[str, int]:
-    """Return the sizes in a text, by the names of the parameters of `bmm` or `gbmm`.
+    """Return the sizes in a text by the parameter names of `bmm` or `gbmm`.
 
     >>> parse_product("H=8,M=4,K=2,N=4,G=2", grouped=True)
     {'h': 8, 'm': 4, 'k': 2, 'n': 4, 'g': 2}

@@ -1,8 +1,7 @@
-"""The tensors that lie in a buffer which cores share, and the room that they take there.
+"""The placement of tensors in a buffer that cores share.
 
-Compilers place what one operator hands to a later one there, as long as it fits. The rule here:
-of all intermediates those that are read most often first, of these the smallest, each where it fits
-beside those that are placed already.
+As compilers do, intermediates between operators are placed there as long as they fit: those that
+are read most often first, of these the smallest, each if it fits beside those placed already.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from simaccel.workload.workload import Workload
 
 
 def in_shared_buffer(workload: Workload, capacity_bytes: int | None) -> Workload:
-    """Return a workload whose intermediates lie in a shared buffer of so many bytes (None: none).
+    """Return a workload with intermediates placed in a shared buffer (None: there is none).
 
-    Room is counted over runs of operators in each of which one reads what the one before makes: no
-    dataflow fuses more than such a run.
+    Room is counted over chains of operators, each of which reads the output of the one before: no
+    dataflow fuses more than such a chain.
     """
     chosen = _choose_shared(workload, capacity_bytes) if capacity_bytes else frozenset()
     if chosen == {name for name, tensor in workload.tensors.items() if tensor.shared}:
@@ -29,7 +28,7 @@ def in_shared_buffer(workload: Workload, capacity_bytes: int | None) -> Workload
 
 
 def most_shared_bytes(workload: Workload, steps: Sequence[Iterable[str]]) -> int:
-    """Return the most bytes of a shared buffer in use at once; ``steps``: operators, in order."""
+    """Return the peak use of a shared buffer in bytes; ``steps``: operators by step, in order."""
     return most_live_bytes(
         workload, steps, {name for name, tensor in workload.tensors.items() if tensor.shared}
     )
@@ -38,7 +37,7 @@ def most_shared_bytes(workload: Workload, steps: Sequence[Iterable[str]]) -> int
 def most_live_bytes(
     workload: Workload, steps: Sequence[Iterable[str]], names: Collection[str]
 ) -> int:
-    """Return the most bytes that some intermediates take at once, each while it has a place."""
+    """Return the peak of the bytes of the named intermediates, each over its lifetime."""
     at = {name: number for number, step in enumerate(steps) for name in step}
     taken: dict[int, int] = {}
     for name, lives in _lives(workload, at).items() if names else ():
@@ -65,7 +64,7 @@ def _take(taken: dict[int, int], steps: Iterable[int], n_bytes: int) -> None:
 
 
 def _runs(workload: Workload) -> dict[str, int]:
-    """Return the number of each operator's run."""
+    """Return the number of each operator's chain."""
     found: dict[str, int] = {}
     run, before = -1, ""
     for operator in workload.operators:
@@ -76,10 +75,10 @@ def _runs(workload: Workload) -> dict[str, int]:
 
 
 def _lives(workload: Workload, at: Mapping[str, int]) -> dict[str, set[int]]:
-    """Return the steps in which each intermediate has a place.
+    """Return the lifetime of each intermediate as steps.
 
-    From the one that makes it to one after the last that reads it, as a step may begin while the
-    one before it ends: after the last step of a layer that is the first of the next layer.
+    From the step that makes it to one after its last reader, as a step may begin while the one
+    before drains; in a repeated layer the first step follows the last.
     """
     repeated = [at[op.name] for op in workload.operators if op.name not in workload.once]
     touching: dict[str, list[int]] = {}

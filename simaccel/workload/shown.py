@@ -1,4 +1,4 @@
-"""Operands as ``workload show`` prints them, ``Q[n+8,2*p+r+0]``, read back."""
+"""The parser of operands as ``workload show`` prints them: ``Q[n+8,2*p+r+0]``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TERM: Final = re.compile(r"(?:([0-9]{1,15})\*)?([A-Za-z_][A-Za-z_0-9]{0,99})|([
 
 
 def _read_dimension(dim: object) -> tuple[object, int | None]:
-    """Return the terms of a dimension that is written as a sum, and where it starts, if it says so.
+    """Return the terms of a dimension that is written as a sum, and its start, None without one.
 
     >>> _read_dimension("2*p+r+8"), _read_dimension("n")
     (({'p': 2, 'r': 1}, 8), ('n', None))
@@ -31,7 +31,7 @@ def _read_dimension(dim: object) -> tuple[object, int | None]:
 
 
 def read_shown(operand: object) -> object:
-    """Return what a printed operand, or printed dimensions of one, say; all else as it is.
+    """Return the document of a printed operand, or of printed dimensions; other values unchanged.
 
     >>> read_shown("Q[n+8,d+0]")
     {'tensor': 'Q', 'projection': [{'n': 1}, {'d': 1}], 'start': [8, 0]}

@@ -1,6 +1,6 @@
-"""Limits of sizes: the checks that every way to write a workload shares.
+"""Limits of sizes, checked for every form of a workload.
 
-``simaccel.files.limits`` has those of what files make.
+``simaccel.files.limits`` has the limits of files.
 """
 
 import re
@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from simaccel.errors import ABSENT, Fault, InputError, suggest, with_digits
 
 MAX_SIZE = 2**40
-"""The largest size of a rank: beyond any published workload, and a typing error is soon beyond."""
+"""The largest size of a rank: beyond published workloads, but soon exceeded by a typing error."""
 
 MAX_LAYER_SIZE = 2**30
 """The largest size of a rank of a layer: 2,000 times the largest published (DeepBench)."""
 
 ASSUMED_BYTES = 2
-"""Bytes of an element where neither workload nor accelerator says it."""
+"""Bytes of an element if neither workload nor accelerator sets them."""
 MAX_BYTES_PER_ELEMENT = 16
 """The widest element: complex128."""
 
@@ -44,7 +44,7 @@ def parse_sizes(
     """Return the sizes in a text such as `M=512,K=64,N=512` by their keys.
 
     Raises:
-        InputError: all keys that are wrong, missing or twice, and all that are no sizes.
+        InputError: all unknown, missing and repeated keys, and all values that are no sizes.
 
     """
     sizes: dict[str, object] = {}

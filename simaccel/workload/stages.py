@@ -1,4 +1,4 @@
-"""Stages of a transformer: some of its layers, with the embedding and the head or without."""
+"""Pipeline stages of a transformer: a part of its layers, with or without embedding and head."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from simaccel.workload.language.model import find_transformer
 from simaccel.workload.workload import Workload
 
 STAGE_INPUT = "X"
-"""What the first layer reads."""
+"""The tensor that the first layer reads."""
 _OUTPUT = "Xout"
-"""What the last layer makes."""
+"""The tensor that the last layer writes."""
 
 
 def layer_count(workload: Workload) -> int:
-    """Return the layers of a transformer's run: in a step of an encoder's decoder, its own."""
+    """Return the number of layers of a transformer's run; of a decode step those of the decoder."""
     document = _document(workload)
     count: int = document[_layers_field(document)]
     return count
 
 
 def kinds_of_layers(workload: Workload, first: int, count: int) -> tuple[int | None, ...]:
-    """Return the windows of some layers, as a run that repeats."""
+    """Return the attention windows of ``count`` layers from ``first`` on, one period at most."""
     windows = _document(workload).get("windows", [None])
     return tuple(windows[(first + at) % len(windows)] for at in range(min(count, len(windows))))
 
 
 def stage_of(workload: Workload, first: int, count: int) -> Workload:
-    """Return ``count`` layers of a transformer's run of the scope `model`, from ``first`` on.
+    """Return ``count`` layers from ``first`` on, of a transformer's run with the scope `model`.
 
-    The embedding comes with the first layer, norm and logits with the last.
+    The first layer brings the embedding, the last one norm and logits.
     """
     document = _document(workload)
     field = _layers_field(document)
@@ -52,7 +52,7 @@ def stage_of(workload: Workload, first: int, count: int) -> Workload:
 
 
 def _document(workload: Workload) -> dict[str, Any]:
-    """Return the parameters of a transformer's run, those of its model among them."""
+    """Return the parameters of a transformer's run, including those of its model."""
     run = dict(workload.parameters)
     if "model" not in run:
         return run

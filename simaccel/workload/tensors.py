@@ -1,4 +1,4 @@
-"""Tensors from their kinds, a default element size and exceptions to it."""
+"""Tensors made from their kinds, a default element size, and exceptions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,9 +14,9 @@ def make_tensors(
     bytes_per_element: int | None,
     bytes_by_tensor: Mapping[str, int] | None,
 ) -> tuple[dict[str, Tensor], list[Fault]]:
-    """Return the tensors by name, or none and the faults of the element sizes (in bytes).
+    """Return the tensors by name and no faults, or none and the faults of element sizes (bytes).
 
-    Without ``bytes_per_element`` those of the others are assumed.
+    Without ``bytes_per_element`` the sizes of tensors without an exception are assumed.
     """
     special, default = bytes_by_tensor or {}, said_bytes(bytes_per_element)
     sizes = {f"bytes_by_tensor.{name}": size for name, size in special.items()}
@@ -41,13 +41,13 @@ def make_tensors(
 
 
 def said_bytes(bytes_per_element: int | None) -> int:
-    """Return the bytes of an element as they are said, or else assumed."""
+    """Return the given bytes of an element, or the assumed ones."""
     return ASSUMED_BYTES if bytes_per_element is None else bytes_per_element
 
 
 def bytes_document(
     bytes_per_element: int | None, bytes_by_tensor: Mapping[str, int] | None
 ) -> dict[str, Any]:
-    """Return the fields of a document that say element sizes; nothing of what is assumed."""
+    """Return the fields of a document with the given element sizes; assumed ones are left out."""
     said = {} if bytes_per_element is None else {"bytes_per_element": bytes_per_element}
     return {**said, "bytes_by_tensor": dict(bytes_by_tensor or {})}

@@ -1,12 +1,12 @@
-"""Whole networks: convolutions, poolings and sums whose outputs are the inputs of the next.
+"""Linked networks: convolutions, poolings and sums that read each other's outputs.
 
 Tensors of images have the dimensions n, c, h, w (samples, channels, rows, columns). A convolution
-with padding reads a border of zeros, which is stored and moved like any other row (as in `conv`):
-the tensor has the border, and its maker writes the box inside. A convolution of several groups is
-one for each group, over its box of the channels. A fully connected layer is a convolution whose
-filter is as large as its image. Batch norm is part of the filters, a bias begins the sums, and a
-rectifier is applied as they leave: none of them costs anything. A reader of more channels than were
-made gets zeros for the others; a reader of fewer gets the first ones.
+with padding reads a border of zeros, which is stored and moved like any other row (see `conv`): the
+tensor has the border, and its writer fills the box inside. A grouped convolution is one operator
+per group, over its box of the channels. A fully connected layer is a convolution with a filter as
+large as its image. Batch norm is folded into the filters, a bias initialises the sums, and a
+rectifier is applied as they leave: none of them costs cycles. A reader of more channels than were
+written reads zeros for the others; a reader of fewer reads the first ones.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from simaccel.workload.einsum import AffineDimension, Einsum, Kind, Operand, Ope
 
 Window = Literal["pooling", "average_pooling"]
 IMAGE = "image"
-"""The tensor that comes in."""
+"""The input tensor of a network."""
 
 
 @dataclass(frozen=True)
 class NetworkNode:
-    """A layer of a whole network; ``given`` names the nodes whose outputs it reads, or the image.
+    """A layer of a linked network; ``given``: the nodes whose outputs it reads, or the image.
 
-    ``sizes`` of a pooling are those of a depth-wise convolution; of a sum, or of a rectifier
-    of its own, those of its output. ``padding`` in rows and columns at the start of the image; at
-    the end it is what the filter reaches.
+    ``sizes``: of a pooling those of a depth-wise convolution, of a sum or rectifier those of its
+    output. ``padding``: rows and columns before the image; behind it, what the filter reaches.
     """
 
     name: str
@@ -40,12 +39,12 @@ class NetworkNode:
 
     @property
     def channels(self) -> int:
-        """Channels of the output."""
+        """Output channels of all groups."""
         return self.sizes.g * self.sizes.m
 
     @property
     def reach(self) -> tuple[int, int]:
-        """Rows and columns of the input that all windows together reach, padding included."""
+        """Rows and columns of the input that the windows reach together, padding included."""
         one = self.sizes
         sizes = zip((one.p, one.q), (one.r, one.s), one.stride, one.dilation, strict=True)
         height, width = ((p - 1) * step + (r - 1) * apart + 1 for p, r, step, apart in sizes)
@@ -58,7 +57,7 @@ def conv(name: str, given: str, sizes: Conv, padding: int = 0) -> NetworkNode:
 
 
 def link_nodes(nodes: Sequence[NetworkNode], batch: int) -> tuple[list[Operator], dict[str, Kind]]:
-    """Return the operators of a network for so many samples, and the kinds of their tensors."""
+    """Return the operators of a network for a batch of samples, and the kinds of their tensors."""
     tensors = {
         node.name: _Image(batch, node.channels, node.sizes.p, node.sizes.q) for node in nodes
     }
@@ -81,7 +80,7 @@ def link_nodes(nodes: Sequence[NetworkNode], batch: int) -> tuple[list[Operator]
 
 @dataclass
 class _Image:
-    """A tensor: its channels, rows and columns as made, with a ``border`` before them."""
+    """The tensor of an image: its written channels, rows and columns, behind a ``border``."""
 
     samples: int
     channels: int
@@ -91,7 +90,7 @@ class _Image:
     made: bool = True
 
     def read_by(self, readers: Iterable[NetworkNode]) -> None:
-        """Make room for the padding, and the channels, of all readers."""
+        """Enlarge it to the padding and the channels of all readers."""
         readers = list(readers)
         self.channels = max(self.channels, *(reader.sizes.g * reader.sizes.c for reader in readers))
         before = max(reader.padding for reader in readers)
@@ -111,7 +110,7 @@ class _Image:
     def box(
         self, start: tuple[int, int], size: tuple[int, int, int]
     ) -> tuple[int, int, int, int] | tuple[()]:
-        """Return where a box of (channels, rows, columns) starts; nothing if it is all there is.
+        """Return the start of a box of (channels, rows, columns); empty if it is the whole tensor.
 
         ``start``: its first channel, and its first row and column.
         """
@@ -129,7 +128,7 @@ def _weights(node: NetworkNode) -> list[str]:
 
 
 def _names(node: NetworkNode) -> list[str]:
-    """Return the operators of a convolution: one for each of its groups, or one if depth-wise."""
+    """Return the operator names of a convolution: one per group, or one if it is depth-wise."""
     one = node.sizes
     if one.g == 1 or one.m == one.c == 1:
         return [node.name]
@@ -151,7 +150,7 @@ def _operators(node: NetworkNode, tensors: dict[str, _Image]) -> Iterator[Operat
 
 
 def _by_channel(node: NetworkNode, tensors: dict[str, _Image]) -> Operator:
-    """Return a pooling, or a convolution of each channel with a filter of its own."""
+    """Return the operator of a pooling or of a depth-wise convolution."""
     ranks = {"n": tensors[node.name].samples, **_ranks(node.sizes, "gpqrs")}
     given = _input(node, tensors, "g", 0, node.channels)
     output = _output(node, tensors, "ngpq")
@@ -180,7 +179,7 @@ def _units(ranks: str) -> tuple[AffineDimension, ...]:
 def _input(
     node: NetworkNode, tensors: dict[str, _Image], rank: str, channel: int, channels: int
 ) -> Operand:
-    """Return what windows read of some channels."""
+    """Return the operand that the windows of ``channels`` channels from ``channel`` on read."""
     (sh, sw), (dh, dw) = node.sizes.stride, node.sizes.dilation
     dims = (
         *_units(f"n{rank}"),

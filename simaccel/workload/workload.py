@@ -1,4 +1,4 @@
-"""A workload: operators and tensors as one graph, checked when it is made."""
+"""A workload: operators and tensors as one graph, checked at construction."""
 
 import hashlib
 import heapq
@@ -26,18 +26,18 @@ _FILE = "workload"
 _FINGERPRINT_DIGITS = 16
 _SHOWN_OPERATORS = 8
 _Shape = tuple[tuple[int, ...], str]
-"""A tensor's shape, and the operand that says so."""
+"""A tensor's shape, and the path of the operand that it follows from."""
 
 
 @dataclass(frozen=True, repr=False)
 class Workload:
-    """Operators over tensors, done `repeat` times (the layers of a model).
+    """Operators over tensors, run `repeat` times (the layers of a model).
 
-    Operators of `once` run once, before or after all repetitions (embedding, logits).
-    `operators` are of one repetition, in a topological order that keeps the given order where
-    it can. `parameters` (plain data) is the document that `parse_workload` makes it from again;
-    `account` has what became of all that its file says. Equality, hash and fingerprint leave both
-    out.
+    Operators in `once` run once, before or after all repetitions (embedding, logits). `operators`
+    are those of one repetition, in a topological order that keeps the given order if possible.
+    `parameters`: a document of plain data that `parse_workload` turns into the same workload.
+    `account`: what an import took from its file and what it left out. Equality, hash and
+    fingerprint ignore both.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Workload:
     account: FileAccount = field(default=FileAccount(), compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what does not fit together; order the operators."""
+        """Refuse operators and tensors that do not fit together; sort the operators."""
         object.__setattr__(self, "tensors", FrozenDict(self.tensors))
         object.__setattr__(self, "parameters", FrozenDict(self.parameters))
         faults = size_faults(_FILE, {"repeat": self.repeat}) + _name_faults(self)
@@ -70,7 +70,7 @@ class Workload:
 
     @cached_property
     def graph(self) -> "Graph":
-        """Nodes ("operator", name) and ("tensor", name), edges tensor -> operator -> tensor."""
+        """The graph of nodes ("operator", name) and ("tensor", name), with edges along the data."""
         import networkx as nx  # noqa: PLC0415 - takes long to load, and few ask for the graph
 
         graph: Graph = nx.DiGraph()
@@ -83,7 +83,7 @@ class Workload:
 
     @cached_property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """The shape of each tensor: elements per dimension, all boxes inside."""
+        """The shape of each tensor: elements per dimension, large enough for all boxes."""
         found: dict[str, tuple[int, ...]] = {}
         for operator in self.operators:
             for _, given in operands_of(operator):
@@ -94,9 +94,9 @@ class Workload:
 
     @cached_property
     def in_place(self) -> Mapping[str, str]:
-        """Outputs of vector operators that can be written over their first input: that input.
+        """The first input of each vector operator's output that can be written over it.
 
-        Both are whole tensors, laid out alike.
+        Both are whole tensors with the same layout.
         """
         return FrozenDict(
             {
@@ -120,15 +120,15 @@ class Workload:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The first 16 hexadecimal digits of the SHA-256 of the canonical text without numbers.
+        """The first 16 hexadecimal digits of the SHA-256 of its canonical text.
 
-        A mapping is one of tiles: it holds for all numbers of the same width.
+        Number formats are left out: a mapping holds for all formats of the same width.
         """
         text = canonical_text(self, numbers=False)
         return hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT_DIGITS]
 
     def times(self, name: str) -> int:
-        """Return how often an operator runs."""
+        """Return the number of times that an operator runs."""
         return 1 if name in self.once else self.repeat
 
     def operator(self, name: str) -> Operator:
@@ -137,12 +137,12 @@ class Workload:
 
     @cached_property
     def by_name(self) -> Mapping[str, Operator]:
-        """All operators by their names."""
+        """All operators by name."""
         return {operator.name: operator for operator in self.operators}
 
     @cached_property
     def readers(self) -> Mapping[str, frozenset[str]]:
-        """Names of the operators that read each tensor."""
+        """The names of the operators that read each tensor."""
         found: dict[str, set[str]] = {}
         for operator in self.operators:
             for given in operator.inputs:
@@ -150,7 +150,7 @@ class Workload:
         return FrozenDict({tensor: frozenset(names) for tensor, names in found.items()})
 
     def select_operators(self, names: Iterable[str]) -> "Workload":
-        """Return a few of the operators, once each, as a workload: what others make comes in."""
+        """Return the named operators, once each, as a workload; outputs of others become inputs."""
         chosen = set(names)
         operators = tuple(operator for operator in self.operators if operator.name in chosen)
         made = {operator.output.tensor for operator in operators}
@@ -173,15 +173,15 @@ class Workload:
         return in_bytes(math.prod(self.shapes[name]), self.tensors[name].bits)
 
     def stored_bytes(self, name: str) -> int:
-        """Return the bytes of a tensor in memory, with what no operator reads of it."""
+        """Return the bytes of a tensor in memory, including parts that no operator reads."""
         tensor = self.tensors[name]
         return max(self.tensor_bytes(name), in_bytes(tensor.stored or 0, tensor.bits))
 
 
 def canonical_text(workload: Workload, *, numbers: bool = True) -> str:
-    """Return what is computed as text; names of workload and parameters have no part in it.
+    """Return operators and tensors as text, without the workload's name and parameters.
 
-    ``numbers``: with the numbers that a tensor has, beside their width.
+    ``numbers``: include the number formats of tensors besides their widths.
     """
     lines = [f"repeat {workload.repeat}"]
     lines += [f"once {' '.join(sorted(workload.once))}"] if workload.once else []
@@ -245,9 +245,9 @@ def _shape_faults(workload: Workload) -> list[Fault]:
 
 
 def _two_box_faults(workload: Workload) -> list[Fault]:
-    """Return operands that are another box of a tensor than one before of the same operator.
+    """Return faults of operators with two different boxes of one tensor.
 
-    An operator's tiles have the tensor's name, so that the two would be one tile.
+    An operator's tiles have the tensor's name, so the two would be one tile.
     """
     faults = []
     for operator in workload.operators:
@@ -265,7 +265,7 @@ def _two_box_faults(workload: Workload) -> list[Fault]:
 def _box_faults(
     workload: Workload, whole: Mapping[str, tuple[tuple[int, ...], str]]
 ) -> list[Fault]:
-    """Return boxes that don't fit what they are a part of, or that overlap where both write."""
+    """Return faults of boxes that exceed their tensor, or that overlap if both are written."""
     faults: list[Fault] = []
     written: dict[str, list[tuple[tuple[slice, ...], str, tuple[int, ...]]]] = {}
     sizes: dict[str, int] = {}

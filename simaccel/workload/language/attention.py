@@ -1,8 +1,8 @@
 """Attention of a transformer's layer: projections, rotary embedding, cache, L, softmax, A, O.
 
-A causal mask is cut into blocks of rows, each with the keys that it sees: what lies above the
-diagonal blocks is neither computed nor moved. K and V of the new tokens go to the cache after
-what is there, and L and A read it.
+Under a causal mask rows are cut into blocks, each with the keys that its rows see: tiles above the
+diagonal blocks are neither computed nor moved. K and V of the new tokens are appended to the cache,
+which L and A read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from simaccel.workload.language.phase import PhaseTokens, RowBlock
 
 @dataclass(frozen=True)
 class Attention:
-    """Attention of one layer; ``window``: keys that a token sees at most."""
+    """Attention of one layer; ``window``: the most keys that a token sees (None: all)."""
 
     graph: Graph
     model: Transformer
@@ -27,7 +27,7 @@ class Attention:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """Ranks of the query heads: of K and V's heads, and of those that share one."""
+        """Ranks of the query heads: the heads of K and V, and the query heads that share one."""
         return ("g", "r") if self.model.heads > self.model.kv_heads else ("g",)
 
     @property
@@ -36,7 +36,7 @@ class Attention:
         return ("b", "n", *self.heads, "d")
 
     def add(self, source: str) -> str:
-        """Add all operators after the norm and return the output of O."""
+        """Add all operators behind the norm; return the name of O's output."""
         graph, model = self.graph, self.model
         self._project("Q", source, part(graph.prefix + "Q", self.queries))
         keys = self.tokens.keys(self.window)
@@ -53,12 +53,12 @@ class Attention:
         return made
 
     def add_stored(self, name: str) -> str:
-        """Add K or V as a whole, a cache but for encoders, and return its name."""
+        """Add K or V as a whole tensor, of encoders no cache; return its name."""
         kind: Kind = "intermediate" if self.model.is_encoder else "cache"
         return self.graph.tensor(self.graph.prefix + name, kind)
 
     def _project(self, name: str, source: str, target: Operand) -> None:
-        """Add an einsum, its bias, norm and rotary embedding, as far as the model has them."""
+        """Add a projection, with bias, norm and rotary embedding if the model has them."""
         graph, ranks, compared = self.graph, target.ranks, name in {"Q", "K"}
         steps = ["einsum", *(["bias"] if "qkv" in self.model.biased else [])]
         steps += ["norm"] if compared and self.model.head_norms else []
@@ -130,7 +130,7 @@ def add_bias(
     own: Sequence[str],
     sizes: Mapping[str, int] | None = None,
 ) -> None:
-    """Add a bias over the ranks ``own`` to a tensor that is laid out as what is made."""
+    """Add the operator of a bias with the ranks ``own``; input and output have one layout."""
     inputs = (part(given, made.ranks), part(graph.weight(f"{name}.bias"), own))
     graph.vector(f"{name}.bias", "residual", inputs, made, sizes=sizes)
 
@@ -138,7 +138,7 @@ def add_bias(
 def la_graph(
     model: Transformer, tokens: PhaseTokens, sizes: Mapping[str, int], widths: Mapping[str, int]
 ) -> Graph:
-    """Return L, softmax and A alone, of the last layer of the repeated run."""
+    """Return the graph of L, softmax and A alone, of the last layer of a repetition."""
     window = model.windows[-1]
     graph = Graph({**sizes, "c": tokens.keys(window)}, widths)
     for name in ("Q", *(("K", "V") if model.is_encoder else ())):

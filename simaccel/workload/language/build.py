@@ -7,9 +7,9 @@ The operators of a step, in order::
                 norm2, gate, up, activation, product, down (or experts), add2
     norm and logits of the last token                            once
 
-The layers of the scope `model` repeat on the tensors of one: the output of a layer has the size of
-the next one's input. Where windows differ, a run of layers repeats, and those before and after it
-are there once; the scope `block` is one repetition.
+In the scope `model` one set of layers is repeated on the same tensors, as a layer's output has the
+size of the next one's input. If windows differ, a run of layers is repeated, and the layers before
+and after it run once. The scope `block` is one repetition.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from simaccel.workload.tensors import bytes_document, said_bytes
 from simaccel.workload.workload import Workload
 
 MAX_BLOCKS = 64
-"""Blocks of rows under a causal mask at most: each is three operators."""
+"""The most blocks of rows under a causal mask; each is three operators."""
 
 
 def transformer(  # noqa: PLR0913 - one argument a field of the document
@@ -56,15 +56,15 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
     bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
-    """Return a run of a transformer of the catalogue, or of one's own.
+    """Return a run of a transformer, of the catalogue by name, or with sizes of its own.
 
-    A prefill takes ``prompt`` new tokens behind ``kv_len`` (0) in the cache; a decode step takes
-    one behind ``kv_len`` (by default the prompt). Of an encoder with a decoder a prefill encodes
-    the prompt, and a decode step sees it besides the tokens in the cache. An image has no phase.
-    ``bytes_by_tensor``: by class (weights, activations, cache) or by tensor.
+    A prefill takes ``prompt`` new tokens behind ``kv_len`` (default 0) cached ones; a decode step
+    takes one token behind ``kv_len`` (default ``prompt``) cached ones. Of an encoder with a decoder
+    a prefill encodes the prompt, and a decode step also sees the encoded prompt. An image has no
+    phase. ``bytes_by_tensor``: by class (weights, activations, cache) or by tensor.
 
     Raises:
-        InputError: all that is wrong.
+        InputError: every fault.
 
     """
     model, faults = (name, []) if isinstance(name, Transformer) else _find_transformer_of(name)
@@ -117,9 +117,9 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
 
 
 def _layers_of_run(model: Transformer, tokens: PhaseTokens, scope: str) -> Transformer:
-    """Return a model whose layers are alike where no token is outside of a window.
+    """Return a model without windows that are longer than the tokens, so that layers are equal.
 
-    The scope `block` has a layer of each kind in any case.
+    With the scope `block` it keeps a layer of each kind.
     """
     if scope != "model":
         return model
@@ -259,7 +259,7 @@ def _layer(
     how: tuple[int | None, Spread],
     ends: tuple[str, str],
 ) -> None:
-    """Add a layer with its window and spread over experts, from one tensor to another."""
+    """Add a layer between two tensors; ``how``: its window, and the spread over experts."""
     (window, experts), (source, made), prefix = how, ends, graph.prefix
     normed = _norm(graph, model, "norm1", source)
     attended = Attention(graph, model, tokens, window).add(normed)
@@ -283,7 +283,7 @@ def _layer(
 
 
 def _norm(graph: Graph, model: Transformer, name: str, given: str, rows: int | None = None) -> str:
-    """Add a norm over e with its gain (and bias), of the last of some rows where they are given."""
+    """Add a norm over e with its gain (and bias); with ``rows`` only of the last of these rows."""
     start = None if rows is None else {"n": rows}
     inputs = [part(given, "bne", start), part(graph.weight(f"{name}.gain"), "e")]
     if model.norm == "layer_norm" and model.norm_bias:
@@ -298,7 +298,7 @@ def _add(graph: Graph, name: str, one: str, other: str, made: str) -> None:
 
 
 def _embed(graph: Graph, model: Transformer, tokens: PhaseTokens) -> None:
-    """Add the embedding of tokens, or of patches and the tokens before them."""
+    """Add the embedding of tokens, or of patches and the extra tokens before them."""
     if model.patches:
         _embed_patches(graph, model)
         return
@@ -331,7 +331,7 @@ def _embed_patches(graph: Graph, model: Transformer) -> None:
 def _head(graph: Graph, model: Transformer, tokens: PhaseTokens, source: str) -> None:
     """Add the last norm and the logits of the last token (of an image: the class token).
 
-    An encoder of tokens has the norm of all of them, and what its decoder keeps of it.
+    An encoder of tokens has the norm of all tokens, and its decoder's keys and values of them.
     """
     if model.is_encoder and not model.is_vision:
         graph.tensor("norm.out", "intermediate" if model.decoder_layers else "output")

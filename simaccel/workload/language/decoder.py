@@ -14,12 +14,12 @@ from simaccel.workload.language.model import Transformer
 
 
 def as_decoder(model: Transformer) -> Transformer:
-    """Return the decoder of an encoder, as a model of its own."""
+    """Return the decoder of an encoder as a model."""
     return replace(model, causal=True, layers=model.decoder_layers)
 
 
 def add_encoded(graph: Graph, encoded: str) -> None:
-    """Add the keys and values of all layers of the decoder, each [l, b, n, g, d]."""
+    """Add the cross-attention's keys and values of all decoder layers, each [l, b, n, g, d]."""
     for name in ("K", "V"):
         weights = part(graph.weight(f"Wcross.{name.lower()}"), "legd")
         made = part(graph.tensor(f"cross.{name}", "cache"), "lbngd")
@@ -27,7 +27,7 @@ def add_encoded(graph: Graph, encoded: str) -> None:
 
 
 def add_cross(graph: Graph, model: Transformer, normed: str) -> str:
-    """Add cross-attention of new tokens to the m encoded ones, and return the output of O."""
+    """Add cross-attention of new tokens to the m encoded ones; return the name of O's output."""
     heads = "gr" if model.heads > model.kv_heads else "g"
     prefix, queries = graph.prefix, f"bn{heads}d"
     keys, values = (

@@ -1,15 +1,16 @@
-"""Mixture of experts: how tokens are spread, and experts with as many tokens as one operator.
+"""Mixture of experts: the spread of tokens over experts, and experts of equal load as one operator.
 
-Which experts a token gets is given, not computed: uniform, a list of counts, or drawn with a
-seed. Each token is copied to its experts' rows (``dispatch``), and what they make is weighed and
-added; choosing the experts costs nothing. Experts with as many tokens each are one operator over
-their rank x, those without tokens are left out. With several sequences of several tokens each,
-every sequence spreads its tokens alike.
+The spread is given, not computed: uniform, a list of counts, or drawn with a seed. Each token is
+copied to its experts' rows (``dispatch``), and their outputs are weighted and added; the choice of
+experts costs nothing. Experts with equally many tokens are one operator over their rank x; experts
+without tokens are left out. With several sequences of several tokens each, every sequence spreads
+its tokens alike.
 
-``grouped`` is how experts are cut over chips (Lepikhin et al., "GShard: scaling giant models with
-conditional computation and automatic sharding", 2020, algorithm 2): all experts are one operator,
-and groups of tokens give each of them as many. Masks bring the tokens of a group to places at each
-expert (``dispatch``) and weigh what comes back (``combine``); both are products on the array.
+``grouped`` is the form for experts that are cut over chips (Lepikhin et al., "GShard: scaling giant
+models with conditional computation and automatic sharding", 2020, algorithm 2): all experts are one
+operator, and each group of tokens sends equally many to each. Masks bring the tokens of a group to
+places at the experts (``dispatch``) and weight the outputs (``combine``); both are products on the
+array.
 """
 
 from __future__ import annotations
@@ -30,28 +31,28 @@ from simaccel.workload.language.model import Transformer
 from simaccel.workload.language.phase import PhaseTokens
 
 Spread = str | Sequence[int]
-"""How tokens are spread over experts: ``expected``, ``uniform``, ``drawn:SEED``, or counts.
+"""The spread of tokens over experts: ``expected``, ``uniform``, ``drawn:SEED``, or counts.
 
-``expected`` uses as many experts as tokens that choose at random need on average, rounded, with as
-many tokens each; of many tokens all. ``uniform`` gives all experts as many tokens as it can: of few
-tokens it is the worst case, as each goes to experts that no other one needs. ``grouped``: in groups
-of tokens; of a decode step in as many as there can be, so that chips can have some each,
-``grouped:P`` in a multiple of P.
+- ``expected``: as many experts as tokens with random choices use on average, rounded, with equally
+  many tokens each; of many tokens all experts.
+- ``uniform``: all experts equally; with few tokens the worst case, as each uses other experts.
+- ``grouped``: in groups of tokens; of a decode step in as many groups as possible, so that chips
+  can share them. ``grouped:P``: in a multiple of P groups.
 """
 UNIFORM = "uniform"
 GROUPED = "grouped"
 EXPECTED = "expected"
 _GROUPED = re.compile(rf"{GROUPED}(?::([1-9][0-9]{{0,8}}))?")
 _MOST_GROUPED = 128
-"""Tokens of a group at most: the products with masks grow with its square."""
+"""The most tokens of a group; the products with masks grow with its square."""
 _DRAWN = re.compile(r"drawn(?::([0-9]{1,9}))?")
 _MANY_ROWS = 1024
-"""More tokens than these leave no expert out."""
+"""Number of tokens above which every expert gets some."""
 _ALLOWED = "uniform, expected, drawn or drawn:SEED, grouped or grouped:PARTS, or a count each"
 
 
 def spread_faults(file: str, spread: Spread, experts: int, chosen: int, rows: int) -> list[Fault]:
-    """Return what is wrong with how ``rows`` tokens are spread over experts."""
+    """Return the faults of a spread of ``rows`` tokens over experts, ``chosen`` per token."""
     if isinstance(spread, str):
         known = spread in (UNIFORM, EXPECTED) or _DRAWN.fullmatch(spread)
         return [] if known else [Fault(file, "experts", spread, _ALLOWED)]
@@ -70,7 +71,7 @@ def spread_faults(file: str, spread: Spread, experts: int, chosen: int, rows: in
 
 
 def expert_counts(spread: Spread, experts: int, chosen: int, rows: int) -> list[int]:
-    """Return how many of ``rows`` tokens each expert gets; every token gets ``chosen`` others.
+    """Return the number of ``rows`` tokens of each expert; each token goes to ``chosen`` experts.
 
     >>> expert_counts("uniform", 8, 2, 5)
     [2, 2, 1, 1, 1, 1, 1, 1]
@@ -183,7 +184,7 @@ def _dispatch(graph: Graph, model: Transformer, rank: str, rows: int, read: str)
 
 
 def parts_of(spread: Spread) -> int:
-    """Return the parts that groups of tokens can be cut into; 0 where they are not grouped.
+    """Return the parts that groups of tokens can be cut into; 0 if they are not grouped.
 
     >>> parts_of("grouped:8"), parts_of("grouped"), parts_of("uniform")
     (8, 1, 0)
@@ -193,7 +194,7 @@ def parts_of(spread: Spread) -> int:
 
 
 def group_faults(model: Transformer, spread: Spread) -> list[Fault]:
-    """Return what is wrong with groups of tokens."""
+    """Return a fault if a model without experts has groups of tokens."""
     if not model.experts:
         allowed = "nothing, and no --expert-parallel, as the model has none"
         return [Fault(model.name, "experts", spread, allowed)]
@@ -201,10 +202,10 @@ def group_faults(model: Transformer, spread: Spread) -> list[Fault]:
 
 
 def group_size(model: Transformer, tokens: PhaseTokens, spread: Spread) -> int:
-    """Return the tokens of a group, of which each expert gets as many, if there are such groups.
+    """Return the tokens of a group; each expert gets equally many of them, if that is possible.
 
-    Of a decode step the least, or the most that leave so many parts; else the most. Where there are
-    none, groups have the fewest places at experts.
+    Of a decode step the least possible size, with ``grouped:P`` the largest that leaves P parts; of
+    other phases the largest. If no size is possible, the one with the fewest places at experts.
 
     >>> from simaccel.workload.language.model import find_transformer
     >>> mixtral, step = find_transformer("mixtral-8x7b"), PhaseTokens(batch=64, rows=1)
@@ -232,10 +233,10 @@ def group_size(model: Transformer, tokens: PhaseTokens, spread: Spread) -> int:
 
 
 def group_places(model: Transformer, tokens: PhaseTokens, spread: Spread) -> tuple[int, int]:
-    """Return the experts that tokens go to, and the places for tokens of a group at each.
+    """Return the number of experts in use, and the places at each for the tokens of a group.
 
-    A group of all tokens uses as many experts as `expected`, and no more than it has choices, in
-    equal parts; others have every expert.
+    A single group of all tokens uses as many experts as ``expected``, at most one per choice, with
+    equal loads; several groups use every expert.
 
     >>> from simaccel.workload.language.model import find_transformer
     >>> mixtral = find_transformer("mixtral-8x7b")
@@ -254,7 +255,7 @@ def group_places(model: Transformer, tokens: PhaseTokens, spread: Spread) -> tup
 
 @dataclass(frozen=True)
 class TokenGroups:
-    """Groups of tokens: how many, tokens of each, the experts they go to, and places at each."""
+    """Groups of tokens: their number, tokens of each, experts in use, and places at each expert."""
 
     count: int
     tokens: int
@@ -265,7 +266,7 @@ class TokenGroups:
 def _add_grouped(
     graph: Graph, model: Transformer, rank: str, groups: TokenGroups, ends: tuple[str, str]
 ) -> None:
-    """Add router, dispatch, all experts as one, and combine; tokens t of each expert x."""
+    """Add router, dispatch, all experts as one operator, and combine; tokens t of each expert x."""
     (read, made), prefix = ends, graph.prefix
     size, places, t = groups.tokens, groups.places, groups.count * groups.places
     sizes = {"u": groups.count, "s": size, "x": groups.experts, "c": places, "t": t}

@@ -1,4 +1,4 @@
-"""Feed-forward layers: with a gate or without, with biases or without, one or one an expert."""
+"""Feed-forward layers: with or without gate and biases, one per layer or one per expert."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from simaccel.workload.language.graph import Graph, part
 from simaccel.workload.language.model import Transformer
 
 EXPERTS = "experts."
-"""Before the names of all experts' weights."""
+"""Prefix of the names of all experts' weights."""
 
 
 @dataclass(frozen=True)
 class ExpertGroup:
-    """Experts with ``tokens`` each, ``count`` of them from the ``first`` on.
+    """A group of ``count`` experts from ``first`` on, with ``tokens`` each.
 
-    ``whole``: there are no others with tokens; ``prefix``: before the names in their layer.
+    ``whole``: no other experts have tokens; ``prefix``: of the names in their layer.
     """
 
     first: int
@@ -36,9 +36,9 @@ def add_feed_forward(
     sizes: Mapping[str, int] | None = None,
     experts: ExpertGroup | None = None,
 ) -> None:
-    """Add a feed-forward layer from one operand to another; ``sizes`` of ranks that differ.
+    """Add a feed-forward layer between two operands; ``sizes``: of ranks that differ.
 
-    ``experts``: those that have it; weights have the rank x of experts, operands as well.
+    ``experts``: the group that it belongs to; weights and operands then have the rank x.
     """
     layer = _FeedForward(graph, model, sizes, experts)
     inner = (*source.ranks[:-1], "f")
@@ -57,7 +57,7 @@ def add_feed_forward(
 
 @dataclass(frozen=True)
 class _FeedForward:
-    """A feed-forward layer in the making."""
+    """A feed-forward layer that is being added to a graph."""
 
     graph: Graph
     model: Transformer
@@ -82,7 +82,7 @@ class _FeedForward:
         self._bias_of_each(name, raw, target)
 
     def _parameters(self, name: str, *ranks: str) -> Operand:
-        """Return parameters of some ranks, those of the experts."""
+        """Return parameters with these ranks, and with the rank of experts if there are any."""
         if self.experts is None:
             return part(self.graph.weight(name), ranks)
         start = None if self.experts.whole else {"x": self.experts.first}
@@ -93,7 +93,7 @@ class _FeedForward:
         return part(tensor, ("x", *ranks), start)
 
     def _bias_of_each(self, name: str, raw: str, target: Operand) -> None:
-        """Add the bias of each expert to its rows, which are a part of what all make."""
+        """Add the bias of each expert to its rows of the common output."""
         experts, graph = self.experts, self.graph
         if experts is None:
             return

@@ -1,4 +1,4 @@
-"""Operators and tensors while a graph is put together: names, sizes by rank, widths by class."""
+"""A builder of workload graphs: names, sizes by rank, element widths by class."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simaccel.workload.einsum import (
 )
 
 CLASSES = ("weights", "activations", "cache")
-"""What precision and DRAM bytes are told apart by."""
+"""Classes of tensors with a precision, and DRAM bytes, of their own."""
 
 
 def class_of(kind: Kind) -> str:
@@ -27,10 +27,10 @@ def class_of(kind: Kind) -> str:
 
 @dataclass
 class Graph:
-    """A workload in the making.
+    """A workload that is being built.
 
-    ``sizes``: of ranks, where an operator says nothing else; ``widths``: bytes per element by
-    class; ``prefix``: before the names of what is added next.
+    ``sizes``: default size of each rank; ``widths``: bytes per element by class; ``prefix``: of the
+    names of the operators and tensors that are added next.
     """
 
     sizes: Mapping[str, int]
@@ -41,13 +41,13 @@ class Graph:
     once: set[str] = field(default_factory=set)
 
     def tensor(self, name: str, kind: Kind = "intermediate") -> str:
-        """Add a tensor, if there is none of this name yet, and return its name."""
+        """Add a tensor unless its name exists; return the name."""
         if name not in self.tensors:
             self.tensors[name] = Tensor(name, self.widths[class_of(kind)], kind)
         return name
 
     def weight(self, name: str) -> str:
-        """Add weights under the prefix and return their name."""
+        """Add weights with the prefix; return their name."""
         return self.tensor(self.prefix + name, "weight")
 
     def einsum(
@@ -91,9 +91,9 @@ class Graph:
 
 
 def part(tensor: str, ranks: Sequence[str], start: Mapping[str, int] | None = None) -> Operand:
-    """Return an operand with one rank a dimension; a box of the tensor where a ``start`` is given.
+    """Return an operand with one rank per dimension; with a ``start``, a box of the tensor.
 
-    ``start``: first positions by rank, 0 where a rank isn't named.
+    ``start``: first position by rank, 0 for ranks without an entry.
     """
     projection = tuple(AffineDimension(((rank, 1),)) for rank in ranks)
     if start is None:

@@ -9,34 +9,36 @@ from typing import Any, Final, Literal
 from simaccel.files.catalogue import Catalogue
 
 _NAMES_IN_FILES = {"experts": "expert_count", "chosen": "experts_per_token"}
-"""Fields that files call otherwise: `experts` is there how tokens are spread."""
+"""Names in files of fields that differ: there `experts` is the spread of tokens."""
 Activation = Literal["silu", "gelu", "relu"]
 NormKind = Literal["rms_norm", "layer_norm"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transformer:
-    """A published transformer: its names, its structure and where it is published.
+    """A transformer: its names, its structure and its source.
 
-    ``kv_heads`` query heads share K and V in groups; ``windows`` says for each layer of a run of
-    layers how many keys a token sees at most (None: all before it); layers repeat the run, the last
-    time perhaps its beginning alone. ``positions`` > 0 is the
-    length of a learned table; without, Q and K are turned (rotary). ``biased``: layers with a bias
-    (of ``qkv``, ``o``, ``ff``, ``router``, ``logits``). ``norm_bias``: of layer norms, as usual.
-    ``shared_norm``: one norm for attention and feed-forward layer, which run side by side.
-    ``head_norms``: a norm of each head of Q and K, with one gain for all queries and one for all
-    keys. ``tied``: the logits have the embedding as weights. Soft caps limit
-    attention scores and logits to +-cap. ``experts`` > 0: each token goes to ``chosen`` of them.
-    ``shared_ff`` > 0: an expert of that inner size, which all tokens go to beside theirs, with
-    ``shared_gate`` weighed by a number of each token's own.
-    A vision transformer has ``patches`` of so many values instead of a vocabulary, and classes; its
-    other ``positions`` are tokens before the patches: of the class, and of distillation.
-    Without ``causal`` it is an encoder: every token sees all, there is no cache, and the scope
-    `model` ends with the last norm. ``decoder_layers`` > 0: a decoder reads what the encoder made,
-    which a prefill runs with the keys and values that all its layers see of that; a decode step is
-    one of the decoder. ``relative``: buckets of a table of biases for relative positions, which are
-    parameters and cost nothing else, one for all layers or (``relative_each``) one in each.
-    ``rotary``: whether Q and K are turned, where that doesn't follow from ``positions``.
+    Attention: query heads share the ``kv_heads`` heads of K and V in groups. ``windows``: per layer
+    the most keys that a token sees (None: all before it); a shorter list repeats over the layers.
+    ``positions`` > 0: length of a learned table of positions, else Q and K are rotated; ``rotary``
+    overrides this. ``relative``: buckets of a table of relative position biases, which count as
+    parameters only, one for all layers or (``relative_each``) one per layer. ``attention_cap`` and
+    ``logits_cap``: soft caps. ``head_norms``: a norm of each head of Q and K, with one gain for all
+    queries and one for all keys.
+
+    Layers: ``biased``: those with a bias (``qkv``, ``o``, ``ff``, ``router``, ``logits``);
+    ``norm_bias``: layer norms have one. ``shared_norm``: one norm for attention and feed-forward
+    layer, which run in parallel. ``tied``: the logits use the embedding's weights.
+
+    Experts: with ``experts`` > 0 each token goes to ``chosen`` of them. ``shared_ff`` > 0: inner
+    size of an expert for all tokens, with ``shared_gate`` weighted by a gate per token.
+
+    Vision: ``patches`` is the number of patches and of values in each, instead of a vocabulary; the
+    other ``positions`` are tokens before the patches (class, distillation).
+
+    Encoders: without ``causal`` every token sees all, there is no cache, and the scope `model` ends
+    with the last norm. ``decoder_layers`` > 0: a decoder reads the encoder's output; a prefill is
+    the encoder with the keys and values for the decoder, a decode step is one of the decoder.
     """
 
     name: str
@@ -87,16 +89,16 @@ class Transformer:
 
     @property
     def layer_run(self) -> LayerRun:
-        """The layers that repeat."""
+        """The layers that are repeated."""
         return layer_run(self.windows, self.layers)
 
     @property
     def turns(self) -> bool:
-        """Whether Q and K are turned by their positions."""
+        """Whether Q and K are rotated by their positions (rotary embedding)."""
         return not self.positions if self.rotary is None else self.rotary
 
     def document(self) -> dict[str, Any]:
-        """Return the sizes as a workload file has them: those that differ from the usual."""
+        """Return the fields in the form of a workload file, without those of default value."""
         found: dict[str, Any] = {}
         for one in fields(self):
             value = getattr(self, one.name)
@@ -140,7 +142,7 @@ class Transformer:
 
     @property
     def shared_parameters(self) -> int:
-        """Parameters of a layer's expert that all tokens go to."""
+        """Parameters of a layer's shared expert and its gate."""
         if not self.shared_ff:
             return 0
         return self._feed_forward_parameters(self.shared_ff) + self.hidden * self.shared_gate
@@ -160,7 +162,7 @@ class Transformer:
 
     @property
     def embedding_parameters(self) -> int:
-        """Parameters of the tables that tokens (or patches) are looked up in or come in by."""
+        """Parameters of the embeddings of tokens (or patches) and positions."""
         e = self.hidden
         if self.patches:
             count, values = self.patches
@@ -169,7 +171,7 @@ class Transformer:
 
     @property
     def parameters(self) -> int:
-        """All parameters, shared ones once."""
+        """All parameters; tied ones count once."""
         head = 0 if self.tied else self.hidden * self.vocabulary
         head += self.vocabulary * (self.is_vision or "logits" in self.biased)
         tables = 1 + bool(self.decoder_layers)
@@ -180,7 +182,7 @@ class Transformer:
 
     @property
     def active_parameters(self) -> int:
-        """Parameters that take part in one token: of the experts only those chosen."""
+        """Parameters that one token uses: of the experts only the chosen ones."""
         if not self.experts:
             return self.parameters
         idle = (self.experts - self.chosen) * self.feed_forward_parameters
@@ -189,9 +191,9 @@ class Transformer:
 
 @dataclass(frozen=True)
 class LayerRun:
-    """Layers of which some repeat: the first layer of the repeated ones, how many, and how often.
+    """A repeated run of layers: its first layer, its length, and the number of repetitions.
 
-    Those before the first and after the last repetition are there once.
+    Layers before the first and after the last repetition run once.
     """
 
     first: int
@@ -210,13 +212,13 @@ class LayerRun:
 
 
 _MOST_SEARCHED = 128
-"""Layers of which more are repeated as their list of windows says."""
+"""The most layers for which a run is searched; more repeat as the list of windows says."""
 
 
 def layer_run(windows: Sequence[int | None], layers: int) -> LayerRun:
-    """Return the run whose repetition leaves the fewest layers to build, the earliest, shortest.
+    """Return the run whose repetition leaves the fewest layers to build; of equal ones the first.
 
-    Gemma 3 1B: one of six layers has no window, 26 layers; a stage of its last 13.
+    Examples: Gemma 3 1B with 26 layers, of which every sixth has no window; its last 13 layers.
 
     >>> layer_run((512, 512, 512, 512, 512, None), 26)
     LayerRun(first=0, length=6, times=4)
@@ -238,12 +240,12 @@ def layer_run(windows: Sequence[int | None], layers: int) -> LayerRun:
 
 
 def windows_of(windows: Sequence[int | None], layers: int) -> tuple[int | None, ...]:
-    """Return the window of each of some layers, which repeat a run."""
+    """Return the window of each layer, from a list that repeats."""
     return (tuple(windows) * -(-layers // len(windows)))[:layers]
 
 
 def parse_transformer(document: Mapping[str, Any]) -> Transformer:
-    """Return the transformer of a document; `parameters` count as its authors publish them."""
+    """Return the transformer of a catalogue file."""
     fields_of = {name: field for field, name in _NAMES_IN_FILES.items()}
     sizes: dict[str, Any] = {
         fields_of.get(name, name): tuple(value) if isinstance(value, list) else value
@@ -259,10 +261,10 @@ find_transformer = TRANSFORMERS.find
 
 
 def transformer_names() -> Mapping[str, str]:
-    """Return the names of the transformers by their names and aliases."""
+    """Return the name of each transformer of the catalogue by name and alias."""
     return TRANSFORMERS.names_and_aliases
 
 
 def is_published(model: Transformer) -> bool:
-    """Return whether a transformer is the one that the catalogue has by its name."""
+    """Return whether a transformer equals the catalogue's entry of its name."""
     return model.name in TRANSFORMERS.names and find_transformer(model.name) == model

@@ -1,4 +1,4 @@
-"""A transformer of one's own: what its sizes have to be."""
+"""Checks of a transformer with sizes of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BIASED: Final = ("qkv", "o", "ff", "router", "logits")
 
 
 def size_faults_of(model: Transformer) -> list[Fault]:
-    """Return what is wrong with the sizes of a transformer, each by its field."""
+    """Return the faults of a transformer's sizes, each with its field."""
     names = ("hidden", "heads", "kv_heads", "head_size", "ff_size", "vocabulary")
     faults = size_faults(model.name, {name: getattr(model, name) for name in names})
     optional = {"decoder_layers": model.decoder_layers, "expert_count": model.experts}
@@ -79,10 +79,10 @@ def _decoder_faults(model: Transformer) -> list[Fault]:
 
 
 def name_expert_count(document: dict[Any, Any], source: str) -> dict[Any, Any]:
-    """Return a document of a transformer whose `experts` are a spread: a number is their count.
+    """Return a transformer's document with a numeric `experts` renamed to `expert_count`.
 
     Raises:
-        InputError: another number than `expert_count`.
+        InputError: `expert_count` has another value.
 
     """
     count = document.get("experts")

@@ -1,4 +1,4 @@
-"""The tokens of a phase of a transformer: the new ones, and the keys that each of them sees."""
+"""The tokens of a phase of a transformer: the new ones, and the keys that each sees."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ CAUSAL_BLOCKS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseTokens:
-    """``rows`` new tokens of each of ``batch`` sequences, after ``past`` tokens in the cache.
+    """The tokens of a phase: ``rows`` new and ``past`` cached ones in each of ``batch`` sequences.
 
     ``blocks``: the most blocks of rows of an attention, each with the keys that it sees.
-    ``encoded``: tokens of an encoder's output, which a decoder sees.
+    ``encoded``: tokens of the encoder's output that a decoder sees.
     """
 
     batch: int
@@ -35,7 +35,7 @@ class PhaseTokens:
         return 0 if window is None else max(0, self.past + 1 - window)
 
     def keys(self, window: int | None) -> int:
-        """Return the number of keys that any of the new tokens sees, their own included."""
+        """Return the number of keys that the new tokens see together, their own included."""
         return self.past + self.rows - self.first_key(window)
 
     def row_blocks(self, window: int | None, *, causal: bool = True) -> Iterator[RowBlock]:
@@ -63,7 +63,7 @@ class PhaseTokens:
 
 @dataclass(frozen=True, kw_only=True)
 class RowBlock:
-    """Rows of new tokens and the keys that they see, counted from the first key in use."""
+    """A block of rows of new tokens, and the keys that they see, from the first key in use on."""
 
     first: int
     rows: int
@@ -73,5 +73,5 @@ class RowBlock:
 
     @property
     def pairs(self) -> int:
-        """Pairs of a row and a key that are computed."""
+        """Pairs of row and key that are computed."""
         return self.rows * self.keys

@@ -1,4 +1,4 @@
-"""Vector operators: a file for each kind, with passes and numpy meaning; the list of kinds."""
+"""Vector operators: a module for each kind, with passes and meaning in numpy; their list."""
 
 from dataclasses import replace
 from typing import Any
@@ -68,7 +68,7 @@ def _accept(plugin: Plugin, found: object) -> VectorKind:
 
 
 def _named_step(plugin: Plugin, step: VectorStep) -> VectorStep:
-    """Return a step whose meaning names the plug-in in whatever it raises."""
+    """Return a step whose meaning names the plug-in in all that it raises."""
 
     def meaning(*given: Any) -> Any:  # noqa: ANN401 - as `Meaning` has it
         with plugin.running("computing"):

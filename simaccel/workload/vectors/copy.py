@@ -1,4 +1,4 @@
-"""Copy: each element as it is, from one memory into another; DMA engines make it, in no pass."""
+"""Copy of each element from one memory into another, by DMA engines, without a pass."""
 
 from simaccel.workload.vectors.kind import Array, VectorKind, VectorStep, whole
 

@@ -1,8 +1,8 @@
-"""Functions of each element on their own, as exported graphs have them: one pass each.
+"""Elementwise functions as operators, as exported graphs have them: one pass each.
 
-What one takes of a unit is ``sfu.operations``. Their values are finite for any input, so that those
-of programs can be compared: exponents are limited, roots are those of sizes, a division by less
-than a millionth is one by a millionth.
+Their operations per element are ``sfu.operations``. Values are finite for any input, so that those
+of programs can be compared: exponents are limited, roots are of absolute values, divisors are at
+least a millionth.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Kinds of vector operators: steps of work on blocks, each with its passes and its meaning."""
+"""Kinds of vector operators: steps on blocks, each with its passes and its meaning in numpy."""
 
 from __future__ import annotations
 
@@ -13,29 +13,28 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "npt.NDArray[np.float64]"
 Statistics = tuple[Array, ...]
-"""What is known of each row so far, as arrays with the axis of size 1; empty at a row's start."""
+"""Statistics of each row so far, as arrays with an axis of size 1; empty at the start of a row."""
 Meaning = Callable[[Sequence[Array], float, Statistics], tuple["Array | None", Statistics]]
-"""(inputs, scale, statistics) -> (output or None, statistics), on arrays that are lined up.
+"""(inputs, scale, statistics) -> (output or None, statistics), on arrays that broadcast.
 
-All have a dimension for each row rank of the block, of size 1 where they lack the rank, and a
-last one for the axis (or for all positions of a window; of size 1 if there is neither).
+Arrays have a dimension for each row rank of the block, of size 1 if they lack the rank, and a last
+one for the axis, or for all positions of a window (of size 1 if there is neither).
 """
 
 MAKES_STATISTICS = ("statistics", "online")
-"""Steps that begin a row with empty statistics where its axis begins, and bring them up to date."""
+"""Steps that compute a row's statistics, from empty ones at the beginning of its axis."""
 NEEDS_STATISTICS = ("normalise", "rescale", "divide")
-"""Steps that need the statistics of their rows."""
+"""Steps that need the final statistics of their rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Passes:
     """Passes of a vector unit over one block.
 
-    ``passes`` over all elements of the block (the product of its ranks); each element of the
-    block of input i is read ``reads[i]`` times, each of the output's is written ``writes`` times.
-    ``functions``: what is evaluated at each element in one of the passes, ``row_functions``: once
-    for each row, that is for all elements along the axis; names are those of ``sfu.operations``.
-    ``row_passes``: over one element a row each, beside the passes.
+    ``passes``: over all elements of the block (the product of its ranks). ``reads[i]``: times that
+    each element of input i is read; ``writes``: times that each output element is written.
+    ``functions``: evaluated once per element, ``row_functions``: once per row; names as in
+    ``sfu.operations``. ``row_passes``: further passes over one element per row.
     """
 
     passes: int
@@ -46,9 +45,9 @@ class Passes:
     row_passes: int = 0
 
     def with_operations(self, operations: Mapping[str, int]) -> Self:
-        """Return these passes where a unit takes so many operations for functions, else one.
+        """Return the passes on a unit with these operations per function, 1 by default.
 
-        The first operation of a function is its pass.
+        The first operation of a function is part of its pass, further ones are passes.
 
         >>> softmax = Passes(passes=3, reads=(3,), writes=2, functions=("exp",))
         >>> softmax.with_operations({"exp": 10}).passes
@@ -65,9 +64,9 @@ class Passes:
 
 @dataclass(frozen=True, kw_only=True)
 class VectorStep(Passes):
-    """A step of work: its passes, fewer where a unit has them ``merged``, and its meaning.
+    """A step: its passes, or ``merged`` ones on a unit that merges them, and its meaning.
 
-    It takes the first ``len(reads)`` inputs of the operator, or as many of them as there are.
+    It reads the first ``len(reads)`` inputs of the operator, or all if there are fewer.
     """
 
     meaning: Meaning
@@ -78,14 +77,14 @@ class VectorStep(Passes):
 class VectorKind:
     """A kind of vector operator.
 
-    ``steps`` by name: ``whole`` where axis and windows are whole in the block; where the axis is
-    cut in a branch of its own, ``statistics`` of all pieces and then ``normalise``; where it is
-    cut in a loop that others share, ``online``, ``rescale`` of an accumulator (in place) before
-    it is added to, and ``divide`` at the end.
+    ``steps`` by name: ``whole`` if axis and windows are whole in the block. If a loop of the
+    operator's own branch cuts the axis: ``statistics`` of all pieces, then ``normalise``. If a
+    shared loop cuts it: ``online``, ``rescale`` of an accumulator (in place) before it is added
+    to, and ``divide`` at the end.
 
-    ``inputs`` and up to ``optional`` more, of which the first has all ranks, but where the kind
-    ``repeats`` it. The output lacks the ranks of ``windows``. ``axis_multiple`` divides the axis.
-    Some are ``scaled``. Rows of some may see a part of the axis only (``masked``).
+    It has ``inputs`` and up to ``optional`` more inputs; the first has all ranks unless the kind
+    ``repeats`` it. The output lacks the ranks of ``windows``. The axis is a multiple of
+    ``axis_multiple``. ``scaled``: it has a scale; ``masked``: it may have a mask.
     """
 
     name: str
@@ -101,19 +100,19 @@ class VectorKind:
 
 
 def whole(made: Callable[..., Array]) -> Meaning:
-    """Return the meaning of a step that makes the output of the inputs alone."""
+    """Return the meaning of a step whose output is a function of the inputs."""
     return lambda inputs, _scale, _statistics: (made(*inputs), ())
 
 
 def whole_scaled(made: Callable[..., Array]) -> Meaning:
-    """Return the meaning of a step that makes the output of the scale and the inputs."""
+    """Return the meaning of a step whose output is a function of the scale and the inputs."""
     return lambda inputs, scale, _statistics: (made(scale, *inputs), ())
 
 
 def one_pass(meaning: Meaning, inputs: int = 1, function: str = "") -> Mapping[str, VectorStep]:
-    """Return the steps of a kind that passes once over its elements, its axis whole.
+    """Return the steps of a kind with one pass over its elements and a whole axis.
 
-    ``function``: what it evaluates at each.
+    ``function``: evaluated once per element, as in ``sfu.operations``.
     """
     reads, functions = (1,) * inputs, (function,) if function else ()
     step = VectorStep(passes=1, reads=reads, writes=1, functions=functions, meaning=meaning)

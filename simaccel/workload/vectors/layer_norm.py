@@ -1,8 +1,8 @@
 """Layer norm along the axis (Ba et al. 2016), with a gain and a bias if they are given.
 
-A whole one makes three passes: mean; variance; normalise, the only one that writes. Merged, mean
-and variance take one pass together (Welford 1962). Gain and bias are read once a block. Pieces
-of long rows add up their counts, means and squared deviations (Chan et al. 1979).
+The whole step makes three passes: mean; variance; normalisation, the only one that writes. Merged,
+mean and variance take one pass (Welford 1962). Gain and bias are read once per block. Pieces of
+long rows combine their counts, means and squared deviations (Chan et al. 1979).
 """
 
 from collections.abc import Sequence
@@ -43,9 +43,9 @@ def _normalise(inputs: Sequence[Array], _: float, known: Statistics) -> tuple[Ar
 
 
 _ROW = ("reduce", "reduce", "rsqrt")
-"""Of a row: mean, variance, the root of it."""
+"""Functions per row: mean, variance, inverse root."""
 _EACH = ("deviation", "affine")
-"""Of an element: its squared deviation from the mean; its product with the root, gain and bias."""
+"""Functions per element: squared deviation from the mean; product with root and gain, plus bias."""
 
 LAYER_NORM = VectorKind(
     name="layer_norm",

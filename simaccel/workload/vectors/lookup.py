@@ -1,7 +1,7 @@
-"""Lookup: rows of a table at the places that indices give; one pass.
+"""Lookup of rows of a table by indices; one pass.
 
-The first input are the rows as they are read, one for each index, the second the indices, which
-lack the ranks within a row. The values of indices are not modelled: any row of the table may come.
+The first input is the rows that are read, one per index; the second is the indices, which lack the
+ranks within a row. Values of indices are not modelled: any row of the table may be read.
 """
 
 from simaccel.workload.vectors.kind import Array, VectorKind, one_pass, whole

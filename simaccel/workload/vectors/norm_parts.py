@@ -1,7 +1,7 @@
-"""A layer norm in kernels of its own, as a compiler may have it: what is known of rows, then rows.
+"""A layer norm as several kernels, as a compiler may emit it: statistics of rows, then the rows.
 
-``mean_square`` of each row, beside its mean (`average_pooling`); ``inverse_deviation`` of these
-two, in two passes: the variance, the root of it; ``normalised`` rows, with a gain and a bias.
+``mean_square`` of each row, besides its mean (`average_pooling`); ``inverse_deviation`` from these
+two, in two passes (variance, inverse root); ``normalised`` rows, with a gain and a bias.
 """
 
 from simaccel.lazy import np
