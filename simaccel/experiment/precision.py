@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from simaccel.dataflows import DEPLOYED
@@ -59,7 +60,34 @@ def compile_for(
     dataflow: str | Mapping,
     options: Options | None = None,
 ) -> Workload:
-    """Return a workload as the dataflow, or that of a mapping, has it; ``options``: its split."""
+    """Return a workload as the dataflow, or that of a mapping, has it; ``options``: its split.
+
+    On several chips its experts may be spread so that chips have some each (`spread_experts`).
+    """
+    if accelerator.pod.count == 1 or not dataflow:
+        return _compile(workload, accelerator, dataflow, options)
+    from simaccel.experiment.expert_spreads import (  # noqa: PLC0415 - errors load little
+        grouped_experts,
+        spread_experts,
+    )
+
+    if isinstance(dataflow, str):
+        workload = spread_experts(workload, accelerator, options)
+        return _compile(workload, accelerator, dataflow, options)
+    plain = _compile(workload, accelerator, dataflow, options)
+    ways = grouped_experts(workload, accelerator.pod.count)
+    others = (_compile(way, accelerator, dataflow, options) for way in ways)
+    wanted = dataflow.workload.fingerprint
+    return next((one for one in chain([plain], others) if one.fingerprint == wanted), plain)
+
+
+def _compile(
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str | Mapping,
+    options: Options | None,
+) -> Workload:
+    """Return the kernels' graph of a workload where they are those of the accelerator's compiler."""
     name = dataflow if isinstance(dataflow, str) else dataflow.dataflow
     if name != DEPLOYED:
         return workload

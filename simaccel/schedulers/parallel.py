@@ -41,7 +41,7 @@ _HIDDEN: Final = "e"
 _TOKENS: Final = ("n", BATCH)
 """Ranks of tokens, the first that can be divided is cut: in decode that of the batch."""
 _EXPERTS: Final = "x"
-_GROUPS: Final = "u"
+GROUPS: Final = "u"
 """Groups of tokens, which masks bring to places of experts, in decode cut like the batch."""
 _PLACES: Final = "t"
 """Tokens of an expert, group by group."""
@@ -65,6 +65,16 @@ class ParallelDegrees:
     expert: int = 1
     sequence: bool = False
     alike: bool = False
+
+    @property
+    def name(self) -> str:
+        """The degrees in words.
+
+        >>> ParallelDegrees(4, 1, 2).name
+        'tensor 4 x data 1 x expert 2'
+        """
+        experts = f" x expert {self.expert}" if self.expert > 1 else ""
+        return f"tensor {self.tensor} x data {self.data}{experts}"
 
     @property
     def batch(self) -> int:
@@ -182,6 +192,11 @@ def _cuts_of_tokens(operator: Operator, degrees: ParallelDegrees) -> Iterator[tu
             return
 
 
+def expert_count(workload: Workload) -> int:
+    """Return the experts of a workload; 0 if it has none."""
+    return max((operator.ranks.get(_EXPERTS, 0) for operator in workload.operators), default=0)
+
+
 def _require_experts(workload: Workload, degrees: ParallelDegrees) -> None:
     """Refuse expert parallelism of what has no experts, or not as many.
 
@@ -189,17 +204,17 @@ def _require_experts(workload: Workload, degrees: ParallelDegrees) -> None:
         InputError: says why.
 
     """
-    experts = max(
-        (operator.ranks[_EXPERTS] for operator in workload.operators if _EXPERTS in operator.ranks),
-        default=0,
-    )
+    experts = expert_count(workload)
+    used = min((one.ranks.get(_EXPERTS, experts) for one in workload.operators), default=0)
     allowed = ""
     if not experts:
         allowed = f"nothing: {workload.name} has no experts"
     elif experts % degrees.expert:
         allowed = f"a degree that divides the {experts} experts of {workload.name}"
-    elif not any(_GROUPS in operator.ranks for operator in workload.operators):
+    elif not any(GROUPS in operator.ranks for operator in workload.operators):
         allowed = f"nothing, but for --experts grouped:{degrees.batch}"
+    elif used % degrees.expert:
+        allowed = f"a degree that divides the {used} experts that tokens go to"
     if allowed:
         raise InputError([Fault("--expert-parallel", "expert", degrees.expert, allowed)])
 
@@ -245,9 +260,9 @@ def _cuts(
 def _cuts_of_batch(operator: Operator, degrees: ParallelDegrees) -> Iterator[tuple[str, int]]:
     """Yield how the tokens of an operator are cut, and the experts that have them."""
     ranks = operator.ranks
-    cut = next((rank for rank in (BATCH, _GROUPS, _PLACES) if rank in ranks), None)
+    cut = next((rank for rank in (BATCH, GROUPS, _PLACES) if rank in ranks), None)
     shares = degrees.expert > 1 and _PLACES in ranks
-    if degrees.expert > 1 and _GROUPS in ranks and cut is not None:
+    if degrees.expert > 1 and GROUPS in ranks and cut is not None:
         # where groups can't be cut over the chips that share experts, each brings all tokens to
         # its experts, and what these make is added
         shares = degrees.alike or ranks[cut] % degrees.batch != 0

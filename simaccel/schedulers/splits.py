@@ -22,6 +22,7 @@ from simaccel.mapping.chips.sharding import Pod
 from simaccel.schedulers.chip_work import ChipWork
 from simaccel.schedulers.parallel import (
     BATCH,
+    GROUPS,
     KINDS,
     ParallelDegrees,
     Spreads,
@@ -30,6 +31,7 @@ from simaccel.schedulers.parallel import (
 )
 from simaccel.schedulers.rank_cuts import RankCuts
 from simaccel.workload import Workload
+from simaccel.workload.language.experts import parts_of
 
 _CHANNELS: Final = "channels"
 _ROWS: Final = "rows"
@@ -54,64 +56,72 @@ class LegalSplit:
     """A way to cut a workload over chips, and what each of them does."""
 
     name: str
+    workload: Workload
     spreads: Spreads
     pod: Pod
 
-    def cost(self, accelerator: Accelerator) -> SplitCost:
+    def cost(self, work: ChipWork) -> SplitCost:
         """Return what it costs, which it is chosen by: the work of a chip, and its collectives."""
-        workload = self.pod.workload
-        work = ChipWork(workload, accelerator)
-        sent = Fraction()
+        workload, sent = self.pod.workload, Fraction()
         for exchange in self.pod.exchanges:
-            for link in link_works(exchange, accelerator, workload.times(exchange.after)):
+            for link in link_works(exchange, work.accelerator, workload.times(exchange.after)):
                 sent += link.times * max(link.path.values())
-        whole = dict.fromkeys(workload.by_name, ())
-        return SplitCost(work.bytes_beyond(whole), work.cycles(whole) + sent, workload.macs)
+        cycles = work.cycles(self.spreads) + sent
+        return SplitCost(work.bytes_beyond(self.spreads), cycles, workload.macs)
 
 
-def fastest_split(workload: Workload, accelerator: Accelerator) -> LegalSplit:
+def fastest_split(
+    workload: Workload, accelerator: Accelerator, *others: Workload
+) -> LegalSplit:
     """Return the split of the least cycles of a chip, the first of equal ones.
 
     Of those that fit a chip's memory, else of those that are least too large. Where all chips are
     no faster than fewer of them, as no legal split shares more, the others do the same as those.
+    ``others``: other workloads that do the same, such as with tokens in groups.
 
     Raises:
         InputError: no split is legal; it says why of each.
 
     """
-    return _fastest(workload, accelerator, repr(workload.parameters))
+    workloads = workload, *others
+    return _fastest(workloads, accelerator, repr([one.parameters for one in workloads]))
 
 
 @lru_cache(1)
-def _fastest(workload: Workload, accelerator: Accelerator, _parameters: str) -> LegalSplit:
+def _fastest(
+    workloads: tuple[Workload, ...], accelerator: Accelerator, _parameters: str
+) -> LegalSplit:
     """Return the same; workloads with other parameters are equal, but their pods aren't.
 
     Splits are tried in the order of what a chip has to do without collectives, the least first,
     until that alone takes longer than the best.
     """
-    reasons, work = dict[str, str](), ChipWork(workload, accelerator)
-    ways = {n: RankCuts(workload, n) for n in _divisors(accelerator.pod.count)}
-    best: tuple[SplitCost, LegalSplit] | None = None
-    possible = [
-        ((work.bytes_beyond(spreads), work.cycles(spreads)), name, spreads)
-        for count in _divisors(accelerator.pod.count)[:-1]
-        for name, spreads in _possible_splits(ways, count, reasons)
-    ]
-    for least, name, spreads in sorted(possible, key=itemgetter(0)):
+    reasons, best = dict[str, str](), None
+    possible = list[tuple[tuple[int, Fraction], ChipWork, str, Spreads]]()
+    for workload in workloads:
+        work = ChipWork(workload, accelerator)
+        ways = {n: RankCuts(workload, n) for n in _divisors(accelerator.pod.count)}
+        splits = _possible_splits if workload is workloads[0] else _expert_splits
+        possible += [
+            ((work.bytes_beyond(spreads), work.cycles(spreads)), work, name, spreads)
+            for count in _divisors(accelerator.pod.count)[:-1]
+            for name, spreads in splits(ways, count, reasons)
+        ]
+    for least, work, name, spreads in sorted(possible, key=itemgetter(0)):
         if best is not None and least > best[0][:2]:
             break
         try:
-            split = _make_legal(name, workload, spreads, accelerator)
+            split = _make_legal(name, work.workload, spreads, accelerator)
         except InputError as error:
             reasons[name] = error.faults[0].allowed
             continue
-        cost = split.cost(accelerator)
+        cost = split.cost(work)
         if best is None or cost < best[0]:
             best = cost, split
     if best is not None:
         return best[1]
     raise InputError(
-        [Fault("chips", name, workload.name, allowed) for name, allowed in reasons.items()]
+        [Fault("chips", name, workloads[0].name, allowed) for name, allowed in reasons.items()]
     )
 
 
@@ -182,7 +192,8 @@ def _make_legal(
     repairs = 0 if workload.parameters.get("kind") in KINDS else _MOST_REPAIRS
     for left in range(repairs, -1, -1):
         try:
-            return LegalSplit(name, spreads, share_of(workload, spreads, accelerator.pod))
+            pod = share_of(workload, spreads, accelerator.pod)
+            return LegalSplit(name, workload, spreads, pod)
         except InputError as error:
             uncut = _without_cuts(workload, spreads, error) if left else spreads
             if not any(uncut.values()) or uncut == spreads:
@@ -294,17 +305,39 @@ def _degrees(
 ) -> Iterator[tuple[str, Spreads]]:
     """Yield the degrees of a transformer, and those beside which tokens are cut as well."""
     workload = ways[count].workload
+    has_groups = any(GROUPS in operator.ranks for operator in workload.operators)
     for used in _divisors(count):
         tokens = ways[count // used].tokens if used < count else {}
         if used < count and not any(tokens.values()):
             continue
-        for tensor in _divisors(used):
-            name = f"tokens {count // used} x " * bool(tokens)
-            name += f"tensor {tensor} x data {used // tensor}"
+        for degrees in _degrees_of(used, with_experts=has_groups and not tokens):
+            name = f"tokens {count // used} x " * bool(tokens) + degrees.name
             try:
-                cuts = spread_over(workload, ParallelDegrees(tensor, used // tensor))
+                cuts = spread_over(workload, degrees)
             except InputError as error:
                 if not tokens:
                     reasons[name] = error.faults[0].allowed
                 continue
             yield name, _join_cuts(tokens, cuts) if tokens else cuts
+
+
+def _degrees_of(count: int, *, with_experts: bool) -> Iterator[ParallelDegrees]:
+    """Yield degrees whose product is a number of chips, those of tensor parallelism first."""
+    for tensor in _divisors(count):
+        left = count // tensor
+        for expert in _divisors(left)[::-1] if with_experts else (1,):
+            yield ParallelDegrees(tensor, left // expert, expert)
+
+
+def _expert_splits(
+    ways: Mapping[int, RankCuts], count: int, reasons: dict[str, str]
+) -> Iterator[tuple[str, Spreads]]:
+    """Yield splits in which chips share experts, of as many parts as a workload's tokens are in."""
+    workload = ways[count].workload
+    parts = parts_of(workload.parameters["experts"])
+    for degrees in _degrees_of(count, with_experts=True):
+        if degrees.expert > 1 and degrees.batch == parts:
+            try:
+                yield degrees.name, spread_over(workload, degrees)
+            except InputError as error:
+                reasons[degrees.name] = error.faults[0].allowed

@@ -1,0 +1,53 @@
+"""Spreads of tokens over experts on several chips, where a workload leaves them open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from simaccel.hardware import Accelerator
+from simaccel.schedulers import Options
+from simaccel.schedulers.parallel import expert_count
+from simaccel.schedulers.splits import fastest_split
+from simaccel.workload import Workload
+from simaccel.workload.files import parse_workload
+from simaccel.workload.language.experts import EXPECTED, GROUPED
+
+
+def spread_experts(
+    workload: Workload, accelerator: Accelerator, options: Options | None = None
+) -> Workload:
+    """Return a workload with tokens in groups where chips with some of the experts each are faster.
+
+    Without degrees of parallelism, and of tokens whose experts nobody said; else it is unchanged.
+
+    Raises:
+        InputError: no split is legal.
+
+    """
+    asked = options or Options()
+    degrees = asked.tensor_parallel, asked.data_parallel, asked.expert_parallel
+    if {*degrees} != {None} or asked.sequence_parallel:
+        return workload
+    return _spread_fastest(workload, accelerator, repr(workload.parameters))
+
+
+@lru_cache(8)
+def _spread_fastest(workload: Workload, accelerator: Accelerator, _parameters: str) -> Workload:
+    """Return the same; workloads with other parameters are equal."""
+    others = [*grouped_experts(workload, accelerator.pod.count)]
+    return fastest_split(workload, accelerator, *others).workload if others else workload
+
+
+def grouped_experts(workload: Workload, chips: int) -> Iterator[Workload]:
+    """Yield a workload with its tokens in groups for each number of chips that can share experts.
+
+    Of what is a part of a model, or as a compiler sees it, nothing.
+    """
+    parameters = workload.parameters
+    experts = expert_count(workload) if parameters.get("experts") == EXPECTED else 0
+    if not experts or parse_workload(parameters).fingerprint != workload.fingerprint:
+        return
+    for parts in range(2, chips + 1):
+        if chips % parts == 0 and any(experts % n == 0 for n in range(2, parts + 1)):
+            yield parse_workload({**parameters, "experts": f"{GROUPED}:{parts}"})
