@@ -165,7 +165,7 @@ class LinkWork:
     @property
     def is_beside(self) -> bool:
         """Whether it waits for links and its tensor alone, not for what the cores did before."""
-        return self.core % CHIP == REMOTE or self.exchange.is_ahead
+        return self.core % CHIP == REMOTE or self.exchange.is_stored
 
     @property
     def path(self) -> Mapping[str, int]:

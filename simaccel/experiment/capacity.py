@@ -89,7 +89,7 @@ def memory_demands(
         times = 1 if part == _ACTIVATIONS else layers[name]
         by_memory[accelerator.memory(tensor.kind)][part] += n_bytes * times
     for exchange in exchanges:
-        if exchange.is_ahead:
+        if exchange.is_stored:
             n_bytes = workload.times(exchange.after) * exchange.n_bytes(exchange.elements[0])
             by_memory[accelerator.memory("weight")][_PARTS["weight"]] += n_bytes
     steps = [(operator.name,) for operator in workload.operators]

@@ -80,7 +80,7 @@ def _tensors_of_chip(
 
 def _stored_pieces(pod: Pod, expected: dict[str, Array], chip: int) -> dict[str, Array]:
     """Return a chip's pieces of weights that lie once on all chips."""
-    stored = (exchange for exchange in pod.exchanges if exchange.is_ahead)
+    stored = (exchange for exchange in pod.exchanges if exchange.is_stored)
     return {
         one.source: expected[one.tensor][one.before.box(expected[one.tensor].shape, chip)]
         for one in stored

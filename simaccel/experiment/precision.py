@@ -87,7 +87,7 @@ def _compile(
     dataflow: str | Mapping,
     options: Options | None,
 ) -> Workload:
-    """Return the kernels' graph of a workload where they are those of the accelerator's compiler."""
+    """Return a workload as the accelerator's compiler sees it, if its kernels are asked for."""
     name = dataflow if isinstance(dataflow, str) else dataflow.dataflow
     if name != DEPLOYED:
         return workload

@@ -28,7 +28,7 @@ def resident_bytes(result: ExperimentResult, batches: int = 1) -> int:
             chip = 0 if of_chip is None else of_chip[1].first
             n_bytes[chip] += times * workload.stored_bytes(name)
     for exchange in result.pod.exchanges:
-        if exchange.is_ahead:
+        if exchange.is_stored:
             times = workload.times(exchange.after)
             n_bytes[exchange.before.first] += times * exchange.n_bytes(exchange.elements[0])
     return max(n_bytes.values(), default=0)

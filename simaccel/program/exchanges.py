@@ -85,7 +85,7 @@ class _Chunks:
         """Find the chunks, and the tensor on both sides of the links as chunks."""
         exchange, self.chunks = self.exchange, list(self.exchange.chunks(self.accelerator))
         self.slots = exchange.slots(self.accelerator)
-        kind = WEIGHT if exchange.is_ahead else ""
+        kind = WEIGHT if exchange.is_stored else ""
         self.views = (
             replace(_view(exchange.source, exchange.bits, self.chunks, 1), kind=kind),
             _view(exchange.target, exchange.bits, self.chunks, 2),

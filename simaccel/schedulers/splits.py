@@ -70,9 +70,7 @@ class LegalSplit:
         return SplitCost(work.bytes_beyond(self.spreads), cycles, workload.macs)
 
 
-def fastest_split(
-    workload: Workload, accelerator: Accelerator, *others: Workload
-) -> LegalSplit:
+def fastest_split(workload: Workload, accelerator: Accelerator, *others: Workload) -> LegalSplit:
     """Return the split of the least cycles of a chip, the first of equal ones.
 
     Of those that fit a chip's memory, else of those that are least too large. Where all chips are
@@ -101,7 +99,7 @@ def _fastest(
     for workload in workloads:
         work = ChipWork(workload, accelerator)
         ways = {n: RankCuts(workload, n) for n in _divisors(accelerator.pod.count)}
-        splits = _possible_splits if workload is workloads[0] else _expert_splits
+        splits = _possible_splits if workload is workloads[0] else _group_splits
         possible += [
             ((work.bytes_beyond(spreads), work.cycles(spreads)), work, name, spreads)
             for count in _divisors(accelerator.pod.count)[:-1]
@@ -329,14 +327,14 @@ def _degrees_of(count: int, *, with_experts: bool) -> Iterator[ParallelDegrees]:
             yield ParallelDegrees(tensor, left // expert, expert)
 
 
-def _expert_splits(
+def _group_splits(
     ways: Mapping[int, RankCuts], count: int, reasons: dict[str, str]
 ) -> Iterator[tuple[str, Spreads]]:
-    """Yield splits in which chips share experts, of as many parts as a workload's tokens are in."""
+    """Yield splits in which as many parts of a batch as its tokens are in are on chips."""
     workload = ways[count].workload
     parts = parts_of(workload.parameters["experts"])
     for degrees in _degrees_of(count, with_experts=True):
-        if degrees.expert > 1 and degrees.batch == parts:
+        if degrees.batch == parts:
             try:
                 yield degrees.name, spread_over(workload, degrees)
             except InputError as error:

@@ -10,6 +10,7 @@ from simaccel.errors import InputError
 from simaccel.experiment.capacity import memory_demands
 from simaccel.experiment.check import expected_values, random_tensors
 from simaccel.experiment.check_chips import check_chips
+from simaccel.experiment.precision import place_on
 from simaccel.experiment.run import simulate
 from simaccel.hardware.chips import ChipPod
 from simaccel.hardware.links import LINK_SENT, LinksSpec
@@ -230,6 +231,33 @@ def test_chips_read_the_weights_of_experts_that_tokens_choose_and_hold_all() -> 
     for name in ("gate", "up", "down"):
         assert pod.workload.tensor_bytes(f"experts.W{name}") == 11 * expert
         assert pod.workload.stored_bytes(f"experts.W{name}") == 16 * expert
+
+
+def test_experts_on_several_chips_are_among_the_splits() -> None:
+    """Without degrees the fastest way is taken, each of them run; other spreads of tokens stay.
+
+    A chip reads half of the weights by experts as by halves of each; it sends less by experts.
+    """
+    model = replace(SMALL, hidden=256, ff_size=2048, layers=1, experts=8)
+    links = ("links.topology=switch", "links.pj_per_bit=1", "links.closes_at=1")
+    pod = load_accelerator("tpu_v5e", ["chips=2", *links])
+    sizes: dict[str, Any] = {"phase": "decode", "prompt": 4, "batch": 8}
+    ways = {how: transformer(model, **sizes, experts=how) for how in ("expected", "grouped:2")}
+    taken = simulate(ways["expected"], pod, "deployed")
+    cycles = list[int]()
+    for tensor, data, expert in ((2, 1, 1), (1, 2, 1), (1, 1, 2)):
+        options = Options(tensor_parallel=tensor, data_parallel=data, expert_parallel=expert)
+        way = ways["expected" if tensor > 1 else "grouped:2"]
+        cycles.append(simulate(way, pod, "deployed", options=options).run.cycles)
+    assert taken.run.cycles == cycles[-1] == min(cycles)
+    cut = {rank for ranks in taken.pod.cuts.values() for rank, digits in ranks.items() if digits}
+    assert "x" in cut
+    again = simulate(
+        place_on(ways["expected"], pod), pod, taken.whole
+    )  # as the mapping has its tokens
+    assert again.run.cycles == taken.run.cycles
+    uniform = transformer(model, **sizes, experts="uniform")
+    assert simulate(uniform, pod, "deployed").workload.parameters["experts"] == "uniform"
 
 
 @pytest.mark.parametrize("experts", ["expected", "uniform", "drawn:1", "grouped"])

@@ -17,7 +17,7 @@ from simaccel.hardware.collectives import LinkAxis
 from simaccel.hardware.links import LinksSpec
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.files import load_mapping, save_mapping
-from simaccel.report.pods import pod_json, pod_lines
+from simaccel.report.pods import pod_json, pod_lines, sent_bytes
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over
 from simaccel.workload import Workload, build
@@ -189,6 +189,12 @@ def test_sequence_parallelism_computes_the_model(phase: str) -> None:
     assert checks["logits"].compared == checks["logits"].elements > 0
     kinds = [one.kind for one in result.pod.exchanges]
     assert kinds[:4] == SEQUENCE
+    times = [model.times(one.after) for one in result.pod.exchanges]
+    assert sum(times) == 4 * LITTLE.layers + 1  # what goes to the logits comes together once
+    names = [name for name in result.run.moved if name[0] == "link_write"]
+    assert len(names) == len(kinds)
+    tokens = 4 // 2 * (8 if phase == "prefill" else 1)
+    assert sent_bytes(result) == (4 * LITTLE.layers + 1) * tokens * LITTLE.hidden * 2 // 2
     plain = simulate(
         model,
         load_accelerator("mxu_128", [*_links(4), "compiler.resident=false"]),

@@ -41,8 +41,8 @@ class Exchange:
     of ``bits``. It goes over ``digits`` of chips' numbers, through dimensions that are ``axes``; a
     message to other chips over so many links of each. ``before`` and ``behind``: how all of it
     lies. ``cores`` of which chip do it, if groups are on several; ``handed``: tiles that go one by
-    one. ``is_ahead``: it is of weights that lie cut over chips, and comes before ``after``, which
-    reads them.
+    one. ``is_ahead``: it comes before ``after``, which reads what comes; ``is_stored``: it is of
+    weights that lie cut over chips.
     """
 
     kind: Collective
@@ -59,6 +59,7 @@ class Exchange:
     cores: range | None = None
     handed: HandedTiles | None = None
     is_ahead: bool = False
+    is_stored: bool = False
 
     @property
     def name(self) -> str:

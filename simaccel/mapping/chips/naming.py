@@ -192,7 +192,7 @@ class TensorNames:
             is_left = self.workload.tensors[name].kind != "intermediate"
             is_left |= not self.workload.readers.get(name)
             if made.partial and is_left and not any(one.tensor == name for one in self.exchanges):
-                self._bring(name, made, replace(made, partial=frozenset()))
+                self._bring(name, made, replace(made, partial=frozenset()), "")
         self._require_layers()
         self._set_kinds()
 
@@ -270,7 +270,7 @@ class TensorNames:
         if made == read:
             return self._name(tensor, made, "")
         if (tensor, read) not in self.names:
-            self._bring(tensor, made, read)
+            self._bring(tensor, made, read, operator.name)
         return self._name(tensor, read, "part")
 
     def _lay_once(self, tensor: str, read: ChipLayout, reader: str) -> ChipLayout:
@@ -291,11 +291,11 @@ class TensorNames:
         self.found.append((reader, f"keep {tensor} chips", allowed))
         return read
 
-    def _bring(self, tensor: str, made: ChipLayout, read: ChipLayout) -> None:
-        """Add the exchanges from how a tensor is made to how it is read."""
+    def _bring(self, tensor: str, made: ChipLayout, read: ChipLayout, reader: str) -> None:
+        """Add the exchanges from how a tensor is made to how its first ``reader`` has it."""
         there = replace(read, first=made.first)
         if (tensor, there) not in self.moved:
-            self.moved[tensor, there] = self._move(tensor, made, there)
+            self.moved[tensor, there] = self._move(tensor, made, there, reader)
         layout, source = self.moved[tensor, there]
         if layout is None:
             return
@@ -305,20 +305,25 @@ class TensorNames:
             self.parts[self._name(tensor, read, "part")] = source
 
     def _move(
-        self, tensor: str, made: ChipLayout, read: ChipLayout
+        self, tensor: str, made: ChipLayout, read: ChipLayout, reader: str
     ) -> tuple[ChipLayout | None, str]:
-        """Add the collectives among the chips that make a tensor; return how it lies then."""
+        """Add the collectives among the chips that make a tensor; return how it lies then.
+
+        What is read behind all layers is brought there once, by what the last layer has made.
+        """
         layout, source = made, self._name(tensor, made, "")
         whole, shape = self.workload.tensors[tensor], self.workload.shapes[tensor]
+        maker, once = self.makers[tensor][1], self.workload.once
+        is_stored = tensor in self.stored
+        is_ahead = is_stored or (reader in once and maker not in once)
         for move in moves(made, read, shape):
             if whole.kind == "cache":
-                maker = self.makers[tensor][1]
                 allowed = f"cuts of {tensor} like those of {maker}, or parts of it"
                 self.found.append((maker, f"{tensor}, a cache", allowed))
                 return None, source
             axes = self.spec.axes(runs(move.digits))
             if axes is None:
-                self.found.append((self.makers[tensor][1], *self._no_ring(tensor, move.digits)))
+                self.found.append((maker, *self._no_ring(tensor, move.digits)))
                 return None, source
             behind = replace(move.behind, first=made.first)
             target = self._name(tensor, behind, _SUFFIX[move.kind])
@@ -335,11 +340,12 @@ class TensorNames:
                     bits=whole.bits,
                     digits=move.digits,
                     axes=axes,
-                    after=self.makers[tensor][1],
+                    after=reader if is_ahead else maker,
                     before=layout,
                     behind=behind,
-                    cores=self._cores(self.makers[tensor][1], made.first),
-                    is_ahead=tensor in self.stored,
+                    cores=self._cores(maker, made.first),
+                    is_ahead=is_ahead,
+                    is_stored=is_stored,
                 )
             )
             layout, source = behind, target
