@@ -78,7 +78,8 @@ def compile_for(
     ways = grouped_experts(workload, accelerator.pod.count)
     others = (_compile(way, accelerator, dataflow, options) for way in ways)
     wanted = dataflow.workload.fingerprint
-    return next((one for one in chain([plain], others) if one.fingerprint == wanted), plain)
+    compiled = chain([plain], others)
+    return next((way for way in compiled if way.fingerprint == wanted), plain)
 
 
 def _compile(

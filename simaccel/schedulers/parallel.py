@@ -205,7 +205,9 @@ def _require_experts(workload: Workload, degrees: ParallelDegrees) -> None:
 
     """
     experts = expert_count(workload)
-    used = min((one.ranks.get(_EXPERTS, experts) for one in workload.operators), default=0)
+    used = min(
+        (operator.ranks.get(_EXPERTS, experts) for operator in workload.operators), default=0
+    )
     allowed = ""
     if not experts:
         allowed = f"nothing: {workload.name} has no experts"

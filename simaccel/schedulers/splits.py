@@ -82,7 +82,7 @@ def fastest_split(workload: Workload, accelerator: Accelerator, *others: Workloa
 
     """
     workloads = workload, *others
-    return _fastest(workloads, accelerator, repr([one.parameters for one in workloads]))
+    return _fastest(workloads, accelerator, repr([way.parameters for way in workloads]))
 
 
 @lru_cache(1)
