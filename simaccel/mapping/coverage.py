@@ -10,48 +10,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import space_of
-from simaccel.mapping.structure import Finding
 from simaccel.mapping.tree import Loop, Node, Part, Spread
 from simaccel.mapping.tree import Mapping as Mapped
 from simaccel.mapping.walk import Site, Terms, TreeStep, TreeWalk, walk
 from simaccel.workload import Workload
 
 Ints = npt.NDArray[np.int64]
-
-
-def coverage_faults(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield leaves that leave positions out, and those that make again what leaves the group."""
-    for site in walk.sites:
-        seen, text = walk.bound_leaf(site), node_text(site.do)
-        name, own = seen.output.name, walk.ranks_of(site)
-        leaves = name in walk.space.escapes
-        for rank in dict.fromkeys(rank for _, rank in site.cutting() if rank not in own):
-            if leaves:
-                allowed = (
-                    f"no loop or part of {rank} outside: {seen.name} hasn't got it, and {name}"
-                )
-                yield site.place, text, f"{allowed}, which leaves the group, is made once"
-        for rank in seen.ranks:
-            terms = walk.space.derived.get(rank, ())
-            cut = [cut_rank for cut_rank, _ in terms if _is_cut(site, cut_rank)]
-            if not cut:
-                continue
-            total, union, whole = _spans(site, terms)
-            if union < whole:
-                allowed = (
-                    f"no loop or part of {cut[0]} outside: its pieces leave out some of {rank}"
-                )
-                yield site.place, text, allowed
-            elif leaves and total > whole:
-                allowed = f"no loop or part of {cut[0]} outside: its pieces overlap in {rank}, and "
-                yield site.place, text, f"{allowed}{name}, which leaves the group, is made once"
 
 
 def work_of(workload: Workload, mapping: Mapped) -> dict[str, int]:
@@ -151,7 +121,7 @@ def _blocks(terms: Terms, steps: Sequence[TreeStep], sizes: Mapping[str, int]) -
     return starts[order], spans[order]
 
 
-def _spans(site: Site, terms: Terms) -> tuple[int, int, int]:
+def block_spans(site: Site, terms: Terms) -> tuple[int, int, int]:
     """Return the positions of a sum of ranks in all blocks, those of their union, and all of them.
 
     All are those within the parts outside, up to where the next part begins.
@@ -170,7 +140,8 @@ def _is_parted(site: Site, rank: str) -> bool:
     return any(isinstance(step.node, Part) and step.cuts == rank for step in site.steps)
 
 
-def _is_cut(site: Site, rank: str) -> bool:
+def is_cut(site: Site, rank: str) -> bool:
+    """Return whether loops or parts outside of a leaf cut a rank into several pieces."""
     return _is_parted(site, rank) or _count(site, rank) > 1
 
 

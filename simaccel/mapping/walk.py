@@ -93,6 +93,8 @@ class TreeWalk:
     steps: tuple[TreeStep, ...]
     sites: tuple[Site, ...]
     aliases: Mapping[str, str]
+    around: tuple[Keep, ...] = ()
+    """What is kept around the group."""
 
     @cached_property
     def makers(self) -> dict[str, tuple[Site, ...]]:
@@ -156,7 +158,7 @@ def walk(space: IterationSpace, group: Group, around: tuple[Keep, ...]) -> TreeW
     walker = _Walker([], [])
     walker.tree(group.tree, "tree", (), _Here(sizes, box, inside=False))
     aliases = aliases_of(space, group.tree, around)
-    return TreeWalk(space, tuple(walker.steps), tuple(walker.sites), aliases)
+    return TreeWalk(space, tuple(walker.steps), tuple(walker.sites), aliases, around)
 
 
 @dataclass(frozen=True)

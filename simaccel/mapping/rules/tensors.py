@@ -1,7 +1,4 @@
-"""Rules for trees that can be executed: tensors are made before they are read, whole and once.
-
-Each rule yields its findings, with the place of the leaf that can't run.
-"""
+"""Rules for trees that can be executed: tensors are made before they are read, whole and once."""
 
 from __future__ import annotations
 
@@ -9,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from simaccel.hardware import PLACES
-from simaccel.mapping.coverage import leaves_gaps, overlapping
+from simaccel.mapping.coverage import block_spans, is_cut, leaves_gaps, overlapping
 from simaccel.mapping.node_text import node_text
+from simaccel.mapping.rules.rule import Located
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.structure import Finding
 from simaccel.mapping.tree import BUFFER, FANS, PE, Fork, Part, Spread
@@ -32,7 +30,7 @@ def repeat_faults(walk: TreeWalk) -> Iterator[Finding]:
                 yield two.place, node_text(two.do), f"one do {seen.name} of what a fork gets"
 
 
-def parts(walk: TreeWalk) -> Iterator[Finding]:
+def part_faults(walk: TreeWalk) -> Iterator[Finding]:
     """Yield parts that lack the leaf of an operator which other parts have."""
     done: dict[str, dict[int, set[str]]] = {}
     for site in walk.sites:
@@ -48,17 +46,14 @@ def parts(walk: TreeWalk) -> Iterator[Finding]:
                 yield f"{place}.part[{number}]", ", ".join(sorted(operators)), f"{missing} too"
 
 
-def sums(walk: TreeWalk) -> Iterator[Finding]:
+def partial_sum_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     """Yield sums whose tile is inside of a part of the summed rank: each part would start again."""
-    for site in walk.sites:
-        seen = walk.bound_leaf(site)
-        name = walk.root(seen.output.name)
-        for at, step in enumerate(site.steps):
-            if isinstance(step.node, Part) and step.cuts in seen.reduced:
-                kept = [*site.keeps(name), *site.keeps(name, PE)]
-                if any(keep > at for keep in kept):
-                    allowed = f"a keep of {name} outside of the parts of {step.cuts}, which it sums"
-                    yield site.place, node_text(site.do), allowed
+    seen = walk.bound_leaf(site)
+    name = walk.root(seen.output.name)
+    kept = max((*site.keeps(name), *site.keeps(name, PE)), default=0)
+    for step in site.steps[:kept]:
+        if isinstance(step.node, Part) and step.cuts in seen.reduced:
+            yield f"a keep of {name} outside of the parts of {step.cuts}, which it sums"
 
 
 def _meeting(one: Site, two: Site) -> Fork | Part | None:
@@ -68,29 +63,27 @@ def _meeting(one: Site, two: Site) -> Fork | Part | None:
     return node if isinstance(node, Fork | Part) else None
 
 
-def folds(walk: TreeWalk) -> Iterator[Finding]:
+def fold_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     """Yield einsums that a systolic array can't fold."""
-    for site in walk.sites:
-        if site.do.unit != ARRAY:
-            continue
-        seen, text = walk.bound_leaf(site), node_text(site.do)
-        if len(seen.inputs) != 2:  # noqa: PLR2004 - a product has two factors
-            yield site.place, text, f"two inputs; {seen.name} has {len(seen.inputs)}"
-            continue
-        sizes = walk.space.widen(site.sizes)
-        tensors = [view.names for _, view in seen.uses]
-        for rank in seen.ranks:
-            if sizes[rank] > 1 and part_of(rank, tensors) is None:
-                names = ", ".join(name for name, _ in seen.uses)
-                allowed = f"a loop {rank} 1 outside, as {rank} isn't in two of {names}"
-                yield site.place, text, allowed
-        yield from _find_misplaced(site, seen)
+    if site.do.unit != ARRAY:
+        return
+    seen = walk.bound_leaf(site)
+    if len(seen.inputs) != 2:  # noqa: PLR2004 - a product has two factors
+        yield f"two inputs; {seen.name} has {len(seen.inputs)}"
+        return
+    sizes = walk.space.widen(site.sizes)
+    tensors = [view.names for _, view in seen.uses]
+    for rank in seen.ranks:
+        if sizes[rank] > 1 and part_of(rank, tensors) is None:
+            names = ", ".join(name for name, _ in seen.uses)
+            yield f"a loop {rank} 1 outside, as {rank} isn't in two of {names}"
 
 
-def _find_misplaced(site: Site, seen: BoundOperator) -> Iterator[Finding]:
+def array_spread_faults(walk: TreeWalk, site: Site) -> Iterator[Located]:
     """Yield spreads of ranks that a stationarity doesn't have on that side of the array."""
-    kind = site.do.stationarity
-    assert kind is not None  # noqa: S101 - every array has one
+    kind, seen = site.do.stationarity, walk.bound_leaf(site)
+    if kind is None or len(seen.inputs) != 2:  # noqa: PLR2004 - a product has two factors
+        return
     tensors = [view.names for _, view in seen.uses]
     parts = dict(zip(FANS, PLACES[kind][:2], strict=False))
     for step in site.steps:
@@ -100,31 +93,48 @@ def _find_misplaced(site: Site, seen: BoundOperator) -> Iterator[Finding]:
         part = parts[node.level]
         if part_of(node.rank, tensors) != part:
             ranks = [rank for rank in seen.ranks if part_of(rank, tensors) == part]
-            allowed = f"{' or '.join(ranks) or 'no spread'}: {kind} has {part} in {node.level}"
-            yield step.place, node_text(node), allowed
+            yield step, f"{' or '.join(ranks) or 'no spread'}: {kind} has {part} in {node.level}"
 
 
-def remake_faults(walk: TreeWalk) -> Iterator[Finding]:
+def remake_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     """Yield leaves that would compute a tile twice, or add to sums twice."""
-    for site in walk.sites:
-        seen, own = walk.bound_leaf(site), walk.ranks_of(site)
-        name = walk.root(seen.output.name)
-        home = walk.home(site, name, seen.output)
-        reductions = [at for at, rank in site.cutting() if rank in seen.reduced]
-        for at, rank in site.cutting():
-            if rank in own:
-                continue
-            inside = home is not None and home > at
-            if not inside or min(reductions, default=at) < at:
-                allowed = (
-                    f"no loop or part of {rank} outside: {seen.name} hasn't got it, and would make "
-                    f"{name} again"
-                )
-                yield site.place, node_text(site.do), allowed
-        yield from _overlaps(walk, site, seen, name)
+    seen, own = walk.bound_leaf(site), walk.ranks_of(site)
+    name = walk.root(seen.output.name)
+    home = walk.home(site, name, seen.output)
+    reductions = [at for at, rank in site.cutting() if rank in seen.reduced]
+    for at, rank in site.cutting():
+        inside = home is not None and home > at
+        if rank not in own and (not inside or min(reductions, default=at) < at):
+            yield (
+                f"no loop or part of {rank} outside: {seen.name} hasn't got it, and would make "
+                f"{name} again"
+            )
+    yield from _overlaps(walk, site, seen, name)
 
 
-def _overlaps(walk: TreeWalk, site: Site, seen: BoundOperator, name: str) -> Iterator[Finding]:
+def coverage_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
+    """Yield leaves that leave positions out, and those that make again what leaves the group."""
+    seen, own = walk.bound_leaf(site), walk.ranks_of(site)
+    name = seen.output.name
+    leaves = name in walk.space.escapes
+    once = f"{name}, which leaves the group, is made once"
+    for rank in dict.fromkeys(rank for _, rank in site.cutting() if rank not in own):
+        if leaves:
+            yield f"no loop or part of {rank} outside: {seen.name} hasn't got it, and {once}"
+    for rank in seen.ranks:
+        terms = walk.space.derived.get(rank, ())
+        cut = [cut_rank for cut_rank, _ in terms if is_cut(site, cut_rank)]
+        if not cut:
+            continue
+        total, union, whole = block_spans(site, terms)
+        outside = f"no loop or part of {cut[0]} outside: its pieces"
+        if union < whole:
+            yield f"{outside} leave out some of {rank}"
+        elif leaves and total > whole:
+            yield f"{outside} overlap in {rank}, and {once}"
+
+
+def _overlaps(walk: TreeWalk, site: Site, seen: BoundOperator, name: str) -> Iterator[str]:
     """Yield overlapping pieces of a halo that would be added twice into one tile."""
     keep = next(site.keeps(name), 0)
     for dim in seen.output.terms:
@@ -133,57 +143,47 @@ def _overlaps(walk: TreeWalk, site: Site, seen: BoundOperator, name: str) -> Ite
             continue
         for _, rank in site.cutting(start=keep):
             if rank in dict(terms):
-                allowed = f"a keep {name} inside of loop {rank}: its pieces overlap in {dim[0][0]}"
-                yield site.place, node_text(site.do), allowed
+                yield f"a keep {name} inside of loop {rank}: its pieces overlap in {dim[0][0]}"
 
 
-def reads(walk: TreeWalk) -> Iterator[Finding]:
+def unfinished_read_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     """Yield reads of tensors that are made later, elsewhere, in other pieces, or not yet summed."""
-    order = {site: at for at, site in enumerate(walk.sites)}
-    for site in walk.sites:
-        seen = walk.bound_leaf(site)
-        for name, view in zip(seen.names, seen.inputs, strict=True):
-            for maker in walk.makers.get(view.name, ()):
-                if isinstance(_meeting(site, maker), Part):
-                    continue
-                if name != view.name:
-                    allowed = f"{view.name} from another group: it is made here, and read two ways"
-                    yield site.place, node_text(site.do), allowed
-                elif order[maker] > order[site]:
-                    allowed = f"do {maker.do.operator}, which makes {name}, in an earlier branch"
-                    yield site.place, node_text(site.do), allowed
-                else:
-                    yield from _find_unfinished(walk, site, maker, view)
-                    yield from _partial(walk, site, maker, view)
-                    yield from _gap_faults(walk, site, maker)
+    seen, order = walk.bound_leaf(site), walk.sites.index
+    for name, view in zip(seen.names, seen.inputs, strict=True):
+        for maker in walk.makers.get(view.name, ()):
+            if isinstance(_meeting(site, maker), Part):
+                continue
+            if name != view.name:
+                yield f"{view.name} from another group: it is made here, and read two ways"
+            elif order(maker) > order(site):
+                yield f"do {maker.do.operator}, which makes {name}, in an earlier branch"
+            else:
+                yield from _find_unfinished(walk, site, maker, view)
+                yield from _partial(walk, site, maker, view)
+                yield from _gap_faults(walk, site, maker)
 
 
-def _find_unfinished(
-    walk: TreeWalk, site: Site, maker: Site, view: TensorView
-) -> Iterator[Finding]:
+def _find_unfinished(walk: TreeWalk, site: Site, maker: Site, view: TensorView) -> Iterator[str]:
     made = walk.bound_leaf(maker)
     for _, rank in site.cutting(site.shared_steps(maker)):
         if rank in made.reduced:
-            allowed = (
+            yield (
                 f"loop {rank} inside of the branch of do {made.name}: {view.name} is summed up "
                 "when all of it has run"
             )
-            yield site.place, node_text(site.do), allowed
 
 
-def _partial(walk: TreeWalk, site: Site, maker: Site, view: TensorView) -> Iterator[Finding]:
+def _partial(walk: TreeWalk, site: Site, maker: Site, view: TensorView) -> Iterator[str]:
     """Yield shared loops whose pieces differ between maker and reader."""
     made = walk.bound_leaf(maker).output
     cut = {rank for _, rank in site.cutting(site.shared_steps(maker))}
     for mine, its in zip(walk.dims(view), walk.dims(made), strict=True):
         wrong = cut & {rank for rank, _ in (*mine, *its)}
         if mine != its and wrong:
-            rank = min(wrong)
-            allowed = f"no loop {rank} around both: {view.name} is read in other pieces than made"
-            yield site.place, node_text(site.do), allowed
+            yield f"no loop {min(wrong)} around both: {view.name} is read in other pieces than made"
 
 
-def _gap_faults(walk: TreeWalk, site: Site, maker: Site) -> Iterator[Finding]:
+def _gap_faults(walk: TreeWalk, site: Site, maker: Site) -> Iterator[str]:
     """Yield strided ranks of which a leaf reads positions between its maker's blocks."""
     made = walk.bound_leaf(maker)
     for rank in walk.bound_leaf(site).ranks:
@@ -193,32 +193,26 @@ def _gap_faults(walk: TreeWalk, site: Site, maker: Site) -> Iterator[Finding]:
         if leaves_gaps(maker, site, terms):
             cut = " or ".join(term for term, c in terms if c > 1)
             allowed = f"no loop {cut} inside of the branch of do {made.name}, or the same one here"
-            yield (
-                site.place,
-                node_text(site.do),
-                f"{allowed}: its pieces leave out some of {rank}, which {site.do.operator} reads",
-            )
+            yield f"{allowed}: its pieces leave out some of {rank}, which {site.do.operator} reads"
 
 
-def homes(walk: TreeWalk) -> Iterator[Finding]:
+def tile_home_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     """Yield intermediates that aren't kept in the part shared by maker and readers."""
-    for site in walk.sites:
-        seen = walk.bound_leaf(site)
-        for name, view in zip(seen.names, seen.inputs, strict=True):
-            root = walk.root(name)
-            for maker in walk.makers.get(view.name, ()):
-                if isinstance(_meeting(site, maker), Part) or name != view.name:
-                    continue
-                own, its = (next(end.keeps(root), None) for end in (site, maker))
-                shared = site.shared_steps(maker)
-                if (own is None and its is None) or _are_both_below(own, its, shared):
-                    continue
-                allowed = f"keep {root} {BUFFER} outside of the branches of {maker.do.operator} "
-                allowed += f"and {seen.name}, which share it"
-                yield site.place, node_text(site.do), allowed
+    seen = walk.bound_leaf(site)
+    for name, view in zip(seen.names, seen.inputs, strict=True):
+        root = walk.root(name)
+        for maker in walk.makers.get(view.name, ()):
+            if isinstance(_meeting(site, maker), Part) or name != view.name:
+                continue
+            own, its = (next(end.keeps(root), None) for end in (site, maker))
+            shared = site.shared_steps(maker)
+            if (own is None and its is None) or _are_both_below(own, its, shared):
+                continue
+            allowed = f"keep {root} {BUFFER} outside of the branches of {maker.do.operator} "
+            yield f"{allowed}and {seen.name}, which share it"
 
 
-def shared_tiles(walk: TreeWalk) -> Iterator[Finding]:
+def shared_tile_faults(walk: TreeWalk) -> Iterator[Finding]:
     """Yield reads of another tensor's part that a tile holds as the operator before it sees it."""
     tiles: dict[str, tuple[object, int, str]] = {}
     for site in walk.sites:
@@ -238,26 +232,23 @@ def _are_both_below(mine: int | None, its: int | None, shared: int) -> bool:
     return mine is not None and its is not None and max(mine, its) < shared
 
 
-def in_place(walk: TreeWalk) -> Iterator[Finding]:
+def in_place_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     """Yield work in place on a tensor that is needed later, or has another layout."""
-    for at, site in enumerate(walk.sites):
-        seen, text = walk.bound_leaf(site), node_text(site.do)
-        made = seen.output.name
-        if made not in walk.aliases:
+    seen = walk.bound_leaf(site)
+    made = seen.output.name
+    if made not in walk.aliases:
+        return
+    source, view = seen.names[0], seen.inputs[0]
+    if view.ranks != seen.output.ranks:
+        yield f"keep {made} {BUFFER}: it isn't laid out as {source} is"
+        return
+    if view.name in walk.makers and view.name in walk.space.escapes:
+        yield f"keep {made} {BUFFER}: {source} is needed outside of the group"
+    for other in walk.sites[walk.sites.index(site) + 1 :]:
+        if isinstance(_meeting(site, other), Part) or other.do.operator == seen.name:
             continue
-        source, view = seen.names[0], seen.inputs[0]
-        if view.ranks != seen.output.ranks:
-            yield site.place, text, f"keep {made} {BUFFER}: it isn't laid out as {source} is"
-            continue
-        if view.name in walk.makers and view.name in walk.space.escapes:
-            allowed = f"keep {made} {BUFFER}: {source} is needed outside of the group"
-            yield site.place, text, allowed
-        allowed = f"keep {made} {BUFFER}: {source} is read again"
-        for other in walk.sites[at + 1 :]:
-            if isinstance(_meeting(site, other), Part) or other.do.operator == seen.name:
-                continue
-            if source in walk.bound_leaf(other).names:
-                yield site.place, text, f"{allowed} by {other.do.operator}"
+        if source in walk.bound_leaf(other).names:
+            yield f"keep {made} {BUFFER}: {source} is read again by {other.do.operator}"
 
 
 def ahead_faults(walk: TreeWalk) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from itertools import combinations
 
 from simaccel.hardware import Accelerator, SpatialArraySpec
 from simaccel.mapping.node_text import node_text
+from simaccel.mapping.rules.rule import Located
 from simaccel.mapping.structure import Finding
 from simaccel.mapping.tree import BUFFER, FANS, PE, Fork, Keep, Loop, Part, Spread
 from simaccel.mapping.walk import Site, TreeStep, TreeWalk
@@ -17,54 +18,45 @@ from simaccel.workload import Einsum
 _ROLES = ("input", "weight")
 
 
-def operands(walk: TreeWalk, site: Site, name: str) -> Iterator[Finding]:
+def reach_faults(walk: TreeWalk, site: Site, name: str) -> Iterator[str]:
     """Yield an operand that its unit can't reach; ``name`` isn't held around the group."""
-    seen, text, unit = walk.bound_leaf(site), node_text(site.do), site.do.unit
+    seen, unit = walk.bound_leaf(site), site.do.unit
     if next(site.keeps(name), None) is not None:
         return
     in_pe = next(site.keeps(name, PE), None) is not None
-    made = name in walk.makers
-    inner = name in walk.space.read and made
     if unit != MAC:
         who = "a systolic array reads from" if unit == ARRAY else "the SFU works in"
-        yield site.place, text, f"keep {name} {BUFFER} outside: {who} the buffer"
-    elif inner:
-        yield site.place, text, f"keep {name} {BUFFER} outside of the branches that share it"
+        yield f"keep {name} {BUFFER} outside: {who} the buffer"
+    elif name in walk.space.read and name in walk.makers:
+        yield f"keep {name} {BUFFER} outside of the branches that share it"
     elif name == walk.root(seen.output.name) and not in_pe:
-        yield site.place, text, f"keep {name} {BUFFER} or {PE}: partial sums need a place"
+        yield f"keep {name} {BUFFER} or {PE}: partial sums need a place"
 
 
-def sums_of_ranks(walk: TreeWalk) -> Iterator[Finding]:
+def derived_rank_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     """Yield work of PEs on ranks that are sums of others, whose pieces overlap."""
-    for site in walk.sites:
-        wrong = [rank for rank in walk.bound_leaf(site).ranks if rank in walk.space.derived]
-        if site.do.unit == MAC and wrong:
-            allowed = f"a group of its own: PEs don't divide {wrong[0]}, whose pieces overlap"
-            yield site.place, node_text(site.do), allowed
+    wrong = [rank for rank in walk.bound_leaf(site).ranks if rank in walk.space.derived]
+    if site.do.unit == MAC and wrong:
+        yield f"a group of its own: PEs don't divide {wrong[0]}, whose pieces overlap"
 
 
-def keeps(walk: TreeWalk) -> Iterator[Finding]:
+def keep_level_faults(_: TreeWalk, site: Site) -> Iterator[Located]:
     """Yield keeps twice at a level, and keeps at a level where their leaf has none."""
-    findings: dict[str, Finding] = {}
-    for site in walk.sites:
-        known: set[tuple[str, str]] = set()
-        for step in site.steps:
-            node, place = step.node, step.place
-            if not isinstance(node, Keep):
-                continue
-            text = node_text(node)
-            if (node.tensor, node.level) in known:
-                findings[place] = place, text, f"one keep of {node.tensor} at a level on a path"
-            known.add((node.tensor, node.level))
-            if node.level == BUFFER and step.inside:
-                findings[place] = place, text, f"{PE}, as it comes after a spread"
-            if node.level == PE and site.do.unit != MAC:
-                allowed = f"{BUFFER}; do {site.do.operator} {site.do.unit} has no memory in PEs"
-                findings[place] = place, text, allowed
-    yield from findings.values()
+    known: set[tuple[str, str]] = set()
+    for step in site.steps:
+        node = step.node
+        if not isinstance(node, Keep):
+            continue
+        if (node.tensor, node.level) in known:
+            yield step, f"one keep of {node.tensor} at a level on a path"
+        known.add((node.tensor, node.level))
+        if node.level == BUFFER and step.inside:
+            yield step, f"{PE}, as it comes after a spread"
+        if node.level == PE and site.do.unit != MAC:
+            yield step, f"{BUFFER}; do {site.do.operator} {site.do.unit} has no memory in PEs"
 
 
-def lifetimes(walk: TreeWalk) -> Iterator[Finding]:
+def lifetime_faults(walk: TreeWalk) -> Iterator[Finding]:
     """Yield keeps whose tile lives outside of the branch where another branch has its own."""
     for before, after in combinations(walk.sites, 2):
         at = before.shared_steps(after)
@@ -83,7 +75,7 @@ def lifetimes(walk: TreeWalk) -> Iterator[Finding]:
                 yield step.place, node_text(step.node), allowed + f"them moves {name}"
 
 
-def keep_faults(walk: TreeWalk) -> Iterator[Finding]:
+def part_keep_faults(walk: TreeWalk) -> Iterator[Finding]:
     """Yield keeps in PEs that differ among parts, if no loop there moves the tile.
 
     It is one tile, of one size in each PE, for all of them.
@@ -110,63 +102,57 @@ def _places(site: Site, name: str) -> list[Spread | str]:
     return [*spreads, *levels]
 
 
-def node_faults(walk: TreeWalk) -> Iterator[Finding]:
+def fan_order_faults(_: TreeWalk, site: Site) -> Iterator[Located]:
+    """Yield spreads in another order than that of fan-outs, and those around vector operators."""
+    fans, done = 0, False
+    for step in site.steps:
+        if isinstance(step.node, Spread):
+            fan = FANS.index(step.node.level)
+            if fan < fans or (fan <= 1 and done):
+                order = ", ".join(FANS[:2])
+                yield step, f"{order}, then keeps and loops of PEs, then {', '.join(FANS[2:])}"
+            fans = max(fan, fans)
+            if site.do.unit == SFU:
+                yield step, "no spread around a vector operator"
+        done = done or _is_in_pe(step)
+
+
+def pe_node_faults(_: TreeWalk, site: Site) -> Iterator[Located]:
     """Yield nodes after a spread, or after a tile in PEs, that PEs can't do."""
-    findings: dict[str, Finding] = {}
-    for site in walk.sites:
-        fans, done = 0, False
-        for step in site.steps:
-            node = step.node
-            text = node_text(node)
-            if isinstance(node, Spread):
-                fan = FANS.index(node.level)
-                in_order = fan >= fans and (fan > 1 or not done)
-                if not in_order:
-                    order = ", ".join(FANS[:2])
-                    allowed = f"{order}, then keeps and loops of PEs, then {', '.join(FANS[2:])}"
-                    findings[step.place] = step.place, text, allowed
-                fans = max(fan, fans)
-                if site.do.unit == SFU:
-                    findings[step.place] = step.place, text, "no spread around a vector operator"
-            elif (step.inside or done) and isinstance(node, Fork | Part):
-                findings[step.place] = step.place, text, "forks and parts outside of spreads"
-            elif isinstance(node, Loop):
-                finding = _loop(site, step, fans, done=done)
-                findings |= {finding[0]: finding} if finding else {}
-            is_pe = isinstance(node, Keep) and node.level == PE
-            done = done or is_pe or (isinstance(node, Loop) and step.inside)
-    yield from findings.values()
+    fans, done = 0, False
+    for step in site.steps:
+        node = step.node
+        if isinstance(node, Spread):
+            fans = max(FANS.index(node.level), fans)
+        elif (step.inside or done) and isinstance(node, Fork | Part):
+            yield step, "forks and parts outside of spreads"
+        elif isinstance(node, Loop) and step.sizes[node.rank] > node.tile:
+            if step.inside and fans > 1:
+                yield step, "loops of PEs outside of vectors and lanes"
+            elif done and not step.inside:
+                yield step, f"a loop outside of the keep at {PE}"
+        done = done or _is_in_pe(step)
 
 
-def inmost(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield keeps in PEs after what cuts a PE's part: PEs take the whole of it at once."""
-    findings: dict[str, Finding] = {}
-    for site in walk.sites:
-        behind = False
-        for step in site.steps:
-            node = step.node
-            if isinstance(node, Keep) and node.level == PE and behind:
-                allowed = "a keep of PEs outside of their loops, vectors and lanes"
-                findings[step.place] = step.place, node_text(node), allowed
-            in_pe = isinstance(node, Loop) and step.inside
-            in_pe = in_pe or (isinstance(node, Spread) and node.level in FANS[2:])
-            behind = behind or (in_pe and step.sizes[node.rank] > node.tile)  # type: ignore[union-attr]
-    yield from findings.values()
-
-
-def _loop(site: Site, step: TreeStep, fans: int, *, done: bool) -> Finding | None:
+def _is_in_pe(step: TreeStep) -> bool:
+    """Return whether a node is a tile in PEs, or a loop of them."""
     node = step.node
-    assert isinstance(node, Loop)  # noqa: S101 - narrows the type
-    real = step.sizes[node.rank] > node.tile
-    spread = any(isinstance(one.node, Spread) for one in site.steps)
-    if real and step.inside and fans > 1:
-        return step.place, node_text(node), "loops of PEs outside of vectors and lanes"
-    if real and done and not (spread and step.inside):
-        return step.place, node_text(node), f"a loop outside of the keep at {PE}"
-    return None
+    return (isinstance(node, Keep) and node.level == PE) or (isinstance(node, Loop) and step.inside)
 
 
-def fit(walk: TreeWalk, accelerator: Accelerator) -> Iterator[Finding]:
+def pe_keep_faults(_: TreeWalk, site: Site) -> Iterator[Located]:
+    """Yield keeps in PEs after what cuts a PE's part: PEs take the whole of it at once."""
+    behind = False
+    for step in site.steps:
+        node = step.node
+        if isinstance(node, Keep) and node.level == PE and behind:
+            yield step, "a keep of PEs outside of their loops, vectors and lanes"
+        in_pe = isinstance(node, Loop) and step.inside
+        in_pe = in_pe or (isinstance(node, Spread) and node.level in FANS[2:])
+        behind = behind or (in_pe and step.sizes[node.rank] > node.tile)  # type: ignore[union-attr]
+
+
+def array_faults(walk: TreeWalk, accelerator: Accelerator) -> Iterator[Finding]:
     """Yield what an accelerator's array hasn't got."""
     array = accelerator.array
     for site in walk.sites:

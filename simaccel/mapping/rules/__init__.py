@@ -1,0 +1,1 @@
+"""Rules of mappings: which trees can be executed; `table` has them all."""
