@@ -15,18 +15,23 @@ from simaccel.mapping.tree import Mapping
 from simaccel.papers.orojenesis.halo import HALOS
 from simaccel.papers.orojenesis.single import Mapspace
 from simaccel.papers.orojenesis.whole import FUSIONS, UNFUSED, workload_bound
+from simaccel.report import bounds
 from simaccel.report.bounds import BoundReport
+from simaccel.report.titles import workload_title
+from simaccel.report.units import bytes_text
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
-from simaccel.verbs.showing import Plot, frame
+from simaccel.verbs.showing import Rows, Shown
 from simaccel.workload import Workload
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from collections.abc import Iterable
+
     from matplotlib.figure import Figure
+    from rich.table import Table
 
 
 @dataclass(frozen=True, repr=False)
-class Bound:
+class Bound(Shown):
     """Points (bytes kept on chip, bytes moved) that no mapping of the mapspace beats in both."""
 
     report: BoundReport
@@ -34,8 +39,6 @@ class Bound:
     @property
     def title(self) -> str:
         """The title, with the workload; of several chips one is thought to do all of it."""
-        from simaccel.report.titles import workload_title
-
         on = self.report.accelerator
         alone = f", all of it on one of {on.pod.count} chips" if on and on.pod.count > 1 else ""
         return f"{workload_title(self.report.found.workload)}: least DRAM traffic{alone}"
@@ -52,39 +55,20 @@ class Bound:
         return None if chosen is None else self.report.found.mapping(chosen)
 
     def __repr__(self) -> str:
-        from simaccel.report.units import bytes_text
-
         room, moved = self.report.found.front.largest
         least = f"{bytes_text(moved)} with {bytes_text(room)} or more"
         return f"<Bound {self.title}: {least}, {len(self.points)} points>"
 
-    def _repr_html_(self) -> str:
-        from simaccel.report.bounds import bound_lines, bound_table, front_lines
-        from simaccel.report.tables import parts_html
-
-        answer, table = bound_lines(self.report), bound_table(self.report)
-        return parts_html(self.title, (*answer, table, *front_lines(self.report)))
+    def _parts(self) -> Iterable[Table | str]:
+        answer, table = bounds.bound_lines(self.report), bounds.bound_table(self.report)
+        return (*answer, table, *bounds.front_lines(self.report))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the bound as plain data (the format of ``simaccel bound --json``)."""
-        from simaccel.report.bounds import bound_json
+        return bounds.bound_json(self.report)
 
-        return bound_json(self.report)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return a data frame with a row for each point.
-
-        Raises:
-            ImportError: pandas is not installed.
-
-        """
-        from simaccel.report.bounds import bound_rows
-
-        return frame(bound_rows(self.report))
-
-    def plot(self) -> Plot:
-        """Draw the least bytes against the buffer, and the operational intensity."""
-        return Plot(self._draw)
+    def _rows(self) -> Rows:
+        return bounds.bound_rows(self.report)
 
     def _draw(self) -> Figure:
         from simaccel.report.figures.bound import draw_bound

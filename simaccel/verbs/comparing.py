@@ -16,6 +16,7 @@ from simaccel.hardware.settings import Settings
 from simaccel.importers.scalesim.topology import load_estimates
 from simaccel.papers.orojenesis.single import Mapspace
 from simaccel.papers.orojenesis.whole import UNFUSED, workload_bound
+from simaccel.report import comparison
 from simaccel.report.comparison import varied_names
 from simaccel.report.figures.slope import SlopeSeries
 from simaccel.report.titles import experiment_title, phase_words, workload_title
@@ -39,13 +40,13 @@ from simaccel.verbs.inputs import (
     as_options,
     as_workload,
 )
-from simaccel.verbs.showing import Plot, frame
+from simaccel.verbs.showing import Rows, Shown
 from simaccel.workload import Workload, operands_of
 from simaccel.workload.documents import einsums_document
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
+    from rich.table import Table
 
 EACH: Final = ("operator",)
 """What ``each`` may be."""
@@ -57,7 +58,7 @@ Each = Callable[[Callable[[Point], StudyRow], Sequence[Point]], Iterable[StudyRo
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Shown):
     """Runs side by side: a row each, in order; one that does not run has its reason."""
 
     title: str
@@ -71,13 +72,10 @@ class Comparison:
             fastest = f"{len(ran)} of them run"
         return f"<Comparison {self.title}: {count_text(len(self.rows), 'run')}, {fastest}>"
 
-    def _repr_html_(self) -> str:
-        from simaccel.report import comparison
-        from simaccel.report.tables import parts_html
-
-        every = (comparison.terms_lines, comparison.choice_lines, comparison.problem_lines)
-        lines = (line for lines_of in every for line in lines_of(self.rows))
-        return parts_html(self.title, (comparison.comparison_table(self.rows), *lines))
+    def _parts(self) -> Iterator[Table | str]:
+        yield comparison.comparison_table(self.rows)
+        for lines_of in (comparison.terms_lines, comparison.choice_lines, comparison.problem_lines):
+            yield from lines_of(self.rows)
 
     def __iter__(self) -> Iterator[StudyRow]:
         return iter(self.rows)
@@ -87,24 +85,10 @@ class Comparison:
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return the rows as plain data (the format of ``simaccel compare --json``)."""
-        from simaccel.report.comparison import comparison_json
+        return comparison.comparison_json(self.rows)
 
-        return comparison_json(self.rows)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return a data frame with a row for each run, and the columns of ``compare --csv``.
-
-        Raises:
-            ImportError: pandas is not installed.
-
-        """
-        from simaccel.report.comparison import comparison_rows
-
-        return frame(comparison_rows(self.rows))
-
-    def plot(self) -> Plot:
-        """Draw utilisation and where the cycles of the array went, a bar for each run."""
-        return Plot(self._draw)
+    def _rows(self) -> Rows:
+        return comparison.comparison_rows(self.rows)
 
     def _draw(self) -> Figure:
         from simaccel.report.figures.comparison import draw_comparison

@@ -14,6 +14,9 @@ from simaccel.mapping.tree import Mapping
 from simaccel.program.exchanges import lower_pod
 from simaccel.program.fit import require_fit
 from simaccel.program.folding import require_sums_fit
+from simaccel.report.estimates import estimate_json, estimate_table
+from simaccel.report.titles import experiment_title
+from simaccel.report.units import cycles_text
 from simaccel.schedulers import Options
 from simaccel.search.effort import Objective
 from simaccel.verbs.inputs import (
@@ -24,15 +27,17 @@ from simaccel.verbs.inputs import (
     as_options,
     resolve_mapping,
 )
-from simaccel.verbs.showing import frame
+from simaccel.verbs.showing import Rows, Shown
 from simaccel.workload import Workload
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from collections.abc import Iterable
+
+    from rich.table import Table
 
 
 @dataclass(frozen=True, repr=False)
-class EstimateResult:
+class EstimateResult(Shown):
     """The figures of a mapping's tree: counts, work, bound; nothing was simulated."""
 
     workload: Workload
@@ -43,8 +48,6 @@ class EstimateResult:
     @property
     def title(self) -> str:
         """The title: what would run on what."""
-        from simaccel.report.titles import experiment_title
-
         title = experiment_title(self.workload, self.accelerator, self.mapping.dataflow)
         return f"{title}: predicted"
 
@@ -54,37 +57,24 @@ class EstimateResult:
         return self.prediction.bound_cycles
 
     def __repr__(self) -> str:
-        from simaccel.report.units import cycles_text
-
         bound = f"bound {cycles_text(self.bound_cycles)} cycles"
         return f"<EstimateResult {self.title}, {bound} ({self.prediction.bound_by})>"
 
-    def _repr_html_(self) -> str:
-        from simaccel.report.estimates import estimate_table
-        from simaccel.report.tables import parts_html
+    def _parts(self) -> Iterable[Table | str]:
+        return [estimate_table(self.prediction, self.accelerator)]
 
-        return parts_html(self.title, [estimate_table(self.prediction, self.accelerator)])
+    def _rows(self) -> Rows:
+        rows = self.to_dict()["operators"]
+        return [{n: v for n, v in row.items() if not isinstance(v, dict)} for row in rows]
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as plain data (the format of ``simaccel estimate --json``)."""
-        from simaccel.report.estimates import estimate_json
-
         names = {
             "workload": self.workload.name,
             "accelerator": self.accelerator.name,
             "dataflow": self.mapping.dataflow,
         }
         return {**names, **estimate_json(self.prediction, self.accelerator)}
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return a data frame with a row for each operator.
-
-        Raises:
-            ImportError: pandas is not installed.
-
-        """
-        rows = self.to_dict()["operators"]
-        return frame([{n: v for n, v in row.items() if not isinstance(v, dict)} for row in rows])
 
 
 @name_arguments()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simaccel.errors import Fault, InputError, gather, name_arguments, require_none, suggest
 from simaccel.experiment.parallel import open_workers
 from simaccel.hardware.settings import Settings as FieldSettings
+from simaccel.report import exploration
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
 from simaccel.study.explore import ExplorationObjective
 from simaccel.study.explore import ExploredDesigns as Points
@@ -32,11 +33,12 @@ from simaccel.study.space import (
     require_sizes,
 )
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
-from simaccel.verbs.showing import Plot, frame
+from simaccel.verbs.showing import Plot, Rows, Shown
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
+    from collections.abc import Iterable
+
+    from rich.table import Table
 
 _PICTURES: Final = ("frontier", "pairs", "sensitivity")
 Axes = Mapping[str, Sequence[Value]]
@@ -47,7 +49,7 @@ tensor_parallel and pipeline_parallel)."""
 
 
 @dataclass(frozen=True, repr=False)
-class Exploration:
+class Exploration(Shown):
     """All designs of a space in their order, and what is known of each."""
 
     space: DesignSpace
@@ -56,37 +58,22 @@ class Exploration:
     @property
     def title(self) -> str:
         """The title: what was explored."""
-        from simaccel.report.exploration import exploration_title
-
-        return exploration_title(self.points, self.space)
+        return exploration.exploration_title(self.points, self.space)
 
     def __repr__(self) -> str:
-        from simaccel.report.exploration import counted_lines
+        counted = exploration.counted_lines(self.points)
+        return f"<Exploration {self.title}; {'; '.join(counted)}>"
 
-        return f"<Exploration {self.title}; {'; '.join(counted_lines(self.points))}>"
-
-    def _repr_html_(self) -> str:
-        from simaccel.report.exploration import counted_lines, exploration_table
-        from simaccel.report.tables import parts_html
-
-        return parts_html(self.title, (exploration_table(self.points), *counted_lines(self.points)))
+    def _parts(self) -> Iterable[Table | str]:
+        counted = exploration.counted_lines(self.points)
+        return (exploration.exploration_table(self.points), *counted)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the exploration as plain data (the format of ``simaccel explore --json``)."""
-        from simaccel.report.exploration import exploration_json
+        return exploration.exploration_json(self.points)
 
-        return exploration_json(self.points)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return a data frame with a row for each design, and the columns of ``explore --csv``.
-
-        Raises:
-            ImportError: pandas is not installed.
-
-        """
-        from simaccel.report.exploration import rows
-
-        return frame(rows(self.points))
+    def _rows(self) -> Rows:
+        return exploration.rows(self.points)
 
     def plot(self, kind: str = "frontier") -> Plot:
         """Draw the frontier, all pairs of figures, or the sensitivity to each axis.
@@ -95,19 +82,12 @@ class Exploration:
             InputError: there is no such picture.
 
         """
-        if kind not in _PICTURES:
-            raise InputError([Fault("plot", "kind", kind, suggest(kind, _PICTURES))])
-        return Plot(partial(self._draw, kind))
-
-    def _draw(self, kind: str) -> Figure:
         from simaccel.report.figures import exploration as figures
 
-        drawn = {
-            "frontier": figures.draw_frontier,
-            "pairs": figures.draw_pairs,
-            "sensitivity": figures.draw_sensitivity,
-        }
-        return drawn[kind](self.points, self.title)
+        if kind not in _PICTURES:
+            raise InputError([Fault("plot", "kind", kind, suggest(kind, _PICTURES))])
+        draw = getattr(figures, f"draw_{kind}")
+        return Plot(lambda: draw(self.points, self.title))
 
 
 @name_arguments()

@@ -7,13 +7,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.errors import name_arguments
+from simaccel.diagnosis.speedups import speedups_of
+from simaccel.errors import Fault, InputError, name_arguments, suggest
 from simaccel.experiment import run as experiment
 from simaccel.experiment.run import Progress, result_json
 from simaccel.hardware.settings import Settings
+from simaccel.report import results
+from simaccel.report.pods import core_line, pod_lines
+from simaccel.report.rows import engine_rows, operator_rows, stall_rows
+from simaccel.report.titles import experiment_title
 from simaccel.report.units import short_names, short_share_text
 from simaccel.schedulers import Options
 from simaccel.search.effort import Objective
+from simaccel.study.figures import run_figures
+from simaccel.study.points import Axis, Setting, StudyRow
 from simaccel.verbs.inputs import (
     AcceleratorLike,
     DataflowLike,
@@ -21,11 +28,14 @@ from simaccel.verbs.inputs import (
     as_inputs,
     as_options,
 )
-from simaccel.verbs.showing import Plot, frame, select_rows
+from simaccel.verbs.showing import Shown, frame
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pandas as pd
     from matplotlib.figure import Figure
+    from rich.table import Table
 
     from simaccel.diagnosis.speedups import LimitSpeedups
     from simaccel.study.points import Figures
@@ -35,50 +45,35 @@ _JOULES: Final = 1e-12
 """Of a picojoule."""
 
 
-class Result(experiment.ExperimentResult):
+class Result(Shown, experiment.ExperimentResult):
     """The result of one run; a notebook shows it as tables."""
 
     def __repr__(self) -> str:
-        from simaccel.report.results import against_bound
+        return f"<Result {self.title}: {results.against_bound(self)}>"
 
-        return f"<Result {self.title}: {against_bound(self)}>"
-
-    def _repr_html_(self) -> str:
-        from simaccel.report import results
-        from simaccel.report.tables import parts_html
-
-        return parts_html(
-            self.title,
-            (
-                *results.answer_lines(self, self.speedups),
-                results.operators_table(self),
-                results.engines_table(self),
-                *self.cost_lines(),
-                results.buffer_line(self),
-            ),
+    def _parts(self) -> Iterable[Table | str]:
+        return (
+            *results.answer_lines(self, self.speedups),
+            results.operators_table(self),
+            results.engines_table(self),
+            *self.cost_lines(),
+            results.buffer_line(self),
         )
 
     @cached_property
     def speedups(self) -> LimitSpeedups:
         """Gains by freeing its limits; the program runs once more for each of up to three."""
-        from simaccel.diagnosis.speedups import speedups_of
-
         return speedups_of(self, self.limit)
 
     def summary(self) -> str:
         """Return what ``simaccel run`` prints of it, without the table: a line for each thing."""
-        from simaccel.report import results
-
-        return "\n".join(
-            (self.title, *results.answer_lines(self, self.speedups), *self.cost_lines())
-        )
+        lines = (self.title, *results.answer_lines(self, self.speedups), *self.cost_lines())
+        return "\n".join(lines)
 
     def cost_lines(self) -> list[str]:
         """Return the lines of traffic and energy, and of several cores and chips."""
-        from simaccel.report.pods import core_line, pod_lines
-        from simaccel.report.results import energy_line, traffic_line
-
-        return [traffic_line(self), energy_line(self), *core_line(self), *pod_lines(self)]
+        first = [results.traffic_line(self), results.energy_line(self)]
+        return [*first, *core_line(self), *pod_lines(self)]
 
     @property
     def cycles(self) -> int:
@@ -104,15 +99,11 @@ class Result(experiment.ExperimentResult):
     @cached_property
     def figures(self) -> Figures:
         """Figures of all chips by column, with units; None: not known."""
-        from simaccel.study.figures import run_figures
-
         return run_figures(self)
 
     @property
     def title(self) -> str:
         """The title: what ran on what."""
-        from simaccel.report.titles import experiment_title
-
         return experiment_title(self.workload, self.accelerator, self.mapping.dataflow)
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,22 +118,13 @@ class Result(experiment.ExperimentResult):
             ImportError: pandas is not installed.
 
         """
-        from simaccel.report import rows
-
-        kinds = {
-            "operators": lambda: rows.operator_rows(self),
-            "engines": lambda: rows.engine_rows(self),
-            "stalls": lambda: rows.stall_rows(self),
-        }
-        return frame(select_rows(what, kinds))
-
-    def plot(self) -> Plot:
-        """Draw utilisation and where the cycles of the array went, a bar for each operator."""
-        return Plot(self._draw)
+        kinds = {"operators": operator_rows, "engines": engine_rows, "stalls": stall_rows}
+        if what not in kinds:
+            raise InputError([Fault("to_pandas", "what", what, suggest(what, kinds))])
+        return frame(kinds[what](self))
 
     def _draw(self) -> Figure:
         from simaccel.report.figures.comparison import draw_comparison
-        from simaccel.study.points import Axis, Setting, StudyRow
 
         figures, axis = result_json(self), Axis("operator", "operator", "operator", named=True)
         parts = figures["operators"]

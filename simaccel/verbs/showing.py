@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.errors import Fault, InputError, suggest
-
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+    from rich.table import Table
 
 Rows = Sequence[Mapping[str, Any]]
 _DPI: Final = 110
@@ -67,13 +66,40 @@ def frame(rows: Rows) -> pd.DataFrame:
     return pd.DataFrame.from_records(list(rows))
 
 
-def select_rows(what: str, kinds: Mapping[str, Callable[[], Rows]]) -> Rows:
-    """Return the rows of a kind.
+class Shown:
+    """A result: a title, tables and lines for a notebook, rows for a data frame, a figure."""
 
-    Raises:
-        InputError: there is no such kind.
+    if TYPE_CHECKING:
 
-    """
-    if what not in kinds:
-        raise InputError([Fault("to_pandas", "what", what, suggest(what, kinds))])
-    return kinds[what]()
+        @property
+        def title(self) -> str:
+            """What ran on what."""
+
+    def _parts(self) -> Iterable[Table | str]:
+        """Yield tables and lines below the title."""
+        raise NotImplementedError
+
+    def _rows(self) -> Rows:
+        """Return the rows of a data frame."""
+        raise NotImplementedError
+
+    def _draw(self) -> Figure:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        from simaccel.report.tables import parts_html
+
+        return parts_html(self.title, self._parts())
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a data frame with the rows, and the columns, that the command writes as CSV.
+
+        Raises:
+            ImportError: pandas is not installed.
+
+        """
+        return frame(self._rows())
+
+    def plot(self) -> Plot:
+        """Draw the figure of the command's ``--plot``."""
+        return Plot(self._draw)

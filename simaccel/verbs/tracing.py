@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from simaccel import trace
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.verbs.showing import Plot, frame
+from simaccel.verbs.showing import Plot, Rows, Shown
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
     from rich.table import Table
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class StallReport:
+class StallReport(Shown):
     """Cycles of a run by cause, the reasons, and the gain from each resource without limit."""
 
     title: str
@@ -39,11 +38,6 @@ class StallReport:
 
     def __repr__(self) -> str:
         return f"<StallReport {self.title}: {self.verdict}>"
-
-    def _repr_html_(self) -> str:
-        from simaccel.report.tables import parts_html
-
-        return parts_html(self.title, self._parts())
 
     def _parts(self) -> Iterator[Table | str]:
         from simaccel.report import stalls
@@ -65,24 +59,16 @@ class StallReport:
 
         return stalls_json(self.analysis, self.operator)
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Return a data frame with a row for each operator, engine and cause, in cycles.
-
-        Raises:
-            ImportError: pandas is not installed.
-
-        """
+    def _rows(self) -> Rows:
         diagnosis = self.analysis.diagnosis
         parts = diagnosis.operators if self.operator is None else (self._part,)
-        return frame(
-            [
-                {"operator": part.name, "engine": engine, "cause": cause, "cycles": cycles}
-                for part in parts
-                for engine, causes in part.engines.items()
-                for cause, cycles in causes.items()
-                if cycles
-            ]
-        )
+        return [
+            {"operator": part.name, "engine": engine, "cause": cause, "cycles": cycles}
+            for part in parts
+            for engine, causes in part.engines.items()
+            for cause, cycles in causes.items()
+            if cycles
+        ]
 
 
 class Trace(trace.TraceReader):
