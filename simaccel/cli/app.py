@@ -94,7 +94,7 @@ _COMMANDS = {
         "Run a workload on an accelerator: cycles, utilisation, bytes, energy, stalls.",
     ),
     "generate": (
-        "simaccel.cli.generate",
+        "simaccel.cli.several_runs",
         "generate",
         "Generate tokens with a transformer: a prefill, and a decode step for each token.",
     ),

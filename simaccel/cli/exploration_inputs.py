@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from simaccel.cli.choices import DIRECTIVES, EXPERTS_AXIS, STRATEGIES
 from simaccel.cli.experiment_options import dataflow_names
 from simaccel.cli.faults import fault, gather, require_none
-from simaccel.cli.pipeline import StageCounts
 from simaccel.cli.search_options import SearchOptions, take_sought
+from simaccel.cli.several_runs import StageCounts
 from simaccel.cli.weighted_workloads import load_of, read_load
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError, suggest

@@ -1,22 +1,41 @@
-"""Options with which several workloads run: generations and pipelines."""
+"""Generations and pipelines, which run several workloads: their options, runs and forecasts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from simaccel.cli.choices import LENGTHS
-from simaccel.cli.generation import run_and_show_generation
-from simaccel.cli.pipeline import StageCounts, run_and_show_pipeline
+from simaccel.cli.command import Command
+from simaccel.cli.faults import gather
+from simaccel.cli.options import (
+    dry_run_option,
+    experiment_options,
+    fast_forward_option,
+    json_option,
+    overflow_option,
+)
+from simaccel.cli.output import show, show_json
+from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_options import DEGREES
 from simaccel.cli.settings import OF_CHIPS, MovedOption, SettingOption
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
+    from simaccel.hardware import Accelerator
+    from simaccel.workload import Workload
+
+
+@dataclass(frozen=True)
+class StageCounts:
+    """The stages of a pipeline and its micro-batches, as given."""
+
+    stages: int | None = None
+    micro_batches: int | None = None
 
 
 @dataclass(frozen=True)
@@ -28,23 +47,116 @@ class SeveralRuns:
     stages: str | None = None
     micro_batches: int | None = None
 
-    def run_and_show(self, asked: ExperimentOptions, **how: bool) -> bool:
+    def run_and_show(
+        self,
+        asked: ExperimentOptions,
+        *,
+        dry_run: bool,
+        fast_forward: bool,
+        as_json: bool,
+        quiet: bool,
+    ) -> bool:
         """Run and show a generation or a pipeline, if one is given; return whether it was.
 
-        ``how``: as of ``run_and_show_generation``.
+        With ``dry_run`` what is to be searched and run is estimated.
 
         Raises:
             InputError: what is wrong with the runs.
 
         """
+        if self.tokens is None and self.stages is None:
+            return False
+        whole = asked.workload.read if self.tokens is None else asked.workload.require_transformer
+        accelerator, (dataflow,), read = gather(
+            asked.accelerator, lambda: asked.names(several=False), whole
+        )
+        phases = {"": read} if self.tokens is None else self._phases(asked)
+        first = next(iter(phases.values()))
+        dataflow = asked.choose_dataflow(dataflow, first, accelerator)
+        from simaccel.report.titles import experiment_title
+
+        varied = () if self.tokens is None else ("phase",)
+        title = experiment_title(first, accelerator, dataflow, varied=varied)
+        title += "" if self.tokens is None else f", {self.tokens} tokens"
         stages = None if self.stages is None else int(self.stages)
-        counts = StageCounts(stages, self.micro_batches)
-        if self.tokens is not None:
-            sizes = {} if self.lengths is None else {"lengths": self.lengths}
-            run_and_show_generation(asked, {"tokens": self.tokens, **sizes}, counts, **how)
-        elif stages is not None:
-            run_and_show_pipeline(asked, counts, **how)
-        return self.tokens is not None or stages is not None
+        cut = {**vars(StageCounts(stages, self.micro_batches)), "options": asked.options}
+        if dry_run:
+            _forecast(title, phases, accelerator, dataflow, cut, as_json=as_json)
+            return True
+        how = {**cut, "fast_forward": fast_forward}
+        with ProgressBar("simulating", quiet=quiet) as bar:
+            if self.tokens is None:
+                from simaccel.experiment.pipeline import run_pipeline
+                from simaccel.report.pipeline import pipeline_json, pipeline_lines, pipeline_table
+
+                how["progress"] = lambda _, done: bar.show(done, "stages")
+                run = run_pipeline(first, accelerator, dataflow, **how)
+                document, table = partial(pipeline_json, run), partial(pipeline_table, run)
+                lines = pipeline_lines(run)
+            else:
+                from simaccel.experiment.generation import generate as make_tokens
+                from simaccel.report.generation import (
+                    generation_json,
+                    generation_lines,
+                    phases_table,
+                )
+
+                how |= {**self._sizes, "progress": bar.show}
+                tokens = asked.workload.generation(
+                    lambda model, of: make_tokens(model, accelerator, dataflow, **how, **of)
+                )
+                document, table = partial(generation_json, tokens), partial(phases_table, tokens)
+                lines = generation_lines(tokens)
+        if as_json:
+            show_json(document())
+            return True
+        if not quiet:
+            show(title, table())
+        show(*lines)
+        return True
+
+    @property
+    def _sizes(self) -> dict[str, Any]:
+        """What the generation is asked of its length, as far as it is given."""
+        sizes = {"tokens": self.tokens, "lengths": self.lengths}
+        return {name: n for name, n in sizes.items() if n is not None}
+
+    def _phases(self, asked: ExperimentOptions) -> dict[str, Workload]:
+        """Return the prefill and the decode steps that are simulated, by name."""
+        from simaccel.experiment.generation import planned_phases
+
+        prefill, decodes = asked.workload.generation(
+            lambda model, figures: planned_phases(model, **self._sizes, **figures)
+        )
+        return {"prefill": prefill, **{f"decode after {n}": step for n, step in decodes.items()}}
+
+
+def _forecast(
+    title: str,
+    phases: Mapping[str, Workload],
+    accelerator: Accelerator,
+    dataflow: str,
+    cut: Mapping[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    """Estimate the searches of each phase, of a pipeline those of each stage."""
+    from simaccel.cli.outlook import show_outlook
+    from simaccel.experiment.outlook import outlooks
+    from simaccel.experiment.pipeline_plan import plan_pipeline
+    from simaccel.experiment.precision import place_on
+    from simaccel.report.pipeline import cut_line, sent_line
+
+    searches = [
+        (", ".join(filter(None, (name, part))), forecast)
+        for name, phase in phases.items()
+        for part, forecast in outlooks(place_on(phase, accelerator), accelerator, dataflow, **cut)
+    ]
+    lines = []
+    if cut["stages"] is not None:
+        name, first = next(iter(phases.items()))
+        lines = [(cut_line if name else sent_line)(plan_pipeline(first, accelerator, **cut))]
+    show_outlook(title, searches, {}, runs=True, as_json=as_json, lines=lines)
 
 
 def pipeline_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -105,3 +217,32 @@ def _take_several(command: Callable[..., None]) -> Callable[..., None]:
         command(several=SeveralRuns(**chosen), **options)
 
     return pipeline_options(run_command)
+
+
+@click.command(
+    cls=Command,
+    examples=("generate --hw tpu_v5e --workload llama3-8b --prompt 512 --tokens 128",),
+)
+@experiment_options
+@generation_options
+@dry_run_option
+@fast_forward_option
+@overflow_option
+@json_option
+@click.option("--quiet", is_flag=True, hidden=True)
+def generate(
+    *,
+    asked: ExperimentOptions,
+    several: SeveralRuns,
+    dry_run: bool,
+    fast_forward: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Generate tokens with a transformer: a prefill, and a decode step for each token.
+
+    The first lines have the time to the first token, the time of a token, and tokens a second.
+    A few decode steps are simulated, at lengths that are spread over the generation.
+    """
+    how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
+    several.run_and_show(asked, dry_run=dry_run, **how)
