@@ -139,7 +139,7 @@ def _inputs(asked: WorkloadOptions, hw: str | None) -> list[Path]:
 
 
 def _accelerator(hw: str | None, overrides: tuple[str, ...]) -> Accelerator | None:
-    from simaccel.cli.hardware import read_accelerator
+    from simaccel.cli.experiment_options import read_accelerator
 
     return None if hw is None else read_accelerator(hw, overrides)
 

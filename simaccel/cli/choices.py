@@ -42,6 +42,8 @@ METRIC_NAMES: Final = (
     *("dram-bytes", "reads", "writes", "weights", "activations", "cache", "footprint"),
     "fits",
 )
+TOP: Final = 10
+"""Rows of a table where nothing else is asked for."""
 MOST_SHOWN: Final = 20
 """Designs that `explore` prints."""
 EXHIBITS: Final = ("roofline", "granularity", "breakdown", "bandwidth")
@@ -73,3 +75,18 @@ class NamedValues(click.Choice[str]):
         if value not in self.choices:
             self.fail(f"got {value!r}; {suggest(value, self.choices)}", param, ctx)
         return str(value)
+
+
+class RowCount(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
+    """A number of rows, or None for ``all``."""
+
+    name = "rows"
+
+    def convert(self, value: object, param: Any, ctx: Any) -> int | None:  # noqa: ANN401 - as click's own
+        """Read it; click says what is allowed."""
+        text = str(value)
+        if text == "all":
+            return None
+        if not text.isascii() or not text.isdecimal() or int(text) < 1:
+            self.fail(f"got {text!r}; allowed: a whole number from 1 on, or all", param, ctx)
+        return int(text)

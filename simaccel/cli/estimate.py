@@ -11,19 +11,15 @@ from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.jobs import SEARCH_JOBS_HELP, Jobs, jobs_options
 from simaccel.cli.options import (
     dry_run_option,
+    estimate_option,
     experiment_options,
     force_option,
     json_option,
     mapping_option,
+    read_estimates,
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
-from simaccel.cli.own_estimates import (
-    estimate_option,
-    estimate_tables,
-    estimates_json,
-    read_estimates,
-)
 from simaccel.cli.search_report import SearchReport, report_options
 from simaccel.files.targets import STDOUT
 
@@ -41,16 +37,20 @@ def estimate(asked: ExperimentOptions, estimates: tuple[str, ...], as_json: bool
     own = read_estimates(estimates)
     workload, accelerator, mapping = asked.read_mapping()
     from simaccel.report.estimates import estimate_table
-    from simaccel.report.own_estimate import own_estimates
+    from simaccel.report.own_estimate import (
+        own_estimate_json,
+        own_estimate_parts,
+        own_estimates,
+    )
     from simaccel.verbs.estimating import estimate_of, fitting
 
     outcome = estimate_of(workload, accelerator, fitting(workload, accelerator, mapping))
     compared = own_estimates(own, outcome.workload, accelerator, outcome.prediction)
     if as_json:
-        show_json({**outcome.to_dict(), **estimates_json(compared)})
+        show_json({**outcome.to_dict(), **own_estimate_json(compared)})
     else:
         table = estimate_table(outcome.prediction, outcome.accelerator)
-        show(outcome.title, table, *estimate_tables(compared))
+        show(outcome.title, table, *own_estimate_parts(compared))
 
 
 @click.command(

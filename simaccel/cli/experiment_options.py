@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import click
+
 from simaccel.cli.choices import DIRECTIVES, STRATEGIES
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.search_options import MAPSPACE, SearchOptions
@@ -80,8 +82,6 @@ class ExperimentOptions:
 
     @cached_property
     def _accelerator(self) -> Accelerator:
-        from simaccel.cli.hardware import ask_for_precision, read_accelerator
-
         allowed = self.workload.allow_unmodelled
         found = read_accelerator(self.hw, self.overrides, allow_unmodelled=allowed)
         if not (self.workload.precision or self.workload.bytes_per_element):
@@ -298,3 +298,37 @@ def require_dataflows(names: list[str]) -> list[str]:
         faults.append(fault("--dataflow", name, allowed))
     require_none(faults)
     return names
+
+
+def read_accelerator(
+    name: str, overrides: Sequence[str] = (), *, allow_unmodelled: bool = False
+) -> Accelerator:
+    """Load an accelerator that something is to run on.
+
+    Raises:
+        InputError: it can't be read, or more of it is left out than is allowed.
+
+    """
+    from simaccel.importers.accelerators import load_accelerator
+
+    accelerator = load_accelerator(name, overrides, allow_unmodelled=allow_unmodelled)
+    accelerator.account.require_modelled()
+    return accelerator
+
+
+def ask_for_precision(accelerator: Accelerator, name: str) -> None:
+    """Warn once about a user's accelerator without default number formats."""
+    from simaccel.hardware.load import accelerator_files
+
+    context = click.get_current_context(silent=True)
+    if context is None or accelerator.precision.by_class or name in accelerator_files():
+        return
+    warned = context.meta.setdefault("simaccel.asked_for_precision", set())
+    if name not in warned:
+        warned.add(name)
+        click.echo(
+            f"warning: {name}: precision: got nothing; elements have 2 bytes where the workload "
+            "doesn't say it: add a line such as precision: {weights: int8, activations: int8, "
+            "cache: int8}, or ask for --precision",
+            err=True,
+        )

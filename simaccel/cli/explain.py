@@ -8,16 +8,17 @@ import click
 
 from simaccel.cli.command import Command
 from simaccel.cli.options import (
+    estimate_option,
     experiment_options,
     fast_forward_option,
     force_option,
     json_option,
     mapping_option,
     overflow_option,
+    read_estimates,
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
-from simaccel.cli.own_estimates import estimate_option, read_estimates
 from simaccel.cli.progress import ProgressBar
 
 if TYPE_CHECKING:

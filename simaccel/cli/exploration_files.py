@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from simaccel.cli.choices import MOST_SHOWN
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
-from simaccel.cli.top import ALL
 
 if TYPE_CHECKING:
     from simaccel.experiment.store import ResultStore
@@ -26,9 +24,9 @@ _PLOTS: Final = ("--plot-frontier", "--plot-pairs", "--plot-sensitivity")
 
 @dataclass(frozen=True)
 class ExplorationFiles(OutputFiles):
-    """The files of an exploration, and the rows of its table (``top``; None: not given)."""
+    """The files of an exploration, and the rows of its table (``top``; None: all)."""
 
-    top: int | str | None = None
+    top: int | None = None
 
     @classmethod
     def take_options(cls, given: dict[str, Any], inputs: Sequence[Path]) -> ExplorationFiles:
@@ -54,9 +52,8 @@ class ExplorationFiles(OutputFiles):
         if as_json:
             show_json(exploration_json(exploration))
         elif not quiet:
-            most = None if self.top == ALL else int(self.top or MOST_SHOWN)
-            table = exploration_table(exploration, most)
-            show(title, table, *counted_lines(exploration, most))
+            table = exploration_table(exploration, self.top)
+            show(title, table, *counted_lines(exploration, self.top))
         for line in (*effort_lines(exploration), *written):
             click.echo(line, err=quiet)
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from simaccel.cli.choices import DIRECTIVES, EXPERTS_AXIS, STRATEGIES
-from simaccel.cli.experiment_options import dataflow_names
+from simaccel.cli.experiment_options import dataflow_names, read_accelerator
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.search_options import SearchOptions, take_sought
 from simaccel.cli.several_runs import StageCounts
-from simaccel.cli.weighted_workloads import load_of, read_load
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError, suggest
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from simaccel.hardware import Accelerator, Stationarity
     from simaccel.schedulers import Options
     from simaccel.study.limits import FigureLimit
+    from simaccel.study.points import WeightedWorkload
     from simaccel.study.space import DesignSpace, Settings
+    from simaccel.workload import Workload
 
 MOST_DESIGNS: Final = 100_000
 """The most designs without --sample; more are probably a mistake."""
@@ -178,8 +180,6 @@ def read_accelerators(hw: Sequence[str], overrides: Sequence[str]) -> tuple[Acce
         InputError: what can't be read, or a name that several have.
 
     """
-    from simaccel.cli.hardware import read_accelerator
-
     every: list[Accelerator] = gather(*(partial(read_accelerator, name, overrides) for name in hw))
     known = [accelerator.name for accelerator in every]
     again = [name for at, name in enumerate(known) if name in known[:at]]
@@ -206,3 +206,52 @@ def _require_once(axes: Sequence[Settings], given: Mapping[str, str]) -> None:
                 faults.append(fault("--axis", axis, f"nothing with {seen[name]}: {name}"))
             seen[name] = f"--axis {axis}"
     require_none(faults)
+
+
+def read_load(text: str, sizes: WorkloadOptions) -> tuple[Workload, float, str]:
+    """Read ``NAME [OPTION=VALUE ...]``: options of this workload alone, and its weight.
+
+    Raises:
+        InputError: an option or a weight that is none, or what reading the workload finds.
+
+    """
+    try:
+        name, *words = shlex.split(text)
+    except ValueError as error:
+        raise InputError([fault("--workload", text, f"NAME OPTION=VALUE ...: {error}")]) from None
+    known = {field.name.replace("_", "-"): field.name for field in fields(WorkloadOptions)[1:-1]}
+    known |= {"weight": "weight", "dim": "dims"}
+    options: dict[str, Any] = {}
+    for word in words:
+        option, equals, value = word.partition("=")
+        if not equals or option not in known:
+            allowed = f"OPTION=VALUE after {name}; {suggest(option, known)}"
+            raise InputError([fault("--workload", word, allowed)])
+        field = known[option]
+        many = isinstance(getattr(sizes, field, None), tuple)
+        options[field] = (*options.get(field, ()), value) if many else value
+    weight = _weight(options.pop("weight", "1"))
+    return replace(sizes, name=name, **options).read(), weight, name
+
+
+def load_of(workload: Workload, weight: float, name: str) -> WeightedWorkload:
+    """Return a workload with its weight and, where the file has it, MAESTRO's description."""
+    from simaccel.study.points import WeightedWorkload
+    from simaccel.study.space import description_of
+
+    return WeightedWorkload(workload, weight, description_of(name), name)
+
+
+def whole_load(text: str, sizes: WorkloadOptions) -> WeightedWorkload:
+    """Read all of a workload; errors as of `read_load`."""
+    return load_of(*read_load(text, sizes))
+
+
+def _weight(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 10**12:
+        raise InputError([fault("--workload weight", text, "a number above 0 and below 10^12")])
+    return int(value) if value == int(value) else value

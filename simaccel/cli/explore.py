@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simaccel.cli.choices import EXPLORED, MOST_SHOWN, PRICES, NamedValues
+from simaccel.cli.choices import EXPLORED, MOST_SHOWN, PRICES, NamedValues, RowCount
 from simaccel.cli.command import Command
-from simaccel.cli.exploration_inputs import MOST_DESIGNS, WantedSpace, read_accelerators
+from simaccel.cli.exploration_inputs import MOST_DESIGNS, WantedSpace, read_accelerators, whole_load
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.jobs import JOBS_HELP, Jobs, jobs_options
 from simaccel.cli.options import (
@@ -26,8 +26,6 @@ from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_options import FIELDS, SEARCH_OPTIONS
 from simaccel.cli.settings import OF_RUNS, OF_SEARCH, SettingOption
 from simaccel.cli.several_runs import pipeline_options
-from simaccel.cli.top import TOP
-from simaccel.cli.weighted_workloads import whole_load
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError, WorkerDiedError
 
@@ -178,8 +176,9 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
 @click.option("-o", "--output", metavar="FILE", help="Write one HTML page with all results.")
 @click.option(
     "--top",
-    type=TOP,
+    type=RowCount(),
     metavar="N|all",
+    default=MOST_SHOWN,
     help=f"Print this many designs, the best first (default {MOST_SHOWN}).",
 )
 @force_option

@@ -19,7 +19,7 @@ from simaccel.cli.choices import (
     SEQ_LEN,
 )
 from simaccel.cli.experiment_options import DATAFLOW, ExperimentOptions
-from simaccel.cli.faults import require_none
+from simaccel.cli.faults import fault, require_none
 from simaccel.cli.search_options import SEARCH_OPTIONS, take_sought
 from simaccel.cli.settings import (
     OF_RUNS,
@@ -29,7 +29,7 @@ from simaccel.cli.settings import (
     SettingOption,
     unknown_setting,
 )
-from simaccel.cli.workload_options import WorkloadOptions
+from simaccel.cli.workload_options import WorkloadOptions, number
 from simaccel.dataflows import DATAFLOWS
 from simaccel.numbers import BITS, SUMS
 
@@ -285,3 +285,37 @@ def experiment_options(command: Command) -> Command:
         *SEARCH_OPTIONS,
     )
     return _add_options(with_experiment, options)
+
+
+estimate_option = click.option(
+    "--estimate",
+    "estimates",
+    multiple=True,
+    metavar="[NAME=]CYCLES",
+    help="Your own number, of the run or a row: which terms of the bound, which waits it lacks.",
+)
+
+_ALLOWED = "a whole number of cycles from 1 on, or NAME=CYCLES of an operator or fused group"
+
+
+def read_estimates(entries: Sequence[str]) -> dict[str, int]:
+    """Return cycles by the row that they are for.
+
+    Raises:
+        InputError: texts that are no cycles, or two numbers for one row.
+
+    """
+    outcome: dict[str, int] = {}
+    faults = []
+    for text in entries:
+        name, is_named, cycles = text.rpartition("=")
+        name = name.strip() if is_named else "total"
+        read = number(cycles)
+        if not isinstance(read, int) or read < 1 or not name:
+            faults.append(fault("--estimate", text, _ALLOWED))
+        elif name in outcome:
+            faults.append(fault("--estimate", text, f"one number for {name}"))
+        else:
+            outcome[name] = read
+    require_none(faults)
+    return outcome

@@ -147,4 +147,6 @@ def _text(value: object) -> object:
     """Return a value as it is given."""
     if isinstance(value, bool):
         return "given"
+    if value is None:  # of rows
+        return "all"
     return ", ".join(map(str, value)) if isinstance(value, tuple) else value

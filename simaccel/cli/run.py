@@ -2,57 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
+from simaccel.cli.choices import TOP, RowCount
 from simaccel.cli.command import Command
-from simaccel.cli.headroom import headroom_lines
 from simaccel.cli.jobs import SEARCH_JOBS_HELP, Jobs, jobs_options
-from simaccel.cli.neighbour_designs import (
-    DESIGNS_HELP,
-    neighbour_parts,
-    neighbours_json,
-    run_neighbours,
-)
 from simaccel.cli.options import (
     dry_run_option,
+    estimate_option,
     experiment_options,
     fast_forward_option,
     force_option,
     json_option,
     mapping_option,
     overflow_option,
+    read_estimates,
 )
 from simaccel.cli.outlook import show_inputs_outlook
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
-from simaccel.cli.own_estimates import (
-    compare_with,
-    estimate_option,
-    estimate_tables,
-    estimates_json,
-    read_estimates,
-)
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_report import SearchReport, report_options
+from simaccel.cli.settings import SettingOption, is_of_experiment
 from simaccel.cli.several_runs import SeveralRuns, several_runs_options
-from simaccel.cli.top import ALL, TOP
+from simaccel.dataflows import DEPLOYED
 from simaccel.files.targets import STDOUT
 from simaccel.report.units import count_text, cycles_text
+from simaccel.units import UNFILLED
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from simaccel.cli.experiment_options import ExperimentOptions, Inputs
-    from simaccel.diagnosis.own_estimate import OwnEstimate
     from simaccel.experiment.check import OperatorCheck
+    from simaccel.schedulers import Options
     from simaccel.search.accounts import Note, SearchAccount
+    from simaccel.study.points import StudyRow
     from simaccel.verbs.running import Result
     from simaccel.workload import Workload
+
+
+_HINT = "many PEs do nothing: --designs runs arrays of other shapes, and other designs"
 
 
 @click.command(
@@ -75,7 +72,12 @@ if TYPE_CHECKING:
 @force_option
 @several_runs_options
 @estimate_option
-@click.option("--designs", is_flag=True, help=DESIGNS_HELP)
+@click.option(
+    "--designs",
+    is_flag=True,
+    help="Also run designs that differ in one thing: twice the buffer, channels or banks, other "
+    "shapes of the array, other stationarities.",
+)
 @click.option("--check", "checked", is_flag=True, help="Compare the results with plain numpy.")
 @dry_run_option
 @fast_forward_option
@@ -89,7 +91,13 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Draw utilisation and waits by operator (.png, .svg, .pdf).",
 )
-@click.option("--top", type=TOP, metavar="N|all", help="Rows, the longest first (default 10).")
+@click.option(
+    "--top",
+    type=RowCount(),
+    metavar="N|all",
+    default=TOP,
+    help=f"Rows, the longest first (default {TOP}).",
+)
 @click.option(
     "--detail",
     is_flag=True,
@@ -112,7 +120,7 @@ def run(
     jobs: Jobs,
     report: SearchReport,
     plot: str | None,
-    top: int | str | None,
+    top: int | None,
     detail: bool,
     as_json: bool,
     quiet: bool,
@@ -131,47 +139,64 @@ def run(
     files.require()
     asked.require_search(report.given_options())
     own, entries = read_estimates(estimates), asked.workload.estimates()
-    if dry_run:
-        show_inputs_outlook(asked, asked.read(), paths, runs=True, as_json=as_json)
-        return
     inputs = asked.read()
-    from simaccel.report.default_dataflow import dataflow_reason
-    from simaccel.report.results import against_bound
+    if dry_run:
+        show_inputs_outlook(asked, inputs, paths, runs=True, as_json=as_json)
+        return
+    from simaccel.report import results
+    from simaccel.report.default_dataflow import dataflow_reason, start_lines
+    from simaccel.report.neighbour_designs import designs_json, designs_table
+    from simaccel.report.own_estimate import of_result, own_estimate_json, own_estimate_parts
+    from simaccel.report.rows import operator_rows
+    from simaccel.report.tables import csv_text
 
-    _require_small(inputs if checked else ())
+    if checked and inputs[1].pod.count > 1:
+        from simaccel.experiment.check import require_small
+
+        require_small(inputs[0])
     unsearched, inputs = inputs, _search_mapspace(asked, inputs, jobs, report, quiet=quiet)
     result = _run(asked, inputs, report, trace, force=force, fast_forward=fast_forward, quiet=quiet)
-    checks, compared = _check(inputs[0], result) if checked else (), compare_with(own, result)
-    written = _write(files, result, {**entries, **own})
-    beside = run_neighbours(unsearched, asked.options, jobs, quiet=quiet) if designs else ()
+    checks, compared = _check(inputs[0], result) if checked else (), of_result(own, result)
+    known = {**entries, **own}
+    written = [f"trace: {trace}"] if trace else []
+    written += files.write("--csv", lambda: csv_text(operator_rows(result, known)))
+    written += files.write("--plot", lambda: result.plot().figure)
+    beside = _run_neighbours(unsearched, asked.options, jobs, quiet=quiet) if designs else []
     if as_json:
-        show_json(_json(result, checks, report, asked, compared) | neighbours_json(result, beside))
+        of_search = _search_json(report, asked, result)
+        compared_json = own_estimate_json(compared)
+        document = {**_json(result, checks), **compared_json, **of_search}
+        show_json(document | designs_json(result, beside))
     elif quiet and table != STDOUT:
-        show(against_bound(result))
+        show(results.against_bound(result))
     elif table != STDOUT:
         why = dataflow_reason(result) if asked.is_default else ""
-        parts = [f"{result.title}{why}", *_result_parts(result, checks, {**entries, **own}, top)]
-        parts += [*estimate_tables(compared), *neighbour_parts(result, beside)]
+        parts: list[Table | str] = [
+            f"{result.title}{why}",
+            *results.answer_lines(result, result.speedups),
+        ]
+        parts += [*start_lines(result), results.operators_table(result, known, top)]
+        parts += [*_check_parts(checks), *result.cost_lines(), *own_estimate_parts(compared)]
+        parts += [designs_table(result, beside)] if beside else []
+        parts += [_HINT] if result.limit.name == UNFILLED and not beside else []
         parts += _search_parts(asked, report, result)
         show(*parts, *(_detail(asked, result) if detail else []), *written)
 
 
-def _write(files: OutputFiles, result: Result, estimates: Mapping[str, float]) -> list[str]:
-    """Write the rows as CSV, and the picture, if files for them are given; name all files."""
-    from simaccel.report.rows import operator_rows
-    from simaccel.report.tables import csv_text
+def _run_neighbours(inputs: Inputs, options: Options, jobs: Jobs, *, quiet: bool) -> list[StudyRow]:
+    """Run the designs next to an accelerator; ``inputs`` as they are given, without a search."""
+    from simaccel.study.neighbour_designs import neighbour_designs, run_designs
 
-    lines = [f"trace: {path}" for option, path in files.paths.items() if option == "--trace"]
-    lines += files.write("--csv", lambda: csv_text(operator_rows(result, estimates)))
-    return lines + files.write("--plot", lambda: result.plot().figure)
+    _, accelerator, dataflow = inputs
+    designs = neighbour_designs(accelerator, dataflow, options)
+    with jobs.working() as team, ProgressBar("other designs", quiet=quiet) as bar:
+        return run_designs(designs, inputs, replace(options, each=team.run_each), bar.show)
 
 
-def _require_small(inputs: Sequence[Any]) -> None:
-    """Refuse to check a large workload on several chips."""
-    if inputs and inputs[1].pod.count > 1:
-        from simaccel.experiment.check import require_small
+def _check_parts(checks: Sequence[OperatorCheck]) -> list[Table]:
+    from simaccel.report.checks import checked_table
 
-        require_small(inputs[0])
+    return [checked_table(checks)] if checks else []
 
 
 def _check(whole: Workload, result: Result) -> tuple[OperatorCheck, ...]:
@@ -239,25 +264,6 @@ def _search_mapspace(
         return workload, accelerator, mapping
 
 
-def _json(
-    result: Result,
-    outcome: tuple[OperatorCheck, ...],
-    report: SearchReport,
-    asked: ExperimentOptions,
-    compared: Sequence[OwnEstimate],
-) -> dict[str, Any]:
-    from simaccel.experiment.run import result_json
-    from simaccel.report.pods import pod_json
-
-    return {
-        **result_json(result),
-        **pod_json(result),
-        **_check_json(outcome),
-        **estimates_json(compared),
-        **_search_json(report, asked, result),
-    }
-
-
 def _search_parts(
     asked: ExperimentOptions, report: SearchReport, result: Result
 ) -> list[Table | str]:
@@ -271,8 +277,12 @@ def _search_parts(
     return [*table, *lines]
 
 
-def _check_json(found: tuple[OperatorCheck, ...]) -> dict[str, Any]:
-    return {"check": [vars(one) for one in found]} if found else {}
+def _json(result: Result, checks: Sequence[OperatorCheck]) -> dict[str, Any]:
+    from simaccel.experiment.run import result_json
+    from simaccel.report.pods import pod_json
+
+    checked = {"check": [vars(one) for one in checks]} if checks else {}
+    return {**result_json(result), **pod_json(result), **checked}
 
 
 def _search_json(report: SearchReport, asked: ExperimentOptions, result: Result) -> dict[str, Any]:
@@ -281,30 +291,6 @@ def _search_json(report: SearchReport, asked: ExperimentOptions, result: Result)
     gave = given_up_json(report.gave, asked.objective)
     searches = report.json(asked.objective, result.accelerator) if report.explain else {}
     return {**gave, **searches}
-
-
-def _result_parts(
-    result: Result,
-    checks: tuple[OperatorCheck, ...],
-    estimates: Mapping[str, float],
-    top: int | str | None,
-) -> list[Table | str]:
-    """Return the answer, the longest rows, traffic and energy, misfits and parts not taken.
-
-    ``top``: rows of the table, or all.
-    """
-    from simaccel.report import results
-    from simaccel.report.checks import checked_table
-    from simaccel.report.default_dataflow import start_lines
-
-    rows = None if top == ALL else int(top or results.TOP)
-    return [
-        *results.answer_lines(result, result.speedups),
-        *start_lines(result),
-        results.operators_table(result, estimates, rows),
-        *([checked_table(checks)] if checks else []),
-        *result.cost_lines(),
-    ]
 
 
 def _detail(asked: ExperimentOptions, result: Result) -> list[Table | str]:
@@ -335,5 +321,37 @@ def _detail(asked: ExperimentOptions, result: Result) -> list[Table | str]:
         from simaccel.report.imports import whole_line
 
         tables.append(whole_line(result.workload))
-    tables += [*measured_lines(result), *headroom_lines(result)]
+    tables += [*measured_lines(result), *_headroom_lines(result)]
     return [*tables, results.cost_line(result), results.against_bound(result)]
+
+
+def _headroom_lines(result: Result) -> list[str]:
+    """Return a line with the comparison that shows the headroom of a run of a compiler's kernels.
+
+    It has the options that choose the experiment, as they were given. Nothing is run for it.
+    """
+    ctx = click.get_current_context()
+    if result.mapping.dataflow != DEPLOYED or ctx.params["mapping"] is not None:
+        return []
+    from simaccel.cli.compare import compare
+
+    names = {param.name for param in compare.params} - {"dataflow"}
+    params = [param for param in ctx.command.params if param.name in names]
+    words = [word for param in params for word in _words(ctx, param)]
+    command = ["simaccel", "compare", *words, "--dataflow", f"{DEPLOYED},best"]
+    return [f"headroom that the chip's compiler leaves: {shlex.join(command)}"]
+
+
+def _words(ctx: click.Context, param: click.Parameter) -> Iterator[str]:
+    """Yield an option of the experiment as the command line had it."""
+    name = str(param.name)
+    is_typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    if not is_typed or not is_of_experiment(param):
+        return
+    arguments: Any = ctx.params[name]
+    for argument in arguments if isinstance(arguments, tuple) else (arguments,):
+        if isinstance(param, SettingOption) and param.hidden:
+            value = ("no", "yes")[argument] if param.is_flag else argument
+            yield from ("--set", f"{param.long_name}={value}")
+        else:
+            yield from (max(param.opts, key=len), str(argument))

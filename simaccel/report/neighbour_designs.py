@@ -35,7 +35,7 @@ def designs_table(result: ExperimentResult, rows: Sequence[StudyRow]) -> Table:
 
 
 def designs_json(result: ExperimentResult, rows: Sequence[StudyRow]) -> dict[str, Any]:
-    """Return the designs as JSON: their fields, figures and speedup, or the problem."""
+    """Return the designs as JSON: fields, figures and speedup, or the problem; nothing of none."""
     documents = []
     every = _with_base(result, rows)
     for row, faster in list(zip(every, _speedups(every), strict=True))[1:]:
@@ -46,7 +46,7 @@ def designs_json(result: ExperimentResult, rows: Sequence[StudyRow]) -> dict[str
         if row.figures is not None:
             figures = {name: row.figures[name] for name in _COLUMNS} | {"speedup": faster}
         documents.append({**named, "stationarity": held, **figures})
-    return {"designs": documents}
+    return {"designs": documents} if documents else {}
 
 
 def _with_base(result: ExperimentResult, rows: Sequence[StudyRow]) -> list[StudyRow]:

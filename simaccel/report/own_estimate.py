@@ -82,6 +82,11 @@ def own_estimate_sections(outcome: Sequence[OwnEstimate]) -> dict[str, Table]:
     return sections
 
 
+def own_estimate_parts(outcome: Sequence[OwnEstimate]) -> list[Table | str]:
+    """Return the tables, each below its title."""
+    return [part for section in own_estimate_sections(outcome).items() for part in section]
+
+
 def _summary(one: OwnEstimate) -> str:
     error = error_text((one.estimate_cycles - one.cycles) / one.cycles) if one.cycles else "-"
     lacks = [term for term in one.terms if term.is_lacking]

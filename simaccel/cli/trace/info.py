@@ -9,8 +9,7 @@ import click
 from simaccel.cli.command import Command
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
-from simaccel.cli.trace.sound import sound
-from simaccel.cli.trace.title import run_title
+from simaccel.cli.trace.sound import run_title, sound
 from simaccel.report.units import bytes_text, cycles_text, seconds_text
 
 if TYPE_CHECKING:

@@ -48,3 +48,13 @@ def sound(
             require(trace)
         trace.check(accounts=accounts)
         yield trace
+
+
+def run_title(trace: TraceReader) -> str:
+    """Return the title of a run; its path for a trace without these texts."""
+    texts = (trace.header.workload, trace.header.accelerator, trace.header.mapping)
+    if not all(texts):
+        return str(trace.path)
+    from simaccel.report.titles import experiment_title
+
+    return experiment_title(trace.workload(), trace.accelerator(), trace.dataflow())

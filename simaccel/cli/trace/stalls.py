@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
+from simaccel.cli.choices import TOP, RowCount
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.top import ALL, TOP
-from simaccel.cli.trace.sound import sound
-from simaccel.cli.trace.title import run_title
+from simaccel.cli.trace.sound import run_title, sound
 from simaccel.cli.workload_options import number
 from simaccel.errors import Fault, InputError
 from simaccel.report.units import cycles_text
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from simaccel.diagnosis.what_if import WhatIfResult
     from simaccel.hardware import Accelerator
     from simaccel.trace import TraceReader
-
-_ROWS: Final = 10
 
 
 @click.command(cls=Command)
@@ -42,10 +39,10 @@ _ROWS: Final = 10
 @click.option("--each", is_flag=True, help="Print a table of the engines for each operator.")
 @click.option(
     "--top",
-    type=TOP,
+    type=RowCount(),
     metavar="N|all",
-    default=_ROWS,
-    help=f"Rows of the table of operators, the longest first (default {_ROWS}).",
+    default=TOP,
+    help=f"Rows of the table of operators, the longest first (default {TOP}).",
 )
 @click.option(
     "--what-if/--no-what-if",
@@ -60,7 +57,7 @@ def stalls(
     start: str,
     end: str | None,
     each: bool,
-    top: int | str,
+    top: int | None,
     what_if: bool,
     as_json: bool,
 ) -> None:
@@ -89,7 +86,7 @@ def stalls(
             show_json(stalls_json(analysis, operator))
         else:
             show(_title(opened, diagnosis))
-            _show(analysis, operator, None if top == ALL or each else int(top), each=each)
+            _show(analysis, operator, None if each else top, each=each)
             _show_what_if(opened, analysis, operator, reason)
 
 
