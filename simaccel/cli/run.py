@@ -143,10 +143,9 @@ def run(
     if dry_run:
         show_inputs_outlook(asked, inputs, paths, runs=True, as_json=as_json)
         return
-    from simaccel.report import results
-    from simaccel.report.default_dataflow import dataflow_reason, start_lines
     from simaccel.report.neighbour_designs import designs_json, designs_table
     from simaccel.report.own_estimate import of_result, own_estimate_json, own_estimate_parts
+    from simaccel.report.results import against_bound
     from simaccel.report.rows import operator_rows
     from simaccel.report.tables import csv_text
 
@@ -163,24 +162,30 @@ def run(
     written += files.write("--plot", lambda: result.plot().figure)
     beside = _run_neighbours(unsearched, asked.options, jobs, quiet=quiet) if designs else []
     if as_json:
-        of_search = _search_json(report, asked, result)
-        compared_json = own_estimate_json(compared)
-        document = {**_json(result, checks), **compared_json, **of_search}
-        show_json(document | designs_json(result, beside))
+        document = _json(result, checks) | own_estimate_json(compared)
+        show_json(document | _search_json(report, asked, result) | designs_json(result, beside))
     elif quiet and table != STDOUT:
-        show(results.against_bound(result))
+        show(against_bound(result))
     elif table != STDOUT:
-        why = dataflow_reason(result) if asked.is_default else ""
-        parts: list[Table | str] = [
-            f"{result.title}{why}",
-            *results.answer_lines(result, result.speedups),
-        ]
-        parts += [*start_lines(result), results.operators_table(result, known, top)]
+        parts = _parts(asked, result, known, top)
         parts += [*_check_parts(checks), *result.cost_lines(), *own_estimate_parts(compared)]
         parts += [designs_table(result, beside)] if beside else []
         parts += [_HINT] if result.limit.name == UNFILLED and not beside else []
         parts += _search_parts(asked, report, result)
         show(*parts, *(_detail(asked, result) if detail else []), *written)
+
+
+def _parts(
+    asked: ExperimentOptions, result: Result, estimates: Mapping[str, float], top: int | None
+) -> list[Table | str]:
+    """Return the title, the answer and the longest rows."""
+    from simaccel.report import results
+    from simaccel.report.default_dataflow import dataflow_reason, start_lines
+
+    why = dataflow_reason(result) if asked.is_default else ""
+    answer = results.answer_lines(result, result.speedups)
+    table = results.operators_table(result, estimates, top)
+    return [f"{result.title}{why}", *answer, *start_lines(result), table]
 
 
 def _run_neighbours(inputs: Inputs, options: Options, jobs: Jobs, *, quiet: bool) -> list[StudyRow]:
