@@ -149,10 +149,7 @@ def run(
     from simaccel.report.rows import operator_rows
     from simaccel.report.tables import csv_text
 
-    if checked and inputs[1].pod.count > 1:
-        from simaccel.experiment.check import require_small
-
-        require_small(inputs[0])
+    _require_small(inputs if checked else ())
     unsearched, inputs = inputs, _search_mapspace(asked, inputs, jobs, report, quiet=quiet)
     result = _run(asked, inputs, report, trace, force=force, fast_forward=fast_forward, quiet=quiet)
     checks, compared = _check(inputs[0], result) if checked else (), of_result(own, result)
@@ -173,6 +170,14 @@ def run(
         parts += [_HINT] if result.limit.name == UNFILLED and not beside else []
         parts += _search_parts(asked, report, result)
         show(*parts, *(_detail(asked, result) if detail else []), *written)
+
+
+def _require_small(inputs: Sequence[Any]) -> None:
+    """Refuse to check a large workload on several chips."""
+    if inputs and inputs[1].pod.count > 1:
+        from simaccel.experiment.check import require_small
+
+        require_small(inputs[0])
 
 
 def _parts(
