@@ -73,7 +73,7 @@ class Shown:
 
         @property
         def title(self) -> str:
-            """What ran on what."""
+            """The title: what ran on what."""
 
     def _parts(self) -> Iterable[Table | str]:
         """Yield tables and lines below the title."""
