@@ -117,7 +117,7 @@ class SeveralRuns:
 
     @property
     def _sizes(self) -> dict[str, Any]:
-        """What the generation is asked of its length, as far as it is given."""
+        """The tokens and lengths that are given."""
         sizes = {"tokens": self.tokens, "lengths": self.lengths}
         return {name: n for name, n in sizes.items() if n is not None}
 

@@ -20,7 +20,7 @@ from simaccel.report.bounds import BoundReport
 from simaccel.report.titles import workload_title
 from simaccel.report.units import bytes_text
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
-from simaccel.verbs.showing import Rows, Shown
+from simaccel.verbs.showing import Rows, ShownResult
 from simaccel.workload import Workload
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Bound(Shown):
+class Bound(ShownResult):
     """Points (bytes kept on chip, bytes moved) that no mapping of the mapspace beats in both."""
 
     report: BoundReport

@@ -40,7 +40,7 @@ from simaccel.verbs.inputs import (
     as_options,
     as_workload,
 )
-from simaccel.verbs.showing import Rows, Shown
+from simaccel.verbs.showing import Rows, ShownResult
 from simaccel.workload import Workload, operands_of
 from simaccel.workload.documents import einsums_document
 
@@ -58,7 +58,7 @@ Each = Callable[[Callable[[Point], StudyRow], Sequence[Point]], Iterable[StudyRo
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Shown):
+class Comparison(ShownResult):
     """Runs side by side: a row each, in order; one that does not run has its reason."""
 
     title: str

@@ -27,7 +27,7 @@ from simaccel.verbs.inputs import (
     as_options,
     resolve_mapping,
 )
-from simaccel.verbs.showing import Rows, Shown
+from simaccel.verbs.showing import Rows, ShownResult
 from simaccel.workload import Workload
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class EstimateResult(Shown):
+class EstimateResult(ShownResult):
     """The figures of a mapping's tree: counts, work, bound; nothing was simulated."""
 
     workload: Workload

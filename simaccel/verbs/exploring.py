@@ -33,7 +33,7 @@ from simaccel.study.space import (
     require_sizes,
 )
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
-from simaccel.verbs.showing import Plot, Rows, Shown
+from simaccel.verbs.showing import Plot, Rows, ShownResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +49,7 @@ tensor_parallel and pipeline_parallel)."""
 
 
 @dataclass(frozen=True, repr=False)
-class Exploration(Shown):
+class Exploration(ShownResult):
     """All designs of a space in their order, and what is known of each."""
 
     space: DesignSpace

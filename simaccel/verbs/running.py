@@ -28,7 +28,7 @@ from simaccel.verbs.inputs import (
     as_inputs,
     as_options,
 )
-from simaccel.verbs.showing import Shown, frame
+from simaccel.verbs.showing import ShownResult, frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,7 +45,7 @@ _JOULES: Final = 1e-12
 """Of a picojoule."""
 
 
-class Result(Shown, experiment.ExperimentResult):
+class Result(ShownResult, experiment.ExperimentResult):
     """The result of one run; a notebook shows it as tables."""
 
     def __repr__(self) -> str:

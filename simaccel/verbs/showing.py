@@ -66,7 +66,7 @@ def frame(rows: Rows) -> pd.DataFrame:
     return pd.DataFrame.from_records(list(rows))
 
 
-class Shown:
+class ShownResult:
     """A result: a title, tables and lines for a notebook, rows for a data frame, a figure."""
 
     if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from simaccel import trace
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.verbs.showing import Plot, Rows, Shown
+from simaccel.verbs.showing import Plot, Rows, ShownResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class StallReport(Shown):
+class StallReport(ShownResult):
     """Cycles of a run by cause, the reasons, and the gain from each resource without limit."""
 
     title: str
