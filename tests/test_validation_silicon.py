@@ -49,7 +49,7 @@ def _rows(name: str) -> list[dict[str, str]]:
         ("tpu_v6e_attention", "tpu_v6e/attention.csv", "p50_ns", 480, 0.34),
         ("vta", "vta/measured.csv", "cycles_pipelined_gemm", 3, 0.025),
         ("vta_unpipelined", "vta/measured.csv", "cycles_baseline_gemm", 3, 0.015),
-        ("nvdla_networks", "nvdla/networks.csv", "resnet50_int8_fps", 4, 0.11),
+        ("nvdla_networks", "nvdla/networks.csv", "resnet50_int8_fps", 4, 0.12),
         ("tpu_v6e_v7_gemm", "tpu_v7/measured.csv", "time_us", 4, 0.25),
     ],
 )
@@ -129,10 +129,7 @@ def test_a_block_is_the_sum_of_its_operators() -> None:
 
 
 def test_layers_of_nvdla_that_its_formula_and_the_machine_see_alike() -> None:
-    """1 x 1 convolutions of whole rows of channels, limited by DRAM, without a second operand.
-
-    Here the array begins when all inputs are there, which the formula knows nothing of.
-    """
+    """1 x 1 convolutions of whole rows of channels, limited by DRAM, without a second operand."""
     rows = [
         row
         for row in _rows("nvdla/layers.csv")
@@ -144,7 +141,7 @@ def test_layers_of_nvdla_that_its_formula_and_the_machine_see_alike() -> None:
     assert len(same) == 14
     for row, value in zip(same, predict_each("nvdla_layers", same), strict=True):
         assert not isinstance(value, str), value
-        assert abs(value / float(row["cycles"]) - 1) <= 0.26, row
+        assert abs(value / float(row["cycles"]) - 1) <= 0.1, row
 
 
 @pytest.mark.parametrize(

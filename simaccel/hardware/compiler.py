@@ -100,7 +100,9 @@ class CompilerSpec(Spec):
 
     ``products``: ``whole`` brings the operands, works, takes the result away; ``streamed`` goes
     through columns as wide as all arrays, of which the next come while it works. What doesn't fit
-    is halved along its longest side. ``vector_block_elements``: vector operators go through blocks
+    is halved along its longest side. ``held``: what stays while a convolution streams, its
+    ``inputs``, or its weights where these are ``smaller`` and have room.
+    ``vector_block_elements``: vector operators go through blocks
     of so many elements, of which the next comes while one is worked on; ``elementwise``: those all
     of whose arrays are of one shape (copies apart) do so, too (``blocks``), or come, are worked on,
     and go as a ``whole``. ``converts``: numbers that
@@ -124,6 +126,7 @@ class CompilerSpec(Spec):
     epilogues: bool = False
     kernel_start_cycles: Cycles = 0
     products: Literal["whole", "streamed"] | None = None
+    held: Literal["inputs", "smaller"] = "inputs"
     vector_block_elements: Count = 2**18
     elementwise: Literal["blocks", "whole"] = "blocks"
     converts: tuple[NumberName, ...] = ()

@@ -9,7 +9,7 @@ product with the values are one kernel, some heads at once. What doesn't fit is 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from simaccel.analytic.evaluation import evaluate
@@ -27,9 +27,12 @@ from simaccel.schedulers.kernel_trees import (
     converted_tree,
     cut_loops,
     halve_side,
+    is_convolution,
+    rows_tree,
     shrink_sizes,
     streamed_tree,
     taps_of,
+    tilings,
     whole_tree,
 )
 from simaccel.schedulers.kernels import CONVERTED, ROOT_KIND, is_elementwise
@@ -173,21 +176,16 @@ class _Compiler:
             group = replace(group, padded=padded)
             space = space_of(self.workload, group)
             seen, parts = space.operators[0], roles(space, space.operators[0])
-        streamed = self.accelerator.compiler.products == "streamed"
         sizes = {rank: space.sizes[rank] for rank in (*parts.m, *parts.k, *parts.n)}
-        if streamed:
-            array = self.accelerator.systolic
-            sizes |= shrink_sizes(space, parts.n, array.cols * array.count)
+        streamed = self.accelerator.compiler.products == "streamed"
         make = streamed_tree if streamed else whole_tree
 
         def tree(tiles: Sizes) -> Tree:
             heads = shrink_sizes(space, parts.g, self._groups_at_once(space, parts))
             return make(space, parts, tiles | heads, chain, self.accelerator)
 
-        if streamed and _is_convolution(seen):  # its filters are few, its rows cheap to cut
-            return self._first_fitting(group, tree, sizes, [parts.m], parts.k, parts.n)
         if streamed:
-            return self._first_fitting(group, tree, sizes, [parts.m, parts.k, parts.n])
+            return self._stream_product(group, parts, tree, sizes, chain)
         windows = {
             rank for view in seen.inputs for dim in view.terms if len(dim) > 1 for rank, _ in dim
         }
@@ -196,6 +194,20 @@ class _Compiler:
             return self._first_fitting(group, tree, sizes, [parts.m, parts.n])
         images = tuple(rank for rank in parts.m if rank not in windows)
         return self._first_fitting(group, tree, sizes, [images], parts.n, cut)
+
+    def _stream_product(
+        self, group: Group, parts: RankRoles, tree: Make, sizes: Sizes, chain: OperatorChain | None
+    ) -> Group:
+        """Return a product that streams: rows of its inputs, or columns of its weights."""
+        space, array = space_of(self.workload, group), self.accelerator.systolic
+        if rows := rows_tree(space, parts, chain, self.accelerator):
+            placed = replace(group, tree=rows)
+            if self._fits(placed):
+                return placed
+        sizes = sizes | shrink_sizes(space, parts.n, array.cols * array.count)
+        if is_convolution(space.operators[0]):  # its filters are few, its rows cheap to cut
+            return self._first_fitting(group, tree, sizes, [parts.m], parts.k, parts.n)
+        return self._first_fitting(group, tree, sizes, [parts.m, parts.k, parts.n])
 
     def _groups_at_once(self, space: IterationSpace, parts: RankRoles) -> int:
         """Return the products apart that a kernel has at once: those that fill the columns."""
@@ -207,7 +219,7 @@ class _Compiler:
     def _channels(self, space: IterationSpace, seen: BoundOperator, parts: RankRoles) -> Sizes:
         """Return the sizes of channels and filters of a convolution in whole lanes."""
         layout, taps = self.accelerator.compiler.layout, taps_of(seen)
-        if "convolutions" not in layout.pads or not _is_convolution(seen):
+        if "convolutions" not in layout.pads or not is_convolution(seen):
             return {}
         ranks = [rank for rank in (*parts.k, *parts.n) if rank not in taps]
         return {rank: -(-space.sizes[rank] // layout.lanes) * layout.lanes for rank in ranks}
@@ -329,7 +341,7 @@ class _Compiler:
         if isinstance(last, Vector) and last.kind == ROOT_KIND:
             rank = last.output.ranks[-1]  # a number of a row has lanes of its own
             return {rank: ranks[rank] * layout.lanes}
-        choices = _tilings(ranks, layout.sublanes, layout.lanes)
+        choices = tilings(ranks, layout.sublanes, layout.lanes)
         return min(choices, key=lambda sizes: math.prod((ranks | sizes).values()))
 
     def _search(self, names: tuple[str, ...]) -> Group:
@@ -374,21 +386,6 @@ class _Compiler:
                 halved, after = [after[0]], after[1:]
             else:
                 raise NothingFitsError(f"{group.name}: nothing of it fits the buffer")
-
-
-def _tilings(ranks: Mapping[str, int], sublanes: int, lanes: int) -> Iterator[Sizes]:
-    """Yield the padded sizes of ranks by which of them lie along lanes and along sublanes."""
-    for along in ranks:
-        padded = {along: -(-ranks[along] // lanes) * lanes}
-        down = [rank for rank in ranks if rank != along]
-        yield from ({**padded, rank: -(-ranks[rank] // sublanes) * sublanes} for rank in down)
-        if not down:
-            yield padded
-
-
-def _is_convolution(seen: BoundOperator) -> bool:
-    """Return whether an operator reads windows, also of 1 x 1, whose taps are no ranks."""
-    return any(len(dim.terms) > 1 for given in seen.operator.inputs for dim in given.projection)
 
 
 def _is_plain(seen: BoundOperator) -> bool:

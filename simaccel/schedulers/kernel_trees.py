@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace
@@ -14,6 +15,8 @@ from simaccel.units import ARRAY, SFU
 
 Sizes = dict[str, int]
 """Sizes of tiles by their ranks."""
+_TURNS: Final = 2
+"""Rows of inputs at once, in rows of the array."""
 
 
 def taps_of(seen: BoundOperator) -> tuple[str, ...]:
@@ -107,6 +110,27 @@ def streamed_tree(
     return (*heads, *down, *stays, *across, *end)
 
 
+def rows_tree(
+    space: IterationSpace, parts: RankRoles, chain: OperatorChain | None, on: Accelerator
+) -> Tree | None:
+    """Hold the weights of a convolution and go through rows of its inputs, of which the next come.
+
+    None where inputs are held (`CompilerSpec.held`), or weights are larger. Rows at once are more
+    than the array has, so that they enter for longer than weights shift in.
+    """
+    seen = space.operators[0]
+    if on.compiler.held != "smaller" or parts.g or not is_convolution(seen):
+        return None
+    columns = math.prod(space.sizes[rank] for rank in (*parts.n, *taps_of(seen)))
+    if math.prod(space.sizes[rank] for rank in parts.m) <= columns:
+        return None
+    a, b = seen.names[:2]
+    tiles = shrink_sizes(space, parts.m, _TURNS * on.systolic.rows)
+    down = cut_loops(space, parts.m, tiles)
+    end = _with_epilogue(chain, seen, _taps_apart(space, parts, on), (), 2, ahead=int(bool(down)))
+    return (Keep(b), *down, Keep(a, slots=2), *end)
+
+
 def _with_epilogue(
     chain: OperatorChain | None,
     seen: BoundOperator,
@@ -171,3 +195,18 @@ def converted_tree(
     inner: Tree = (*down, *moving, Fork((*leaf(a), do, *leaf(back))))
     end: tuple[Node, ...] = (Fork((*leaf(b), inner)),) if b else inner
     return (*heads, *across, *held, *end)
+
+
+def tilings(ranks: Mapping[str, int], sublanes: int, lanes: int) -> Iterator[Sizes]:
+    """Yield the padded sizes of ranks by which of them lie along lanes and along sublanes."""
+    for along in ranks:
+        padded = {along: -(-ranks[along] // lanes) * lanes}
+        down = [rank for rank in ranks if rank != along]
+        yield from ({**padded, rank: -(-ranks[rank] // sublanes) * sublanes} for rank in down)
+        if not down:
+            yield padded
+
+
+def is_convolution(seen: BoundOperator) -> bool:
+    """Return whether an operator reads windows, also of 1 x 1, whose taps are no ranks."""
+    return any(len(dim.terms) > 1 for given in seen.operator.inputs for dim in given.projection)

@@ -16,7 +16,7 @@ from simaccel.experiment.check import check
 from simaccel.experiment.check_chips import check_chips
 from simaccel.experiment.precision import place_on
 from simaccel.hardware import Accelerator
-from simaccel.mapping.tree import Loop
+from simaccel.mapping.tree import Keep, Loop
 from simaccel.schedulers import NotMappableError, Options, default_dataflow
 from simaccel.workload import Conv, Vector, Workload, conv2d, layers_workload, operand
 from simaccel.workload.einsum import Tensor
@@ -390,6 +390,36 @@ def test_models_on_an_edge_tpu_take_what_the_chip_took(network: str, millisecond
     result = simulate(workload, on, default_dataflow(on, workload))
     seconds = on.seconds(result.run.cycles + result.program_start_cycles)
     assert 1e3 * seconds == pytest.approx(milliseconds, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("layer", "room", "weights_first"),
+    [
+        (Conv(m=5, c=3, p=9, q=7, r=1, s=1), "8 KiB", True),
+        (Conv(m=3, c=4, p=6, q=6, r=3, s=2), "8 KiB", True),
+        (Conv(m=8, c=3, p=4, q=2, r=1, s=1), "8 KiB", False),  # as many filters as pixels
+        (Conv(m=5, c=30, p=5, q=4, r=1, s=1), "600 B", False),  # weights don't fit
+    ],
+)
+def test_weights_of_a_convolution_stay_where_they_are_smaller_and_fit(
+    layer: Conv, room: str, *, weights_first: bool
+) -> None:
+    on = toy("streamed", "compiler.held=smaller", f"buffer.capacity_bytes={room}")
+    result = simulate(layers_workload("layers", {"conv": layer}), on, "deployed")
+    check(result.workload, result.mapping, result.program)
+    (group,) = result.mapping.groups
+    assert (group.tree[0] == Keep("conv.W")) == weights_first
+
+
+def test_an_array_begins_with_the_first_rows_of_an_image() -> None:
+    """By hand, NVDLA at 10 B a cycle: 64 x 56 x 56 in, 64 x 256 weights, 256 x 56 x 56 out.
+
+    They take 101,991 cycles, of which the array's work, 25,088, hides in all but the ends.
+    """
+    on = load_accelerator("nvdla_2048")
+    layer = Conv(m=256, c=64, p=56, q=56, r=1, s=1)
+    cycles = simulate(layers_workload("layers", {"conv": layer}), on).cycles
+    assert 101_991 < cycles < 102_400
 
 
 def test_activations_and_weights_stay_where_there_is_room() -> None:
