@@ -1,4 +1,4 @@
-"""Accelerators: their units, the costs of these, and the hwconfigs."""
+"""Accelerators: their units, the cost of a piece of work on each, and the hwconfigs."""
 
 from typing import TYPE_CHECKING
 
@@ -52,7 +52,7 @@ __getattr__ = lazy_attributes(
         "spatial": ("SpatialArraySpec",),
     },
 )
-"""What a table of units, or the help of a command, does without."""
+"""Specs that are imported when used, as tables of units and helps of commands need none."""
 
 __all__ = [
     "PLACES",

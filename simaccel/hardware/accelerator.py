@@ -1,4 +1,4 @@
-"""The described hardware: all units of one accelerator and the rates between them."""
+"""An accelerator: all its units, and the rates between them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from simaccel.hardware.spec import Spec, unset_fields
 
 
 def _kind(array: object) -> str:
-    """Tell the branches of the union apart; what says no kind is systolic, and checks it."""
+    """Return the kind of an array; a document without one is checked as systolic."""
     kind = array.get("kind") if isinstance(array, dict) else getattr(array, "kind", None)
     return "spatial" if kind == "spatial" else "systolic"
 
@@ -84,7 +84,7 @@ class Accelerator(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         seldom = ("area", "memories", "precision", "cores", "links", "chips")
         return unset_fields(self, "stands_for", *seldom, "measuring")
 
@@ -121,7 +121,7 @@ class Accelerator(Spec):
 
     @cached_property
     def unknown_energies(self) -> tuple[str, ...]:
-        """The fields of energies that are not given; these energies are unknown, not 0."""
+        """The energy fields that are not given; these energies are unknown, not 0."""
         links = self.links if self.pod.count > 1 else None
         part = self.dram.part_name
         found = unknown_energies(self.energy, part, self.array, self.cores.noc, links)
@@ -129,23 +129,23 @@ class Accelerator(Spec):
 
     @property
     def pod(self) -> ChipPod:
-        """All chips, linked as this one is."""
+        """All chips and their links."""
         return ChipPod.from_links(self.links, self.chips)
 
     @cached_property
     def account(self) -> FileAccount:
-        """The account of its file's entries, if it is another tool's file."""
+        """The account of what was taken from another tool's file; empty for files of simaccel."""
         return FileAccount()
 
     @cached_property
     def areas(self) -> UnitAreas:
-        """Areas, from the file or from the tables of its node, or else of the energies' node."""
+        """Areas, from the file or from the tables of its node (default: the node of energies)."""
         number = multiplier_of(self.precision.by_class.values())
         return self.area.areas(self.energy.node or NODE, number)
 
     @property
     def systolic(self) -> ArraySpec:
-        """The array where it is systolic.
+        """The array, if it is systolic.
 
         Raises:
             NotSystolicError: it is spatial.
@@ -158,7 +158,7 @@ class Accelerator(Spec):
 
     @property
     def spatial(self) -> SpatialArraySpec:
-        """The array where it is spatial.
+        """The array, if it is spatial.
 
         Raises:
             NotSpatialError: it is systolic.
@@ -171,30 +171,30 @@ class Accelerator(Spec):
 
     @property
     def pes(self) -> int:
-        """MACs in a cycle at most, of all arrays of all cores."""
+        """Peak MACs per cycle of all arrays of all cores."""
         return self.array.pes * self.cores.count
 
     def __hash__(self) -> int:
-        """Return a number that accelerators with the same times have in common."""
+        """Return a hash of all that times depend on."""
         return hash(self.timed)
 
     @cached_property
     def timed(self) -> str:
-        """Everything that times depend on, as text: the buffer without its size, no energies."""
+        """All that times depend on, as text: without energies and the size of the buffer."""
         sections = {n: getattr(self, n) for n in type(self).model_fields if n not in _NOT_TIMED}
         sections["buffer"] = self.buffer.model_copy(update={"capacity_bytes": None})
         return repr(sections)
 
     @cached_property
     def _backings(self) -> dict[str, Accelerator]:
-        """The accelerator with each memory beside the DRAM in the DRAM's place, by class."""
+        """By class, the accelerator with that class's memory in place of the DRAM."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         memories = self.memories.by_class() | self.compiler.memories | self.cores.memories
         made = {name: {**fields, "dram": memory} for name, memory in memories.items()}
         return {name: self.model_construct(**values) for name, values in made.items()}
 
     def backing(self, kind: str) -> Accelerator:
-        """Return the accelerator as tensors of a class see it: ``dram`` is where they live.
+        """Return the accelerator with the memory of a class of tensors as its ``dram``.
 
         >>> from simaccel import load_accelerator
         >>> toy = load_accelerator("toy", ["memories.weight.bandwidth_bytes_per_second=1 GB/s"])
@@ -206,23 +206,23 @@ class Accelerator(Spec):
         return self._backings.get(kind, self)
 
     def memory(self, kind: str) -> str:
-        """Return the name of the memory where tensors of a class live, as its channels have it."""
+        """Return the memory in which tensors of a class live, by the name of its channels."""
         return kind if kind in self._backings else "dram"
 
     @property
     def every_backing(self) -> dict[str, Accelerator]:
-        """The accelerator as `backing` gives it, by the name of each memory; the DRAM first."""
+        """By memory, the accelerator with it as its ``dram`` (`backing`); the DRAM first."""
         return {"dram": self, **self._backings}
 
     @property
     def staging(self) -> dict[str, int | None]:
-        """Bytes of the buffer that tiles of each class with a memory of its own may take."""
+        """By class with a memory of its own, the bytes of the buffer that its tiles may take."""
         memories = self.memories.by_class()
         return {kind: memory.staging_bytes for kind, memory in memories.items()}
 
     @cached_property
     def capacities(self) -> dict[tuple[str, ...], int | None]:
-        """Bytes of each memory (in each PE, if PEs have it) by the places that share it."""
+        """Bytes of each memory (of one PE, if it is in PEs), by the places of tiles in it."""
         found: dict[tuple[str, ...], int | None] = {("buffer",): self.buffer.capacity_bytes}
         if isinstance(self.array, SpatialArraySpec):
             for roles, memory in self.array.memories.by_roles().items():
@@ -236,10 +236,10 @@ class Accelerator(Spec):
         moved: Mapping[tuple[str, str], Amount],
         cycles: Amount | None = None,
     ) -> dict[str, Any]:
-        """Energy by level in pJ, that of the PEs' memories (``pe``) included if they have any.
+        """Return the energy by level in pJ, including the memories of PEs (``pe``).
 
-        ``elements``: passed by the SFU; ``moved``: (level and direction, tensor) -> bytes;
-        ``cycles``: in which cores leak, if that is to be counted. Floats, or arrays as amounts are.
+        ``elements``: elements x passes of the SFU; ``moved``: bytes by (level and direction,
+        tensor); ``cycles``: of leakage, if it is to be counted. Floats, or arrays if amounts are.
         """
         within = None if cycles is None else cycles * self.cores.count
         by_level = self.prices.by_level(macs, elements, moved, within)
@@ -258,7 +258,7 @@ class Accelerator(Spec):
         return self.prices.buffer_pj_per_byte if own is None else own
 
     def energy_by_tensor(self, moved: Mapping[tuple[str, str], int]) -> dict[str, dict[str, float]]:
-        """Energy of moving each tensor in pJ, by level; ``moved`` as of `energy_by_level`."""
+        """Return the energy in pJ of moving each tensor, by level; ``moved``: see above."""
         pes = self.array.memories.prices() if isinstance(self.array, SpatialArraySpec) else {}
         by_tensor: dict[str, dict[str, float]] = {}
         for (level, tensor), n_bytes in moved.items():
@@ -283,7 +283,7 @@ class Accelerator(Spec):
 
     @property
     def bytes_per_cycle(self) -> Fraction | None:
-        """Bytes that DRAM and the memories beside it move in a cycle at most; None: no limit."""
+        """Peak bytes per cycle of the DRAM and the memories beside it; None: unlimited."""
         found = Fraction(0)
         for one in self.every_backing.values():
             if (each := one.channel_rate).unlimited:
@@ -293,7 +293,7 @@ class Accelerator(Spec):
 
     @cached_property
     def channel_rate(self) -> Rate:
-        """Bytes per cycle of a DRAM channel; of a part at most what refreshes leave of its peak."""
+        """Bytes per cycle of a DRAM channel; with a part at most its peak less refreshes."""
         given = rate(self.dram.bandwidth_bytes_per_second, self.clock_hz, self.dram.channels)
         if self.dram.model != "banked":
             return given
@@ -303,12 +303,12 @@ class Accelerator(Spec):
 
     @cached_property
     def channel_read_rate(self) -> Rate:
-        """Bytes per cycle that loads get of one DRAM channel, as far as requests in flight go."""
+        """Bytes per cycle of loads on one DRAM channel, as limited by requests in flight."""
         return min(self.channel_rate, self._in_flight_rate, key=Rate.exact)
 
     @cached_property
     def _in_flight_rate(self) -> Rate:
-        """Bytes in flight per latency and channel: what Little's law allows."""
+        """The limit by Little's law: bytes in flight per latency and channel."""
         n_bytes, latency = self.dram.in_flight_bytes, self.dram.latency_cycles
         if n_bytes is None or latency == 0:
             return Rate(1, 0)
@@ -318,9 +318,9 @@ class Accelerator(Spec):
     def transfer_cycles(
         self, n_bytes: Amount, rows: TileRows | None, *, write: bool, channel: int = 0
     ) -> Amount:
-        """Cycles of a DRAM channel for its part of a transfer; where ``rows`` lie in DRAM.
+        """Return the cycles of a DRAM channel for its share of a transfer.
 
-        Without rows the bytes are taken to lie next to one another.
+        ``rows``: the tile's rows in DRAM; None: its bytes are contiguous.
         """
         rate = self.channel_rate if write else self.channel_read_rate
         share = self.dram.channel_bytes(n_bytes, channel)
@@ -336,11 +336,11 @@ class Accelerator(Spec):
         return slowest
 
     def rows(self, sides: tuple[Amount, ...], shape: tuple[int, ...], bits: int) -> TileRows | None:
-        """Return where a tile of a tensor lies in DRAM; None if the model does not care."""
+        """Return the rows of a tile in DRAM; None if the DRAM's model does not depend on them."""
         return self.dram.rows(sides, shape, bits)
 
     def batch_cycles(self, *, write: bool) -> int:
-        """Cycles of a batch of ``dram.batch_bytes`` in one direction on each channel."""
+        """Return the cycles of a batch of ``dram.batch_bytes`` in one direction on each channel."""
         n_bytes = self.dram.batch_bytes * self.dram.channels
         if self.dram.model != "banked":
             rate = self.channel_rate if write else self.channel_read_rate
@@ -349,14 +349,14 @@ class Accelerator(Spec):
 
     @cached_property
     def _part_rate(self) -> Rate:
-        """Clocks of the DRAM part per cycle, as a rate that turns clocks into cycles."""
+        """The ratio of the DRAM part's clock to the accelerator's, which turns clocks to cycles."""
         clock_ps = self.dram.part.clock_ps if self.dram.part else 1
         common = math.gcd(10**12, clock_ps * self.clock_hz)
         return Rate(10**12 // common, clock_ps * self.clock_hz // common)
 
     @property
     def waits_for_requests(self) -> bool:
-        """Whether loads are held up by the limit of requests in flight, not by the bandwidth."""
+        """Whether requests in flight limit loads more than the bandwidth does."""
         return self.channel_read_rate is not self.channel_rate
 
     @cached_property
@@ -381,14 +381,14 @@ class Accelerator(Spec):
 
     @cached_property
     def lead_latency_cycles(self) -> int:
-        """Cycles that the first operand word of a GEMM spends in the distribution pipe."""
+        """Cycles of the first operand word of a GEMM in the distribution pipe."""
         return self.noc.distribution.latency_cycles(self.array.rows, self.array.cols)
 
     @cached_property
     def tail_latency_cycles(self) -> int:
-        """Cycles that the last output word of a GEMM spends in the collection pipe."""
+        """Cycles of the last output word of a GEMM in the collection pipe."""
         return self.noc.collection.latency_cycles(self.array.rows, self.array.cols)
 
     def seconds(self, cycles: int) -> float:
-        """Wall-clock time of ``cycles`` on this accelerator, in seconds."""
+        """Return the duration of ``cycles`` in seconds."""
         return cycles / self.clock_hz

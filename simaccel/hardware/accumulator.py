@@ -1,4 +1,4 @@
-"""The memory beside a systolic array in which sums grow."""
+"""Accumulators: the memory beside a systolic array that holds partial sums."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from simaccel.hardware.spec import Spec, unset_fields
 
 
 class AccumulatorSpec(Spec):
-    """Memory at the foot of the columns in which sums of a strip of columns grow, as in a TPU.
+    """Memory at the foot of the columns for the partial sums of a strip of columns, as in a TPU.
 
-    ``pj_per_byte``: read or written; as in the buffer if it isn't said.
+    ``pj_per_byte``: of a read or write; by default that of the buffer.
     """
 
     bytes_per_element: Count = 4
@@ -19,11 +19,11 @@ class AccumulatorSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         return unset_fields(self, "pj_per_byte")
 
     def n_bytes(self, grid: FoldGrid[Amount]) -> Amount:
-        """Bytes of the sums of one strip of one array, which all its folds add to.
+        """Return the bytes of one array's sums of one strip of columns, over all its folds.
 
         >>> AccumulatorSpec(capacity_bytes=None).n_bytes(FoldGrid(64, 6, 100, 8, 8))
         2400

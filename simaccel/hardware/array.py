@@ -1,4 +1,4 @@
-"""The systolic PE array: what one fold, and one GEMM of folds, costs."""
+"""The systolic PE array: the cycles and bytes of one fold, and of a GEMM of folds."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from simaccel.numbers import Element
 
 
 class NotSystolicError(SimaccelError):
-    """A systolic array is needed; the message names the mapping."""
+    """The mapping needs a systolic array; the message names it."""
 
 
 class NotSpatialError(SimaccelError):
-    """A spatial array is needed; the message names the mapping."""
+    """The mapping needs a spatial array; the message names it."""
 
 
 def _systolic(kind: object) -> object:
-    """Name both kinds of array; a file that says no kind has this one."""
+    """Refuse an unknown kind with the names of both; the default is systolic."""
     if kind != "systolic":
         raise ValueError("systolic or spatial")
     return kind
@@ -53,35 +53,33 @@ def _systolic(kind: object) -> object:
 class ArraySpec(Spec):
     """``count`` arrays of R x C processing elements, one MAC each per cycle.
 
-    ``overlap``: the part of the next fold that happens during the current one:
+    ``overlap``: the part of a fold that happens during the one before:
 
     - ``none``: nothing; a fold is preload, stream and skew, and a GEMM ends with its last
-      multiplication (SCALE-Sim's charge, which lets output-stationary sums leave for nothing);
-    - ``preload``: the next stationary operand loads, or sums leave, during another fold's stream;
+      multiplication (SCALE-Sim's charge, which drains output-stationary sums at no cost);
+    - ``preload``: the next stationary operand loads, or sums drain, during another fold's stream;
     - ``stream``: also the next stream follows directly, so that a GEMM has the skew once.
 
     With ``preload`` and ``stream`` a GEMM ends when its last result is at the foot of the rows in
     use. ``validation/rtl`` has the hardware, cycle by cycle.
 
-    With an ``accumulator`` the sums of weight- and input-stationary folds leave for the buffer when
-    their strip of columns is complete; without, each fold reads them there and writes them back.
+    ``accumulator``: the sums of weight- and input-stationary folds leave for the buffer when their
+    strip of columns is complete; without one, each fold reads them there and writes them back.
 
-    ``edge_folds``: whether a fold with fewer rows or columns takes the cycles of ``full`` array
-    sides or of the ``used`` ones.
+    ``edge_folds``: a fold with fewer rows or columns takes the cycles of the ``full`` array or of
+    the ``used`` part.
 
-    Several arrays are a gang behind one buffer: they execute a command together, in rounds of a
-    fold each (`grid`), with pipes of their own and shared buffer ports.
+    ``count``: several arrays are a gang behind one buffer; they execute a command together, in
+    rounds of one fold each (`grid`), with pipes of their own and shared buffer ports.
 
-    ``native_bits``: of the operands of a multiplier; wider ones take it several times
-    (``cycles_per_mac``). Without it all take one cycle. ``stationarity``: what the PEs can hold.
-    ``macs_per_cycle``: of a PE, where both operands are narrow; so many steps of a stream enter
-    in the time of one, and so many rows of a stationary operand shift in. ``multiplied_as``:
-    numbers that go as those of another width.
-    ``steps_per_cycle``: of a stream, below 1 where what feeds the array (conversions of numbers,
-    vector loads) is slower than it.
-    ``blocks``: instructions of a few positions each; without, a fold streams without a gap.
-    ``diagonal``: products apart, such as the groups of a depthwise convolution, lie beside one
-    another on the diagonal, as many as have rows and columns of their own, with zeros elsewhere.
+    ``native_bits``: operand width of a multiplier; wider operands take several cycles per MAC
+    (``cycles_per_mac``). Without it each MAC takes one. ``stationarity``: the operand that the PEs
+    hold. ``macs_per_cycle``: of a PE, if both operands are narrow; as many steps of a stream enter
+    per cycle, and as many rows of a stationary operand shift in. ``multiplied_as``: number formats
+    that are multiplied as others. ``steps_per_cycle``: of a stream, below 1 if the array is fed
+    more slowly than it computes. ``blocks``: a fold streams in instructions of a few positions.
+    ``diagonal``: independent products, such as the groups of a depthwise convolution, lie on the
+    diagonal, as many as have their own rows and columns, with zeros elsewhere.
     """
 
     kind: Annotated[Literal["systolic"], BeforeValidator(_systolic)] = Field(
@@ -113,28 +111,28 @@ class ArraySpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         rates = ("native_bits", "macs_per_cycle", "multiplied_as", "steps_per_cycle")
         own = ("accumulator", "stationarity", "blocks", "count", "diagonal")
         return unset_fields(self, *own, *rates)
 
     def cycles_per_mac(self, elements: Iterable[Element]) -> int:
-        """Cycles of a MAC of such operands."""
+        """Return the cycles of a MAC with operands of these elements."""
         return cycles_per_mac(self.native_bits, map(self.multiplied_as.bits, elements))
 
     def pace(self, elements: Iterable[Element]) -> Fraction:
-        """Return the cycles of a step of the stream, of such operands."""
+        """Return the cycles of a step of the stream with operands of these elements."""
         widths = [self.multiplied_as.bits(one) for one in elements]
         rate = 1 if self.macs_per_cycle is None else self.macs_per_cycle.rate_of(widths)
         return Fraction(cycles_per_mac(self.native_bits, widths), rate)
 
     def accumulates(self, stationarity: Stationarity) -> AccumulatorSpec | None:
-        """Return the memory in which sums grow; output-stationary they grow in the PEs."""
+        """Return the accumulator that holds sums; None if they stay in PEs or go to the buffer."""
         return None if stationarity == "os" else self.accumulator
 
     @property
     def pes(self) -> int:
-        """Number of PEs = peak MACs per cycle."""
+        """PEs of one array: its peak MACs per cycle at the native width."""
         return self.rows * self.cols * self.count
 
     def grid(
@@ -146,14 +144,13 @@ class ArraySpec(Spec):
         products: Amount | None = None,
         run: Amount | None = None,
     ) -> FoldGrid[Amount]:
-        """Return how a GEMM is cut into folds for all arrays.
+        """Return the folds of a GEMM and how all arrays share them.
 
         ``sizes``: along rows, along columns, steps of the stream (`spatial`); ``sides``: rows and
-        columns of a full fold; ``pace``: cycles of a step; ``products``: how many such GEMMs there
-        are; ``run``: positions of the innermost rank that streams. Of the ways in which the arrays
-        may share the folds that with the fewest cycles is taken; of equal ones that with more
-        columns at once, then with more products, then with shorter streams, as partial sums of one
-        result cost reads of the buffer.
+        columns of a full fold; ``pace``: cycles of a step; ``products``: the number of such GEMMs;
+        ``run``: positions of the innermost streaming rank. The arrays share the folds in the way
+        with the fewest cycles; of equal ones with more columns at once, then with more products,
+        then with shorter streams, as partial sums of one result cost reads of the buffer.
 
         >>> array = ArraySpec(rows=8, cols=8, count=4)
         >>> array.grid((8, 64, 100), (8, 8), 1, "ws").gang
@@ -196,9 +193,9 @@ class ArraySpec(Spec):
         return rows * 0 + self.rows, cols * 0 + self.cols
 
     def lead_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
-        """Cycles before the first fold of a GEMM: its stationary operand shifts in row by row.
+        """Return the cycles before the first fold of a GEMM, whose stationary operand shifts in.
 
-        Less by what the charge of the last fold has for a next operand that doesn't follow.
+        Less the wait for a next operand that the last fold is charged but that doesn't follow.
         """
         first = -(-self._sides(grid.first_rows, grid.last_rows)[0] // grid.row_rate)
         last = grid.last_rows
@@ -218,10 +215,10 @@ class ArraySpec(Spec):
         first_rows: Amount | None = None,
         row_rate: int = 1,
     ) -> Amount:
-        """Cycles of one fold that uses ``rows`` x ``cols`` PEs for ``stream`` cycles.
+        """Return the cycles of one fold that uses ``rows`` x ``cols`` PEs for ``stream`` cycles.
 
-        ``first_rows``: of the first fold of a strip, which may follow and must have been loaded.
-        ``row_rate``: rows of a stationary operand that shift in at once.
+        ``first_rows``: rows of the first fold of a strip, which may be the next one to load.
+        ``row_rate``: rows of a stationary operand that shift in per cycle.
 
         >>> ArraySpec(rows=8, cols=8, overlap="none").fold_cycles(8, 8, 32, "ws")
         54
@@ -242,14 +239,14 @@ class ArraySpec(Spec):
     def cycles_in(
         self, grid: FoldGrid[Amount], rows: Amount, cols: Amount, stationarity: Stationarity
     ) -> Amount:
-        """Cycles of one fold of a grid that uses ``rows`` x ``cols`` PEs."""
+        """Return the cycles of one fold of a grid that uses ``rows`` x ``cols`` PEs."""
         held = stationarity, grid.first_rows, grid.row_rate
         return self.fold_cycles(rows, cols, grid.stream_cycles, *held)
 
     def hidden_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
-        """Last cycles of a GEMM's charge in which the operand of a next one may shift in.
+        """Return the last cycles of a GEMM in which the operand of the next one may shift in.
 
-        The registers after those in use are free once the last fold has begun to stream.
+        The shadow registers are free once the last fold has begun to stream.
         """
         if self.overlap == "stream":
             return grid.stream_cycles
@@ -258,10 +255,10 @@ class ArraySpec(Spec):
         return alone * int(self.overlap == "preload")
 
     def leaving_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
-        """Cycles after a GEMM's charge in which its sums keep those of a next one in the rows.
+        """Return the cycles after a GEMM for which its leaving sums hold up those of the next one.
 
-        Output-stationary sums shift through the rows in use. With ``stream`` the charge has only
-        what the stream of the last fold is too short for.
+        Output-stationary sums shift out through the rows in use. With ``stream`` the GEMM is
+        charged only for the part that exceeds the stream of its last fold.
 
         >>> ArraySpec(rows=8, cols=8).leaving_cycles(FoldGrid(20, 5, 3, 8, 8), "os")
         3
@@ -282,13 +279,12 @@ class ArraySpec(Spec):
         products: Amount | int = 1,
         together: Amount | int = 1,
     ) -> FoldBytes[Amount]:
-        """Bytes of one fold, or a round of folds, on ``sides`` (rows, columns of PEs).
+        """Return the bytes of one fold, or a round of folds, on ``sides`` (rows, columns of PEs).
 
-        ``products``: so many at once, ``together`` of them on each array, or arrays of their own.
-
-        ``widths``: bits per element of A, B and C. What enters along the rows is needed in each
-        column (and the other way round): without multicast it is sent once for each of them, with
-        multicast once for each array.
+        ``products``: products at once, ``together`` of them on each array. ``widths``: bits per
+        element of A, B and C. An operand that enters along the rows is needed in each column, and
+        the other way round: without multicast it is sent once per column (row), with it once per
+        array.
 
         >>> grid, widths = FoldGrid(8, 4, 100, 8, 8), (16, 8, 32)
         >>> moved = ArraySpec.fold_bytes(grid, (8, 4), "ws", widths, multicasts=True)
@@ -325,10 +321,10 @@ class ArraySpec(Spec):
         )
 
     def tail_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
-        """Cycles after the last fold until all results are at the foot of the array.
+        """Return the cycles after the last fold until all results are at the foot of the array.
 
-        Where edge folds use fewer PEs, a fold before the last one may be the last to end: the
-        last fold, the one before, and the last two of the strip before are looked at.
+        If edge folds use fewer PEs, an earlier fold may end last: the last fold, the one before,
+        and the last two of the strip before are compared.
         """
         tail = self._way_out(grid.last_rows, grid.last_cols, grid.stream_cycles, stationarity)
         if self.edge_folds == "full":
@@ -349,7 +345,7 @@ class ArraySpec(Spec):
     def _way_out(
         self, rows: Amount, cols: Amount, stream: Amount, stationarity: Stationarity
     ) -> Amount:
-        """Cycles from the end of what a fold is charged to its last result at the foot."""
+        """Return the cycles from the end of a fold's charge to its last result at the foot."""
         high, wide = self._sides(rows, cols)
         if stationarity != "os":
             return (high + wide - 2) * int(self.overlap == "stream")
@@ -359,21 +355,21 @@ class ArraySpec(Spec):
         return high + wide - 2 + high - 1 - (larger(stream, high) - stream)
 
     def pass_cycles(self, steps: int, pes: tuple[int, int], stationarity: Stationarity) -> int:
-        """Cycles of a pass of ``steps`` cycles on ``pes`` (rows, columns): those of a fold."""
+        """Return the cycles of a pass of ``steps`` cycles on ``pes`` (rows, columns): a fold's."""
         return self.fold_cycles(*pes, steps, stationarity)
 
     @property
     def lead_latency_cycles(self) -> int:
-        """Cycles in which a stationary tile shifts in, if that happens during the pass before."""
+        """Cycles of shifting in a stationary tile, if that happens during the pass before."""
         return self.rows * int(self.overlap != "none")
 
     @property
     def tail_latency_cycles(self) -> int:
-        """Skew in cycles from the last step of a pass to its last output; delays no other work."""
+        """Skew in cycles from the last step of a pass to its last output; delays nothing else."""
         return (self.rows + self.cols - 2) * int(self.overlap == "stream")
 
     def gemm_cycles(self, *, m: Amount, k: Amount, n: Amount, stationarity: Stationarity) -> Amount:
-        """Cycles of C[m, n] += A[m, k] B[k, n] with no limit of memory or NoC.
+        """Return the cycles of C[m, n] += A[m, k] B[k, n] with unlimited memory and NoC.
 
         With ``overlap="none"``: os ``ceil(m/R) ceil(n/C) (k+R+C-2)``, ws ``ceil(k/R) ceil(n/C)
         (m+2R+C-2)``, is ``ceil(k/R) ceil(m/C) (n+2R+C-2)``, as SCALE-Sim v3 charges.

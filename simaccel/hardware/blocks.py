@@ -1,4 +1,4 @@
-"""Instructions of a systolic array that stream a few positions each."""
+"""Folds that stream in blocks: instructions of a few positions each."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from simaccel.hardware.spec import Spec
 class BlocksSpec(Spec):
     """A fold streams in blocks, an instruction each, as in Gemmini.
 
-    A block has at most ``steps`` positions, all of one run of the innermost rank that streams (of a
-    convolution: of one row of the output). It takes at least ``least_cycles``, the first of a fold
-    as many as the array has rows, as the next stationary operand shifts in meanwhile. At most
-    ``in_flight`` blocks are in the array at once: by Little's law no more than these start in the
-    time from the first operand of a block to its last result, which is as many cycles longer than
-    the block as the array has rows and columns (skew in and out, a register before and after).
+    A block has at most ``steps`` positions of one run of the innermost streaming rank (of a
+    convolution: of one output row). It takes at least ``least_cycles``; the first block of a fold
+    takes at least as many cycles as the array has rows, as the next stationary operand shifts in
+    meanwhile. At most ``in_flight`` blocks are in the array at once: by Little's law no more start
+    in the time from the first operand of a block to its last result, which is longer than the block
+    by as many cycles as the array has rows and columns (skew in and out, a register at each end).
     """
 
     steps: Count

@@ -144,7 +144,7 @@ class ChipPod:
         return "ring" if self.links.closes(size) else "line"
 
     def link_rate(self, clock_hz: int) -> Rate:
-        """Bytes per cycle from a chip to one neighbour."""
+        """Return the bytes per cycle from a chip to one neighbour."""
         return self.links.rate(clock_hz)
 
     def _is_network(self, number: int) -> bool:
@@ -152,7 +152,7 @@ class ChipPod:
         return self.is_sliced and number == 0
 
     def axis_rate(self, axis: LinkAxis, clock_hz: int) -> Rate:
-        """Bytes per cycle of a link of a dimension, one way."""
+        """Return the bytes per cycle of a link of a dimension, one way."""
         if self._is_network(axis.number):
             return self.links.network_rate(clock_hz)
         return self.link_rate(clock_hz)
@@ -248,7 +248,7 @@ class ChipPod:
         return start + hops * links.hop_cycles
 
     def cycles(self, kind: LinkAct, n_bytes: int, axes: Sequence[LinkAxis], clock_hz: int) -> int:
-        """Cycles of a collective alone, until all is there.
+        """Return the cycles of a collective alone, until all is there.
 
         >>> links = LinksSpec(bytes_per_second="2 GB/s", start_cycles=7, hop_cycles=5)
         >>> ChipPod(links, (4,)).cycles("all_reduce", 16, (LinkAxis(4),), 10**9)

@@ -65,7 +65,7 @@ class AttentionSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         return unset_fields(self, *(set(type(self).model_fields) - {"source", "heads_at_once"}))
 
 
@@ -84,7 +84,7 @@ class MeasuredRowsSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         return unset_fields(self, "of")
 
 
@@ -151,7 +151,7 @@ class CompilerSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         return unset_fields(self, *(set(type(self).model_fields) - {"source", *_KERNELS[:2]}))
 
     def _impossible(self) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,7 @@
-"""The NoC between the memories outside and the cores: topologies, routes, links and their names.
+"""The NoC between memories and cores: topologies, routes, links and their names.
 
-Memories are at router 0, that of core 0. A link leads one way, but for a bus, which is one link for
-all. Each hop is a link: the last one to a core leads from its router into the core.
+Memories are at router 0, that of core 0. Each hop is a link, including the last one from a router
+into its core. Links are one-way, except for a bus, which is one link for all.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from simaccel.numbers import BYTE
 
 CoreTopology = Literal["bus", "crossbar", "ring", "mesh"]
 CORE_NOC: Final = "core_noc"
-"""What names of its links begin with, and what waiting for them is booked to."""
+"""Prefix of its links' names, and the cause that waits for them are booked to."""
 HOPS: Final = "hops"
-"""The level of bytes times the links that they cross."""
+"""The level that counts bytes times links crossed."""
 HOPS_READ, HOPS_WRITE = f"{HOPS}_read", f"{HOPS}_write"
 _FIGURES = ("shape", "link_bytes_per_cycle", "hop_cycles", "pj_per_bit_hop")
 
 
 class CoreNocSpec(Spec):
-    """The NoC from memories to cores. ``multicast``: what cores load alike is read once for all.
+    """The NoC from memories to cores. Without a ``topology`` it takes no time.
 
-    That is, as soon as each of them has a free slot. Without a ``topology`` the way costs nothing.
-    A link carries ``link_bytes_per_cycle``; after ``hop_cycles`` the first byte is through.
+    ``multicast``: a load that several cores need alike is read once for all, as soon as each has a
+    free slot. A link carries ``link_bytes_per_cycle``, with a latency of ``hop_cycles``.
 
-    ``bus``: one link that all cores share, both ways. ``crossbar``: two for each core, one either
-    way. ``ring`` and ``mesh``: a router a core, and two links between neighbours; routes go the
-    shorter way round (of equals upwards), or along the row and then the column. ``shape``: rows and
-    columns of a mesh; by default the squarest, with no more rows than columns.
+    - ``bus``: one link that all cores share, both ways.
+    - ``crossbar``: two links per core, one each way.
+    - ``ring``, ``mesh``: a router per core, two links between neighbours. Routes take the shorter
+      way round (of equal ones upwards), or go along the row and then the column. ``shape``: rows
+      and columns of a mesh; by default the squarest, with no more rows than columns.
     """
 
     multicast: bool = False
@@ -45,12 +46,12 @@ class CoreNocSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         unread = set() if self.topology else {"topology", "hop_cycles"}
         return unread | unset_fields(self, *_FIGURES)
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
-        """Yield fields that contradict others, and what is allowed there."""
+        """Yield fields that contradict others, each with its allowed values."""
         if self.topology is None and any(getattr(self, name) for name in _FIGURES):
             yield "topology", ", ".join(get_args(CoreTopology))
         if self.topology is not None and self.link_bytes_per_cycle is None:
@@ -84,7 +85,7 @@ class CoreNocSpec(Spec):
         return (own, *between) if write else (*between, own)
 
     def _route(self, start: int, end: int, count: int) -> Iterator[int]:
-        """Yield the routers from one to another, both included."""
+        """Yield the routers on the route from one to another, both included."""
         yield start
         if self.topology == "ring":
             upwards = (end - start) % count
@@ -97,26 +98,26 @@ class CoreNocSpec(Spec):
         yield from (at * columns + last_column for at in _steps(row, last_row))
 
     def energy_pj(self, moved: Mapping[tuple[str, str], Amount]) -> dict[str, Any]:
-        """Energy of the links in pJ (``hops``); NaN if it is not given.
+        """Return the energy of the links in pJ (``hops``): NaN if unknown, empty if unused.
 
-        Nothing where nothing crossed them. ``moved``: (level and direction, tensor) -> bytes.
+        ``moved``: bytes by (level and direction, tensor).
         """
         crosses = any(level in (HOPS_READ, HOPS_WRITE) for level, _ in moved)
         return {HOPS: hop_bytes(moved) * self.pj_per_byte_hop} if crosses else {}
 
     @property
     def pj_per_byte_hop(self) -> float:
-        """Energy of a byte on a link; NaN if it is not given."""
+        """Energy of a byte on a link in pJ; NaN if it is not given."""
         return math.nan if self.pj_per_bit_hop is None else self.pj_per_bit_hop * BYTE
 
 
 def hop_bytes(moved: Mapping[tuple[str, str], Amount]) -> Any:  # noqa: ANN401 - as amounts are
-    """Sum bytes times the links that they cross, of bytes by (level and direction, tensor)."""
+    """Return the sum of bytes times links crossed, from bytes by (level and direction, tensor)."""
     return sum(n for (level, _), n in moved.items() if level in (HOPS_READ, HOPS_WRITE))
 
 
 def squarest(count: int) -> tuple[int, int]:
-    """Return the rows and columns of the squarest mesh of some routers.
+    """Return the rows and columns of the squarest mesh with ``count`` routers.
 
     >>> squarest(12), squarest(7)
     ((3, 4), (1, 7))

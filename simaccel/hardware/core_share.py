@@ -1,4 +1,4 @@
-"""One core of several as if it were alone: with all that they share, or with its part of it."""
+"""One core of several, taken alone: with all shared resources, or with its share of them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MemorySpecs = TypeVar("MemorySpecs", DramSpec, MemorySpec, SharedBufferSpec)
 
 
 def one_core(accelerator: Accelerator, **sections: object) -> Accelerator:
-    """Return an accelerator with a core alone, and other sections in place of its own."""
+    """Return an accelerator with one core only, and with ``sections`` in place of its own."""
     fields = {name: getattr(accelerator, name) for name in type(accelerator).model_fields}
     return Accelerator.model_construct(**{**fields, "cores": accelerator.cores.alone, **sections})
 
 
 def share_bandwidth(accelerator: Accelerator, cores: int) -> Accelerator:
-    """Return one core with its part of the bandwidth that so many share."""
+    """Return one core with its share of the bandwidth that ``cores`` cores share."""
 
     def part(memory: MemorySpecs) -> MemorySpecs:
         per_second = memory.bandwidth_bytes_per_second

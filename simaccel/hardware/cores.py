@@ -1,4 +1,4 @@
-"""Cores of a chip: how many there are, and how engines of each are named."""
+"""Cores of a chip: their number, and the names of their engines, channels and tiles."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from simaccel.numbers import SHARED
 
 _MOST_CORES: Final = 256
 CHIP: Final = 1024
-"""Where chips run side by side, the numbers of a chip's cores begin at its own times this."""
+"""Offset between the core numbers of chips that run side by side: chip n begins at n x CHIP."""
 REMOTE: Final = CHIP - 1
-"""The number among a chip's cores of what sends to other chips and receives from them, memory to
-memory, beside the cores."""
+"""The core number, within a chip, of the engines that send to and receive from other chips; they
+move data from memory to memory, beside the cores."""
 
 
 _NAME: Final = re.compile(r"(?:chip(\d+)\.)?(?:core(\d+)\.|(remote)\.)?(.*)", re.DOTALL)
@@ -32,8 +32,8 @@ _NAME: Final = re.compile(r"(?:chip(\d+)\.)?(?:core(\d+)\.|(remote)\.)?(.*)", re
 class SharedBufferSpec(Spec):
     """A buffer between the DRAM and the buffers of all cores, which take turns at it.
 
-    What operators hand to one another lies there instead of in DRAM, as far as it fits
-    (`simaccel.workload.shared`). ``pj_per_byte``: as in a core's buffer if it isn't said.
+    Intermediates lie there instead of in DRAM as far as they fit (`simaccel.workload.shared`).
+    ``pj_per_byte``: by default that of a core's buffer.
     """
 
     capacity_bytes: Bytes
@@ -43,7 +43,7 @@ class SharedBufferSpec(Spec):
 
     @cached_property
     def memory(self) -> MemorySpec:
-        """The buffer as a memory beside the DRAM, of one channel."""
+        """The buffer as a memory beside the DRAM, with one channel."""
         return MemorySpec(
             bandwidth_bytes_per_second=self.bandwidth_bytes_per_second,
             latency_cycles=self.latency_cycles,
@@ -52,15 +52,15 @@ class SharedBufferSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         return unset_fields(self, "pj_per_byte")
 
 
 class CoresSpec(Spec):
-    """Cores of one kind behind the same DRAM channels, and a buffer that they share, if any.
+    """Equal cores behind the same DRAM channels, and their shared buffer, if any.
 
-    Each has all that the accelerator has but DRAM, memories beside it, and links: arrays, SFU, DMA
-    queues, buffer with its ports, NoC.
+    Each core has its own arrays, SFU, DMA queues, buffer with ports, and NoC; DRAM, memories beside
+    it, and links are shared.
     """
 
     count: Annotated[Count, Field(le=_MOST_CORES)] = 1
@@ -69,7 +69,7 @@ class CoresSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         return unset_fields(self, "shared_buffer")
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
@@ -79,7 +79,7 @@ class CoresSpec(Spec):
     def links(self, core: int, *, write: bool) -> tuple[str, ...]:
         """Return the links of the NoC from memories to a core, or (``write``) from it to them.
 
-        What sends to other chips is at the memories.
+        Engines that send to other chips are at the memories and cross none.
         """
         core %= CHIP
         return () if core == REMOTE else self._links[int(write)][core]
@@ -98,7 +98,7 @@ class CoresSpec(Spec):
         return tuple(dict.fromkeys(link for way in ways for link in way))
 
     def latency_cycles(self, core: int, *, write: bool = False) -> int:
-        """Cycles until the first byte from a memory is at a core, or one of it in the memory."""
+        """Return the latency in cycles from the memories to a core, or (``write``) back."""
         return len(self.links(core, write=write)) * self.noc.hop_cycles
 
     @property
@@ -109,7 +109,7 @@ class CoresSpec(Spec):
 
     @property
     def shared_pj_per_byte(self) -> float | None:
-        """Energy of a byte from or to the shared buffer, if it is given."""
+        """Energy of a byte of the shared buffer in pJ, if it is given."""
         return None if self.shared_buffer is None else self.shared_buffer.pj_per_byte
 
     @property
@@ -119,7 +119,7 @@ class CoresSpec(Spec):
 
 
 def on_chip(core: int, name: str) -> str:
-    """Return the name of what the cores of a core's chip share; chip 0 has those of an only one.
+    """Return the name of a shared unit on a core's chip; on chip 0 that of an only chip.
 
     >>> on_chip(1, "dram"), on_chip(2 * CHIP + 1, "dram")
     ('dram', 'chip2.dram')
@@ -128,7 +128,7 @@ def on_chip(core: int, name: str) -> str:
 
 
 def on_core(core: int, name: str) -> str:
-    """Return the name of an engine, channel or tile of a core; core 0 has those of an only one.
+    """Return the name of an engine, channel or tile of a core; on core 0 that of an only core.
 
     >>> on_core(0, "array"), on_core(3, "array"), on_core(2 * CHIP, "array")
     ('array', 'core3.array', 'chip2.array')
@@ -141,7 +141,7 @@ def on_core(core: int, name: str) -> str:
 
 
 def core_of_name(name: str) -> int:
-    """Return the core of an engine, channel or tile.
+    """Return the core number in the name of an engine, channel or tile.
 
     >>> core_of_name("core3.array"), core_of_name("array"), core_of_name("chip2.remote.link")
     (3, 0, 3071)
@@ -151,7 +151,7 @@ def core_of_name(name: str) -> int:
 
 
 def without_core(name: str) -> str:
-    """Return the name that a thing has on core 0 of chip 0.
+    """Return the name of an engine, channel or tile without chip and core.
 
     >>> without_core("core3.array"), without_core("array"), without_core("chip2.core1.array")
     ('array', 'array', 'array')
@@ -160,7 +160,7 @@ def without_core(name: str) -> str:
 
 
 def _split_name(name: str) -> tuple[str | None, str | None, str | None, str]:
-    """Return the numbers of chip and core, whether it is what sends, and the name without them."""
+    """Return the chip's number, the core's number, ``remote`` or None, and the rest of a name."""
     split = _NAME.fullmatch(name)
     assert split is not None  # noqa: S101 - everything matches
     return split[1], split[2], split[3], split[4]

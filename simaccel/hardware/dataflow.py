@@ -1,8 +1,8 @@
-"""Limits of mappings at a level: constraints as architects write them.
+"""Constraints of mappings at a level, as architects write them.
 
-A dataflow such as row-stationary is a set of constraints: which ranks may be split at a level, into
-how many pieces, the order of its loops, and which operands stay there. Ranks have the einsum's
-names, in either case; a dataflow may name ranks that an operator lacks, since it is for several.
+A dataflow such as row-stationary is a set of constraints: the ranks that may be split at a level,
+their numbers of pieces, the order of its loops, and the operands that it keeps. Ranks are named as
+in the einsum, in upper or lower case; ranks that an operator lacks are ignored.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _EXAMPLES = (
 
 
 class LevelConstraint(BaseModel):
-    """The limits of mappings at one level; what isn't given is free."""
+    """The constraints at one level; fields that aren't given are free."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     ranks: tuple[str, ...] | None = None
-    """The ranks that may be split here; all others make one piece."""
+    """The ranks that may be split here; all others stay in one piece."""
     factors: Mapping[str, Pieces | Literal["all"]] = {}
-    """Pieces of a rank, exactly; ``all``: as many as tiles arrive from the inner levels."""
+    """Exact pieces of a rank; ``all``: as many as the tiles of the inner levels leave."""
     most: Mapping[str, Pieces] = {}
-    """Pieces of a rank, at most."""
+    """The most pieces of a rank."""
     order: tuple[str, ...] = ()
-    """Ranks whose loops have this order, from the outermost; others stand anywhere."""
+    """Ranks whose loops have this order, outermost first; others may stand anywhere."""
     keep: tuple[Role, ...] | None = None
-    """The operands that stay here; all others pass by."""
+    """The operands that are kept here; all others bypass the level."""
 
     def parts(self) -> Iterator[tuple[str, LevelConstraint]]:
-        """Return each single constraint with its text after the level's name."""
+        """Yield each single constraint with its text after the level's name."""
         if self.ranks is not None:
             yield f"={','.join(self.ranks)}", LevelConstraint(ranks=self.ranks)
         for rank, pieces in self.factors.items():
@@ -75,7 +75,7 @@ def merge_constraints(below: Constraints, over: Constraints) -> Constraints:
 
 
 def single(constraints: Constraints) -> list[tuple[str, str, LevelConstraint]]:
-    """Take constraints apart: (text, level, constraint) of each."""
+    """Return all single constraints as (text, level, constraint)."""
     return [
         (f"{level}{text}", level, part)
         for level, constraint in constraints.items()
@@ -93,9 +93,9 @@ _COMMAND: Final = "command line"
 
 
 def parse_constraints(texts: Sequence[str]) -> Constraints:
-    """Read constraints such as ``cols=Q,M``, ``rows.S=5``, ``pe.C<=4``, ``buffer.keep=input``.
+    """Parse constraints such as ``cols=Q,M``, ``rows.S=5``, ``pe.C<=4``, ``buffer.keep=input``.
 
-    ``cols=any`` lifts a dataflow's limit of ranks, ``cols=none`` allows none.
+    ``cols=any`` lifts a dataflow's restriction of ranks, ``cols=none`` allows no rank.
 
     Raises:
         InputError: every text that is not a constraint.
@@ -117,10 +117,10 @@ def parse_constraints(texts: Sequence[str]) -> Constraints:
 
 
 def tree_constraints(texts: Sequence[str]) -> Constraints:
-    """Read constraints on the trees of a systolic array, from the command line.
+    """Parse constraints of the command line on the trees of a systolic array.
 
     Raises:
-        InputError: every one that no such tree has.
+        InputError: every constraint that such trees can't have.
 
     """
     constraints = parse_constraints(texts)
@@ -148,7 +148,7 @@ def _constraint(text: str) -> str:
 
 
 ConstraintText = Annotated[str, Field(strict=True), AfterValidator(_constraint)]
-"""A constraint as it stands in an accelerator's file and on the command line."""
+"""A constraint as text, in an accelerator's file or on the command line."""
 
 
 def _parse_constraint(text: str) -> Constraints | None:
@@ -161,7 +161,7 @@ def _parse_constraint(text: str) -> Constraints | None:
 
 
 def _contradicting_constraint(before: Constraints, one: Constraints) -> str | None:
-    """Return the constraint with another number of pieces of the same rank."""
+    """Return the earlier constraint that gives the same rank another number of pieces."""
     for level, constraint in one.items():
         given = before.get(level, LevelConstraint()).factors
         for rank, pieces in constraint.factors.items():

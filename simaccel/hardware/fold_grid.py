@@ -1,4 +1,4 @@
-"""The folds of a GEMM on systolic arrays: what goes where, and how several arrays share them."""
+"""The folds of a GEMM on systolic arrays: where each rank lies, and how arrays share folds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLACES: Final[dict[Stationarity, tuple[str, str, str]]] = {
     "os": ("m", "n", "k"),
     "is": ("k", "m", "n"),
 }
-"""What of C[m, n] += A[m, k] B[k, n] goes down the rows, across the columns, and streams.
+"""The ranks of C[m, n] += A[m, k] B[k, n] along rows, along columns, and along the stream.
 
 Weight-stationary keeps B, output-stationary C, input-stationary A (SCALE-Sim, section III).
 """
@@ -35,10 +35,10 @@ def spatial(
 
 @dataclass(frozen=True)
 class Gang(Generic[Amount]):
-    """Arrays at work at once: below and beside one another, along the stream, on other products.
+    """The numbers of arrays that share rows (``down``), columns (``across``), stream and products.
 
-    Those below one another (``ws``, ``is``) or along the stream (``os``) make partial sums of the
-    same results, which are added up at the buffer. What several need is read from it once.
+    Arrays that share rows (``ws``, ``is``) or the stream (``os``) make partial sums of the same
+    results, which are added at the buffer. Operands that several arrays need are read once.
     """
 
     down: Amount
@@ -47,38 +47,37 @@ class Gang(Generic[Amount]):
     apart: Amount
 
     def adding(self, stationarity: Stationarity) -> Amount:
-        """Arrays that make sums of the same results."""
+        """Return the number of arrays that make partial sums of the same results."""
         return self.along if stationarity == "os" else self.down
 
 
 @dataclass(frozen=True)
 class FoldBytes(Generic[Amount]):
-    """Bytes that one fold, or a round of them, moves."""
+    """Bytes that one fold, or one round of folds, moves."""
 
     a: Amount
-    """Read from the buffer, as ``b``, however many arrays need it."""
+    """Of operand A, read from the buffer once for all arrays; so is ``b``."""
     b: Amount
     out: Amount
-    """Of the results once; each of ``adding`` arrays makes as many."""
+    """Of the results, counted once; each of ``adding`` arrays makes as many."""
     a_sent: Amount
-    """Through the distribution pipes of all arrays, as ``b_sent``."""
+    """Of A through the distribution pipes of all arrays; so is ``b_sent``."""
     b_sent: Amount
     adding: Amount
-    """Arrays that make sums of the same results."""
+    """Arrays that make partial sums of the same results."""
     pipe_in: Amount
-    """Through the distribution pipe of the array that takes most."""
+    """Through the distribution pipe of the array with most bytes."""
     pipe_out: Amount
-    """Results through the collection pipe of the array that makes most."""
+    """Of results, through the collection pipe of the array with most bytes."""
 
 
 @dataclass(frozen=True)
 class FoldGrid(Generic[Amount]):
-    """The folds of one GEMM, strip of columns by strip.
+    """The folds of one GEMM, one strip of columns after the other.
 
     ``high`` x ``wide`` elements (along rows, along columns) are cut into folds of at most ``rows``
-    x ``cols`` PEs, and each streams for ``stream`` steps of ``cycles_per_mac`` cycles. Where there
-    are several arrays each has a fold of its own at once, a *round*: ``gang`` says how many of them
-    are below one another, beside one another, and share out the steps of the stream.
+    x ``cols`` PEs; each streams for ``stream`` steps of ``cycles_per_mac`` cycles. Several arrays
+    (``gang``) run one fold each at once, a *round*.
     """
 
     high: Amount
@@ -89,34 +88,34 @@ class FoldGrid(Generic[Amount]):
     cycles_per_mac: int = 1
     gang: Gang[Amount] | None = None
     step_rate: tuple[int, int] = (1, 1)
-    """Steps that enter in so many cycles."""
+    """(steps, cycles): the steps that enter in these cycles."""
     row_rate: int = 1
-    """Rows of a stationary operand that shift in at once."""
+    """Rows of a stationary operand that shift in per cycle."""
     in_blocks: Amount | None = None
-    """Cycles of a stream where instructions say how long it takes."""
+    """Cycles of a stream in blocks of instructions; None without blocks."""
 
     @property
     def round_rows(self) -> Amount:
-        """Rows of a round: those of all arrays below one another."""
+        """Rows of a round, over all arrays that share rows."""
         return self.rows if self.gang is None else self.rows * self.gang.down
 
     @property
     def round_cols(self) -> Amount:
-        """Columns of a round: those of all arrays beside one another."""
+        """Columns of a round, over all arrays that share columns."""
         return self.cols if self.gang is None else self.cols * self.gang.across
 
     @property
     def steps(self) -> Amount:
-        """Steps of the stream that an array takes."""
+        """Steps of the stream of one array."""
         return self.stream if self.gang is None else -(-self.stream // self.gang.along)
 
     @property
     def stream_cycles(self) -> Amount:
-        """Cycles in which a fold streams."""
+        """Cycles of a fold's stream."""
         return self.cycles_of(self.steps) if self.in_blocks is None else self.in_blocks
 
     def cycles_of(self, steps: Amount) -> Amount:
-        """Cycles in which so many steps of a stream enter."""
+        """Return the cycles in which ``steps`` steps of a stream enter."""
         entering, cycles = self.step_rate
         return -(-steps * self.cycles_per_mac * cycles // entering)
 
@@ -132,16 +131,16 @@ class FoldGrid(Generic[Amount]):
 
     @property
     def last_rows(self) -> Amount:
-        """Rows of the last fold of each strip; of several at once those of the largest."""
+        """Rows of the last fold of each strip; of a round those of its largest fold."""
         return smaller((self.high - 1) % self.round_rows + 1, self.rows)
 
     @property
     def last_cols(self) -> Amount:
-        """Columns of the last strip; of several at once those of the widest."""
+        """Columns of the last strip; of a round those of its widest fold."""
         return smaller((self.wide - 1) % self.round_cols + 1, self.cols)
 
     def arrays(self, rows: Amount, cols: Amount) -> Gang[Amount]:
-        """Return how many arrays a round of ``rows`` x ``cols`` has at work, each way."""
+        """Return the arrays at work in a round of ``rows`` x ``cols``, in each direction."""
         if self.gang is None:
             one = rows * 0 + 1
             return Gang(one, cols * 0 + 1, one, one)
@@ -151,12 +150,12 @@ class FoldGrid(Generic[Amount]):
 
 
 def larger(one: Amount, other: Amount) -> Amount:
-    """Return the larger of two amounts, by candidate where they are arrays."""
+    """Return the larger of two amounts, elementwise if they are arrays."""
     return one + (other - one) * (other > one)
 
 
 def smaller(one: Amount, other: Amount) -> Amount:
-    """Return the smaller of two amounts, by candidate where they are arrays."""
+    """Return the smaller of two amounts, elementwise if they are arrays."""
     return one - (one - other) * (one > other)
 
 
@@ -167,7 +166,7 @@ def operand_bytes(
     stationarity: Stationarity,
     widths: tuple[int, int, int],
 ) -> tuple[Amount, Amount, Amount]:
-    """Return the bytes of A, B and C of ``rows`` x ``cols`` PEs that stream for some steps."""
+    """Return the bytes of A, B and C in a fold of ``rows`` x ``cols`` PEs and ``stream`` steps."""
     along_rows, along_cols, held = rows * stream, cols * stream, rows * cols
     a, b, out = {
         "ws": (along_rows, held, along_cols),
@@ -180,7 +179,7 @@ def operand_bytes(
 def choose_gang(
     options: Sequence[tuple[int, int, int, int]], cycles: Sequence[Amount]
 ) -> Gang[Amount]:
-    """Return the gang that takes the fewest cycles, by candidate; of equal ones the first."""
+    """Return, for each candidate, the gang with the fewest cycles; of equal ones the first."""
     if isinstance(cycles[0], int):
         return Gang(*options[cycles.index(min(cycles))])
     import numpy as np  # noqa: PLC0415 - what no array is given loads none
@@ -191,9 +190,9 @@ def choose_gang(
 
 @cache
 def gangs(count: int) -> tuple[tuple[int, int, int, int], ...]:
-    """Return the ways in which arrays share rows, columns, steps and products, the best first.
+    """Return the ways in which arrays can share rows, columns, steps and products, the best first.
 
-    Those in which another array could be at work are left out.
+    Ways that leave room for a further array are left out.
 
     >>> gangs(2)
     ((1, 2, 1, 1), (1, 1, 1, 2), (1, 1, 2, 1), (2, 1, 1, 1))

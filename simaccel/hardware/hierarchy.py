@@ -1,4 +1,4 @@
-"""The levels of an accelerator."""
+"""The hierarchy of levels that an accelerator's spec describes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from simaccel.hardware.spatial import Fan, SpatialArraySpec
 
 
 def levels(accelerator: Accelerator) -> Hierarchy:
-    """Return dram, buffer, rows, cols, pe, vectors and lanes, outermost first.
+    """Return the levels dram, buffer, rows, cols, pe, vectors and lanes, outermost first.
 
-    There is no buffer if all roles bypass it, and no vectors and lanes if there is one of them.
-    A systolic array has rows and columns, and no memories in its PEs.
+    Without the buffer if all roles bypass it, and without vectors or lanes if there is one. A
+    systolic array has rows and columns, and no memories in its PEs.
     """
     array = accelerator.array
     all_levels: list[Level] = [_dram(accelerator)]
@@ -45,7 +45,7 @@ def levels(accelerator: Accelerator) -> Hierarchy:
 
 
 def _pipes(accelerator: Accelerator) -> Pipes | None:
-    """Return the NoC, if it takes time or energy."""
+    """Return the NoC's pipes, if they take time or energy."""
     found = Pipes(
         down=accelerator.distribution_rate,
         up=accelerator.collection_rate,

@@ -1,8 +1,8 @@
 """An accelerator as a hierarchy of levels, outermost first: memories, and fan-outs between them.
 
-A *temporal* level is a memory (or several beside each other, one for each tensor) whose loops run
-one after the other; a *spatial* level is a fan-out whose iterations run at the same time, each in
-an instance of everything below it.
+A *temporal* level is a memory (or several side by side, for different tensors) whose loops run one
+after the other. A *spatial* level is a fan-out whose iterations run at once, each in an instance of
+all levels below.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNLIMITED: Final = Rate(1, 0)
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """A memory that the tensors of some roles share; ``None`` bytes: unlimited."""
+    """A memory that the tensors of some roles share; a capacity of None is unlimited."""
 
     roles: frozenset[Role] = frozenset(ROLES)
     capacity_bytes: int | None = None
@@ -33,10 +33,10 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True)
 class TemporalLevel:
-    """Memories at one place. A role that none of them has bypasses the level.
+    """A level of memories. A role that none of them has bypasses the level.
 
-    ``read``, ``write`` and ``both`` together are the bytes per cycle of *one* instance of the
-    level, over all its memories.
+    ``read``, ``write`` and ``both`` (reads plus writes) limit the bytes per cycle of *one* instance
+    of the level, over all its memories.
     """
 
     name: str
@@ -57,11 +57,10 @@ class TemporalLevel:
 
 @dataclass(frozen=True, kw_only=True)
 class SpatialLevel:
-    """``fanout`` instances of all that is below.
+    """A fan-out: ``fanout`` instances of all levels below.
 
-    What several instances need at the same time is read once above them (multicast).
-    ``reduces``: partial sums are added on the way up; where not, no rank that the output lacks
-    can be split here.
+    Data that several instances need at once are read once above (multicast). ``reduces``: partial
+    sums are added on the way up; without it no rank that the output lacks can be split here.
     """
 
     name: str
@@ -74,9 +73,10 @@ Level = TemporalLevel | SpatialLevel
 
 @dataclass(frozen=True, kw_only=True)
 class Pipes:
-    """The pipes that all bytes pass between buffer and the outermost spatial level's instances.
+    """The pipes between the buffer and the instances of the outermost spatial level.
 
-    Bytes per cycle; without ``multicast`` what several instances need is sent to each.
+    ``down`` and ``up`` in bytes per cycle. Without ``multicast`` data for several instances are
+    sent to each.
     """
 
     down: Rate = UNLIMITED
@@ -87,11 +87,11 @@ class Pipes:
 
 @dataclass(frozen=True, kw_only=True)
 class Hierarchy:
-    """All levels from the outermost, which keeps every role, in; below the last one are MACs.
+    """All levels, outermost first; below the last one are MACs.
 
     Raises:
-        InputError: a name twice, the outermost level is not a memory of all roles without a
-            limit, a role in two memories of a level.
+        InputError: two levels with one name, a role in two memories of a level, or an outermost
+            level that is no unlimited memory of all roles.
 
     """
 
@@ -100,7 +100,7 @@ class Hierarchy:
     pipes: Pipes | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what can't be a hierarchy."""
+        """Refuse impossible hierarchies."""
         faults = list(_faults(self.levels))
         if faults:
             raise InputError(faults)

@@ -1,4 +1,4 @@
-"""Links of a chip to others of its kind, and the shape in which chips are linked."""
+"""Links between equal chips, and the shape in which chips are linked."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from simaccel.units import LINK
 LinkTopology = Literal["ring", "torus", "all_to_all", "switch"]
 MOST_CHIPS: Final = 4096
 ONE_CHIP: Final = (1,)
-"""The shape of a chip alone."""
+"""The shape of a single chip."""
 _MOST_DIMENSIONS: Final = 6
 _UNLIMITED: Final = 10**18
-"""Bytes a second of links without a limit, beside those of a network."""
+"""Bytes per second of unlimited links, where they are compared with a network's."""
 REPLACED_CHIPS: Final = {
     "chips.count": "chips: a number of chips, or their shape such as 4x4x4",
     "chips.shape": "chips: a number of chips, or their shape such as 4x4x4",
@@ -43,9 +43,9 @@ REPLACED_CHIPS: Final = {
     "chips.chunk_bytes": "links.chunk_bytes",
     "chips.pj_per_bit": "links.pj_per_bit",
 }
-"""Fields of before, when chips and links were one section, and what stands in their place."""
+"""Fields of the former section ``chips``, and their replacements."""
 LINK_SENT: Final = "link_write"
-"""Level and direction of what a chip sends, in counts of bytes."""
+"""Level and direction of the bytes that a chip sends."""
 _SHAPE: Final = re.compile(r"[1-9][0-9]{0,3}(?:x[1-9][0-9]{0,3})*")
 _SHAPES: Final = (
     f"a number of chips, or their shape such as 4x4x4, at most {MOST_CHIPS} in all and "
@@ -54,7 +54,7 @@ _SHAPES: Final = (
 
 
 def _read_shape(value: object) -> tuple[int, ...]:
-    """Read a number of chips, or a shape: ``4x4``, or a list of sizes."""
+    """Parse a number of chips or a shape: ``4x4``, or a list of sizes."""
     if isinstance(value, list | tuple):
         is_whole = all(isinstance(n, int) and not isinstance(n, bool) for n in value)
         value = "x".join(map(str, value)) if is_whole else None
@@ -66,7 +66,7 @@ def _read_shape(value: object) -> tuple[int, ...]:
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
-    """Return a shape as it is written.
+    """Return a shape as text.
 
     >>> shape_text((4, 4, 4))
     '4x4x4'
@@ -79,22 +79,23 @@ def _dump_shape(shape: tuple[int, ...]) -> int | str:
 
 
 ChipShape = Annotated[tuple[int, ...], BeforeValidator(_read_shape), PlainSerializer(_dump_shape)]
-"""Numbers of chips in each dimension; a number alone leaves the shape to the links."""
+"""Chips per dimension; of a number alone the links choose the shape."""
 
 
 class LinksSpec(Spec):
-    """Links of a chip: how many there are to each neighbour, how fast, and what they make of chips.
+    """Links of a chip: their topology, number and bandwidth.
 
-    ``per_direction`` links of ``bytes_per_second`` one way lead to each neighbour: of a ring and a
-    torus one before and one after in each of ``dimensions``; all to all: every other chip; of a
-    switch: the switch. ``efficiency`` is the share of it that data have. A dimension is a ring if
-    its size is a multiple of ``closes_at``, else a line. A message or collective is there
-    ``start_cycles``, and ``hop_cycles`` for each chip that it goes on to, after its bytes left.
-    ``chunk_bytes``: what a chip takes of a tensor at once; by default so much that chunks follow
-    one another without waiting (`Exchange.chunks`). ``overlap``: collectives go beside what the
-    cores do, tile by tile where groups make or read a tensor so; else cores wait for them.
-    ``network_bytes_per_second``: of a chip to a network behind the links, one way, which other
-    slices of chips are on; a message there takes ``network_start_cycles``.
+    ``per_direction`` links of ``bytes_per_second`` (one way) lead to each neighbour: in a ring or
+    torus the two in each of ``dimensions``, all to all every other chip, with a switch the switch.
+    ``efficiency``: the share of the bandwidth that data get. A dimension is a ring if its size is a
+    multiple of ``closes_at``, else a line. A message or collective arrives ``start_cycles``, and
+    ``hop_cycles`` per hop, after its bytes have left.
+
+    ``chunk_bytes``: bytes of a tensor that are in a chip's buffer at once; by default enough that
+    chunks follow one another without waiting (`Exchange.chunks`). ``overlap``: collectives run
+    beside the cores, tile by tile if groups write or read the tensor so; else cores wait for them.
+    ``network_bytes_per_second``: of a chip to a network between slices of chips, one way; a message
+    there takes ``network_start_cycles``.
     """
 
     REPLACED: ClassVar[Mapping[str, str]] = {
@@ -118,12 +119,12 @@ class LinksSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         names = ("dimensions", "closes_at", "efficiency", "chunk_bytes", "overlap", "pj_per_bit")
         return unset_fields(self, *names, "network_bytes_per_second", "network_start_cycles")
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
-        """Yield fields that contradict others, and what is allowed there."""
+        """Yield fields that contradict others, each with its allowed values."""
         if self.closes_at > 1 and self.topology not in ("ring", "torus"):
             yield "closes_at", "1, or more of a ring or torus"
         if self.has_network and self.topology not in ("ring", "torus"):
@@ -135,26 +136,26 @@ class LinksSpec(Spec):
 
     @property
     def given(self) -> bool:
-        """Whether a bandwidth is given, if only as unlimited."""
+        """Whether a bandwidth is given, possibly unlimited."""
         return "bytes_per_second" in self.model_fields_set
 
     @property
     def has_network(self) -> bool:
-        """Whether slices of chips are on a network, with a bandwidth."""
+        """Whether a network between slices is given."""
         return self.network_bytes_per_second is not None
 
     @property
     def network_share(self) -> Fraction:
-        """Bandwidth of a chip to the network, as a share of that of a link, if it is limited."""
+        """Bandwidth of a chip to the network as a share of a link's."""
         link = self._link_bytes_per_second
         return Fraction(self.network_bytes_per_second or 0, link or _UNLIMITED)
 
     def network_rate(self, clock_hz: int) -> Rate:
-        """Bytes per cycle from a chip to the network."""
+        """Return the bytes per cycle from a chip to the network."""
         return rate(self.network_bytes_per_second, clock_hz)
 
     def rate(self, clock_hz: int) -> Rate:
-        """Bytes per cycle from a chip to one neighbour."""
+        """Return the bytes per cycle from a chip to one neighbour."""
         return rate(self._link_bytes_per_second, clock_hz)
 
     @property
@@ -165,7 +166,7 @@ class LinksSpec(Spec):
         return max(1, round(self.bytes_per_second * self.per_direction * self.efficiency))
 
     def closes(self, size: int) -> bool:
-        """Return whether a dimension of so many chips is a ring.
+        """Return whether a dimension of ``size`` chips is a ring.
 
         >>> LinksSpec(topology="torus", closes_at=4).closes(8)
         True
@@ -173,16 +174,16 @@ class LinksSpec(Spec):
         return size % self.closes_at == 0
 
     def energy_pj(self, moved: Mapping[tuple[str, str], Amount]) -> dict[str, Any]:
-        """Energy of the links of a chip in pJ (``link``); NaN if it is not given.
+        """Return the energy in pJ of a chip's links (``link``): NaN if unknown, empty if unused.
 
-        Nothing where nothing went over links. ``moved``: (level and direction, tensor) -> bytes.
+        ``moved``: bytes by (level and direction, tensor).
         """
         sent = [n for (level, _), n in moved.items() if level == LINK_SENT]
         price = math.nan if self.pj_per_bit is None else self.pj_per_bit
         return {LINK: sum(sent) * BYTE * price} if sent else {}
 
     def wrong_shape(self, shape: tuple[int, ...]) -> str:
-        """Return what is allowed in place of a shape of chips; nothing if it is right.
+        """Return what is allowed in place of a wrong shape of chips; empty if it is right.
 
         >>> LinksSpec(topology="torus", dimensions=2, bytes_per_second=1).wrong_shape((2, 2, 2))
         'a number of chips, or a shape of at most 2 dimensions (links.dimensions)'
@@ -204,7 +205,7 @@ class LinksSpec(Spec):
         return ""
 
     def shape(self, chips: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the sizes of the dimensions of chips: of a number alone the nearest to a cube.
+        """Return the sizes of the chips' dimensions; of a number alone those nearest to a cube.
 
         >>> LinksSpec(topology="torus", dimensions=3).shape((32,))
         (2, 4, 4)
@@ -219,7 +220,7 @@ class LinksSpec(Spec):
 
 
 def _factorisations(number: int, factors: int, least: int = 1) -> Iterator[tuple[int, ...]]:
-    """Yield all ways to write a number as so many factors in ascending order."""
+    """Yield all factorisations of a number into ``factors`` ascending factors."""
     if factors == 1:
         yield (number,)
         return
@@ -232,7 +233,7 @@ def _factorisations(number: int, factors: int, least: int = 1) -> Iterator[tuple
 
 
 def follow_topology(raw: dict[str, Any], replaced: Collection[str]) -> None:
-    """Remove from a document what its links and chips had of a topology that is replaced."""
+    """Remove from a document fields of links and chips that belong to a replaced topology."""
     links = raw.get("links")
     if "links.topology" not in replaced or not isinstance(links, dict):
         return

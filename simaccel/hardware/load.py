@@ -1,4 +1,4 @@
-"""Accelerators from ``hwconfigs/*.yaml``: finding, reading, overriding and tabulating them."""
+"""Accelerators of ``hwconfigs/*.yaml``: finding, reading, overriding and tabulating them."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from simaccel.plugins import Plugin, Registry
 _T = TypeVar("_T")
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _FOLDERS: Final = (_PACKAGE / "hwconfigs", _PACKAGE.parent / "hwconfigs")
-"""The folder of hwconfigs: inside an installed wheel, or beside the package in a checkout."""
+"""Folders of hwconfigs: inside an installed wheel, or beside the package in a checkout."""
 EXPECTED: Final = f"a mapping with {', '.join(Accelerator.model_fields)}"
 _PARTLY: Final = EnergySpec | AreaSpec | PrecisionSpec | ArraySpec | SpatialArraySpec | LinksSpec
-"""Sections of which only the given fields are written."""
+"""Sections of which only the given fields are listed."""
 _UNITS: Final = {
     "_bytes_per_second": "B/s",
     "_bytes": "B",
@@ -80,10 +80,10 @@ def list_accelerators() -> list[str]:
 
 
 def own_document(raw: dict[str, Any], path: Path) -> tuple[dict[str, Any], list[Fault]]:
-    """Return a file's document with its presets filled in, and the faults of these.
+    """Return a file's document with its presets filled in, and faults of the presets.
 
     Raises:
-        InputError: the file seems to describe something else.
+        InputError: the file describes something else than an accelerator.
 
     """
     _refuse_others(raw, str(path))
@@ -93,10 +93,10 @@ def own_document(raw: dict[str, Any], path: Path) -> tuple[dict[str, Any], list[
 def build_accelerator(
     raw: dict[str, Any], path: Path, overrides: Settings, faults: Sequence[Fault]
 ) -> Accelerator:
-    """Return the accelerator of a document; ``overrides`` replace values of it.
+    """Return the accelerator of a document, with ``overrides`` of its fields.
 
     Raises:
-        InputError: ``faults``, together with all faults of the document and the overrides.
+        InputError: ``faults`` and all further faults of the document and the overrides.
 
     """
     files, unknown = _override(raw, overrides)
@@ -113,7 +113,7 @@ def build_accelerator(
 
 
 def _section_allowed(fault: Fault) -> str:
-    """Return what is allowed instead of a value; for a section that is none, a name as well."""
+    """Return what is allowed instead of a value; in place of a section also a preset's name."""
     if fault.field not in SECTIONS or fault.allowed != "a mapping":
         return fault.allowed
     names = preset_names(fault.field) or list_accelerators()
@@ -121,13 +121,13 @@ def _section_allowed(fault: Fault) -> str:
 
 
 def _file_of(fault: Fault, files: Mapping[str, str]) -> str:
-    """Return where the value of a fault comes from: ``files`` of fields and of whole sections."""
+    """Return the source of a fault's value; ``files``: sources of fields and of whole sections."""
     section = fault.field.partition(".")[0]
     return files.get(fault.field) or files.get(section, fault.file)
 
 
 def _refuse_others(raw: Mapping[str, Any], file: str) -> None:
-    """Refuse a document that describes something else than an accelerator."""
+    """Refuse a document that is of another kind, such as a workload or a mapping."""
     looks = {
         "problem": "a Timeloop problem, which is a --workload",
         "kind": "a workload of simaccel, which is a --workload",
@@ -139,10 +139,10 @@ def _refuse_others(raw: Mapping[str, Any], file: str) -> None:
 
 
 def with_values(accelerator: Accelerator, values: Mapping[str, object], source: str) -> Accelerator:
-    """Replace fields, given as ``path.to.field``; the result is checked like a file.
+    """Return an accelerator with other values, by ``path.to.field``; it is checked like a file.
 
     Raises:
-        InputError: all faults, each with ``source`` as its file.
+        InputError: every fault, with ``source`` as its file.
 
     """
     raw = accelerator.model_dump()
@@ -181,7 +181,7 @@ def _shipped_files() -> dict[str, Path]:
 
 
 def _override(raw: dict[str, Any], overrides: Settings) -> tuple[dict[str, str], list[Fault]]:
-    """Write the overrides into ``raw``; return each overridden field's source, and the faults."""
+    """Write the overrides into ``raw``; return the source of each, and faults."""
     leaves = leaf_fields(Accelerator)
     files: dict[str, str] = {}
     faults = []
@@ -207,7 +207,7 @@ def _override(raw: dict[str, Any], overrides: Settings) -> tuple[dict[str, str],
 
 
 def _replace_section(raw: dict[str, Any], section: str, value: object, file: str) -> list[Fault]:
-    """Put the section of a name in place of a document's; return the faults of the name."""
+    """Replace a document's section by the preset of a name; return faults of the name."""
     named = {**raw, section: value.strip() if isinstance(value, str) else value}
     found, faults = with_presets(named, file, list_accelerators, _sections_of)
     raw |= {section: found[section]} if section in found else {}
@@ -279,7 +279,7 @@ def _is_empty(raw: Mapping[str, Any], keys: list[str]) -> bool:
 
 
 def accelerator_rows(accelerator: Accelerator) -> list[tuple[str, str]]:
-    """Return rows for every field with its unit, each section's source, and derived figures."""
+    """Return rows (name, text) of every field with its unit, the sources, and derived figures."""
     return [*_rows(accelerator, ""), *_derived_figures(accelerator)]
 
 
@@ -322,7 +322,7 @@ def _with_unit(name: str, value: object) -> str:
 
 
 def peak_macs_per_second(accelerator: Accelerator) -> float:
-    """Return the MACs of a chip in a second at most, of numbers of its precision.
+    """Return the peak MACs per second of a chip, in its own precision.
 
     >>> from simaccel import load_accelerator
     >>> 2 * peak_macs_per_second(load_accelerator("edge_tpu")) / 1e12

@@ -1,4 +1,4 @@
-"""Costs of measuring: between an accelerator and the clock that it was timed with."""
+"""Costs of measuring, which published times include and runs do not."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from simaccel.hardware.spec import Spec
 
 
 class MeasuringSpec(Spec):
-    """Costs of measuring: part of published times, not of the accelerator. No run has them.
+    """Costs that are part of published times, but not of the accelerator or of any run.
 
-    ``start_cycles``: what the host takes for each timed call, in cycles of the accelerator.
+    ``start_cycles``: time of the host per timed call, in cycles of the accelerator.
     """
 
     start_cycles: Cycles = 0

@@ -35,7 +35,7 @@ from simaccel.hardware.spec import Spec, empty_fields
 from simaccel.numbers import SHARED
 
 BANKED_MAPS: Final = ("bgil", "rbc")
-"""Address maps of which the model of a tile knows."""
+"""Address maps that the model of a tile supports."""
 
 
 def _validate_names(names: Iterable[str]) -> AfterValidator:
@@ -48,7 +48,7 @@ def _validate_names(names: Iterable[str]) -> AfterValidator:
 
 
 def _find_part(value: object) -> object:
-    """Return the part of a name; one of a user's own is a section with the same fields."""
+    """Return the published part of a name; another value must be a section with its fields."""
     if not isinstance(value, str):
         return value
     if value not in PARTS:
@@ -57,16 +57,16 @@ def _find_part(value: object) -> object:
 
 
 def _name(part: DramPart | None) -> str | dict[str, object] | None:
-    """Return the name of a published part; of another one all its fields."""
+    """Return the name of a published part, or all fields of another one."""
     if part is None:
         return None
     return part.name if PARTS.get(part.name) == part else part.model_dump(mode="json")
 
 
 class BufferSpec(Spec):
-    """The software-addressed global buffer with one read and one write port.
+    """The software-managed global buffer with one read port and one write port.
 
-    Requesters that wait together at a port take turns of ``turn_cycles`` cycles.
+    Requesters that wait at a port are served round-robin, in turns of ``turn_cycles``.
     """
 
     capacity_bytes: BytesOrUnlimited
@@ -76,29 +76,28 @@ class BufferSpec(Spec):
 
 
 class DramSpec(Spec):
-    """Off-chip memory: ``bandwidth`` is the sum over ``channels``.
+    """Off-chip memory; the bandwidth is the sum over ``channels``.
 
     A request is spread over the channels in pieces of ``interleave_bytes``. A channel serves the
-    oldest request of a direction first and keeps reading, or writing, while there is such work;
-    where the other direction waits, it changes after ``batch_bytes``, which costs
-    ``turnaround_cycles``. ``latency_cycles`` is pipelined, with at most ``in_flight_bytes`` asked
-    for and not yet there: no more than these come in each latency (Little's law).
+    oldest request of a direction first and keeps its direction while it has such work; if the other
+    direction waits, it changes after ``batch_bytes``, at a cost of ``turnaround_cycles``.
+    ``latency_cycles`` is pipelined; at most ``in_flight_bytes`` are requested and have not arrived,
+    so at most these arrive per latency (Little's law).
 
-    With the model ``banked`` a transfer takes at least what data bus, activates, the busiest bank
-    and bank group of ``part`` need for its rows (`simaccel.hardware.dram.tile`), with its share of
-    refreshes; ``map`` says which bits of an address are the bank. With the model ``channel`` the
-    part costs no time.
+    - Model ``channel``: the ``part`` costs no time.
+    - Model ``banked``: a transfer takes at least what data bus, activates, the busiest bank and
+      bank group of ``part`` need for its rows (`simaccel.hardware.dram.tile`), with its share of
+      refreshes. ``map``: the address map.
+    - Model ``requests``: a DMA engine requests each row of a tile's innermost dimension, in pieces
+      of at most ``request_bytes``, with ``requests_in_flight`` at once, so that even a short
+      request takes its share of the latency (Little's law).
 
-    With the model ``requests`` a DMA engine asks for each row of a tile's innermost dimension on
-    its own, in requests of at most ``request_bytes``; ``requests_in_flight`` of them are on their
-    way, so that each takes its share of the latency, however short it is (Little's law). With other
-    models these two cost no time. ``capacity_bytes``: how much there is (None: not known); a
-    workload that needs more runs all the same, with a warning.
+    ``capacity_bytes``: None if unknown; a workload that needs more runs with a warning.
     """
 
     REPLACED: ClassVar[Mapping[str, str]] = {
         "turn_cycles": "batch_bytes: what a channel moves in one direction while the other waits",
-        "max_outstanding": "in_flight_bytes: what may be asked for and not yet there",
+        "max_outstanding": "in_flight_bytes: bytes that are requested and have not arrived",
     }
 
     bandwidth_bytes_per_second: BytesPerSecond
@@ -124,7 +123,7 @@ class DramSpec(Spec):
 
     @property
     def absent(self) -> frozenset[str]:
-        """Fields that are not set: those of a model with banks, in a model without."""
+        """The fields that are not set, or that the model does not use."""
         names = ("part", "map", "request_bytes", "requests_in_flight", "capacity_bytes")
         given = {name: getattr(self, name) for name in names}
         absent = {name for name, value in given.items() if value is None}
@@ -133,22 +132,22 @@ class DramSpec(Spec):
 
     @property
     def part_name(self) -> str | None:
-        """The name of the part, if there is one."""
+        """The name of the part; None without one."""
         return None if self.part is None else self.part.name
 
     def rows(self, sides: tuple[Amount, ...], shape: tuple[int, ...], bits: int) -> TileRows | None:
-        """Return where a tile of a tensor lies; None if the model does not care."""
+        """Return the rows of a tile in memory; None if the model does not depend on them."""
         if self.model == "requests":
             return requested_rows(sides, bits)
         return None if self.model == "channel" else rows_of(sides, shape, bits)
 
     def stream(self) -> tuple[int, int]:
-        """Bytes and clocks of a stream on one channel of the part, refreshes included."""
+        """Return (bytes, clocks) of a stream on one channel of the part, including refreshes."""
         part, _ = self._map_addresses()
         return stream_rate(part)
 
     def bank_clocks(self, share_bytes: Amount, rows: TileRows, *, write: bool) -> Amount:
-        """Clocks of a part's channel for its share of a tile, with model banked."""
+        """Return the clocks of a channel for its share of a tile, with model banked."""
         part, mapping = self._map_addresses()
         bus = bus_clocks(part, rows, share_bytes)
         banks = bank_clocks(part, mapping, rows, self.channels, int(write))
@@ -156,7 +155,7 @@ class DramSpec(Spec):
         return found
 
     def request_cycles(self, n_bytes: Amount, rows: TileRows) -> Amount:
-        """Cycles in which the requests of a transfer can be made, with model requests.
+        """Return the cycles that the requests of a transfer take, with model requests.
 
         >>> spec = DramSpec(
         ...     bandwidth_bytes_per_second="unlimited",
@@ -178,18 +177,18 @@ class DramSpec(Spec):
         return in_flight
 
     def _map_addresses(self) -> tuple[DramPart, str]:
-        """Return the part, and its address map."""
+        """Return the part and its address map."""
         assert self.part is not None  # noqa: S101 - the model is banked
         return self.part, self.map or self.part.default_map
 
     def bound_by_banks(self, share_bytes: int, rows: TileRows, *, write: bool) -> bool:
-        """Whether activates, a bank or a bank group need longer for a tile than the data bus."""
+        """Return whether activates, a bank or bank group need longer for a tile than the bus."""
         part, mapping = self._map_addresses()
         banks = bank_clocks(part, mapping, rows, self.channels, int(write))
         return bool(banks > bus_clocks(part, rows, share_bytes))
 
     def channel_bytes(self, amount_bytes: Amount, channel: int) -> Amount:
-        """Bytes of a request that fall to one channel, counted from channel 0.
+        """Return the bytes of a request on one channel, if it begins on channel 0.
 
         >>> spec = DramSpec(bandwidth_bytes_per_second="unlimited", channels=3)
         >>> [spec.channel_bytes(1000, c) for c in range(3)]
@@ -205,10 +204,9 @@ class DramSpec(Spec):
 class MemorySpec(DramSpec):
     """A backing memory beside the DRAM, with channels of its own.
 
-    Tiles of its tensors take at most ``staging_bytes`` of the buffer: as many slots of a tile as
-    go into that are a FIFO between memory and array. With ``fifo`` these slots are the same for all
-    groups, so that tiles of the next group come as soon as those of this one go. Energy per byte is
-    the DRAM's.
+    Tiles of its tensors take at most ``staging_bytes`` of the buffer: the slots that fit are a FIFO
+    between memory and array. With ``fifo`` all groups share these slots, so tiles of the next group
+    arrive as soon as those of this one are released. Energy per byte is the DRAM's.
     """
 
     staging_bytes: BytesOrUnlimited = None
@@ -216,15 +214,15 @@ class MemorySpec(DramSpec):
 
     @property
     def absent(self) -> frozenset[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         absent = {"staging_bytes"} if self.staging_bytes is None else set()
         return super().absent | absent | (set() if self.fifo else {"fifo"})
 
 
 class MemoriesSpec(Spec):
-    """Backing memories beside the DRAM, each by the class of tensors that lives in it.
+    """Backing memories beside the DRAM, by the class of the tensors that live there.
 
-    Tensors of a class that has none (activations always) live in the DRAM.
+    Tensors of other classes (activations always) live in the DRAM.
     """
 
     weight: MemorySpec | None = None
@@ -232,7 +230,7 @@ class MemoriesSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         return empty_fields(self)
 
     def by_class(self) -> dict[str, MemorySpec]:
@@ -251,26 +249,26 @@ _DRAM_WAYS: Final = ("dram_read", "dram_write")
 SHARED_WAYS: Final = (f"{SHARED}_read", f"{SHARED}_write")
 READS: Final = ("dram_read", f"{SHARED}_read")
 WRITES: Final = ("dram_write", f"{SHARED}_write")
-"""Directions of what leaves a core's memories."""
+"""Levels and directions of bytes that leave a core for DRAM or a shared buffer."""
 
 
 def dram_bytes(moved: Mapping[tuple[str, str], int]) -> int:
-    """Sum what crosses the DRAM channels, of bytes by (level and direction, tensor)."""
+    """Return the bytes over DRAM channels, from bytes by (level and direction, tensor)."""
     return sum(n for (way, _), n in moved.items() if crosses_dram(way))
 
 
 def shared_bytes(moved: Mapping[tuple[str, str], int]) -> int:
-    """Sum what crosses the channel of a buffer that cores share."""
+    """Return the bytes over the channel of a buffer that cores share."""
     return sum(n for (way, _), n in moved.items() if way in SHARED_WAYS)
 
 
 def crosses_dram(way: str) -> bool:
-    """Return whether bytes that go this way (a level and a direction) cross a DRAM channel."""
+    """Return whether bytes of a level and direction cross a DRAM channel."""
     return way in _DRAM_WAYS
 
 
 def way_outside(way: str, kind: str) -> str:
-    """Return the level and direction of bytes that cross to where tensors of a class live.
+    """Return the level and direction of bytes from or to the memory of a class of tensors.
 
     >>> way_outside("read", "weight"), way_outside("write", "shared")
     ('dram_read', 'shared_write')
@@ -279,10 +277,10 @@ def way_outside(way: str, kind: str) -> str:
 
 
 def leaves_core(way: str) -> bool:
-    """Return whether bytes that go this way cross to DRAM, or to a buffer that cores share."""
+    """Return whether bytes of a level and direction go to or from DRAM or a shared buffer."""
     return way in _DRAM_WAYS or way in SHARED_WAYS
 
 
 def is_dram_channel(name: str) -> bool:
-    """Return whether a channel of this name is one of the DRAM's."""
+    """Return whether the name is that of a DRAM channel."""
     return name.rpartition(".")[2].startswith("dram")

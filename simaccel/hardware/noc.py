@@ -11,16 +11,16 @@ Topology = Literal["systolic", "tree", "crossbar", "bus", "mesh", "unlimited"]
 
 
 def hops_and_bisection(topology: Topology, rows: int, cols: int) -> tuple[int, int]:
-    """Return the hops that a word travels on average (rounded up) and the wires of a bisection.
+    """Return the average hops of a word (rounded up), and the links across a bisection.
 
     "Users should select bisection bandwidth and average latency considering uniform
     communication to all the PEs from a global buffer" (MAESTRO, section 4.2). On a systolic
     chain only the hop into the array counts: the others are the skew that the array charges.
-    The bisection cuts the PEs into a left and a right half; a lone column has one wire per row.
-    What limits a systolic array is how much enters and leaves it (``rate``), not this.
+    The bisection cuts the PEs into a left and a right half; a lone column has one link per row. A
+    systolic array is limited by what enters and leaves it (``rate``), not by its bisection.
 
-    Closed forms, because a graph of 256 x 256 PEs takes half a second to count; the tests draw and
-    count small ones.
+    Closed forms, because counting a graph of 256 x 256 PEs takes half a second; the tests count
+    small graphs.
 
     >>> hops_and_bisection("mesh", 4, 4), hops_and_bisection("tree", 4, 4)
     ((4, 4), (4, 1))
@@ -41,8 +41,8 @@ def hops_and_bisection(topology: Topology, rows: int, cols: int) -> tuple[int, i
 class NocSpec(Spec):
     """One pipe: a topology, its link width and hop delay.
 
-    ``link_bytes_per_cycle`` is what one wire of the topology carries; in a systolic array, what one
-    PE hands on (results, downwards) or takes in (operands, half from the left and half from above).
+    ``link_bytes_per_cycle``: bandwidth of one link of the topology; in a systolic array, of one
+    PE's results (downwards) or operands (half from the left, half from above).
     """
 
     topology: Topology = "systolic"
@@ -50,7 +50,7 @@ class NocSpec(Spec):
     hop_cycles: Cycles = 1
 
     def rate(self, rows: int, cols: int) -> Rate:
-        """Bytes per cycle of the pipe from ``rows`` x ``cols`` PEs: its bisection width.
+        """Return the bytes per cycle of the pipe from ``rows`` x ``cols`` PEs: its bisection width.
 
         The results of a systolic array leave it at the foot of its columns.
         """
@@ -61,7 +61,7 @@ class NocSpec(Spec):
         return Rate(hops_and_bisection(self.topology, rows, cols)[1] * self.link_bytes_per_cycle, 1)
 
     def latency_cycles(self, rows: int, cols: int) -> int:
-        """Cycles that the first word of a GEMM is on its way: hops times ``hop_cycles``."""
+        """Return the latency in cycles of a GEMM's first word: hops times ``hop_cycles``."""
         if self.topology == "unlimited":
             return 0
         return hops_and_bisection(self.topology, rows, cols)[0] * self.hop_cycles
@@ -70,17 +70,17 @@ class NocSpec(Spec):
 class DistributionSpec(NocSpec):
     """The pipe from buffer to array.
 
-    Without ``multicast`` a word that several PEs need is sent once for each of them; a
-    systolic chain hands words on from PE to PE, so it always multicasts.
+    Without ``multicast`` a word for several PEs is sent to each of them. A systolic array passes
+    words on from PE to PE, so it always multicasts.
     """
 
     multicast: bool = True
 
     def rate(self, rows: int, cols: int) -> Rate:
-        """Bytes per cycle of the pipe to ``rows`` x ``cols`` PEs: its bisection width.
+        """Return the bytes per cycle of the pipe to ``rows`` x ``cols`` PEs: its bisection width.
 
-        Operands enter a systolic array by all its rows and by all its columns. A link has the
-        bytes of one PE, half of them from the left and half from above: a square array has
+        Operands enter a systolic array by all its rows and columns. A link carries the operands of
+        one PE, half of them from the left and half from above: a square array has
         ``link_bytes_per_cycle`` for each of its rows.
 
         >>> DistributionSpec(link_bytes_per_cycle=4).rate(32, 32).cycles(1024)
@@ -95,7 +95,7 @@ class DistributionSpec(NocSpec):
 
     @property
     def multicasts(self) -> bool:
-        """Whether a word for several PEs is sent once."""
+        """Whether a word for several PEs is sent only once."""
         return self.multicast or self.topology == "systolic"
 
 

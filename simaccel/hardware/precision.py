@@ -1,4 +1,4 @@
-"""The precision of an accelerator: numbers of the tensors that it works on, and of its sums."""
+"""The precision of an accelerator: number formats of its tensors and sums, and their rates."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ NativeBits = Annotated[int, Field(strict=True, ge=1, le=64)]
 
 
 _UNSAID: Final = {PACKED_BITS: "int4", BYTE: "int8"}
-"""What elements are taken for whose number nobody says, by their bits."""
+"""The format that elements without one are taken for, by their bits."""
 
 
 class MultipliedAsSpec(Spec):
-    """Numbers that an array multiplies as others: at their rate, in as many pieces as they have.
+    """Number formats that an array multiplies as other ones: at their rate, in their pieces.
 
-    ``int4``, ``int8``: also elements of so many bits without a number format.
+    ``int4`` and ``int8`` also hold for elements of as many bits without a number format.
     """
 
     int4: NumberName | None = None
@@ -48,11 +48,11 @@ class MultipliedAsSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         return empty_fields(self)
 
     def bits(self, element: Element) -> int:
-        """Return the bits of the number as which an element is multiplied.
+        """Return the bits of the number format that an element is multiplied as.
 
         >>> floats, integers = MultipliedAsSpec(fp8="bf16"), MultipliedAsSpec(int8="bf16")
         >>> [one.bits(element) for one in (floats, integers) for element in ((8, "fp8"), (8, ""))]
@@ -65,10 +65,10 @@ class MultipliedAsSpec(Spec):
 
 
 def cycles_per_mac(native_bits: int | None, bits: Iterable[int]) -> int:
-    """Return the cycles of a MAC of operands of so many bits: one for each product of their pieces.
+    """Return the cycles of a MAC from the bits of its operands: one per product of their pieces.
 
-    A multiplier of ``native_bits`` takes a wider operand in as many pieces as that has times its
-    width, and a narrower one like its own. ``None``: any operand in one.
+    A multiplier of ``native_bits`` takes a wider operand in ceil(bits / native_bits) pieces, a
+    narrower one as one; None: every operand as one.
 
     >>> [cycles_per_mac(8, bits) for bits in ((8, 8), (8, 16), (16, 16), (4, 8))]
     [1, 2, 4, 1]
@@ -77,18 +77,18 @@ def cycles_per_mac(native_bits: int | None, bits: Iterable[int]) -> int:
 
 
 class NarrowRatesSpec(Spec):
-    """MACs of a PE a cycle where both operands have at most 8 bits, and at most 4."""
+    """MACs of a PE per cycle if both operands have at most 8 bits, and at most 4 bits."""
 
     bits8: Count = 1
     bits4: Count | None = None
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         return empty_fields(self)
 
     def rate_of(self, bits: Iterable[int]) -> int:
-        """Return the MACs of a PE a cycle, of operands of so many bits.
+        """Return the MACs of a PE per cycle from the bits of the operands.
 
         >>> rates = NarrowRatesSpec(bits8=2, bits4=4)
         >>> [rates.rate_of(bits) for bits in ((8, 8), (4, 8), (4, 4), (8, 16))]
@@ -101,9 +101,9 @@ class NarrowRatesSpec(Spec):
 
 
 class PrecisionSpec(Spec):
-    """Numbers of weights, activations and caches, where the workload names none, and of sums.
+    """Number formats of weights, activations and caches for workloads without any, and of sums.
 
-    ``sums``: what ``array.accumulator`` holds; it sets the bytes of an element there.
+    ``sums``: the format in ``array.accumulator``; it sets the bytes of an element there.
     """
 
     weights: NumberName | None = None
@@ -113,17 +113,17 @@ class PrecisionSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         return empty_fields(self)
 
     @property
     def by_class(self) -> dict[str, str]:
-        """Numbers of classes of tensors; those that it names."""
+        """The given number formats by class of tensors."""
         given = {one: getattr(self, one) for one in ("weights", "activations", "cache")}
         return {name: number for name, number in given.items() if number is not None}
 
     def wrong_sums(self, *, accumulates: bool) -> str:
-        """Return what is allowed in place of ``sums``; nothing if it is right."""
+        """Return what is allowed in place of a wrong ``sums``; empty if it is right."""
         if self.sums is None:
             return ""
         if not accumulates:
@@ -132,7 +132,7 @@ class PrecisionSpec(Spec):
 
 
 def with_sums(document: Any) -> Any:  # noqa: ANN401 - whatever stands in a file
-    """Write the bytes of ``precision.sums`` into the accumulator of an accelerator's document.
+    """Return a document with the bytes of ``precision.sums`` in its accumulator.
 
     >>> with_sums({"precision": {"sums": "int32"}, "array": {"accumulator": {}}})["array"]
     {'accumulator': {'bytes_per_element': 4}}

@@ -1,4 +1,4 @@
-"""Sections of an accelerator by name: another accelerator's, a topology, a node, a DRAM part."""
+"""Presets of an accelerator's sections: another accelerator's, a topology, a node, a DRAM part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simaccel.hardware.quantity import parse_quantity
 from simaccel.numbers import BITS
 
 SECTIONS: Final = ("array", "buffer", "noc", "sfu", "dram", "dma", "links", "energy", "area")
-"""What may be a name, or a mapping with ``preset`` and what is to differ from it."""
+"""Sections that may be a name, or a mapping with ``preset`` and other values of some fields."""
 _DRAM: Final = re.compile(r"(?:([1-9][0-9]{0,3}) ?x ?)?(\S+)")
 _BURSTS: Final = 32
 """Entries of a read queue and a write buffer (DRAMsim3, Ramulator 2.1)."""
@@ -25,15 +25,15 @@ PRESET: Final = "preset"
 _BASE: Final = "of"
 
 Load = Callable[[str], Mapping[str, Any]]
-"""Gives the sections of a shipped accelerator by its name."""
+"""Function that returns the sections of an accelerator by its name."""
 
 
 def with_presets(
     raw: Mapping[str, Any], file: str, names: Callable[[], list[str]], load: Load
 ) -> tuple[dict[str, Any], list[Fault]]:
-    """Write out an accelerator (``of``) and sections that are named.
+    """Return a document with its base accelerator (``of``) and presets written out, and faults.
 
-    ``names`` gives the accelerators, which ``load`` reads. The faults are names that nothing has.
+    ``names`` returns the accelerators that ``load`` can read. The faults are unknown names.
     """
     faults: list[Fault] = []
     try:
@@ -64,10 +64,10 @@ def with_presets(
 
 
 def with_base(raw: Mapping[str, Any], names: Callable[[], list[str]], load: Load) -> dict[str, Any]:
-    """Write out an accelerator that is another one (``of``) but for what it gives itself.
+    """Return a document with the fields of its base accelerator (``of``) that it does not set.
 
     Raises:
-        ValueError: nothing has the name; the message is what is allowed.
+        ValueError: the name is unknown; the message is what is allowed.
 
     """
     more = dict(raw)
@@ -80,7 +80,7 @@ def with_base(raw: Mapping[str, Any], names: Callable[[], list[str]], load: Load
 
 
 def _narrower(name: str) -> str:
-    """Return channels of a part that together are as wide as a part that isn't known; or nothing.
+    """Return channels of a known part that are as wide as an unknown one; empty without any.
 
     >>> _narrower("LPDDR5-6400x32"), _narrower("LPDDR5-6400x17")
     ('2 x LPDDR5-6400x16', '')
@@ -94,14 +94,14 @@ def _narrower(name: str) -> str:
 
 
 def preset_names(section: str) -> list[str]:
-    """Name the presets of a section, other accelerators left out."""
+    """Return the presets of a section, without those of other accelerators."""
     return [*_preset_makers(section, {}, list, lambda _: {})]
 
 
 def _preset_makers(
     section: str, raw: Mapping[str, Any], names: Callable[[], Iterable[str]], load: Load
 ) -> dict[str, Callable[[int], Mapping[str, Any]]]:
-    """Return what makes each preset of a section; the argument counts DRAM channels."""
+    """Return functions that make the presets of a section; their argument is DRAM channels."""
     makers: dict[str, Callable[[int], Mapping[str, Any]]] = {}
     if section == "noc":
         makers = {name: lambda _, name=name: _noc(name) for name in get_args(Topology)}  # type: ignore[misc]
@@ -118,7 +118,7 @@ def _preset_makers(
 
 
 def _noc(topology: str) -> dict[str, Any]:
-    """Two pipes of a topology: 4 B a link and cycle, one cycle a hop, as in edge.yaml."""
+    """Return two pipes of a topology: 4 B per link and cycle, one cycle per hop, as edge.yaml."""
     pipe = {"topology": topology, "link_bytes_per_cycle": 4, "hop_cycles": 1}
     source = (
         f"preset {topology}: 4 B per link and cycle, one cycle per hop, as assumed in edge.yaml"
@@ -127,10 +127,10 @@ def _noc(topology: str) -> dict[str, Any]:
 
 
 def _dram(name: str, channels: int, raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Channels of a part: what a stream gets of them, and its times at the accelerator's clock.
+    """Return the section of a part's channels: the rate of a stream, and times in cycles.
 
-    Latency is an activate, a read and its burst; the controller's own comes on top of that. So
-    much is in flight that a stream never waits for a request: what comes in a latency and a burst.
+    Latency is an activate, a read and its burst, without the controller's own. Enough bytes are in
+    flight that a stream never waits for a request: those of a latency and a burst.
     """
     part = PARTS[name]
     try:
@@ -163,7 +163,7 @@ def _dram(name: str, channels: int, raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merge_fields(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Put what is given in place of what the preset has."""
+    """Return a preset with the given fields in place of its own."""
     found = dict(base)
     for key, value in more.items():
         below = found.get(key)
@@ -207,7 +207,7 @@ def _by_energy(*, known: bool) -> list[str]:
 
 
 def template(name: str, accelerators: list[str]) -> str:
-    """Return the file of an accelerator of one's own; comments list the allowed values."""
+    """Return a file for a new accelerator; comments list the allowed values."""
     part = next(dram_part for dram_part in PARTS if dram_part.startswith("DDR4"))
     return TEMPLATE.format(
         name=name,

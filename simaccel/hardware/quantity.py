@@ -37,11 +37,11 @@ _UNITS: dict[str, int] = {
     "GHz": 10**9,
 }
 _USUAL = {"B": "MiB", "B/s": "GB/s", "Hz": "GHz"}
-"""Units that a number with a fraction has, where it is written without one."""
+"""Units that are suggested for a fraction without a unit."""
 _SMALLEST_BARE: Final = {"Hz": 10**6}
-"""A smaller number without a unit lacks it: 720 is hardly a clock of 720 Hz."""
+"""The least number that is accepted without a unit: 720 is hardly a clock of 720 Hz."""
 LARGEST = 2**50
-"""Bytes, bytes per second or Hz, at most."""
+"""The most bytes, bytes per second or Hz."""
 _LARGEST_INT64 = 2**63 - 1
 _MOST_PICOJOULES = 10**9
 _MOST_SQUARE_MICROMETRES = 10**12
@@ -54,17 +54,17 @@ def _units(kind: str) -> list[str]:
 
 
 def _text(value: object) -> str:
-    """Write a number or text out; anything else, and what Python can't write, is empty."""
+    """Return a number or text as text; empty for anything else, and for numbers too long."""
     if isinstance(value, int) and (isinstance(value, bool) or not 0 < value <= LARGEST):
         return ""
     return str(value) if isinstance(value, int | float | str) else ""
 
 
 def parse_quantity(value: object, kind: str) -> int:
-    """Read a positive integer amount such as ``512 KiB``, ``50 GB/s`` or ``720 MHz``.
+    """Parse a positive integer amount such as ``512 KiB``, ``50 GB/s`` or ``720 MHz``.
 
-    ``kind`` is the unit that a bare number has: ``B``, ``B/s`` or ``Hz``. K = 1024 for
-    sizes in bytes, 10^9 for GB/s (DESIGN.md, vocabulary).
+    ``kind``: the base unit, ``B``, ``B/s`` or ``Hz``, which a bare number has. Prefixes of bytes
+    are binary (KiB = 1024 B), those of rates decimal (GB/s = 10^9 B/s).
 
     >>> parse_quantity("512 KiB", "B"), parse_quantity("0.72 GHz", "Hz"), parse_quantity(7, "B")
     (524288, 720000000, 7)
@@ -89,7 +89,7 @@ def parse_quantity(value: object, kind: str) -> int:
 
 
 def _right_form(text: str, kind: str) -> str:
-    """Return an amount that is written in another way as it has to be; empty if it isn't clear.
+    """Return the accepted form of an amount that is written otherwise; empty if it is unclear.
 
     >>> _right_form("64KB", "B"), _right_form("50 GBps", "B/s"), _right_form("720mhz", "Hz")
     ('64 KiB', '50 GB/s', '720 MHz')
@@ -112,7 +112,7 @@ def _right_form(text: str, kind: str) -> str:
 
 
 def format_quantity(amount: int | None, kind: str) -> str:
-    """Write an amount exactly, in the largest unit that it is a whole number of.
+    """Return an amount as text, exactly, in the largest unit that it is a whole number of.
 
     Rates and clocks may have up to four decimals.
 
@@ -186,7 +186,7 @@ class Rate:
     n_cycles: int
 
     def cycles(self, amount_bytes: Amount) -> Amount:
-        """Cycles of service that a request is worth, ``ceil(bytes / bytes_per_cycle)``.
+        """Return the cycles of service of a request, ``ceil(bytes / bytes_per_cycle)``.
 
         >>> Rate(625, 9).cycles(8192)
         118
@@ -197,7 +197,7 @@ class Rate:
         return -(-amount_bytes * self.n_cycles // self.n_bytes)
 
     def times(self, count: int) -> Rate:
-        """Return what so many of these give together.
+        """Return the rate of ``count`` of these together.
 
         >>> Rate(625, 9).times(2)
         Rate(n_bytes=1250, n_cycles=9)
@@ -209,12 +209,12 @@ class Rate:
         return max(most, 1) * self.n_cycles > _LARGEST_INT64
 
     def exact(self) -> Fraction | float:
-        """Bytes per cycle, to compare rates."""
+        """Return the bytes per cycle as an exact ratio, infinite if unlimited."""
         return Fraction(self.n_bytes, self.n_cycles) if self.n_cycles else math.inf
 
     @property
     def unlimited(self) -> bool:
-        """Whether a request costs no cycles at all."""
+        """Whether requests take no cycles."""
         return self.n_cycles == 0
 
 

@@ -1,4 +1,4 @@
-"""Sections of an accelerator that contradict each other."""
+"""Checks across the sections of an accelerator."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _MOST_BYTES = 2**50
 
 
 def smallest_buffer(array: ArraySpec | SpatialArraySpec) -> int:
-    """Return the bytes that a buffer has at least: those of one 2-byte operand of a fold."""
+    """Return the least capacity of a buffer in bytes: one 2-byte operand of a fold."""
     return 2 * array.pes
 
 
 @dataclass(frozen=True)
 class ImpossibleValue:
-    """A value that is valid alone but not beside the others, and what is allowed there."""
+    """A value that is valid by itself but contradicts others, with what is allowed."""
 
     field: str
     value: object
@@ -33,7 +33,7 @@ class ImpossibleValue:
 
 @dataclass(frozen=True, kw_only=True)
 class Sections:
-    """The sections that can contradict each other; ``None`` is one that is itself wrong."""
+    """The sections that may contradict each other; None stands for one that is itself wrong."""
 
     clock_hz: int | None
     array: ArraySpec | None
@@ -44,10 +44,10 @@ class Sections:
     links: LinksSpec | None = None
     chips: tuple[int, ...] | None = None
     spatial: bool = False
-    """Whether the array is one."""
+    """Whether the array is a spatial one."""
 
     def impossible(self) -> list[ImpossibleValue]:
-        """Find every combination of values that no hardware can have."""
+        """Return every value that contradicts other sections."""
         found = [*self._fold(), *self._slow_ports(), *self._fifos(), *self._shared_buffer()]
         found += self._shape()
         for field, memory in self._backing():

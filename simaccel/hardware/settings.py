@@ -1,4 +1,4 @@
-"""Settings: values for fields of an accelerator, by path or as texts of a command line."""
+"""Settings: values for an accelerator's fields, by path or as texts of the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Settings = Mapping[str, object] | Sequence[str]
 
 
 def unknown_field(field: str, leaves: Sequence[str]) -> str:
-    """Return what to write instead of an unknown field: one of its own section, if one is near."""
+    """Return a suggestion for an unknown field, from its own section if one is similar."""
     name, rest = field.partition(".")[::2]
     sections = dict.fromkeys(leaf.partition(".")[0] for leaf in leaves)
     if field in sections:
@@ -26,9 +26,9 @@ def unknown_field(field: str, leaves: Sequence[str]) -> str:
     if not rest:  # the name of a field without its section
         fields += [leaf for leaf in leaves if leaf.endswith(f".{name}")][:1]
         name = fields[-1] if fields[-1].endswith(f".{name}") else name
-    told = suggest_field(rest if section else name, fields)
-    if told.startswith("did"):
-        return told.replace("mean '", f"mean '{section}")
+    hint = suggest_field(rest if section else name, fields)
+    if hint.startswith("did"):
+        return hint.replace("mean '", f"mean '{section}")
     known = ", ".join(leaf for leaf in fields if not leaf.endswith("source"))
     return f"nothing, as it isn't modelled; {near[0] if section else 'an accelerator'} has {known}"
 
@@ -39,7 +39,7 @@ def overridden_fields(overrides: Settings) -> set[str]:
 
 
 def each_setting(overrides: Settings) -> Iterator[tuple[str, object, str]]:
-    """Yield path, value and source of each override; a text without a value has none."""
+    """Yield path, value and source of each override; a text without `=` has the value ABSENT."""
     if isinstance(overrides, Mapping):
         yield from ((field, value, "settings") for field, value in _leaves(overrides, ""))
         return
@@ -54,7 +54,7 @@ def each_setting(overrides: Settings) -> Iterator[tuple[str, object, str]]:
 
 
 def _leaves(settings: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
-    """Yield values by path, those of sections too, unless a section names a preset."""
+    """Yield the path and value of each field, also inside sections that name no preset."""
     for name, value in settings.items():
         if isinstance(value, Mapping) and PRESET not in value:
             yield from _leaves(value, f"{prefix}{name}.")

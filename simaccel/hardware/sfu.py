@@ -23,20 +23,20 @@ class InPasses(Protocol):
         """Passes over one element of each row."""
 
     def with_operations(self, operations: Mapping[str, int]) -> Self:
-        """Return it where functions take so many operations."""
+        """Return the piece of work on a unit with these operations per function."""
 
 
 Form = TypeVar("Form", bound=InPasses)
 
 
 class OperationsSpec(Spec):
-    """Operations of a lane for a function of one element; the first is the pass that has it.
+    """Operations of a lane per function of an element; the first one is the pass itself.
 
-    ``rsqrt``: a root or its reciprocal; ``divide``: a quotient or a reciprocal. ``reduce``: what
-    the sum or maximum of a row takes on top of its pass, where lanes hold parts of it, counted as
-    operations of one lane. A norm has ``rsqrt`` and ``reduce`` once a row, a softmax ``reduce``.
-    ``deviation``: of a layer norm, an element less the mean, its square added up; ``affine``: of a
-    norm, an element times the root of its row, then gain and bias.
+    ``rsqrt``: a root or its reciprocal; ``divide``: a quotient or reciprocal. ``reduce``: the sum
+    or maximum of a row over lanes that hold parts of it, in operations of one lane beyond the
+    pass. Norms have ``rsqrt`` and ``reduce`` once per row, a softmax ``reduce``. ``deviation``: of
+    a layer norm, the squared difference from the mean; ``affine``: of a norm, the product with the
+    row's root, gain and bias.
     """
 
     exp: Count = 1
@@ -62,11 +62,11 @@ class OperationsSpec(Spec):
 
 
 class SfuSpec(Spec):
-    """``lanes`` elements per cycle and pass; ``latency_cycles`` of pipeline per piece of work.
+    """The vector unit: ``lanes`` elements per cycle and pass, ``latency_cycles`` per piece of work.
 
-    ``passes`` of a whole softmax: 3 = maximum, exponential and sum, normalise; 2 = statistics
-    that need one another are taken in one pass, here maximum and sum, for all kinds of work.
-    ``operations`` of functions that take more than one.
+    ``passes``: of a whole softmax. 3: maximum; exponential and sum; normalisation. 2: statistics
+    that depend on one another take one pass (here maximum and sum), for all kinds of work.
+    ``operations``: of functions that take more than one.
     """
 
     REPLACED: ClassVar[Mapping[str, str]] = {
@@ -80,17 +80,17 @@ class SfuSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         return unset_fields(self, "operations")
 
     def choose_form(self, separate: Form, merged: Form | None) -> Form:
-        """Return a piece of work as this unit does it: merged where it has such a form, or not."""
+        """Return the form of a piece of work on this unit, with its operations per function."""
         apart = merged is None or self.passes > 2  # noqa: PLR2004 - merged
         form = separate if apart or merged is None else merged
         return form.with_operations(self.operations.counts)
 
     def cycles(self, work: InPasses, elements: Amount, rows: Amount) -> Amount:
-        """Cycles of a piece of work on ``elements`` in so many rows, memory unlimited.
+        """Return the cycles of a piece of work on ``elements`` in ``rows``, memory unlimited.
 
         >>> from simaccel.workload.vectors import Passes
         >>> softmax = Passes(passes=3, reads=(3,), writes=2)

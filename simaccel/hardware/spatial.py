@@ -1,4 +1,4 @@
-"""The spatial array: PEs with private memories; work is divided among them by rank."""
+"""The spatial array: PEs with private memories, among which ranks are divided."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PeMemories(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         return empty_fields(self)
 
     def by_roles(self) -> dict[frozenset[Role], PeMemorySpec]:
@@ -64,15 +64,15 @@ class PeMemories(Spec):
 class SpatialArraySpec(Spec):
     """``rows`` x ``cols`` PEs with ``vectors`` vector units of ``lanes`` MACs each.
 
-    ``reduces``: where partial sums of neighbours are added on their way up. ``bypass_buffer``:
-    roles that go between DRAM and PEs directly; if all do, there is no buffer. ``dataflow``:
-    constraints on mappings, such as ``cols=Q,M``; ranks that an operator lacks don't matter.
-    ``native_bits``: of the operands of a multiplier; wider ones take it several times
-    (``cycles_per_mac``). ``multiplied_as``: numbers that go as those of another width.
+    ``reduces``: fan-outs that add partial sums on the way up. ``bypass_buffer``: roles that go
+    between DRAM and PEs directly; if all do, there is no buffer. ``dataflow``: constraints on
+    mappings, such as ``cols=Q,M``; ranks that an operator lacks are ignored. ``native_bits``:
+    operand width of a multiplier; wider operands take several cycles per MAC. ``multiplied_as``:
+    number formats that are multiplied as others.
     """
 
     count: ClassVar[int] = 1
-    """There is one; what there are several of are its fan-outs."""
+    """Always one array."""
 
     kind: Literal["spatial"]
     rows: Count
@@ -88,29 +88,29 @@ class SpatialArraySpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         return unset_fields(self, "native_bits", "multiplied_as")
 
     def cycles_per_mac(self, elements: Iterable[Element]) -> int:
-        """Cycles of a MAC of such operands."""
+        """Return the cycles of a MAC with operands of these elements."""
         return cycles_per_mac(self.native_bits, map(self.multiplied_as.bits, elements))
 
     def pace(self, elements: Iterable[Element]) -> Fraction:
-        """Return the cycles of a step of the PEs, of such operands."""
+        """Return the cycles of a step of the PEs with operands of these elements."""
         return Fraction(self.cycles_per_mac(elements))
 
     @property
     def pes(self) -> int:
-        """Peak MACs per cycle, which are more than the PEs where these are vector units."""
+        """Peak MACs per cycle, including all vector units and lanes of the PEs."""
         return self.rows * self.cols * self.vectors * self.lanes
 
     def pass_cycles(self, steps: int, pes: tuple[int, int], stationarity: Stationarity) -> int:  # noqa: ARG002 - of systolic arrays
-        """Cycles of a pass of ``steps`` cycles, in each of which all lanes work."""
+        """Return the cycles of a pass of ``steps`` cycles: as many, as there is no fill."""
         return steps
 
     @property
     def lead_latency_cycles(self) -> int:
-        """Cycles from a tile's arrival to its use: PEs take it as it comes."""
+        """Cycles from a tile's arrival to its use: none."""
         return 0
 
     @property

@@ -1,4 +1,4 @@
-"""The base of all hardware specs: frozen, keyword-only, valid at birth, with their source."""
+"""The base of all hardware specs: frozen, keyword-only, valid at construction, with a source."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 
 class Spec(BaseModel):
-    """One unit of an accelerator as a section of ``hwconfigs/*.yaml`` describes it."""
+    """One unit of an accelerator: a section of ``hwconfigs/*.yaml``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, defer_build=True)
 
     REPLACED: ClassVar[Mapping[str, str]] = {}
-    """Fields of before, and what stands in their place."""
+    """Former fields, and their replacements."""
 
     source: str = ""
-    """Where the figures of this section come from."""
+    """The source of this section's figures."""
 
     @property
     def absent(self) -> Collection[str]:
-        """Fields that are not set: a document leaves them out."""
+        """The fields that are not set; a document leaves them out."""
         return ()
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
-        """Yield fields (``noc.shape``: inside of a section) that can't be, and what is allowed."""
+        """Yield impossible fields (paths such as ``noc.shape``), each with its allowed values."""
         return iter(())
 
     @model_serializer(mode="wrap")
@@ -62,7 +62,7 @@ def empty_fields(spec: Spec) -> set[str]:
 
 
 def unset_fields(spec: Spec, *names: str) -> set[str]:
-    """Return those of some fields that are None or have their defaults."""
+    """Return those of the named fields that are None or have their defaults."""
     fields = type(spec).model_fields
     return {
         name

@@ -23,7 +23,7 @@ def rings(
     place: str | None = None,
     kind: str | None = None,
 ) -> dict[str, tuple[int, int]]:
-    """Slots that all bodies below share by tile name: name -> (bytes of a slot, slots).
+    """Return the slots that all bodies below share by tile name: name -> (bytes of a slot, slots).
 
     With ``place``: of the tiles in that memory only; with ``kind``: of tensors of that class.
     """
@@ -39,7 +39,7 @@ def rings(
 def reserved_slots(
     program: Program, place: str = BUFFER, kind: str | None = None
 ) -> dict[str, dict[str, tuple[int, int]]]:
-    """Use of a memory by operator: operator -> tile name -> (bytes of a slot, slots).
+    """Return the use of a memory by operator: operator -> tile name -> (bytes of a slot, slots).
 
     Tiles of enclosing bodies (a resident intermediate) count from the first operator that touches
     them to the last. With ``kind``: of tensors of that class.
@@ -53,7 +53,7 @@ def reserved_slots(
 
 
 def reserved_bytes(program: Program) -> int:
-    """Peak of the buffer that a program reserves, in bytes, known before the run."""
+    """Return the peak of the buffer that a program reserves, in bytes, known before the run."""
     return max(
         (sum(b * s for b, s in use.values()) for use in reserved_slots(program).values()), default=0
     )

@@ -190,7 +190,7 @@ class _Rooms:
         )
 
     def fit_once(self, operator: Operator, tiles: Sequence[str], beside: Sequence[str]) -> bool:
-        """Whether one slot of each of some tiles fits beside other operators."""
+        """Return whether one slot of each of some tiles fits beside other operators."""
         return all(
             self._max_reserved(used, beside)
             + sum(used[operator.name].get(tile, (0, 0))[0] for tile in tiles)
@@ -256,7 +256,7 @@ def _going_on(place: _Place, places: Mapping[str, _Place]) -> Iterator[str]:
 
 
 def _stands_alone(place: _Place, places: Mapping[str, _Place]) -> bool:
-    """Whether an operator uses no tiles around it, nor writes what those before it use."""
+    """Return whether an operator uses no tiles around it, nor writes what those before it use."""
     operator = place.operator
     own = rings(operator.body, operator.tiles)
     touched = {tile.name for command in commands(operator.body) for tile in tiles_of(command)}

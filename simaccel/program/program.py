@@ -352,7 +352,7 @@ def tiles_of(command: Command) -> tuple[Tile, ...]:
 
 
 def transfer_of(command: Load | Store) -> tuple[TensorView, TransferTraffic]:
-    """Tensor outside (in DRAM unless a tile is named) and bytes of a transfer."""
+    """Return the tensor outside (in DRAM unless a tile is named) and bytes of a transfer."""
     view = command.view or command.tile.view
     n_bytes = in_bytes(math.prod(command.tile.shape), view.bits)
     return view, command.moved or TransferTraffic(n_bytes, n_bytes)
@@ -368,7 +368,7 @@ def commands(body: Sequence[Node]) -> Iterator[Command]:
 
 
 def between_tiles(command: Command) -> bool:
-    """Whether a command moves data between buffer and PEs, or takes its turn among those."""
+    """Return whether a command moves data between buffer and PEs, or takes its turn among those."""
     if isinstance(command, Load):
         return command.source is not None
     if isinstance(command, Store):
@@ -377,7 +377,7 @@ def between_tiles(command: Command) -> bool:
 
 
 def size(program: Program) -> int:
-    """Number of nodes of a program's tree: what the cost of a run grows with."""
+    """Return the number of nodes of a program's tree: what the cost of a run grows with."""
 
     def count(body: Sequence[Node]) -> int:
         return len(body) + sum(count(node.body) for node in body if isinstance(node, _Nest))

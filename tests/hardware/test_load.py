@@ -443,7 +443,7 @@ def test_a_wheel_has_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ("field", "instead"),
     [
         ("turn_cycles", "batch_bytes: what a channel moves in one direction while the other waits"),
-        ("max_outstanding", "in_flight_bytes: what may be asked for and not yet there"),
+        ("max_outstanding", "in_flight_bytes: bytes that are requested and have not arrived"),
     ],
 )
 def test_a_replaced_field_is_refused_and_the_new_one_is_named(

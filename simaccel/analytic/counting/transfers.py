@@ -112,7 +112,7 @@ class TileTransfer:
         return visits
 
     def _first_repeats(self, rank: str) -> Ints:
-        """As before, but for the first time that an instance gets a tile."""
+        """Return the as before, but for the first time that an instance gets a tile."""
 
         def counts(at: int) -> Mode:
             return bool(self._fan_counts(at))
@@ -167,7 +167,7 @@ class TileTransfer:
         return n_bytes * self.repeats, n_bytes * self.first_repeats()
 
     def n_bytes(self, bits: int) -> Ints:
-        """Bytes of an input that move down."""
+        """Return the bytes of an input that move down."""
         elements = self.volume - self._over_dims(self._kept_overlap, self._volume)
         if bits == PACKED_BITS:
             odd = self.odd - self._over_dims(self._kept_odd, self._odd)

@@ -1,1 +1,1 @@
-"""Areas of an accelerator's parts on the chip: published figures, and its own."""
+"""Areas of an accelerator's parts: published figures, and those of its file."""

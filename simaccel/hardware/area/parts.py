@@ -18,14 +18,14 @@ _PER_MILLI_PICO = 1e-9
 
 @dataclass(frozen=True)
 class ChipArea:
-    """Area by part in um2; ``unlimited``: memories without a capacity, and so without an area."""
+    """Area by part in um2; ``unlimited``: memories of unlimited capacity, which have none."""
 
     by_part: Mapping[str, float]
     unlimited: tuple[str, ...]
 
     @property
     def mm2(self) -> float | None:
-        """The area of all parts in mm2, None where one of them has none."""
+        """The area of all parts in mm2; None if a part has none."""
         return None if self.unlimited else sum(self.by_part.values()) * 1e-6
 
 
@@ -67,9 +67,9 @@ def area_of(accelerator: Accelerator) -> ChipArea:
 def area_and_power(
     accelerator: Accelerator, energy_pj: Mapping[str, float], cycles: int
 ) -> dict[str, Any]:
-    """Return area and average power of a run; power of DRAM is not part of ``chip_power_mw``.
+    """Return area and average power of a run; ``chip_power_mw`` excludes the DRAM.
 
-    An area is None where a memory has no limit.
+    The area is None if a memory is unlimited.
     """
     area, power = area_of(accelerator), power_mw(energy_pj, accelerator.seconds(cycles))
     every = sum(power.values())
@@ -82,7 +82,7 @@ def area_and_power(
 
 
 def edp_js(energy_pj: float, seconds: float) -> float:
-    """Return energy times delay in joule seconds.
+    """Return the energy-delay product in joule seconds.
 
     >>> edp_js(2e12, 0.5)
     1.0
@@ -91,7 +91,7 @@ def edp_js(energy_pj: float, seconds: float) -> float:
 
 
 def power_mw(energy_pj: Mapping[str, float], seconds: float) -> dict[str, float]:
-    """Return the average power in mW by level, of the energy in pJ by level.
+    """Return the average power in mW by level, from the energy in pJ by level.
 
     >>> power_mw({"mac": 5e9, "dram": 2e9}, 0.01)
     {'mac': 500.0, 'dram': 200.0}

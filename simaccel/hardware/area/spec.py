@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Pes = TypeVar("Pes", int, "npt.NDArray[np.int64]")
 NODE: Final[Node] = "45nm"
-"""Where no node is given: that of most of the energies that are."""
+"""The default node: the one with most of the published energies."""
 
 
 _MULTIPLIERS: Final[dict[str, Number]] = {
@@ -38,11 +38,11 @@ _MULTIPLIERS: Final[dict[str, Number]] = {
     **dict.fromkeys(("fp4", "fp8", "bf16", "fp16"), "fp16"),
     **dict.fromkeys(("int32", "tf32", "fp32", "fp64"), "fp32"),
 }
-"""The multiplier of the tables for each number: where none is as narrow, the next wider one."""
+"""The multiplier of each number format: the narrowest of the tables that is wide enough."""
 
 
 def multiplier_of(numbers: Iterable[str]) -> Number:
-    """Return the largest multiplier that numbers need; that of fp16 where there are none.
+    """Return the largest multiplier that the number formats need; that of fp16 without any.
 
     >>> multiplier_of(["int8", "bf16"]), multiplier_of([])
     ('fp16', 'fp16')
@@ -56,7 +56,7 @@ class NoAreaError(SimaccelError):
 
 @dataclass(frozen=True, kw_only=True)
 class UnitAreas:
-    """Areas in um2, all of them known: of a MAC, of a lane of the SFU, of a byte of memories."""
+    """Areas in um2, all of them known: per MAC, per lane of the SFU, per byte of memory."""
 
     mac_um2: float
     pe_memory_um2_per_byte: float
@@ -65,11 +65,11 @@ class UnitAreas:
 
 
 class AreaSpec(Spec):
-    """Areas of its own, or of a ``node``; a figure that is given stands before the table's.
+    """Areas that are given, or those of a ``node``; given figures have priority over the tables'.
 
-    ``number``: what a MAC multiplies; by default the widest of the accelerator's ``precision``. A
-    lane of the SFU is a multiplier and an adder of 32-bit floats; accumulators are memory as the
-    buffer is.
+    ``number``: the number format of a MAC; by default the widest of the accelerator's
+    ``precision``. A lane of the SFU is a multiplier and an adder of 32-bit floats; accumulators
+    count as buffer memory.
     """
 
     node: Node | None = None
@@ -81,11 +81,11 @@ class AreaSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         return empty_fields(self)
 
     def areas(self, node: Node = NODE, number: Number = "fp16") -> UnitAreas:
-        """Return all areas; ``node`` and ``number``: those of sections without.
+        """Return all areas; ``node`` and ``number``: defaults where the section has none.
 
         >>> AreaSpec(number="int8").areas().mac_um2, AreaSpec(mac_um2=1).areas().mac_um2
         (419.0, 1.0)
@@ -140,7 +140,7 @@ def area_um2(
 
 
 def has_buffer(array: object) -> bool:
-    """Return whether any bytes go through the buffer."""
+    """Return whether an array uses the buffer: some role does not bypass it."""
     every = {"input", "weight", "output"}
     return not (isinstance(array, SpatialArraySpec) and set(array.bypass_buffer) == every)
 

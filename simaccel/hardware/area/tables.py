@@ -1,4 +1,4 @@
-"""Published areas of arithmetic and SRAM at 45 nm, and how they shrink. Nothing here is fitted.
+"""Published areas of arithmetic and SRAM at 45 nm, and their scaling. Nothing here is fitted.
 
 The figures are those of bare arithmetic and of SRAM macros: the registers and wires of a PE, the
 NoC, control, interfaces and pads are not in them. The matrix unit of TPU v1 (24% of at most
@@ -48,7 +48,7 @@ SCALED: Final = (
 
 
 def shrink(node: Node) -> float:
-    """Area at a node by that at 45 nm.
+    """Return the ratio of the area at a node to that at 45 nm.
 
     >>> round(shrink("28nm"), 3), shrink("45nm")
     (0.525, 1.0)

@@ -1,1 +1,1 @@
-"""DRAM parts: organisation, timings, address maps, and what an access pattern gets from them."""
+"""DRAM parts: organisation, timings, address maps, and the throughput of access patterns."""

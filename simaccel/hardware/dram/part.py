@@ -1,4 +1,4 @@
-"""A DRAM part: one channel's organisation and timings, as its standard or data sheet gives them."""
+"""A DRAM part: organisation and timings of one channel, from its standard or data sheet."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ TIMINGS = (
     "rfc",
     "refi",
 )
-"""The fields of a part that are numbers of clocks, in the names of JEDEC without the t."""
+"""The fields of a part in clocks, named as by JEDEC without the t."""
 
 
 OTHERS: Final = "others"
-"""Stands in ``origins`` for all fields that nothing else there names."""
+"""The key in ``origins`` for all fields without an entry."""
 
 
 def _pairs(origins: object) -> object:
-    """Return the lines of a file, by what they are about, as pairs."""
+    """Return the origins of a file as pairs (fields, origin)."""
     return tuple(origins.items()) if isinstance(origins, Mapping) else origins
 
 
 class DramPart(Spec):
     """One channel of a DRAM part. Timings are in its own command clocks of ``clock_ps``.
 
-    A request is one burst. Banks are counted per bank group, rank and pseudo channel; ranks share
-    the data bus, pseudo channels have one each and share the commands.
+    A request is one burst. Banks are counted per bank group, rank and pseudo channel. Ranks share
+    the data bus; pseudo channels have one each and share the command bus.
     """
 
     name: str
@@ -63,13 +63,13 @@ class DramPart(Spec):
     ranks: Power = 1
     pseudo_channels: Power = 1
     dual_command: bool = False
-    """Whether a row command and a column command may go out in one clock, as in HBM."""
+    """Whether a row and a column command may be issued in one clock, as in HBM."""
 
     controller: Literal["banks", "window"] = "banks"
-    """The memory controller that measures it (`validation/dram`)."""
+    """The memory controller that the part is measured with (`validation/dram`)."""
 
     stream_permille: Annotated[int, Field(ge=1, le=1000)]
-    """What one sequential stream of reads gets of the peak, refresh and all, in thousandths."""
+    """Throughput of one sequential stream of reads in thousandths of the peak, with refreshes."""
 
     burst: Clocks
     """Clocks of the data bus for one burst."""
@@ -95,11 +95,11 @@ class DramPart(Spec):
     """Clocks of a refresh of all banks of a rank."""
     refi: Clocks
     origins: Annotated[tuple[tuple[str, str], ...], BeforeValidator(_pairs)] = ()
-    """(fields separated by blanks, or `others`; where their figures come from)."""
+    """Pairs (fields separated by blanks, or `others`; the source of their figures)."""
 
     @property
     def default_map(self) -> str:
-        """The default address map: bank groups take turns, if there are any."""
+        """The default address map; it interleaves bank groups, if there are any."""
         return "bgil" if self.bank_groups > 1 else "rbc"
 
     @property
@@ -109,7 +109,7 @@ class DramPart(Spec):
 
     @property
     def units(self) -> int:
-        """Ranks and pseudo channels: what refreshes at once and has a four-activate window."""
+        """Ranks x pseudo channels: the units that refresh at once and have an activate window."""
         return self.ranks * self.pseudo_channels
 
     @property
@@ -119,17 +119,17 @@ class DramPart(Spec):
 
     @property
     def peak_bytes_per_second(self) -> int:
-        """Bandwidth of the channel while its data buses are always busy."""
+        """Bandwidth of the channel with all its data buses busy."""
         return self.pseudo_channels * self.burst_bytes * 10**12 // (self.burst * self.clock_ps)
 
     @property
     def stream_bytes_per_second(self) -> int:
-        """Bandwidth that one sequential stream of reads gets of the channel."""
+        """Bandwidth of one sequential stream of reads."""
         return self.peak_bytes_per_second * self.stream_permille // 1000
 
     @property
     def capacity_bytes(self) -> int:
-        """Bytes of the channel: of all rows of all banks.
+        """Bytes of all rows of all banks of the channel.
 
         >>> from simaccel.hardware.dram.parts import PARTS
         >>> [PARTS[p].capacity_bytes // 2**20 for p in ("DDR4-3200x64", "HBM2", "HBM3")]
@@ -139,7 +139,7 @@ class DramPart(Spec):
 
     @property
     def turnaround(self) -> int:
-        """Clocks that the data bus is idle for two changes: to writing, and back to reading.
+        """Idle clocks of the data bus for a change from reading to writing and back.
 
         Less a read and a write burst, the commands are ``read_latency + burst + rtrs -
         write_latency`` and ``write_latency + burst + wtr_s`` apart.

@@ -1,4 +1,4 @@
-"""DRAM parts by name: files in `simaccel/catalogue/dram`, each figure with where it comes from."""
+"""DRAM parts by name: files in `simaccel/catalogue/dram`, each figure with its source."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from simaccel.hardware.dram.part import DramPart
 
 
 class DramParts(Mapping[str, DramPart]):
-    """The published parts, each read and checked at its first use."""
+    """The published parts by name, each read and checked at its first use."""
 
     def __init__(self) -> None:
-        """Read nothing yet."""
+        """Open the catalogue; nothing is read yet."""
         self._catalogue = Catalogue("dram", DramPart.model_validate)
 
     def __getitem__(self, name: str) -> DramPart:
@@ -28,11 +28,11 @@ class DramParts(Mapping[str, DramPart]):
         return name in self._catalogue.names
 
     def __iter__(self) -> Iterator[str]:
-        """Go over the names, in order."""
+        """Yield the names in order."""
         return iter(self._catalogue.names)
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of parts."""
         return len(self._catalogue)
 
 
@@ -41,10 +41,10 @@ PARTS: Final[Mapping[str, DramPart]] = DramParts()
 
 
 def measured_patterns(part: str) -> list[dict[str, str | float | None]]:
-    """Return what access patterns get from a part, a row each.
+    """Return the measured throughput of access patterns on a part, a row each.
 
-    Shares of the peak, latencies in ns (None without reads), GB/s, activates per burst; of reads
-    that are alone (``idle``) the latency only. `validation/dram/table.py` measures them.
+    Shares of the peak, latencies in ns (None without reads), GB/s, activates per burst; of single
+    reads (``idle``) the latency only. Measured by `validation/dram/table.py`.
     """
     with (FOLDER / "dram" / "measured.csv").open(encoding="utf-8", newline="") as stream:
         rows = [row for row in csv.DictReader(stream) if row["part"] == part]

@@ -1,8 +1,8 @@
-"""Cycles of a tile on a DRAM channel: the busiest of data bus, activates, a bank, a bank group.
+"""Clocks of a tile on a DRAM channel: the busiest of data bus, activates, a bank, a bank group.
 
-A tile is some rows of bytes, a pitch apart. Its rows are hits in the pages that they share, as a
-controller that serves row hits first makes them. Between tiles banks overlap; so what a tile costs
-is what its busiest resource needs for it, and refresh is a share of the time.
+A tile is rows of bytes, a pitch apart. Accesses to one page are row hits, as a controller serves
+row hits first. Banks overlap between tiles, so a tile costs what its busiest resource needs for it;
+refresh is a share of the time.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 Whole: TypeAlias = "int | npt.NDArray[np.int64]"
 """A number, or an array of them, one per candidate mapping."""
 INTERLEAVED: Final = "bgil"
-"""The map in which bank groups take turns burst by burst; in the other, ``rbc``, page by page."""
+"""The address map that interleaves bank groups by burst; the other, ``rbc``, does so by page."""
 _WINDOW: Final = 40
-"""Bursts after those that are served that a controller sees: 32 reads, and 8 in a bank's queue."""
+"""Bursts that a controller looks ahead: 32 reads, and 8 in a bank's queue."""
 
 
 @dataclass(frozen=True)
 class TileRows:
-    """``count`` rows of ``n_bytes``, which begin ``pitch`` bytes apart in DRAM."""
+    """The rows of a tile in DRAM: ``count`` of ``n_bytes`` each, ``pitch`` bytes apart."""
 
     count: Whole
     n_bytes: Whole
@@ -42,11 +42,11 @@ class TileRows:
 def rows_of(sides: tuple[Whole, ...], shape: tuple[int, ...], bits: int) -> TileRows:
     """Return the rows of a tile of a tensor that lies in DRAM with its last dimension innermost.
 
-    Dimensions that the tile has whole join the row. Rows of several dimensions are taken to be as
-    far apart as those of the innermost of them that the tile does not have whole.
+    Inner dimensions that the tile has whole join the row. If rows come from several dimensions, all
+    are taken to be as far apart as those of the innermost dimension that is not whole.
 
-    ``bits``: of an element. Rows of an odd number of 4 bits are rounded up to bytes, as is their
-    pitch.
+    ``sides``: of the tile, ``shape``: of the tensor, both in elements; ``bits``: of an element.
+    Rows of an odd number of 4-bit elements are rounded up to bytes, as is their pitch.
 
     >>> rows_of((64, 16), (512, 64), 16)
     TileRows(count=64, n_bytes=32, pitch=128)
@@ -74,7 +74,7 @@ def rows_of(sides: tuple[Whole, ...], shape: tuple[int, ...], bits: int) -> Tile
 
 
 def requested_rows(sides: tuple[Whole, ...], bits: int) -> TileRows:
-    """Return the rows of a tile whose DMA engine requests each row of the innermost dimension.
+    """Return the rows of a tile if the DMA engine requests each row of the innermost dimension.
 
     >>> requested_rows((3, 4, 16), 8)
     TileRows(count=12, n_bytes=16, pitch=16)
@@ -87,7 +87,7 @@ def requested_rows(sides: tuple[Whole, ...], bits: int) -> TileRows:
 
 
 def rows_of_transfer(n_bytes: Whole, rows: TileRows | None) -> TileRows:
-    """Return the rows of a transfer: as many as hold its bytes; without rows they are one."""
+    """Return the rows of a transfer, as many as hold its bytes; one if ``rows`` is None."""
     length: Whole = larger(1, n_bytes if rows is None else rows.n_bytes)
     pitch = length if rows is None else rows.pitch
     return TileRows(_whole(_ceil_div(n_bytes, length)), _whole(length), _whole(pitch))
@@ -99,7 +99,7 @@ def larger(one: Whole, other: Whole) -> Any:  # noqa: ANN401 - as the others: in
 
 
 def _whole(value: Whole) -> Whole:
-    """Return an array of no dimension as a number."""
+    """Return a number for an array without dimensions, else an array of integers."""
     return int(value) if np.ndim(value) == 0 else np.asarray(value, dtype=np.int64)
 
 
@@ -108,7 +108,7 @@ def _ceil_div(amount: Whole, of: Whole) -> Whole:
 
 
 def bus_clocks(part: DramPart, rows: TileRows, share_bytes: Whole) -> Whole:
-    """Return the clocks of a channel's data bus for its share of a tile's bytes."""
+    """Return the clocks of a channel's data bus for its share of a tile."""
     whole, rest = share_bytes // rows.n_bytes, share_bytes % rows.n_bytes
     bursts = whole * _ceil_div(rows.n_bytes, part.burst_bytes) + _ceil_div(rest, part.burst_bytes)
     return _whole(_ceil_div(bursts, part.pseudo_channels) * part.burst)
@@ -123,12 +123,12 @@ def bank_clocks(part: DramPart, mapping: str, rows: TileRows, channels: int, wri
 
 
 def with_refresh(part: DramPart, clocks: Whole) -> Any:  # noqa: ANN401 - as the clocks
-    """Return the clocks that some work takes, with its share of refreshes."""
+    """Return the clocks of some work including its share of refreshes."""
     return _ceil_div(clocks * part.refi, _clocks_between_refreshes(part))
 
 
 def _clocks_between_refreshes(part: DramPart) -> int:
-    """Return the clocks between refreshes, before which banks are closed, and opened after them."""
+    """Return the usable clocks between refreshes, less closing banks before and opening after."""
     return part.refi - (part.rfc + part.rtp + part.rp + part.rcd_read)
 
 
@@ -140,7 +140,7 @@ def stream_rate(part: DramPart) -> tuple[int, int]:
 
 
 def tile_clocks(part: DramPart, mapping: str, rows: TileRows, channels: int, write: int) -> Whole:
-    """Return the clocks of a tile on each of the channels that it is spread over.
+    """Return the clocks of a tile on each of the ``channels`` that it is spread over.
 
     >>> from simaccel.hardware.dram.parts import PARTS
     >>> part = PARTS["HBM2"]
@@ -156,15 +156,18 @@ def tile_clocks(part: DramPart, mapping: str, rows: TileRows, channels: int, wri
 
 
 class _Visits:
-    """Visits of a tile to pages, banks and bank groups of one data bus."""
+    """The visits of a tile to pages, banks and bank groups of one data bus.
+
+    A *span* is the bytes that lie in one page of each bus and bank group.
+    """
 
     def __init__(self, part: DramPart, mapping: str, rows: TileRows, ways: int) -> None:
         self.part, self.rows, self.ways = part, rows, ways
         self.groups = part.bank_groups if mapping == INTERLEAVED else 1
         self.turn = part.burst_bytes * ways * self.groups
-        """Bytes in a row after which bus and bank group are the same again."""
+        """Consecutive bytes after which the same bus and bank group follow again."""
         self.span = part.page_bytes * ways * self.groups
-        """Bytes in a row that lie in one page of each bus and bank group."""
+        """Bytes of a span."""
         self.banks = part.banks // part.pseudo_channels // self.groups
         self.each = _ceil_div(rows.n_bytes, part.burst_bytes)
         """Bursts of a row of the tile."""
@@ -173,11 +176,11 @@ class _Visits:
         reach = (rows.count - 1) * rows.pitch + rows.n_bytes
         scattered = rows.count * _ceil_div(rows.n_bytes, self.span)
         self.stops: Whole = np.where(self.dense, _ceil_div(reach, self.span), scattered)
-        """Spans that the tile touches."""
+        """Spans that the tile visits."""
 
     @property
     def per_stop(self) -> Whole:
-        """Bursts of the tile in a span, on all buses and bank groups."""
+        """Bursts of the tile per span, on all buses and bank groups."""
         return _ceil_div(self.rows.count * self.each, np.maximum(self.stops, 1))
 
     @property
@@ -188,7 +191,7 @@ class _Visits:
 
     @property
     def spread(self) -> Whole:
-        """Bus and bank group pairs that the bursts of a span are spread over."""
+        """Pairs of bus and bank group that the bursts of a span are spread over."""
         most = self.ways * self.groups
         reached = np.where(self.narrow, np.minimum(self.each, most), most)
         return np.maximum(1, np.minimum(self.per_stop, reached))
@@ -199,7 +202,7 @@ class _Visits:
         return _ceil_div(self.stops * self.spread, self.ways)
 
     def bank(self, write: int) -> Whole:
-        """Clocks of the busiest bank; none where each is visited once."""
+        """Return the clocks of the busiest bank; 0 if each is visited once."""
         part = self.part
         bursts = _ceil_div(self.per_stop, self.spread)
         gap = max(part.burst, part.ccd_l_write if write else part.ccd_l)
@@ -216,7 +219,7 @@ class _Visits:
         return np.where(times > 1, times * visit, 0)
 
     def group(self, write: int) -> Whole:
-        """Clocks of the busiest bank group."""
+        """Return the clocks of the busiest bank group."""
         part, rows = self.part, self.rows
         gap = part.ccd_l_write if write else part.ccd_l
         bursts = _ceil_div(rows.count * self.each, self.ways)

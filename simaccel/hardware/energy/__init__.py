@@ -1,1 +1,1 @@
-"""Energies of actions: published figures, and an accelerator's own."""
+"""Energies of actions: published figures, and those of an accelerator's file."""

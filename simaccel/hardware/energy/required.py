@@ -1,4 +1,4 @@
-"""Objectives that need energies are refused if energies are not given."""
+"""The refusal of objectives whose energies are unknown."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _NEEDING: Final = ("energy", "edp", "power")
 
 
 def require_energies(accelerator: Accelerator, objective: str) -> None:
-    """Refuse an objective that needs energies which are not given.
+    """Refuse an objective that needs unknown energies.
 
     Raises:
-        InputError: names them, and what can be made small without them.
+        InputError: the message names them, and the objectives that don't need them.
 
     """
     unknown = accelerator.unknown_energies

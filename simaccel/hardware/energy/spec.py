@@ -32,11 +32,11 @@ DRAM: Final = "dram_pj_per_byte"
 
 
 class EnergySpec(Spec):
-    """Energy per action in pJ: of its own, or of a ``node`` and of ``dram.part``.
+    """Energies per action in pJ that are given, or those of a ``node`` and of ``dram.part``.
 
-    A figure that is given stands before the table's. ``number``: what a MAC of the node multiplies.
-    ``leakage_pj_per_cycle``: of the whole accelerator, whatever it does; no table has it. Where all
-    are ``known``, one that is left out is a fault; else it is unknown, and so are energies of runs.
+    Given figures have priority over the tables'. ``number``: the number format of the node's MAC.
+    ``leakage_pj_per_cycle``: of the whole accelerator; no table has it. With ``known: false``
+    figures that are left out are unknown, and so are energies of runs; else they are faults.
     """
 
     known: Annotated[bool, Field(strict=True)] = True
@@ -51,7 +51,7 @@ class EnergySpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that are not set."""
+        """The fields that are not set."""
         unread = {"number"} if self.node is None else set()
         return unread | empty_fields(self) | unset_fields(self, "known", "leakage_pj_per_cycle")
 
@@ -79,7 +79,7 @@ class EnergySpec(Spec):
     def prices(
         self, capacity_bytes: int | None, part: str | None, shared: float | None = None
     ) -> EnergyPrices | None:
-        """Return all prices for a buffer's capacity and a DRAM part; None if DRAM has none.
+        """Return all prices for a buffer's capacity and a DRAM part; None if the DRAM has none.
 
         ``shared``: pJ per byte of a buffer that cores share, if it is given.
 
@@ -96,7 +96,7 @@ class EnergySpec(Spec):
         return EnergyPrices(**known, shared_pj_per_byte=shared)
 
     def unknown(self, part: str | None) -> tuple[str, ...]:
-        """Return the figures that are not given: no number, no node, no DRAM part, or only 0.
+        """Return the unknown figures: neither given nor in a table, or all zero.
 
         >>> EnergySpec(known=False, mac_pj=1, node="7nm").unknown(None)
         ('dram_pj_per_byte',)
@@ -123,7 +123,7 @@ class EnergySpec(Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class EnergyPrices:
-    """Energy per action in pJ, all of them known."""
+    """Energies per action in pJ, all of them known."""
 
     mac_pj: float
     sfu_pj_per_element: float
@@ -132,10 +132,10 @@ class EnergyPrices:
     dram_pj_per_byte: float
     leakage_pj_per_cycle: float = 0.0
     shared_pj_per_byte: float | None = None
-    """As in a core's buffer where it is None."""
+    """None: that of a core's buffer."""
 
     def price_of(self, level: str) -> float:
-        """Energy of a byte at a level and direction such as ``buffer_read``, in pJ; 0 in PEs."""
+        """Return the energy in pJ of a byte at a level and direction, as ``buffer_read``."""
         place = level.partition("_")[0]
         if place == SHARED and self.shared_pj_per_byte is None:
             place = "buffer"
@@ -153,10 +153,10 @@ class EnergyPrices:
         moved: Mapping[tuple[str, str], Amount],
         cycles: Amount | None = None,
     ) -> dict[str, Any]:
-        """Energy by level in pJ: actions times energy per action.
+        """Return the energy by level in pJ: actions times energy per action.
 
-        ``elements``: passed by the SFU; ``moved``: (level and direction, tensor) -> bytes; leakage
-        is there if it costs anything. A float each, or an array where the amounts are arrays.
+        ``elements``: elements x passes of the SFU; ``moved``: bytes by (level and direction,
+        tensor). Leakage is included if it is not 0. Floats, or arrays if the amounts are arrays.
 
         >>> price = EnergyPrices(mac_pj=1, sfu_pj_per_element=2, buffer_pj_per_byte=5,
         ...     noc_pj_per_byte=1, dram_pj_per_byte=100)

@@ -1,7 +1,7 @@
 """Published energies of arithmetic, SRAM and DRAM. Nothing here is fitted.
 
-The figures are quoted from the publications named beside them. Where a node has none, they are
-interpolated between its neighbours and say so.
+Each figure is quoted from the publication named beside it. A node without figures is interpolated
+between its neighbours, and its source says so.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class NodeEnergy:
 
     multiply_pj: dict[Number, float]
     sum_pj: dict[Number, float]
-    """Adding a product to its sum: of 32 bits, integer or float."""
+    """Addition of a product to a 32-bit sum, integer or float."""
     sram_pj: dict[int, float]
-    """An access of 64 bits by capacity in bytes."""
+    """A 64-bit access, by capacity in bytes."""
     source: str
 
 
@@ -81,12 +81,12 @@ DRAM_PJ_PER_BYTE: Final[dict[str, tuple[float, str]]] = {
 
 
 def numbers_of(node: Node) -> tuple[Number, ...]:
-    """Return the numbers whose arithmetic has a figure at a node."""
+    """Return the number formats whose arithmetic has a figure at a node."""
     return tuple(NODES[node].multiply_pj)
 
 
 def mac_pj(node: Node, number: Number) -> float:
-    """Energy of a multiplication and of adding the product to a sum of 32 bits, in pJ.
+    """Return the energy in pJ of a multiplication and the addition to a 32-bit sum.
 
     >>> round(mac_pj("45nm", "fp16"), 3), round(mac_pj("7nm", "int8"), 3)
     (2.0, 0.1)
@@ -95,23 +95,23 @@ def mac_pj(node: Node, number: Number) -> float:
 
 
 def sfu_pj_per_element(node: Node) -> float:
-    """Energy of one element of one pass in pJ: a multiplication and an addition in fp32."""
+    """Return the energy in pJ of one element of a pass: a multiplication and addition in fp32."""
     return mac_pj(node, "fp32")
 
 
 def noc_pj_per_byte(node: Node, number: Number) -> float:
-    """Energy of bringing a byte into or out of the array in pJ.
+    """Return the energy in pJ of a byte that enters or leaves the array.
 
-    Two MACs a word, the relative cost of a word between PEs in Eyeriss (Chen et al., ISCA 2016).
+    Two MACs per word, the relative cost of a word between PEs in Eyeriss (Chen et al., ISCA 2016).
     """
     return 2 * mac_pj(node, number) / (_BITS[number] / 8)
 
 
 def sram_pj_per_byte(node: Node, capacity_bytes: int | None) -> float:
-    """Energy of a byte of an SRAM in pJ, by its capacity.
+    """Return the energy in pJ of a byte of an SRAM, by its capacity.
 
-    Interpolated between the published sizes, both axes logarithmic; a larger one is built of the
-    largest of these, and a smaller one costs what the smallest does.
+    Interpolated between the published sizes, both axes logarithmic; a larger memory is banked and
+    costs as the largest of these, a smaller one as the smallest.
 
     >>> sram_pj_per_byte("45nm", 2**20), sram_pj_per_byte("7nm", 4096)
     (12.5, 0.9375)
@@ -128,7 +128,7 @@ def sram_pj_per_byte(node: Node, capacity_bytes: int | None) -> float:
 
 
 def dram_pj_per_byte(part: str) -> float | None:
-    """Energy of a byte of a DRAM part in pJ; ``None`` where no publication is known here.
+    """Return the energy in pJ of a byte of a DRAM part; None without a known publication.
 
     >>> dram_pj_per_byte("DDR4-3200x64"), dram_pj_per_byte("LPDDR9-1x1")
     (162.5, None)

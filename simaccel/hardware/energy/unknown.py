@@ -16,10 +16,10 @@ def unknown_energies(
     noc: CoreNocSpec,
     links: LinksSpec | None,
 ) -> tuple[str, ...]:
-    """Return the fields of an accelerator's energies that are not given.
+    """Return the energy fields of an accelerator that are not given.
 
-    Memories of PEs without any price count as one, where not all are known. So do links of
-    the cores' NoC, and those between several chips (``links``).
+    With ``known: false`` PE memories without any price count as one field, as do the links of the
+    cores' NoC and those between chips (``links``).
     """
     fields = [f"energy.{name}" for name in energy.unknown(part)]
     if isinstance(array, SpatialArraySpec) and not energy.known:
