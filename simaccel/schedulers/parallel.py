@@ -74,7 +74,8 @@ class ParallelDegrees:
         'tensor 4 x data 1 x expert 2'
         """
         experts = f" x expert {self.expert}" if self.expert > 1 else ""
-        return f"tensor {self.tensor} x data {self.data}{experts}"
+        sequence = " with sequence" if self.sequence else ""
+        return f"tensor {self.tensor} x data {self.data}{experts}{sequence}"
 
     @property
     def batch(self) -> int:

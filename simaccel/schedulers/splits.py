@@ -313,7 +313,7 @@ def _degrees(
             try:
                 cuts = spread_over(workload, degrees)
             except InputError as error:
-                if not tokens:
+                if not tokens and not degrees.sequence:
                     reasons[name] = error.faults[0].allowed
                 continue
             yield name, _join_cuts(tokens, cuts) if tokens else cuts
@@ -325,6 +325,8 @@ def _degrees_of(count: int, *, with_experts: bool) -> Iterator[ParallelDegrees]:
         left = count // tensor
         for expert in _divisors(left)[::-1] if with_experts else (1,):
             yield ParallelDegrees(tensor, left // expert, expert)
+            if tensor > 1:
+                yield ParallelDegrees(tensor, left // expert, expert, sequence=True)
 
 
 def _group_splits(

@@ -107,11 +107,12 @@ def test_wrong_degrees_are_named() -> None:
 def test_a_saved_mapping_runs_alike(tmp_path: Path) -> None:
     layer = build("gpt2", prompt=32)
     pod = load_accelerator("mxu_128", _links(4))
-    mapping = schedule_workload(layer, pod, "naive-m", Options(tensor_parallel=4))
+    options = Options(tensor_parallel=4)
+    mapping = schedule_workload(layer, pod, "naive-m", options)
     save_mapping(mapping, tmp_path / "pod.yaml")
     again = load_mapping(tmp_path / "pod.yaml", layer)
     assert again == mapping
-    one, other = simulate(layer, pod, again), simulate(layer, pod, "naive-m")
+    one, other = simulate(layer, pod, again), simulate(layer, pod, "naive-m", options=options)
     assert one.run.cycles == other.run.cycles
     assert one.run.moved == one.prediction.moved
 

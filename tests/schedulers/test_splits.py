@@ -1,6 +1,7 @@
 """Splits of any workload over chips: which are legal, which is taken, and what chips then make."""
 
 from functools import partial
+from math import prod
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,7 +23,7 @@ from simaccel.workload import Workload, build, parse_workload
 from simaccel.workload.language.build import transformer
 from tests.draws import DRAWS
 from tests.importers.onnx_files.models import hollow, save
-from tests.small_pods import LARGE, small_pod
+from tests.small_pods import LARGE, SMALL, small_pod
 
 _POOLED, _SUMMED = 0.3, 0.3
 """Shares of layers that are poolings, or that a sum is behind."""
@@ -274,7 +275,7 @@ def test_what_is_taken_is_the_fastest() -> None:
         ("bert", {"batch": 1}, "n 64", 64),
         ("bert", {"batch": 64}, "tensor 1 x data 64", 64),
         # 12 heads, one causal sequence: 1 / 17 of the MACs, attention, in 4 parts, others in 64
-        ("gpt2", {}, "tokens 16 x tensor 4 x data 1", 34),
+        ("gpt2", {}, "tokens 16 x tensor 4 x data 1 with sequence", 34),
     ],
 )
 def test_published_workloads_on_64_chips(
@@ -302,27 +303,61 @@ def test_what_is_not_legal_names_what_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "taken"),
+    ("sizes", "taken", "pieces", "embedded"),
     [
-        ({"phase": "decode", "kv_len": 2048, "batch": 16}, "tensor 128 x data 2"),
-        ({"phase": "prefill", "prompt": 512}, "tensor 128 x data 1"),
+        ({"phase": "decode", "kv_len": 2048, "batch": 16}, "tensor 128 x data 2", 128, 8),
+        (
+            {"phase": "prefill", "prompt": 512},
+            "tokens 4 x tensor 64 x data 1 with sequence",
+            64,
+            512 // 256,
+        ),
     ],
 )
-def test_a_model_of_405_billion_weights_fits_256_chips(sizes: dict[str, Any], taken: str) -> None:
-    """128 query heads are cut; 16 chips have the same head of K and V, norms all chips.
+def test_a_model_of_405_billion_weights_fits_256_chips(
+    sizes: dict[str, Any], taken: str, pieces: int, embedded: int
+) -> None:
+    """128 query heads and 512 tokens are cut; several chips have the same head of K and V.
 
-    A chip has 126 layers of a 128th of Wq, Wo and three feed-forward weights, and an 8th of Wk and
-    Wv; a 128th of the logits; 2 bytes each. Half of 16 x 16 chips is 8 rings and 16 lines of 8.
+    A chip has 126 layers of a 128th or 64th of Wq, Wo and three feed-forward weights, and an 8th of
+    Wk and Wv; as much of the logits; 2 bytes each. Of the table of tokens it reads its own rows.
     """
     workload = transformer(LARGE, scope="model", **sizes)
     pod = load_accelerator("tpu_v5e", ["chips=256"])
     assert fastest_split(workload, pod).name == taken
     result = simulate(workload, pod, "deployed")
-    layer = (2 * 16384 * 16384 + 3 * 16384 * 53248) // 128 + 2 * 16384 * 1024 // 8 + 2 * 16384
-    once = 16384 * 128256 // 128 + 16384
-    embedded = 16384 * (8 if sizes["phase"] == "decode" else 512)
+    layer = (2 * 16384 * 16384 + 3 * 16384 * 53248) // pieces
+    layer += 2 * 16384 * 1024 // 8 + 2 * 16384
+    once = 16384 * 128256 // pieces + 16384
     (memory, *_) = result.memories
-    assert memory.by_part["weights"] == 2 * (126 * layer + once + embedded)
+    assert memory.by_part["weights"] == 2 * (126 * layer + once + 16384 * embedded)
     assert memory.fits
-    forms = {(axis.size, axis.form) for one in result.pod.exchanges for axis in one.axes}
-    assert forms == {(16, "ring"), (8, "line")}
+
+
+def test_tokens_are_cut_over_all_chips_where_that_is_faster() -> None:
+    """A prefill of Llama 3.1 405B on 256 chips, whose 128 heads are fewer, against heads alone.
+
+    Heads alone leave half of the chips to do the same; norms and residuals all of them. By hand, of
+    a layer: each chip has tokens of its own in norms and residuals, a 256th of their elements.
+    """
+    workload = transformer(LARGE, scope="model", phase="prefill", prompt=512)
+    pod = load_accelerator("tpu_v5e", ["chips=256"])
+    options = Options(tensor_parallel=128)
+    taken = simulate(workload, pod, "deployed")
+    half = load_accelerator("tpu_v5e", ["chips=16x8"])
+    heads = simulate(workload, half, "deployed", options=options)
+    assert 1.25 * taken.run.cycles < heads.run.cycles
+    assert prod(taken.pod.workload.operator("norm2").ranks.values()) == 512 * 16384 // 256
+
+
+def test_splits_with_norms_by_tokens_compute_the_model() -> None:
+    """Heads, sequences and tokens on four chips, norms and residuals by tokens, in numpy."""
+    model = transformer(SMALL, phase="prefill", prompt=8, batch=2, scope="block", causal_blocks=1)
+    legal, _ = legal_splits(model, _pod(4), 4)
+    splits = {split.name: split for split in legal if "sequence" in split.name}
+    degrees = "tensor 4 x data 1", "tensor 2 x data 2", "tokens 2 x tensor 2 x data 1"
+    assert [*splits] == [f"{name} with sequence" for name in degrees]
+    for split in splits.values():
+        result = _run(model, _pod(4), split)
+        assert _is_right(model, result), split.name
+        assert result.run.cycles >= result.prediction.bound_cycles

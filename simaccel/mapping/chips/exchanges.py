@@ -42,7 +42,7 @@ class Exchange:
     message to other chips over so many links of each. ``before`` and ``behind``: how all of it
     lies. ``cores`` of which chip do it, if groups are on several; ``handed``: tiles that go one by
     one. ``is_ahead``: it comes before ``after``, which reads what comes; ``is_stored``: it is of
-    weights that lie cut over chips.
+    weights that lie cut over chips. ``number``: among those of one kind of the same ``source``.
     """
 
     kind: Collective
@@ -60,11 +60,13 @@ class Exchange:
     handed: HandedTiles | None = None
     is_ahead: bool = False
     is_stored: bool = False
+    number: int = 1
 
     @property
     def name(self) -> str:
         """Name in tables and traces, such as ``Y.all_reduce``."""
-        return f"{self.source}.{'send' if self.is_message else self.kind}"
+        which = str(self.number) if self.number > 1 else ""
+        return f"{self.source}.{'send' if self.is_message else self.kind}{which}"
 
     @property
     def receipt(self) -> str:

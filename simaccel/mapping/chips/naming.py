@@ -330,7 +330,7 @@ class TensorNames:
             elements = layout.elements(shape), behind.elements(shape)
             if move.halo is not None:
                 elements = (int(elements[0] * move.halo),) * 2
-            self.exchanges.append(
+            self._add_exchange(
                 Exchange(
                     kind=move.kind,
                     tensor=tensor,
@@ -351,6 +351,14 @@ class TensorNames:
             layout, source = behind, target
         return layout, source
 
+    def _add_exchange(self, exchange: Exchange) -> None:
+        """Add an exchange; of several of a tensor that are of one kind, each has a number."""
+        others = sum(
+            other.source == exchange.source and other.kind == exchange.kind
+            for other in self.exchanges
+        )
+        self.exchanges.append(replace(exchange, number=others + 1))
+
     def _cores(self, maker: str, chip: int) -> range | None:
         """Return what does collectives: the cores, or what is beside them."""
         return remote_cores(chip) if self.spec.links.overlap else self.places[maker].cores
@@ -363,7 +371,7 @@ class TensorNames:
             self.found.append((maker, f"{tensor}, a cache", allowed))
             return
         elements = read.elements(self.workload.shapes[tensor])
-        self.exchanges.append(
+        self._add_exchange(
             Exchange(
                 kind="point_to_point",
                 tensor=tensor,
