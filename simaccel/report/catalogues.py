@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import peak_macs_per_second
-from simaccel.report.tables import add_row, make_table
-from simaccel.report.units import bytes_text, cycles_text, rate_text
+from simaccel.report.tables import Column, tabulate, texts
+from simaccel.report.units import bytes_text, rate_text
 from simaccel.workload import Model, Network, OperatorRow, Transformer, network
 
 if TYPE_CHECKING:
@@ -17,41 +18,39 @@ if TYPE_CHECKING:
 
 def accelerators_table(accelerators: Sequence[Accelerator]) -> Table:
     """Tabulate accelerators, one a row: of a chip its peak, memory and bandwidth, and its use."""
-    table = make_table(
-        ("name",), ("TOPS", "memory", "bandwidth", "buffer"), ("what it is; what it is good for",)
+    peak = "{:,.4g}".format
+    columns = (
+        *texts("name"),
+        Column("TOPS", "", lambda chip: peak(2e-12 * peak_macs_per_second(chip))),
+        Column("memory", "dram.capacity_bytes", "B", missing="unlimited"),
+        Column("bandwidth", "dram.bandwidth_bytes_per_second", rate_text, missing="unlimited"),
+        Column("buffer", "buffer.capacity_bytes", "B", missing="unlimited"),
+        Column("what it is; what it is good for", "description", kind="wrapped"),
     )
-    for accelerator in accelerators:
-        cells = (
-            accelerator.name,
-            f"{2e-12 * peak_macs_per_second(accelerator):,.4g}",
-            bytes_text(accelerator.dram.capacity_bytes),
-            rate_text(accelerator.dram.bandwidth_bytes_per_second),
-            bytes_text(accelerator.buffer.capacity_bytes),
-            accelerator.description,
-        )
-        add_row(table, cells)
-    return table
+    return tabulate(accelerators, columns)
 
 
 def fields_table(
     rows: Sequence[tuple[str, str]], names: tuple[str, str] = ("field", "value")
 ) -> Table:
     """Tabulate fields and their values."""
-    table = make_table(names[:1], (), names[1:])
-    for row in rows:
-        add_row(table, row)
-    return table
+    field, value = names
+    columns = (
+        Column(field, "", itemgetter(0), "text"),
+        Column(value, "", itemgetter(1), "wrapped"),
+    )
+    return tabulate(rows, columns)
+
+
+_ALSO: Final = Column("also", "aliases", ", ".join, "wrapped")
+_SIZES: Final = {"d": "head_size", "FF": "ff_size", "layers": "layers"}
 
 
 def models_table(models: Sequence[Model]) -> Table:
     """Tabulate the models of the catalogue."""
-    table = make_table(("name",), ("hidden", "heads", "d", "FF", "layers"), ("also",))
-    for model in models:
-        sizes = model.dimensions
-        figures = (sizes.hidden, sizes.heads, sizes.head_size, sizes.ff_size, sizes.layers)
-        cells = (model.name, *map(str, figures), ", ".join(model.aliases))
-        add_row(table, cells)
-    return table
+    sizes = {"hidden": "hidden", "heads": "heads", **_SIZES}
+    columns = (Column(head, f"dimensions.{name}") for head, name in sizes.items())
+    return tabulate(models, (*texts("name"), *columns, _ALSO))
 
 
 def transformer_figures(one: Transformer) -> dict[str, int]:
@@ -65,15 +64,18 @@ def transformer_figures(one: Transformer) -> dict[str, int]:
 
 def transformers_table(transformers: Sequence[Transformer]) -> Table:
     """Tabulate the transformers of the catalogue."""
-    sizes = ("hidden", "heads", "KV", "d", "FF", "layers", "parameters", "cache per token")
-    table = make_table(("name",), sizes, ("also",))
-    for one in transformers:
-        figures = transformer_figures(one)
-        cells = (one.hidden, one.heads, one.kv_heads, one.head_size, one.ff_size, one.layers)
-        cache = figures["cache_bytes_per_token"]
-        last = (cycles_text(one.parameters), bytes_text(cache) if cache else "")
-        add_row(table, (one.name, *map(str, cells), *last, ", ".join(one.aliases)))
-    return table
+    sizes = {"hidden": "hidden", "heads": "heads", "KV": "kv_heads", **_SIZES}
+    rows = [
+        {**vars(one), **transformer_figures(one), "aliases": one.aliases} for one in transformers
+    ]
+    columns = (
+        *texts("name"),
+        *(Column(head, name) for head, name in sizes.items()),
+        Column("parameters", "parameters", "count"),
+        Column("cache per token", "cache_bytes_per_token", lambda n: bytes_text(n) if n else ""),
+        _ALSO,
+    )
+    return tabulate(rows, columns)
 
 
 def network_figures(one: Network) -> dict[str, int]:
@@ -89,17 +91,14 @@ def network_figures(one: Network) -> dict[str, int]:
 
 def networks_table(networks: Sequence[Network]) -> Table:
     """Tabulate the networks of the catalogue."""
-    table = make_table(("name",), ("layers", "distinct", "MACs", "weights"), ("also",))
-    for one in networks:
-        figures = map(cycles_text, network_figures(one).values())
-        add_row(table, (one.name, *figures, ", ".join(one.aliases)))
-    return table
+    rows = ({**network_figures(one), "name": one.name, "aliases": one.aliases} for one in networks)
+    names = ("layers", "distinct", "MACs", "weights")
+    counts = (Column(name, name.lower(), "count") for name in names)
+    return tabulate(rows, (*texts("name"), *counts, _ALSO))
 
 
 def workload_table(rows: Sequence[OperatorRow]) -> Table:
     """Tabulate the operators of a workload."""
-    table = make_table(("operator", "kind"), ("MACs", "bytes"), ("ranks", "tensors"))
-    for row in rows:
-        figures = (cycles_text(row.macs), bytes_text(row.bytes))
-        add_row(table, (row.operator, row.kind, *figures, row.ranks, row.tensors))
-    return table
+    last = (Column(name, name, kind="wrapped") for name in ("ranks", "tensors"))
+    figures = Column("MACs", "macs", "count"), Column("bytes", "bytes", "B")
+    return tabulate(rows, (*texts("operator", "kind"), *figures, *last))

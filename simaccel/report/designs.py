@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from simaccel.report.tables import add_row, make_table
-from simaccel.report.units import area_text, bytes_text, count_text, power_text, rounded_count
+from simaccel.report.tables import Column, tabulate
+from simaccel.report.units import area_text, count_text, rounded_count
 from simaccel.study.directed import BestDesign, DirectedDesigns
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from simaccel.papers.maestro.analysis.design import Design
 
 _UM2_PER_MM2: Final = 1e6
 _CHUNK: Final = 100_000
@@ -48,38 +51,31 @@ def _limits(found: DirectedDesigns) -> dict[str, float | None]:
     return {name: most if isfinite(most) else None for name, most in given.items()}
 
 
+def _on_machine(best: BestDesign, text: Callable[[Design, int], str]) -> str:
+    """Write what the machine makes of a design, if it runs."""
+    return "-" if best.machine_cycles is None else text(best.design, best.machine_cycles)
+
+
+_SHOWN: Final = (
+    Column("best by", "", lambda best: best.objective if best.rank == 1 else "", "text"),
+    Column("PEs", "design.pes", "count"),
+    Column("NoC el/cycle", "design.bandwidth", "count"),
+    Column("L1", "design.l1_bytes", "B"),
+    Column("L2", "design.l2_bytes", "B"),
+    Column("MACs/cycle", "design.throughput", "{:.1f}".format),
+    Column(
+        "machine", "", partial(_on_machine, text=lambda d, n: f"{d.throughput * d.cycles / n:.1f}")
+    ),
+    Column("ratio", "", partial(_on_machine, text=lambda d, n: f"{d.cycles / n:.2f}")),
+    Column("energy", "design.energy_xmac", rounded_count),
+    Column("area", "design.area_um2", lambda um2: area_text(um2 / _UM2_PER_MM2)),
+    Column("power", "design.power_mw", "mW"),
+)
+
+
 def designs_table(found: DirectedDesigns) -> Table:
     """Tabulate the best few designs by each objective, with what the machine makes of them."""
-    table = make_table(
-        ("best by",),
-        (
-            *("PEs", "NoC el/cycle", "L1", "L2", "MACs/cycle", "machine", "ratio"),
-            *("energy", "area", "power"),
-        ),
-    )
-    for one in found.best:
-        add_row(table, _cells(one), style="bold" if one.rank == 1 else "")
-    return table
-
-
-def _cells(best: BestDesign) -> tuple[str, ...]:
-    design, cycles = best.design, best.machine_cycles
-    ran = ("-", "-")
-    if cycles is not None:
-        rate = design.throughput * design.cycles / cycles
-        ran = f"{rate:.1f}", f"{design.cycles / cycles:.2f}"
-    return (
-        best.objective if best.rank == 1 else "",
-        f"{design.pes:,}",
-        f"{design.bandwidth:,}",
-        bytes_text(design.l1_bytes),
-        bytes_text(design.l2_bytes),
-        f"{design.throughput:.1f}",
-        *ran,
-        rounded_count(design.energy_xmac),
-        area_text(design.area_um2 / _UM2_PER_MM2),
-        power_text(design.power_mw),
-    )
+    return tabulate(found.best, _SHOWN, bold=lambda best: best.rank == 1)
 
 
 def designs_lines(found: DirectedDesigns) -> list[str]:

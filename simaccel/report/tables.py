@@ -35,7 +35,7 @@ _LINE: Final = "border-bottom:1px solid #8888;"
 class Column:
     """A column of a table: its heading, where a row has its value, and how that is written.
 
-    ``path``: keys, one inside of the other, with dots between, as of JSON; empty: the row itself.
+    ``path``: keys or attributes, one inside of the other, with dots between; empty: the row itself.
     ``text``: a unit (a table of numbers there is summed), or a function; ``missing`` stands for
     None. ``kind``: figures stand right, texts left; in narrow terminals wrapped ones give way.
     """
@@ -46,7 +46,7 @@ class Column:
     kind: Kind = "figure"
     missing: str = "-"
 
-    def cell(self, row: Row) -> str:
+    def cell(self, row: Any) -> str:  # noqa: ANN401 - an object or plain data
         """Write the value of a row."""
         value: Any = place_of(row, self.path) if self.path else row
         if value is None:
@@ -54,15 +54,21 @@ class Column:
         return self.text(value) if callable(self.text) else figure_text(total_of(value), self.text)
 
 
+def texts(*names: str) -> tuple[Column, ...]:
+    """Return columns of texts that rows have by these names."""
+    return tuple(Column(name, name, kind="text") for name in names)
+
+
 def tabulate(
-    rows: Iterable[Row],
+    rows: Iterable[Any],
     columns: Iterable[Column],
     total: Row | None = None,
-    apart: Callable[[Row], object] = bool,
+    apart: Callable[[Any], object] = bool,
+    bold: Callable[[Any], bool] = lambda _: False,
 ) -> Table:
     """Make a table of rows; ``total`` is the last one, bold.
 
-    Rows stand apart from those before of which ``apart`` returns something else.
+    Rows stand apart from those before of which ``apart`` returns something else; some are ``bold``.
     """
     columns = list(columns)
     table = _empty_table((column.heading, column.kind) for column in columns)
@@ -70,7 +76,8 @@ def tabulate(
     for group in groups:
         table.add_section()
         for row in group:
-            add_row(table, (column.cell(row) for column in columns))
+            style = "bold" if bold(row) else ""
+            add_row(table, (column.cell(row) for column in columns), style)
     if total is not None:
         table.add_section()
         add_row(table, (column.cell(total) for column in columns), style="bold")

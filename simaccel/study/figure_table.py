@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
-from operator import getitem
 from typing import Any, Final, Literal
 
 from simaccel.workload import CLASSES
@@ -89,12 +87,14 @@ DRAM_FIGURES: Final = tuple(name for name in FIGURES if name.startswith("dram_")
 
 
 def place_of(record: Any, path: str) -> Any:  # noqa: ANN401 - plain data of any form
-    """Return what stands at a place of a run as JSON has it.
+    """Return what stands at a place of a run as JSON has it, or of an object.
 
     >>> place_of({"bytes": {"dram": {"read": {"Q": 8}}}}, "bytes.dram.read")
     {'Q': 8}
     """
-    return reduce(getitem, path.split("."), record)
+    for name in path.split("."):
+        record = record[name] if isinstance(record, Mapping) else getattr(record, name)
+    return record
 
 
 def total_of(value: Any) -> Any:  # noqa: ANN401 - a number of any kind
