@@ -13,6 +13,7 @@ from simaccel.cli.faults import fault
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
+from simaccel.cli.settings import option
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import Fault, InputError
 
@@ -23,57 +24,34 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.option(
-    "--workload",
-    "name",
-    required=True,
-    metavar="NAME|FILE",
-    help="Workload, as for `simaccel run`.",
-)
+@option("--workload NAME|FILE", "Workload, as for `simaccel run`.", to="name", required=True)
 @workload_options
-@click.option("--imperfect", is_flag=True, help="Also tile sizes that do not divide their ranks.")
-@click.option(
+@option("--imperfect", "Also tile sizes that do not divide their ranks.")
+@option(
     "--uneven",
-    is_flag=True,
-    help="Also keep each tensor at a loop depth of its own, cut ranks twice. "
+    "Also keep each tensor at a loop depth of its own, cut ranks twice. "
     "(Only for products of two tensors, convolutions among them.)",
 )
-@click.option(
-    "--bypass",
-    is_flag=True,
-    help="Also let tensors bypass the buffer, with one DRAM access per MAC.",
-)
-@click.option(
-    "--unit",
-    type=NamedValues(("array",)),
-    metavar="array",
-    help="Only tiles that a systolic array can take.",
-)
-@click.option(
-    "--halo",
+@option("--bypass", "Also let tensors bypass the buffer, with one DRAM access per MAC.")
+@option("--unit array", "Only tiles that a systolic array can take.", type=NamedValues(("array",)))
+@option(
+    "--halo READING",
+    f"How elements that sliding windows share are counted: {', '.join(HALOS)} (default exact).",
     type=NamedValues(HALOS),
     default="exact",
-    metavar="READING",
-    help="How elements that sliding windows share are counted: "
-    f"{', '.join(HALOS)} (default exact).",
 )
-@click.option(
-    "--fuse",
+@option(
+    "--fuse HOW",
+    f"How operators are fused. One of {', '.join(FUSIONS)} (default {UNFUSED}).",
     type=NamedValues(FUSIONS),
     default=UNFUSED,
-    metavar="HOW",
-    help=f"How operators are fused. One of {', '.join(FUSIONS)} (default {UNFUSED}).",
 )
-@click.option(
-    "--buffer",
-    metavar="SIZE",
-    help="Print the bound for this buffer, and the mapping that attains it.",
-)
-@click.option("--hw", metavar="NAME|FILE", help="Also draw the performance of this accelerator.")
+@option("--buffer SIZE", "Print the bound for this buffer, and the mapping that attains it.")
+@option("--hw NAME|FILE", "Also draw the performance of this accelerator.")
 @set_option
-@click.option("--csv", "table", metavar="FILE", help="Write the points as CSV; - prints it.")
-@click.option("--plot", metavar="FILE", help="Draw the figures (.png, .svg or .pdf).")
-@click.option("-o", "--output", metavar="FILE", help="Write the mapping for --buffer; - prints it.")
+@option("--csv FILE", "Write the points as CSV; - prints it.", to="table")
+@option("--plot FILE", "Draw the figures (.png, .svg or .pdf).")
+@option("-o --output FILE", "Write the mapping for --buffer; - prints it.")
 @force_option
 @json_option
 def bound(

@@ -19,6 +19,7 @@ from simaccel.cli.options import (
     workload_options,
 )
 from simaccel.cli.output import show, show_json
+from simaccel.cli.settings import option
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import SimaccelError
 from simaccel.files.targets import STDOUT, writing_text
@@ -96,9 +97,7 @@ def show_hw(name: str, overrides: tuple[str, ...], as_json: bool) -> None:
 
 @hw.command("new", cls=Command)
 @click.argument("name", metavar="NAME")
-@click.option(
-    "-o", "output", metavar="FILE", help="Write it here (default: NAME.yaml); - prints it."
-)
+@option("-o FILE", "Write it here (default: NAME.yaml); - prints it.", to="output")
 @force_option
 def new_hw(name: str, output: str | None, force: bool) -> None:
     """Write the file of an accelerator of your own, with comments, to be changed.
@@ -185,10 +184,8 @@ def _plugin_table() -> tuple[str | Table, ...]:
 @click.argument("name", metavar="NAME|FILE")
 @settings_option
 @workload_options
-@click.option("--plot", metavar="FILE", help="Draw operators and tensors (.png, .svg or .pdf).")
-@click.option(
-    "--mapping", metavar="FILE", help="With --plot: colour the operators that this mapping fuses."
-)
+@option("--plot FILE", "Draw operators and tensors (.png, .svg or .pdf).")
+@option("--mapping FILE", "With --plot: colour the operators that this mapping fuses.")
 @force_option
 @json_option
 def show_workload(

@@ -33,7 +33,7 @@ from simaccel.cli.options import (
 from simaccel.cli.output import command_line, show, show_json
 from simaccel.cli.output_files import OutputFiles
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.settings import OF_RUNS, SettingOption
+from simaccel.cli.settings import OF_RUNS, option
 from simaccel.cli.several_runs import pipeline_options
 from simaccel.errors import WorkerDiedError
 
@@ -52,69 +52,50 @@ if TYPE_CHECKING:
     ),
 )
 @experiment_options
-@click.option(
-    "--sweep",
-    multiple=True,
-    metavar="NAME=FROM:TO:STEP",
-    help="Also vary one parameter: buffer=64KiB:64MiB:x2, array=16,32x64. "
+@option(
+    "--sweep NAME=FROM:TO:STEP",
+    "Also vary one parameter: buffer=64KiB:64MiB:x2, array=16,32x64. "
     f"One of {', '.join(SWEPT)}, any field of the accelerator, or any other --axis of explore.",
+    multiple=True,
 )
-@click.option(
-    "--pareto",
-    metavar="X,Y",
-    help="Print the mappings that no other one beats in both figures. Figures: "
+@option(
+    "--pareto X,Y",
+    "Print the mappings that no other one beats in both figures. Figures: "
     f"{', '.join(FRONT_FIGURES)}.",
 )
-@click.option(
-    "--exhibit",
-    type=NamedValues(EXHIBITS),
-    metavar="NAME",
-    help="Print a figure of FLAT's evaluation (Figs. 5, 9, 15, 17). Operational intensity "
+@option(
+    "--exhibit NAME",
+    "Print a figure of FLAT's evaluation (Figs. 5, 9, 15, 17). Operational intensity "
     "(roofline), utilisation by granularity and buffer (granularity), cycles by part (breakdown), "
     "or the needed DRAM bandwidth (bandwidth).",
+    type=NamedValues(EXHIBITS),
 )
-@click.option(
-    "--target",
+@option(
+    "--target SHARE",
+    f"For --exhibit bandwidth: the utilisation to reach (default {TARGET}).",
+    OF_RUNS,
     type=click.FloatRange(min=0, max=1, min_open=True),
-    metavar="SHARE",
-    help=f"For --exhibit bandwidth: the utilisation to reach (default {TARGET}).",
-    cls=SettingOption,
-    topic=OF_RUNS,
 )
-@click.option("--csv", "table", metavar="FILE", help="Write the rows as CSV; - prints it.")
-@click.option(
-    "--each",
-    type=NamedValues(EACH),
-    metavar="operator",
-    help="Run each operator (or layer) alone, in a row.",
-)
-@click.option(
-    "--mapping",
-    "mappings",
+@option("--csv FILE", "Write the rows as CSV; - prints it.", to="table")
+@option("--each operator", "Run each operator (or layer) alone, in a row.", type=NamedValues(EACH))
+@option(
+    "--mapping FILE",
+    "Also run the mapping in this file (see `simaccel map`); can be repeated.",
+    to="mappings",
     multiple=True,
-    metavar="FILE",
-    help="Also run the mapping in this file (see `simaccel map`); can be repeated.",
 )
-@click.option(
-    "--metric",
-    "metrics",
+@option(
+    "--metric NAME,...",
+    f"Additional columns: {', '.join(METRIC_NAMES)}. --plot draws the first one.",
+    to="metrics",
     multiple=True,
-    metavar="NAME,...",
-    help=f"Additional columns: {', '.join(METRIC_NAMES)}. --plot draws the first one.",
 )
-@click.option(
-    "--plot",
-    metavar="FILE",
-    help="Draw utilisation and stalls, or the --metric. As .png, .svg or .pdf; with "
+@option(
+    "--plot FILE",
+    "Draw utilisation and stalls, or the --metric. As .png, .svg or .pdf; with "
     "--sweep buffer also bounds.",
 )
-@click.option(
-    "--store",
-    metavar="DIR",
-    help="Keep rows in this folder, and do not run them again.",
-    cls=SettingOption,
-    topic=OF_RUNS,
-)
+@option("--store DIR", "Keep rows in this folder, and do not run them again.", OF_RUNS)
 @pipeline_options
 @dry_run_option
 @force_option

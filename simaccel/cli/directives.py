@@ -14,6 +14,7 @@ from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
+from simaccel.cli.settings import option
 from simaccel.errors import Fault
 from simaccel.report.units import count_text
 
@@ -30,41 +31,24 @@ _ALL = "all"
 
 @click.command(cls=Command)
 @click.argument("file", metavar="FILE")
-@click.option(
-    "--hw",
-    metavar="NAME|FILE",
-    help="An accelerator with a spatial array, or a hardware file of MAESTRO.",
+@option("--hw NAME|FILE", "An accelerator with a spatial array, or a hardware file of MAESTRO.")
+@option("--pes N", f"PEs (default {PES}).")
+@option(
+    "--noc-bandwidth N[,N...]",
+    "Elements per cycle of the NoC (default 32). By cluster level from the outermost.",
 )
-@click.option("--pes", metavar="N", help=f"PEs (default {PES}).")
-@click.option(
-    "--noc-bandwidth",
-    metavar="N[,N...]",
-    help="Elements per cycle of the NoC (default 32). By cluster level from the outermost.",
+@option("--noc-hop-latency N[,N...]", "Latency of the NoC in cycles, by cluster level (default 1).")
+@option("--offchip-bandwidth N", f"Elements per cycle off chip (default {OFFCHIP_BANDWIDTH}).")
+@option("--simd-lanes N", "MACs per cycle of a PE (default 1).")
+@option("--layer NAME", "One layer of the description.")
+@option(
+    "--no-multicast LEVELS|all",
+    "Cluster levels (0 is the outermost) without multicast. Each sub-cluster gets its own copy.",
 )
-@click.option(
-    "--noc-hop-latency",
-    metavar="N[,N...]",
-    help="Latency of the NoC in cycles, by cluster level (default 1).",
+@option(
+    "--no-reduction LEVELS|all", "Cluster levels that do not add the sums of their sub-clusters."
 )
-@click.option(
-    "--offchip-bandwidth",
-    metavar="N",
-    help=f"Elements per cycle off chip (default {OFFCHIP_BANDWIDTH}).",
-)
-@click.option("--simd-lanes", metavar="N", help="MACs per cycle of a PE (default 1).")
-@click.option("--layer", metavar="NAME", help="One layer of the description.")
-@click.option(
-    "--no-multicast",
-    metavar="LEVELS|all",
-    help="Cluster levels (0 is the outermost) without multicast. Each sub-cluster gets "
-    "its own copy.",
-)
-@click.option(
-    "--no-reduction",
-    metavar="LEVELS|all",
-    help="Cluster levels that do not add the sums of their sub-clusters.",
-)
-@click.option("--print", "printing", is_flag=True, help="Only print the description.")
+@option("--print", "Only print the description.", to="printing")
 @json_option
 def directives(
     *,

@@ -11,6 +11,7 @@ from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
+from simaccel.cli.settings import option
 from simaccel.errors import Fault
 
 
@@ -62,8 +63,8 @@ def show_part(name: str, as_json: bool) -> None:
 
 
 @dram.command("measured", cls=Command)
-@click.option("--part", required=True, metavar="NAME", help="A part, see `simaccel dram parts`.")
-@click.option("--pattern", type=NamedValues(PATTERNS), help="One pattern (default: all).")
+@option("--part NAME", "A part, see `simaccel dram parts`.", required=True)
+@option("--pattern", "One pattern (default: all).", type=NamedValues(PATTERNS))
 @json_option
 def show_measured(part: str, pattern: str | None, as_json: bool) -> None:
     """Show the throughput and the latency of access patterns on a part.

@@ -21,6 +21,7 @@ from simaccel.cli.options import (
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
 from simaccel.cli.search_report import SearchReport, report_options
+from simaccel.cli.settings import option
 from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
@@ -63,12 +64,7 @@ def estimate(asked: ExperimentOptions, estimates: tuple[str, ...], as_json: bool
     ),
 )
 @experiment_options
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    help="File for the mapping; - prints it (default: print its tree).",
-)
+@option("-o --output FILE", "File for the mapping; - prints it (default: print its tree).")
 @jobs_options(SEARCH_JOBS_HELP)
 @report_options("Also print the course of the search. Also what limits the best of a mapspace.")
 @dry_run_option

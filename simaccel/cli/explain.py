@@ -20,6 +20,7 @@ from simaccel.cli.options import (
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
 from simaccel.cli.progress import ProgressBar
+from simaccel.cli.settings import option
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
@@ -29,16 +30,16 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @experiment_options
 @mapping_option
-@click.option("-o", "output", metavar="FILE", help="Write an HTML page; - prints it.")
+@option("-o FILE", "Write an HTML page; - prints it.", to="output")
 @estimate_option
 @force_option
 @fast_forward_option
 @overflow_option
-@click.option(
+@option(
     "--measure/--no-measure",
+    "Measure costs that directives do not know. By running without each of them.",
     default=True,
     show_default=True,
-    help="Measure costs that directives do not know. By running without each of them.",
 )
 @json_option
 def explain(

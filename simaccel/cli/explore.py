@@ -15,6 +15,7 @@ from simaccel.cli.exploration_inputs import MOST_DESIGNS, WantedSpace, read_acce
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.jobs import JOBS_HELP, Jobs, jobs_options
 from simaccel.cli.options import (
+    add_options,
     dry_run_option,
     force_option,
     json_option,
@@ -24,7 +25,7 @@ from simaccel.cli.options import (
 from simaccel.cli.output import command_line
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_options import FIELDS, SEARCH_OPTIONS
-from simaccel.cli.settings import OF_RUNS, OF_SEARCH, SettingOption
+from simaccel.cli.settings import OF_RUNS, OF_SEARCH, option
 from simaccel.cli.several_runs import pipeline_options
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError, WorkerDiedError
@@ -33,16 +34,8 @@ if TYPE_CHECKING:
     from simaccel.experiment.parallel import Watch
     from simaccel.study.explore import ExploredDesigns
 
-_SEARCH = [
-    option for option, name in zip(SEARCH_OPTIONS, FIELDS, strict=True) if name != "objective"
-]
-
-
-def _search_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decorators
-    """Add the options of a search except ``--objective``, which is the exploration's."""
-    for option in reversed(_SEARCH):
-        command = option(command)
-    return command
+_SEARCH = [add for add, name in zip(SEARCH_OPTIONS, FIELDS, strict=True) if name != "objective"]
+"""Without the objective, which is the exploration's."""
 
 
 def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decorators
@@ -65,121 +58,78 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
         "explore --hw edge --workload resnet50 --axis array=8:64:x2 --sample 20 'area_mm2<=16'",
     ),
 )
-@click.option(
-    "--hw",
+@option(
+    "--hw NAME|FILE",
+    "Accelerator: a name or a YAML file; can be repeated.",
     required=True,
     multiple=True,
-    metavar="NAME|FILE",
-    help="Accelerator: a name or a YAML file; can be repeated.",
 )
 @set_option
-@click.option(
-    "--workload",
-    "workloads",
+@option(
+    "--workload 'NAME OPTION=..'",
+    "Workload, with options: 'bert seq-len=512 weight=3'. A name or file, with its own "
+    "options and weight; can be repeated.",
+    to="workloads",
     required=True,
     multiple=True,
-    metavar="'NAME OPTION=..'",
-    help="Workload, with options: 'bert seq-len=512 weight=3'. A name or file, with its own "
-    "options and weight; can be repeated.",
 )
 @_sizes_options
-@click.option(
-    "--axis",
-    "axes",
-    multiple=True,
-    metavar="NAME=VALUES",
-    help="Vary array=8x8,16x16, buffer=64KiB:4MiB:x2 or any field. A field of the accelerator, "
+@option(
+    "--axis NAME=VALUES",
+    "Vary array=8x8,16x16, buffer=64KiB:4MiB:x2 or any field. A field of the accelerator, "
     "workload.FIELD, dataflow, stationarity, pipeline, patience or a degree "
     "(tensor-parallel=1,2,4, pipeline-parallel=1,2,4); with --dataflow directives also pes, "
     "noc-bandwidth, l1, l2. Can be repeated.",
+    to="axes",
+    multiple=True,
 )
-@click.option(
-    "--dataflow",
-    metavar="NAMES",
-    help="List of dataflows: flex,flat. For spatial arrays directives (that of the .m file).",
+@option(
+    "--dataflow NAMES",
+    "List of dataflows: flex,flat. For spatial arrays directives (that of the .m file).",
 )
-@click.option(
-    "--pipeline",
-    is_flag=True,
-    help="Overlap softmax of one row block with L of the next; best always may.",
-    cls=SettingOption,
-    topic=OF_SEARCH,
+@option(
+    "--pipeline", "Overlap softmax of one row block with L of the next; best always may.", OF_SEARCH
 )
-@_search_options
+@partial(add_options, options=_SEARCH)
 @pipeline_options
-@click.option("--sample", type=click.IntRange(1), metavar="N", help="Explore N drawn designs.")
-@click.option(
+@option("--sample N", "Explore N drawn designs.", type=click.IntRange(1))
+@option(
     "--draw",
-    "how",
+    "Draw the sample as a Latin hypercube or at random.",
+    OF_RUNS,
+    to="how",
     type=NamedValues(("latin", "random")),
     default="latin",
-    help="Draw the sample as a Latin hypercube or at random.",
-    cls=SettingOption,
-    topic=OF_RUNS,
 )
-@click.option(
-    "--objective",
+@option(
+    "--objective FIGURE",
+    f"The figure to minimise, by default edp. One of {', '.join(EXPLORED)}.",
     type=NamedValues(EXPLORED),
-    metavar="FIGURE",
     default="edp",
-    help=f"The figure to minimise, by default edp. One of {', '.join(EXPLORED)}.",
 )
-@click.option(
-    "--where",
-    multiple=True,
-    metavar="LIMIT ...",
-    help="Limits: 'area_mm2<=16' 'power_mw<=450'.",
-)
+@option("--where LIMIT ...", "Limits: 'area_mm2<=16' 'power_mw<=450'.", multiple=True)
 @click.argument("limits", nargs=-1, metavar="[LIMIT]...")
-@click.option(
+@option(
     "--prices",
+    "For --axis pes, noc-bandwidth, l1, l2: prices of MAESTRO's tool or of its paper.",
+    OF_RUNS,
     type=NamedValues(PRICES),
     default=PRICES[0],
-    help="For --axis pes, noc-bandwidth, l1, l2: prices of MAESTRO's tool or of its paper.",
-    cls=SettingOption,
-    topic=OF_RUNS,
 )
-@click.option(
-    "--store", metavar="DIR", help="Keep results in this folder, and do not run them again."
-)
+@option("--store DIR", "Keep results in this folder, and do not run them again.")
 @jobs_options(JOBS_HELP)
 @dry_run_option
-@click.option("--csv", "table", metavar="FILE", help="Write all designs as CSV; - prints it.")
-@click.option(
-    "--parquet",
-    metavar="FILE",
-    help="Write all designs as Parquet.",
-    cls=SettingOption,
-    topic=OF_RUNS,
-)
-@click.option(
-    "--plot-frontier",
-    metavar="FILE",
-    help="Draw the frontier (.png, .svg or .pdf).",
-    cls=SettingOption,
-    topic=OF_RUNS,
-)
-@click.option(
-    "--plot-pairs",
-    metavar="FILE",
-    help="Draw each pair of figures against each other.",
-    cls=SettingOption,
-    topic=OF_RUNS,
-)
-@click.option(
-    "--plot-sensitivity",
-    metavar="FILE",
-    help="Draw the effect of each axis.",
-    cls=SettingOption,
-    topic=OF_RUNS,
-)
-@click.option("-o", "--output", metavar="FILE", help="Write one HTML page with all results.")
-@click.option(
-    "--top",
+@option("--csv FILE", "Write all designs as CSV; - prints it.", to="table")
+@option("--parquet FILE", "Write all designs as Parquet.", OF_RUNS)
+@option("--plot-frontier FILE", "Draw the frontier (.png, .svg or .pdf).", OF_RUNS)
+@option("--plot-pairs FILE", "Draw each pair of figures against each other.", OF_RUNS)
+@option("--plot-sensitivity FILE", "Draw the effect of each axis.", OF_RUNS)
+@option("-o --output FILE", "Write one HTML page with all results.")
+@option(
+    "--top N|all",
+    f"Print this many designs, the best first (default {MOST_SHOWN}).",
     type=RowCount(),
-    metavar="N|all",
     default=MOST_SHOWN,
-    help=f"Print this many designs, the best first (default {MOST_SHOWN}).",
 )
 @force_option
 @json_option

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from simaccel.cli.faults import fault, require_none
-from simaccel.cli.settings import OF_RUNS, SettingOption
+from simaccel.cli.settings import OF_RUNS, option
 
 if TYPE_CHECKING:
     from simaccel.experiment.workers import TaskWorkers
@@ -57,21 +57,10 @@ def jobs_options(text: str) -> Callable[[Callable[..., None]], Callable[..., Non
                 require_none([fault("--dask", dask, allowed)])
             command(jobs=Jobs(jobs, dask), **options)
 
-        dask_option = click.option(
-            "--dask",
-            metavar="ADDRESS",
-            help="Use the processes of this Dask scheduler (tcp://HOST:PORT).",
-            cls=SettingOption,
-            topic=OF_RUNS,
+        dask_option = option(
+            "--dask ADDRESS", "Use the processes of this Dask scheduler (tcp://HOST:PORT).", OF_RUNS
         )
-        jobs_option = click.option(
-            "--jobs",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help=text,
-            cls=SettingOption,
-            topic=OF_RUNS,
-        )
+        jobs_option = option("--jobs N", text, OF_RUNS, type=click.IntRange(min=1))
         return jobs_option(dask_option(with_jobs))
 
     return add

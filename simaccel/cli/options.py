@@ -26,7 +26,7 @@ from simaccel.cli.settings import (
     OF_SEARCH,
     OF_WORKLOAD,
     FormatOption,
-    SettingOption,
+    option,
     unknown_setting,
 )
 from simaccel.cli.workload_options import WorkloadOptions, number
@@ -35,17 +35,14 @@ from simaccel.numbers import BITS, SUMS
 
 Command = Callable[..., None]
 
-_overrides_option = click.option(
-    "--set",
-    "overrides",
+_overrides_option = option(
+    "--set NAME=VALUE",
+    "A field of the accelerator (dram.channels=2), or a setting.",
+    to="overrides",
     multiple=True,
-    metavar="NAME=VALUE",
-    help="A field of the accelerator (dram.channels=2), or a setting.",
 )
-_chips_option = click.option(
-    "--chips",
-    metavar="SHAPE",
-    help="So many chips, linked as the accelerator says: 16 or 4x4x4.",
+_chips_option = option(
+    "--chips SHAPE", "So many chips, linked as the accelerator says: 16 or 4x4x4."
 )
 
 
@@ -56,131 +53,85 @@ def json_option(command: Command) -> Command:
     return formats(short(command))
 
 
-force_option = click.option("--force", is_flag=True, help="Replace the output file if it exists.")
-fast_forward_option = click.option(
+force_option = option("--force", "Replace the output file if it exists.")
+fast_forward_option = option(
     "--fast-forward/--no-fast-forward",
+    "Skip periods that repeat, with exact results (default), or simulate all of them.",
+    OF_RUNS,
     default=True,
-    help="Skip periods that repeat, with exact results (default), or simulate all of them.",
-    cls=SettingOption,
-    topic=OF_RUNS,
 )
-dry_run_option = click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Estimate what the command costs; run and store nothing.",
-)
-mapping_option = click.option(
-    "--mapping",
-    metavar="FILE",
-    help="The mapping in this file (see `simaccel map`) instead of a dataflow.",
+dry_run_option = option("--dry-run", "Estimate what the command costs; run and store nothing.")
+mapping_option = option(
+    "--mapping FILE", "The mapping in this file (see `simaccel map`) instead of a dataflow."
 )
 
-overflow_option = click.option(
-    "--allow-overflow",
-    is_flag=True,
-    help="Also run what needs more memory than the accelerator has.",
-    cls=SettingOption,
-    topic=OF_RUNS,
+overflow_option = option(
+    "--allow-overflow", "Also run what needs more memory than the accelerator has.", OF_RUNS
 )
 
 _SIZES = (
-    click.option(
-        "--seq-len", metavar="N", help=f"Of models: tokens of a sequence (default {SEQ_LEN})."
+    option("--seq-len N", f"Of models: tokens of a sequence (default {SEQ_LEN})."),
+    option("--batch N", f"Sequences or images (default {BATCH})."),
+    option(
+        "--scope SCOPE",
+        f"Of models: {', '.join(SCOPES)} (default {SCOPE}). Of networks: model, linked or layers.",
     ),
-    click.option(
-        "--batch",
-        metavar="N",
-        help=f"Sequences or images (default {BATCH}).",
+    option("--phase PHASE", f"Of transformers: {' or '.join(PHASES)} (default {PHASES[0]})."),
+    option("--prompt N", f"Of transformers: new tokens of a prefill (default {SEQ_LEN})."),
+    option(
+        "--kv-len N", "Of transformers: tokens in the cache (default 0; of a decode the prompt)."
     ),
-    click.option(
-        "--scope",
-        metavar="SCOPE",
-        help=f"Of models: {', '.join(SCOPES)} (default {SCOPE}). Of networks: model, linked or "
-        "layers.",
-    ),
-    click.option(
-        "--phase",
-        metavar="PHASE",
-        help=f"Of transformers: {' or '.join(PHASES)} (default {PHASES[0]}).",
-    ),
-    click.option(
-        "--prompt",
-        metavar="N",
-        help=f"Of transformers: new tokens of a prefill (default {SEQ_LEN}).",
-    ),
-    click.option(
-        "--kv-len",
-        metavar="N",
-        help="Of transformers: tokens in the cache (default 0; of a decode the prompt).",
-    ),
-    click.option(
-        "--experts",
-        metavar="HOW",
-        help="Tokens of each expert: expected (default; as many experts as random choices use "
+    option(
+        "--experts HOW",
+        "Tokens of each expert: expected (default; as many experts as random choices use "
         "on average), uniform (few tokens use as many experts as possible), drawn:SEED, a list "
         "of counts, or grouped (the same number for each; default with expert-parallel).",
-        cls=SettingOption,
-        topic=OF_WORKLOAD,
+        OF_WORKLOAD,
     ),
-    click.option(
-        "--causal-blocks",
-        metavar="N",
-        help="Of causal attention: blocks of rows, each with its own keys (default "
+    option(
+        "--causal-blocks N",
+        "Of causal attention: blocks of rows, each with its own keys (default "
         f"{CAUSAL_BLOCKS}, or those of a chip's compiler).",
-        cls=SettingOption,
-        topic=OF_WORKLOAD,
+        OF_WORKLOAD,
     ),
-    click.option(
-        "--dim",
-        "dims",
+    option(
+        "--dim NAME=N",
+        "Of ONNX models: size of a dynamic dimension; can be repeated.",
+        OF_WORKLOAD,
+        to="dims",
         multiple=True,
-        metavar="NAME=N",
-        help="Of ONNX models: size of a dynamic dimension; can be repeated.",
-        cls=SettingOption,
-        topic=OF_WORKLOAD,
     ),
-    click.option(
-        "--layer",
-        metavar="NAME",
-        help="Only this layer of a network or topology.",
-        cls=SettingOption,
-        topic=OF_WORKLOAD,
-    ),
-    click.option(
-        "--shape",
-        metavar="M=..,...",
-        help="Sizes of gemm, bmm, gbmm and conv. Of gemm: M, K, N, B; bmm: H, M, K, N; gbmm: G, "
+    option("--layer NAME", "Only this layer of a network or topology.", OF_WORKLOAD),
+    option(
+        "--shape M=..,...",
+        "Sizes of gemm, bmm, gbmm and conv. Of gemm: M, K, N, B; bmm: H, M, K, N; gbmm: G, "
         "too; conv: M, C, P, Q, R, S, G, N, stride, dilation.",
     ),
-    click.option(
-        "--bytes-per-element",
-        multiple=True,
-        metavar="N|TENSOR=N",
-        help="Bytes of an element of all tensors (default 2), or of one tensor; for "
+    option(
+        "--bytes-per-element N|TENSOR=N",
+        "Bytes of an element of all tensors (default 2), or of one tensor; for "
         "transformers also of weights, activations or cache. Can be repeated.",
-        cls=SettingOption,
-        topic=OF_WORKLOAD,
-    ),
-    click.option(
-        "--precision",
+        OF_WORKLOAD,
         multiple=True,
-        metavar="[CLASS=]NUMBER,...",
-        help=f"Of all tensors, or of weights, activations, cache, sums: {', '.join(BITS)}.",
     ),
-    click.option(
+    option(
+        "--precision [CLASS=]NUMBER,...",
+        f"Of all tensors, or of weights, activations, cache, sums: {', '.join(BITS)}.",
+        multiple=True,
+    ),
+    option(
         "--allow-unmodelled",
-        is_flag=True,
-        help="Run a file without the parts that are not modelled, even if they are more than"
+        "Run a file without the parts that are not modelled, even if they are more than"
         " 1% of the MACs or can't be counted.",
-        cls=SettingOption,
-        topic=OF_WORKLOAD,
+        OF_WORKLOAD,
     ),
 )
 
 
-def _add_options(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
-    for option in reversed(options):
-        command = option(command)
+def add_options(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+    """Add options to a command, in their order."""
+    for add in reversed(options):
+        command = add(command)
     return command
 
 
@@ -196,7 +147,7 @@ def workload_options(command: Command) -> Command:
         names = [field.name for field in fields(WorkloadOptions)]
         command(asked=WorkloadOptions(**{name: options.pop(name) for name in names}), **options)
 
-    return _add_options(with_workload, _SIZES)
+    return add_options(with_workload, _SIZES)
 
 
 def _take_sums(given: dict[str, Any]) -> None:
@@ -216,13 +167,12 @@ def settings_option(command: Command) -> Command:
     def refuse(ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]) -> None:
         require_none(unknown_setting(ctx.command.params, text) for text in texts)
 
-    return click.option(
-        "--set",
+    return option(
+        "--set NAME=VALUE",
+        "Change a setting of the workload; can be repeated.",
         multiple=True,
-        metavar="NAME=VALUE",
         callback=refuse,
         expose_value=False,
-        help="Change a setting of the workload; can be repeated.",
     )(command)
 
 
@@ -235,7 +185,7 @@ def set_option(command: Command) -> Command:
         options["overrides"] += () if chips is None else (f"chips={chips}",)
         command(**options)
 
-    return _add_options(with_fields, (_overrides_option, _chips_option))
+    return add_options(with_fields, (_overrides_option, _chips_option))
 
 
 def experiment_options(command: Command) -> Command:
@@ -251,48 +201,42 @@ def experiment_options(command: Command) -> Command:
 
     plain = [name for name in DATAFLOWS if "-" not in name]
     options = (
-        click.option(
-            "--hw",
+        option(
+            "--hw NAME|FILE",
+            "Accelerator: a name (`simaccel hw list`) or a YAML file.",
             required=True,
-            metavar="NAME|FILE",
-            help="Accelerator: a name (`simaccel hw list`) or a YAML file.",
         ),
         set_option,
-        click.option(
-            "--workload",
-            "name",
-            required=True,
-            metavar="NAME|FILE",
-            help="A name (`simaccel workload list`), gemm, conv, or a file. Files: YAML, CSV, "
+        option(
+            "--workload NAME|FILE",
+            "A name (`simaccel workload list`), gemm, conv, or a file. Files: YAML, CSV, "
             "ONNX, .m, config.json.",
+            to="name",
+            required=True,
         ),
         workload_options,
-        click.option(
-            "--dataflow",
-            metavar="NAME",
-            help=f"{', '.join(plain[:-1])} or {plain[-1]}. For systolic arrays; naive, flex and "
+        option(
+            "--dataflow NAME",
+            f"{', '.join(plain[:-1])} or {plain[-1]}. For systolic arrays; naive, flex and "
             "flat also with a suffix, -m, -b, -h or -r; or a plug-in. Default: deployed on chips "
             f"whose compiler is known, else {DATAFLOW}, flex without attention. For spatial "
             f"arrays: {DIRECTIVES}, of a .m file.",
         ),
-        click.option(
+        option(
             "--pipeline",
-            is_flag=True,
-            help="Overlap softmax of one row block with L of the next; best always may.",
-            cls=SettingOption,
-            topic=OF_SEARCH,
+            "Overlap softmax of one row block with L of the next; best always may.",
+            OF_SEARCH,
         ),
         *SEARCH_OPTIONS,
     )
-    return _add_options(with_experiment, options)
+    return add_options(with_experiment, options)
 
 
-estimate_option = click.option(
-    "--estimate",
-    "estimates",
+estimate_option = option(
+    "--estimate [NAME=]CYCLES",
+    "Your own number, of the run or a row: which terms of the bound, which waits it lacks.",
+    to="estimates",
     multiple=True,
-    metavar="[NAME=]CYCLES",
-    help="Your own number, of the run or a row: which terms of the bound, which waits it lacks.",
 )
 
 _ALLOWED = "a whole number of cycles from 1 on, or NAME=CYCLES of an operator or fused group"

@@ -30,7 +30,7 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_report import SearchReport, report_options
-from simaccel.cli.settings import SettingOption, is_of_experiment
+from simaccel.cli.settings import SettingOption, is_of_experiment, option
 from simaccel.cli.several_runs import SeveralRuns, several_runs_options
 from simaccel.dataflows import DEPLOYED
 from simaccel.files.targets import STDOUT
@@ -62,23 +62,17 @@ _HINT = "many PEs do nothing: --designs runs arrays of other shapes, and other d
 )
 @experiment_options
 @mapping_option
-@click.option("--trace", metavar="FILE", help="Write a trace (HDF5).")
-@click.option(
-    "--csv",
-    "table",
-    metavar="FILE",
-    help="Write a row for each operator; - prints it.",
-)
+@option("--trace FILE", "Write a trace (HDF5).")
+@option("--csv FILE", "Write a row for each operator; - prints it.", to="table")
 @force_option
 @several_runs_options
 @estimate_option
-@click.option(
+@option(
     "--designs",
-    is_flag=True,
-    help="Also run designs that differ in one thing: twice the buffer, channels or banks, other "
+    "Also run designs that differ in one thing: twice the buffer, channels or banks, other "
     "shapes of the array, other stationarities.",
 )
-@click.option("--check", "checked", is_flag=True, help="Compare the results with plain numpy.")
+@option("--check", "Compare the results with plain numpy.", to="checked")
 @dry_run_option
 @fast_forward_option
 @overflow_option
@@ -86,23 +80,9 @@ _HINT = "many PEs do nothing: --designs runs arrays of other shapes, and other d
 @report_options(
     "Also print the course of the search, also of one whose result was stored.", draws=False
 )
-@click.option(
-    "--plot",
-    metavar="FILE",
-    help="Draw utilisation and waits by operator (.png, .svg, .pdf).",
-)
-@click.option(
-    "--top",
-    type=RowCount(),
-    metavar="N|all",
-    default=TOP,
-    help=f"Rows, the longest first (default {TOP}).",
-)
-@click.option(
-    "--detail",
-    is_flag=True,
-    help="Also engines, energy, kinds, channels, buffer, area, bound.",
-)
+@option("--plot FILE", "Draw utilisation and waits by operator (.png, .svg, .pdf).")
+@option("--top N|all", f"Rows, the longest first (default {TOP}).", type=RowCount(), default=TOP)
+@option("--detail", "Also engines, energy, kinds, channels, buffer, area, bound.")
 @json_option
 @click.option("--quiet", is_flag=True, hidden=True)
 def run(

@@ -11,7 +11,7 @@ import click
 
 from simaccel.cli.choices import OBJECTIVES, PATIENCE, STATIONARITIES, STRATEGIES, WITHIN
 from simaccel.cli.faults import fault, require_none
-from simaccel.cli.settings import OF_CHIPS, OF_SEARCH, SettingOption
+from simaccel.cli.settings import OF_CHIPS, OF_SEARCH, option
 from simaccel.errors import Fault, suggest
 from simaccel.search.effort import Effort, Strategy
 
@@ -171,128 +171,98 @@ _STATIONARITIES, _OBJECTIVES = (
 )
 FIELDS = tuple(field.name for field in fields(SearchOptions))
 SEARCH_OPTIONS = (
-    click.option(
-        "--mapspace",
-        metavar="NAME",
-        help=f"Search a mapspace: {', '.join(STRATEGIES)}. Default for spatial arrays: {MAPSPACE}.",
-        cls=SettingOption,
-        topic=OF_SEARCH,
+    option(
+        "--mapspace NAME",
+        f"Search a mapspace: {', '.join(STRATEGIES)}. Default for spatial arrays: {MAPSPACE}.",
+        OF_SEARCH,
     ),
-    click.option(
+    option(
         "--objective",
+        "The figure to minimise. Default cycles; for mapspaces edp; for `compare` a list.",
+        OF_SEARCH,
         type=_OBJECTIVES,
         metavar="|".join(OBJECTIVES),
-        help="The figure to minimise. Default cycles; for mapspaces edp; for `compare` a list.",
-        cls=SettingOption,
-        topic=OF_SEARCH,
     ),
-    click.option(
-        "--within",
-        type=_Share(),
-        metavar="SHARE",
-        help="Among all mappings whose cycles are within this share of the best, choose the "
+    option(
+        "--within SHARE",
+        "Among all mappings whose cycles are within this share of the best, choose the "
         "one with least energy, bytes and footprint (with other objectives: the "
         f"fastest). Default {WITHIN:.0%}; 0 chooses the best; not for edp.",
-        cls=SettingOption,
-        topic=OF_SEARCH,
+        OF_SEARCH,
+        type=_Share(),
     ),
-    click.option(
-        "--stationarity",
-        type=_STATIONARITIES,
-        metavar="ws|os|is",
-        help="The operand that a systolic array holds. Default: the best; for mapspaces use "
+    option(
+        "--stationarity ws|os|is",
+        "The operand that a systolic array holds. Default: the best; for mapspaces use "
         "--constrain; for `compare` a list.",
-        cls=SettingOption,
-        topic=OF_SEARCH,
+        OF_SEARCH,
+        type=_STATIONARITIES,
     ),
-    click.option(
-        "--constrain",
-        "constraints",
-        multiple=True,
-        metavar="LEVEL[.RANK]=..",
-        help="Limit a level of a mapspace: cols=Q,M, rows.S=5, 'pe.C<=4', buffer.order=M,C, "
+    option(
+        "--constrain LEVEL[.RANK]=..",
+        "Limit a level of a mapspace: cols=Q,M, rows.S=5, 'pe.C<=4', buffer.order=M,C, "
         "buffer.keep=input; overrides the accelerator's dataflow. Limit a dataflow: "
         "dram.M=8 (pieces), 'dram.M<=8', dram=M,N, dram.order=M,N, rows=K, cols=N.",
-        cls=SettingOption,
-        topic=OF_SEARCH,
+        OF_SEARCH,
+        to="constraints",
+        multiple=True,
     ),
-    click.option(
-        "--patience",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="End a search after N mappings without improvement. Default for mapspaces: "
+    option(
+        "--patience N",
+        "End a search after N mappings without improvement. Default for mapspaces: "
         f"{PATIENCE:,} valid tilings, each with all its loop orders; for dataflows: no limit,"
         " the search ends when bounds prove the result.",
-        cls=SettingOption,
-        topic=OF_SEARCH,
+        OF_SEARCH,
+        type=click.IntRange(min=1),
     ),
-    click.option(
-        "--budget-seconds",
-        type=click.FloatRange(min=0, min_open=True),
-        metavar="SECONDS",
-        help="End the search of a workload after this time, when each operator has a "
+    option(
+        "--budget-seconds SECONDS",
+        "End the search of a workload after this time, when each operator has a "
         "mapping. The result may then differ from run to run.",
-        cls=SettingOption,
-        topic=OF_SEARCH,
+        OF_SEARCH,
+        type=click.FloatRange(min=0, min_open=True),
     ),
-    click.option(
-        "--seed",
-        type=click.IntRange(min=0),
-        metavar="N",
-        help="Seed of a random search (default 0).",
-        cls=SettingOption,
-        topic=OF_SEARCH,
+    option(
+        "--seed N", "Seed of a random search (default 0).", OF_SEARCH, type=click.IntRange(min=0)
     ),
-    click.option(
-        "--tensor-parallel",
-        type=DEGREES,
-        metavar="N",
-        help="On several chips: chips that share a layer, of a network its channels (default: all"
+    option(
+        "--tensor-parallel N",
+        "On several chips: chips that share a layer, of a network its channels (default: all"
         " that data parallelism leaves).",
-        cls=SettingOption,
-        topic=OF_CHIPS,
-    ),
-    click.option(
-        "--data-parallel",
+        OF_CHIPS,
         type=DEGREES,
-        metavar="N",
-        help="On several chips: groups of chips that share a batch, its sequences or images"
+    ),
+    option(
+        "--data-parallel N",
+        "On several chips: groups of chips that share a batch, its sequences or images"
         " (default 1).",
-        cls=SettingOption,
-        topic=OF_CHIPS,
-    ),
-    click.option(
-        "--expert-parallel",
+        OF_CHIPS,
         type=DEGREES,
-        metavar="N",
-        help="For mixtures of experts on several chips: groups of chips that share the "
+    ),
+    option(
+        "--expert-parallel N",
+        "For mixtures of experts on several chips: groups of chips that share the "
         "experts (default 1).",
-        cls=SettingOption,
-        topic=OF_CHIPS,
+        OF_CHIPS,
+        type=DEGREES,
     ),
-    click.option(
+    option(
         "--sequence-parallel",
-        is_flag=True,
-        help="For transformers on several chips: the chips that share a layer cut norms and "
+        "For transformers on several chips: the chips that share a layer cut norms and "
         "residuals by tokens.",
-        cls=SettingOption,
-        topic=OF_CHIPS,
+        OF_CHIPS,
     ),
-    click.option(
+    option(
         "--shard-weights",
-        is_flag=True,
-        help="On several chips: weights of products that chips would have alike lie once on all "
+        "On several chips: weights of products that chips would have alike lie once on all "
         "of them, and are gathered before they are read.",
-        cls=SettingOption,
-        topic=OF_CHIPS,
+        OF_CHIPS,
     ),
-    click.option(
-        "--spread",
-        multiple=True,
-        metavar="RANK=cores:N",
-        help="For several cores: spread this rank over N cores in every group where that is "
+    option(
+        "--spread RANK=cores:N",
+        "For several cores: spread this rank over N cores in every group where that is "
         "possible (default: the fastest way).",
-        cls=SettingOption,
-        topic=OF_CHIPS,
+        OF_CHIPS,
+        multiple=True,
     ),
 )

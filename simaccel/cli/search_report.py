@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from simaccel.cli.faults import fault, require_none
-from simaccel.cli.settings import OF_SEARCH, SettingOption
+from simaccel.cli.settings import OF_SEARCH, option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -80,15 +78,10 @@ def report_options(
             plot = options.pop("plot") if draws else None
             command(report=SearchReport(explain, plot), **options)
 
-        if draws:
-            help_text = "Draw the progress of the search (.png, .svg or .pdf)."
-            report_search = click.option("--plot", metavar="FILE", help=help_text)(report_search)
-        return click.option(
-            "--explain",
-            is_flag=True,
-            help=text,
-            cls=SettingOption,
-            topic=OF_SEARCH,
-        )(report_search)
+        explained = option("--explain", text, OF_SEARCH)
+        if not draws:
+            return explained(report_search)
+        draw = option("--plot FILE", "Draw the progress of the search (.png, .svg or .pdf).")
+        return explained(draw(report_search))
 
     return add

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -95,6 +95,30 @@ class FormatOption(click.Option):
         """Return it with the forms that the command has."""
         names = _formats(name for param in ctx.command.params for name in param.opts)
         return f"--format {'|'.join(names)}", "What is printed; --json is short for json."
+
+
+def option(
+    spec: str,
+    text: str,
+    topic: str = "",
+    *,
+    to: str = "",
+    **how: Any,  # noqa: ANN401 - of click
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return click's option of ``--NAME VALUE`` with a help text; a switch, if it takes no value.
+
+    ``topic``: of a setting. ``to``: what the command calls it, if not by its name.
+    """
+    words = spec.split(" ")
+    names = [word for word in words if word.startswith("-")]
+    metavar = " ".join(words[len(names) :])
+    if metavar:
+        how["metavar"] = metavar
+    elif "type" not in how and "/" not in spec:
+        how["is_flag"] = True
+    if topic:
+        how |= {"cls": SettingOption, "topic": topic}
+    return click.option(*names, *([to] if to else []), help=text, **how)
 
 
 def respell(faults: Iterable[Fault], params: Sequence[click.Parameter]) -> list[Fault]:

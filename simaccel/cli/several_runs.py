@@ -22,7 +22,7 @@ from simaccel.cli.options import (
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_options import DEGREES
-from simaccel.cli.settings import OF_CHIPS, MovedOption, SettingOption
+from simaccel.cli.settings import OF_CHIPS, MovedOption, option
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
@@ -161,24 +161,20 @@ def _forecast(
 
 def pipeline_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of pipelines; the command gets ``stages`` and ``micro_batches``."""
-    parts = click.option(
-        "--micro-batches",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Of a pipeline: parts of the batch (default: the number of stages, if"
+    parts = option(
+        "--micro-batches N",
+        "Of a pipeline: parts of the batch (default: the number of stages, if"
         " it divides the batch).",
-        cls=SettingOption,
-        topic=OF_CHIPS,
+        OF_CHIPS,
+        type=click.IntRange(min=1),
     )
-    stages = click.option(
-        "--pipeline-parallel",
-        "stages",
-        type=DEGREES,
-        metavar="N",
-        help="For transformers (--scope model) on several chips: cut the layers into N "
+    stages = option(
+        "--pipeline-parallel N",
+        "For transformers (--scope model) on several chips: cut the layers into N "
         "stages, each on a group of chips.",
-        cls=SettingOption,
-        topic=OF_CHIPS,
+        OF_CHIPS,
+        to="stages",
+        type=DEGREES,
     )
     return stages(parts(command))
 
@@ -186,26 +182,22 @@ def pipeline_options(command: Callable[..., None]) -> Callable[..., None]:
 def several_runs_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add options of pipelines, and the old ones of generations; the command gets ``several``."""
     moved = {"--generate": "tokens", "--lengths": "lengths"}
-    for option, name in moved.items():
+    for old, name in moved.items():
         now = f"`simaccel generate` with --{name}"
-        command = click.option(option, name, type=int, cls=MovedOption, now=now)(command)
+        command = click.option(old, name, type=int, cls=MovedOption, now=now)(command)
     return _take_several(command)
 
 
 def generation_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of a generation, which may be cut in stages; the command gets ``several``."""
-    tokens = click.option(
-        "--tokens",
+    tokens = option(
+        "--tokens N",
+        "Tokens that are generated, after a prefill of --prompt tokens.",
         type=int,
         required=True,
-        metavar="N",
-        help="Tokens that are generated, after a prefill of --prompt tokens.",
     )
-    lengths = click.option(
-        "--lengths",
-        type=int,
-        metavar="K",
-        help=f"Decode steps that are simulated (default {LENGTHS}).",
+    lengths = option(
+        "--lengths K", f"Decode steps that are simulated (default {LENGTHS}).", type=int
     )
     return tokens(lengths(_take_several(command)))
 

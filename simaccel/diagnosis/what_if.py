@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from simaccel.diagnosis.free_slots import with_free_slots
 from simaccel.diagnosis.free_units import FreeArray, FreePes, FreeSfu
@@ -122,7 +122,7 @@ def what_if(
         elif case == _PORTS and base is not None and not base.waited_for_ports:
             freed.append(replace(base.freed, resources=case))
         else:
-            done = _part(progress, at, len(possible) + 1)
+            done = progress and partial(_tell_part, progress, at, len(possible) + 1)
             same = None if _OTHER_WALKS & {*case} else walks
             kept = case == ()  # of the others only the cycles count
             machine = Machine(*free(accelerator, program, case), walks=same, accounts=kept)
@@ -152,10 +152,8 @@ def waited_for_ports(engines: Mapping[str, EngineCycles]) -> bool:
     return any(one.stalls.get(Cause.BUFFER_PORT.name.lower()) for one in engines.values())
 
 
-def _part(progress: Progress | None, at: int, of: int) -> Callable[[int, float], None] | None:
-    if progress is None:
-        return None
-    return lambda _, done: progress((at + done) / of)
+def _tell_part(progress: Progress, at: int, of: int, _cycle: int, done: float) -> None:
+    progress((at + done) / of)
 
 
 def takes_time(accelerator: Accelerator, case: Sequence[str]) -> bool:
@@ -182,16 +180,26 @@ def _copy_spec(spec: _AnySpec, **sections: object) -> _AnySpec:
     return type(spec).model_validate(_fields(spec) | sections)
 
 
+def _with_fields(spec: _AnySpec, fields: Mapping[str, object]) -> _AnySpec:
+    """Copy a spec with other values of fields by their paths."""
+    sections: dict[str, dict[str, object]] = {}
+    for path, value in fields.items():
+        name, _, rest = path.partition(".")
+        sections.setdefault(name, {})[rest] = value
+    return _copy_spec(
+        spec,
+        **{
+            name: inner[""] if "" in inner else _with_fields(getattr(spec, name), inner)
+            for name, inner in sections.items()
+        },
+    )
+
+
 def _fields(spec: Spec) -> dict[str, object]:
     return {name: getattr(spec, name) for name in type(spec).model_fields}
 
 
-def _dram_bandwidth(one: Accelerator) -> Accelerator:
-    """Free the data bus, and with it what makes it wait: the banks."""
-    return _memories(one, **_NO_BANKS, bandwidth_bytes_per_second=None)
-
-
-_NO_BANKS: Final = {"model": "channel", "map": None}
+_NO_BANKS: Final[dict[str, Any]] = {"model": "channel", "map": None}
 """A part that energy is counted by stays; it costs no time then."""
 
 
@@ -208,79 +216,53 @@ def _memories(one: Accelerator, **fields: object) -> Accelerator:
     return _copy_spec(one, dram=_copy_spec(one.dram, **fields), memories=memories, cores=cores)
 
 
-def _dram_latency(one: Accelerator) -> Accelerator:
-    return _memories(one, latency_cycles=0)
+def _slots(accelerator: Accelerator) -> Accelerator:
+    """Make room for the slots: a bound, not a design."""
+    fields: dict[str, object] = {"buffer.capacity_bytes": None}
+    if isinstance(accelerator.array, SpatialArraySpec):
+        for name, memory in _fields(accelerator.array.memories).items():
+            if isinstance(memory, PeMemorySpec):
+                fields[f"array.memories.{name}.capacity_bytes"] = None
+    for name in accelerator.memories.by_class():
+        fields[f"memories.{name}.staging_bytes"] = None
+    return _with_fields(accelerator, fields)
 
 
-def _buffer_ports(one: Accelerator) -> Accelerator:
-    ports = {"read_bytes_per_second": None, "write_bytes_per_second": None}
-    return _copy_spec(one, buffer=_copy_spec(one.buffer, **ports))
-
-
-def _noc(one: Accelerator) -> Accelerator:
-    pipes = {
-        "distribution": _copy_spec(one.noc.distribution, topology="unlimited"),
-        "collection": _copy_spec(one.noc.collection, topology="unlimited"),
-    }
-    return _copy_spec(one, noc=_copy_spec(one.noc, **pipes))
-
-
-def _core_noc(one: Accelerator) -> Accelerator:
-    """Take the links away: then the way from memories to cores costs nothing."""
-    noc = CoreNocSpec(multicast=one.cores.noc.multicast)
-    return _copy_spec(one, cores=_copy_spec(one.cores, noc=noc))
-
-
-def _sfu(one: Accelerator) -> Accelerator:
-    return _copy_spec(one, sfu=FreeSfu.model_validate(_fields(one.sfu)))
-
-
-def _array(one: Accelerator) -> Accelerator:
+def _free_array(one: Accelerator) -> Accelerator:
     kind = FreeArray if isinstance(one.array, ArraySpec) else FreePes
     return _copy_spec(one, array=kind.model_validate(_fields(one.array)))
 
 
-def _unit(name: str, accelerator: Accelerator) -> Accelerator:
-    """Free a unit as its row in the table of units describes."""
-    frees = UNITS[name].frees
-    assert frees is not None  # noqa: S101 - only those of `FREED_UNITS` come here
-    section, fields = frees
-    return _copy_spec(accelerator, **{section: _copy_spec(getattr(accelerator, section), **fields)})
+def _unit_fields(name: str) -> dict[str, object]:
+    """Return the fields that free a unit, as its row in the table of units has them."""
+    section, fields = UNITS[name].frees or ("", {})
+    return {f"{section}.{field}": value for field, value in fields.items()}
 
 
-def _slots(accelerator: Accelerator) -> Accelerator:
-    """Make room for the slots: a bound, not a design."""
-    if isinstance(accelerator.array, SpatialArraySpec):
-        memories = accelerator.array.memories
-        free = {
-            name: _copy_spec(memory, capacity_bytes=None)
-            for name, memory in _fields(memories).items()
-            if isinstance(memory, PeMemorySpec)
-        }
-        roomy = _copy_spec(accelerator.array, memories=_copy_spec(memories, **free))
-        accelerator = _copy_spec(accelerator, array=roomy)
-    by_class = accelerator.memories.by_class()
-    beside = {name: _copy_spec(memory, staging_bytes=None) for name, memory in by_class.items()}
-    return _copy_spec(
-        accelerator,
-        buffer=_copy_spec(accelerator.buffer, capacity_bytes=None),
-        memories=_copy_spec(accelerator.memories, **beside),
-    )
-
-
-_SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
-    "dram_bandwidth": _dram_bandwidth,
-    "dram_latency": _dram_latency,
-    "dram_turnaround": lambda one: _memories(one, turnaround_cycles=0),
-    "dram_banks": lambda one: _memories(one, **_NO_BANKS),
-    "buffer_ports": _buffer_ports,
-    "noc": _noc,
-    CORE_NOC: _core_noc,
-    SFU: _sfu,
-    "sfu_latency": lambda one: _copy_spec(one, sfu=_copy_spec(one.sfu, latency_cycles=0)),
-    ARRAY: _array,
-    **{name: partial(_unit, name) for name in FREED_UNITS},
+_FIELDS: Final[Mapping[str, Mapping[str, object]]] = {
+    "buffer_ports": {
+        "buffer.read_bytes_per_second": None,
+        "buffer.write_bytes_per_second": None,
+    },
+    "noc": {"noc.distribution.topology": "unlimited", "noc.collection.topology": "unlimited"},
+    "sfu_latency": {"sfu.latency_cycles": 0},
+    "start": {"compiler.kernel_start_cycles": 0},
+    **{name: _unit_fields(name) for name in FREED_UNITS},
+}
+"""Fields of an accelerator that free a resource."""
+_SECTIONS: Final[dict[str, Callable[[Accelerator], Accelerator]]] = {
+    **{name: partial(_with_fields, fields=fields) for name, fields in _FIELDS.items()},
+    # with the data bus also what makes it wait, the banks
+    "dram_bandwidth": partial(_memories, **_NO_BANKS, bandwidth_bytes_per_second=None),
+    "dram_latency": partial(_memories, latency_cycles=0),
+    "dram_turnaround": partial(_memories, turnaround_cycles=0),
+    "dram_banks": partial(_memories, **_NO_BANKS),
+    # without links the way from memories to cores costs nothing
+    CORE_NOC: lambda one: _with_fields(
+        one, {"cores.noc": CoreNocSpec(multicast=one.cores.noc.multicast)}
+    ),
+    SFU: lambda one: _copy_spec(one, sfu=FreeSfu.model_validate(_fields(one.sfu))),
+    ARRAY: _free_array,
     LOADING: without_loading,
-    "start": lambda one: _copy_spec(one, compiler=_copy_spec(one.compiler, kernel_start_cycles=0)),
     "slots": _slots,
 }

@@ -66,7 +66,8 @@ def transformers_table(transformers: Sequence[Transformer]) -> Table:
     """Tabulate the transformers of the catalogue."""
     sizes = {"hidden": "hidden", "heads": "heads", "KV": "kv_heads", **_SIZES}
     rows = [
-        {**vars(one), **transformer_figures(one), "aliases": one.aliases} for one in transformers
+        {**vars(entry), **transformer_figures(entry), "aliases": entry.aliases}
+        for entry in transformers
     ]
     columns = (
         *texts("name"),

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from simaccel.experiment.check import OperatorCheck
 
 
-def checked_table(found: Sequence[OperatorCheck]) -> Table:
+def checked_table(checks: Sequence[OperatorCheck]) -> Table:
     """Tabulate what a check compared; of a sample, the share of the work that was executed."""
-    sampled = any(one.executed < 1 for one in found)
+    sampled = any(check.executed < 1 for check in checks)
     columns = (
         Column("operator, a sample" if sampled else "checked operator", "operator", kind="text"),
         Column("compared", "compared", "count"),
@@ -25,8 +25,8 @@ def checked_table(found: Sequence[OperatorCheck]) -> Table:
         Column(
             "largest deviation",
             "",
-            lambda one: f"{one.deviation:.1e}" if one.compared else "stays on chip",
+            lambda check: f"{check.deviation:.1e}" if check.compared else "stays on chip",
         ),
         Column("work executed", "executed", fine_share_text),
     )
-    return tabulate(found, columns[: 4 + sampled])
+    return tabulate(checks, columns[: 4 + sampled])

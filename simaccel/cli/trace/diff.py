@@ -7,18 +7,14 @@ import click
 from simaccel.cli.command import Command
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
+from simaccel.cli.settings import option
 from simaccel.cli.trace.sound import require_files, sound
 
 
 @click.command(cls=Command)
 @click.argument("a")
 @click.argument("b")
-@click.option(
-    "--engine",
-    metavar="NAME",
-    default="array",
-    help="Compare the cycles of this engine (default array).",
-)
+@option("--engine NAME", "Compare the cycles of this engine (default array).", default="array")
 @json_option
 def diff(a: str, b: str, engine: str, as_json: bool) -> None:
     """Explain the difference in cycles of two runs of one workload.

@@ -13,6 +13,7 @@ from simaccel.cli.command import Command
 from simaccel.cli.faults import fault
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show, show_json
+from simaccel.cli.settings import option
 from simaccel.cli.trace.sound import sound
 from simaccel.cli.workload_options import number
 from simaccel.errors import Fault, InputError, suggest
@@ -34,35 +35,24 @@ _TABLES: Final = ("csv", _PARQUET)
 
 @click.command(cls=Command)
 @click.argument("file")
-@click.option(
-    "--format", "name", required=True, metavar="NAME", help="perfetto, csv, vcd or parquet."
-)
-@click.option("-o", "--output", required=True, metavar="FILE", help="File to write; - prints it.")
-@click.option("--from", "start", metavar="CYCLE", help="First cycle (default 0).")
-@click.option(
-    "--to",
-    "end",
-    metavar="CYCLE",
-    help="Cycle after the last (default: the end of the run). If neither end is given and"
+@option("--format NAME", "perfetto, csv, vcd or parquet.", to="name", required=True)
+@option("-o --output FILE", "File to write; - prints it.", required=True)
+@option("--from CYCLE", "First cycle (default 0).", to="start")
+@option(
+    "--to CYCLE",
+    "Cycle after the last (default: the end of the run). If neither end is given and"
     " the run has too many events, perfetto and vcd show a steady period with the fill before it.",
+    to="end",
 )
-@click.option(
-    "--lanes",
+@option(
+    "--lanes NAME,..",
+    f"Lanes, or kinds of lanes: engine, channel, tile. Default {_LANES}.",
     default=_LANES,
-    metavar="NAME,..",
-    help=f"Lanes, or kinds of lanes: engine, channel, tile. Default {_LANES}.",
 )
-@click.option(
-    "--bins", default=_BINS, metavar="N", help=f"Bins of the bandwidth counters (default {_BINS})."
-)
-@click.option(
-    "--at-most",
-    default=_AT_MOST,
-    metavar="N",
-    help=f"Refuse windows of more events (default {_AT_MOST}).",
-)
+@option("--bins N", f"Bins of the bandwidth counters (default {_BINS}).", default=_BINS)
+@option("--at-most N", f"Refuse windows of more events (default {_AT_MOST}).", default=_AT_MOST)
 @force_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+@option("--json", "Print JSON and nothing else.", to="as_json")
 def export(
     *,
     file: str,
@@ -158,13 +148,13 @@ def _numbers(cycles: int | None, options: dict[str, str | None]) -> dict[str, in
     }
     numbers: dict[str, int] = {}
     faults: list[Fault] = []
-    for option, (least, most, allowed) in limits.items():
-        text = options[option]
+    for name, (least, most, allowed) in limits.items():
+        text = options[name]
         value = last if text is None else number(text)
         if isinstance(value, int) and least <= value <= most:
-            numbers[option] = value
+            numbers[name] = value
         else:
-            faults.append(fault(option, text, allowed))
+            faults.append(fault(name, text, allowed))
     if faults:
         raise InputError(faults)
     return numbers

@@ -11,6 +11,7 @@ from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show
+from simaccel.cli.settings import option
 from simaccel.cli.trace.sound import sound
 from simaccel.report.figures import KINDS
 from simaccel.report.units import cycles_text
@@ -18,30 +19,23 @@ from simaccel.report.units import cycles_text
 
 @click.command(cls=Command)
 @click.argument("file")
-@click.option(
-    "--output", "-o", required=True, metavar="FILE", help="File to write: *.png, *.svg or *.pdf."
-)
-@click.option(
+@option("--output -o FILE", "File to write: *.png, *.svg or *.pdf.", required=True)
+@option(
     "--kind",
+    "One figure, or all on one page (default).",
     type=NamedValues([*KINDS, "all"]),
     default="all",
-    help="One figure, or all on one page (default).",
 )
-@click.option(
+@option(
     "--columns",
-    type=click.IntRange(1, 2),
-    help="Width in columns of a paper. 1 is 3.3 in (default for one figure), 2 is 7 in "
+    "Width in columns of a paper. 1 is 3.3 in (default for one figure), 2 is 7 in "
     "(default for all).",
+    type=click.IntRange(1, 2),
 )
-@click.option("--from", "start", type=int, metavar="CYCLE", help="First cycle of the window.")
-@click.option("--to", "end", type=int, metavar="CYCLE", help="Cycle after the window.")
-@click.option("--operator", metavar="NAME", help="Show only this operator.")
-@click.option(
-    "--engine",
-    default="array",
-    metavar="NAME",
-    help="Engine whose stalls are stacked (default array).",
-)
+@option("--from CYCLE", "First cycle of the window.", to="start", type=int)
+@option("--to CYCLE", "Cycle after the window.", to="end", type=int)
+@option("--operator NAME", "Show only this operator.")
+@option("--engine NAME", "Engine whose stalls are stacked (default array).", default="array")
 @force_option
 def plot(
     file: str,

@@ -12,6 +12,7 @@ from simaccel.cli.faults import fault
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
+from simaccel.cli.settings import option
 from simaccel.cli.trace.sound import run_title, sound
 from simaccel.cli.workload_options import number
 from simaccel.errors import Fault, InputError
@@ -29,26 +30,21 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("file")
-@click.option("--operator", metavar="NAME", help="Only this operator or fused group.")
-@click.option(
-    "--from", "start", metavar="CYCLE", default="0", help="Start of a window (default 0)."
-)
-@click.option(
-    "--to", "end", metavar="CYCLE", help="End of the window (default: the end of the run)."
-)
-@click.option("--each", is_flag=True, help="Print a table of the engines for each operator.")
-@click.option(
-    "--top",
+@option("--operator NAME", "Only this operator or fused group.")
+@option("--from CYCLE", "Start of a window (default 0).", to="start", default="0")
+@option("--to CYCLE", "End of the window (default: the end of the run).", to="end")
+@option("--each", "Print a table of the engines for each operator.")
+@option(
+    "--top N|all",
+    f"Rows of the table of operators, the longest first (default {TOP}).",
     type=RowCount(),
-    metavar="N|all",
     default=TOP,
-    help=f"Rows of the table of operators, the longest first (default {TOP}).",
 )
-@click.option(
+@option(
     "--what-if/--no-what-if",
-    "what_if",
+    "Run again with each resource infinitely fast (default), or not.",
+    to="what_if",
     default=True,
-    help="Run again with each resource infinitely fast (default), or not.",
 )
 @json_option
 def stalls(

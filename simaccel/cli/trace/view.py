@@ -9,6 +9,7 @@ import click
 from simaccel.cli.command import Command
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show
+from simaccel.cli.settings import option
 from simaccel.cli.trace.sound import sound
 from simaccel.cli.trace.stalls import verdict_lines
 from simaccel.files.targets import STDOUT, require_target
@@ -20,18 +21,12 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("file")
-@click.option(
-    "-o",
-    "--output",
-    metavar="PAGE",
-    required=True,
-    help="HTML file to write; - prints it.",
-)
-@click.option(
+@option("-o --output PAGE", "HTML file to write; - prints it.", required=True)
+@option(
     "--what-if/--no-what-if",
-    "what_if",
+    "Run again with each resource infinitely fast (default), or not.",
+    to="what_if",
     default=True,
-    help="Run again with each resource infinitely fast (default), or not.",
 )
 @force_option
 def view(file: str, output: str, *, what_if: bool, force: bool) -> None:
