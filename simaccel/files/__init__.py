@@ -1,1 +1,1 @@
-"""Files: YAML read with located faults, outputs written whole or not at all."""
+"""Files: YAML is read with the location of each fault, outputs are written whole or not at all."""

@@ -1,9 +1,9 @@
 """Accounts of all entries of a file, for every importer.
 
 Each key, field, attribute, node and tensor of a file is *taken*, *harmless* (it changes no figure;
-a list in the importer has the reason), or *not taken*. What is not taken is named with its share of
-the work, and where that is more than `MOST_LEFT_OUT` of all MACs, or can't be counted, nothing runs
-unless it is asked for.
+the importer lists the reason), or *not taken*. Entries that are not taken are named with their
+share of the work. If that is more than `MOST_LEFT_OUT` of all MACs, or can't be counted, nothing
+runs unless an option allows it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ MOST_LEFT_OUT: Final = 0.01
 """The share of all MACs above which a workload with something left out is refused."""
 _SHOWN: Final = 0.001
 _SUGGESTED: Final = 100
-"""Keys that get a suggestion: each is compared with all that are known."""
+"""The most keys that get a suggestion, as each is compared with all known ones."""
 MOST_LISTED: Final = 20
-"""Lines of a list of what is not taken; more are counted."""
+"""The most entries that are listed as not taken; further ones are counted."""
 
 
 @dataclass(frozen=True)
 class AccountEntry:
-    """An entry of a file, by its place (``name``), and what became of it.
+    """An entry of a file: its place (``name``), and whether it was taken.
 
     ``why``: what it became, why it is harmless, or why it is not taken. ``kind``: key, attribute,
-    tensor, or the kind of a node. ``macs``: its multiply-accumulates, None where what is not taken
-    changes the work by what can't be counted. ``elements`` it makes, where it has no MACs.
+    tensor, or the kind of a node. ``macs``: its multiply-accumulates; None if it is not taken and
+    its work can't be counted. ``elements``: its output elements, if it has no MACs.
     """
 
     name: str
@@ -49,22 +49,22 @@ class AccountEntry:
 
 @dataclass(frozen=True)
 class FileAccount:
-    """All entries of a file, ``source``; ``allowed``: whoever read it takes what is left out."""
+    """All entries of a file (``source``); ``allowed``: leaving out any of them is accepted."""
 
     source: str = ""
     entries: tuple[AccountEntry, ...] = ()
     allowed: bool = False
 
     def entries_of(self, how: How) -> tuple[AccountEntry, ...]:
-        """Return the entries of which this became."""
+        """Return the entries that are taken, harmless, or not taken."""
         return tuple(one for one in self.entries if one.how == how)
 
     def totals(self) -> dict[How, tuple[int, int, int]]:
-        """Return (entries, MACs that can be counted, elements) by what became of them."""
+        """Return (entries, countable MACs, elements) of the entries of each kind."""
         return {how: _total(self.entries_of(how)) for how in HOWS}
 
     def share_left_out(self) -> float | None:
-        """Return the share of all MACs that is not taken; None if it can't be counted.
+        """Return the share of all MACs that is not taken; None if not countable.
 
         >>> done = AccountEntry("a", "taken", "conv", "Conv", 300)
         >>> left = AccountEntry("b", "not taken", "no Det", "Det", 100)
@@ -78,12 +78,12 @@ class FileAccount:
         return macs / max(1, macs + _total(self.entries_of("taken"))[1])
 
     def require_modelled(self, option: str = "--allow-unmodelled") -> None:
-        """Refuse what is not taken, where it is too much of the work and isn't allowed.
+        """Refuse a file of which too much work is not taken, unless that is allowed.
 
-        ``option``: how to allow it.
+        ``option``: the option that allows it.
 
         Raises:
-            InputError: more than `MOST_LEFT_OUT` of all MACs is left out, or what can't be counted.
+            InputError: more than `MOST_LEFT_OUT` of all MACs, or uncountable work, is left out.
 
         """
         share = self.share_left_out()
@@ -97,7 +97,7 @@ class FileAccount:
         )
 
     def lines(self) -> list[str]:
-        """Return a line for what is not taken, with its share, and one for each of the first."""
+        """Return a line with the share that is not taken, and one for each of the first entries."""
         left = self.entries_of("not taken")
         if not left:
             return []
@@ -116,10 +116,10 @@ def account_keys(
     within: str = "",
     macs: int | None = None,
 ) -> Iterator[AccountEntry]:
-    """Yield an entry for each key of a mapping: what is in neither list is not taken.
+    """Yield an entry for each key of a mapping; keys in neither list are not taken.
 
-    ``harmless``: keys with the reason. ``within``: the path of the mapping. ``macs``: what a key
-    that is not taken changes of the work; None if that can't be known.
+    ``harmless``: reasons by key. ``within``: the path of the mapping. ``macs``: the work that a key
+    which is not taken changes; None if unknown.
 
     >>> for one in account_keys(["R", "Wstrid"], ["R", "Wstride"], within="instance", macs=0):
     ...     print(one)

@@ -1,4 +1,4 @@
-"""Published workloads and parts: YAML files in `simaccel/catalogue`, in the form of a user's."""
+"""Published workloads and parts: YAML files in `simaccel/catalogue`, with the form of users'."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from simaccel.files.documents import parse_document
 
 FOLDER: Final = Path(__file__).parents[1] / "catalogue"
 _LAYERS: Final = "\nlayers:\n"
-"""What stands before the layers of a network, one a line; names stand above it."""
+"""The line before the layers of a network; its name and aliases stand above it."""
 
 
 class PublishedEntry(Protocol):
-    """A published workload or part: its name, and where its figures stand."""
+    """A published workload or part with its name and source."""
 
     @property
     def name(self) -> str:
@@ -31,15 +31,15 @@ PublishedT = TypeVar("PublishedT", bound=PublishedEntry)
 
 
 class Catalogue(Sequence[PublishedT]):
-    """The entries of one folder of the catalogue, in the order of their names; files are read once.
+    """The entries of one folder of the catalogue, by name in order; each file is read once.
 
-    ``parse`` makes an entry of its document.
+    ``parse``: function from a document to its entry.
     """
 
     def __init__(
         self, folder: str, parse: Callable[[Mapping[str, Any]], PublishedT], root: Path = FOLDER
     ) -> None:
-        """Take a folder of the catalogue."""
+        """Open a folder of the catalogue."""
         self.folder = root / folder
         self._parse = parse
         self._read: dict[str, PublishedT] = {}
@@ -51,7 +51,7 @@ class Catalogue(Sequence[PublishedT]):
 
     @cached_property
     def names_and_aliases(self) -> Mapping[str, str]:
-        """The name of each workload by it and by its aliases."""
+        """The name of each entry, by name and by alias."""
         aliases: dict[str, str] = {}
         for name in self.names:
             head = parse_document(self._text(name).partition(_LAYERS)[0])
@@ -59,15 +59,15 @@ class Catalogue(Sequence[PublishedT]):
         return aliases
 
     def has(self, name: str) -> bool:
-        """Return whether a workload has this name or alias, in any case."""
+        """Return whether an entry has this name or alias, in upper or lower case."""
         key = name.lower()
         return key in self.names or key in self.names_and_aliases
 
     def find(self, name: str) -> PublishedT:
-        """Return the workload of this name or alias, in any case.
+        """Return the entry of this name or alias, in upper or lower case.
 
         Raises:
-            InputError: there is none; says which is meant, or which there are.
+            InputError: there is none; the message suggests one, or lists them.
 
         """
         key = str(name) if name in self.names else str(name).lower()
@@ -81,7 +81,7 @@ class Catalogue(Sequence[PublishedT]):
         raise InputError([Fault("workload", "model", name, allowed)])
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of entries."""
         return len(self.names)
 
     @overload
@@ -91,13 +91,13 @@ class Catalogue(Sequence[PublishedT]):
     def __getitem__(self, index: slice) -> Sequence[PublishedT]: ...
 
     def __getitem__(self, index: int | slice) -> PublishedT | Sequence[PublishedT]:
-        """Return the workload at a place, or those of a slice."""
+        """Return the entry at an index, or those of a slice."""
         if isinstance(index, slice):
             return [self._load(name) for name in self.names[index]]
         return self._load(self.names[index])
 
     def __iter__(self) -> Iterator[PublishedT]:
-        """Go over the workloads in the order of their names."""
+        """Yield the entries in the order of their names."""
         return map(self._load, self.names)
 
     def _text(self, name: str) -> str:

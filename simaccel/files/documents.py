@@ -1,8 +1,8 @@
-"""YAML documents of limited size, and numbers that are what they look like.
+"""YAML documents of limited size, with the numbers of YAML 1.2.
 
-Of YAML 1.1's notations only those count that YAML 1.2 shares: ``1:30:00`` is text and not 5400,
-``no`` is text and not false, ``010`` is text and not 8, a date is text. What is text for YAML 1.1
-is text here, so what PyYAML writes is read as it was.
+Only notations that YAML 1.1 and 1.2 share are numbers, booleans or null: ``1:30:00`` is text and
+not 5400, ``no`` is text and not false, ``010`` is text and not 8, a date is text. Text of YAML 1.1
+stays text, so documents that PyYAML writes are read back unchanged.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
 class DocumentError(ValueError):
-    """A document that is refused; the text says why."""
+    """A document is refused; the message has the reason."""
 
 
 def document_text(document: object, *, wide: bool = False) -> str:
     """Return plain values as YAML, keys in their order.
 
-    ``wide`` breaks no lines and writes letters of any language as they are.
+    ``wide``: without line breaks in values, and with unescaped letters of any language.
 
     >>> print(document_text({"b": [1, None], "a": "no"}), end="")
     b:
@@ -45,12 +45,12 @@ def document_text(document: object, *, wide: bool = False) -> str:
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """A loader of plain values, which reads numbers as YAML 1.2 does."""
+    """A loader of plain values with the numbers of YAML 1.2."""
 
     yaml_implicit_resolvers: Final[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Merge the keys that `<<` names into a mapping, except its own keys: each key once."""
+        """Merge the keys of `<<` into a mapping; its own keys have priority."""
         own = [pair for pair in node.value if pair[0].tag != _MERGE]
         merges = len(own) < len(node.value)
         super().flatten_mapping(node)
@@ -62,14 +62,14 @@ class _Loader(_Base):  # type: ignore[misc]
 
 
 def _tag_mapping(loader: Any, node: yaml.Node) -> dict[str, Any]:  # noqa: ANN401 - a C type
-    """Return a mapping of Timeloop's, such as `!Parallel {...}`, with its kind as `tag`."""
+    """Return a tagged mapping of Timeloop's, such as `!Parallel {...}`, with its `tag`."""
     if not isinstance(node, yaml.MappingNode):
         raise yaml.constructor.ConstructorError(None, None, f"{node.tag} of no mapping")
     return {**loader.construct_mapping(node, deep=True), "tag": node.tag.removeprefix("!")}
 
 
 def _nothing(_loader: Any, node: yaml.Node) -> dict[str, Any]:  # noqa: ANN401 - a C type
-    """Return an empty branch of Timeloop's, `!Nothing`, as a mapping of its kind alone."""
+    """Return Timeloop's empty branch, `!Nothing`, as a mapping with its `tag` alone."""
     return {"tag": node.tag.removeprefix("!")}
 
 
@@ -96,10 +96,10 @@ for _tag, _pattern, _first in (
 
 
 def read_text(path: Path, kind: str, encoding: str = "utf-8") -> str:
-    """Read a text file of at most ``MAX_BYTES``; ``kind`` is what it should hold, such as YAML.
+    """Read a text file of at most ``MAX_BYTES``; ``kind``: its expected format, such as YAML.
 
     Raises:
-        InputError: as of ``read_bytes``, or it is no text.
+        InputError: as ``read_bytes``, or it is no text.
 
     """
     try:
@@ -138,11 +138,11 @@ def read_bytes(path: Path, kind: str, most: int) -> bytes:
 
 
 def compose(text: str) -> tuple[yaml.Node | None, Any]:
-    """Read a document: its nodes, and its value.
+    """Parse a document; return its tree of nodes and its value.
 
     Raises:
         yaml.YAMLError: it is no YAML.
-        DocumentError: it has too many values, directly or by aliases, or too deep a nesting.
+        DocumentError: it has too many values, directly or by aliases, or is nested too deeply.
         ValueError: a value that Python can't hold.
 
     """
@@ -159,7 +159,7 @@ def compose(text: str) -> tuple[yaml.Node | None, Any]:
 
 
 def parse_document(text: str) -> Any:  # noqa: ANN401 - plain data of any form
-    """Read the value of a document.
+    """Return the value of a document.
 
     >>> parse_document("{a: 1:30, b: no, c: 1.5, d: [2, ~]}")
     {'a': '1:30', 'b': 'no', 'c': 1.5, 'd': [2, None]}
@@ -175,7 +175,7 @@ def parse_document(text: str) -> Any:  # noqa: ANN401 - plain data of any form
 
 
 def _require_small(text: str) -> None:
-    """Refuse a text by its length, its number of values or its nesting, before a tree is made."""
+    """Refuse a text that is too long, has too many values or too deep nesting; without parsing."""
     if len(text) > MAX_BYTES:
         raise DocumentError(f"a document of {len(text)} characters, more than {MAX_BYTES}")
     depth = nodes = 0
@@ -192,7 +192,7 @@ def _require_small(text: str) -> None:
 
 
 def _require_bounded(root: yaml.Node) -> None:
-    """Refuse a document whose aliases repeat too much, or contain themselves."""
+    """Refuse a document whose aliases make too many values, or contain themselves."""
     sizes: dict[int, int] = {}
     open_nodes: set[int] = set()
     todo = [(root, False)]

@@ -1,9 +1,9 @@
-"""Limits of what files make: one place for all readers.
+"""Limits of the objects that files expand to, for all readers.
 
-Memory and time follow from what a file makes, not from its length: a line may repeat a layer, an
-alias a list, a concatenation its input. So each reader counts what results before it is made:
-values of a document, operators, numbers in shapes. A size alone (of a rank, a batch) makes nothing;
-``simaccel.workload.sizes`` has the largest ones.
+Memory and time depend on what a file expands to, not on its length: a line may repeat a layer, an
+alias a list, a concatenation its input. So each reader counts values of a document, operators and
+numbers in shapes before it makes them. Sizes (of a rank, a batch) expand to nothing; their limits
+are in ``simaccel.workload.sizes``.
 """
 
 from typing import Final
@@ -13,9 +13,9 @@ from simaccel.errors import Fault, InputError
 MAX_BYTES: Final = 4 * 2**20
 """The largest input file: some 20,000 operators."""
 MAX_ONNX_BYTES: Final = 2**30
-"""The largest ONNX model; those whose weights are larger have them in files beside, never read."""
+"""The largest ONNX model; larger weights are in external files, which are never read."""
 MAX_NODES: Final = 500_000
-"""The most values of a document, each counted as often as aliases repeat it."""
+"""The most values of a document, with repetitions by aliases."""
 MAX_DEPTH: Final = 100
 """The deepest nesting of lists and mappings."""
 MAX_OPERATORS: Final = 10_000
@@ -32,14 +32,14 @@ MAX_SHAPE_NUMBERS: Final = 2**22
 
 
 def require_at_most(file: str, field: str, count: int, most: int, of: str) -> None:
-    """Refuse a file that makes more than ``most`` of something.
+    """Refuse a file with a ``count`` of more than ``most``; ``of``: what is counted.
 
     >>> require_at_most("net.csv", "layers", 3, 2, "layers")
     Traceback (most recent call last):
     simaccel.errors.InputError: net.csv: layers: got 3; allowed: at most 2 layers
 
     Raises:
-        InputError: it makes more.
+        InputError: the count is larger.
 
     """
     if count > most:

@@ -1,4 +1,4 @@
-"""Parquet files, which pyarrow writes where it is installed."""
+"""Parquet files, which need pyarrow, an optional dependency."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from simaccel.errors import Fault, InputError
 
 
 def require_parquet(option: str, otherwise: str) -> None:
-    """Refuse Parquet where nothing writes it; ``otherwise``: the option that needs nothing.
+    """Refuse Parquet without pyarrow; ``otherwise``: the option to use instead.
 
     Raises:
-        InputError: says what to install.
+        InputError: pyarrow is not installed; the message says how to install it.
 
     """
     try:

@@ -16,23 +16,23 @@ from simaccel.errors import ABSENT, Fault, InputError, suggest_field, with_digit
 from simaccel.files.documents import compose, read_text
 
 _FEW = 6
-"""Numbers of a list that a message shows, at most."""
+"""The most numbers of a list that a message shows."""
 _LONGEST_INT = 2**64
 _MOST_FAULTS = 1000
-"""Faults of a file that are told apart; a person reads fewer."""
+"""The most faults of a file that are reported separately."""
 _COMMENT = re.compile(r"(?m)(^|\s)#.*$")
 _JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|<<<\s*:.*|[$!]include\w*\b.*")
 _PARSED = (
     "plain YAML: this is a template (Jinja, an include, or the merge key <<<) that Timeloop's "
     "front end fills in; give the file that it writes then, parsed-processed-input.yaml"
 )
-"""What is said of templates: the files of Timeloop that only its own front end can read."""
+"""The message for templates: files of Timeloop that only its own front end can read."""
 
 
 def read_yaml(path: Path, expected: str) -> tuple[dict[str, Any], list[Fault]]:
-    """Read a YAML file whose top level is a mapping; also give its duplicate keys.
+    """Read a YAML file whose top level is a mapping; return it, and faults of duplicate keys.
 
-    ``expected`` says what the file must be, such as ``a mapping of sections``.
+    ``expected``: description of a right file, such as ``a mapping of sections``.
 
     Raises:
         InputError: the file cannot be read, is not YAML, or is not a mapping.
@@ -58,7 +58,7 @@ def read_yaml(path: Path, expected: str) -> tuple[dict[str, Any], list[Fault]]:
 
 
 def _duplicates(root: yaml.Node | None) -> Iterator[tuple[str, object]]:
-    """Walk a node tree without recursion: aliases can make it a graph, even a cyclic one."""
+    """Yield duplicate keys (path, key) of a node tree, which aliases can make a cyclic graph."""
     todo: list[tuple[tuple[str | int, ...], yaml.Node]] = [((), root)] if root else []
     seen: set[int] = set()
     while todo:
@@ -85,9 +85,9 @@ def _duplicates(root: yaml.Node | None) -> Iterator[tuple[str, object]]:
 def faults_of(
     error: ValidationError, file: str, raw: object, model: type[BaseModel] | None = None
 ) -> list[Fault]:
-    """Translate pydantic's findings about ``raw`` into faults, one per field.
+    """Return pydantic's errors about ``raw`` as faults, one per field.
 
-    With ``model`` an unknown key gets a suggestion and a missing one is told what belongs there.
+    With ``model`` an unknown key gets a suggestion, and a missing one its allowed values.
     """
     values: dict[str, object] = {}
     allowed: dict[str, list[str]] = {}
@@ -108,7 +108,7 @@ def faults_of(
 
 
 class _Words(str):
-    """A description that stands for a value; prints without quotation marks."""
+    """A description in place of a value; prints without quotation marks."""
 
     __slots__ = ()
 
@@ -117,7 +117,7 @@ class _Words(str):
 
 
 def _short(value: object) -> object:
-    """Describe what is not there, too large to print, or would print as several lines."""
+    """Return a value, or a description if it is absent, too large, or of several lines."""
     if value is None:
         return ABSENT
     if isinstance(value, Mapping):
@@ -134,13 +134,13 @@ def _short(value: object) -> object:
 
 
 def _dot_location(loc: Sequence[str | int]) -> str:
-    """Write a location as ``path.to.field[3]``."""
+    """Return a location as ``path.to.field[3]``."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
     return text.removeprefix(".") or "file"
 
 
 def _loc_in_file(detail: ErrorDetails, raw: object) -> tuple[str | int, ...]:
-    """Drop from pydantic's location what is not in the file: the tags of a union's branches."""
+    """Return pydantic's location without the tags of a union's branches, which no file has."""
     kept: list[str | int] = []
     node: Any = raw
     last = len(detail["loc"]) - 1
@@ -158,7 +158,7 @@ def _loc_in_file(detail: ErrorDetails, raw: object) -> tuple[str | int, ...]:
 
 
 def _models(annotation: object) -> list[type[BaseModel]]:
-    """Find the models in an annotation such as ``Annotated[A | B, ...]`` or ``list[A]``."""
+    """Return the models in an annotation such as ``Annotated[A | B, ...]`` or ``list[A]``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in _models(part)]
@@ -172,7 +172,7 @@ def _models_at(model: type[BaseModel], loc: Sequence[str | int]) -> list[type[Ba
 
 
 def _annotations_below(annotation: object, part: str | int) -> list[object]:
-    """Find the annotations of a field of a model, a value of a mapping or an item of a list."""
+    """Return the annotations of a model's field, a mapping's value or a list's item."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         field = annotation.model_fields.get(str(part))
         return [field.annotation] if field else []
@@ -184,9 +184,9 @@ def _annotations_below(annotation: object, part: str | int) -> list[object]:
 
 @cache
 def leaf_fields(model: type[BaseModel], prefix: str = "") -> tuple[str, ...]:
-    """List the dotted paths of all fields that hold a value, in the order of the model.
+    """Return the dotted paths of all fields that hold a value, in the order of the model.
 
-    A section that may be a name (one with a validator before it) is one value.
+    A section that may also be a name (it has a validator before it) counts as one value.
     """
     leaves = []
     for name, field in model.model_fields.items():
@@ -198,9 +198,9 @@ def leaf_fields(model: type[BaseModel], prefix: str = "") -> tuple[str, ...]:
 
 
 def refusal(model: type[BaseModel], leaf: str, value: object) -> str:
-    """Return what a leaf field allows that refuses a value, whatever stands beside it; or nothing.
+    """Return what a leaf field allows, if it refuses a value whatever the other fields; else empty.
 
-    In a union of sections it is enough if one of them takes the value.
+    In a union of sections it is enough that one of them accepts the value.
     """
     *above, name = leaf.split(".")
     having = [one for one in _models_at(model, above) if name in one.model_fields]
@@ -210,7 +210,7 @@ def refusal(model: type[BaseModel], leaf: str, value: object) -> str:
 
 @cache
 def replaced_fields(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
-    """Return what stands in the place of each field of before, by its dotted path."""
+    """Return the replacement of each former field, by its dotted path."""
     old: Mapping[str, str] = getattr(model, "REPLACED", {})
     found = {f"{prefix}{name}": text for name, text in old.items()}
     for name, field in model.model_fields.items():
@@ -238,12 +238,12 @@ def _allowed_text(
 
 
 def _probe(model: type[BaseModel], name: str) -> str:
-    """Ask a field what it allows by giving it something that nothing allows."""
+    """Return what a field allows, by validating an object that no field accepts."""
     return _refusal(model, name, object()) or "any value"
 
 
 def _refusal(model: type[BaseModel], name: str, value: object) -> str:
-    """Give a field a value; return what it allows instead, nothing if it allows the value."""
+    """Return what a field allows instead of a value; empty if it accepts the value."""
     field = model.model_fields[name]
     annotation: Any = field.annotation
     for metadata in field.metadata:

@@ -1,4 +1,4 @@
-"""Output files, which are written completely or not at all."""
+"""Output files, which are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import Final, TextIO
 from simaccel.errors import Fault, InputError
 
 STDOUT: Final = "-"
-"""The path that means standard output, where text is written; a file of this name is ``./-``."""
+"""The path of standard output, for text; a file of this name is ``./-``."""
 PARTIAL: Final = ".partial"
 _LONGEST_NAME = 200
-"""Bytes of a target's name in the name of the temporary file, which is below 255 in all."""
+"""The most bytes of a target's name in its temporary file's name, which has a limit of 255."""
 _LEFT = re.compile(rf"\.([0-9]+)-([0-9a-f]{{8}})-[0-9a-f]{{8}}(?:\{PARTIAL}|\.begun)$")
 _REASON = re.compile(r"error message = '([^']*)'")
 _KINDS = (
@@ -34,10 +34,10 @@ _KINDS = (
 def require_target(
     path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = (), text: bool = False
 ) -> Path:
-    """Refuse a path that can't be written, before anything is done for it.
+    """Refuse a path that can't be written, before any work is done.
 
-    ``inputs`` are the files that the command reads: none of them is ever replaced.
-    For ``text`` the path ``-`` is standard output.
+    ``inputs``: the files that the command reads, none of which is ever replaced. For ``text`` the
+    path ``-`` is standard output.
 
     Raises:
         InputError: it is no regular file or one of the inputs, its folder is missing or can't be
@@ -64,10 +64,10 @@ def require_target(
 
 
 def require_distinct(targets: Iterable[tuple[str, str | Path | None]]) -> None:
-    """Refuse two options that name one file.
+    """Refuse two options with one output file.
 
     Raises:
-        InputError: names the later one.
+        InputError: the message names the later option.
 
     """
     first: dict[Path | str, str] = {}
@@ -82,23 +82,23 @@ def require_distinct(targets: Iterable[tuple[str, str | Path | None]]) -> None:
 
 
 def real_path(path: str | Path) -> Path:
-    """Return the path behind links: the file behind a link is replaced, not the link."""
+    """Return the path behind symbolic links, as the file is replaced and not the link."""
     return Path(os.path.realpath(path))
 
 
 def partial_path(path: Path) -> Path:
-    """Return the path of the temporary file beside ``path``: its name tells process and host."""
+    """Return the path of the temporary file beside ``path``, with process and host in its name."""
     writer = f"{os.getpid()}-{_host()}-{token_hex(4)}"
     return path.with_name(f"{_stem(path)}.{writer}{PARTIAL}")
 
 
 def is_left(name: str) -> bool:
-    """Return whether a name is that of a temporary file, of a living or a dead process."""
+    """Return whether a name is that of a temporary file of any process."""
     return _LEFT.search(name) is not None
 
 
 def clear_left(path: Path) -> None:
-    """Remove the temporary files beside ``path`` that killed processes of this host have left."""
+    """Remove the temporary files of ``path`` that killed processes of this host left."""
     stem = _stem(path)
     beside = (file for file in path.parent.iterdir() if file.name.startswith(stem))
     _remove_left(file for file in beside if _LEFT.fullmatch(file.name, len(stem)))
@@ -177,7 +177,7 @@ def writing(
 def writing_text(
     path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()
 ) -> Iterator[TextIO]:
-    """Yield a stream of UTF-8 text, line ends unchanged, that becomes the target (``writing``).
+    """Yield a stream of UTF-8 text that becomes the target, with line ends unchanged (``writing``).
 
     The path ``-`` is standard output.
 
@@ -217,7 +217,7 @@ def _require_folder(path: str | Path) -> None:
 
 
 def _require_no_input(path: str | Path, inputs: Iterable[str | Path]) -> None:
-    """Refuse an input file, also through links or under another name of its inode."""
+    """Refuse a path that is one of the inputs, also by a link or as the same inode."""
     for one in inputs:
         same = real_path(path) == real_path(one)
         with suppress(OSError):

@@ -1,1 +1,1 @@
-"""The machine's language: commands and loops, lowering, text form, interpreter."""
+"""Programs for the machine: commands and loops, lowering, text form, interpreter."""

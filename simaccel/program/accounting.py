@@ -1,7 +1,7 @@
-"""The part of its operators' work that a program does, and the elements that it stores.
+"""The work that a program does for its operators, and the elements that it stores.
 
-Read off its loops without running them: a body that stands in several places is read once for
-work, and stores are boxes under loops, merged where their steps leave no gap.
+Both are read off its loops without running them: a body that occurs several times is read once
+for its work, and stores are boxes under loops, merged if their steps leave no gap.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from simaccel.mapping.view import TensorView
 from simaccel.program.program import Compute, Node, Operator, ProgramLoop, Sfu, Store, Tile
 
 _MAKES: Final = frozenset({"whole", "normalise", "online"})
-"""Steps of a vector operator that make its output, each element in one of them."""
+"""Steps of a vector operator that write its output; each element is written by one of them."""
 _MOST_CELLS: Final = 1 << 16
-"""Boxes are joined exactly in a grid of so many cells; else each dimension for itself."""
+"""The most cells of a grid in which boxes are joined exactly; else dimension by dimension."""
 Interval = tuple[int, int]
-"""First position, and the one after the last."""
+"""(first position, end)."""
 Box = tuple[tuple[Interval, ...], ...]
-"""Positions of each dimension."""
+"""The intervals of positions in each dimension."""
 Outside = tuple[tuple[str, int, int, int], ...]
 """Loops around a command: (rank, start, step, trips)."""
 
 
 def points_of(operator: Operator) -> Counter[tuple[str, str]]:
-    """Return the points that one run of an operator's commands goes over.
+    """Return the points of work that one run of an operator's commands covers.
 
-    ``("MACs", tensor that is made)`` of einsums, ``("elements", operator)`` of vector operators.
+    Keys are ``("MACs", output tensor)`` for einsums, ``("elements", operator)`` for vector
+    operators.
     """
     known: dict[int, Counter[tuple[str, str]]] = {}
 
@@ -56,9 +57,10 @@ def points_of(operator: Operator) -> Counter[tuple[str, str]]:
 
 
 def leaves_out(operator: Operator, made: TensorView, held: Sequence[Box]) -> str:
-    """Return which elements of what is made an operator neither stores nor has in what is held.
+    """Return the elements of an output that an operator neither stores nor holds, as text.
 
-    ``made``: as the operator sees it; ``held``: boxes that stay on chip. Empty if there are none.
+    ``made``: the output in the operator's view; ``held``: boxes that stay on chip. Empty if no
+    element is missing.
     """
     boxes = [*held, *(box for name, box in _Stores(operator).boxes() if name == made.name)]
     for dim, size in enumerate(made.shape):
@@ -79,7 +81,7 @@ def leaves_out(operator: Operator, made: TensorView, held: Sequence[Box]) -> str
 
 
 def _grid(edges: Sequence[Sequence[int]], boxes: Sequence[Box]) -> npt.NDArray[np.bool_]:
-    """Mark the cells between edges that boxes have."""
+    """Return which cells between ``edges`` the boxes cover."""
     found = np.zeros([len(one) - 1 for one in edges], dtype=np.bool_)
     for box in boxes:
         inside = [np.zeros(n, dtype=np.bool_) for n in found.shape]
@@ -91,7 +93,7 @@ def _grid(edges: Sequence[Sequence[int]], boxes: Sequence[Box]) -> npt.NDArray[n
 
 
 def merge_intervals(spans: Sequence[Interval]) -> tuple[Interval, ...]:
-    """Join intervals that touch or overlap.
+    """Return the intervals with touching and overlapping ones joined.
 
     >>> merge_intervals([(4, 6), (0, 2), (2, 3)])
     ((0, 3), (4, 6))
@@ -115,11 +117,11 @@ def _volume(box: Box) -> int:
 
 @dataclass
 class _Stores:
-    """The stores of an operator to DRAM."""
+    """The DRAM stores of an operator."""
 
     operator: Operator
     known: dict[int, bool] = field(default_factory=dict)
-    """Whether there are some below a body."""
+    """Whether a body has stores, by its identity."""
 
     def boxes(self) -> Iterator[tuple[str, Box]]:
         """Yield the tensor and the box of each store, in all iterations."""
@@ -167,7 +169,7 @@ class _Stores:
 
 
 def _repeat_interval(span: Interval, steps: Sequence[tuple[int, int]]) -> tuple[Interval, ...]:
-    """Repeat an interval by (step, trips), the smallest steps first.
+    """Return the intervals of repeating one by (step, trips), the smallest steps first.
 
     >>> _repeat_interval((0, 3), [(6, 2), (3, 2)]), _repeat_interval((0, 1), [(2, 2)])
     (((0, 12),), ((0, 1), (2, 3)))

@@ -1,4 +1,4 @@
-"""Tiles of a tensor that engines of one core wait for, as those of others make them."""
+"""Tiles of a tensor that engines of one core wait for while other cores write them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class AwaitedTiles:
-    """Tiles of a tensor that other cores make, one for each iteration.
+    """The tiles of a tensor that a reader takes from a maker on other cores, one per iteration.
 
-    ``made`` of them come while ``read`` are read, before all begins again. The n-th one is there
-    when ``ahead`` more than n are made, or all.
+    In one round ``made`` tiles are written and ``read`` tiles read. The reader's n-th tile is
+    complete when n + ``ahead`` tiles are written, or all of the round.
     """
 
     tensor: str
@@ -20,7 +20,7 @@ class AwaitedTiles:
     ahead: int = 0
 
     def needed_count(self, taken: int) -> int:
-        """Return how many have to be made for one more, after so many were ``taken``.
+        """Return the tiles that must have been written before the next one after ``taken`` is read.
 
         >>> [AwaitedTiles("S", made=4, read=3, ahead=2).needed_count(n) for n in range(5)]
         [3, 4, 4, 7, 8]
@@ -29,7 +29,7 @@ class AwaitedTiles:
         return rounds * self.made + min(self.made, number + 1 + self.ahead)
 
     def steady_count(self, taken: int) -> int:
-        """Return of how many more each needs one more made than the one before it.
+        """Return the number of next tiles that each need exactly one more written tile.
 
         >>> AwaitedTiles("S", made=9, read=9, ahead=2).steady_count(3)
         4

@@ -1,4 +1,4 @@
-"""The outline of a group: bodies of loops with the tiles that live there, and what they repeat."""
+"""The outline of a group: nested loop bodies with their tiles and operators."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from simaccel.program.division import Division
 
 @dataclass(eq=False)
 class TilePlacement:
-    """A tile: what it holds, where, and what comes and goes.
+    """A tile of a tensor: its memory, slots, and transfers.
 
-    ``use``: the tensor's name in the tree. ``block``: full sizes where its ``keep`` stands.
-    ``maker``: the operator that makes it in the group. ``stores``: what goes from it to the next
-    memory outside. ``buffered``: its other side is a tile in the buffer.
+    ``use``: the tensor's name in the tree. ``block``: rank sizes at its ``keep``. ``maker``: the
+    operator of the group that writes it. ``stores``: the tensors stored from it to the next memory
+    outside. ``buffered``: its other side is a tile in the buffer, not DRAM.
     """
 
     use: str
@@ -34,28 +34,28 @@ class TilePlacement:
     spills: bool = False
     buffered: bool = False
     slides: str = ""
-    """Rank along which the innermost loop that moves it slides it; empty if none does."""
+    """Rank along which its innermost loop slides it; empty if it does not slide."""
     step: int = 0
     tile: str = ""
     """Name of the tile."""
     division: Division | None = None
-    """Over PEs, if they keep it or it streams to them."""
+    """Its division over PEs, if they keep it or it streams to them."""
     user: str = ""
-    """The operator whose PEs keep it, or that it streams to."""
+    """The operator whose PEs keep it or receive its stream."""
     returns: bool = False
-    """Sums in PEs go to this tile in the buffer and come back."""
+    """Whether partial sums in PEs go to this tile in the buffer and come back."""
 
 
 @dataclass(eq=False)
 class OperatorLeaf:
-    """An operator on what the loops have left; ``division``: over PEs, if they have memories."""
+    """An operator at the leaf of a tree; ``division``: over PEs, if these have memories."""
 
     do: Do
     seen: BoundOperator
     division: Division | None
     folds: tuple[int | None, int | None]
     outer: Map[str, int]
-    """Operands that a keep around the group holds: use -> number of the keep."""
+    """Operands that a keep around the group holds, with the number of the keep."""
 
     @cached_property
     def leaves(self) -> tuple[OperatorLeaf, ...]:
@@ -65,7 +65,7 @@ class OperatorLeaf:
 
 @dataclass(eq=False)
 class RankParts:
-    """A rank cut at places: (start, size, body) of each part."""
+    """A rank cut into parts: (start, size, body) of each."""
 
     rank: str
     parts: list[tuple[int, int, Body]]
@@ -78,23 +78,23 @@ class RankParts:
 
 @dataclass(eq=False)
 class Body:
-    """The repeated part of a loop (or the whole group, or a part of it)."""
+    """The body of a loop, of the whole group, or of a part of a rank."""
 
     rank: str = ""
     tile: int = 0
     part: str = ""
-    """Rank of which this is a part, if it is one."""
+    """The rank of which this is a part; empty if it is none."""
     full: Map[str, int] = field(default_factory=dict)
     least: int = 1
-    """Trips of the loop wherever it runs, at least."""
+    """The fewest trips of the loop in any of its executions."""
     holds: list[TilePlacement] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
     ahead: int = 0
     """Items that run one iteration early."""
     doubled: bool = False
-    """A vector operator whose axis this loop cuts goes through it twice."""
+    """Whether a vector operator whose axis this loop cuts runs it twice (statistics, normalise)."""
     online: tuple[OperatorLeaf, ...] = ()
-    """Vector operators whose axis this loop cuts for others too; it is the outermost to do so."""
+    """Online vector operators: this is the outermost shared loop that cuts their axis."""
 
     @cached_property
     def leaves(self) -> tuple[OperatorLeaf, ...]:
@@ -103,7 +103,7 @@ class Body:
 
     @cached_property
     def adders(self) -> frozenset[str]:
-        """Operators below that add up (or gather statistics) over this loop's rank."""
+        """Operators below that accumulate sums or statistics over this loop's rank."""
         return frozenset(leaf.seen.name for leaf in self.leaves if self.rank in leaf.seen.reduced)
 
     @property
@@ -124,7 +124,7 @@ class Outline:
 
 
 def settle(item: Item, axes: Map[str, str | None], around: Sequence[Body] = ()) -> None:
-    """Find the loops that cut the axis of a vector operator (``axes``), and sort what is held."""
+    """Mark the loops that cut the axis of a vector operator (``axes``), and sort their tiles."""
     if isinstance(item, OperatorLeaf):
         axis = axes.get(item.seen.name)
         cutting = [body for body in around if axis and body.rank == axis]

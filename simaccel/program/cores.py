@@ -1,4 +1,4 @@
-"""The part of a program that a core does: its iterations of loops over cores."""
+"""The part of a program that one core executes: its iterations of loops over cores."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from simaccel.program.program import (
 
 
 def all_cores(program: Program, count: int) -> tuple[int, ...]:
-    """Return the numbers of all cores that a program runs on: ``count`` on each chip.
+    """Return the numbers of all cores that a program runs on, ``count`` per chip.
 
-    Where it says chips, there are those, each with what sends to others and receives from them.
+    A program with several chips has, on each, the core number of its messages, too (`REMOTE`).
 
     >>> all_cores(Program(name="P", body=()), 2)
     (0, 1)
@@ -35,13 +35,13 @@ def all_cores(program: Program, count: int) -> tuple[int, ...]:
 
 
 def chip_count(program: Program) -> int:
-    """Return the number of chips that do different things at the same time; else it is one."""
+    """Return the number of chips that run different operators at once; 1 if none do."""
     operators = (operator for operator, _ in operators_with_tiles(program.body))
     return len({operator.cores[0] // CHIP for operator in operators if operator.cores}) or 1
 
 
 def place_among(numbers: Sequence[int], cores: range | None) -> range:
-    """Return where the cores of an operator stand among all; where it says none, all that compute.
+    """Return the indices of an operator's cores among all; without ``cores`` all that compute.
 
     >>> place_among((0, 1, REMOTE), None)
     range(0, 2)
@@ -53,7 +53,7 @@ def place_among(numbers: Sequence[int], cores: range | None) -> range:
 
 
 def core_inside(loop: ProgramLoop, core: int) -> int | None:
-    """Return the number of a core as counted from that of its iteration; None if it has none.
+    """Return the number of a core within its iteration of a loop over cores; None without one.
 
     >>> loop = ProgramLoop(rank="m", trips=2, core=4, cores_apart=2)
     >>> [core_inside(loop, core) for core in (3, 4, 7, 8)]
@@ -64,7 +64,7 @@ def core_inside(loop: ProgramLoop, core: int) -> int | None:
 
 
 def core_of(operator: Operator, core: int) -> int | None:
-    """Return the number of a core among those of an operator; None if it is none of them.
+    """Return the number of a core within those of an operator; None if it is none of them.
 
     >>> [core_of(Operator(name="L", body=(), cores=range(2, 4)), core) for core in (1, 2, 3)]
     [None, 0, 1]
@@ -75,9 +75,9 @@ def core_of(operator: Operator, core: int) -> int | None:
 
 
 def digits_of(operator: Operator, core: int) -> tuple[int, ...]:
-    """Return the iterations that a core has of loops over cores, from the outermost in.
+    """Return the iterations of loops over cores that a core executes, outermost first.
 
-    ``core``: as counted among those of the operator.
+    ``core``: its number within the operator.
     """
     digits: list[int] = []
     node: ProgramLoop | Operator | None = operator
@@ -93,7 +93,7 @@ def digits_of(operator: Operator, core: int) -> tuple[int, ...]:
 
 
 def moving_ranks(operator: Operator) -> dict[str, set[str]]:
-    """Return the ranks that move what an operator loads from memories, by tensor."""
+    """Return, by tensor that an operator loads from memory, the ranks that move its tiles."""
     derived = dict(operator.derived)
     ranks: dict[str, set[str]] = {}
     for command in commands(operator.body):
@@ -108,9 +108,9 @@ def moving_ranks(operator: Operator) -> dict[str, set[str]]:
 def alike_on_cores(
     command: Command, around: Sequence[ProgramLoop], ranks: Mapping[str, set[str]]
 ) -> tuple[bool, ...]:
-    """Return which loops over cores around a load do not move it; nothing if all do.
+    """Return which loops over cores around a load do not move it; empty if all do.
 
-    ``ranks``: those that move each tensor.
+    ``ranks``: the ranks that move each tensor.
     """
     if not isinstance(command, Load) or command.source is not None:
         return ()
@@ -120,12 +120,12 @@ def alike_on_cores(
 
 
 def is_spread(operator: Operator) -> bool:
-    """Return whether cores have pieces of an operator each; else core 0 does all of it."""
+    """Return whether an operator is cut over cores; else core 0 does all of it."""
     return any(isinstance(node, ProgramLoop) and node.core is not None for node in operator.body)
 
 
 def part_of(program: Program, core: int) -> tuple[object, ...]:
-    """Return the key that distinguishes the parts of cores: which loops over cores they are in."""
+    """Return a key that cores with the same part of a program have in common."""
     return tuple(
         _part(operator, core_of(operator, core))
         for operator, _ in operators_with_tiles(program.body)

@@ -1,8 +1,8 @@
-"""Dependences between operators of different cores: who makes what another reads or writes.
+"""Dependences between operators on different cores, by the tensors that they read and write.
 
-Operators of one core come one after the other. Between those of different cores tensors are all
-that says who comes first. A layer that is repeated reads under one name what its last run wrote
-under another; so who reads what nobody has made in this run waits for all of the run before.
+Operators of one core run in order. Between operators of different cores only tensors determine the
+order. A repeated layer reads under one name what its last run wrote under another, so an operator
+that reads a tensor which this run has not written waits for the whole run before.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ WEIGHT = "weight"
 
 @dataclass(frozen=True)
 class CoreDependence:
-    """An operator that has to have ended before another begins with what depends on it.
+    """An operator whose end another operator waits for before its dependent commands.
 
-    ``now``: in the same iteration of the loops around both, else in the one before. ``trips`` and
-    ``own_trips``: how often it, and the operator that waits for it, run in such an iteration.
-    ``common``: whether there are such loops. ``by_tiles``: all that it makes for the other comes
-    tile by tile, so that loops of both say what waits for what.
+    ``now``: its end in the same iteration of the loops around both, else in the one before.
+    ``trips``, ``own_trips``: runs per such iteration of this operator, and of the waiting one.
+    ``common``: there are such loops. ``by_tiles``: all of its tensors for the other are handed on
+    tile by tile, so that marks on loops order them instead.
     """
 
     operator: str
@@ -47,7 +47,9 @@ class CoreDependence:
     by_tiles: bool = False
 
     def needed_rounds(self, ended: int) -> int:
-        """Return how often it has to end before the waiting operator can end once more.
+        """Return the ends of this operator that the next run of the waiting one needs.
+
+        ``ended``: runs of the waiting operator that have ended.
 
         >>> CoreDependence("A", now=True).needed_rounds(2)
         3
@@ -58,7 +60,7 @@ class CoreDependence:
 
 
 def dependences(program: Program) -> dict[str, tuple[CoreDependence, ...]]:
-    """Return what each operator waits for on cores that it isn't on, or that do other things."""
+    """Return, by operator, the operators on other cores that it depends on."""
     operators = [operator for operator, _ in operators_with_tiles(program.body)]
     if all(operator.cores is None for operator in operators):
         return {operator.name: () for operator in operators}
@@ -75,7 +77,7 @@ def dependences(program: Program) -> dict[str, tuple[CoreDependence, ...]]:
 
 
 def awaited_ends(program: Program) -> dict[str, tuple[CoreDependence, ...]]:
-    """Return the operators on other cores whose ends each operator waits for."""
+    """Return, by operator, the dependences whose ends it waits for, without those by tiles."""
     return {
         name: tuple(other for other in others if not other.by_tiles)
         for name, others in dependences(program).items()
@@ -88,7 +90,7 @@ _Awaited = dict[str, dict[tuple[str, bool], bool]]
 
 @dataclass(frozen=True)
 class _Use:
-    """An operator, the tensors outside that it uses, and the loops around it that repeat.
+    """An operator, the tensors in memory that it uses, and the repeating loops around it.
 
     ``around``: (identity, trips) of each loop.
     """
@@ -102,14 +104,14 @@ class _Use:
     around: tuple[tuple[int, int], ...]
 
     def is_behind(self, other: _Use) -> bool:
-        """Return whether each core that does this one does the other, and so that one first."""
+        """Return whether all cores of this operator also run the other one, and so run it first."""
         mine, others = self.operator.cores, other.operator.cores
         if others is None:
             return mine is None or mine[0] % CHIP != REMOTE
         return mine is not None and mine[0] in others and mine[-1] in others
 
     def meets(self, other: _Use, apart: frozenset[str] = frozenset()) -> bool:
-        """Return whether one writes what the other uses; it may read tensors ``apart``."""
+        """Return whether one writes a tensor that the other uses, except reads of ``apart``."""
         read = other.stores & self.loads - apart or other.loads & self.stores
         return bool(read or other.stores & self.stores)
 
@@ -154,7 +156,7 @@ def _walk(
     uses: Mapping[str, _Use],
     awaited: _Awaited,
 ) -> None:
-    """Note what each operator waits for; ``seen``: those before, and whether in this iteration."""
+    """Collect what each operator waits for; ``seen``: earlier ones, True if in this iteration."""
     for node in body:
         if isinstance(node, Operator):
             own = uses[node.name]

@@ -1,8 +1,8 @@
-"""The division of a block over PEs and lanes, and the bytes that tensors move for it.
+"""The division of a block over PEs and lanes, and the bytes that its tensors move.
 
-Along a rank a block is cut over the rows, a row's part over its columns, and a PE's part by the
-PE's loops, each time into pieces of one size except the last (Ruby, equation 5). A step is the work
-of all lanes of a PE at one time.
+Along a rank a block is cut over the rows, a row's part over the columns, and a PE's part by the
+PE's loops, each time into pieces of one size except the last (Ruby, equation 5). In a step all
+lanes of a PE work once.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from simaccel.numbers import PACKED_BITS, in_bytes
 from simaccel.program.program import TransferTraffic
 
 Boxes = tuple[tuple[int, int], ...]
-"""Boxes along a rank: (how many, their size)."""
+"""Boxes along a rank: (number of boxes, their size)."""
 Sizes = Mapping[str, int]
 Tiles = Mapping[str, tuple[int, ...]]
 
 
 def cut(size: int, *tiles: int) -> Boxes:
-    """Cut a rank into pieces by one tile after the other; the last of each may be smaller.
+    """Return the pieces of a rank that is cut by one tile after the other.
+
+    The last piece of each cut may be smaller.
 
     >>> cut(10, 4), cut(3, 4), cut(5, 4, 3)
     (((2, 4), (1, 2)), ((1, 3),), ((1, 3), (2, 1)))
@@ -46,13 +48,13 @@ def _count(boxes: Boxes) -> int:
 
 @dataclass(frozen=True)
 class SlidingWindow:
-    """A window that slides along a rank by ``step``, the size of the block before."""
+    """A window that slides along a rank by ``step``, the size of the previous block."""
 
     rank: str
     step: int
 
     def boxes(self, size: int, *tiles: int) -> list[tuple[int, int, int]]:
-        """Cut a block as ``cut`` does: (how many, their size, the size of the piece before).
+        """Return the pieces of `cut` as (number, size, size of the previous piece).
 
         >>> SlidingWindow("p", 5).boxes(4, 3), SlidingWindow("p", 5).boxes(5, 3)
         ([(1, 3, 3), (1, 1, 2)], [(1, 3, 3), (1, 2, 2)])
@@ -79,11 +81,11 @@ def volume(
     slide: SlidingWindow | None = None,
     tiles: Sequence[int] = (),
 ) -> int:
-    """Sum the bytes of a tensor's bounding boxes over all combinations of the boxes of ranks.
+    """Return the bytes of a tensor's bounding boxes, over all combinations of its ranks' boxes.
 
-    Ranks that the tensor lacks multiply them. With ``slide``: without elements that a box shares
-    with the one before in its place; ``tiles`` cut the sliding rank. ``bits``: of an element; each
-    box is packed separately.
+    Ranks that the tensor lacks repeat the boxes. With ``slide`` elements that a box shares with its
+    predecessor don't count; ``tiles`` cut the sliding rank. ``bits``: of an element; each box is
+    packed separately.
     """
     repeats = math.prod(_count(pieces) for rank, pieces in boxes.items() if rank not in view.names)
     spans = [_spans(dim, boxes, slide, tiles) for dim in view.terms]
@@ -101,7 +103,7 @@ def _spans(
     slide: SlidingWindow | None,
     tiles: Sequence[int],
 ) -> list[tuple[int, int]]:
-    """Return the number of combinations of boxes by their extent along one dimension."""
+    """Return (extent along one dimension, number of combinations of boxes with it)."""
     every = {rank: [(n, size, size) for n, size in boxes[rank]] for rank, _ in dim}
     moved = 0
     if slide is not None and slide.rank in every:
@@ -120,10 +122,10 @@ def _spans(
 
 @dataclass(frozen=True)
 class Division:
-    """The tiles that cut a block by rank: for ``rows``, for ``cols``, and in a PE.
+    """The tiles that cut a block, by rank: over ``rows``, over ``cols``, and in the PEs' ``loops``.
 
-    ``loops`` are those of a PE. ``laned``: ranks of which a step takes all positions
-    inside of the loops. ``part``: full sizes of a PE's part.
+    ``laned``: ranks of which a step takes all positions inside the loops. ``part``: sizes of a
+    full PE's part.
     """
 
     rows: Tiles
@@ -133,14 +135,14 @@ class Division:
     part: Sizes
 
     def parts(self, sizes: Sizes) -> dict[str, Boxes]:
-        """Return the parts of PEs along each rank of a block of these sizes."""
+        """Return the PEs' parts of a block along each rank."""
         return {rank: cut(size, *self._sides(rank)) for rank, size in sizes.items()}
 
     def _sides(self, rank: str) -> tuple[int, ...]:
         return (*self.rows.get(rank, ()), *self.cols.get(rank, ()))
 
     def pes(self, sizes: Sizes) -> tuple[int, int]:
-        """Count the rows, and the columns of the first row, that work on a block."""
+        """Return the rows, and the columns of the first row, that work on a block."""
         rows = cols = 1
         for rank, size in sizes.items():
             tiles = self.rows.get(rank, ())
@@ -149,7 +151,7 @@ class Division:
         return rows, cols
 
     def steps(self, sizes: Sizes) -> int:
-        """Count the steps of a pass, which lasts as long as its first PE."""
+        """Return the steps of a pass, which are those of the first PE."""
         return math.prod(self._steps(rank, size) for rank, size in sizes.items())
 
     def _steps(self, rank: str, size: int) -> int:
@@ -159,7 +161,7 @@ class Division:
     def spread(
         self, view: TensorView, sizes: Sizes, bits: int, slide: SlidingWindow | None = None
     ) -> TransferTraffic:
-        """Return the bytes of a block that PEs keep: once outside, and once in each PE."""
+        """Return the bytes of a block that PEs keep: read once outside, written in each PE."""
         parts, whole = self.parts(sizes), {rank: ((1, size),) for rank, size in sizes.items()}
         tiles = self._sides(slide.rank) if slide else ()
         return TransferTraffic(
@@ -169,8 +171,8 @@ class Division:
     def accesses(self, view: TensorView, sizes: Sizes, bits: int) -> TransferTraffic:
         """Return the bytes that the steps of a pass access, summed over all PEs.
 
-        Outside of the PEs, elements that PEs need in the same step are accessed once, in one box
-        if their positions adjoin (if the rank has one step).
+        Outside of the PEs, elements that several PEs need in a step are accessed once, as one box
+        if their positions are adjacent (if the rank has one step).
         """
         steps = {rank: self._every_step(rank, size) for rank, size in sizes.items()}
         joint = {
@@ -180,7 +182,7 @@ class Division:
         return TransferTraffic(volume(view, joint, bits), volume(view, steps, bits))
 
     def first_accesses(self, view: TensorView, sizes: Sizes, bits: int) -> TransferTraffic:
-        """Return the bytes of sums that start at zero: each once outside, and once in each PE."""
+        """Return the bytes of sums that start at zero: one access outside, and one in each PE."""
         mine = {rank: size for rank, size in sizes.items() if rank in view.names}
         steps = {rank: self._every_step(rank, size) for rank, size in mine.items()}
         joint = {rank: self._joint(rank, size) for rank, size in mine.items()}

@@ -1,7 +1,7 @@
-"""The program of one of several chips: what it computes, and exchanges after what they wait for.
+"""The program of one of several chips: its operators, with exchanges between them.
 
-An exchange loads what the chip has of a tensor, chunk by chunk, hands it to the links, and stores
-what comes back; the slots of a tile let loads, links and stores of neighbouring chunks overlap.
+An exchange loads the chip's part of a tensor in chunks, passes it to the links, and stores the
+result; with several slots per tile the loads, links and stores of successive chunks overlap.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from simaccel.program.tile_streams import mark_streams
 from simaccel.program.unit_commands import Link
 
 EXCHANGE_QUEUE: Final = 3
-"""The DMA queue of what goes to links: after those of operands, so that weights come meanwhile."""
+"""The DMA queue of exchanges, apart from those of operands, so that weights can load meanwhile."""
 
 
 def lower_pod(pod: Pod, accelerator: Accelerator) -> Program:
-    """Lower what a chip does.
+    """Return the program of a chip of a pod.
 
     Raises:
-        NotExecutableError: an operand is nowhere where its unit can take it from.
+        NotExecutableError: an operand is kept in no memory that its unit can read.
 
     """
     program = lower(pod.workload, pod.mapping)
@@ -49,12 +49,12 @@ def lower_pod(pod: Pod, accelerator: Accelerator) -> Program:
 
 
 def lower_exchange(exchange: Exchange, accelerator: Accelerator) -> Program:
-    """Lower an exchange alone."""
+    """Return the program of an exchange alone."""
     return Program(name=exchange.name, body=tuple(_operators(exchange, accelerator)))
 
 
 def _streams_of(exchange: Exchange) -> Iterator[TileStream]:
-    """Yield what the maker of tiles that go one by one hands on, and what their reader awaits."""
+    """Yield the tile streams of an exchange: from the tensor's writer, and to its reader."""
     if exchange.handed is not None:
         stream = exchange.handed.stream
         yield replace(stream, tensor=exchange.source, reader="")
@@ -62,7 +62,7 @@ def _streams_of(exchange: Exchange) -> Iterator[TileStream]:
 
 
 def _operators(exchange: Exchange, accelerator: Accelerator) -> Iterator[Operator]:
-    """Yield what chips do of an exchange: a collective, or both ends of a message."""
+    """Yield the operators of an exchange: one of a collective, two (both ends) of a message."""
     if not exchange.is_message:
         body = _Chunks(exchange, accelerator, exchange.kind).body()
         yield Operator(name=exchange.name, body=body, cores=exchange.cores)
@@ -75,14 +75,14 @@ def _operators(exchange: Exchange, accelerator: Accelerator) -> Iterator[Operato
 
 @dataclass
 class _Chunks:
-    """Loops over the chunks of an exchange, with what a chip does of each."""
+    """Loops over the chunks of an exchange, with the commands of one chip."""
 
     exchange: Exchange
     accelerator: Accelerator
     act: LinkAct
 
     def __post_init__(self) -> None:
-        """Find the chunks, and the tensor on both sides of the links as chunks."""
+        """Compute the chunks, and views of the tensor in chunks on both sides of the links."""
         exchange, self.chunks = self.exchange, list(self.exchange.chunks(self.accelerator))
         self.slots = exchange.slots(self.accelerator)
         kind = WEIGHT if exchange.is_stored else ""
@@ -92,7 +92,7 @@ class _Chunks:
         )
 
     def body(self) -> tuple[Node, ...]:
-        """Return loops over chunks; inside of loops over tiles, where those go one by one."""
+        """Return loops over chunks, inside loops over tiles if it goes tile by tile."""
         exchange, start, body = self.exchange, 0, list[Node]()
         if exchange.handed is None:
             return self._loops(self.chunks)
@@ -118,7 +118,7 @@ class _Chunks:
         return tuple(loops)
 
     def _loop(self, sizes: Sequence[int]) -> ProgramLoop:
-        """Return a loop over chunks of so many elements before and after the links."""
+        """Return a loop over chunks; ``sizes``: elements of a chunk before and after the links."""
         source, target = (
             Tile(name=view.name, view=view, shape=(1, size), slots=self.slots)
             for view, size in zip(self.views, sizes, strict=True)
@@ -143,7 +143,7 @@ class _Chunks:
 
 
 def _view(name: str, bits: int, chunks: Sequence[tuple[int, int, int]], side: int) -> TensorView:
-    """Return a tensor as chunks and what is in each."""
+    """Return a view of a tensor with the dimensions chunk and element."""
     return TensorView(
         name=name,
         ranks=("chunk", "x"),
@@ -155,7 +155,7 @@ def _view(name: str, bits: int, chunks: Sequence[tuple[int, int, int]], side: in
 
 @dataclass
 class _Weaver:
-    """Puts exchanges after operators, and lets parts of tensors come from where those lie."""
+    """A pass over a program that inserts exchanges and redirects loads of parts of tensors."""
 
     ahead: Mapping[str, Sequence[Operator]]
     behind: Mapping[str, Sequence[Operator]]
@@ -164,7 +164,7 @@ class _Weaver:
     known: dict[int, tuple[Sequence[Node], tuple[Node, ...]]] = field(default_factory=dict)
 
     def body(self, body: Sequence[Node]) -> tuple[Node, ...]:
-        """Return a body with both; equal bodies stay one object."""
+        """Return a body with exchanges inserted; equal bodies stay one object."""
         if id(body) not in self.known:
             woven: list[Node] = []
             for node in body:

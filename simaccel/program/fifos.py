@@ -1,8 +1,8 @@
-"""FIFOs: slots between a memory and the array that operators use one after the other.
+"""FIFOs: slots between a memory and the array that successive operators share.
 
-Where a memory beside the DRAM has a ``fifo``, an operator whose tiles of it are one by name, only
-loaded, and taken by a systolic array alone, takes their slots from a FIFO of so many of that size.
-All operators with the same FIFO share its slots; others have slots of their own.
+A memory beside the DRAM may have a ``fifo``. An operator takes its slots from the FIFO if it has
+one tile (by name) from that memory, which is only loaded, and only read by a systolic array.
+Operators with the same number, size and queue of slots share one FIFO; others have their own slots.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from simaccel.program.program import (
 
 @dataclass(frozen=True)
 class Fifo:
-    """So many ``slots`` of ``n_bytes`` for tiles of a class, which come by one queue."""
+    """A FIFO of ``slots`` slots of ``n_bytes`` for tiles of a class, loaded by one queue."""
 
     kind: str
     n_bytes: int
@@ -37,12 +37,12 @@ class Fifo:
 
     @property
     def name(self) -> str:
-        """The name under which an engine waits for a free slot."""
+        """The name of the FIFO in waits for a free slot."""
         return f"{self.kind} FIFO ({self.slots} x {self.n_bytes} B)"
 
 
 def fifos(program: Program, accelerator: Accelerator) -> dict[str, dict[str, Fifo]]:
-    """Return the FIFOs of each operator: operator -> name of the tiles -> FIFO."""
+    """Return the FIFOs by operator and tile name."""
     kinds = [kind for kind, memory in accelerator.memories.by_class().items() if memory.fifo]
     found: dict[str, dict[str, Fifo]] = {}
     for operator, _ in operators_with_tiles(program.body):
@@ -70,7 +70,7 @@ def _fifo(operator: Operator, kind: str, slots: dict[str, tuple[int, int]]) -> F
 
 
 def _only_read(name: str, touching: Sequence[Command]) -> bool:
-    """Return whether a systolic array alone takes tiles, as inputs."""
+    """Return whether a tile is only read, as an input of a systolic array."""
     return bool(touching) and all(
         isinstance(one, Compute) and isinstance(one.on, Folds) and one.out.name != name
         for one in touching

@@ -1,4 +1,4 @@
-"""Slots that a program reserves in each memory; one that needs more than there is is refused."""
+"""The slots that a program reserves in each memory, and the refusal of programs that don't fit."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def rings(
     place: str | None = None,
     kind: str | None = None,
 ) -> dict[str, tuple[int, int]]:
-    """Return the slots that all bodies below share by tile name: name -> (bytes of a slot, slots).
+    """Return the slots of all bodies below, as (bytes of a slot, slots) by tile name.
 
-    With ``place``: of the tiles in that memory only; with ``kind``: of tensors of that class.
+    With ``place`` only of tiles in that memory, with ``kind`` only of tensors of that class.
     """
     inner = (node.tiles_inside for node in body if isinstance(node, ProgramLoop | Operator))
     slots_of: dict[str, tuple[int, int]] = {}
@@ -39,10 +39,10 @@ def rings(
 def reserved_slots(
     program: Program, place: str = BUFFER, kind: str | None = None
 ) -> dict[str, dict[str, tuple[int, int]]]:
-    """Return the use of a memory by operator: operator -> tile name -> (bytes of a slot, slots).
+    """Return the slots in a memory, as (bytes of a slot, slots) by operator and tile name.
 
-    Tiles of enclosing bodies (a resident intermediate) count from the first operator that touches
-    them to the last. With ``kind``: of tensors of that class.
+    Tiles of enclosing bodies (resident intermediates) count from the first operator that uses them
+    to the last. With ``kind`` only of tensors of that class.
     """
     slots_of: dict[str, dict[str, tuple[int, int]]] = {}
     for operator, tiles in operators_with_tiles(program.body):
@@ -53,19 +53,19 @@ def reserved_slots(
 
 
 def reserved_bytes(program: Program) -> int:
-    """Return the peak of the buffer that a program reserves, in bytes, known before the run."""
+    """Return the peak of the reserved buffer in bytes, which is known before the run."""
     return max(
         (sum(b * s for b, s in use.values()) for use in reserved_slots(program).values()), default=0
     )
 
 
 def require_fit(program: Program, capacities: Mapping[tuple[str, ...], int | None]) -> None:
-    """Refuse a program that needs more than a memory has.
+    """Refuse a program whose tiles exceed a memory.
 
-    ``capacities``: bytes by the places that share a memory; None is unlimited.
+    ``capacities``: bytes of each memory, by the places of tiles in it; None is unlimited.
 
     Raises:
-        DoesNotFitError: names the operator and lists its tiles with their bytes.
+        DoesNotFitError: the message names the operator and lists its tiles with their bytes.
 
     """
     for places, capacity in capacities.items():
@@ -82,12 +82,12 @@ def require_fit(program: Program, capacities: Mapping[tuple[str, ...], int | Non
 
 
 def require_staged(program: Program, staging: Mapping[str, int | None]) -> None:
-    """Refuse a program whose tiles of a memory need more of the buffer than it may take.
+    """Refuse a program whose tiles from a memory exceed their staging bytes of the buffer.
 
     ``staging``: bytes by the class of the memory's tensors; None is unlimited.
 
     Raises:
-        DoesNotFitError: names the operator and lists its tiles of that memory with their bytes.
+        DoesNotFitError: the message names the operator and lists these tiles with their bytes.
 
     """
     for kind, capacity in staging.items():

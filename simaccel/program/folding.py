@@ -16,12 +16,12 @@ from simaccel.workload.matmul import part_of
 
 
 def folded_shape(command: Compute) -> tuple[int, int, int, int]:
-    """Return g, m, k, n: the block is ``g`` products of m x k by k x n.
+    """Return (g, m, k, n) of a block that is ``g`` products of m x k by k x n.
 
-    A rank of size 1 may be in any tensors.
+    Ranks of size 1 may be in any tensors.
 
     Raises:
-        ProgramError: the number of inputs is not two, or a rank is none of the four.
+        ProgramError: there are not two inputs, or a rank plays none of these roles.
 
     """
     if len(command.inputs) != 2:  # noqa: PLR2004 - a product has two factors
@@ -45,7 +45,7 @@ def folded_shape(command: Compute) -> tuple[int, int, int, int]:
 
 
 def streamed_run(command: Compute, stationarity: Stationarity) -> int:
-    """Return the size of the innermost rank of the streamed operand."""
+    """Return the size of the innermost streaming rank."""
     tensors = [tile.view.names for tile in (*command.inputs, command.out)]
     streams = PLACES[stationarity][2]
     found = [
@@ -60,7 +60,7 @@ def require_sums_fit(program: Program, accelerator: Accelerator) -> None:
     """Refuse a program with a block whose sums exceed the array's accumulator.
 
     Raises:
-        DoesNotFitError: names the first such block, and what it needs.
+        DoesNotFitError: the message names the first such block and the bytes that it needs.
 
     """
     array = accelerator.array

@@ -1,7 +1,7 @@
-"""Execute a program on numpy tensors, in program order.
+"""The interpreter: it executes a program on numpy tensors, in program order.
 
-The interpreter checks what the machine takes for granted: a command reads only what was
-written, inside the bounds of a living tile; each element of an output is computed.
+It checks what the machine assumes: commands read only values that were written, inside the bounds
+of living tiles, and every element of an output is computed.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Coordinates = dict[str, int]
 
 @dataclass
 class _Slot:
-    """A living tile: where its block starts, and its values (NaN = not written yet).
+    """A living tile: the start of its block, and its values (NaN: not yet written).
 
-    ``tensor``: the one that is kept whole around operators, in its own dimensions; else empty.
+    ``tensor``: name of a tensor that is kept whole around operators, in its own dimensions.
     """
 
     start: tuple[int, ...]
@@ -49,7 +49,7 @@ class _Slot:
 
 @dataclass
 class _Rows:
-    """Statistics of the rows of a vector operator, by where their block starts in ``ranks``."""
+    """Statistics of a vector operator's rows, by the start of their block in ``ranks``."""
 
     ranks: tuple[str, ...]
     blocks: dict[tuple[int, ...], Statistics] = field(default_factory=dict)
@@ -64,23 +64,23 @@ class _State:
     """The last tile of each name, for windows that slide."""
     derived: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] = ()
     statistics: dict[str, _Rows] = field(default_factory=dict)
-    """Of the rows that vector operators are at, by operator."""
+    """Statistics of the current rows of vector operators, by operator."""
     outside: bool = True
-    """Whether it is outside of operators."""
+    """Whether execution is outside of all operators."""
 
 
 def interpret(program: Program, tensors: Mapping[str, Array]) -> dict[str, Array]:
-    """Execute a whole program whose operators see every tensor in one shape."""
+    """Execute a program whose operators view each tensor in one shape; return all tensors."""
     found = dict(tensors)
     _body(program.body, {}, _State(found), ())
     return found
 
 
 def interpret_within(program: Program, surroundings: SharedTensors) -> None:
-    """Execute a whole program; tiles around its operators stay alive between them.
+    """Execute a program; tiles around its operators stay alive between them.
 
     Raises:
-        ProgramError: a read of something not written, or outside a living tile.
+        ProgramError: a read of values that were not written, or outside of a living tile.
 
     """
     _body(program.body, {}, _State({}, surroundings), ())
@@ -138,7 +138,7 @@ def _operator(operator: Operator, at: Coordinates, state: _State) -> None:
 def _slots_around(
     operator: Operator, state: _State, surroundings: SharedTensors
 ) -> dict[str, tuple[_Slot, _Slot]]:
-    """Return what is kept whole around an operator, and how it sees it: the tensor's own way."""
+    """Return the tensors kept around an operator, each whole and in the operator's view."""
     found = {}
     for name, slot in state.slots.items():
         if slot.tensor:
@@ -149,7 +149,7 @@ def _slots_around(
 
 
 def _loop(loop: ProgramLoop, at: Coordinates, state: _State) -> None:
-    """Run the iterations; nodes that run ahead see the next iteration's tiles and coordinates."""
+    """Execute the iterations; nodes that run ahead use the next one's tiles and coordinates."""
     places = _places(loop, at, state)
     if not loop.ahead:
         for place in places:
@@ -184,7 +184,7 @@ def _places(loop: ProgramLoop, at: Coordinates, state: _State) -> list[Coordinat
 
 
 def _add_derived(at: Coordinates, state: _State) -> Coordinates:
-    """Add the coordinates of ranks that are sums of others."""
+    """Return the coordinates with those of derived ranks, which are sums of others."""
     for rank, terms in state.derived:
         at[rank] = sum(c * at.get(one, 0) for one, c in terms)
     return at
@@ -221,7 +221,7 @@ def _transfer(command: Load | Store, state: _State) -> None:
 def _transfer_block(
     command: Load | Store, slot: _Slot, state: _State
 ) -> tuple[str, DramTensor, list[slice]]:
-    """Return what a transfer reads or writes: name and values of a tile or tensor, and the box."""
+    """Return the other side of a transfer: name and values of a tile or tensor, and the box."""
     tile = command.tile
     other = command.source if isinstance(command, Load) else command.target
     if other is None:
@@ -238,7 +238,7 @@ def _transfer_block(
 
 
 def _slide(command: Load, slot: _Slot, state: _State) -> None:
-    """Take what the tile shares with the one before from there; only the rest was to be moved."""
+    """Copy the elements that a sliding tile shares with its predecessor; only others are moved."""
     tile = command.tile
     past = state.past.get(tile.name)
     if past is None:
@@ -290,7 +290,7 @@ def _compute(command: Compute, at: Coordinates, state: _State) -> None:
 
 
 def _box(tile: Tile, sizes: Mapping[str, int], at: Coordinates, state: _State) -> Array:
-    """Return the bounding box of a block of ranks in a tile."""
+    """Return the bounding box of a block in a tile, as a view of its values."""
     slot = _slot(tile, state)
     where = []
     for rank, first, n, start, there in zip(
@@ -309,12 +309,12 @@ def _box(tile: Tile, sizes: Mapping[str, int], at: Coordinates, state: _State) -
 
 
 def _view(values: Array, where: Sequence[slice]) -> Array:
-    """Return a box of an array as a view of it, also of one without dimensions."""
+    """Return a box of an array as a view; also of an array without dimensions."""
     return values[(*where, ...)]  # type: ignore[arg-type]
 
 
 def by_rank(array: Array, view: TensorView, sizes: Mapping[str, int]) -> tuple[Array, list[str]]:
-    """View a block with one dimension per rank: a step of a rank is a step in its dimension."""
+    """Return a view of a block with one dimension per rank, and the ranks' names."""
     strides = {
         rank: c * stride
         for dim, stride in zip(view.terms, array.strides, strict=True)
@@ -351,7 +351,7 @@ def _sfu(command: Sfu, at: Coordinates, state: _State) -> None:
 
 
 def _known_statistics(command: Sfu, order: RankOrder, at: Coordinates, state: _State) -> Statistics:
-    """Return the statistics of a block's rows; none where their axis begins."""
+    """Return the statistics of a block's rows; empty at the beginning of their axis."""
     begins = command.step in MAKES_STATISTICS and at.get(command.axis, 0) == 0
     if begins or command.step not in MAKES_STATISTICS + NEEDS_STATISTICS:
         return ()
@@ -367,7 +367,7 @@ def _known_statistics(command: Sfu, order: RankOrder, at: Coordinates, state: _S
 
 
 def _assemble_statistics(rows: _Rows, where: Sequence[int], shape: Sequence[int]) -> Statistics:
-    """Put statistics of rows together that came in several blocks; nothing if some are missing."""
+    """Return the statistics of rows that were computed in several blocks; empty if incomplete."""
     numbers = {len(block) for block in rows.blocks.values()}
     statistics = tuple(np.full(shape, np.nan) for _ in range(min(numbers, default=0)))
     for start, block in rows.blocks.items():

@@ -1,4 +1,4 @@
-"""The text form of loops and operators, with the cores that do them."""
+"""The text form of loops and operators, with their cores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPERATOR: Final = re.compile(r"operator (.+?)(?: on cores (\d+)-(\d+))?")
 
 
 def operator_line(operator: Operator) -> str:
-    """Write the line above an operator's body.
+    """Return the line above an operator's body.
 
     >>> operator_line(Operator(name="L", body=(), cores=range(2, 4)))
     'operator L on cores 2-3'
@@ -27,7 +27,7 @@ def operator_line(operator: Operator) -> str:
 
 
 def loop_line(loop: ProgramLoop) -> str:
-    """Write the line above a loop's body.
+    """Return the line above a loop's body.
 
     >>> loop_line(ProgramLoop(rank="m", trips=4, step=8, core=0, cores_apart=2))
     'loop m 4 from 0 step 8 on core 0 step 2'
@@ -58,10 +58,10 @@ def _parse_awaited(text: str) -> AwaitedTiles:
 def parse_block(
     line: str, tiles: tuple[Tile, ...], body: tuple[Node, ...]
 ) -> ProgramLoop | Operator:
-    """Read the line above a body.
+    """Parse the line above a body.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is neither a loop nor an operator.
 
     """
     if match := _OPERATOR.fullmatch(line):

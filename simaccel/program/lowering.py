@@ -1,9 +1,8 @@
-"""Lowering: a mapping tree becomes a program, by peeling.
+"""Lowering of a mapping tree to a program, by peeling.
 
 A tile lives in the body of the innermost loop that moves it, however deep its ``keep`` stands. The
-first iteration of a loop is peeled where it differs from the later ones: nothing has been summed
-up yet, a window starts to slide, or a maximum has nothing to be corrected. Equal bodies are one
-object.
+first iteration of a loop is peeled if it differs: there are no partial sums yet, a window does not
+slide yet, or an online operator has nothing to rescale. Equal bodies are one object.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from simaccel.program.tiles import BodyState, GroupTiles
 from simaccel.workload import Vector, Workload
 
 Built = tuple[tuple[Tile, ...], tuple[Node, ...], int]
-"""Tiles of a body, its nodes, and how many of them run ahead."""
+"""(tiles of a body, its nodes, number of nodes that run ahead)."""
 
 
 def blocks(start: int, extent: int, tile: int) -> Iterator[tuple[int, int, int]]:
@@ -56,10 +55,10 @@ def blocks(start: int, extent: int, tile: int) -> Iterator[tuple[int, int, int]]
 
 
 def lower(workload: Workload, mapping: Mapping) -> Program:
-    """Lower a whole workload; layers become a loop around the block.
+    """Return the program of a mapping of a workload; repeated layers become a loop.
 
     Raises:
-        NotExecutableError: an operand is nowhere where its unit can take it from.
+        NotExecutableError: an operand is kept in no memory that its unit can read.
 
     """
     body: list[Node] = []
@@ -84,10 +83,10 @@ def _lower(workload: Workload, one: Group | ResidentScope) -> Node:
 
 
 def _around_tile(workload: Workload, around: ResidentScope, at: int) -> Tile:
-    """Declare what is kept around several groups, as wide as all that is made in it in place.
+    """Return the tile of a keep around groups, as wide as the widest tensor written in place.
 
-    What is kept whole has the tensor's own dimensions, ``0``, ``1``, ...: operators see boxes of
-    it, in ranks of their own.
+    A tensor that is kept whole has its own dimensions as ranks, ``0``, ``1``, ...; operators view
+    boxes of it in their own ranks.
     """
     keep = around.keeps[at]
     views: list[TensorView] = []
@@ -119,10 +118,10 @@ def _around_tile(workload: Workload, around: ResidentScope, at: int) -> Tile:
 def lower_group(
     workload: Workload, group: Group, around: Sequence[Keep] = (), tiles: Sequence[Tile] = ()
 ) -> Operator:
-    """Lower one group; ``tiles`` are those of what is kept ``around`` it.
+    """Return the operator of one group; ``tiles``: of the keeps ``around`` it.
 
     Raises:
-        NotExecutableError: an operand is nowhere where its unit can take it from.
+        NotExecutableError: an operand is kept in no memory that its unit can read.
 
     """
     space, spreads = space_of(workload, group), core_spreads(group)
@@ -137,7 +136,7 @@ def lower_group(
 def _core_loops(
     workload: Workload, group: Group, spreads: Sequence[Spread], sizes: Map[str, int]
 ) -> Iterator[ProgramLoop]:
-    """Yield the loops over pieces of cores, of one size each; none where nothing is spread."""
+    """Yield loops over cores with pieces of one size each; none without a spread."""
     if not spreads:
         return
     for piece, inside in pieces(spreads, sizes):
@@ -166,10 +165,10 @@ class _Lowering:
     tiles: GroupTiles
     built: dict[tuple[int, BodyState], Built] = field(default_factory=dict)
     online: dict[str, tuple[OperatorLeaf, ...]] = field(default_factory=dict)
-    """Einsums that add up over the axis of an online vector operator, by its name."""
+    """Einsums that accumulate over the axis of an online vector operator, by its name."""
 
     def __post_init__(self) -> None:
-        """Find what is online."""
+        """Collect the einsums behind online vector operators."""
         self._find_online(self.outline.top)
 
     def _find_online(self, item: Item) -> None:
@@ -189,7 +188,7 @@ class _Lowering:
                 self._find_online(inner)
 
     def body(self, body: Body, state: BodyState) -> Built:
-        """Build a body; equal ones are one object."""
+        """Return a body as tiles and nodes; equal bodies are one object."""
         here = {leaf.seen.name for leaf in body.leaves}
         here |= {one.seen.name for name in here for one in self.online.get(name, ())}
         state = state if state.begun <= here else replace(state, begun=state.begun & here)
@@ -224,7 +223,7 @@ class _Lowering:
         return tuple(tile for _, tile in own), tuple(nodes), ahead
 
     def _uses(self, item: Item, held: TilePlacement) -> bool:
-        """Return whether a tile of an enclosing body is touched below."""
+        """Return whether a tile of an enclosing body is used below."""
         return any(
             held.use == self.outline.aliases.get(use, use)
             for leaf in item.leaves
@@ -279,7 +278,7 @@ class _Lowering:
 
     @staticmethod
     def _blocks(body: Body, state: BodyState, extent: int) -> Iterator[tuple[int, int, int, bool]]:
-        """Yield blocks of a loop's rank; the first is apart where it differs."""
+        """Yield (start, trips, size, is first) of blocks; the first one is apart if it differs."""
         differs = body.slides or body.adders - state.begun
         for start, trips, size in blocks(0, extent, body.tile):
             if differs and not start and trips > 1:
@@ -379,7 +378,7 @@ class _Lowering:
     def _correct(
         self, summed: OperatorLeaf, step: str, leaf: OperatorLeaf, state: BodyState
     ) -> Sfu:
-        """Correct what an einsum has summed up after an online vector operator."""
+        """Return the command that corrects an einsum's sums behind an online vector operator."""
         view = summed.seen.output
         _, tile = self._operand(summed, view.name, view, state)
         sizes = self.space.widen(dict(state.sizes))

@@ -1,4 +1,4 @@
-"""The operators of a program, and the tiles of enclosing bodies that live while each runs."""
+"""The operators of a program, each with the tiles of enclosing bodies that live while it runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def operators_with_tiles(
 ) -> Iterator[tuple[Operator, tuple[Tile, ...]]]:
     """Yield each operator with the tiles of enclosing bodies that live while it runs.
 
-    Such a tile lives from the first node of its body that touches it to the last.
+    Such a tile lives from the first node of its body that uses it to the last.
     """
     for node in body:
         if isinstance(node, Operator):

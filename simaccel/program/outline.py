@@ -1,7 +1,7 @@
-"""Outlining: a group's tree becomes nested bodies, each with the tiles that live there.
+"""Outlining of a group's tree into nested bodies with their tiles.
 
-A loop that makes one piece of what arrives is none. A tile belongs to the body of the innermost
-loop that moves it, also where that is outside of the branch or loop in which its ``keep`` stands.
+Loops of a single piece are dropped. A tile belongs to the body of the innermost loop that moves it,
+even if that is outside of the branch or loop in which its ``keep`` stands.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ from simaccel.workload import Einsum
 from simaccel.workload.names import sums_name
 
 PORTS: Final = ("input", "weight")
-"""The memories of a PE that feed its MACs, by the position of the input; sums have "output"."""
+"""The PE memories of the inputs, by position; sums have "output"."""
 STREAM_SLOTS: Final = 2
 _MOST_SLOTS: Final = 64
 
 
 class NotExecutableError(SimaccelError):
-    """A mapping that the machine doesn't execute; the message has the reason."""
+    """The machine can't execute a mapping; the message has the reason."""
 
 
 @dataclass
 class _Path:
-    """The walk's place: bodies from the outermost in, sizes, and the tensors kept so far."""
+    """The position of a walk in the tree: enclosing bodies, rank sizes, and keeps so far."""
 
     bodies: list[Body]
     full: dict[str, int]
     every: dict[str, frozenset[int]]
-    """All sizes that a rank may have here."""
+    """All sizes that each rank may have here."""
     box: dict[str, tuple[int, int]]
-    """(start, size) by parts."""
+    """(start, size) of the part of each rank."""
     keeps: list[tuple[Keep, dict[str, int], int]]
-    """With the full sizes at the keep, and the number of bodies around it."""
+    """(keep, rank sizes at it, number of bodies around it)."""
     spreads: list[Spread | Loop] = field(default_factory=list)
     spread_from: dict[str, int] | None = None
 
@@ -72,10 +72,10 @@ class _Path:
 
 
 def outline(space: IterationSpace, group: Group, around: Sequence[Keep] = ()) -> Outline:
-    """Return the bodies of a group's tree.
+    """Return the outline of a group's tree.
 
     Raises:
-        NotExecutableError: an operand is nowhere where its unit can take it from.
+        NotExecutableError: an operand is kept in no memory that its unit can read.
 
     """
     walk = _Walk(space, group, around)
@@ -198,7 +198,7 @@ class _Walk:
         return Division(cuts["rows"], cuts["cols"], cuts[PE], frozenset(laned), part)
 
     def _folds(self, path: _Path) -> tuple[int | None, int | None]:
-        """Return the sides of a fold, if spreads set them."""
+        """Return rows and columns of a fold, None if no spread sets them."""
         sizes = dict(path.spread_from or {})
         sides: dict[str, int] = {}
         for node in path.spreads:
@@ -211,7 +211,7 @@ class _Walk:
     def _hold(
         self, name: str, view: TensorView, port: str, leaf: OperatorLeaf, path: _Path
     ) -> bool:
-        """Put the tiles of an operand where they live; say whether there is one."""
+        """Place the tiles of an operand; return whether it has one in this group."""
         holding = [(keep, full, depth) for keep, full, depth in path.keeps if keep.tensor == name]
         buffered = False
         for keep, full, depth in holding:
@@ -302,7 +302,7 @@ class _Walk:
     def _finish(
         self, held: TilePlacement, loops: Sequence[Body], home: Body, *, anew: bool
     ) -> None:
-        """Fill in what follows from the loops outside: spilling, slots, sliding, its name."""
+        """Set what depends on the loops outside: spilling, slots, sliding, and the name."""
         reductions = [
             n
             for n, body in enumerate(loops)
@@ -330,7 +330,7 @@ class _Walk:
         )
 
     def _pe_tile(self, name: str, seen: BoundOperator) -> str:
-        """Return the name of a tile in PEs, with the operator's where several may have one."""
+        """Return the name of a tile in PEs, with the operator's name if several may have one."""
         users = [
             one
             for one in self.space.operators
@@ -340,7 +340,7 @@ class _Walk:
         return f"{PE}.{name}" if len(users) < 2 else f"{PE}.{seen.name}.{name}"  # noqa: PLR2004
 
     def _wide(self, tensor: str, view: TensorView) -> TensorView:
-        """Return the view of a tile, wide enough for all that is made in it in place."""
+        """Return the view of a tile, as wide as the widest tensor written in place."""
         maker = self.space.made.get(tensor)
         own = self.space.bound_operator(maker).output if maker else view
         width = max(
@@ -354,7 +354,7 @@ class _Walk:
         return own.as_wide(width)
 
     def _stored_views(self, tensor: str) -> tuple[TensorView, ...]:
-        """Return what goes from a tile to DRAM: what is made in it, and needed elsewhere."""
+        """Return the tensors that are stored from a tile: written in it and needed elsewhere."""
         made = [tensor, *(output for output, source in self.aliases.items() if source == tensor)]
         return tuple(
             self.space.bound_operator(self.space.made[one]).output
@@ -363,7 +363,7 @@ class _Walk:
         )
 
     def _keep_index(self, name: str, view: TensorView, path: _Path, seen: BoundOperator) -> int:
-        """Return the keep around the group that holds what an operator touches here."""
+        """Return the number of the keep around the group that holds an operand."""
         held = holding_tensor(self.space.workload, name, self.around)
         for number, keep in enumerate(self.around):
             if keep.tensor != held:
@@ -389,7 +389,7 @@ def _loops(bodies: Sequence[Body]) -> list[Body]:
 
 
 def _names(space: IterationSpace) -> list[str]:
-    """Return all names of tensors, inputs first, then what is made."""
+    """Return the names of all tensors, inputs first, then outputs."""
     made = [seen.output.name for seen in space.operators]
     read = [name for seen in space.operators for name in seen.names]
     return list(dict.fromkeys([*(name for name in read if name not in made), *made]))

@@ -47,11 +47,10 @@ from simaccel.program.program import (
 class Overlap:
     """The commands that may begin before the operator before has ended.
 
-    ``free``: everything. ``whole``: engines wait for tiles alone, but a load of another tile than
-    of ``early`` waits for the end, and each loader brings one tile only until then. Else each
-    brings one tile of ``early``; of those in a FIFO that goes on (``ahead``, part of ``early``) as
-    many as it takes. ``more_bytes``: of the buffer, reserved beside what the operator before
-    reserves.
+    ``free``: all of them. ``whole``: engines wait for tiles only, but until the end of the operator
+    before each loader brings one tile, of ``early`` only. Else each loader brings one tile of
+    ``early``; of tiles in a continuing FIFO (``ahead``, a part of ``early``) as many as fit.
+    ``more_bytes``: reserved bytes of the buffer in addition to those of the operator before.
     """
 
     free: bool = False
@@ -60,20 +59,20 @@ class Overlap:
     ahead: frozenset[str] = frozenset()
     more_bytes: int = 0
     beside: frozenset[str] = frozenset()
-    """Operators that can stand directly before, if there is anything to begin with."""
+    """Operators that can come directly before, if any command may begin early."""
     at_once: frozenset[str] = frozenset()
-    """Operators that other cores may be in meanwhile."""
+    """Operators that other cores may run meanwhile."""
 
 
 _FIRST = Overlap(free=True, whole=True)
-"""With nothing before it, there is nothing to wait for."""
+"""The overlap of an operator with none before it: it waits for nothing."""
 
 
 @dataclass
 class _Place:
-    """An operator and those that can come directly before it: name -> in the layer before.
+    """An operator and those that can come directly before it; True if in the layer before.
 
-    ``elsewhere``: likewise those of other cores that it waits for.
+    ``elsewhere``: likewise, operators of other cores that it waits for.
     """
 
     operator: Operator
@@ -83,17 +82,17 @@ class _Place:
 
     @property
     def others(self) -> list[str]:
-        """Those before it that have tiles of their own: its own last run shares its slots."""
+        """Predecessors other than itself, as its own last run shares its slots."""
         return [name for name in self.before if name != self.operator.name]
 
     @property
     def awaited(self) -> dict[str, bool]:
-        """Those before it and those elsewhere."""
+        """Predecessors on its cores and elsewhere."""
         return self.before | self.elsewhere
 
 
 def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
-    """Return what each operator may begin with early, by its name."""
+    """Return the overlap of each operator by name."""
     places = {other.name: _Place(other) for other, _ in operators_with_tiles(program.body)}
     for core in _different_cores(program, all_cores(program, accelerator.cores.count)):
         _walk(program.body, {}, places, core)
@@ -115,7 +114,7 @@ def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
 
 
 def _different_cores(program: Program, numbers: Collection[int]) -> list[int]:
-    """Return a core of each kind: those of one kind are in the same places."""
+    """Return one core for each set of cores that run the same operators."""
     first = {core for core in numbers if core % CHIP == 0}
     for operator, _ in operators_with_tiles(program.body):
         if operator.cores is not None:
@@ -124,7 +123,7 @@ def _different_cores(program: Program, numbers: Collection[int]) -> list[int]:
 
 
 def overlapping_operators(overlapping: Mapping[str, Overlap]) -> dict[str, set[str]]:
-    """Return the operators whose tiles may be claimed or used while each one runs: it is one."""
+    """Return, by operator, those whose tiles may be in use while it runs, including itself."""
     found = {name: {name} for name in overlapping}
     for name, one in overlapping.items():
         for other in one.beside | one.at_once:
@@ -134,7 +133,7 @@ def overlapping_operators(overlapping: Mapping[str, Overlap]) -> dict[str, set[s
 
 
 def most_reserved_bytes(program: Program, accelerator: Accelerator) -> int:
-    """Return the most of the buffer that is reserved at once, in bytes, known before the run."""
+    """Return the peak of the buffer's reserved bytes with overlap, known before the run."""
     uses = {
         name: sum(b * s for b, s in use.values()) for name, use in reserved_slots(program).items()
     }
@@ -149,7 +148,7 @@ def most_reserved_bytes(program: Program, accelerator: Accelerator) -> int:
 def _walk(
     body: Sequence[Node], before: Mapping[str, bool], places: dict[str, _Place], core: int
 ) -> dict[str, bool]:
-    """Note what stands before each operator of a core; return what stands before what follows."""
+    """Collect the predecessors of each operator of a core; return those of the next node."""
     last = dict(before)
     for node in body:
         if isinstance(node, Operator):
@@ -168,7 +167,7 @@ def _walk(
 
 
 class _Rooms:
-    """Bytes that each operator reserves of each memory, and the bytes that there are."""
+    """The capacity of each memory, and the slots that each operator reserves there."""
 
     def __init__(self, program: Program, accelerator: Accelerator) -> None:
         self.uses: list[tuple[int, _Used]] = []
@@ -181,7 +180,7 @@ class _Rooms:
                 self.uses.append((capacity, _used_slots(program, (BUFFER,), kind)))
 
     def fit(self, operator: Operator, shared: Collection[str], beside: Sequence[str]) -> bool:
-        """Whether all tiles of an operator but those in ``shared`` slots fit beside others."""
+        """Return whether an operator's tiles, less those in ``shared`` slots, fit beside others."""
         return all(
             self._max_reserved(used, beside)
             + sum(b * s for name, (b, s) in used[operator.name].items() if name not in shared)
@@ -190,7 +189,7 @@ class _Rooms:
         )
 
     def fit_once(self, operator: Operator, tiles: Sequence[str], beside: Sequence[str]) -> bool:
-        """Return whether one slot of each of some tiles fits beside other operators."""
+        """Return whether one slot of each of the tiles fits beside other operators."""
         return all(
             self._max_reserved(used, beside)
             + sum(used[operator.name].get(tile, (0, 0))[0] for tile in tiles)
@@ -200,12 +199,12 @@ class _Rooms:
 
     @staticmethod
     def _max_reserved(used: _Used, beside: Sequence[str]) -> int:
-        """Return the most that one of some operators reserves."""
+        """Return the most bytes that one of the operators reserves."""
         return max((sum(b * s for b, s in used[name].values()) for name in beside), default=0)
 
 
 _Used = dict[str, dict[str, tuple[int, int]]]
-"""Operator -> tile -> (bytes of a slot, slots)."""
+"""(bytes of a slot, slots) by operator and tile."""
 
 
 def _used_slots(program: Program, places: Sequence[str], kind: str | None) -> _Used:
@@ -249,14 +248,14 @@ def _overlap(place: _Place, places: Mapping[str, _Place], rooms: _Rooms) -> Over
 
 
 def _going_on(place: _Place, places: Mapping[str, _Place]) -> Iterator[str]:
-    """Name the tiles whose FIFO is that of every operator that can stand before."""
+    """Yield the tiles whose FIFO every possible predecessor has, too."""
     for name, fifo in place.fifos.items() if place.before else ():
         if all(fifo in places[one].fifos.values() for one in place.before):
             yield name
 
 
 def _stands_alone(place: _Place, places: Mapping[str, _Place]) -> bool:
-    """Return whether an operator uses no tiles around it, nor writes what those before it use."""
+    """Return whether an operator uses no tiles around it and overwrites nothing in use."""
     operator = place.operator
     own = rings(operator.body, operator.tiles)
     touched = {tile.name for command in commands(operator.body) for tile in tiles_of(command)}
@@ -272,7 +271,7 @@ def _stands_alone(place: _Place, places: Mapping[str, _Place]) -> bool:
 
 
 def _known_tiles(place: _Place, places: Mapping[str, _Place], rooms: _Rooms) -> Iterator[Tile]:
-    """Yield the tiles that are loaded before the previous operator ends."""
+    """Yield the tiles that may be loaded before the operator before ends."""
     stored = {
         tensor
         for name in place.awaited
@@ -290,7 +289,7 @@ def _known_tiles(place: _Place, places: Mapping[str, _Place], rooms: _Rooms) -> 
 
 
 def _first_tiles(operator: Operator) -> list[str]:
-    """Name the tiles that the first command takes, in the buffer where those of PEs come from."""
+    """Return the buffer tiles of the first command's inputs, also of tiles that go on to PEs."""
     inside = [one for one in commands(operator.body) if isinstance(one, Load)]
     sources = {one.tile.name: one.source.name for one in inside if one.source is not None}
     for command in commands(operator.body):
@@ -300,13 +299,13 @@ def _first_tiles(operator: Operator) -> list[str]:
 
 
 def _tensors_outside(operator: Operator, way: type[Load | Store]) -> Iterator[str]:
-    """Name the tensors outside that an operator loads, or stores."""
+    """Yield the tensors in memory that an operator loads, or stores."""
     for command in commands(operator.body):
         if isinstance(command, way) and not between_tiles(command):
             yield transfer_of(command)[0].name
 
 
 def _loaded_tiles(operator: Operator) -> set[str]:
-    """Name the tiles that come from outside."""
+    """Return the names of the tiles that are loaded from memory."""
     loads = (one for one in commands(operator.body) if isinstance(one, Load))
     return {load.tile.name for load in loads if not between_tiles(load)}

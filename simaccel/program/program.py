@@ -1,9 +1,8 @@
-"""Programs: a finite tree of loops whose leaves are commands to engines.
+"""Programs: finite trees of loops whose leaves are commands to engines.
 
-The four rules of the design hold here: iterations of a loop are identical, a tile lives in
-the body that declares it, engines walk the tree on their own, resources are channels. Loops
-carry coordinates, so that a program can be executed on tensors (``interpreter``) as well as
-timed (``simaccel.machine``).
+Iterations of a loop are identical, a tile lives in the body that declares it, and each engine walks
+the tree on its own. Loops have coordinates, so that a program can be executed on tensors
+(``interpreter``) as well as timed (``simaccel.machine``).
 """
 
 from __future__ import annotations
@@ -26,27 +25,27 @@ from simaccel.workload.vectors import VECTORS, VectorStep
 from simaccel.workload.vectors.kind import Array
 
 BUFFER: Final = "buffer"
-"""Where tiles live unless they say otherwise."""
+"""The default place of tiles."""
 STREAM: Final = "stream"
-"""Where a tile lives that is kept nowhere: it passes on its way between DRAM and MACs."""
+"""The place of a tile that no memory keeps: it streams between DRAM and MACs."""
 
 
 class ProgramError(SimaccelError):
-    """A program breaks one of its rules; the message names the node and the rule."""
+    """A program violates a rule; the message names the node and the rule."""
 
 
 class DoesNotFitError(ProgramError):
-    """The tiles of a program need more than a memory; the message lists tiles and bytes."""
+    """The tiles of a program exceed a memory; the message lists tiles and bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tile:
     """A block of a tensor in a memory, alive in the body that declares it.
 
-    ``shape`` follows the ranks of ``view``; the block starts at the coordinates of the
-    enclosing loops plus ``origin``. Tiles of one name in one operator share ``slots`` slots
-    as large as the largest of them. ``place`` is the memory: the buffer, or one that every PE
-    has, such as ``pe.input``, where a PE keeps at most ``part_bytes`` of the block.
+    ``shape``: in the order of the view's ranks; the block starts at the coordinates of the
+    enclosing loops plus ``origin``. Tiles of one name in one operator share ``slots`` slots of the
+    size of the largest. ``place``: the buffer, or a memory of each PE, such as ``pe.input``, where
+    a PE keeps at most ``part_bytes`` of the block.
     """
 
     name: str
@@ -59,20 +58,20 @@ class Tile:
 
     @property
     def n_bytes(self) -> int:
-        """Size of one slot's worth of this tile in bytes (in each PE, if PEs keep it)."""
+        """Bytes of the tile in a slot (in each PE, if PEs keep it)."""
         return self.block_bytes if self.part_bytes is None else self.part_bytes
 
     @property
     def block_bytes(self) -> int:
-        """Size of the block in bytes, wherever its parts are."""
+        """Bytes of the whole block."""
         return in_bytes(math.prod(self.shape), self.view.bits)
 
 
 @dataclass(frozen=True)
 class TransferTraffic:
-    """Bytes of one transfer: at the memory it comes from or goes to, and at all PEs together.
+    """Bytes of one transfer: at the outer memory, and at all PEs together (``inner``).
 
-    They differ where one read serves several PEs (multicast), or PEs add to one sum.
+    They differ if one read serves several PEs (multicast), or if PEs add to one sum.
     """
 
     outer: int
@@ -81,12 +80,12 @@ class TransferTraffic:
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """Read a tile from DRAM (by DMA) or from another tile, ``source`` (over the NoC).
+    """A command that loads a tile from DRAM (by DMA) or from another tile, ``source`` (by NoC).
 
-    ``queue`` is the tile's queue. ``view`` is the tensor in DRAM where it is not the tile's own
-    (in-place softmax). ``moved`` is given where it isn't the whole tile once. A tile that
-    ``slides`` keeps what it shares with the one before it of its name. Sums that come ``back``
-    need no token of ``source``: the slot that they take was freed when they were stored.
+    ``queue``: of the DMA. ``view``: the tensor in DRAM, if it is not the tile's own (in-place
+    softmax). ``moved``: bytes, if not those of the whole tile once. A tile that ``slides`` keeps
+    the elements that it shares with its predecessor. Sums that come ``back`` need no token of
+    ``source``: the slot that they take was freed when they were stored.
     """
 
     tile: Tile
@@ -100,7 +99,7 @@ class Load:
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """Write a tile to DRAM (its own tensor or ``view``), or to another tile, ``target``."""
+    """A command that stores a tile to DRAM (its tensor or ``view``) or to a tile, ``target``."""
 
     tile: Tile
     view: TensorView | None = None
@@ -110,9 +109,9 @@ class Store:
 
 @dataclass(frozen=True)
 class Folds:
-    """A systolic array takes the whole block and folds it over its PEs.
+    """The execution of a block on a systolic array, which folds it over its PEs.
 
-    A full fold has ``rows`` x ``cols`` PEs; None is as many as the array has.
+    A full fold has ``rows`` x ``cols`` PEs; None: all of the array.
     """
 
     stationarity: Stationarity
@@ -122,10 +121,10 @@ class Folds:
 
 @dataclass(frozen=True)
 class Steps:
-    """PEs with memories of their own go through a block in ``steps`` steps, on rows x columns.
+    """The execution of a block in ``steps`` steps on ``pes`` (rows, columns) with memories.
 
-    ``reads`` (of each input, then of the sums) and ``writes`` (of the sums) are what the MACs
-    access, in the PEs or, where the tile is there, in the buffer.
+    ``reads`` (of each input, then of the sums) and ``writes`` (of the sums): accesses of the MACs,
+    in the PEs or, for tiles in the buffer, there.
     """
 
     steps: int
@@ -136,10 +135,10 @@ class Steps:
 
 @dataclass(frozen=True, kw_only=True)
 class Compute:
-    """PE array: out (+)= product of the inputs, summed over the ranks that ``out`` lacks.
+    """A command of the PE array: out (+)= product of the inputs, summed over ranks it lacks.
 
     The block has ``shape`` in ``ranks`` and starts at the coordinates of the enclosing loops.
-    ``accumulate`` adds to what ``out`` holds. ``on`` is how the array goes through the block.
+    ``accumulate``: adds to the values of ``out``. ``on``: the execution on the array.
     """
 
     out: Tile
@@ -157,10 +156,10 @@ class Compute:
 
 @dataclass(frozen=True, kw_only=True)
 class Sfu:
-    """Special function unit: a step of a vector operator on blocks of tiles.
+    """A command of the special function unit: a step of a vector operator on a block.
 
-    ``work`` is its kind; statistics of rows are kept by ``operator``. The block is as in `Pass`;
-    ``out`` may be an input (in place), ``axis`` is what rows go along, if the block has it.
+    ``work``: its kind. ``operator``: the key of row statistics. The block is as in `Compute`;
+    ``out`` may be an input (in place). ``axis``: the rank of rows, if the block has it.
     """
 
     operator: str
@@ -181,7 +180,7 @@ class Sfu:
 
     @property
     def elements(self) -> int:
-        """Elements that each pass touches."""
+        """Elements of each pass."""
         return math.prod(self.shape)
 
     @property
@@ -193,11 +192,11 @@ class Sfu:
 
 @dataclass(frozen=True, kw_only=True)
 class Reserve:
-    """Hand a slot on, in the turn of the queue that loads the tile elsewhere.
+    """A command of a loader that takes a slot without loading, in its place in the queue.
 
-    The first partial sums of an output have nothing to load; their slot still goes through
-    the queue that will load the later ones, so that slots are given out in program order.
-    ``noc``: in the turn of the queue that reads the tile for the PEs.
+    The first partial sums of an output load nothing; their slot still passes the queue that loads
+    later ones, so that slots are given out in program order. ``noc``: the queue is the one that
+    reads the tile for the PEs.
     """
 
     tile: Tile
@@ -207,10 +206,10 @@ class Reserve:
 
 @dataclass(frozen=True)
 class UnitWork:
-    """The work of one command of a unit: its cycles, and bytes through the ports of the buffer.
+    """The work of one command of a unit: its cycles, and bytes through the buffer's ports.
 
-    ``moved``: bytes besides by (level and direction, tensor). ``channels``: those of a chip that it
-    uses, each for so many cycles; ``lag_cycles``: until its outcome is there.
+    ``moved``: other bytes by (level and direction, tensor). ``channels``: cycles by channel of the
+    chip. ``lag_cycles``: from its end to the arrival of its result.
     """
 
     cycles: int
@@ -223,9 +222,9 @@ class UnitWork:
 
 @dataclass(frozen=True, kw_only=True)
 class UnitCommand:
-    """A command to the unit named ``unit``: it makes ``out`` of ``tile``, both in the buffer.
+    """A command of the unit named ``unit``: ``out`` from ``tile``, both in the buffer.
 
-    ``form``: its text after `text`. `simaccel.program.unit_commands` has a class for each unit.
+    ``form``: pattern of its text. `simaccel.program.unit_commands` has a class for each unit.
     """
 
     unit: ClassVar[str]
@@ -241,17 +240,17 @@ class UnitCommand:
 
     @classmethod
     def parse(cls, groups: tuple[str, ...], scope: Mapping[str, Tile]) -> Self:
-        """Read the groups of ``form``; tiles are found by name.
+        """Return the command from the groups of ``form``; ``scope``: tiles by name.
 
         Raises:
-            ValueError: a group is none that the unit knows.
-            KeyError: there is no tile of a name.
+            ValueError: a group has a value that the unit does not know.
+            KeyError: a tile's name is unknown.
 
         """
         return cls(out=scope[groups[0]], tile=scope[groups[1]])
 
     def meaning(self, block: Array) -> Array:
-        """Return the values of ``out`` for those of ``tile``.
+        """Return the values of ``out`` from those of ``tile``.
 
         Raises:
             ProgramError: they depend on other chips.
@@ -260,7 +259,7 @@ class UnitCommand:
         raise ProgramError(f"{self.text}: no meaning on one chip; got a block of {block.shape}")
 
     def work(self, accelerator: Accelerator) -> UnitWork:
-        """Return the work of the command on an accelerator; memory unlimited."""
+        """Return the work of the command on an accelerator with unlimited memory."""
         raise NotImplementedError
 
 
@@ -268,7 +267,7 @@ Command = Load | Reserve | Store | Compute | Sfu | UnitCommand
 
 
 class _Nest:
-    """A node with a body: as equal sub-trees are one object, what is inside is looked up once."""
+    """A node with a body; its contents are cached, as equal sub-trees are one object."""
 
     tiles: tuple[Tile, ...]
     body: tuple[Node, ...]
@@ -287,16 +286,16 @@ class _Nest:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramLoop(_Nest):
-    """``trips`` identical iterations; iteration i has ``rank`` at ``start + i * step``.
+    """A loop of ``trips`` identical iterations; iteration i has ``rank`` at ``start + i * step``.
 
-    The coordinate adds to that of an enclosing loop of the same rank. The first ``ahead``
-    nodes of the body run one iteration ahead of the others (software pipelining).
+    The coordinate adds to that of an enclosing loop of the same rank. The first ``ahead`` nodes of
+    the body run one iteration ahead of the others (software pipelining).
 
-    With a ``core`` the iterations run at once, on cores of their own: the first one on that core,
-    the others each ``cores_apart`` further. Cores are counted from that of an enclosing such loop.
+    With a ``core`` the iterations run in parallel: the first on that core, each further one
+    ``cores_apart`` cores later, relative to the core of an enclosing loop of this kind.
 
-    ``hands_on``: tensors of which each iteration makes a tile that operators on other cores wait
-    for; ``awaits``: those of which it reads one that others make.
+    ``hands_on``: tensors of which each iteration completes a tile that operators on other cores
+    wait for; ``awaits``: tensors of which each iteration reads such a tile.
     """
 
     rank: str
@@ -314,10 +313,10 @@ class ProgramLoop(_Nest):
 
 @dataclass(frozen=True, kw_only=True)
 class Operator(_Nest):
-    """The commands of one operator or one fused group; engines meet at its end.
+    """The commands of one operator or one fused group.
 
-    ``derived``: ranks whose coordinates are sums of those of others: (rank, terms). ``cores``: all
-    that do it, if some don't. Cores of loops inside are counted from the first of them.
+    ``derived``: ranks whose coordinates are sums of others, as (rank, terms). ``cores``: the cores
+    that run it, None for all; loops inside count their cores from the first of these.
     """
 
     name: str
@@ -332,14 +331,14 @@ Node = Command | ProgramLoop | Operator
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """Operators for the machine to execute, possibly inside loops (layers, resident tiles)."""
+    """A program: operators, possibly inside loops (layers, resident tiles)."""
 
     name: str
     body: tuple[Node, ...]
 
 
 def tiles_of(command: Command) -> tuple[Tile, ...]:
-    """Tiles that a command touches, those it writes first; not sums that it reads back."""
+    """Return the tiles of a command, written ones first, without sums that it reads back."""
     if isinstance(command, Compute | Sfu):
         return tuple({tile.name: tile for tile in (command.out, *command.inputs)}.values())
     if isinstance(command, UnitCommand):
@@ -352,14 +351,14 @@ def tiles_of(command: Command) -> tuple[Tile, ...]:
 
 
 def transfer_of(command: Load | Store) -> tuple[TensorView, TransferTraffic]:
-    """Return the tensor outside (in DRAM unless a tile is named) and bytes of a transfer."""
+    """Return a transfer's outer tensor (of DRAM, or of the named tile) and its bytes."""
     view = command.view or command.tile.view
     n_bytes = in_bytes(math.prod(command.tile.shape), view.bits)
     return view, command.moved or TransferTraffic(n_bytes, n_bytes)
 
 
 def commands(body: Sequence[Node]) -> Iterator[Command]:
-    """Every command below ``body``, once for each place in the tree (not for each trip)."""
+    """Yield every command below ``body``, once per place in the tree (not per trip)."""
     for node in body:
         if isinstance(node, _Nest):
             yield from node.commands
@@ -368,7 +367,7 @@ def commands(body: Sequence[Node]) -> Iterator[Command]:
 
 
 def between_tiles(command: Command) -> bool:
-    """Return whether a command moves data between buffer and PEs, or takes its turn among those."""
+    """Return whether a command moves data between buffer and PEs, or has a place in that queue."""
     if isinstance(command, Load):
         return command.source is not None
     if isinstance(command, Store):
@@ -377,7 +376,7 @@ def between_tiles(command: Command) -> bool:
 
 
 def size(program: Program) -> int:
-    """Return the number of nodes of a program's tree: what the cost of a run grows with."""
+    """Return the number of nodes of a program's tree, with which the cost of a run grows."""
 
     def count(body: Sequence[Node]) -> int:
         return len(body) + sum(count(node.body) for node in body if isinstance(node, _Nest))

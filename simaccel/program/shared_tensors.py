@@ -1,4 +1,4 @@
-"""The DRAM around a program that the interpreter executes, and which iterations it executes."""
+"""The DRAM around an interpreted program, and the choice of iterations to execute."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Box = tuple[slice, ...]
 
 
 class DramTensor(Protocol):
-    """A tensor in DRAM of which boxes are read and written: an array, or made as it is read."""
+    """A tensor in DRAM, read and written in boxes: an array, or one that computes its values."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -29,16 +29,16 @@ class SharedTensors(Protocol):
     """The DRAM around a program whose operators see the same tensor in different shapes."""
 
     def wants(self, loop: ProgramLoop, start: int) -> bool:
-        """Return whether an iteration of a loop is executed; its rank begins at ``start``."""
+        """Return whether the iteration at ``start`` of a loop's rank is to be executed."""
 
     def enter(self, operator: str) -> Mapping[str, DramTensor]:
-        """Return what an operator finds in DRAM: view name -> values of the view's shape."""
+        """Return an operator's DRAM tensors by view name, in the shapes of its views."""
 
     def leave(self, operator: str, tensors: Mapping[str, DramTensor]) -> None:
-        """Take what the operator leaves in DRAM."""
+        """Take an operator's DRAM tensors back when it has ended."""
 
     def lay(self, operator: str, tensor: str, values: Array) -> Array | None:
-        """Return a tensor that is kept around an operator as it sees it; None if it doesn't."""
+        """Return a tensor kept around an operator in its view; None if it does not use it."""
 
     def put(self, operator: str, tensor: str, seen: Array, values: Array) -> None:
-        """Put what an operator saw of a tensor kept around it back into all of its values."""
+        """Write an operator's view (``seen``) of a tensor kept around it back into ``values``."""

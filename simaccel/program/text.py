@@ -1,7 +1,7 @@
 """The text form of a program: an indented loop tree that prints and parses back.
 
-A tile that lives around operators is seen in other ranks by each of them: ``X_kept[m=4,pq=9]``.
-No name has a blank or a bracket (``workload.names``). What has no dimensions has the shape ``-``.
+A tile around operators has other ranks in each of them: ``X_kept[m=4,pq=9]``. Names have no blanks
+or brackets (``workload.names``). A tile without dimensions has the shape ``-``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from simaccel.workload.vectors import VECTORS
 
 
 def program_text(program: Program) -> str:
-    """Print a program, one node a line, two spaces a level."""
+    """Return a program as text: one node per line, two blanks per level."""
     return "\n".join([f"program {program.name}", *_body_lines(program.body, 1, {}), ""])
 
 
@@ -61,7 +61,7 @@ def _tile_line(tile: Tile) -> str:
 
 
 _Scope = Mapping[str, Tile]
-"""Tiles by their names: those that live around an operator."""
+"""The tiles around an operator, by name."""
 
 
 def _operand_text(tile: Tile, around: _Scope) -> str:
@@ -185,10 +185,10 @@ _VISIBLE = re.compile(r"(\S+)\+(\d{1,20})(?:/(\d{1,20}))?")
 
 
 def parse_program(text: str) -> Program:
-    """Read a program's text form.
+    """Parse a program's text form.
 
     Raises:
-        ProgramError: names the line that can't be read.
+        ProgramError: the message names the line that can't be parsed.
 
     """
     lines = [

@@ -1,4 +1,4 @@
-"""Tiles that operators hand to one another on other cores, marked on the loops that make them."""
+"""Marks on loops whose iterations hand a tile to, or await one from, operators on other cores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simaccel.program.program import Node, Operator, ProgramLoop
 
 
 def mark_streams(node: Node, streams: Iterable[TileStream]) -> Node:
-    """Mark the loops of an operator that make tiles for others, or wait for those of others."""
+    """Return an operator with marks on the loops that hand on tiles or await them."""
     if not isinstance(node, Operator):
         return node
     operator = node
@@ -30,7 +30,7 @@ def _mark(
     hands_on: tuple[str, ...] = (),
     awaits: tuple[AwaitedTiles, ...] = (),
 ) -> Operator:
-    """Mark the loops over the last of some ranks, whose loops stand one inside the other.
+    """Return an operator with marks on the innermost of the nested loops over ``ranks``.
 
     Equal bodies stay one object.
     """

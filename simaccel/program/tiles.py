@@ -1,4 +1,4 @@
-"""Tiles of bodies: what is declared, loaded and stored, and how many bytes move."""
+"""The tiles of bodies: their declarations, loads, stores and bytes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from simaccel.workload.names import tensor_of
 class BodyState:
     """The sizes and flags that distinguish two executions of one body.
 
-    ``sizes`` of the group's ranks; ``begun``: operators whose sums (or statistics) have been
-    started in an enclosing loop; ``slides``: the loop around has had an iteration; ``tiles`` in
-    reach, the innermost last; ``step``: of vector operators whose axis is cut in their branch.
+    ``sizes``: of the group's ranks. ``begun``: operators whose sums or statistics were begun in an
+    enclosing loop. ``slides``: this is not the first iteration of the loop around. ``tiles``: those
+    in scope, innermost last. ``step``: of vector operators whose axis is cut in their own branch.
     """
 
     sizes: tuple[tuple[str, int], ...]
@@ -32,7 +32,7 @@ class BodyState:
     step: str = ""
 
     def tile(self, use: str, user: str = "") -> tuple[TilePlacement, Tile] | None:
-        """Return the innermost tile of a tensor in the buffer, or in PEs that a user works on."""
+        """Return the innermost tile of a tensor in the buffer, or in the PEs of ``user``."""
         for held, tile in reversed(self.tiles):
             if held.use == use and held.user in ("", user):
                 return held, tile
@@ -41,17 +41,17 @@ class BodyState:
 
 @dataclass(frozen=True)
 class GroupTiles:
-    """Declares, loads and stores the tiles of one group."""
+    """The declarations, loads and stores of one group's tiles."""
 
     space: IterationSpace
 
     def _sizes(self, held: TilePlacement, state: BodyState) -> dict[str, int]:
-        """Return the block of a tile; of ranks that it lacks, as much as is there at once."""
+        """Return the sizes of a tile's block; for ranks that it lacks, the current ones."""
         found = {rank: min(size, held.block[rank]) for rank, size in state.sizes}
         return self.space.widen(found)
 
     def tile(self, held: TilePlacement, state: BodyState) -> Tile:
-        """Declare a tile for a block of the state's sizes."""
+        """Return a tile for a block of the state's sizes."""
         sizes = self._sizes(held, state)
         part = 0 if held.place == STREAM else None
         if held.place not in (BUFFER, STREAM):
@@ -76,7 +76,7 @@ class GroupTiles:
         return held.division
 
     def bring(self, held: TilePlacement, tile: Tile, state: BodyState) -> Iterator[Node]:
-        """Load a tile, or take a slot for sums that start from nothing."""
+        """Yield the load of a tile, or the reservation of a slot for sums that start at zero."""
         source = self._buffer_tile(held, state)
         if held.maker is None:
             tensor = self._tensor(held, tensor_of(held.use))
@@ -96,7 +96,7 @@ class GroupTiles:
             yield Reserve(tile=tile, queue=held.queue, noc=True)
 
     def _tensor(self, held: TilePlacement, name: str) -> TensorView | None:
-        """Return the tensor in DRAM where the tile is wider than it."""
+        """Return the view of the tensor in DRAM, if the tile is wider than it."""
         width = self.space.workload.tensors[name].bits
         return None if width == held.view.bits else held.view.as_wide(width)
 
@@ -105,7 +105,7 @@ class GroupTiles:
         return found[1] if found else None
 
     def take(self, held: TilePlacement, tile: Tile, state: BodyState) -> Iterator[Node]:
-        """Store what was made in a tile."""
+        """Yield the stores of a tile."""
         if held.place != BUFFER:
             if held.maker is not None:
                 moved = self._transfer_traffic(held, state)

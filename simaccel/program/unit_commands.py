@@ -1,7 +1,7 @@
-"""Commands of units that have one of their own: text form, meaning and work of each.
+"""Commands of further units: text form, meaning and work of each.
 
-`simaccel.units` has the unit itself. Text, interpreter, plans and engines take whatever
-`UNIT_COMMANDS` lists.
+The units are in `simaccel.units`. Text, interpreter, plans and engines support all commands of
+`UNIT_COMMANDS`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _AXIS: Final = re.compile(r"([1-9]\d*)([a-z_]*)(?:@(\d+))?(?:/([1-9]\d*))?")
 
 @dataclass(frozen=True, kw_only=True)
 class Link(UnitCommand):
-    """Links: a collective of a chunk of a tensor, ``tile``, whose outcome on this chip is ``out``.
+    """A command of the links: a collective on a chunk, ``tile``, with the result ``out``.
 
-    It goes through dimensions that are ``axes``; ``n_bytes`` as of `collective_cost`. Its links are
-    through as the last byte has left, and all is there a lag later. A ``send`` goes over so many
-    links of each; a ``receive`` is for free, once all has come.
+    ``axes``: its dimensions; ``n_bytes``: as in `collective_cost`. Its links are busy until the
+    last byte has left; the result arrives a lag later. Of a ``send`` the axes are the links of its
+    route; a ``receive`` costs nothing once the data have arrived.
     """
 
     unit: ClassVar[str] = LINK
@@ -45,7 +45,7 @@ class Link(UnitCommand):
 
     @classmethod
     def parse(cls, groups: tuple[str, ...], scope: Mapping[str, Tile]) -> Self:
-        """Read the groups of ``form``."""
+        """Return the command from the groups of ``form``; ``scope``: tiles by name."""
         kind, out, tile, text, n_bytes = groups
         axes = tuple(map(parse_axis, text.split("x")))
         for known in LINK_ACTS:
@@ -56,7 +56,7 @@ class Link(UnitCommand):
         raise ValueError(f"{kind}: {suggest(kind, LINK_ACTS)}")
 
     def work(self, accelerator: Accelerator) -> UnitWork:
-        """Return the cycles of the links: bytes sent leave the buffer, as many come there."""
+        """Return the cycles of the links; the buffer's ports carry the bytes sent and received."""
         pod, name, n_bytes, clock = (
             accelerator.pod,
             self.out.view.name,
@@ -75,12 +75,12 @@ class Link(UnitCommand):
         return UnitWork(cycles, sent, sent, (*moved, come), channels, self.lag_cycles(accelerator))
 
     def lag_cycles(self, accelerator: Accelerator) -> int:
-        """Return the cycles from when the last byte has left until it is there."""
+        """Return the cycles from the departure of the last byte to its arrival."""
         return accelerator.pod.lag_cycles(self.kind, self.axes)
 
 
 def axis_text(axis: LinkAxis) -> str:
-    """Return a dimension as programs have it.
+    """Return a dimension as text.
 
     >>> axis_text(LinkAxis(4)), axis_text(LinkAxis(2, "line", 1)), axis_text(LinkAxis(2, apart=8))
     ('4', '2line@1', '2/8')
@@ -91,13 +91,13 @@ def axis_text(axis: LinkAxis) -> str:
 
 
 def parse_axis(text: str) -> LinkAxis:
-    """Return the dimension that a text has.
+    """Parse the text of a dimension.
 
     >>> parse_axis("2line@1")
     LinkAxis(size=2, form='line', number=1, apart=1)
 
     Raises:
-        ValueError: it has none.
+        ValueError: it is none.
 
     """
     match = _AXIS.fullmatch(text)
@@ -111,4 +111,4 @@ def parse_axis(text: str) -> LinkAxis:
 UNIT_COMMANDS: Final[Mapping[str, type[UnitCommand]]] = {
     command.unit: command for command in (Link,)
 }
-"""By the first word of their text, the name of the unit."""
+"""The commands by the first word of their text, the name of the unit."""
