@@ -10,6 +10,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -42,10 +43,11 @@ if threading.current_thread() is threading.main_thread():
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile the package once: each command line that a test starts would do it again.
 
-    Python does not keep byte code where PYTHONDONTWRITEBYTECODE is set.
+    Python does not keep byte code where PYTHONDONTWRITEBYTECODE is set. Runs are checked wholly.
     """
     if not hasattr(session.config, "workerinput"):
         compileall.compile_dir(Path(__file__).parents[1] / "simaccel", quiet=2)
+    import_module("tests.whole_checks")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

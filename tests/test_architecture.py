@@ -11,7 +11,7 @@ import pytest
 REPOSITORY = Path(__file__).parents[1]
 MAX_FUNCTION_LINES = 60
 RUNNING = {"Machine", "simulate", "record", "attribute", "what_if", "speedups_of"}
-RUNNING |= {"speedup_without", "speedup_without_sfu_latency"}
+RUNNING |= {"speedup_without", "speedup_without_sfu_latency", "run_mapping", "run_legal"}
 MAX_FILE_LINES = 400
 
 # Data flows one way: each package may import itself and the packages named here.
@@ -82,9 +82,12 @@ LAYERS: dict[str, set[str]] = {
         "machine",
     },
 }
+BASE = {"errors", "lazy", "numbers", "pareto", "units", "version", "plugins", "files"}
+CORE = {*BASE, "workload", "hardware", "mapping", "analytic", "program", "machine", "trace", "run"}
+"""What answers how many cycles a mapping takes, and why; all else uses it."""
+LAYERS |= {"run": CORE - {"run", "trace"}}
 LAYERS |= {"experiment": {*LAYERS}}
-CORE = {"errors", "numbers", "pareto", "units", "files", "workload", "hardware", "mapping"}
-LAYERS |= {"papers": {*CORE, "analytic"}}
+LAYERS |= {"papers": {*BASE, "workload", "hardware", "mapping", "analytic"}}
 LAYERS |= {"diagnosis": {*LAYERS}}
 LAYERS |= {"study": {*LAYERS}}
 LAYERS |= {"report": {*LAYERS}}
@@ -352,7 +355,7 @@ FAULTS: dict[str, tuple[str, Rule, int]] = {
     ),
     "analytic/detour.py": ("from simaccel.mapping import detour", hidden_violations, 2),
     "machine/e.py": (
-        "from simaccel.analytic.counting.counts import count",
+        "from simaccel.analytic.counting.work_counts import count",
         hidden_violations,
         2,
     ),

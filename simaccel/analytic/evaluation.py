@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.block_fills import BlockFills
-from simaccel.analytic.counting.counts import count
+from simaccel.analytic.counting.work_counts import count
 from simaccel.analytic.family import Bools, Family, Ints, ints
 from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts, Level
 from simaccel.analytic.lower_bound import Terms, after_loads, lower_bound

@@ -190,7 +190,11 @@ class PathCuts:
         directly inside them.
         """
         innermost = ints(-1)
-        parts = [at for at, entry in enumerate(self.entries[:upto]) if _is_part(entry, ranks)]
+        parts = [
+            at
+            for at, entry in enumerate(self.entries[:upto])
+            if isinstance(entry, FamilyCut) and entry.rank in ranks
+        ]
         last = max(parts, default=-1)
         for (at, rank), place in self.places.items():
             if at < upto and rank in ranks:
@@ -264,10 +268,6 @@ class PathCuts:
             return False if place is None else place <= position
 
         return number(self.pieces(rank, upto, counts))
-
-
-def _is_part(entry: Entry, ranks: Collection[str]) -> bool:
-    return isinstance(entry, FamilyCut) and entry.rank in ranks
 
 
 def tiles(entry: Entry) -> Iterator[tuple[str, Ints]]:

@@ -10,7 +10,6 @@ from typing import Final
 from simaccel.diagnosis.free_units import without_sfu_latency
 from simaccel.diagnosis.what_if import FREED_UNITS, free, takes_time
 from simaccel.experiment.limits import (
-    FinishedRun,
     RunLimit,
     next_limit,
     only_memory,
@@ -20,6 +19,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.core_noc import CORE_NOC
 from simaccel.machine.machine import Machine
 from simaccel.program.program import Program
+from simaccel.run.run import RunResult
 from simaccel.units import ARRAY, LOADING, SFU, UNFILLED
 
 _WORTH_A_WAIT: Final = 0.1
@@ -37,7 +37,7 @@ _CASES: Final[Mapping[str, tuple[str, ...]]] = {
 """What is freed to see what a limit costs."""
 
 
-def speedup_without(result: FinishedRun, limit: RunLimit) -> float | None:
+def speedup_without(result: RunResult, limit: RunLimit) -> float | None:
     """Run the program without a limit: how many times as fast that is; None where it can't be.
 
     The program stays as it is, so this is the most that any change of that resource alone gains.
@@ -62,7 +62,7 @@ class LimitSpeedups:
     next_limit: RunLimit
 
 
-def speedups_of(result: FinishedRun, limit: RunLimit) -> LimitSpeedups:
+def speedups_of(result: RunResult, limit: RunLimit) -> LimitSpeedups:
     """Run a program without its limit, without its longest wait, without an SFU's latency."""
     gain, wait = speedup_without(result, limit), longest_wait(result, limit)
     other = None if wait is None or gain is None else speedup_without(result, wait)
@@ -79,17 +79,17 @@ def speedups_of(result: FinishedRun, limit: RunLimit) -> LimitSpeedups:
     return LimitSpeedups(gain, other, wait, quick, next_limit(result, limit))
 
 
-def speedup_without_sfu_latency(result: FinishedRun) -> float | None:
+def speedup_without_sfu_latency(result: RunResult) -> float | None:
     """Run the program on an SFU whose work has no latency: how many times as fast that is."""
     return _gain_of(result, without_sfu_latency(result.accelerator), result.program)
 
 
-def _gain_of(result: FinishedRun, accelerator: Accelerator, program: Program) -> float | None:
+def _gain_of(result: RunResult, accelerator: Accelerator, program: Program) -> float | None:
     run = Machine(accelerator, program, accounts=False).run()
     return result.run.cycles / run.cycles if run.cycles else None
 
 
-def longest_wait(result: FinishedRun, limit: RunLimit) -> RunLimit | None:
+def longest_wait(result: RunResult, limit: RunLimit) -> RunLimit | None:
     """Return what the computing unit waits for most, if that is another than the limit.
 
     None where that can't be freed, or is less than a tenth of the cycles.

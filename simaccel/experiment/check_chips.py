@@ -24,6 +24,7 @@ from simaccel.experiment.check import (
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.sharding import Pod
 from simaccel.program.lowering import lower
+from simaccel.run.conservation import require_program
 from simaccel.workload import Workload
 from simaccel.workload.vectors.kind import Array
 
@@ -42,6 +43,7 @@ def check_chips(workload: Workload, pod: Pod) -> tuple[OperatorCheck, ...]:
     inputs = random_tensors(workload, seed=0)
     expected = expected_values(workload, inputs)
     program = lower(pod.workload, pod.mapping)
+    require_program(pod.workload, pod.mapping, program)
     made: list[dict[str, Array]] = []
     checks: list[tuple[OperatorCheck, ...]] = []
     for chip in range(len(pod.places[0])):

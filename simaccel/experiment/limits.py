@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Protocol
+from typing import Final
 
 from simaccel.analytic.native import mac_share
 from simaccel.analytic.prediction import GroupPrediction, Prediction
@@ -23,7 +23,7 @@ from simaccel.hardware.cores import without_core
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.numbers import SHARED
 from simaccel.program.cores import chip_count
-from simaccel.program.program import Program
+from simaccel.run.run import RunResult
 from simaccel.units import ARRAY, FIELDS, LIMITS, LINK, LOADING, SFU, UNFILLED, UNITS
 from simaccel.workload import Workload
 
@@ -36,33 +36,6 @@ _OF_RESOURCE: Final = {
 }
 """Limits of resources other than memories outside, by the resource's name on a core."""
 _HALF: Final = 2
-
-
-class FinishedRun(Protocol):
-    """A run that is over, with what is known of it."""
-
-    @property
-    def accelerator(self) -> Accelerator:
-        """The accelerator that it ran on."""
-
-    @property
-    def workload(self) -> Workload:
-        """The workload, whole."""
-
-    @property
-    def program(self) -> Program:
-        """The program that ran."""
-
-    @property
-    def prediction(self) -> Prediction:
-        """The work of each resource, and the bound."""
-
-    @property
-    def run(self) -> Run:
-        """The counts of the machine."""
-
-    def groups(self) -> list[tuple[OperatorRun, GroupPrediction]]:
-        """Pair each group's run with its prediction."""
 
 
 @dataclass(frozen=True)
@@ -123,20 +96,20 @@ def operators_of(workload: Workload, name: str) -> list[str]:
     return [name] if name in workload.by_name else name.split("+")
 
 
-def rows_of(result: FinishedRun) -> tuple[Row, ...]:
+def rows_of(result: RunResult) -> tuple[Row, ...]:
     """Return the rows of a run, in its order."""
     loading = loading_cycles(result.program, result.accelerator)
     return tuple(_row(result, *pair, loading[pair[0].name]) for pair in result.groups())
 
 
-def _row(result: FinishedRun, run: OperatorRun, predicted: GroupPrediction, loading: int) -> Row:
+def _row(result: RunResult, run: OperatorRun, predicted: GroupPrediction, loading: int) -> Row:
     share = mac_share(result.workload, result.accelerator, operators_of(result.workload, run.name))
     limit = _limit(result.accelerator, run, predicted, max(run.cycles, 1), loading, share)
     busy_cycles = max(run.cycles, predicted.resource_bound_cycles)
     return Row(run, predicted, busy_cycles, loading, limit, share)
 
 
-def run_limit(result: FinishedRun, rows: Sequence[Row]) -> RunLimit:
+def run_limit(result: RunResult, rows: Sequence[Row]) -> RunLimit:
     """Return what limits a run: as of a row, of all work together."""
     loading = sum(row.loading_cycles for row in rows)
     work, run = result.prediction, result.run
@@ -145,7 +118,7 @@ def run_limit(result: FinishedRun, rows: Sequence[Row]) -> RunLimit:
     return _limit(result.accelerator, run, work, max(run.cycles, 1), loading, share)
 
 
-def next_limit(result: FinishedRun, limit: RunLimit) -> RunLimit:
+def next_limit(result: RunResult, limit: RunLimit) -> RunLimit:
     """Return the limit with most work after another: what is met next where that one is freed."""
     work = result.prediction.resources
     same = {

@@ -21,10 +21,11 @@ from simaccel.experiment.pipeline_plan import (
     plan_pipeline,
 )
 from simaccel.experiment.resident import resident_bytes
-from simaccel.experiment.run import ExperimentResult, Progress, simulate, total_energy_pj
+from simaccel.experiment.run import ExperimentResult, simulate, total_energy_pj
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.numbers import BYTE
+from simaccel.run.run import Progress
 from simaccel.schedulers import Options
 from simaccel.workload import Workload
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from simaccel.experiment.capacity import MemoryDemand
 from simaccel.experiment.pipeline import PipelineRun
 from simaccel.experiment.run import result_json
 from simaccel.hardware.area.parts import power_mw
+from simaccel.run.memories import MemoryDemand
 from simaccel.units import LINK
 
 _ADDED: Final = (

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from simaccel.dataflows import DEPLOYED
 from simaccel.errors import InputError, gather
 from simaccel.hardware import Accelerator
+from simaccel.run.memories import share_buffer
 from simaccel.workload import Workload
 from simaccel.workload.precision import with_native
-from simaccel.workload.shared import in_shared_buffer
 
 if TYPE_CHECKING:
     from simaccel.mapping.chips.sharding import Pod
@@ -118,11 +118,3 @@ def _pod_of(
         return pod_of(workload, replace(dataflow, body=groups), accelerator)
     except InputError:
         return None
-
-
-def share_buffer(workload: Workload, accelerator: Accelerator) -> Workload:
-    """Return a workload with its tensors in the buffer that the accelerator's cores share."""
-    shared = accelerator.cores.shared_buffer
-    if shared is None and accelerator.compiler.described:
-        return workload  # what lies on the chip is the compiler's choice
-    return in_shared_buffer(workload, None if shared is None else shared.capacity_bytes)

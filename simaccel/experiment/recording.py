@@ -8,7 +8,7 @@ from pathlib import Path
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.documents import accelerator_document, recorded_workload
 from simaccel.experiment.precision import compile_for, place_on
-from simaccel.experiment.run import ExperimentResult, Progress, result_json, simulate
+from simaccel.experiment.run import ExperimentResult, result_json, simulate
 from simaccel.files.documents import document_text
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import Listener
@@ -17,6 +17,7 @@ from simaccel.mapping.files import mapping_text
 from simaccel.mapping.tree import Mapping
 from simaccel.program.program import Program
 from simaccel.program.text import program_text
+from simaccel.run.run import Progress
 from simaccel.schedulers import Options
 from simaccel.trace import TraceHeader, TraceWriter, program_sites
 from simaccel.version import version

@@ -4,89 +4,44 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Map
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
 
-from simaccel.analytic.floor.floor import ByteBound, floor_of, on_chip_bytes
-from simaccel.analytic.native import ideal_cycles
-from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
+from simaccel.analytic.floor.floor import ByteBound
+from simaccel.analytic.prediction import GroupPrediction, Prediction
 from simaccel.dataflows import DEPLOYED
-from simaccel.experiment.capacity import (
-    MemoryDemand,
-    require_room,
-    require_stored,
-    stored_demands,
-)
-from simaccel.experiment.conservation import RequiredWork
+from simaccel.experiment.capacity import require_room
 from simaccel.experiment.limits import Row, RunLimit, rows_of, run_limit
-from simaccel.experiment.precision import compile_for, place_on, share_buffer
+from simaccel.experiment.precision import compile_for, place_on
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.experiment.traffic import dram_by_class
 from simaccel.experiment.waiting import waiting_by_cause
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power
 from simaccel.hardware.cores import CHIP, core_of_name
-from simaccel.machine.accounts import EngineCycles, Listener
-from simaccel.machine.machine import Machine, OperatorRun, Run
-from simaccel.machine.walks import InstructionStreams, make_walks
+from simaccel.machine.accounts import EngineCycles
+from simaccel.machine.machine import OperatorRun, Run
 from simaccel.mapping.checks import require_mapping
-from simaccel.mapping.chips.sharding import Pod, pod_of
 from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
-from simaccel.program.cores import chip_count
-from simaccel.program.exchanges import lower_pod
-from simaccel.program.overlap import most_reserved_bytes
-from simaccel.program.program import Program
+from simaccel.run.memories import share_buffer
+from simaccel.run.run import MakeListener, Progress, RunResult, run_legal
 from simaccel.schedulers import Options
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import Objective
 from simaccel.workload import Workload
 
-Progress = Callable[[int, float], None]
 Moved = dict[tuple[str, str], int]
 
 
 @dataclass(frozen=True)
-class ExperimentResult:
-    """The outcome of one experiment; of several chips with equal pieces, of one of them.
+class ExperimentResult(RunResult):
+    """The outcome of one experiment: a run, with the search for its mapping before it."""
 
-    ``workload`` and ``mapping`` are what one chip does, ``whole`` is the mapping of all of them.
-    """
-
-    workload: Workload
-    accelerator: Accelerator
-    mapping: Mapping
-    program: Program
-    prediction: Prediction
-    run: Run
-    wall_seconds: float
-    """Of the run itself; the search before it took ``search_seconds``."""
-    pod: Pod
-    whole: Mapping
     search_seconds: float = 0.0
-
-    @property
-    def ideal_cycles(self) -> int:
-        """MACs divided by peak MACs per cycle, rounded up."""
-        return math.ceil(self._ideal)
-
-    @property
-    def _ideal(self) -> Fraction:
-        return ideal_cycles(self.workload, self.accelerator) / chip_count(self.program)
-
-    @property
-    def utilisation(self) -> float:
-        """Ideal cycles divided by cycles; MACs of padding do no good."""
-        return float(self._ideal) / self.run.cycles
-
-    @property
-    def waiting_cycles(self) -> int:
-        """Cycles that the run takes beyond the bound: waiting that no formula has."""
-        return self.run.cycles - self.prediction.bound_cycles
 
     @property
     def program_start_cycles(self) -> int:
@@ -100,21 +55,6 @@ class ExperimentResult:
         return total_energy_pj(self.run, self.accelerator) * len(self.pod.places[0])
 
     @cached_property
-    def footprint_bytes(self) -> int:
-        """The most of the buffer that is reserved at once, in bytes."""
-        return most_reserved_bytes(self.program, self.accelerator)
-
-    @cached_property
-    def memories(self) -> list[MemoryDemand]:
-        """Bytes that a chip needs of each memory; of groups on some chips, those that need most."""
-        return stored_demands(self.pod, self.accelerator, self.run.moved)
-
-    @cached_property
-    def floor(self) -> ByteBound:
-        """The least bytes that any mapping with these groups moves with DRAM."""
-        return floor_of(self.workload, self.mapping, on_chip_bytes(self.accelerator))
-
-    @cached_property
     def rows(self) -> tuple[Row, ...]:
         """The operators and fused groups: what each takes, and what limits it."""
         return rows_of(self)
@@ -124,10 +64,6 @@ class ExperimentResult:
         """The limit of the run."""
         return run_limit(self, self.rows)
 
-    def groups(self) -> list[tuple[OperatorRun, GroupPrediction]]:
-        """Pair each group's run with its prediction."""
-        return list(zip(self.run.operators, self.prediction.groups, strict=True))
-
 
 def simulate(
     workload: Workload,
@@ -135,11 +71,11 @@ def simulate(
     dataflow: str | Mapping = "flat",
     *,
     options: Options | None = None,
-    listener: Callable[[Mapping, Program, InstructionStreams], Listener] | None = None,
+    listener: MakeListener | None = None,
     progress: Progress | None = None,
     fast_forward: bool = True,
 ) -> ExperimentResult:
-    """Schedule a workload (or take a mapping), predict it, run it on the machine.
+    """Schedule a workload (or take a mapping) and run it (`simaccel.run.run`).
 
     What doesn't fit the memories is refused, unless ``options.allow_overflow``.
 
@@ -157,7 +93,7 @@ def simulate(
         workload = compile_for(workload, accelerator, dataflow)
         require_same(workload, dataflow)
         workload = share_buffer(workload, accelerator)
-        require_mapping(workload, dataflow, accelerator, "mapping")
+        require_mapping(workload, dataflow, accelerator)
     else:
         workload = place_on(workload, accelerator, dataflow, options)
     if not options.allow_overflow:
@@ -166,24 +102,17 @@ def simulate(
         mapping = dataflow
     else:
         mapping = schedule_workload(workload, accelerator, dataflow, options)
-    scheduled_at = time.perf_counter()
-    pod = pod_of(workload, mapping, accelerator)
-    predicted = predict(pod.workload, pod.mapping, accelerator, pod.exchanges, pod.parts)
-    if not options.allow_overflow:
-        require_stored(pod, accelerator, predicted.moved)
-    program = lower_pod(pod, accelerator)
-    work = RequiredWork(pod.workload, pod.mapping, pod.exchanges)
-    work.require_program(program)
-    heard, walks = None, None
-    if listener:
-        walks = make_walks(program, accelerator)
-        heard = listener(mapping, program, walks)
-    machine = Machine(accelerator, program, heard, fast_forward=fast_forward, walks=walks)
-    run = machine.run(progress)
-    work.require_run(accelerator, predicted, run)
-    seconds, searched = time.perf_counter() - scheduled_at, scheduled_at - started
-    done = pod.workload, accelerator, pod.mapping, program, predicted, run, seconds
-    return ExperimentResult(*done, pod, mapping, searched)
+    searched = time.perf_counter() - started
+    done = run_legal(
+        workload,
+        accelerator,
+        mapping,
+        listener=listener,
+        progress=progress,
+        fast_forward=fast_forward,
+        allow_overflow=options.allow_overflow,
+    )
+    return ExperimentResult(**vars(done), search_seconds=searched)
 
 
 def moved_tree(moved: Moved) -> dict[str, Any]:

@@ -45,6 +45,7 @@ from simaccel.mapping.tree import Group, Mapping
 from simaccel.program.program import Node, Program, ProgramLoop
 from simaccel.program.program import Operator as OperatorNode
 from simaccel.program.shared_tensors import Box, DramTensor
+from simaccel.run.conservation import require_program
 from simaccel.workload import Operator, Workload
 from simaccel.workload.vectors.kind import Array
 
@@ -280,5 +281,6 @@ def check_or_sample(
     workload: Workload, mapping: Mapping, program: Program
 ) -> tuple[OperatorCheck, ...]:
     """Check all of a small workload, a sample of a large one."""
+    require_program(workload, mapping, program)
     run = check_sample if workload.macs > MOST_MACS else check
     return run(workload, mapping, program)

@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import CHIP, REMOTE
-from simaccel.program.operators import operators_with_tiles
+from simaccel.program.fit import operators_with_tiles
 from simaccel.program.program import (
     Command,
     Load,

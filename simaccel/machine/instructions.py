@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, auto
 from typing import NamedTuple
 
+from simaccel.hardware import Accelerator
 from simaccel.hardware.dram.tile import TileRows
+from simaccel.machine.engine_kinds import STORES, engine_of
 from simaccel.machine.folds import FoldEdge
 from simaccel.program.awaited_tiles import AwaitedTiles
-from simaccel.program.program import BUFFER, Command, Tile
-from simaccel.units import Cause
+from simaccel.program.program import (
+    BUFFER,
+    Command,
+    Load,
+    ProgramLoop,
+    Tile,
+    between_tiles,
+    commands,
+    transfer_of,
+)
+from simaccel.program.unit_commands import Link
+from simaccel.units import LINK, Cause
 
 Amounts = tuple[tuple[tuple[str, str], int], ...]
 """What one execution of an instruction moves: ((level and direction, tensor), bytes), ..."""
@@ -314,3 +326,37 @@ def _loads_only(item: Item, engine: str, tiles: Collection[str]) -> bool:
 def _is(item: Item, engine: str, *acts: Action) -> bool:
     """Return whether an item is one of an engine's instructions with one of ``acts``."""
     return isinstance(item, PlacedInstruction) and item.engine == engine and item.op.act in acts
+
+
+def await_steps(
+    loop: ProgramLoop, operator: str, accelerator: Accelerator, sites: Iterator[int]
+) -> Iterator[Item]:
+    """Yield the waits for tiles of others at the beginning of an iteration."""
+    for tiles in loop.awaits:
+        what = Action.AWAIT, next(sites)
+        step = Instruction(*what, operator=operator, tensor=tiles.tensor, awaited=tiles)
+        takers = (one for one in commands(loop.body) if _takes(one, tiles.tensor))
+        for engine in dict.fromkeys(engine_of(one, accelerator) for one in takers):
+            yield PlacedInstruction(engine, step)
+
+
+def _takes(command: Command, tensor: str) -> bool:
+    """Return whether a command loads tiles of a tensor, or receives them from another chip."""
+    if isinstance(command, Link):
+        return command.kind == "receive"
+    if not isinstance(command, Load) or between_tiles(command):
+        return False
+    return transfer_of(command)[0].name == tensor
+
+
+def hand_on_steps(
+    loop: ProgramLoop, operator: str, accelerator: Accelerator, sites: Iterator[int]
+) -> Iterator[Item]:
+    """Yield what tells others, at the end of an iteration, that a tile is made, or sent."""
+    links = (one for one in commands(loop.body) if isinstance(one, Link))
+    lags = [one.lag_cycles(accelerator) for one in links if one.kind == "send"]
+    engine, lag = (LINK, max(lags)) if lags else (STORES, 0)
+    for tensor in loop.hands_on:
+        what = Action.HAND_ON, next(sites)
+        step = Instruction(*what, operator=operator, tensor=tensor, latency_cycles=lag)
+        yield PlacedInstruction(engine, step, behind=bool(loop.ahead))

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from simaccel.machine.probes import TileProbe
 from simaccel.machine.stateful import Record, State, StatefulPart
-from simaccel.program.fit import rings
-from simaccel.program.operators import operators_with_tiles
+from simaccel.program.fit import operators_with_tiles, rings
 from simaccel.program.program import BUFFER, Program
 
 

@@ -22,7 +22,9 @@ from simaccel.machine.instructions import (
     PlacedInstruction,
     TokenStream,
     add_gates,
+    await_steps,
     engines_touching,
+    hand_on_steps,
     mark_earlier_uses,
     mark_renewals,
     project,
@@ -31,7 +33,6 @@ from simaccel.machine.instructions import (
     put_gate,
     working,
 )
-from simaccel.machine.tile_steps import await_steps, hand_on_steps
 from simaccel.program.cores import (
     alike_on_cores,
     all_cores,
@@ -45,8 +46,7 @@ from simaccel.program.cores import (
 )
 from simaccel.program.dependences import CoreDependence, awaited_ends
 from simaccel.program.fifos import Fifo, fifos
-from simaccel.program.fit import rings
-from simaccel.program.operators import operators_with_tiles
+from simaccel.program.fit import operators_with_tiles, rings
 from simaccel.program.overlap import Overlap, overlaps
 from simaccel.program.program import (
     Compute,

@@ -55,7 +55,8 @@ class TensorView:
         >>> TensorView(name="I", ranks=("c", "2*p+r"), shape=(3, 9), bytes_per_element=1).terms
         ((('c', 1),), (('p', 2), ('r', 1)))
         """
-        return tuple(tuple(_term(term) for term in rank.split("+")) for rank in self.ranks)
+        terms = [[term.rpartition("*") for term in rank.split("+")] for rank in self.ranks]
+        return tuple(tuple((rank, int(n or 1)) for n, _, rank in dim) for dim in terms)
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -69,8 +70,3 @@ class TensorView:
     def extent(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the bounding box, in elements per dimension, of ranks of these sizes."""
         return tuple(1 + sum(c * (sizes[rank] - 1) for rank, c in dim) for dim in self.terms)
-
-
-def _term(text: str) -> tuple[str, int]:
-    factor, _, rank = text.rpartition("*")
-    return rank, int(factor or 1)

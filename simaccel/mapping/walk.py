@@ -140,11 +140,13 @@ class TreeWalk:
 
     def dims(self, view: TensorView) -> tuple[Terms, ...]:
         """Return the dimensions of a view, with the terms of derived ranks in their place."""
-        return tuple(self._terms(*dim[0]) if len(dim) == 1 else dim for dim in view.terms)
-
-    def _terms(self, rank: str, factor: int) -> Terms:
-        """Return the terms of so many times a rank, derived or not."""
-        return tuple((one, factor * n) for one, n in self.space.derived.get(rank, ((rank, 1),)))
+        derived = self.space.derived
+        return tuple(
+            tuple((one, dim[0][1] * n) for one, n in derived.get(dim[0][0], ((dim[0][0], 1),)))
+            if len(dim) == 1
+            else dim
+            for dim in view.terms
+        )
 
 
 def walk(space: IterationSpace, group: Group, around: tuple[Keep, ...]) -> TreeWalk:

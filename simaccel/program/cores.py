@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from simaccel.hardware.cores import CHIP, REMOTE
-from simaccel.program.operators import operators_with_tiles
+from simaccel.program.fit import operators_with_tiles
 from simaccel.program.program import (
     Command,
     Load,

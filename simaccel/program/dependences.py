@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from simaccel.hardware.cores import CHIP, REMOTE
-from simaccel.program.operators import operators_with_tiles
+from simaccel.program.fit import operators_with_tiles
 from simaccel.program.program import (
     Load,
     Node,

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator
-from simaccel.program.fit import rings
-from simaccel.program.operators import operators_with_tiles
+from simaccel.program.fit import operators_with_tiles, rings
 from simaccel.program.program import (
     BUFFER,
     Command,

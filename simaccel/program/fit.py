@@ -1,11 +1,10 @@
-"""The slots that a program reserves in each memory, and the refusal of programs that don't fit."""
+"""Tiles that live while an operator runs, and slots that a program reserves in each memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
-from simaccel.program.operators import operators_with_tiles
 from simaccel.program.program import (
     BUFFER,
     DoesNotFitError,
@@ -14,6 +13,8 @@ from simaccel.program.program import (
     Program,
     ProgramLoop,
     Tile,
+    commands,
+    tiles_of,
 )
 
 
@@ -106,3 +107,36 @@ def _memory(places: Sequence[str]) -> str:
     if tuple(places) == (BUFFER,):
         return BUFFER
     return f"memory of a PE ({', '.join(places)})"
+
+
+def operators_with_tiles(
+    body: Sequence[Node], outer: tuple[Tile, ...] = ()
+) -> Iterator[tuple[Operator, tuple[Tile, ...]]]:
+    """Yield each operator with the tiles of enclosing bodies that live while it runs.
+
+    Such a tile lives from the first node of its body that uses it to the last.
+    """
+    for node in body:
+        if isinstance(node, Operator):
+            yield node, outer
+        elif isinstance(node, ProgramLoop):
+            for inner, living in zip(node.body, _living(node), strict=True):
+                yield from operators_with_tiles((inner,), (*outer, *living))
+
+
+def _living(loop: ProgramLoop) -> list[tuple[Tile, ...]]:
+    """Return the tiles of a loop that live while each node of its body runs."""
+    if not loop.tiles:
+        return [()] * len(loop.body)
+    touched = [
+        {tile.name for command in commands((node,)) for tile in tiles_of(command)}
+        for node in loop.body
+    ]
+    lives = []
+    for tile in loop.tiles:
+        at = [number for number, names in enumerate(touched) if tile.name in names]
+        lives.append((tile, at[0] if at else 0, at[-1] if at else len(touched)))
+    return [
+        tuple(tile for tile, first, last in lives if first <= number <= last)
+        for number in range(len(loop.body))
+    ]

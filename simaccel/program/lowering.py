@@ -233,7 +233,10 @@ class _Lowering:
 
     def _item(self, item: Item, state: BodyState) -> Iterator[Node]:
         if isinstance(item, OperatorLeaf):
-            yield from self._leaf(item, state)
+            if isinstance(item.seen.operator, Vector):
+                yield from self._vector(item, item.seen.operator, state)
+            else:
+                yield self._compute(item, state)
         elif isinstance(item, RankParts):
             yield from self._parts(item, state)
         elif item.doubled:
@@ -286,12 +289,6 @@ class _Lowering:
                 yield body.tile, trips - 1, size, False
             else:
                 yield start, trips, size, not start
-
-    def _leaf(self, leaf: OperatorLeaf, state: BodyState) -> Iterator[Node]:
-        if isinstance(leaf.seen.operator, Vector):
-            yield from self._vector(leaf, leaf.seen.operator, state)
-        else:
-            yield self._compute(leaf, state)
 
     def _operand(
         self, leaf: OperatorLeaf, use: str, view: TensorView, state: BodyState

@@ -93,7 +93,10 @@ class _Walk:
     def __init__(self, space: IterationSpace, group: Group, around: Sequence[Keep]) -> None:
         self.space, self.group, self.around = space, group, around
         self.aliases = aliases_of(space, group.tree, around)
-        self.queues = {name: at for at, name in enumerate(_names(space))}
+        made = dict.fromkeys(seen.output.name for seen in space.operators)
+        read = (name for seen in space.operators for name in seen.names)
+        names = dict.fromkeys(name for name in read if name not in made) | made
+        self.queues = {name: at for at, name in enumerate(names)}
         self.placed: dict[tuple[int, str, str], TilePlacement] = {}
 
     def tree(self, tree: Tree, path: _Path) -> None:
@@ -386,10 +389,3 @@ class _Walk:
 
 def _loops(bodies: Sequence[Body]) -> list[Body]:
     return [body for body in bodies if body.rank]
-
-
-def _names(space: IterationSpace) -> list[str]:
-    """Return the names of all tensors, inputs first, then outputs."""
-    made = [seen.output.name for seen in space.operators]
-    read = [name for seen in space.operators for name in seen.names]
-    return list(dict.fromkeys([*(name for name in read if name not in made), *made]))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import BUFFER, STREAM
-from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 from simaccel.program.bodies import TilePlacement
 from simaccel.program.division import Division, SlidingWindow, volume
@@ -79,7 +78,8 @@ class GroupTiles:
         """Yield the load of a tile, or the reservation of a slot for sums that start at zero."""
         source = self._buffer_tile(held, state)
         if held.maker is None:
-            tensor = self._tensor(held, tensor_of(held.use))
+            width = self.space.workload.tensors[tensor_of(held.use)].bits
+            tensor = None if width == held.view.bits else held.view.as_wide(width)
             slides = bool(held.slides) and state.slides
             moved = self._transfer_traffic(held, state)
             yield Load(
@@ -94,11 +94,6 @@ class GroupTiles:
                 yield Load(tile=tile, queue=held.queue, source=source, moved=moved, back=back)
         if held.place == BUFFER and held.returns:
             yield Reserve(tile=tile, queue=held.queue, noc=True)
-
-    def _tensor(self, held: TilePlacement, name: str) -> TensorView | None:
-        """Return the view of the tensor in DRAM, if the tile is wider than it."""
-        width = self.space.workload.tensors[name].bits
-        return None if width == held.view.bits else held.view.as_wide(width)
 
     def _buffer_tile(self, held: TilePlacement, state: BodyState) -> Tile | None:
         found = state.tile(held.use) if held.buffered else None

@@ -46,7 +46,7 @@ from simaccel.units import ARRAY, LIMITS, LOADING, cause_text
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simaccel.experiment.capacity import MemoryDemand
+    from simaccel.run.memories import MemoryDemand
 
 _FIGURES: Final = ("cycles", "seconds", "utilisation", "dram_bytes", "energy_pj")
 TOP = 10

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from simaccel.errors import SimaccelError, WorkerDiedError
-from simaccel.experiment.capacity import MemoryOverflowError
 from simaccel.experiment.parallel import Watch, run_with
 from simaccel.experiment.pipeline import run_pipeline
 from simaccel.experiment.pipeline_row import pipeline_row
@@ -22,6 +21,7 @@ from simaccel.mapping.tree import Mapping
 from simaccel.numbers import plain
 from simaccel.papers.maestro.dataflows.reading import parse_directives
 from simaccel.papers.maestro.dataflows.translating import directed_mapping
+from simaccel.run.memories import MemoryOverflowError
 from simaccel.schedulers import Options
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import STRATEGIES

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from simaccel.diagnosis.speedups import speedups_of
 from simaccel.errors import Fault, InputError, name_arguments, suggest
 from simaccel.experiment import run as experiment
-from simaccel.experiment.run import Progress, result_json
+from simaccel.experiment.run import result_json
 from simaccel.hardware.settings import Settings
 from simaccel.report import results
 from simaccel.report.pods import core_line, pod_lines
 from simaccel.report.rows import engine_rows, operator_rows, stall_rows
 from simaccel.report.titles import experiment_title
 from simaccel.report.units import short_names, short_share_text
+from simaccel.run.run import Progress
 from simaccel.schedulers import Options
 from simaccel.search.effort import Objective
 from simaccel.study.figures import run_figures

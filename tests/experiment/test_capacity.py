@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from simaccel.experiment.capacity import MemoryOverflowError, memory_demands, require_room
+from simaccel.experiment.capacity import require_room
 from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.run.memories import MemoryOverflowError, memory_demands
 from simaccel.schedulers import Options
 from simaccel.workload import build
 from simaccel.workload.language.build import transformer

@@ -13,8 +13,8 @@ from simaccel.mapping.coverage import work_of
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.program.accounting import points_of
+from simaccel.program.fit import operators_with_tiles
 from simaccel.program.lowering import lower
-from simaccel.program.operators import operators_with_tiles
 from simaccel.schedulers.chains import chain_family, chain_of
 from simaccel.workload import Einsum, Workload
 from tests.drawn_graphs import drawn_workload

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TypeGuard
 
-from simaccel.program.operators import operators_with_tiles
+from simaccel.program.fit import operators_with_tiles
 from simaccel.program.program import (
     Load,
     Node,

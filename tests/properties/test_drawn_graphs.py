@@ -44,7 +44,7 @@ def _on(dataflow: str) -> Accelerator:
 def _run(of: Workload, dataflow: str, mapping: Mapping) -> None:
     """Run a mapping, and compare its values.
 
-    A run is held to the work of its workload (`experiment.conservation`).
+    A run is held to the work of its workload (`run.conservation`).
     """
     result = simulate(of, _on(dataflow), mapping)
     checked = check(of, mapping, result.program)

@@ -6,10 +6,11 @@ from itertools import islice
 import pytest
 
 from simaccel.experiment.check import check
-from simaccel.experiment.conservation import RequiredWork
+from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.text import parse_text, tree_text
 from simaccel.program.lowering import lower
 from simaccel.program.text import parse_program, program_text
+from simaccel.run.conservation import require_program, require_run
 from tests.agreement import assert_bounded, assert_exact
 from tests.drawn_machines import machines
 from tests.drawn_places import draw_placed, draw_windows
@@ -32,11 +33,10 @@ def test_groups_at_once(chunk: int, draw: Callable[[int], Drawn | None]) -> None
         program = lower(case.of, case.mapping)
         assert program_text(parse_program(program_text(program))) == program_text(program)
         check(case.of, case.mapping, program)
-        work = RequiredWork(case.of, case.mapping)
-        work.require_program(program)
+        require_program(case.of, case.mapping, program)
         for on in islice(machines(case.of, case.mapping, case.on, seed), _MACHINES):
             run, predicted = assert_bounded(case.of, case.mapping, on)
-            work.require_run(on, predicted, run)
+            require_run(pod_of(case.of, case.mapping, on), on, predicted, run)
             assert_exact(case.of, case.mapping, on, run)
         places = {group.place for group in case.mapping.groups}
         together += len(places - {None}) > 1

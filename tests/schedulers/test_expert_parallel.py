@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from simaccel.errors import InputError
-from simaccel.experiment.capacity import memory_demands
 from simaccel.experiment.check import expected_values, random_tensors
 from simaccel.experiment.check_chips import check_chips
 from simaccel.experiment.precision import place_on
@@ -15,6 +14,7 @@ from simaccel.experiment.run import simulate
 from simaccel.hardware.chips import ChipPod
 from simaccel.hardware.links import LINK_SENT, LinksSpec
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.run.memories import memory_demands
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over
 from simaccel.workload import build

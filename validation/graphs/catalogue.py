@@ -2,7 +2,7 @@
 
 ``python -m validation.graphs.catalogue [--only NAMES] [--dataflows A,B] [--quick]`` maps whole
 networks, and blocks of models in prefill and decode, on `edge`, runs each, and writes
-`catalogue.csv`. A run is held to its workload as all are (`simaccel.experiment.conservation`: MACs,
+`catalogue.csv`. A run is held to its workload as all are (`simaccel.run.conservation`: MACs,
 elements, stored positions, bytes with DRAM, the bound); beside it stand figures of the workload
 alone: its MACs, and the bytes that every mapping moves. It fails where a run is refused.
 """
@@ -20,6 +20,7 @@ from simaccel.analytic.floor.floor import floors_of, on_chip_bytes
 from simaccel.errors import SimaccelError
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware.memory import dram_bytes
+from simaccel.run.conservation import require_program
 from simaccel.schedulers import Options, plain_dataflow
 from simaccel.workload import Workload
 from validation.searches import QUICK
@@ -61,9 +62,11 @@ def ran(of: Workload, dataflow: str, options: Options) -> dict[str, Any]:
     on = load_accelerator("edge")
     try:
         mapping = schedule_workload(of, on, dataflow, options)
-        run = simulate(of, on, mapping).run
+        result = simulate(of, on, mapping)
+        require_program(result.workload, mapping, result.program)
     except SimaccelError as error:
         return {"problem": str(error)}
+    run = result.run
     least = sum(floor.least_bytes for _, floor in floors_of(of, mapping, on_chip_bytes(on)))
     done = "" if run.macs == of.macs else f"{run.macs} MACs"
     return {

@@ -26,6 +26,7 @@ from simaccel.errors import SimaccelError
 from simaccel.experiment.check import check
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.experiment.store import OFF, VARIABLE
+from simaccel.run.conservation import require_program
 from simaccel.schedulers import plain_dataflow
 from simaccel.search.accounts import SearchAccount
 from simaccel.workload import Workload
@@ -77,6 +78,7 @@ def _mapped(of: Workload, seed: int, dataflow: str) -> Mapped:
     try:
         mapping = schedule_workload(of, on, dataflow, record=accounts.append)
         result = simulate(of, on, mapping)
+        require_program(result.workload, mapping, result.program)
         check(of, mapping, result.program)
     except SimaccelError as error:
         return Mapped(seed, dataflow, str(error))

@@ -187,7 +187,8 @@ class TileTransfer:
     def _volume(self, dim: Terms) -> Ints:
         ((rank, factor), *rest) = dim
         if not rest and factor == 1:
-            return self._covered_size(rank)
+            steps = [one for one in self.cuts.steps(rank) if one.restarts and one.at < self.child]
+            return steps[-1].sizes[0] if steps else ints(self.cuts.space.sizes[rank])
         return total_extent(dim, {one: self._boxes(one) for one, _ in dim})
 
     def _odd(self, dim: Terms) -> Ints:
@@ -196,11 +197,6 @@ class TileTransfer:
         for weight, sizes in _combinations({rank: self._boxes(rank) for rank, _ in dim}):
             total = total + weight * (extent(dim, sizes) % 2)
         return total
-
-    def _covered_size(self, rank: str) -> Ints:
-        """Return the sum of the sizes of all pieces: what there is of the rank on this path."""
-        steps = [step for step in self.cuts.steps(rank) if step.restarts and step.at < self.child]
-        return steps[-1].sizes[0] if steps else ints(self.cuts.space.sizes[rank])
 
     def _boxes(self, rank: str) -> list[Box]:
         """Return the boxes along a rank.

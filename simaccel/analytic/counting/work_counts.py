@@ -1,4 +1,4 @@
-"""Exact work of array and SFU on all blocks."""
+"""Exact work of array and SFU on all blocks; counts of families, with what their tiles move."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from simaccel.analytic.array import (
     matmul_of,
     stack,
 )
-from simaccel.analytic.counting.tile_counts import own_axis
+from simaccel.analytic.counting.tile_counts import TileCounter, own_axis
 from simaccel.analytic.counting.transfers import blocks_of, elements_of, over_pieces
 from simaccel.analytic.family import Family, FamilyLoops, FamilySpread, Ints, TreePath, ints
 from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts
 from simaccel.analytic.pieces import PathCuts, begins_sums, number, tiles
 from simaccel.analytic.pointwise import any_true
 from simaccel.analytic.units import UnitCosts
+from simaccel.analytic.widths import BitWidths
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import BUFFER
@@ -260,3 +261,33 @@ def _are_all(blocks: Sequence[Blocks], starting: Sequence[Blocks]) -> bool:
 def product(sizes: dict[str, Ints], ranks: tuple[str, ...]) -> Ints:
     """Return the elements of a block."""
     return math.prod((sizes[rank] for rank in ranks), start=ints(1))
+
+
+def count(units: UnitCosts) -> FamilyCounts:
+    """Count a family on an accelerator, by the costs of its pieces."""
+    found, family, accelerator = FamilyCounts(), units.family, units.accelerator
+    tiles = TileCounter(family, units, found, accelerator.noc.distribution.multicasts)
+    work = WorkCounter(family, accelerator, units, found)
+    for path in family.paths():
+        seen, cuts = family.space.bound_operator(path.leaf.operator), units.cuts(path)
+        for position in range(len(seen.uses)):
+            tiles.operand(path, cuts, seen, position)
+        work.leaf(path, cuts, seen)
+    return found
+
+
+def count_tiles(family: Family, operator: str | None = None) -> FamilyCounts:
+    """Count what tiles move and the space that they take, where all are in the buffer.
+
+    No accelerator has a part in it. Leaves aren't counted, so there is no ``mac`` among them.
+    ``operator``: only the tiles on the way to this one's leaves.
+    """
+    counts = FamilyCounts()
+    tiles = TileCounter(family, BitWidths(family), counts)
+    for path in family.paths():
+        if operator not in (None, path.leaf.operator):
+            continue
+        seen, cuts = family.space.bound_operator(path.leaf.operator), PathCuts(family.space, path)
+        for position in range(len(seen.uses)):
+            tiles.operand(path, cuts, seen, position)
+    return counts

@@ -134,13 +134,10 @@ def pebbling_bytes(problem: BoundProblem, room: int) -> int:
     distinct = len({tensor_of(operand.name) for operand in problem.operands})
     if not covered or distinct < len(problem.operands):
         return 0
-    return max(_phases(problem, room, max(1, int(part * room))) for part in _PHASES)
-
-
-def _phases(problem: BoundProblem, room: int, phase: int) -> int:
-    """Return the bytes that phases of so many bytes prove."""
-    most = _most_macs(problem, room + phase)
-    return phase * (-(-problem.macs // most) - 1)
+    phases = [max(1, int(part * room)) for part in _PHASES]
+    return max(
+        phase * (-(-problem.macs // _most_macs(problem, room + phase)) - 1) for phase in phases
+    )
 
 
 def _most_macs(problem: BoundProblem, at_hand: int) -> int:

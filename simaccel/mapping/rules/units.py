@@ -155,14 +155,14 @@ def pe_keep_faults(_: TreeWalk, site: Site) -> Iterator[Located]:
 def array_faults(walk: TreeWalk, accelerator: Accelerator) -> Iterator[Finding]:
     """Yield what an accelerator's array hasn't got."""
     array = accelerator.array
+    spatial = isinstance(array, SpatialArraySpec)
     for site in walk.sites:
-        unit, text = site.do.unit, node_text(site.do)
-        spatial = isinstance(array, SpatialArraySpec)
+        unit, text, operator = site.do.unit, node_text(site.do), walk.bound_leaf(site).operator
         if unit == MAC and not spatial:
             yield site.place, text, "array and a stationarity: the array is systolic"
         elif unit == ARRAY and spatial:
             yield site.place, text, "mac: the array is spatial"
-        elif unit == ARRAY and _elementwise(walk, site):
+        elif unit == ARRAY and isinstance(operator, Einsum) and operator.elementwise:
             yield (
                 site.place,
                 text,
@@ -172,11 +172,6 @@ def array_faults(walk: TreeWalk, accelerator: Accelerator) -> Iterator[Finding]:
             yield from _fans(walk, site, accelerator)
             if isinstance(array, SpatialArraySpec):
                 yield from _memories(walk, site, array)
-
-
-def _elementwise(walk: TreeWalk, site: Site) -> bool:
-    operator = walk.bound_leaf(site).operator
-    return isinstance(operator, Einsum) and operator.elementwise
 
 
 def _fans(walk: TreeWalk, site: Site, accelerator: Accelerator) -> Iterator[Finding]:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simaccel.analytic.counting.counts import count_tiles
+from simaccel.analytic.counting.work_counts import count_tiles
 from simaccel.analytic.family import Family, FamilyLoops, Ints, family_of, ints
 from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.mapping.space import BoundOperator, space_of

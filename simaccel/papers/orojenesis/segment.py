@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simaccel.analytic.counting.counts import count_tiles
+from simaccel.analytic.counting.work_counts import count_tiles
 from simaccel.analytic.family import Family, Ints, ints, take, tree_of
 from simaccel.mapping.tree import BUFFER, Group
 from simaccel.papers.orojenesis.ski_slope import SkiSlope

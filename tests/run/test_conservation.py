@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 
 from simaccel.analytic.prediction import predict
-from simaccel.experiment.conservation import ConservationError, RequiredWork
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import IllegalMappingError, require_legal
+from simaccel.mapping.chips.sharding import pod_of
 from simaccel.program.accounting import leaves_out
 from simaccel.program.lowering import lower
 from simaccel.program.program import Node, Operator, ProgramLoop
+from simaccel.run.conservation import ConservationError, require_program, require_run
 from tests.program.changed import changed, unstored
 from tests.trees import einsum, mapping, vector, workload
 
@@ -52,9 +53,9 @@ def _shorter(node: Node) -> Node:
 def test_a_program_that_does_less(change: Callable[[Node], Node | None], what: str) -> None:
     """By hand: 7 x 5 x 4 MACs; a block of two rows fewer."""
     program = lower(OF, MAPPING)
-    RequiredWork(OF, MAPPING).require_program(program)
+    require_program(OF, MAPPING, program)
     with pytest.raises(ConservationError) as error:
-        RequiredWork(OF, MAPPING).require_program(changed(program, change))
+        require_program(OF, MAPPING, changed(program, change))
     first, *text = str(error.value).splitlines()
     assert first == f"an internal error, please report it: {what}; the mapping:"
     assert "  group one+act" in text
@@ -80,12 +81,22 @@ def test_stores_are_joined_across_loops_and_the_rest() -> None:
 @pytest.mark.parametrize(("field", "kind"), [("macs", "MACs"), ("elements", "elements")])
 def test_a_machine_that_counts_something_else(field: str, kind: str) -> None:
     run = Machine(TOY, lower(OF, MAPPING)).run()
-    predicted, work = predict(OF, MAPPING, TOY), RequiredWork(OF, MAPPING)
-    work.require_run(TOY, predicted, run)
+    predicted, pod = predict(OF, MAPPING, TOY), pod_of(OF, MAPPING, TOY)
+    require_run(pod, TOY, predicted, run)
     (one,) = run.operators
     wrong = replace(run, operators=(replace(one, **{field: getattr(one, field) - 1}),))
     with pytest.raises(ConservationError, match=f"one[+]act: {kind}: "):
-        work.require_run(TOY, predicted, wrong)
+        require_run(pod, TOY, predicted, wrong)
+
+
+def test_work_that_formulas_and_machine_both_lack() -> None:
+    """By hand: 3 x 7 x 5 x 4 = 420 MACs."""
+    run = Machine(TOY, lower(OF, MAPPING)).run()
+    predicted = predict(OF, MAPPING, TOY)
+    less = replace(predicted, groups=(replace(predicted.groups[0], macs=419),))
+    run = replace(run, operators=(replace(run.operators[0], macs=419),))
+    with pytest.raises(ConservationError, match="MACs: 420 at least, 419 counted, 419 on the"):
+        require_run(pod_of(OF, MAPPING, TOY), TOY, less, run)
 
 
 def test_a_run_below_its_bound_names_the_terms() -> None:
@@ -95,7 +106,7 @@ def test_a_run_below_its_bound_names_the_terms() -> None:
     more = replace(predicted, bound_terms=terms)
     said = rf"at least {run.cycles + 1} \(fill 7, array {run.cycles - 7}, drain 1\) by lower_bound"
     with pytest.raises(ConservationError, match=said):
-        RequiredWork(OF, MAPPING).require_run(TOY, more, run)
+        require_run(pod_of(OF, MAPPING, TOY), TOY, more, run)
 
 
 def test_a_run_below_the_floor() -> None:
@@ -105,7 +116,7 @@ def test_a_run_below_the_floor() -> None:
     less = replace(predicted, groups=(replace(predicted.groups[0], moved=moved),))
     run = replace(run, operators=(replace(run.operators[0], moved=moved),))
     with pytest.raises(ConservationError, match=r"one[+]act: 210 bytes with DRAM, at least 498"):
-        RequiredWork(OF, MAPPING).require_run(TOY, less, run)
+        require_run(pod_of(OF, MAPPING, TOY), TOY, less, run)
 
 
 def test_a_search_that_finds_something_illegal() -> None:

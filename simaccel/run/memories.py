@@ -1,0 +1,154 @@
+"""Bytes that a chip has to hold of a workload in each of its memories: do they fit?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from simaccel.errors import SimaccelError
+from simaccel.hardware import Accelerator
+from simaccel.mapping.chips.exchanges import Exchange
+from simaccel.mapping.chips.sharding import Pod
+from simaccel.numbers import SHARED, size_text
+from simaccel.workload import Kind, Workload
+from simaccel.workload.shared import in_shared_buffer, most_live_bytes, most_shared_bytes
+
+_PARTS: Final[Mapping[Kind, str]] = {"weight": "weights", "cache": "cache"}
+"""Tensors that each layer has its own of, all the time."""
+_ACTIVATIONS: Final = "activations"
+_NAMED: Final = 2
+"""Intermediates that a message names."""
+
+
+class MemoryOverflowError(SimaccelError):
+    """A workload needs more of a memory than there is; the message names what would hold it.
+
+    It ends with the setting that runs it all the same, which ``shortage`` leaves out.
+    """
+
+    @property
+    def shortage(self) -> str:
+        """Text of what is needed, what there is, and what would hold it."""
+        return super().__str__()
+
+    def __str__(self) -> str:
+        return f"{self.shortage}; --set allow-overflow runs it all the same"
+
+
+@dataclass(frozen=True)
+class MemoryDemand:
+    """Bytes that a workload needs of a memory, also by part, and its capacity; None: not known."""
+
+    memory: str
+    needed_bytes: int
+    capacity_bytes: int | None
+    by_part: Mapping[str, int]
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is enough, as far as is known."""
+        return self.capacity_bytes is None or self.needed_bytes <= self.capacity_bytes
+
+    @property
+    def share(self) -> float:
+        """Share of the capacity; 0 where that is not known."""
+        return self.needed_bytes / self.capacity_bytes if self.capacity_bytes else 0.0
+
+
+def memory_demands(
+    workload: Workload,
+    accelerator: Accelerator,
+    stored: Collection[str] = (),
+    exchanges: Collection[Exchange] = (),
+) -> list[MemoryDemand]:
+    """Return what a workload needs of each memory: weights and caches of all layers, activations.
+
+    Activations are what goes in and comes out, and of what goes from one operator to the next the
+    most at once of the tensors that are ``stored``; others need not be there. ``exchanges``: of
+    weights that lie cut over chips, which one layer has whole.
+    """
+    empty = dict.fromkeys((*_PARTS.values(), _ACTIVATIONS), 0)
+    by_memory = {name: dict(empty) for name in accelerator.every_backing}
+    layers: dict[str, int] = {}
+    for operator in workload.operators:
+        for operand in (*operator.inputs, operator.output):
+            times = workload.times(operator.name)
+            layers[operand.tensor] = max(layers.get(operand.tensor, 0), times)
+    for name, tensor in workload.tensors.items():
+        if tensor.kind == "intermediate":
+            continue
+        n_bytes = workload.stored_bytes(name)
+        part = _PARTS.get(tensor.kind, _ACTIVATIONS)
+        times = 1 if part == _ACTIVATIONS else layers[name]
+        by_memory[accelerator.memory(tensor.kind)][part] += n_bytes * times
+    for exchange in exchanges:
+        if exchange.is_stored:
+            n_bytes = workload.times(exchange.after) * exchange.n_bytes(exchange.elements[0])
+            by_memory[accelerator.memory("weight")][_PARTS["weight"]] += n_bytes
+    steps = [(operator.name,) for operator in workload.operators]
+    by_memory["dram"][_ACTIVATIONS] += most_live_bytes(workload, steps, stored)
+    if SHARED in by_memory:
+        by_memory[SHARED] = {**empty, _ACTIVATIONS: most_shared_bytes(workload, steps)}
+    return [
+        MemoryDemand(name, sum(by_part.values()), memory.dram.capacity_bytes, by_part)
+        for (name, memory), by_part in zip(
+            accelerator.every_backing.items(), by_memory.values(), strict=True
+        )
+    ]
+
+
+def stored_demands(
+    pod: Pod, accelerator: Accelerator, moved: Mapping[tuple[str, str], int]
+) -> list[MemoryDemand]:
+    """Return what the fullest chip needs of each memory, of all that a mapping moves to DRAM."""
+    stored = _stored_names(moved)
+    needs = [memory_demands(part, accelerator, stored, pod.exchanges) for part in pod.workloads()]
+    return max(needs, key=lambda need: [one.needed_bytes for one in need])
+
+
+def require_stored(
+    pod: Pod, accelerator: Accelerator, moved: Mapping[tuple[str, str], int]
+) -> None:
+    """Require that a chip's memories also hold the intermediates which its mapping stores.
+
+    Raises:
+        MemoryOverflowError: they don't; the message names the largest of them.
+
+    """
+    for demand in stored_demands(pod, accelerator, moved):
+        if not demand.fits:
+            tensors = pod.workload.tensors
+            sizes = {
+                name: pod.workload.tensor_bytes(name)
+                for name in _stored_names(moved)
+                if tensors[name].kind == "intermediate"
+            }
+            largest = sorted(sizes, key=lambda name: (-sizes[name], name))[:_NAMED]
+            named = ", ".join(f"{name} ({size_text(sizes[name])})" for name in largest)
+            raise MemoryOverflowError(
+                f"{shortage_text(pod.workload, accelerator, demand)}; its mapping stores {named}: "
+                f"one that keeps them on chip needs less, as does a smaller batch"
+            )
+
+
+def _stored_names(moved: Mapping[tuple[str, str], int]) -> set[str]:
+    return {tensor for (level, tensor), n in moved.items() if level == "dram_write" and n}
+
+
+def shortage_text(workload: Workload, accelerator: Accelerator, demand: MemoryDemand) -> str:
+    """Return what a workload needs of a memory, and what there is."""
+    parts = ", ".join(f"{part} {size_text(n)}" for part, n in demand.by_part.items() if n)
+    there, capacity = demand.memory.replace("dram", "DRAM"), demand.capacity_bytes or 1
+    return (
+        f"{workload.name} does not fit the {there} of {accelerator.name}: {parts} of "
+        f"{size_text(capacity)}{' on each chip' if accelerator.pod.count > 1 else ''}"
+    )
+
+
+def share_buffer(workload: Workload, accelerator: Accelerator) -> Workload:
+    """Return a workload with its tensors in the buffer that the accelerator's cores share."""
+    shared = accelerator.cores.shared_buffer
+    if shared is None and accelerator.compiler.described:
+        return workload  # what lies on the chip is the compiler's choice
+    return in_shared_buffer(workload, None if shared is None else shared.capacity_bytes)
