@@ -32,6 +32,7 @@ class AccountEntry:
     ``why``: what it became, why it is harmless, or why it is not taken. ``kind``: key, attribute,
     tensor, or the kind of a node. ``macs``: its multiply-accumulates; None if it is not taken and
     its work can't be counted. ``elements``: its output elements, if it has no MACs.
+    ``remark``: what to know of one that is taken.
     """
 
     name: str
@@ -40,6 +41,7 @@ class AccountEntry:
     kind: str = "key"
     macs: int | None = 0
     elements: int = 0
+    remark: str = ""
 
     def __str__(self) -> str:
         share = ", work that can't be counted" if self.macs is None else ""
@@ -97,7 +99,14 @@ class FileAccount:
         )
 
     def lines(self) -> list[str]:
-        """Return a line with the share that is not taken, and one for each of the first entries."""
+        """Return a line with the share that is not taken, and one for each of the first entries.
+
+        Before them stand the first remarks.
+        """
+        remarks = [f"{one.name}: {one.remark}" for one in self.entries if one.remark]
+        return [*remarks[:MOST_LISTED], *self._lines_left_out()]
+
+    def _lines_left_out(self) -> list[str]:
         left = self.entries_of("not taken")
         if not left:
             return []

@@ -43,7 +43,8 @@ def each_setting(overrides: Settings) -> Iterator[tuple[str, object, str]]:
     if isinstance(overrides, Mapping):
         yield from ((field, value, "settings") for field, value in _leaves(overrides, ""))
         return
-    if isinstance(overrides, str) or not isinstance(overrides, Sequence):
+    listed = isinstance(overrides, Sequence) and not isinstance(overrides, str)
+    if not (listed and all(isinstance(override, str) for override in overrides)):
         allowed = "{'path.to.field': value}, or a list of texts path.to.field=value"
         raise InputError([Fault("settings", "overrides", overrides, allowed)])
     for override in overrides:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simaccel.errors import Fault, InputError, require_none, suggest
+from simaccel.errors import Fault, InputError, name_arguments, require_none, suggest
 from simaccel.files.accounting import AccountEntry, FileAccount
 from simaccel.files.schema import read_yaml
 from simaccel.hardware.accelerator import Accelerator
@@ -21,6 +21,7 @@ from simaccel.hardware.settings import Settings, overridden_fields
 from simaccel.importers.file_kinds import WORDS, look_of
 
 
+@name_arguments()
 def load_accelerator(
     name_or_path: str | Path, overrides: Settings = (), *, allow_unmodelled: bool = False
 ) -> Accelerator:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Unpack
 
-from simaccel.errors import Fault, InputError
+from simaccel.errors import Fault, InputError, name_arguments
 from simaccel.files.accounting import AccountEntry
 from simaccel.plugins import Registry
 from simaccel.workload.building import (
@@ -26,6 +26,7 @@ from simaccel.workload.language import transformer
 from simaccel.workload.workload import Workload
 
 
+@name_arguments()
 def load_workload(
     name_or_path: str | Path, *, allow_unmodelled: bool = False, **sizes: Unpack[WorkloadSizes]
 ) -> Workload:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -116,18 +116,32 @@ def cheapest(steps: Sequence[ScheduleStep], count: int, total: Total = sum) -> l
 
     Of equals, the one that moves and keeps the fewest bytes where that is known, else the first.
     """
-    best: dict[int, tuple[float, list[ScheduleStep]]] = {0: (0.0, [])}
-    for stop in range(1, count + 1):
-        ways = [
-            (total((best[step.start][0], step.value)), [*best[step.start][1], step])
-            for step in steps
-            if step.stop == stop and step.start in best
-        ]
+    values, last = {0: 0.0}, dict[int, ScheduleStep]()
+    for stop, ending in sorted(_by_stop(steps, 0, count).items()):
+        ways = [(total((values[s.start], s.value)), s) for s in ending if s.start in values]
         if ways:
-            value = min(value for value, _ in ways)
-            equals = [way for cost, way in ways if cost == value]
-            best[stop] = value, min(equals, key=_ties) if len(equals) > 1 else equals[0]
-    return best[count][1] if count in best else []
+            values[stop] = min(value for value, _ in ways)
+            equals = [step for value, step in ways if value == values[stop]]
+            tied = len(equals) > 1
+            last[stop] = min(equals, key=lambda s: _ties(_way(last, s))) if tied else equals[0]
+    return _way(last, last[count]) if count in last else []
+
+
+def _by_stop(steps: Iterable[ScheduleStep], start: int, stop: int) -> dict[int, list[ScheduleStep]]:
+    """Return the steps between two places by where they stop."""
+    found: dict[int, list[ScheduleStep]] = {}
+    for step in steps:
+        if start <= step.start and step.stop <= stop:
+            found.setdefault(step.stop, []).append(step)
+    return found
+
+
+def _way(last: Mapping[int, ScheduleStep], step: ScheduleStep) -> list[ScheduleStep]:
+    """Return the way that ends with a step; ``last`` is the last step of the way to each place."""
+    way = [step]
+    while way[-1].start:
+        way.append(last[way[-1].start])
+    return way[::-1]
 
 
 def _ties(way: Sequence[ScheduleStep]) -> tuple[int, int]:
@@ -159,13 +173,14 @@ def least_total(
         before = least_total(steps, start, over.start, figure)
         return before + figure(over) + least_total(steps, over.stop, stop, figure)
     least = {start: 0.0}
-    for end in range(start + 1, stop + 1):
+    for end, ending in sorted(_by_stop(steps, start, stop).items()):
         ways = [
             least[step.start] + figure(step)
-            for step in steps
-            if step.stop == end and step.start in least and step.value < float("inf")
+            for step in ending
+            if step.start in least and step.value < float("inf")
         ]
-        least |= {end: min(ways)} if ways else {}
+        if ways:
+            least[end] = min(ways)
     return least.get(stop, float("inf"))
 
 

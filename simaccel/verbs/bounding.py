@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from simaccel.analytic.floor.compulsory import compulsory_bytes
-from simaccel.errors import Fault, InputError, suggest
+from simaccel.errors import Fault, InputError, name_arguments, suggest
 from simaccel.experiment.precision import gather_placed
 from simaccel.hardware import Accelerator
 from simaccel.hardware.quantity import parse_quantity
@@ -19,6 +19,7 @@ from simaccel.report import bounds
 from simaccel.report.bounds import BoundReport
 from simaccel.report.titles import workload_title
 from simaccel.report.units import bytes_text
+from simaccel.verbs.arguments import check_types
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
 from simaccel.verbs.showing import Rows, ShownResult
 from simaccel.workload import Workload
@@ -76,6 +77,8 @@ class Bound(ShownResult):
         return draw_bound(self.report, self.title)
 
 
+@name_arguments()
+@check_types("workload", "accelerator")
 def bound(
     workload: WorkloadLike,
     accelerator: AcceleratorLike | None = None,

@@ -33,6 +33,7 @@ from simaccel.study.points import (
     base_point,
 )
 from simaccel.study.runs import run_point
+from simaccel.verbs.arguments import check_types
 from simaccel.verbs.inputs import (
     AcceleratorLike,
     WorkloadLike,
@@ -97,6 +98,7 @@ class Comparison(ShownResult):
 
 
 @name_arguments()
+@check_types("workload", "accelerator")
 def compare(  # noqa: PLR0913 - one keyword an option of the command
     workload: WorkloadLike | Sequence[WorkloadLike],
     accelerator: AcceleratorLike | Sequence[AcceleratorLike],
@@ -128,6 +130,9 @@ def compare(  # noqa: PLR0913 - one keyword an option of the command
         for point in places
         for name in _dataflows(dataflows, point.accelerator)
     ]
+    if not points:
+        what = "workload, accelerator, dataflows"
+        raise InputError([Fault("compare", what, "nothing", "at least one of each")])
     return Comparison(title_of(points), tuple(run_all(run_point, points)))
 
 

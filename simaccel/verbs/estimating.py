@@ -19,6 +19,7 @@ from simaccel.report.titles import experiment_title
 from simaccel.report.units import cycles_text
 from simaccel.schedulers import Options
 from simaccel.search.effort import Objective
+from simaccel.verbs.arguments import check_types
 from simaccel.verbs.inputs import (
     AcceleratorLike,
     DataflowLike,
@@ -78,6 +79,7 @@ class EstimateResult(ShownResult):
 
 
 @name_arguments()
+@check_types("workload", "accelerator", "dataflow")
 def estimate(
     workload: WorkloadLike,
     accelerator: AcceleratorLike,

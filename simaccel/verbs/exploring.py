@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from simaccel.study.space import (
     require_described,
     require_sizes,
 )
+from simaccel.verbs.arguments import check_types
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
 from simaccel.verbs.showing import Plot, Rows, ShownResult
 
@@ -91,6 +92,7 @@ class Exploration(ShownResult):
 
 
 @name_arguments()
+@check_types("workloads", "accelerators", "axes")
 def explore(  # noqa: PLR0913 - one keyword an option of the command
     workloads: WorkloadLike | Sequence[WorkloadLike] | Mapping[str, float],
     accelerators: AcceleratorLike | Sequence[AcceleratorLike],
@@ -152,13 +154,13 @@ def _by_name(axes: Any) -> Axes:  # noqa: ANN401 - as `explore` takes
 
 
 def _loads(given: Any) -> list[tuple[WorkloadLike, float]]:  # noqa: ANN401 - as `explore` takes
-    if isinstance(given, Mapping):
+    if isinstance(given, Mapping) and given:
         return list(given.items())
     return [(one, 1.0) for one in _as_list(given)]
 
 
 def _as_list(given: Any) -> list[Any]:  # noqa: ANN401 - one or several of anything
-    found = list(given) if isinstance(given, list | tuple) else [given]
+    found = list(given) if isinstance(given, list | tuple | Mapping) else [given]
     if not found:
         raise InputError([Fault("explore", "workload, accelerator", "nothing", "at least one")])
     return found
@@ -181,11 +183,13 @@ def _require_known(dataflows: Sequence[str], objective: str) -> None:
     require_none(Fault("explore", field, got, suggest(got, known)) for field, got, known in faults)
 
 
-def _dimension(name: str, values: Sequence[Value]) -> Settings:
+def _dimension(name: str, points: Any) -> Settings:  # noqa: ANN401 - as `explore` takes
     """Read an axis as the command does."""
     parameter = _parameter(name)
-    if isinstance(values, str) or not len(values) or len(set(values)) < len(values):
-        raise InputError([Fault("explore", f"axes.{name}", values, "a list of different values")])
+    listed = isinstance(points, Iterable) and not isinstance(points, str | Mapping)
+    values = tuple(points) if listed else ()
+    if not values or len({str(value) for value in values}) < len(values):
+        raise InputError([Fault("explore", f"axes.{name}", points, "a list of different values")])
     settings, faults = [], []
     for value in values:
         text = str(value).lower() if isinstance(value, bool) else str(value)

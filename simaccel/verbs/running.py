@@ -22,6 +22,7 @@ from simaccel.schedulers import Options
 from simaccel.search.effort import Objective
 from simaccel.study.figures import run_figures
 from simaccel.study.points import Axis, Setting, StudyRow
+from simaccel.verbs.arguments import check_types
 from simaccel.verbs.inputs import (
     AcceleratorLike,
     DataflowLike,
@@ -156,6 +157,7 @@ def wrap_result(found: experiment.ExperimentResult) -> Result:
 
 
 @name_arguments()
+@check_types("workload", "accelerator", "dataflow")
 def simulate(
     workload: WorkloadLike,
     accelerator: AcceleratorLike,
@@ -191,6 +193,7 @@ def simulate(
 
 
 @name_arguments()
+@check_types("workload", "accelerator", "dataflow")
 def record(  # noqa: PLR0913 - one keyword an option of the command
     path: str | Path,
     workload: WorkloadLike,

@@ -158,6 +158,8 @@ def build(name: str | Transformer, **sizes: Unpack[WorkloadSizes]) -> Workload:
         PluginError: the plug-in with this name is broken.
 
     """
+    if not isinstance(name, str | Transformer):
+        raise InputError([Fault("workload", "name", name, "the name of a workload")])
     return size_workload(partial(_build_named, name), sizes)
 
 
@@ -173,7 +175,7 @@ def _build_named(name: str | Transformer, options: dict[str, Any]) -> Workload:
     if isinstance(name, Transformer):
         require_taken(name.name, "transformer", options)
         return transformer(name, **options)
-    key = str(name).lower()
+    key = name.lower()
     if key in _OF_SHAPE:
         return _of_shape(key, options)
     if key not in MODELS.names:

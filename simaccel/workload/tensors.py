@@ -18,6 +18,9 @@ def make_tensors(
 
     Without ``bytes_per_element`` the sizes of tensors without an exception are assumed.
     """
+    if bytes_by_tensor is not None and not isinstance(bytes_by_tensor, Mapping):
+        allowed = f"bytes by names of tensors, such as {{'{next(iter(kinds))}': 2}}"
+        return {}, [Fault(file, "bytes_by_tensor", bytes_by_tensor, allowed)]
     special, default = bytes_by_tensor or {}, said_bytes(bytes_per_element)
     sizes = {f"bytes_by_tensor.{name}": size for name, size in special.items()}
     sizes["bytes_per_element"] = default

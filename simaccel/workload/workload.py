@@ -151,12 +151,11 @@ class Workload:
 
     def select_operators(self, names: Iterable[str]) -> "Workload":
         """Return the named operators, once each, as a workload; outputs of others become inputs."""
-        chosen = set(names)
-        operators = tuple(operator for operator in self.operators if operator.name in chosen)
+        (of_operators, of_tensors), chosen = self._places, self.by_name.keys() & set(names)
+        operators = tuple(map(self.operator, sorted(chosen, key=of_operators.__getitem__)))
         made = {operator.output.tensor for operator in operators}
-        others = [operator for operator in self.operators if operator.name not in chosen]
-        wanted = {operand.tensor for other in others for operand in other.inputs}
         read = {operand.tensor for operator in operators for operand in operator.inputs}
+        wanted = {name for name in made if self.readers.get(name, chosen) - chosen}
         tensors = {}
         for name in dict.fromkeys((*read, *made)):
             tensor = self.tensors[name]
@@ -165,8 +164,16 @@ class Workload:
             elif name in made and (name in wanted or name not in read):
                 tensor = replace(tensor, kind="output")
             tensors[name] = tensor
-        ordered = {name: tensors[name] for name in self.tensors if name in tensors}
-        return Workload(self.name, operators, ordered)
+        ordered = sorted(tensors, key=of_tensors.__getitem__)
+        return Workload(self.name, operators, {name: tensors[name] for name in ordered})
+
+    @cached_property
+    def _places(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """The places of operators and of tensors by their names."""
+        first, second = (
+            {name: at for at, name in enumerate(names)} for names in (self.by_name, self.tensors)
+        )
+        return first, second
 
     def tensor_bytes(self, name: str) -> int:
         """Return the size of a whole tensor in bytes."""

@@ -55,6 +55,24 @@ def test_of_equals_the_one_that_moves_and_then_keeps_least_is_taken() -> None:
     assert cheapest([first, less, least, _step(0, 1, 6)], 1) == [least]
 
 
+def test_a_way_of_many_steps_reads_each_a_few_times() -> None:
+    """A network of thousands of layers asks for its way once a layer."""
+    reads = 0
+
+    class Counted(ScheduleStep):
+        def __getattribute__(self, name: str) -> object:
+            nonlocal reads
+            reads += name in ("start", "stop", "value")
+            return super().__getattribute__(name)
+
+    steps = [_step(at, at + 1, 1.0) for at in range(200)]
+    for step in steps:
+        step.__class__ = Counted
+    assert cheapest(steps, 200) == steps
+    assert least_total(steps, 0, 200, lambda step: step.value) == 200
+    assert reads <= 30 * 200  # not 200 x 200 and more
+
+
 def test_least_work_is_that_of_the_way_with_the_least_over_a_step_if_asked() -> None:
     """Alone 3 + 4 + 5; the first two as one have 6, the last two 10: 6 + 5, or over these 3 + 10.
 

@@ -91,6 +91,14 @@ def test_a_sample_is_drawn_by_its_seed() -> None:
         (lambda: explore(GEMM, "toy", {"array.rows": [4, 4]}), ["a list of different values"]),
         (lambda: explore(GEMM, "toy", {"array.rows": "48"}), ["a list of different values"]),
         (
+            lambda: explore(GEMM, "toy", {"array.rows": 8}),  # type: ignore[dict-item]
+            ["got 8; allowed: a list of different values"],
+        ),
+        (
+            lambda: explore(GEMM, "toy", {"array.rows": [[8]]}),  # type: ignore[list-item]
+            ["got [8]; allowed: a number, a word"],
+        ),
+        (
             lambda: explore(GEMM, "toy", {"array.rows": [0, 4], "pipeline": [2], "bufer": [1]}),
             ["axes.array.rows: got 0; allowed: an integer", "axes.pipeline: got 2", "'buffer'?"],
         ),

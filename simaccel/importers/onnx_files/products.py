@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from simaccel.files.accounting import AccountEntry
@@ -65,8 +66,8 @@ def conv_transpose(place: NodePlace) -> AccountEntry:
     place.makes(made if made.shape == place.made else None)
     added = [math.prod(pending.ranks.values()) for pending in place.building.pending[before:]]
     zeros = _zero_share(phases, size)
-    border = f", {zeros:.1%} of its products with zeros around the input" if zeros else ""
-    return place.take_node(f"conv of {len(added)} phases{border}", sum(added))
+    border = f"{zeros:.1%} of its products are with zeros around the input" if zeros else ""
+    return replace(place.take_node(f"conv of {len(added)} phases", sum(added)), remark=border)
 
 
 def _zero_share(phases: Sequence[Phases], size: Shape) -> float:
