@@ -23,7 +23,7 @@ from simaccel.schedulers.at_once import fastest_at_once
 from simaccel.schedulers.residency import hold_between
 from simaccel.schedulers.sequences import measure_groups, score, unique
 from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
-from simaccel.search.candidate_set import CandidateSet, ScoredTree
+from simaccel.search.candidate_set import CandidateSet
 from simaccel.search.canonical import rename_tree
 from simaccel.search.effort import EFFORT
 from simaccel.search.front import (
@@ -39,6 +39,7 @@ from simaccel.search.grid_search import Goal, search
 from simaccel.search.judge import FOREVER, Body, operators_of
 from simaccel.search.near_ties import decides, look_for_cheaper
 from simaccel.search.neighbours import limits_of, neighbours
+from simaccel.search.scored_tree import ScoredTree
 from simaccel.workload import Workload
 
 _STARTS: Final = 8

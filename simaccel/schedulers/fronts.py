@@ -18,7 +18,7 @@ from simaccel.schedulers.generators import steps_of
 from simaccel.schedulers.resident_attention import few_counts, stage_attention
 from simaccel.schedulers.schedule_steps import SHARED_ROWS, ScheduleStep
 from simaccel.schedulers.staged_attention import StagedAttention
-from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
 from simaccel.search.candidate_set import capacity
 from simaccel.search.effort import STRATEGIES, Strategy
 from simaccel.search.front import Alternative, FrontFigures
@@ -110,9 +110,10 @@ def _join_steps(
 
 
 def _step_front(explorer: FrontSearch, step: ScheduleStep) -> Front[Alternative]:
-    if isinstance(step.candidates, StagedAttention):
-        return _staged_front(explorer, step.candidates, step.kind[-1])
-    return explorer.alike_front(step.candidates)
+    if isinstance(step.candidates, GroupSearch):
+        return explorer.alike_front(step.candidates)
+    assert isinstance(step.candidates, StagedAttention)  # noqa: S101 - narrows the type
+    return _staged_front(explorer, step.candidates, step.kind[-1])
 
 
 def _staged_front(
@@ -140,7 +141,7 @@ def _resident(explorer: FrontSearch, problem: AttentionProblem, granularity: str
     for objective in explorer.objectives:
         staged = StagedAttention(problem, explorer.searches[objective])
         with suppress(NothingFitsError):
-            best = staged.fastest(granularity)
+            best = staged.map(granularity)
             yield from [best[0]] if best else []
         for count in sorted({*counts} - {0}) if objective != "footprint" else ():
             left = capacity(explorer.accelerator) - count * problem.row_bytes

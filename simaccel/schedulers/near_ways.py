@@ -9,25 +9,21 @@ combinations of them the one with the least cost is taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from simaccel.errors import SimaccelError
-from simaccel.mapping.tree import Group, ResidentScope
+from simaccel.mapping.tree import ResidentScope
 from simaccel.pareto import keep_cheaper
 from simaccel.schedulers.schedule_steps import ScheduleStep, value_of
 from simaccel.schedulers.sequences import measure_groups, unique, value_of_groups
-from simaccel.schedulers.staged_attention import StagedAttention
-from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
-from simaccel.search.candidate_set import ScoredTree
-from simaccel.search.canonical import rename_tree
+from simaccel.schedulers.tree_search import Part, TreeSearch
 from simaccel.search.effort import EFFORT, Objective
 from simaccel.search.judge import Body, key_of_body, operators_of
-from simaccel.search.near_ties import cost_of, decides, losses
+from simaccel.search.near_ties import decides, losses
+from simaccel.search.scored_tree import ScoredTree, main_cost
 from simaccel.workload import Workload
-
-Part = Group | ResidentScope
 
 
 def choose(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Body:
@@ -50,12 +46,12 @@ def choose(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Bo
     least = scored[fastest]
     limit = least.value * (1 + goal.tolerance)
     near = [at for at, figures in scored.items() if figures.value <= limit]
-    cheapest = min(near, key=lambda at: cost_of(scored[at], goal.objective))
+    cheapest = min(near, key=lambda at: scored[at].cost(goal.objective))
     saved = [
         _save_within(workload, few[at], scored[at], limit, search)
         for at in dict.fromkeys((cheapest, fastest))
     ]
-    body, chosen = min(saved, key=lambda pair: cost_of(pair[1], goal.objective))
+    body, chosen = min(saved, key=lambda pair: pair[1].cost(goal.objective))
     goal.gave(losses(chosen, min(least, chosen, key=lambda figures: figures.rank)))
     return body
 
@@ -119,10 +115,10 @@ def _promising(
     for step in steps:
         inside = [part for part in way if step.start <= part.start and part.stop <= step.stop]
         whole = sum(part.stop - part.start for part in inside) == step.stop - step.start
-        if step.body is not None or isinstance(step.candidates, StagedAttention) or not whole:
+        if step.body is not None or not whole:
             continue
         most = left + value_of(inside, sum)
-        fewest = min(grid.fewest(room, most / step.times) for grid in step.candidates.sets)
+        fewest = step.candidates.fewest_bytes(room, most / step.times)
         more = (fewest - sum(part.ties[0] for part in inside)) * step.times
         if more < 0:
             yield more, step, most
@@ -148,28 +144,44 @@ def _keep_undominated(states: Sequence[_State], limit: float) -> list[_State]:
 
 
 def _cost(scored: ScoredTree, objective: Objective) -> float:
-    """Return the cycles; of about equal cycles pJ where they are known, else bytes."""
-    if objective != "cycles":
-        return float(scored.cycles)
-    return scored.energy_pj or float(scored.dram_bytes)
+    return main_cost(scored.cost(objective))
 
 
 # -- other trees of the same groups
 
 
+class Origin(Protocol):
+    """What a part of a mapping was chosen from, and other choices in its place."""
+
+    def figures_of(self, part: Part, held_bytes: int) -> ScoredTree | None:
+        """Return the figures that the part was chosen by; None if they aren't known."""
+
+    def least_cost(self, limit: float, held_bytes: int) -> float:
+        """Return what the cost of no choice is below whose objective is not above a limit."""
+
+    def cheaper_choices(self, limit: float, held_bytes: int) -> list[tuple[object, ScoredTree]]:
+        """Return what costs less, with figures; none is above a limit."""
+
+    def choose(self, part: Part, choice: object) -> Part:
+        """Return a part with another choice in its place."""
+
+
 @dataclass
 class _Kind:
-    """Parts of a mapping that have one origin: what may stand in each one's place.
+    """Parts of a mapping that were chosen alike, beside ``held_bytes`` of the buffer.
 
-    ``members``: each part's operators, and what makes the part of a choice. ``times``: how often
-    they run in all. ``saving``: what they may save at most.
+    ``members``: each part, and its own origin. ``times``: how often they run in all.
     """
 
+    origin: Origin
+    held_bytes: int
     now: ScoredTree
-    choices: Callable[[float], Sequence[tuple[object, ScoredTree]]]
-    saving: Callable[[float], float]
-    members: dict[tuple[str, ...], Callable[[object], Part]] = field(default_factory=dict)
+    members: list[tuple[Part, Origin]] = field(default_factory=list)
     times: int = 0
+
+    def saving(self, limit: float, objective: Objective) -> float:
+        """Return what another choice may save at most, each time."""
+        return _cost(self.now, objective) - self.origin.least_cost(limit, self.held_bytes)
 
 
 def _save_within(
@@ -184,21 +196,23 @@ def _save_within(
     def limit_of(kind: _Kind) -> float:
         return kind.now.value + left / kind.times if is_sum else limit
 
-    kinds = _kinds_of(workload, body, search)
-    saving = [(kind.saving(limit_of(kind)) * kind.times, at) for at, kind in enumerate(kinds)]
-    worth = [pair for pair in saving if pair[0] > EFFORT.worth * _cost(known, goal.objective)]
+    kinds, objective = _kinds_of(workload, body, search), goal.objective
+    saving = [
+        (kind.saving(limit_of(kind), objective) * kind.times, at) for at, kind in enumerate(kinds)
+    ]
+    worth = [pair for pair in saving if pair[0] > EFFORT.worth * _cost(known, objective)]
     most_first = sorted(worth, key=lambda pair: (-pair[0], pair[1]))
     few = [kinds[at] for _, at in most_first[: EFFORT.kinds]]
-    choices = [(kind, kind.choices(limit_of(kind))) for kind in few]
+    choices = [(kind, kind.origin.cheaper_choices(limit_of(kind), kind.held_bytes)) for kind in few]
     for _ in range(EFFORT.tries):
-        taken = _cheapest_choices(choices, left if is_sum else float("inf"), goal.objective)
+        taken = _cheapest_choices(choices, left if is_sum else float("inf"), objective)
         changed = _with_parts(body, taken)
         if changed == body:
             break
         value = value_of_groups(workload, changed, goal)
         if value <= limit:
             after = measure_groups(workload, changed, goal)
-            better = cost_of(after, goal.objective) < cost_of(known, goal.objective)
+            better = after.cost(objective) < known.cost(objective)
             return (changed, after) if better else (body, known)
         left -= value - limit
         if left <= 0:
@@ -232,10 +246,10 @@ def _cheapest_choices(
             left,
         )
     return {
-        operators: make(made)
+        tuple(operators_of((part,))): origin.choose(part, made)
         for (kind, _), made in zip(choices, states[-1].taken, strict=True)
         if made is not None
-        for operators, make in kind.members.items()
+        for part, origin in kind.members
     }
 
 
@@ -244,16 +258,14 @@ def _kinds_of(workload: Workload, body: Body, search: TreeSearch) -> list[_Kind]
     kinds: dict[object, _Kind] = {}
     for part in _parts(body, search):
         origin, held_bytes = search.goal.origins[key_of_body((part,))]
-        is_staged = isinstance(origin, StagedAttention)
-        key = id(origin if is_staged else origin.known), held_bytes
+        key = id(origin.known), held_bytes
         if key not in kinds:
-            new = _staged_kind(origin, part) if is_staged else _alike_kind(origin, held_bytes)
-            if new is None:
+            now = origin.figures_of(part, held_bytes)
+            if now is None:
                 continue
-            kinds[key] = new
-        kind, make = kinds[key], _same_part if is_staged else _tree_maker(part, origin)
-        kind.members[tuple(operators_of((part,)))] = make
-        kind.times += workload.times(operators_of((part,))[0])
+            kinds[key] = _Kind(origin, held_bytes, now)
+        kinds[key].members.append((part, origin))
+        kinds[key].times += workload.times(operators_of((part,))[0])
     return list(kinds.values())
 
 
@@ -264,49 +276,6 @@ def _parts(body: Body, search: TreeSearch) -> Iterator[Part]:
             yield part
         elif isinstance(part, ResidentScope):
             yield from _parts(part.groups, search)
-
-
-def _alike_kind(origin: GroupSearch, held_bytes: int) -> _Kind | None:
-    best = origin.find(held_bytes).best
-    if best is None:
-        return None
-    room = origin.goal.room - held_bytes
-
-    def saving(limit: float) -> float:
-        least = min(grid.least_cost(room, limit) for grid in origin.sets)
-        return _cost(best, origin.goal.objective) - least
-
-    def choices(limit: float) -> list[tuple[object, ScoredTree]]:
-        return [(scored.tree, scored) for scored in origin.find_cheaper(limit, held_bytes)]
-
-    return _Kind(best, choices, saving)
-
-
-def _staged_kind(origin: StagedAttention, part: Part) -> _Kind | None:
-    goal = origin.search.goal
-
-    def choices(limit: float) -> list[tuple[object, ScoredTree]]:
-        return [(body[0], one) for body, one in origin.find_cheaper(limit) if len(body) == 1]
-
-    now = next((one for body, one in origin.find_cheaper(float("inf")) if body == (part,)), None)
-    if now is None:
-        return None
-    return _Kind(now, choices, lambda _: _cost(now, goal.objective))
-
-
-def _same_part(made: object) -> Part:
-    assert isinstance(made, Group | ResidentScope)  # noqa: S101 - narrows the type
-    return made
-
-
-def _tree_maker(part: Part, origin: GroupSearch) -> Callable[[object], Part]:
-    assert isinstance(part, Group)  # noqa: S101 - narrows the type
-
-    def make(made: object) -> Group:
-        assert isinstance(made, tuple)  # noqa: S101 - narrows the type
-        return replace(part, tree=rename_tree(made, origin.names))
-
-    return make
 
 
 def _with_parts(body: Body, parts: dict[tuple[str, ...], Part]) -> Body:

@@ -4,21 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 from simaccel.errors import SimaccelError
 from simaccel.schedulers.sequences import additive_value
-from simaccel.schedulers.staged_attention import StagedAttention
-from simaccel.schedulers.tree_search import GroupSearch
+from simaccel.schedulers.tree_search import Mapped
 from simaccel.search.accounts import SearchAccount
-from simaccel.search.candidate_set import ScoredTree
 from simaccel.search.effort import EFFORT
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body
+from simaccel.search.scored_tree import ScoredTree
 
 SHARED_ROWS: Final = "shared rows"
 Total = Callable[[Iterable[float]], float]
 """Of the objectives of groups: their sum, or the largest of what they need of the buffer."""
+
+
+class PartSearch(Protocol):
+    """What maps some operators: one group (`GroupSearch`), or several (`StagedAttention`)."""
+
+    account: SearchAccount | None
+
+    @property
+    def least_work(self) -> float:
+        """Cycles of array and SFU that each mapping takes."""
+
+    def bound(self, room: int) -> float:
+        """Return what the objective of no mapping that fits is below; infinite if none fits."""
+
+    def map(self, kind: str, limit: float) -> Mapped | None:
+        """Return the best mapping of a kind; None if none is below a limit."""
+
+    def map_cheaply(self, limit: float) -> Mapped | None:
+        """Return a mapping that costs little and is not above a limit, if one is known."""
+
+    def fewest_bytes(self, room: int, limit: float) -> float:
+        """Return the fewest bytes that a mapping may move that is not above a limit."""
 
 
 @dataclass
@@ -34,7 +55,7 @@ class ScheduleStep:
     start: int
     stop: int
     kind: str
-    candidates: GroupSearch | StagedAttention
+    candidates: PartSearch
     goal: Goal
     times: int = 1
     value: float = 0.0
@@ -62,28 +83,15 @@ class ScheduleStep:
         """Search for what is below a limit; a step that can't be taken has an infinite value."""
         gain = EFFORT.fused_gain if self.kind == SHARED_ROWS else 0.0
         try:
-            found = self._search(self._scale_to_single(limit * (1 - gain)))
+            mapped = self.candidates.map(self.kind, self._scale_to_single(limit * (1 - gain)))
+            self.account = self.candidates.account
         except SimaccelError as error:
-            self.refused, found = error, None
-        if found is None:
+            self.refused, mapped = error, None
+        if mapped is None:
             self.leave_out()
         else:
-            self.body, self.scored = found
+            self.body, self.scored = mapped
             self.value = self._scale_to_all(self.scored.value)
-
-    def _search(self, limit: float) -> tuple[Body, ScoredTree] | None:
-        if isinstance(self.candidates, StagedAttention):
-            staged = self.candidates.fastest(self.kind[-1], limit)
-            self.account = self.candidates.account
-            return staged
-        best = self.candidates.fastest(self.goal.held_bytes, limit=limit)
-        self.account = self.candidates.find(self.goal.held_bytes, limit=limit).account
-        if best is None:
-            bound = self.candidates.bound(self.goal.room)
-            if max(limit, bound) == float("inf"):  # the machine takes none, or none fits
-                raise self.candidates.nothing_fits
-            return None
-        return (replace(self.candidates.group, tree=best.tree),), best
 
     def find_least_costly(self, limit: float) -> ScheduleStep | None:
         """Return the step with what costs least of its candidates, as far as is seen.
@@ -91,14 +99,11 @@ class ScheduleStep:
         None if no candidate has an objective that is not above a limit, or if it is an attention
         whose operators run one after the other.
         """
-        if isinstance(self.candidates, StagedAttention):
+        found = self.candidates.map_cheaply(self._scale_to_single(limit))
+        if found is None:
             return None
-        best = self.candidates.find_least_costly(self._scale_to_single(limit))
-        if best is None:
-            return None
-        body = (replace(self.candidates.group, tree=best.tree),)
-        step = replace(self, body=body, scored=best, refused=None)
-        step.value = self._scale_to_all(best.value)
+        step = replace(self, body=found[0], scored=found[1], refused=None)
+        step.value = self._scale_to_all(found[1].value)
         return step
 
     def leave_out(self) -> None:

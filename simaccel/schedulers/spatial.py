@@ -20,7 +20,7 @@ from simaccel.mapping.tree import Group
 from simaccel.mapping.tree import Mapping as WholeMapping
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ROOM, ObjectiveLosses, SearchAccount, merge_accounts
-from simaccel.search.candidate_set import UNLIMITED, CandidateSet, ScoredTree
+from simaccel.search.candidate_set import UNLIMITED, CandidateSet
 from simaccel.search.effort import STRATEGIES, Strategy
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import FOREVER, Judge, mapping_of
@@ -37,6 +37,7 @@ from simaccel.search.mapspace.space import INSIDE
 from simaccel.search.mapspace.systolic import dataflows
 from simaccel.search.near_ties import decides, losses, settle_among
 from simaccel.search.problems import Options, Scheduler
+from simaccel.search.scored_tree import ScoredTree
 from simaccel.search.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Einsum, Vector, Workload
 

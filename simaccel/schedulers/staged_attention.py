@@ -8,23 +8,20 @@ from functools import cached_property
 
 from simaccel.analytic.evaluation import memory_work
 from simaccel.analytic.family import Ints, ints
-from simaccel.mapping.tree import Keep, Tree
+from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree
 from simaccel.numbers import in_bytes
 from simaccel.pareto import keep_cheaper
 from simaccel.schedulers.attention import AttentionProblem
 from simaccel.schedulers.resident_attention import ALL, Placed, parts_of, stage_attention, units
 from simaccel.schedulers.sequences import score
-from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
+from simaccel.schedulers.tree_search import GroupSearch, Mapped, Part, TreeSearch
 from simaccel.search.accounts import BOUND, SearchAccount, ignore
-from simaccel.search.candidate_set import ScoredTree, capacity
+from simaccel.search.candidate_set import capacity
 from simaccel.search.canonical import rename_tree
 from simaccel.search.effort import EFFORT, Objective
 from simaccel.search.judge import Body, key_of_body
-from simaccel.search.near_ties import cost_of
 from simaccel.search.problems import NothingFitsError
-
-Staged = tuple[Body, ScoredTree]
-"""L, softmax and A with some rows of the intermediate on chip, and their figures."""
+from simaccel.search.scored_tree import ScoredTree
 
 
 @dataclass
@@ -37,7 +34,7 @@ class StagedAttention:
 
     problem: AttentionProblem
     search: TreeSearch
-    known: dict[int, tuple[Staged | None, float]] = field(default_factory=dict)
+    known: dict[int, tuple[Mapped | None, float]] = field(default_factory=dict)
     account: SearchAccount | None = None
 
     @property
@@ -110,15 +107,17 @@ class StagedAttention:
 
     # -- rows
 
-    def fastest(self, granularity: str, limit: float = float("inf")) -> Staged | None:
-        """Return the best with rows of a granularity on chip; None if none is below a limit.
+    def map(self, kind: str, limit: float = float("inf")) -> Mapped | None:
+        """Return the best with rows on chip, of the granularity that is the kind's last letter.
+
+        None if none is below a limit.
 
         Raises:
             NothingFitsError: no tiling fits the buffer.
 
         """
         before = len(self.search.goal.judge.outcomes)
-        unit, most = units(self.problem, granularity, self.search.accelerator)
+        unit, most = units(self.problem, kind[-1], self.search.accelerator)
         tried = self._try_all(unit, most, limit)
         staged = (self.known[rows][0] for rows in tried)
         best = min(filter(None, staged), key=lambda each: each[1].rank, default=None)
@@ -143,7 +142,34 @@ class StagedAttention:
         self.search.goal.origins[key_of_body(best[0])] = self, 0
         return best
 
-    def find_cheaper(self, limit: float) -> list[Staged]:
+    def map_cheaply(self, limit: float) -> None:
+        """Return nothing: its operators' own steps are looked for where they cost less."""
+
+    def fewest_bytes(self, room: int, limit: float) -> float:  # noqa: ARG002
+        """Return no promise of fewer bytes than what was found moves."""
+        return float("inf")
+
+    # -- other choices of an attention that is a part of a mapping
+
+    def figures_of(self, part: Part, held_bytes: int) -> ScoredTree | None:  # noqa: ARG002
+        """Return the figures of a part of a mapping that was found here; None if none is it."""
+        staged = (staged for staged, _ in self.known.values() if staged)
+        return next((scored for body, scored in staged if body == (part,)), None)
+
+    def least_cost(self, limit: float, held_bytes: int) -> float:  # noqa: ARG002
+        """Return what the cost of no choice is below."""
+        return 0.0
+
+    def cheaper_choices(self, limit: float, held_bytes: int) -> list[tuple[object, ScoredTree]]:  # noqa: ARG002
+        """Return what costs less than the best in one piece, with figures; none above a limit."""
+        return [(body[0], one) for body, one in self.find_cheaper(limit) if len(body) == 1]
+
+    def choose(self, part: Part, choice: object) -> Part:  # noqa: ARG002
+        """Return a choice, as a part of a mapping."""
+        assert isinstance(choice, Group | ResidentScope)  # noqa: S101 - narrows the type
+        return choice
+
+    def find_cheaper(self, limit: float) -> list[Mapped]:
         """Return what costs less than the fastest and has no objective above a limit.
 
         With the numbers of rows that are known, also by trees that cost less where rows spill.
@@ -162,8 +188,8 @@ class StagedAttention:
             every += [(body, scored)] if scored and scored.buffer_bytes <= room else []
         return keep_cheaper(
             (staged for staged in every if staged[1].value <= limit),
-            rank=lambda staged: (staged[1].value, cost_of(staged[1], objective)),
-            cost=lambda staged: cost_of(staged[1], objective),
+            rank=lambda staged: (staged[1].value, staged[1].cost(objective)),
+            cost=lambda staged: staged[1].cost(objective),
         )
 
     def _try_all(self, unit: int, most: int, limit: float) -> list[int]:

@@ -12,7 +12,7 @@ import numpy as np
 from simaccel.analytic.family import Family
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import IterationSpace, mergeable, space_of
-from simaccel.mapping.tree import Group, Loop, Tree, nodes
+from simaccel.mapping.tree import Group, Loop, ResidentScope, Tree, nodes
 from simaccel.pareto import keep_cheaper, pick_evenly
 from simaccel.schedulers.einsums import (
     Merged,
@@ -21,17 +21,21 @@ from simaccel.schedulers.einsums import (
     vector_families,
 )
 from simaccel.search.accounts import SearchAccount, ignore, merge_accounts
-from simaccel.search.candidate_set import CandidateSet, ScoredTree
+from simaccel.search.candidate_set import CandidateSet
 from simaccel.search.canonical import NameList, Names, key_of, names_of, rename_tree
 from simaccel.search.core_cuts import on_cores
 from simaccel.search.effort import EFFORT
 from simaccel.search.grid_search import Goal, search, with_floor
-from simaccel.search.judge import key_of_body
+from simaccel.search.judge import Body, key_of_body
 from simaccel.search.near_ties import look_for_cheaper
 from simaccel.search.problems import NothingFitsError
+from simaccel.search.scored_tree import ScoredTree
 from simaccel.workload import Vector, Workload
 
 Value = TypeVar("Value")
+Part = Group | ResidentScope
+Mapped = tuple[Body, ScoredTree]
+"""A mapping of some operators, and its figures."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,8 @@ class GroupSearch:
     known: dict[object, Any]
     label: str = "alone"
     """What accounts call the search."""
+    account: SearchAccount | None = None
+    """Of the search for the last mapping, whether it found one or not."""
 
     @property
     def sets(self) -> Sequence[CandidateSet]:
@@ -104,6 +110,37 @@ class GroupSearch:
         best = replace(best, tree=rename_tree(best.tree, self.names))
         self.goal.origins[key_of_body((replace(self.group, tree=best.tree),))] = self, held_bytes
         return best
+
+    def map(self, kind: str, limit: float) -> Mapped | None:  # noqa: ARG002 - as of a staged one
+        """Return the best mapping of the group that is below a limit; None if none is.
+
+        Raises:
+            NothingFitsError: the machine takes no candidate, or none fits.
+
+        """
+        held_bytes, room = self.goal.held_bytes, self.goal.room
+        best = self.fastest(held_bytes, limit=limit)
+        self.account = self.find(held_bytes, limit=limit).account
+        if best is not None:
+            return (replace(self.group, tree=best.tree),), best
+        if max(limit, self.bound(room)) == float("inf"):
+            raise self.nothing_fits
+        return None
+
+    def map_cheaply(self, limit: float) -> Mapped | None:
+        """Return what costs least of all mappings that are not above a limit, as far as is seen.
+
+        Nothing else is searched; some candidates run.
+        """
+        seen = look_for_cheaper(None, self.sets, self.goal.room, limit)
+        if not seen:
+            return None
+        best = replace(seen[-1], tree=rename_tree(seen[-1].tree, self.names))
+        return (replace(self.group, tree=best.tree),), best
+
+    def fewest_bytes(self, room: int, limit: float) -> float:
+        """Return the fewest bytes that a mapping moves whose bound is not above a limit."""
+        return min(grid.fewest(room, limit) for grid in self.sets)
 
     def find(
         self, held_bytes: int = 0, like: Tree = (), limit: float = float("inf")
@@ -154,13 +191,25 @@ class GroupSearch:
             return []
         return look_for_cheaper(found.best, found.sets, self.goal.room - held_bytes, limit)
 
-    def find_least_costly(self, limit: float) -> ScoredTree | None:
-        """Return what costs least of all that has no objective above a limit; None if nothing does.
+    # -- other choices of a group that is a part of a mapping
 
-        Nothing else is searched; some candidates run.
-        """
-        seen = look_for_cheaper(None, self.sets, self.goal.room, limit)
-        return replace(seen[-1], tree=rename_tree(seen[-1].tree, self.names)) if seen else None
+    def figures_of(self, part: Part, held_bytes: int) -> ScoredTree | None:  # noqa: ARG002
+        """Return the figures of the best, which a part of a mapping has; None if there is none."""
+        return self.find(held_bytes).best
+
+    def least_cost(self, limit: float, held_bytes: int) -> float:
+        """Return what the cost of no choice is below whose objective is not above a limit."""
+        room = self.goal.room - held_bytes
+        return min(grid.least_cost(room, limit) for grid in self.sets)
+
+    def cheaper_choices(self, limit: float, held_bytes: int) -> list[tuple[object, ScoredTree]]:
+        """Return what costs less than the best, with figures; none is above a limit."""
+        return [(scored.tree, scored) for scored in self.find_cheaper(limit, held_bytes)]
+
+    def choose(self, part: Part, choice: object) -> Part:
+        """Return a part of a mapping with another choice."""
+        assert isinstance(part, Group) and isinstance(choice, tuple)  # noqa: S101, PT018
+        return replace(part, tree=rename_tree(choice, self.names))
 
     def sample_rooms(self, limit: float, held_bytes: int = 0) -> list[ScoredTree]:
         """Return what ran and has no objective above a limit, the less room the later.

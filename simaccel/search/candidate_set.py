@@ -34,6 +34,7 @@ from simaccel.search.judge import Body, Judge, RunOutcome
 from simaccel.search.neighbours import Limit, limits_of
 from simaccel.search.problems import NothingFitsError
 from simaccel.search.repeats import repeats
+from simaccel.search.scored_tree import ScoredTree, main_cost
 from simaccel.workload import Workload
 
 UNLIMITED = 2**62
@@ -49,26 +50,6 @@ def capacity(accelerator: Accelerator) -> int:
 def leakage(accelerator: Accelerator) -> float:
     """Return the energy in pJ that all cores leak in a cycle."""
     return accelerator.prices.leakage_pj_per_cycle * accelerator.cores.count
-
-
-@dataclass(frozen=True)
-class ScoredTree:
-    """A candidate that ran: its tree, objective, cycles, bytes to and from DRAM, buffer bytes.
-
-    ``energy_pj``: 0 where energies are unknown, or nothing depends on them.
-    """
-
-    tree: Tree
-    value: float
-    cycles: int
-    dram_bytes: int
-    buffer_bytes: int
-    energy_pj: float = 0.0
-
-    @property
-    def rank(self) -> tuple[float, int, int, int]:
-        """Figures that decide: the objective, then cycles, bytes moved, bytes kept."""
-        return self.value, self.cycles, self.dram_bytes, self.buffer_bytes
 
 
 @dataclass(eq=False)
@@ -336,16 +317,16 @@ class CandidateSet:
         return float(self.dram[fits].min()) if fits.size else float("inf")
 
     def least_cost(self, room: int, value: float) -> float:
-        """Return what costs least of candidates whose bound is not above an objective, by counts.
-
-        Of about equal cycles that is energy where it is known, else bytes; else cycles.
-        """
+        """Return the least main cost of candidates whose bound is not above an objective."""
         fits = self.fitting(room)
-        fits = fits[self.values(fits, self.bounds[fits]) <= value]
-        column: Values | Ints = self.bounds
-        if self.objective == "cycles":
-            column = self.energy if self.energy.any() else self.dram
-        return float(column[fits].min()) if fits.size else float("inf")
+        costs = self.costs(fits[self.values(fits, self.bounds[fits]) <= value])
+        return main_cost(tuple(costs.min(axis=1).tolist())) if costs.size else float("inf")
+
+    def costs(self, which: Ints) -> Values:
+        """Return the costs of candidates, a column each, with their bounds in place of cycles."""
+        first = np.zeros(which.size) if self.objective == "cycles" else self.bounds[which]
+        rows = (first, self.energy[which], self.dram[which], self.space[which])
+        return np.stack([np.asarray(row, dtype=np.float64) for row in rows])
 
     @property
     def smallest(self) -> int:

@@ -27,12 +27,13 @@ from simaccel.search.accounts import (
     is_by_product,
     merge_accounts,
 )
-from simaccel.search.candidate_set import CandidateSet, ScoredTree, capacity
+from simaccel.search.candidate_set import CandidateSet, capacity
 from simaccel.search.effort import EFFORT, Objective
 from simaccel.search.judge import Judge
 from simaccel.search.near_ties import decides
 from simaccel.search.neighbours import Limit, neighbours
 from simaccel.search.problems import Options, parts
+from simaccel.search.scored_tree import ScoredTree
 from simaccel.search.tree_constraints import NOTHING, TreeConstraints
 from simaccel.search.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Workload

@@ -18,19 +18,13 @@ from simaccel.analytic.core_totals import Floats
 from simaccel.analytic.family import Bools, Ints, ints
 from simaccel.pareto import keep_cheaper
 from simaccel.search.accounts import ObjectiveLosses
-from simaccel.search.candidate_set import UNLIMITED, CandidateSet, ScoredTree
+from simaccel.search.candidate_set import UNLIMITED, CandidateSet
 from simaccel.search.effort import EFFORT, Objective
 from simaccel.search.neighbours import neighbours
+from simaccel.search.scored_tree import ScoredTree
 
 _UNKNOWN: Final = 2**62
 """Cycles and bytes of what isn't known."""
-Cost = tuple[float, float, float, float]
-
-
-def cost_of(scored: ScoredTree, objective: Objective) -> Cost:
-    """Return what decides between near-ties of an objective; less is better."""
-    first = 0.0 if objective == "cycles" else float(scored.cycles)
-    return first, scored.energy_pj, float(scored.dram_bytes), float(scored.buffer_bytes)
 
 
 def losses(chosen: ScoredTree, best: ScoredTree) -> ObjectiveLosses:
@@ -75,8 +69,8 @@ def look_for_cheaper(
     ran = (scored for candidates in looked for scored in candidates.scored_runs(room))
     return keep_cheaper(
         (scored for scored in ran if scored.value <= limit),
-        rank=lambda scored: (scored.value, cost_of(scored, objective)),
-        cost=lambda scored: cost_of(scored, objective),
+        rank=lambda scored: (scored.value, scored.cost(objective)),
+        cost=lambda scored: scored.cost(objective),
     )
 
 
@@ -113,7 +107,7 @@ class _Choice:
         """
         fits = candidates.fitting(room)
         fits = fits[candidates.values(fits, candidates.bounds[fits]) <= self.limit]
-        keys = self._keys(candidates, fits)
+        keys = candidates.costs(fits)
         order = np.lexsort(keys[::-1])
         fits, keys = fits[order], keys[:, order]
         halves = self.objective == "cycles"
@@ -143,15 +137,10 @@ class _Choice:
             same[np.lexsort((-candidates.space[fits[same]], candidates.likely[fits[same]]))[0]]
         )
 
-    def _keys(self, candidates: CandidateSet, which: Ints) -> Floats:
-        first = np.zeros(which.size) if self.objective == "cycles" else candidates.bounds[which]
-        rows = (first, candidates.energy[which], candidates.dram[which], candidates.space[which])
-        return np.stack([np.asarray(row, dtype=np.float64) for row in rows])
-
     def _better(self, keys: Floats) -> Bools:
         """Return which candidates cost less than the choice, in the order of their figures."""
         found: Bools = np.zeros(keys.shape[1], dtype=np.bool_)
-        for row, own in zip(keys[::-1], cost_of(self.chosen, self.objective)[::-1], strict=True):
+        for row, own in zip(keys[::-1], self.chosen.cost(self.objective)[::-1], strict=True):
             found = (row < own) | ((row == own) & found)
         return found
 
@@ -164,8 +153,7 @@ class _Choice:
         scored = candidates.score(number, cycles)
         if scored.value > self.limit:
             return False
-        cost, known = (cost_of(which, self.objective) for which in (scored, self.chosen))
-        if cost >= known:
+        if scored.cost(self.objective) >= self.chosen.cost(self.objective):
             return False
         self.chosen, self.place = scored, (candidates, number)
         return True

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simaccel.analytic.family import Ints, ints
-from simaccel.search.candidate_set import CandidateSet, ScoredTree, Values
+from simaccel.search.candidate_set import CandidateSet, Values
 from simaccel.search.effort import EFFORT
+from simaccel.search.scored_tree import ScoredTree
 
 
 @dataclass(frozen=True)

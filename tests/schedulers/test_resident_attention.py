@@ -40,7 +40,7 @@ def test_tiles_have_two_slots_beside_rows_that_stay(monkeypatch: pytest.MonkeyPa
         return with_one
 
     monkeypatch.setattr(StagedAttention, "place", place)
-    found = staged.fastest("b")
+    found = staged.map("b")
     assert found is not None
     (scope,), figures = found
     assert isinstance(scope, ResidentScope)  # some rows stay

@@ -15,11 +15,10 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import NothingFitsError, Options, make_mapping
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ObjectiveLosses
-from simaccel.search.candidate_set import ScoredTree
 from simaccel.search.effort import Objective
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Judge
-from simaccel.search.near_ties import cost_of
+from simaccel.search.scored_tree import ScoredTree
 from simaccel.workload import Product, Workload, build, gemm, layers_workload
 from tests.draws import DRAWS
 from validation.search.narrowed import TOLERANCE, draw
@@ -61,7 +60,7 @@ def test_the_choice_is_that_of_a_brute_force(shape: tuple[int, int, int], tolera
         ).values()
     )
     assert result.run.cycles <= fastest * (1 + tolerance)
-    least = min(cost_of(one, "cycles") for one in near)
+    least = min(one.cost("cycles") for one in near)
     assert energy == pytest.approx(least[1])
     assert dram == least[2]
     assert result.run.cycles - sum(one.cycles for one in gave) == fastest

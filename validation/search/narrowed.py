@@ -27,9 +27,9 @@ from simaccel.mapping.space import mergeable, space_of
 from simaccel.mapping.tree import Group
 from simaccel.schedulers.einsums import einsum_families
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.candidate_set import ScoredTree
 from simaccel.search.grid_search import Goal
 from simaccel.search.problems import NothingFitsError, Options
+from simaccel.search.scored_tree import ScoredTree
 from simaccel.workload import Workload, conv2d, gemm
 
 TABLE = Path(__file__).with_name("narrowed.csv")
