@@ -40,7 +40,7 @@ from simaccel.schedulers.attention import flat_families, problem_of
 from simaccel.schedulers.spatial import choices
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.effort import Effort
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.mapspace.nests import map_einsum
 from simaccel.workload import build, gemm, network

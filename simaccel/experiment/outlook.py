@@ -17,7 +17,7 @@ from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, settle_options
 from simaccel.schedulers.spatial import choices, rooms_of, shape_of
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.effort import Effort
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.problems import parts
 from simaccel.workload import Einsum, Vector, Workload
 

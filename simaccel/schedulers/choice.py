@@ -34,7 +34,7 @@ from simaccel.schedulers.schedule_steps import (
 from simaccel.schedulers.sequences import measure_groups, unique
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount, floor_of_group, merge_accounts
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.judge import Body, mapping_of
 from simaccel.search.problems import Options, Scheduler, parts
 from simaccel.workload import Workload

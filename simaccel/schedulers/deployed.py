@@ -38,7 +38,7 @@ from simaccel.schedulers.kernel_trees import (
 from simaccel.schedulers.kernels import CONVERTED, ROOT_KIND, is_elementwise
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import capacity
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.judge import mapping_of
 from simaccel.search.problems import (
     NothingFitsError,

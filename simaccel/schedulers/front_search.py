@@ -35,7 +35,8 @@ from simaccel.search.front import (
     join_alternatives,
     unbeaten_layers,
 )
-from simaccel.search.grid_search import Goal, search
+from simaccel.search.goal import Goal
+from simaccel.search.grid_search import search
 from simaccel.search.judge import FOREVER, Body, operators_of
 from simaccel.search.near_ties import decides, look_for_cheaper
 from simaccel.search.neighbours import limits_of, neighbours

@@ -22,7 +22,7 @@ from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
 from simaccel.search.candidate_set import capacity
 from simaccel.search.effort import STRATEGIES, Strategy
 from simaccel.search.front import Alternative, FrontFigures
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.judge import Body
 from simaccel.search.problems import NothingFitsError, Options
 from simaccel.workload import Vector, Workload

@@ -21,7 +21,7 @@ from simaccel.mapping.tree import Do, Group, Keep, Loop, Tree
 from simaccel.schedulers.einsums import roles
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import capacity
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.problems import NothingFitsError, Options
 from simaccel.units import ARRAY
 from simaccel.workload.names import tensor_of

@@ -24,7 +24,7 @@ from simaccel.schedulers.sequences import measure_groups, value_of_groups
 from simaccel.search.accounts import ignore
 from simaccel.search.canonical import key_of
 from simaccel.search.core_cuts import CutBounds, cuts_of_one_rank, parallel
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.judge import Body, mapping_of, operators_of
 from simaccel.search.problems import Options
 from simaccel.search.tree_constraints import asked_spreads, unmet

@@ -29,7 +29,7 @@ from simaccel.schedulers.sequences import unique
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import capacity
 from simaccel.search.effort import EFFORT
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.judge import Body, key_of_body, mapping_of
 from simaccel.workload import Workload
 

@@ -11,7 +11,7 @@ from simaccel.schedulers.sequences import additive_value
 from simaccel.schedulers.tree_search import Mapped
 from simaccel.search.accounts import SearchAccount
 from simaccel.search.effort import EFFORT
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.judge import Body
 from simaccel.search.scored_tree import ScoredTree
 

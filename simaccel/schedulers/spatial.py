@@ -22,7 +22,7 @@ from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ROOM, ObjectiveLosses, SearchAccount, merge_accounts
 from simaccel.search.candidate_set import UNLIMITED, CandidateSet
 from simaccel.search.effort import STRATEGIES, Strategy
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.judge import FOREVER, Judge, mapping_of
 from simaccel.search.mapspace.limits import limits
 from simaccel.search.mapspace.mapping_target import MappingTarget

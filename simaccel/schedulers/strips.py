@@ -22,7 +22,7 @@ from simaccel.schedulers.einsums import RankRoles, roles
 from simaccel.schedulers.epilogues import epilogue
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import capacity
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.judge import mapping_of
 from simaccel.search.problems import NothingFitsError, Options
 from simaccel.units import ARRAY, SFU

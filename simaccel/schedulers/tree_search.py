@@ -25,7 +25,8 @@ from simaccel.search.candidate_set import CandidateSet
 from simaccel.search.canonical import NameList, Names, key_of, names_of, rename_tree
 from simaccel.search.core_cuts import on_cores
 from simaccel.search.effort import EFFORT
-from simaccel.search.grid_search import Goal, search, with_floor
+from simaccel.search.goal import Goal
+from simaccel.search.grid_search import search, with_floor
 from simaccel.search.judge import Body, key_of_body
 from simaccel.search.near_ties import look_for_cheaper
 from simaccel.search.problems import NothingFitsError

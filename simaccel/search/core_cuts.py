@@ -22,7 +22,7 @@ from simaccel.mapping.cores import CORES, CoreCut, piece_faults
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Spread
 from simaccel.search.candidate_set import CandidateSet, join_sets
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.workload import Workload
 
 _FEW: Final = 8

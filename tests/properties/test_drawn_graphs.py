@@ -22,7 +22,7 @@ from simaccel.schedulers import Options, make_mapping, plain_dataflow
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount
 from simaccel.search.effort import Effort
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.workload import Workload
 from tests.drawn_graphs import KINDS, Shape, drawn_row, drawn_workload, model_of, workload_of
 from tests.draws import DRAWS, new_seeds

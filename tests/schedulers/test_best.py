@@ -14,7 +14,7 @@ from simaccel.schedulers.generators import steps_of
 from simaccel.schedulers.schedule_steps import ScheduleStep, cheapest, least_total, least_work
 from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
 from simaccel.search.effort import EFFORT
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.scored_tree import ScoredTree
 from simaccel.workload import Scope, build

@@ -29,7 +29,7 @@ from simaccel.schedulers import (
 )
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.problems import parts
 from simaccel.workload import (

@@ -15,7 +15,7 @@ from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Spread
 from simaccel.schedulers import Options, make_mapping
 from simaccel.search.core_cuts import cuts_of
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from tests.draws import DRAWS, some
 from tests.machine.accelerators import accelerator
 from tests.mapping.test_cores import ATTENTION

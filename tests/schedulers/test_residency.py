@@ -24,7 +24,7 @@ from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.residency import may_differ
 from simaccel.schedulers.resident_tensors import resident_tensors, tight
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.workload import Conv, ModelDimensions, Tensor, Workload, attention
 from simaccel.workload.whole import IMAGE, NetworkNode, conv, link_nodes

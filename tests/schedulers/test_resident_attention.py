@@ -12,7 +12,7 @@ from simaccel.schedulers.sequences import score
 from simaccel.schedulers.staged_attention import StagedAttention
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import capacity
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.problems import parts
 from simaccel.workload import build

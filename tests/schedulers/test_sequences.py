@@ -6,7 +6,7 @@ import pytest
 
 from simaccel import load_accelerator
 from simaccel.schedulers.sequences import additive_value
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 
 

@@ -22,7 +22,7 @@ from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ASKED, SAME, SearchAccount
 from simaccel.search.candidate_set import capacity
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Workload, build, gemm

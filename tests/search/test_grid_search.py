@@ -23,7 +23,8 @@ from simaccel.schedulers.attention import FlatTile, flat_families, problem_of
 from simaccel.schedulers.einsums import einsum_families
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import UNLIMITED, CandidateSet, capacity
-from simaccel.search.grid_search import Goal, search
+from simaccel.search.goal import Goal
+from simaccel.search.grid_search import search
 from simaccel.search.judge import Body, Judge, RunOutcome
 from simaccel.search.problems import NothingFitsError, Options
 from simaccel.search.sizes import tile_sizes

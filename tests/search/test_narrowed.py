@@ -8,7 +8,7 @@ from simaccel.hardware import STATIONARITIES
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.workload import Workload, conv2d
 from tests.draws import DRAWS
 from validation.search.narrowed import TOLERANCE, draw, found, narrower

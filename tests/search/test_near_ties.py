@@ -16,7 +16,7 @@ from simaccel.schedulers import NothingFitsError, Options, make_mapping
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import Objective
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.scored_tree import ScoredTree
 from simaccel.workload import Product, Workload, build, gemm, layers_workload

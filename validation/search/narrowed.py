@@ -27,7 +27,7 @@ from simaccel.mapping.space import mergeable, space_of
 from simaccel.mapping.tree import Group
 from simaccel.schedulers.einsums import einsum_families
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.grid_search import Goal
+from simaccel.search.goal import Goal
 from simaccel.search.problems import NothingFitsError, Options
 from simaccel.search.scored_tree import ScoredTree
 from simaccel.workload import Workload, conv2d, gemm
