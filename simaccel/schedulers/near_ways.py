@@ -151,7 +151,7 @@ def _cost(scored: ScoredTree, objective: Objective) -> float:
 
 
 class Origin(Protocol):
-    """What a part of a mapping was chosen from, and other choices in its place."""
+    """Source of a part of a mapping: the choices that it was chosen from."""
 
     def figures_of(self, part: Part, held_bytes: int) -> ScoredTree | None:
         """Return the figures that the part was chosen by; None if they aren't known."""

@@ -21,7 +21,7 @@ Total = Callable[[Iterable[float]], float]
 
 
 class PartSearch(Protocol):
-    """What maps some operators: one group (`GroupSearch`), or several (`StagedAttention`)."""
+    """Search for the mapping of some operators: a `GroupSearch`, or a `StagedAttention`."""
 
     account: SearchAccount | None
 
