@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from simaccel.errors import SimaccelError
 from simaccel.mapping.tree import ResidentScope
 from simaccel.pareto import keep_cheaper
-from simaccel.schedulers.schedule_steps import ScheduleStep, value_of
+from simaccel.schedulers.schedule_steps import PartSearch, ScheduleStep, value_of
 from simaccel.schedulers.sequences import measure_groups, unique, value_of_groups
 from simaccel.schedulers.tree_search import Part, TreeSearch
 from simaccel.search.effort import EFFORT, Objective
@@ -150,22 +150,6 @@ def _cost(scored: ScoredTree, objective: Objective) -> float:
 # -- other trees of the same groups
 
 
-class Origin(Protocol):
-    """Source of a part of a mapping: the choices that it was chosen from."""
-
-    def figures_of(self, part: Part, held_bytes: int) -> ScoredTree | None:
-        """Return the figures that the part was chosen by; None if they aren't known."""
-
-    def least_cost(self, limit: float, held_bytes: int) -> float:
-        """Return what the cost of no choice is below whose objective is not above a limit."""
-
-    def cheaper_choices(self, limit: float, held_bytes: int) -> list[tuple[object, ScoredTree]]:
-        """Return what costs less, with figures; none is above a limit."""
-
-    def choose(self, part: Part, choice: object) -> Part:
-        """Return a part with another choice in its place."""
-
-
 @dataclass
 class _Kind:
     """Parts of a mapping that were chosen alike, beside ``held_bytes`` of the buffer.
@@ -173,10 +157,10 @@ class _Kind:
     ``members``: each part, and its own origin. ``times``: how often they run in all.
     """
 
-    origin: Origin
+    origin: PartSearch
     held_bytes: int
     now: ScoredTree
-    members: list[tuple[Part, Origin]] = field(default_factory=list)
+    members: list[tuple[Part, PartSearch]] = field(default_factory=list)
     times: int = 0
 
     def saving(self, limit: float, objective: Objective) -> float:

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from simaccel.errors import SimaccelError
 from simaccel.schedulers.sequences import additive_value
-from simaccel.schedulers.tree_search import Mapped
+from simaccel.schedulers.tree_search import Mapped, Part
 from simaccel.search.accounts import SearchAccount
 from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
@@ -40,6 +40,20 @@ class PartSearch(Protocol):
 
     def fewest_bytes(self, room: int, limit: float) -> float:
         """Return the fewest bytes that a mapping may move that is not above a limit."""
+
+    # -- of a part of a mapping that was chosen from it
+
+    def figures_of(self, part: Part, held_bytes: int) -> ScoredTree | None:
+        """Return the figures that the part was chosen by; None if they aren't known."""
+
+    def least_cost(self, limit: float, held_bytes: int) -> float:
+        """Return what the cost of no choice is below whose objective is not above a limit."""
+
+    def cheaper_choices(self, limit: float, held_bytes: int) -> list[tuple[object, ScoredTree]]:
+        """Return what costs less, with figures; none is above a limit."""
+
+    def choose(self, part: Part, choice: object) -> Part:
+        """Return a part with another choice in its place."""
 
 
 @dataclass
