@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
-from simaccel.mapping.chips.exchanges import Exchange
-from simaccel.mapping.chips.sharding import Pod
 from simaccel.numbers import SHARED, size_text
 from simaccel.workload import Kind, Workload
 from simaccel.workload.shared import in_shared_buffer, most_live_bytes, most_shared_bytes
+
+if TYPE_CHECKING:
+    from simaccel.mapping.chips.exchanges import Exchange
+    from simaccel.mapping.chips.sharding import Pod
 
 _PARTS: Final[Mapping[Kind, str]] = {"weight": "weights", "cache": "cache"}
 """Tensors that each layer has its own of, all the time."""
