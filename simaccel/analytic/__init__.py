@@ -1,1 +1,1 @@
-"""Counts, work and the lower bound of a mapping, from its tree alone."""
+"""Predictions from the mapping tree alone: counts, work of each resource, and a lower bound."""

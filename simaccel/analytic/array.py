@@ -1,4 +1,4 @@
-"""Closed form of one block on a systolic array, limited by array, NoC and buffer ports."""
+"""Folds of a block on a systolic array: cycles and bytes of array, NoC pipes and buffer ports."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ FIGURES = (
     "held_read",
     "held_write",
 )
-"""Figures of folds: cycles as executed, and of compute alone, bytes, pipes, ports, bytes of the
-accumulator."""
+"""Figures of folds: cycles in all, cycles of compute, bytes of operands, of what is sent to PEs,
+cycles of pipes and ports, bytes of the accumulator."""
 ONE_CYCLE = Fraction(1)
 
 
 @dataclass(frozen=True)
 class FoldFigures:
-    """The folds of one block: ``figures`` along the first axis, in the order of ``NAMES``."""
+    """Figures of one block's folds; the first axis of ``figures`` has the order of ``NAMES``."""
 
     NAMES: ClassVar[tuple[str, ...]] = FIGURES
     figures: Ints
 
     def __getitem__(self, name: str) -> Ints:
-        """Return one of them by its name."""
+        """Return a figure by name."""
         found: Ints = self.figures[self.NAMES.index(name)]
         return found
 
     @classmethod
     def sum(cls, parts: Sequence[tuple[Ints, FoldFigures]]) -> FoldFigures:
-        """Return the figures of so many of each, by candidate, together."""
+        """Return the sum of figures, each times its count; counts are arrays over candidates."""
         ndim = max(max(count.ndim, one.figures.ndim - 1) for count, one in parts)
         each = [count * _add_axes(one.figures, ndim) for count, one in parts]
         return cls(sum(each[1:], start=each[0]))
@@ -61,10 +61,10 @@ class FoldFigures:
 
 @dataclass(frozen=True)
 class FoldEdges(FoldFigures):
-    """Cycles before and after the folds of one block, and the operand that shifts in before them.
+    """Cycles before and after the folds of one block, and its stationary operand.
 
-    ``lead``: until the stationary operand is in place; ``tail``: until the last result is out.
-    ``held``: number of the stationary operand; -1 for sums.
+    ``lead``: cycles until the stationary operand is in place; ``tail``: cycles until the last
+    result is out; ``held``: number of the stationary operand, -1 for sums.
     """
 
     NAMES: ClassVar[tuple[str, ...]] = ("lead", "tail", "held")
@@ -84,13 +84,13 @@ def charge_folds(
     sides: Sides = (None, None),
     runs: Map[str, Ints] | None = None,
 ) -> FoldFigures:
-    """Charge out[g, m, n] (+)= a[g, m, k] b[g, k, n].
+    """Return the figures of all folds of out[g, m, n] (+)= a[g, m, k] b[g, k, n].
 
-    Bytes follow from reuse: the stationary operand is read once per fold, the streamed one
-    once per strip of columns, partial sums once per row fold after the first (ws, is).
-    ``widths``: bits of an element; ``pace``: cycles of a step.
-    ``sides``: rows and columns of a full fold, where they are not the array's. ``runs``: sizes of
-    the innermost ranks, as of `runs_of`.
+    Bytes follow from reuse: the stationary operand is read once per fold, the streamed one once per
+    strip of columns, partial sums once per row fold after the first (ws, is). ``shape``: (g, m, k,
+    n); ``widths``: bits per element of a, b and out; ``pace``: cycles of a step. ``sides``: rows
+    and columns of a full fold, None for the array's. ``runs``: sizes of the innermost ranks
+    (`runs_of`).
     """
     array, g = accelerator.systolic, shape[0]
     grid = _grid(accelerator, shape, stationarity, sides, pace, runs)
@@ -136,7 +136,7 @@ def charge_folds(
 
 
 def _sum_folds(work: _Work, kinds: Sequence[_Folds], shape: tuple[int, ...]) -> Ints:
-    """Return the figures of all folds of some kinds; all figures at once where they are small."""
+    """Return the summed figures of several kinds of folds, in one evaluation if they are small."""
     found = np.zeros((len(FIGURES), *shape), dtype=np.int64)
     for kind in _group_kinds(kinds, shape):
         each = _fold(work, kind)
@@ -156,7 +156,7 @@ def _grid(
     pace: Fraction = ONE_CYCLE,
     runs: Map[str, Ints] | None = None,
 ) -> FoldGrid[Ints]:
-    """Return how a block is cut into folds; ``pace``: cycles of a step."""
+    """Return the fold grid of a block; ``pace``: cycles of a step."""
     array, (g, m, k, n) = accelerator.systolic, shape
     high, wide, stream = (ints(size) for size in spatial(m, k, n, stationarity))
     rows, cols = (
@@ -175,7 +175,7 @@ def edges(
     pace: Fraction = ONE_CYCLE,
     runs: Map[str, Ints] | None = None,
 ) -> FoldEdges:
-    """Return what is before and after the folds of a block; ``pace``: cycles of a step."""
+    """Return lead, tail and stationary operand of a block; ``pace``: cycles of a step."""
     array, grid = accelerator.systolic, _grid(accelerator, shape, stationarity, sides, pace, runs)
     lead, tail = array.lead_cycles(grid, stationarity), array.tail_cycles(grid, stationarity)
     held = {"ws": 1, "is": 0, "os": -1}[stationarity]
@@ -186,10 +186,10 @@ _Of = TypeVar("_Of", Ints, FoldEdges, FoldFigures)
 _Figures = TypeVar("_Figures", FoldEdges, FoldFigures)
 
 
-def by_number(which: Ints | int, of: Callable[..., _Of]) -> list[_Of]:
-    """Return what there is by stationarity, in their order; one that is chosen for the others.
+def by_stationarity(which: Ints | int, of: Callable[..., _Of]) -> list[_Of]:
+    """Return ``of`` for each stationarity in use, in the order of ``STATIONARITIES``.
 
-    Of a plain number it is the only one.
+    Unused ones repeat another's figures. If ``which`` is a plain number only its own is returned.
     """
     if isinstance(which, int):
         return [of(stationarity=STATIONARITIES[which])]
@@ -198,13 +198,13 @@ def by_number(which: Ints | int, of: Callable[..., _Of]) -> list[_Of]:
     return [found.get(number, found[min(there)]) for number in range(len(STATIONARITIES))]
 
 
-def chosen_number(which: Ints, options: Sequence[Ints]) -> Ints:
-    """Return for each candidate the option of its number, or the only one."""
+def select(which: Ints, options: Sequence[Ints]) -> Ints:
+    """Return, for each candidate, its option by number; the only option if ``which`` is plain."""
     return options[0] if isinstance(which, int) else _choose(which, options)
 
 
-def chosen_figures(which: Ints, options: Sequence[_Figures]) -> _Figures:
-    """Return for each candidate the figures of the option of its number, or of the only one."""
+def select_figures(which: Ints, options: Sequence[_Figures]) -> _Figures:
+    """Return, for each candidate, the figures of its option by number, or of the only option."""
     if isinstance(which, int):
         return options[0]
     ndim = max(which.ndim, *(option.figures.ndim - 1 for option in options))
@@ -213,7 +213,7 @@ def chosen_figures(which: Ints, options: Sequence[_Figures]) -> _Figures:
 
 
 def _choose(which: Ints, options: Sequence[Ints]) -> Ints:
-    """Return ``np.choose``, much faster where the choice is along an axis of its own."""
+    """Return ``np.choose(which, options)``, faster if ``which`` varies along an axis of its own."""
     along = [axis - which.ndim for axis, size in enumerate(which.shape) if size > 1]
     ndim = max(option.ndim for option in options)
     if len(along) == 1 and ndim >= which.ndim:
@@ -227,38 +227,38 @@ def _choose(which: Ints, options: Sequence[Ints]) -> Ints:
 
 @dataclass(frozen=True)
 class _Work:
-    """Figures that all folds of a block share; ``widths``: bits per element of A, B and C."""
+    """The parameters that all folds of a block share; ``widths``: bits per element of A, B, C."""
 
     accelerator: Accelerator
     grid: FoldGrid[Ints]
     stationarity: Stationarity
     widths: tuple[int, int, int]
     products: Ints | int = 1
-    """Products at once, each on arrays of its own."""
+    """Products that run at once, each on its own arrays."""
 
 
 @dataclass(frozen=True)
 class _Folds:
-    """Folds of a kind, or of several along the first axis: how many, their sides, their sums."""
+    """Equal folds: their number, sides and sums; or several kinds along the first axis."""
 
     times: Ints
     rows: Ints
     cols: Ints
     sums: Ints
-    """Whether they add to sums of the buffer."""
+    """Whether they add to sums in the buffer."""
     adds: Ints
-    """Whether they add to sums of the accumulator."""
+    """Whether they add to sums in the accumulator."""
     leaves: Ints
-    """Whether what they make goes to the buffer; otherwise to the accumulator."""
+    """Whether their results go to the buffer; else to the accumulator."""
 
 
 _NAMES = tuple(one.name for one in fields(_Folds))
 _SMALL = 2**14
-"""Numbers up to which several kinds of folds are worked out at once."""
+"""The most numbers for which several kinds of folds are evaluated at once."""
 
 
 def _group_kinds(kinds: Sequence[_Folds], shape: tuple[int, ...]) -> list[_Folds]:
-    """Return the kinds of folds along a first axis: all in one where they are small, or each."""
+    """Return kinds of folds stacked along a first axis if they are small, else one by one."""
     few = len(kinds) * math.prod(shape) <= _SMALL
     groups = [kinds] * bool(kinds) if few else [[kind] for kind in kinds]
     return [
@@ -268,7 +268,7 @@ def _group_kinds(kinds: Sequence[_Folds], shape: tuple[int, ...]) -> list[_Folds
 
 
 def stack(arrays: Sequence[Ints], ndim: int = 0) -> Ints:
-    """Return arrays along a first axis, with others after it; faster than ``np.stack``."""
+    """Return arrays stacked along a first axis, broadcast; faster than ``np.stack``."""
     shape = np.broadcast_shapes(*{array.shape for array in arrays})
     found = np.empty((len(arrays), *shape), dtype=np.int64)
     for at, array in enumerate(arrays):
@@ -277,12 +277,12 @@ def stack(arrays: Sequence[Ints], ndim: int = 0) -> Ints:
 
 
 def _add_axes(array: Ints, ndim: int) -> Ints:
-    """Return an array with at least so many axes after its first."""
+    """Return an array with at least ``ndim`` axes after its first."""
     return array.reshape(len(array), *[1] * (ndim + 1 - array.ndim), *array.shape[1:])
 
 
 def _fold(work: _Work, folds: _Folds) -> dict[str, Ints]:
-    """Charge folds: compute, NoC and ports all at once."""
+    """Return the figures of equal folds by name; compute, NoC and ports work in parallel."""
     accelerator, grid, stationarity = work.accelerator, work.grid, work.stationarity
     array, sides = accelerator.systolic, (folds.rows, folds.cols)
     multicasts = accelerator.noc.distribution.multicasts
@@ -340,9 +340,9 @@ def held_bytes(
     sides: Sides = (None, None),
     pace: Fraction = ONE_CYCLE,
 ) -> Ints:
-    """Return the bytes of the accumulator that a block g, m, k, n takes: of one strip's sums.
+    """Return the bytes of one strip's sums of a block (g, m, k, n), which the accumulator holds.
 
-    ``pace``: cycles of a step, by which several arrays share the folds.
+    ``pace``: cycles of a step, which decides how several arrays share the folds.
     """
     accumulator = accelerator.systolic.accumulates(stationarity)
     if accumulator is None:
@@ -351,7 +351,7 @@ def held_bytes(
 
 
 def matmul_of(seen: BoundOperator, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return g, m, k, n of a block: ranks play them by the operands that they are in."""
+    """Return (g, m, k, n) of a block; each rank's role follows from the operands that have it."""
     found = dict.fromkeys("gmkn", ints(1))
     tensors = [view.names for _, view in seen.uses]
     for rank in seen.ranks:
@@ -361,7 +361,7 @@ def matmul_of(seen: BoundOperator, sizes: dict[str, Ints]) -> tuple[Ints, Ints, 
 
 
 def runs_of(seen: BoundOperator, sizes: Map[str, Ints]) -> dict[str, Ints]:
-    """Return the size of the innermost rank that plays each of g, m, k and n in a block."""
+    """Return, for each of g, m, k and n, the size of the innermost rank with this role."""
     found = dict.fromkeys("gmkn", ints(1))
     tensors = [view.names for _, view in seen.uses]
     for rank in seen.ranks:
@@ -372,7 +372,7 @@ def runs_of(seen: BoundOperator, sizes: Map[str, Ints]) -> dict[str, Ints]:
 
 
 def fold_sides(cuts: PathCuts) -> tuple[Ints | None, Ints | None]:
-    """Return the sides of a full fold, if the tree has spreads for them."""
+    """Return rows and columns of a full fold, None where the tree has no spread for them."""
     found: dict[str, Ints] = {}
     for at, entry in enumerate(cuts.entries):
         if isinstance(entry, FamilySpread) and entry.level in ("rows", "cols"):

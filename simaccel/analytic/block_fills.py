@@ -1,4 +1,4 @@
-"""Cycles before, between and after the blocks of a family: fills, drains, and the last block."""
+"""Fills, drains and last blocks: least cycles before, between and after the blocks of a family."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from simaccel.analytic.array import FoldEdges, chosen_figures
+from simaccel.analytic.array import FoldEdges, select_figures
 from simaccel.analytic.counting.transfers import blocks_of
 from simaccel.analytic.family import (
     Entry,
@@ -37,20 +37,20 @@ Sizes = dict[str, Ints]
 
 
 def is_kept(entry: object) -> TypeGuard[FamilyKeep]:
-    """Return whether an entry of a path keeps a tensor in the buffer."""
+    """Return whether an entry of a path is a keep in the buffer."""
     return isinstance(entry, FamilyKeep) and entry.level == BUFFER
 
 
 @dataclass
 class BlockFills:
-    """Cycles that every candidate of a family has before, between and after its blocks at least.
+    """Least cycles before, between and after the blocks of each candidate of a family.
 
-    Between a block and what takes its results, or the other way round, the array fills or drains;
-    blocks that follow one another hide that.
+    The array fills before a block whose operands another unit makes, and drains before one that
+    takes its results; blocks that follow one another hide both.
     """
 
     units: UnitCosts
-    """Costs of its blocks."""
+    """The costs of its blocks."""
 
     @property
     def family(self) -> Family:
@@ -63,10 +63,10 @@ class BlockFills:
         return self.units.accelerator
 
     def fill_cycles(self, late: Collection[str] | None = None) -> Ints:
-        """Return the cycles before the first command: its inputs come from DRAM, and enter.
+        """Return the cycles before the first command, whose inputs are loaded and enter the unit.
 
-        In which order they come is left open. ``late``: of the tensors that come now, where others
-        may be there already.
+        It holds for any order of these loads. ``late``: the tensors that are loaded now, if others
+        may be on chip already.
         """
         path = self.family.paths()[0]
         cuts = self.units.cuts(path)
@@ -106,7 +106,7 @@ class BlockFills:
     ) -> Ints:
         """Return the cycles from an operand's arrival to the folds of its block.
 
-        ``number``: of the operand; None where it may be any.
+        ``number``: of the operand; None: the least over all operands.
         """
         if path.leaf.unit != ARRAY:
             return ints(0)
@@ -118,9 +118,9 @@ class BlockFills:
 
     @cached_property
     def drain_cycles(self) -> Ints:
-        """The cycles after the last command of the array, or of the SFU where it is alone.
+        """The cycles after the last command of the array (without one, of the SFU).
 
-        What it made goes to DRAM.
+        Its results leave and are stored to memory.
         """
         *_, path = paths = self.family.paths()
         output = self.family.space.bound_operator(path.leaf.operator).output
@@ -143,7 +143,7 @@ class BlockFills:
         return ints(0)
 
     def last_block_cycles(self, path: TreePath) -> Ints | None:
-        """Return the cycles of the last block of a path on its unit; None if that isn't known."""
+        """Return the cycles of the last block of a path on its unit; None if it isn't known."""
         if any(isinstance(entry, FamilyCut | FamilySpread) for entry in path.entries):
             return None
         space = self.family.space
@@ -151,7 +151,7 @@ class BlockFills:
         sizes = self.units.widen_sizes(_last_sizes(self._sizes, path.entries))
         if path.leaf.unit == ARRAY:
             options = self.units.folds(path, cuts, sizes, accumulate=False)
-            return chosen_figures(self.units.stationarity_index(path), options)["cycles"]
+            return select_figures(self.units.stationarity_index(path), options)["cycles"]
         if path.leaf.unit != SFU or not isinstance(seen.operator, Vector):
             return None
         axis = space.cut_axis(seen.name)
@@ -167,11 +167,11 @@ class BlockFills:
         inside: int,
         visits: PathCuts | None = None,
     ) -> Ints:
-        """Return the cycles in which results leave, and what is made of them enters, all together.
+        """Return the total cycles of draining before, and filling after, a vector operator.
 
-        ``name``: of what ``behind`` takes; entries of both paths from ``inside`` on are their own.
-        After a vector operator that is online it enters while sums are rescaled. ``visits``: the
-        cuts that say how often, if these are not all of the path ``before``.
+        Results of ``before`` leave, and tensor ``name`` enters for ``behind``; entries of both
+        paths from ``inside`` on are not shared. Behind an online operator it enters while sums are
+        rescaled. ``visits``: the cuts that count the times, if not all of ``before``.
         """
         space, total = self.family.space, ints(0)
         used = space.bound_operator(behind.leaf.operator)
@@ -199,7 +199,7 @@ class BlockFills:
 
 
 def _first_sizes(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
-    """Return the sizes of the first block that some loops leave."""
+    """Return the sizes of the first block inside the loops of ``entries``."""
     found = dict(sizes)
     for entry in entries:
         if isinstance(entry, FamilyLoops):
@@ -209,7 +209,7 @@ def _first_sizes(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
 
 
 def _last_sizes(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
-    """Return the sizes of the last block that some loops leave."""
+    """Return the sizes of the last block inside the loops of ``entries``."""
     found = dict(sizes)
     for entry in entries:
         if isinstance(entry, FamilyLoops):

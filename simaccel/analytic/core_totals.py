@@ -1,4 +1,4 @@
-"""The counts of a group over all cores: those of one core with a piece, times the cores."""
+"""The counts of a group over all cores: those of each size of piece, times its cores."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class CoreTotals:
-    """The counts of each of some cores in a group."""
+    """The counts of a group on each of ``cores``, which have pieces of one size."""
 
     cores: tuple[int, ...]
     totals: FamilyTotals
     shared: Mapping[str, CoreSets]
-    """By tensor the cores that each read serves; what isn't here, each core reads for itself."""
+    """By tensor, the sets of cores that one read serves; other tensors are read by each core."""
 
     def take_from(self, first: int) -> CoreTotals:
-        """Return the counts on cores that are counted from ``first``."""
+        """Return the counts with ``first`` added to the numbers of the cores."""
         cores = tuple(first + core for core in self.cores)
         shared = {
             name: tuple(tuple(first + core for core in readers) for readers in sets)
@@ -46,7 +46,7 @@ class CoreTotals:
         return CoreTotals(cores, self.totals, shared)
 
     def readers(self, level: str, tensor: str) -> CoreSets:
-        """Return the cores that each transfer at a level serves."""
+        """Return the sets of cores that one transfer of a tensor at a level serves."""
         alone = tuple((core,) for core in self.cores)
         return self.shared.get(tensor, alone) if level in READS else alone
 
@@ -58,9 +58,9 @@ def core_totals(
     around: Sequence[Keep],
     bits: Mapping[str, int],
 ) -> tuple[CoreTotals, ...]:
-    """Return what cores do of a group, that of its first one first, which has a full piece.
+    """Return the counts of a group by size of piece, the first core's full piece first.
 
-    ``around`` and ``bits``: as of ``family_of``.
+    ``around`` and ``bits``: as in ``family_of``.
     """
 
     def family(sizes: Mapping[str, int]) -> Family:
@@ -73,7 +73,7 @@ def core_totals(
 
 
 def family_totals(family: Family, accelerator: Accelerator) -> GroupTotals:
-    """Count all candidates of a family, on all cores that have pieces of it."""
+    """Return the counts of all candidates of a family, over all cores with pieces of it."""
     if family.cut is None:
         return GroupTotals((CoreTotals((0,), evaluate(family, accelerator), {}),))
 
@@ -87,7 +87,7 @@ def family_totals(family: Family, accelerator: Accelerator) -> GroupTotals:
 def _totals(
     cut: CoreCut, family: Callable[[Mapping[str, int]], Family], accelerator: Accelerator
 ) -> Iterator[CoreTotals]:
-    """Yield the counts of each size of piece; ``family``: what a core does of one."""
+    """Yield the counts of each size of piece; ``family``: from sizes to the family of a core."""
     for share in shares(cut):
         piece = family(share.sizes)
         reads: dict[str, CoreSets] = {}
@@ -98,7 +98,7 @@ def _totals(
 
 
 def _moving(space: IterationSpace) -> dict[str, set[str]]:
-    """Return the ranks that move each tensor of a group, in any of its uses."""
+    """Return, by tensor of a group, the ranks that move it in any of its uses."""
     ranks: dict[str, set[str]] = {}
     for seen in space.operators:
         for _, view in seen.uses:
@@ -108,7 +108,7 @@ def _moving(space: IterationSpace) -> dict[str, set[str]]:
 
 @dataclass(frozen=True)
 class GroupTotals:
-    """Sums over the cores of a group, once; arrays where it is a family's."""
+    """The sums over all cores of one run of a group; arrays over the candidates of a family."""
 
     every: Sequence[CoreTotals]
 
@@ -124,12 +124,12 @@ class GroupTotals:
 
     @property
     def native_macs(self) -> Ints:
-        """MACs of operands as wide as the array's multipliers that the MACs take."""
+        """MACs in units of the multipliers' native width."""
         return self._sum(lambda totals: totals.counts.native_macs)
 
     @property
     def elements(self) -> Ints:
-        """Elements that pass SFUs."""
+        """Elements x passes of the SFUs."""
         return self._sum(lambda totals: totals.counts.elements)
 
     def _sum(self, amount: Callable[[FamilyTotals], Ints]) -> Ints:
@@ -151,7 +151,7 @@ class GroupTotals:
 
     @property
     def received(self) -> dict[str, int]:
-        """Bytes by tensor that loads write to the buffers of all cores; of a group alone."""
+        """Bytes by tensor that loads write to the buffers of all cores, for a single mapping."""
         received: Counter[str] = Counter()
         for share in self.every:
             for (level, name), n_bytes in share.totals.counts.moved.items():
@@ -160,7 +160,7 @@ class GroupTotals:
 
     @cached_property
     def _crossings(self) -> dict[Level, dict[str, Ints]]:
-        """Bytes by level and tensor, then by the link of the cores' NoC that they cross."""
+        """Bytes by level and tensor, and by the link of the cores' NoC that they cross."""
         cores, crossings = self.accelerator.cores, dict[Level, dict[str, Ints]]()
         if cores.noc.topology is None:
             return crossings
@@ -179,7 +179,7 @@ class GroupTotals:
 
     @cached_property
     def links(self) -> dict[str, Ints]:
-        """Cycles that bytes take at least of each link of the cores' NoC, by name."""
+        """The work of each link of the cores' NoC in cycles, by name."""
         total: dict[str, Ints] = {}
         for crossed in self._crossings.values():
             for link, n_bytes in crossed.items():
@@ -189,18 +189,18 @@ class GroupTotals:
 
     @property
     def dram_bytes(self) -> Ints:
-        """Bytes from and to memories outside."""
+        """Bytes from and to memories outside of the cores."""
         return sum((n for (level, _), n in self.moved.items() if level in WITH_DRAM), ints(0))
 
     @cached_property
     def _shared(self) -> dict[str, Ints]:
-        """Cycles of the work of memories, which all cores share."""
+        """The work in cycles of the memories, which all cores share."""
         workload = self.every[0].totals.family.space.workload
         return memory_work(self.accelerator, workload, self.moved)
 
     @property
     def resources(self) -> dict[str, int]:
-        """Cycles of each resource's work, of one mapping: memories have that of all cores."""
+        """The work of each resource in cycles, for a single mapping."""
         work: Counter[str] = Counter()
         for share in self.every:
             for name, cycles in share.totals.resources.items():
@@ -214,7 +214,7 @@ class GroupTotals:
 
     @cached_property
     def bound(self) -> Ints:
-        """Cycles that no run is below: core 0's way, or the busiest resource of all."""
+        """The lower bound of the cycles: core 0's longest path, or the busiest resource."""
         first = self.every[0].totals
         busiest, works = first.bound(), list(self.links.values())
         if len(self.every) > 1 or len(self.every[0].cores) > 1:
@@ -226,9 +226,10 @@ class GroupTotals:
 
     @property
     def likely(self) -> Ints:
-        """About the cycles: the bound, or all transfers and what is exposed, or slots by turns.
+        """A guess of the cycles, for ordering candidates: at least the bound.
 
-        No bound knows that stores keep loads waiting; where more is moved, they do so longer.
+        Or all transfers plus the latency that is exposed, or the slots of a tensor in turn. No
+        bound has the waits of loads for stores, which grow with the bytes moved.
         """
         first = self.every[0].totals
         exposed = [n for name, n in first.after_loads.items() if name not in ("dram", "drain")]
@@ -237,18 +238,18 @@ class GroupTotals:
         return ints(np.maximum(waiting, sum(exposed, start=moving)))
 
     def work(self) -> Ints:
-        """Return the cycles that an array or SFU works at least, whatever is on chip already."""
+        """Return the least cycles of array and SFU, whatever is on chip already."""
         return self.every[0].totals.work()
 
     def fits(self) -> Bools:
-        """Return whether what each core has fits its accumulator, and its tiles the staging."""
+        """Return whether each core's sums fit the accumulator, and its tiles their staging."""
         found = self.every[0].totals.fits()
         for one in self.every[1:]:
             found = found & one.totals.fits()
         return found
 
     def energy(self, cycles: Ints) -> Floats:
-        """Return the energy in pJ, with the leakage of so many cycles."""
+        """Return the energy in pJ, including the leakage of ``cycles``."""
         return np.asarray(sum(self._by_level(cycles).values()), dtype=np.float64)
 
     def _by_level(self, cycles: Ints) -> dict[str, Any]:
@@ -257,7 +258,7 @@ class GroupTotals:
 
     @property
     def bound_terms(self) -> dict[str, int]:
-        """The bound of one mapping by term: core 0's longest way, or the busiest resource."""
+        """The bound of a single mapping by term: core 0's longest path, or the busiest resource."""
         alone, work = self.every[0].totals.longest_terms(), self.resources
         busiest = max(work, key=lambda name: work[name])
         found = alone if sum(alone.values()) >= work[busiest] else {busiest: work[busiest]}
@@ -266,12 +267,12 @@ class GroupTotals:
 
     @property
     def energy_pj(self) -> dict[str, float]:
-        """Energy of one mapping by level in pJ, with the leakage of the bound's cycles."""
+        """Energy of a single mapping by level in pJ, with leakage over the bound's cycles."""
         by_level = self._by_level(ints(sum(self.bound_terms.values())))
         return {level: float(n) for level, n in by_level.items()}
 
     def buffer_bytes(self) -> Ints:
-        """Return the most bytes that the tiles of a core need in its buffer."""
+        """Return the bytes that tiles need in the buffer of the core with most."""
         found = self.every[0].totals.buffer_bytes()
         for one in self.every[1:]:
             found = np.maximum(found, one.totals.buffer_bytes())

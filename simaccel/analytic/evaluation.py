@@ -26,20 +26,20 @@ from simaccel.workload import Workload
 
 
 class CountError(SimaccelError):
-    """A workload whose counts don't fit 64-bit integers; the message has the reason."""
+    """The counts of a workload don't fit 64-bit integers; the message has the reason."""
 
 
 WITH_DRAM = ("dram_read", "dram_write")
-"""Levels of what crosses memories outside."""
+"""Levels and directions of bytes from and to memories outside."""
 MOST_MACS = 2**60
-"""Beyond, counts in 64-bit integers could wrap."""
+"""The most MACs for which counts surely fit 64-bit integers."""
 
 
 def require_countable(workload: Workload) -> None:
     """Refuse a workload whose counts may not fit 64-bit integers.
 
     Raises:
-        CountError: names the MACs and the limit.
+        CountError: the message names the MACs and the limit.
 
     """
     if workload.macs > MOST_MACS:
@@ -49,7 +49,7 @@ def require_countable(workload: Workload) -> None:
 def memory_work(
     accelerator: Accelerator, workload: Workload, moved: Mapping[Level, Ints]
 ) -> dict[str, Ints]:
-    """Return the cycles of DRAM, and of memories beside it, that bytes take at least."""
+    """Return the work in cycles of DRAM and the memories beside it, from bytes moved."""
     work: dict[str, Ints] = {}
     for memory, backing in accelerator.every_backing.items():
         both = dict.fromkeys(("read", "write"), ints(0))
@@ -66,7 +66,7 @@ def memory_work(
 
 @dataclass(frozen=True)
 class FamilyTotals:
-    """The counts of a family, and what follows from them: work, bound, room, energy."""
+    """The counts of a family, with work, bound, memory and energy that follow from them."""
 
     units: UnitCosts
     counts: FamilyCounts
@@ -78,12 +78,12 @@ class FamilyTotals:
 
     @property
     def accelerator(self) -> Accelerator:
-        """The accelerator that it is for."""
+        """The accelerator."""
         return self.units.accelerator
 
     @cached_property
     def resources(self) -> dict[str, Ints]:
-        """The cycles of each resource's work."""
+        """The work of each resource in cycles."""
         counts, hardware = self.counts, self.accelerator
         cycles = {unit: counts.busy.get(unit, ints(0)) for unit in COMPUTE_UNITS}
         cycles |= memory_work(hardware, self.family.space.workload, counts.moved)
@@ -97,16 +97,16 @@ class FamilyTotals:
         return cycles
 
     def resource_bound(self) -> Ints:
-        """Return the total work of the busiest resource. No run is shorter."""
+        """Return the work of the busiest resource, which no run is shorter than."""
         found = ints(0)
         for work in self.resources.values():
             found = np.maximum(found, work)
         return found
 
     def work(self) -> Ints:
-        """Return the cycles of array and SFU at least, whatever is on chip already.
+        """Return the least cycles of array and SFU, whatever is on chip already.
 
-        What the array waits for between two of its operators is not done beside it.
+        Vector operators that the array waits for between two of its operators don't overlap it.
         """
         busy = self.counts.busy
         found = ints(np.maximum(*(busy.get(unit, ints(0)) for unit in COMPUTE_UNITS)))
@@ -118,25 +118,25 @@ class FamilyTotals:
 
     @cached_property
     def path(self) -> Terms:
-        """The cycles of the array's own way through the tree, by term (`lower_bound`)."""
+        """The cycles of the array's path through the tree, by term (`lower_bound`)."""
         return lower_bound(self._fills, self.counts)
 
     @cached_property
     def after_loads(self) -> Terms:
-        """The cycles of all loads, and of what comes after the last of them, by term."""
+        """The cycles of all loads and of the work after the last one, by term (`after_loads`)."""
         return after_loads(self._fills, self.counts)
 
     @cached_property
     def pipelined(self) -> Terms:
-        """The cycles of array and SFU by turns in a pipelined fork, by term (`pipelined_bound`)."""
+        """The cycles of array and SFU in a pipelined fork, by term (`pipelined_bound`)."""
         return pipelined_bound(self._fills, self.counts)
 
     def fill(self, late: Collection[str]) -> Ints:
-        """Return the cycles until ``late`` tensors are there for the first command."""
+        """Return the cycles until the first command has the tensors ``late``."""
         return self._fills.fill_cycles(late)
 
     def bound(self) -> Ints:
-        """Return what no run is below: its start, and the busiest resource or the longest way."""
+        """Return the lower bound: the start, plus the busiest resource or the longest path."""
         longest = self.resource_bound()
         for way in (self.path, self.after_loads, self.pipelined):
             longest = np.maximum(longest, sum(way.values(), start=ints(0)))
@@ -148,20 +148,20 @@ class FamilyTotals:
         return self.accelerator.compiler.kernel_start_cycles
 
     def path_terms(self) -> dict[str, int]:
-        """Return the way of a single candidate by term, those that take no cycles left out."""
+        """Return the path of a single candidate by term, without terms of 0 cycles."""
         return _cycles_of(self.path)
 
     def longest_terms(self) -> dict[str, int]:
-        """Return the longest way of a single candidate by term, as of ``path_terms``."""
+        """Return the longest path of a single candidate by term, without terms of 0 cycles."""
         ways = map(_cycles_of, (self.path, self.after_loads, self.pipelined))
         return max(ways, key=lambda way: sum(way.values()))
 
     def buffer_bytes(self) -> Ints:
-        """Return the bytes that the tiles need in the buffer, those kept around not counted."""
+        """Return the bytes that tiles need in the buffer, without those of keeps around groups."""
         return self.counts.room(BUFFER)
 
     def fits(self) -> Bools:
-        """Return whether sums fit the accumulator, and tiles of other memories their staging."""
+        """Return whether sums fit the accumulator, and tiles their memory's staging bytes."""
         found = self._sums_fit()
         for kind, n_bytes in self.accelerator.staging.items():
             if n_bytes is not None:
@@ -176,7 +176,7 @@ class FamilyTotals:
         return self.counts.room(ACCUMULATOR) <= accumulator.capacity_bytes
 
     def energy_pj(self, cycles: float | Ints | None = None) -> dict[str, npt.NDArray[np.float64]]:
-        """Return the energy by level in pJ; ``cycles`` (by candidate): in which it leaks."""
+        """Return the energy by level in pJ; ``cycles``: of leakage, by candidate."""
         counts, within = self.counts, cycles if cycles is None else np.asarray(cycles)
         found: dict[str, Any] = self.accelerator.energy_by_level(
             counts.native_macs, counts.elements, counts.moved, within
@@ -185,7 +185,7 @@ class FamilyTotals:
 
 
 def evaluate(family: Family, accelerator: Accelerator) -> FamilyTotals:
-    """Count a family on an accelerator."""
+    """Return the counts of a family on an accelerator."""
     units = UnitCosts(family, accelerator)
     return FamilyTotals(units, count(units))
 

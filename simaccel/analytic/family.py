@@ -1,7 +1,7 @@
-"""Families: trees of one shape whose numbers are arrays, an entry for each candidate.
+"""Families: trees of one shape whose numbers are arrays with an entry per candidate.
 
-A family of one is a mapping's tree. Arrays of all numbers broadcast against each other, so that
-orders, sizes and slots may vary along axes of their own.
+A single mapping's tree is a family of one. All arrays broadcast against each other, so orders,
+sizes and slots may vary along different axes.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ Bools = npt.NDArray[np.bool_]
 
 
 def ints(value: object) -> Ints:
-    """Return a number (or an array of them) as 64-bit integers."""
+    """Return a number or an array as an array of 64-bit integers."""
     return np.asarray(value, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class FamilyLoops:
-    """Loops over different ranks with nothing between them.
+    """Nested loops over different ranks without other nodes between them.
 
-    ``tiles``: size of the pieces by rank; one that isn't smaller than what arrives is no loop.
-    ``places``: by rank, where its loop stands among these, from the outermost.
+    ``tiles``: size of the pieces of each rank; a tile as large as the rank's size here is no loop.
+    ``places``: position of each rank's loop among these, outermost first.
     """
 
     ranks: tuple[str, ...]
@@ -54,9 +54,9 @@ class FamilyLoops:
 
 @dataclass(frozen=True, eq=False)
 class FamilySpread:
-    """Pieces of ``tile`` go to the instances of a fan-out at once.
+    """A spread of pieces of size ``tile`` over the instances of a fan-out.
 
-    ``is_said``: a tree has the spread also where it makes one piece.
+    ``is_said``: the tree has the spread even if it makes a single piece.
     """
 
     rank: str
@@ -67,7 +67,7 @@ class FamilySpread:
 
 @dataclass(frozen=True, eq=False)
 class FamilyKeep:
-    """A tile of a tensor at a level in ``slots`` slots; 0 where it isn't kept.
+    """A tile of a tensor at a level in ``slots`` slots; 0 if the candidate does not keep it.
 
     ``anew``: each iteration of the loops outside loads it again.
     """
@@ -80,7 +80,7 @@ class FamilyKeep:
 
 @dataclass(frozen=True, eq=False)
 class FamilyCut:
-    """A part of a rank: ``size`` positions from ``start`` of what arrives."""
+    """A part of a rank: ``size`` positions from ``start`` on."""
 
     rank: str
     start: int
@@ -89,7 +89,7 @@ class FamilyCut:
 
 @dataclass(frozen=True, eq=False)
 class FamilyFork:
-    """Branches one after the other, the first ``ahead`` one iteration early."""
+    """Branches that run one after the other, the first ``ahead`` of them one iteration early."""
 
     branches: tuple[Branch, ...]
     ahead: int = 0
@@ -97,7 +97,7 @@ class FamilyFork:
 
 @dataclass(frozen=True, eq=False)
 class FamilyPart:
-    """Parts one after the other; each branch begins with its ``FamilyCut``."""
+    """Parts of a rank that run one after the other; each branch begins with its ``FamilyCut``."""
 
     branches: tuple[Branch, ...]
 
@@ -108,7 +108,7 @@ Branch = tuple[Entry | FamilyFork | FamilyPart | Do, ...]
 
 @dataclass(frozen=True, eq=False)
 class TreePath:
-    """A leaf with all nodes outside it."""
+    """A leaf with all nodes outside of it, outermost first."""
 
     entries: tuple[Entry, ...]
     leaf: Do
@@ -121,22 +121,19 @@ class Family:
     space: IterationSpace
     branch: Branch
     aliases: Mapping[str, str]
-    """Tensors made in place: output -> tensor whose tile it takes."""
+    """Tensors written in place: output -> tensor whose tile it takes."""
     around: tuple[Keep, ...] = ()
-    """What is kept around the group."""
+    """The keeps around the group."""
     held: Mapping[str, Ints] = field(default_factory=dict)
-    """What a systolic array holds, by operator, as places in ``STATIONARITIES``.
-
-    Operators that aren't here hold what their leaf says.
-    """
+    """Stationarity by operator, as an index of ``STATIONARITIES``; by default that of its leaf."""
     around_bits: Mapping[str, int] = field(default_factory=dict)
-    """Bits per element of what is kept around; of what could be made in it if nothing is said."""
+    """Bits per element of the tiles around; by default the widest of tensors written in place."""
     cut: CoreCut | None = None
-    """Spreads over cores around the trees; these and ``space`` are then those of a full piece."""
+    """Spreads over cores around the trees; trees and ``space`` are then those of a full piece."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The axes of the candidates."""
+        """The shape of the candidates' axes."""
         found = [array.shape for array in self.held.values()]
 
         def note(array: Ints) -> Ints:
@@ -148,11 +145,11 @@ class Family:
 
     @property
     def cores(self) -> int:
-        """Cores that have pieces."""
+        """Number of cores with pieces."""
         return cores_of(self.cut.spreads, self.cut.sizes) if self.cut else 1
 
     def paths(self) -> tuple[TreePath, ...]:
-        """Return the path of each leaf, in order, the same ones each time."""
+        """Return the path of each leaf in order; always the same objects."""
         return self._all_paths
 
     @cached_property
@@ -177,7 +174,7 @@ def family_of(
     around: Sequence[Keep] = (),
     around_bits: Mapping[str, int] | None = None,
 ) -> Family:
-    """Return one mapping of a group as a family of one."""
+    """Return a single mapping of a group as a family of one."""
     aliases = aliases_of(space, group.tree, around)
     branch = _branch(group.tree, dict(space.sizes))
     return Family(space, branch, aliases, tuple(around), around_bits=around_bits or {})
@@ -229,9 +226,9 @@ def _make_part(node: Part, sizes: dict[str, int]) -> FamilyPart:
 
 
 def take(family: Family, which: tuple[Ints | np.integer[Any], ...] | Ints) -> Family:
-    """Return some candidates, by index (one array for each axis of the family), as one axis.
+    """Return the candidates at ``which`` (an index array per axis) along a single axis.
 
-    One candidate, by a number for each axis, is a family without axes.
+    With a number per axis the result is one candidate, a family without axes.
     """
     shape = family.shape
     places = which if isinstance(which, tuple) else (which,)
@@ -250,13 +247,13 @@ def take(family: Family, which: tuple[Ints | np.integer[Any], ...] | Ints) -> Fa
 
 
 def with_arrays(family: Family, each: Callable[[Ints], Ints]) -> Family:
-    """Return a family with other numbers; ``each`` returns the replacement of an array."""
+    """Return a family with each array replaced by ``each`` of it."""
     held = {name: each(array) for name, array in family.held.items()}
     return replace(family, branch=_map_branch(family.branch, each), held=held)
 
 
 def _map_branch(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:
-    """Return a branch with its arrays replaced; what appears twice stays one object."""
+    """Return a branch with its arrays replaced; shared nodes stay one object."""
     nodes: list[Entry | FamilyFork | FamilyPart | Do] = []
     for node in branch:
         if isinstance(node, FamilyLoops):
@@ -275,7 +272,7 @@ def _map_branch(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:
 
 
 def branches_of(branch: Branch) -> Iterator[Entry | FamilyFork | FamilyPart | Do]:
-    """Yield all nodes of a branch, those of inner branches too."""
+    """Yield all nodes of a branch, including those of inner branches."""
     for node in branch:
         yield node
         if isinstance(node, FamilyFork | FamilyPart):
@@ -284,7 +281,7 @@ def branches_of(branch: Branch) -> Iterator[Entry | FamilyFork | FamilyPart | Do
 
 
 def tree_of(family: Family) -> Tree:
-    """Return the tree of a family of one, without loops that make one piece."""
+    """Return the tree of a family of one, without loops of a single piece."""
     spreads = family.cut.spreads if family.cut else ()
     return (*spreads, *_tree(family.branch, dict(family.space.sizes), family.held))
 
@@ -310,7 +307,7 @@ def _tree(branch: Branch, sizes: dict[str, int], held: Mapping[str, Ints]) -> Tr
 
 
 def _cuts_of(node: FamilyLoops | FamilySpread, sizes: dict[str, int]) -> Iterator[Loop | Spread]:
-    """Yield the loops that make several pieces, or the spread; ``sizes`` become those inside."""
+    """Yield the loops of several pieces, or the spread; ``sizes`` is updated to those inside."""
     if isinstance(node, FamilySpread):
         if node.is_said or int(node.tile) < sizes[node.rank]:
             sizes[node.rank] = min(int(node.tile), sizes[node.rank])

@@ -1,6 +1,6 @@
-"""Exact bytes and work of a family, and the space that its tiles take.
+"""The counts of a family: bytes, work, and the memory that its tiles take.
 
-Bytes by (level and direction, tensor), MACs and element passes are the machine's, to the byte.
+Bytes by (level and direction, tensor), MACs and element passes equal the machine's exactly.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from simaccel.workload.names import sums_name
 Level = tuple[str, str]
 """(level and direction, tensor), e.g. ("dram_read", "K")."""
 PORTS = ("input", "weight")
-"""The memories of a PE that feed its MACs, by the position of the input; sums have "output"."""
+"""The PE memories of the inputs, by position; sums have "output"."""
 ACCUMULATOR = "accumulator"
-"""Where sums of a systolic array grow, one strip of columns at a time."""
+"""The place of a systolic array's partial sums, one strip of columns at a time."""
 
 
 @dataclass
 class FamilyCounts:
-    """Totals of a family.
+    """The counts of a family; arrays have an entry per candidate.
 
-    ``native_macs``: MACs of operands as wide as the array's multipliers that its MACs take.
-    ``busy``: cycles of each unit's and channel's own work by name. ``chains``: cycles of each
-    operator's blocks one after the other, as its unit takes them from the buffer, those of an
-    online one with the rescaling of sums after them. ``tiles``: (bytes
-    of a slot, slots) by place and name; ``kinds``: classes of their tensors.
+    ``native_macs``: MACs in units of the multipliers' native width. ``elements``: elements x passes
+    of the SFU. ``busy``: work of each unit and channel in cycles. ``chains``: cycles of each
+    operator's blocks one after the other, with operands in the buffer; of an online operator
+    including the rescaling of sums. ``moved``: bytes. ``tiles``: (bytes of a slot, slots) by place
+    and name; ``kinds``: classes of their tensors.
     """
 
     macs: Ints = field(default_factory=lambda: ints(0))
@@ -43,36 +43,36 @@ class FamilyCounts:
     kinds: dict[Level, str] = field(default_factory=dict)
 
     def move(self, level: str, tensor: str, n_bytes: Ints) -> None:
-        """Count bytes."""
+        """Add bytes of a tensor at a level and direction."""
         known = self.moved.get((level, tensor))
         self.moved[level, tensor] = ints(n_bytes) if known is None else known + n_bytes
 
     def work(self, name: str, cycles: Ints) -> None:
-        """Count cycles of a unit or channel."""
+        """Add cycles of a unit or channel."""
         self.busy[name] = self.busy.get(name, ints(0)) + cycles
 
     def add_serial_cycles(self, operator: str, cycles: Ints) -> None:
-        """Count cycles of an operator's blocks one after the other."""
+        """Add cycles of an operator's blocks, one after the other."""
         self.chains[operator] = self.chains.get(operator, ints(0)) + cycles
 
     def hold(self, place: str, name: str, n_bytes: Ints, slots: Ints, kind: str = "") -> None:
-        """Take space; tiles of one name share their slots."""
+        """Reserve slots of a tile; tiles of one name share them."""
         self.kinds[place, name] = kind
         known = self.tiles.get((place, name), (ints(0), ints(0)))
         self.tiles[place, name] = (np.maximum(known[0], n_bytes), np.maximum(known[1], slots))
 
     def tile_bytes(self, place: str, name: str) -> Ints:
-        """Return the bytes of a tensor's largest tile in a place, also where it is of sums."""
+        """Return the bytes of a tensor's largest tile in a place, including tiles of its sums."""
         known = (self.tiles.get((place, one), (ints(0),)) for one in (name, sums_name(name)))
         return ints(np.maximum(*(n_bytes for n_bytes, *_ in known)))
 
     def room(self, *places: str) -> Ints:
-        """Return the bytes that tiles in some places take together."""
+        """Return the bytes of all slots in these places."""
         found = (n * s for (place, _), (n, s) in self.tiles.items() if place in places)
         return ints(sum(found, start=ints(0)))
 
     def staged_bytes(self, kind: str) -> Ints:
-        """Return the bytes that tiles of a class take together in the buffer."""
+        """Return the bytes of all slots in the buffer for tensors of a class."""
         mine = [at for at, one in self.kinds.items() if (at[0], one) == (BUFFER, kind)]
         found = (n_bytes * slots for n_bytes, slots in map(self.tiles.__getitem__, mine))
         return ints(sum(found, start=ints(0)))
@@ -83,7 +83,7 @@ class FamilyCounts:
 
 
 def port_of(seen: BoundOperator, position: int) -> str:
-    """Return the memory of a PE that holds an operand, by its position among the uses."""
+    """Return the PE memory of an operand, by its position among the operands."""
     if position == len(seen.inputs):
         return "output"
     return PORTS[position] if position < len(PORTS) else f"input{position}"

@@ -1,4 +1,4 @@
-"""Blocks whose folds are known: candidates are many, but the sizes of their blocks are few."""
+"""A cache of fold figures by block size: candidates are many, the sizes of their blocks few."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from simaccel.analytic.array import FoldFigures, by_number
+from simaccel.analytic.array import FoldFigures, by_stationarity
 from simaccel.analytic.family import Ints, ints
 from simaccel.hardware import Accelerator, Stationarity
 
 Shape = tuple[Ints, Ints, Ints, Ints]
-"""Sizes g, m, k, n of blocks; arrays that broadcast against each other."""
+"""Sizes (g, m, k, n) of blocks; arrays that broadcast against each other."""
 Bits = tuple[int, int, int, int]
-"""Bits that these sizes have at most."""
+"""The most bits of each of these sizes."""
 _MOST_BITS: Final = 62
-"""Bits of all four up to which they are packed into one number."""
+"""The most bits of all four sizes that are packed into one number."""
 _MOST_BLOCKS: Final = 2**15
-"""Blocks of a kind beyond which these are forgotten."""
+"""The most blocks of a kind; with more the cache is emptied."""
 _KINDS: Final = 256
 _RECENT: Final = 32
 _Of = TypeVar("_Of", bound=FoldFigures)
@@ -28,10 +28,10 @@ _Of = TypeVar("_Of", bound=FoldFigures)
 
 @dataclass
 class KnownBlocks:
-    """Figures of blocks of one kind by their sizes; what has a size below 0 is no block.
+    """The known figures of blocks of one kind by their sizes; a size below 0 means no block.
 
-    ``codes``: the sizes of each block packed into one number, in order, and a last one of none;
-    ``figures``: along the first axis, by block.
+    ``codes``: the sizes of each block packed into one number, ascending, with a final sentinel.
+    ``figures``: (figure, block).
     """
 
     bits: Bits
@@ -39,7 +39,7 @@ class KnownBlocks:
     figures: Ints = field(default_factory=lambda: ints([[0]]))
 
     def find(self, shape: Shape, price: Callable[[Shape], Ints]) -> Ints:
-        """Return the figures of blocks; those of new ones by ``price``, each size once."""
+        """Return the figures of blocks; ``price`` computes those of new sizes, each once."""
         codes = self._pack(shape)
         flat = codes.ravel()
         at = np.searchsorted(self.codes, flat)
@@ -76,15 +76,15 @@ class KnownBlocks:
 
 @lru_cache(_KINDS)
 def _known_blocks(bits: Bits, *_kind: object) -> KnownBlocks:
-    """Return what is known of blocks of a kind, of any candidates."""
+    """Return the cache for blocks of a kind, shared by all candidates."""
     return KnownBlocks(bits)
 
 
 @dataclass(frozen=True)
 class ManyBlocks:
-    """Blocks of candidates, equal to others by what is in their arrays.
+    """Blocks of candidates; equal if the contents of their arrays are.
 
-    ``which``: what the array holds of each, as of `by_number`.
+    ``which``: the stationarity of each, as in `by_stationarity`.
     """
 
     shape: Shape = field(compare=False)
@@ -93,7 +93,7 @@ class ManyBlocks:
 
     @classmethod
     def of_shape(cls, shape: Shape, which: Ints | int) -> ManyBlocks:
-        """Return blocks g, m, k, n with their content."""
+        """Return blocks of sizes (g, m, k, n) with their content as key."""
         arrays = (np.asarray(one) for one in (*shape, which))
         return cls(shape, which, tuple((array.shape, array.tobytes()) for array in arrays))
 
@@ -106,9 +106,9 @@ def find_known(
     blocks: ManyBlocks,
     kind: tuple[tuple[str, object], ...],
 ) -> list[_Of]:
-    """Return what ``of`` returns of blocks by stationarity, evaluated once for each size.
+    """Return the figures ``of`` blocks by stationarity, evaluated once for each size.
 
-    ``kind``: what else ``of`` takes.
+    ``kind``: further arguments of ``of``.
     """
     return [made(figures) for figures in _find_figures(of, accelerator, bits, blocks, kind)]
 
@@ -121,7 +121,7 @@ def _find_figures(
     blocks: ManyBlocks,
     kind: tuple[tuple[str, object], ...],
 ) -> list[Ints]:
-    """Return figures of blocks; families that are alike ask for what was asked for last."""
+    """Return figures of blocks; the last results are cached, as similar families repeat them."""
 
     def find(stationarity: Stationarity) -> Ints:
         price = partial(of, accelerator, stationarity=stationarity, **dict(kind))
@@ -130,4 +130,4 @@ def _find_figures(
         known = _known_blocks(bits, accelerator.timed, of, stationarity, kind)
         return known.find(blocks.shape, lambda shape: price(shape).figures)
 
-    return by_number(blocks.which, find)
+    return by_stationarity(blocks.which, find)

@@ -1,7 +1,7 @@
-"""Cycles that candidates take about: a guess, by which a search decides what runs first.
+"""Likely cycles of candidates: a guess by which a search orders them.
 
-It has waits of tiles that no bound has. A transfer begins at a memory's first channel, so small
-tiles use no other. A tile has its slot from when it is asked for until it was used.
+It includes waits that no bound has. A transfer begins at a memory's first channel, so small tiles
+use no other channel. A tile occupies its slot from its request to the end of its use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def first_channel_cycles(totals: FamilyTotals, moved: Mapping[Level, Ints]) -> Ints:
-    """Return about the cycles of the first channel of the busiest memory, for all that moves."""
+    """Return the approximate cycles of the first channel of the busiest memory for all bytes."""
     by_memory: dict[str, Ints] = {}
     for (level, name), n_bytes in moved.items():
         if level in WITH_DRAM:
@@ -37,7 +37,7 @@ def first_channel_cycles(totals: FamilyTotals, moved: Mapping[Level, Ints]) -> I
 
 
 def slot_cycles(totals: FamilyTotals) -> Ints:
-    """Return about the cycles in which the slots of the slowest tensor take turns."""
+    """Return the approximate cycles of the slowest tensor's tiles, one after the other per slot."""
     counts, outcome = totals.counts, ints(0)
     for (level, name), n_bytes in counts.moved.items():
         if level not in WITH_DRAM:
@@ -53,7 +53,7 @@ def slot_cycles(totals: FamilyTotals) -> Ints:
 
 
 def _service(totals: FamilyTotals, level: str, name: str) -> tuple[str, Accelerator, Floats]:
-    """Return a tensor's memory, and the cycles of its first channel for a byte of a tile."""
+    """Return a tensor's memory, its accelerator view, and the first channel's cycles per byte."""
     accelerator = totals.accelerator
     kind = totals.family.space.workload.tensors[name].lives
     backing, (tile, _) = accelerator.backing(kind), _tile(totals, name)
@@ -65,7 +65,7 @@ def _service(totals: FamilyTotals, level: str, name: str) -> tuple[str, Accelera
 
 
 def _tile(totals: FamilyTotals, name: str) -> tuple[Ints, Ints]:
-    """Return the bytes of a tensor's largest tile, and its slots; 0 where it has none."""
+    """Return the bytes of a tensor's largest tile and its slots; 0 without a tile."""
     tiles, aliases = totals.counts.tiles, totals.family.aliases
     home = aliases.get(name, name)
     known = [tiles.get((BUFFER, one), (ints(0), ints(0))) for one in (home, sums_name(home))]

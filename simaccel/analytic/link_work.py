@@ -1,7 +1,7 @@
-"""Costs of an exchange between chips for one of them: bytes, work of resources, and a bound.
+"""Costs of an exchange between chips, for one of them: bytes, work of resources, and a bound.
 
-It is read off the exchange alone. Its collectives come one after the other, and the first can't
-begin before what it takes has been loaded: no run of it is shorter than all of them.
+They follow from the exchange alone. Its collectives run one after the other, the first one after
+its load, so no run is shorter than all of them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from simaccel.units import LINK
 def merge_parts(
     moved: Mapping[Level, int], parts: Mapping[str, str], received: Mapping[str, int]
 ) -> dict[Level, int]:
-    """Return bytes with those that loads of parts bring under the tensors that they are parts of.
+    """Return bytes with the DRAM reads of parts booked to the tensors that they belong to.
 
-    ``parts``: part -> tensor; ``received``: by tensor the bytes that loads write to the buffers of
-    all cores, more than what is read where a read serves several.
+    ``parts``: part -> tensor; ``received``: by tensor, the bytes that loads write to the buffers of
+    all cores, which exceed those read if a read serves several.
     """
     merged = Counter(moved)
     for part, tensor in parts.items():
@@ -41,7 +41,7 @@ def merge_parts(
 
 @dataclass(frozen=True)
 class LinkWork:
-    """An exchange ``times`` times on a chip of a pod; of a message, the ``act`` of one end."""
+    """The work of an exchange on one chip, ``times`` times; ``act``: its end of a message."""
 
     exchange: Exchange
     accelerator: Accelerator
@@ -50,12 +50,12 @@ class LinkWork:
 
     @property
     def name(self) -> str:
-        """Name in tables and traces."""
+        """Its name in tables and traces."""
         return self.exchange.receipt if self.act == "receive" else self.exchange.name
 
     @property
     def place(self) -> range | None:
-        """The cores that wait for it: all, or of a message what sends or receives it."""
+        """The cores that wait for it: all, or of a message the core that sends or receives it."""
         if not self.exchange.is_message:
             return self.exchange.cores
         layout = self.exchange.behind if self.act == "receive" else self.exchange.before
@@ -63,17 +63,17 @@ class LinkWork:
 
     @property
     def core(self) -> int:
-        """The core that does it."""
+        """The core that executes it."""
         return 0 if self.place is None else self.place.start
 
     @property
     def read(self) -> set[str]:
-        """The tensor that it reads; of what receives a message, what sends it."""
+        """The tensor that it reads; of the receiving end of a message, the sending end."""
         return {self.exchange.name if self.act == "receive" else self.exchange.source}
 
     @property
     def streamed(self) -> set[str]:
-        """The same where it comes tile by tile."""
+        """The tensor that it reads, if it comes tile by tile; else empty."""
         handed = self.exchange.handed
         is_handed = self.act != "receive" and handed is not None and handed.stream.maker != ""
         return self.read if is_handed or self.act == "receive" else set()
@@ -85,7 +85,7 @@ class LinkWork:
 
     @cached_property
     def channels(self) -> Counter[str]:
-        """Cycles of the links of each dimension, once, by name."""
+        """Busy cycles of the links of each dimension by name, of one run."""
         hardware, exchange, found = self.accelerator, self.exchange, Counter[str]()
         for trips, *sides in exchange.chunks(hardware):
             n_bytes = self._max_bytes(*sides)
@@ -97,7 +97,7 @@ class LinkWork:
 
     @property
     def cycles(self) -> int:
-        """Cycles of the links, once: of those of one dimension that are busy longest."""
+        """Busy cycles of the busiest dimension's links, of one run."""
         return max(self.channels.values(), default=0)
 
     def _max_bytes(self, *sides: int) -> int:
@@ -105,7 +105,7 @@ class LinkWork:
 
     @cached_property
     def moved(self) -> dict[Level, int]:
-        """Bytes by level and tensor, once."""
+        """Bytes by level and tensor, of one run."""
         exchange, moved = self.exchange, Counter[Level]()
         hops_in, hops_out = (len(self._links(write=write)) for write in (False, True))
         for trips, taken, given_away in exchange.chunks(self.accelerator):
@@ -144,7 +144,7 @@ class LinkWork:
 
     @property
     def resources(self) -> dict[str, int]:
-        """Cycles of each resource's work, once, by its name."""
+        """Work of each resource in cycles by name, of one run."""
         hardware, core = self.accelerator, self.core
         parts = hardware.dram.channels
         loads = hardware.channel_read_rate.cycles(self._total("dram_read") // parts)
@@ -164,19 +164,19 @@ class LinkWork:
 
     @property
     def is_beside(self) -> bool:
-        """Whether it waits for links and its tensor alone, not for what the cores did before."""
+        """Whether it runs beside the cores: it waits for links and its tensor only."""
         return self.core % CHIP == REMOTE or self.exchange.is_stored
 
     @property
     def path(self) -> Mapping[str, int]:
-        """Cycles on the way through an exchange by term: none is shorter."""
+        """The least cycles of an exchange by term."""
         if self.act in ("send", "receive"):
             return {LINK: self.cycles}
         return {LINK: self.cycles + self.accelerator.pod.lag_cycles(self.act, self.exchange.axes)}
 
     @property
     def buffer_bytes(self) -> int:
-        """Bytes of its tiles: all slots of the largest chunk on each side that it has."""
+        """Bytes of its tiles: all slots of the largest chunk, on each side that it has."""
         exchange, chunks = self.exchange, list(self.exchange.chunks(self.accelerator))
         sides = {"send": (1,), "receive": (2,)}.get(self.act, (1, 2))
         each = sum(max(exchange.n_bytes(chunk[side]) for chunk in chunks) for side in sides)
@@ -184,7 +184,7 @@ class LinkWork:
 
 
 def link_works(exchange: Exchange, accelerator: Accelerator, times: int) -> Iterator[LinkWork]:
-    """Yield what chips do of an exchange: a collective, or both ends of a message."""
+    """Yield the work of an exchange: of a collective, or of both ends of a message."""
     acts: tuple[LinkAct, ...] = ("send", "receive") if exchange.is_message else (exchange.kind,)
     for act in acts:
         yield LinkWork(exchange, accelerator, times, act)

@@ -1,13 +1,12 @@
 """The lower bound of a family's cycles: no run of any of its candidates is shorter.
 
-The array works on one block after the other. Before the first its inputs come (*fill*), after the
-last its results leave (*drain*). In a fork it also waits for the vector operators that stand
-between two of its operators (*sfu*), and for what it made to leave before them and to enter after
-them (*between*). Each of its stays there, a *phase*, is no shorter than the transfers of its own
-tiles that no slot can take before or after it, nor than the slots of a tensor take in turns; what
-they exceed its work by is *dram*. Where one
-tile of what is between them has a single slot, a vector operator and the array's only one take
-turns.
+The array executes one block after the other. Before the first its inputs arrive (*fill*), after the
+last its results leave (*drain*). In a fork it also waits for the vector operators between two of
+its operators (*sfu*), and for data to leave it before them and to enter it after them (*between*).
+The array's stay before, between or after them is a *phase*. A phase takes at least the transfers of
+its own tiles that no slot can hold before or after it, and at least the tiles of a tensor one after
+the other in its slots; the excess over the array's work is *dram*. If the tile between a vector
+operator and the array's only operator has a single slot, the two take turns.
 """
 
 from __future__ import annotations
@@ -42,16 +41,16 @@ from simaccel.units import ARRAY, MAC, SFU
 from simaccel.workload.names import tensor_of
 
 Terms = Mapping[str, Ints]
-"""Cycles by what takes them; the bound is their sum."""
+"""Cycles by term; the bound is their sum."""
 
 
 @dataclass
 class _Phases:
-    """A unit's paths by phase, and the vector operators that it waits for between them.
+    """A unit's paths by phase, and the vector operators between its phases.
 
-    ``handed``: what each phase but the first takes from these. ``turns``: those that take turns
-    with its only operator, and where they do. ``inside``: entries of a path from here on are of its
-    phase alone.
+    ``handed``: the tensor that each phase but the first takes from these. ``turns``: operators that
+    take turns with the unit's only one, with the candidates for which they do. ``inside``: entries
+    of a path from here on belong to its phase alone.
     """
 
     paths: list[list[TreePath]] = field(default_factory=lambda: [[]])
@@ -63,7 +62,7 @@ class _Phases:
 
 @dataclass
 class _TransferSeries:
-    """Bytes that come from DRAM and go to it, one transfer after the other."""
+    """Bytes from and to DRAM, one transfer after the other."""
 
     accelerator: Accelerator
     read: Ints = field(default_factory=lambda: ints(0))
@@ -71,7 +70,7 @@ class _TransferSeries:
     loads: Ints = field(default_factory=lambda: ints(0))
 
     def add(self, read: Ints, written: Ints, tile_bytes: Ints) -> None:
-        """Add bytes, in tiles of so many at most; less than nothing is nothing."""
+        """Add bytes in tiles of at most ``tile_bytes``; negative amounts count as 0."""
         read, written = (ints(one.clip(0) * (tile_bytes > 0)) for one in (read, written))
         self.read, self.written = self.read + read, self.written + written
         self.loads = np.maximum(self.loads, -(-read // tile_bytes.clip(1)))
@@ -83,32 +82,32 @@ class _TransferSeries:
         return ints(self.load_cycles() + going - 1).clip(0)
 
     def load_cycles(self) -> Ints:
-        """Return the cycles of the channel for what comes."""
+        """Return the cycles of the channel for the loads."""
         channels = self.accelerator.dram.channels
         return ints(self.accelerator.channel_read_rate.cycles(self.read // channels))
 
     def serial_cycles(self) -> Ints:
-        """Return the cycles without work, as each tile is waited for."""
+        """Return the cycles of all transfers including the latency of each."""
         latency = self.accelerator.dram.latency_cycles
         return ints(np.maximum(self.cycles(), self.load_cycles() + latency * self.loads))
 
     def turn_cycles(self, work: Ints, slots: Ints) -> Ints:
-        """Return the cycles in which a tensor's slots take turns, with the work on its tiles.
+        """Return the least cycles of a tensor's tiles in its slots, including the work on them.
 
-        A tile is asked for when the one before in its slot has been worked on, and is worked on
-        when it is there: in each slot work, latencies and transfers follow one another, so that the
-        slot that has most of them takes no less than the mean of all.
+        A tile is requested after the use of its predecessor in the slot, and used after its
+        arrival: in each slot work, latencies and transfers follow one another, so the slot with
+        most of these takes at least the mean over all slots.
         """
         latency = self.accelerator.dram.latency_cycles
         return ints(-(-(work + self.load_cycles() + latency * self.loads) // slots.clip(1)))
 
 
 def lower_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
-    """Return the cycles that no run is below by term, an entry for each candidate.
+    """Return the lower bound of the cycles by term, with an entry per candidate.
 
-    ``fill``: until the first command has its inputs; ``array`` (or ``sfu`` where it works alone):
-    its blocks one after the other; ``dram``: what transfers of a phase exceed them by; ``sfu``:
-    vector operators that it waits for; ``between``: fills and drains around these; ``drain``: from
+    ``fill``: until the first command has its inputs; ``array`` (``sfu`` if it works alone): its
+    blocks one after the other; ``dram``: the excess of a phase's transfers; ``sfu``: vector
+    operators that the array waits for; ``between``: drains and fills around these; ``drain``: from
     the last block to its last result in memory.
     """
     family = fills.family
@@ -136,11 +135,11 @@ def lower_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
 
 
 def after_loads(fills: BlockFills, counts: FamilyCounts) -> Terms:
-    """Return the cycles of all loads and of what comes after the last of them, by term.
+    """Return the cycles of all loads, and of the work after the last one, by term.
 
-    The unit that uses it still has its last block to do then, whose results go to memory (terms as
-    of `lower_bound`). Empty where array and SFU both use what is loaded: the one need not wait for
-    the last load of the other.
+    After the last load its unit still executes its last block, whose results are stored (terms as
+    in `lower_bound`). Empty if array and SFU both use loaded tensors, as neither need wait for the
+    last load of the other.
     """
     family, accelerator = fills.family, fills.accelerator
     paths = family.paths()
@@ -174,7 +173,7 @@ def after_loads(fills: BlockFills, counts: FamilyCounts) -> Terms:
 
 
 def _phases(family: Family) -> _Phases:
-    """Return the phases of the array, or of the SFU alone."""
+    """Return the phases of the array, or of the SFU if there is no array work."""
     phases, paths = _Phases(), family.paths()
     *outside, last = family.branch
     phases.inside = len(outside) * isinstance(last, FamilyFork)
@@ -205,10 +204,10 @@ def _phases(family: Family) -> _Phases:
 def _turns(
     family: Family, paths: Sequence[TreePath], outside: Sequence[object]
 ) -> list[tuple[str, Bools]]:
-    """Return the vector operators that share a tile with the array's only operator, and where.
+    """Return the vector operators that share a tile with the array's only operator.
 
-    Each iteration has a tile of its own, which both use: with one slot, neither begins a next one
-    before the other is done.
+    Each with the candidates for which the two take turns: both use the iteration's tile, and with
+    one slot neither begins the next iteration before the other has ended.
     """
     arrays = [path for path in paths if path.leaf.unit == ARRAY]
     has_parts = any(isinstance(node, FamilyCut) for node in outside)
@@ -247,10 +246,10 @@ def _used_tensors(family: Family, path: TreePath) -> dict[str, tuple[TensorView,
 def _phase(
     units: UnitCosts, counts: FamilyCounts, paths: Sequence[TreePath], phases: _Phases
 ) -> tuple[Ints, Ints]:
-    """Return the cycles of all stays in a phase: of its blocks, and what transfers take beyond.
+    """Return the cycles of all executions of a phase: its blocks, and the excess of transfers.
 
-    Tiles of one slot come and go while the unit doesn't work. Of others as many as have slots may
-    move before a stay or after it, the rest moves in it.
+    Tiles with one slot move while the unit is idle. Of other tiles as many as there are slots may
+    move before or after the phase; the rest moves during it.
     """
     family, accelerator = units.family, units.accelerator
     operators = {path.leaf.operator for path in paths}
@@ -284,10 +283,10 @@ def _phase(
 def _tiles(
     units: UnitCosts, paths: Sequence[TreePath], every: Sequence[TreePath], inside: int
 ) -> Iterator[tuple[str, Ints, Ints]]:
-    """Yield tiles of a phase alone: name, slots (the most of all parts), how often it has them.
+    """Yield the tiles of a phase alone, as (name, most slots of all parts, number of executions).
 
-    A vector operator whose axis is cut goes over its rows twice, each time with slots of its own,
-    and what comes first to one pass may come during the other.
+    A vector operator whose axis is cut passes over its rows twice, with slots of its own each time,
+    and the first tiles of one pass may be loaded during the other.
     """
     uses: Counter[str] = Counter()
     is_one = len({path.leaf.operator for path in every}) == 1
@@ -310,9 +309,9 @@ def _tiles(
 
 
 def _passes(family: Family, path: TreePath, cuts: PathCuts, at: int, times: Ints) -> Ints:
-    """Return how often a vector operator begins a pass at most, if its axis is cut before ``at``.
+    """Return the most passes that a vector operator begins if its axis is cut before ``at``.
 
-    0 where it is not.
+    0 if it is not.
     """
     axis = family.space.cut_axis(path.leaf.operator)
     if axis is None:

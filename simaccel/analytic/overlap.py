@@ -1,4 +1,4 @@
-"""Groups that overlap: the longest path through them is a bound of them together."""
+"""The bound of groups that overlap: the longest path through them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WEIGHT: Final = "weight"
 
 @dataclass(frozen=True)
 class PlacedGroup:
-    """A group in its place: what cores do of it, and the bytes that are kept around it."""
+    """A group with the counts of its cores, and the bytes of keeps around it."""
 
     workload: Workload
     group: Group
@@ -36,7 +36,7 @@ class PlacedGroup:
 
     @property
     def totals(self) -> FamilyTotals:
-        """The counts of the first core of its place."""
+        """The counts of its first core."""
         return self.cores[0].totals
 
     @property
@@ -47,7 +47,7 @@ class PlacedGroup:
 
     @property
     def place(self) -> range | None:
-        """The cores that have it; None for all."""
+        """The cores that run it; None for all."""
         return self.group.place
 
     @property
@@ -58,7 +58,7 @@ class PlacedGroup:
 
 
 def total_of(terms: Counter[str] | None) -> float:
-    """Return the sum of terms; nothing is before all that is something."""
+    """Return the sum of terms; -1 for None, which is earlier than any time."""
     return -1.0 if terms is None else sum(terms.values())
 
 
@@ -72,12 +72,11 @@ def _add_to_end(end: Counter[str] | None, cycles: Counter[str] | None) -> Counte
 
 @dataclass
 class _Ends:
-    """The earliest ends, by term, on the way through groups; None where none is known.
+    """The earliest ends on a core's path through groups, by term; None if unknown.
 
-    ``units``: of the last command of array and SFU; ``last``: of the last group; ``before``: of the
-    one before it. A group may begin while the one before it ends, never before that began, and each
-    unit does one group after the other. What works on data that the one before makes waits for its
-    end.
+    ``units``: of the last command of array and of SFU; ``last``: of the last group; ``before``: of
+    the group before it. A group may begin while its predecessor drains, but not before that began;
+    each unit runs one group after the other; work on the predecessor's output waits for its end.
     """
 
     units: dict[str, Counter[str] | None] = field(default_factory=dict)
@@ -92,11 +91,11 @@ class _Ends:
         again: bool = False,
         elsewhere: Sequence[tuple[Counter[str], str]] = (),
     ) -> None:
-        """Put a group after; ``again``: the one before is of the layer before.
+        """Append a group; ``again``: its predecessor belongs to the previous run of the layer.
 
-        ``elsewhere``: ends of groups on other cores, with a tensor that each makes for this one.
-        An exchange takes what the one before it stores, or an exchange of that; beside the cores it
-        waits for links, and for what makes its tensor (of ``elsewhere``).
+        ``elsewhere``: ends of groups on other cores, each with a tensor that it makes for this one.
+        An exchange reads the tensor of its predecessor, or of that one's exchange; beside the cores
+        it waits for links and for the maker of its tensor (in ``elsewhere``).
         """
         if isinstance(group, LinkWork):
             before = self.units.get(LINK) if group.is_beside else self.last
@@ -127,15 +126,15 @@ class _Ends:
 
 
 def _unit(group: PlacedGroup) -> str:
-    """Return the unit whose first and last command a group's stay is between."""
+    """Return the unit whose first and last commands delimit a group's execution."""
     return ARRAY if int(group.totals.path[ARRAY]) else SFU
 
 
 @dataclass(frozen=True)
 class _Turns:
-    """Cycles in which vector operators take turns with the array in its stay: all of them.
+    """Cycles of vector operators that take turns with the array in a group, by term.
 
-    ``front``: that may come before its first command; ``rear``: after its last one.
+    ``front``: of those that may precede its first command; ``rear``: that may follow its last one.
     """
 
     all: Counter[str]
@@ -144,7 +143,7 @@ class _Turns:
 
 
 def _turns(group: PlacedGroup) -> _Turns:
-    """Return the cycles of a group's only array operator and vector operators by turns."""
+    """Return the turns of a group's only array operator with its vector operators."""
     zero: Counter[str] = Counter()
     units = [path.leaf.unit for path in group.totals.family.paths()]
     if _unit(group) == SFU or units.count(ARRAY) != 1:
@@ -156,14 +155,14 @@ def _turns(group: PlacedGroup) -> _Turns:
 
 @dataclass
 class _Way:
-    """The way of a core through the groups of which it is the first core (``own``)."""
+    """The path of a core through the groups of which it is the first core (``own``)."""
 
     own: Sequence[PlacedGroup | LinkWork]
     ends: _Ends = field(init=False)
     previous: PlacedGroup | LinkWork | None = None
 
     def __post_init__(self) -> None:
-        """Begin with the fill of its first group; there is none if it has exchanges alone."""
+        """Begin with the fill of its first group; without any group there is none."""
         zero: Counter[str] = Counter()
         self.ends = _Ends({ARRAY: zero, SFU: zero, LINK: zero}, zero, zero)
         for first in [part for part in self.own if isinstance(part, PlacedGroup)][:1]:
@@ -176,10 +175,10 @@ def first_core(part: PlacedGroup | LinkWork) -> int:
 
 
 def longest_path(placed: Sequence[PlacedGroup | LinkWork]) -> Counter[str]:
-    """Return the cycles on the longest path through groups that overlap, by term.
+    """Return the cycles of the longest path through groups that overlap, by term.
 
-    Each core has a way of its own, which waits for what groups on other cores make. A group has
-    ended when all of its cores have come to its end.
+    Each core has a path of its own, which waits for tensors from groups on other cores. A group
+    ends when all of its cores have ended it.
     """
     ways = {
         core: _Way([part for part in placed if first_core(part) == core])
@@ -199,7 +198,7 @@ def longest_path(placed: Sequence[PlacedGroup | LinkWork]) -> Counter[str]:
 
 @dataclass(frozen=True)
 class _Made:
-    """The first core of the group that has made a tensor last, and its end.
+    """The first core and the end of the group that made a tensor last.
 
     ``alone``: whether it stores nothing else, so that it ends with the tensor's last tile.
     """
@@ -210,9 +209,9 @@ class _Made:
 
 
 def _step(ways: Mapping[int, _Way], group: PlacedGroup | LinkWork, made: dict[str, _Made]) -> None:
-    """Put a group on the way of its first core, and its end on those of its others.
+    """Append a group to the path of its first core, and its end to those of its other cores.
 
-    Who reads a tensor tile by tile waits for its last tile at the end.
+    A reader that takes a tensor tile by tile ends no earlier than the maker's last tile.
     """
     core, place = first_core(group), group.place
     own = ways[core]
@@ -235,7 +234,7 @@ def _step(ways: Mapping[int, _Way], group: PlacedGroup | LinkWork, made: dict[st
 
 
 def _core_cycles(part: PlacedGroup | LinkWork) -> Counter[str]:
-    """Return the cycles of a group's first core from its start to its end, at least."""
+    """Return the least cycles of a group's first core from its start to its end."""
     if isinstance(part, LinkWork):
         return Counter(part.path)
     start = Counter({"start": part.totals.start_cycles})
@@ -243,22 +242,22 @@ def _core_cycles(part: PlacedGroup | LinkWork) -> Counter[str]:
 
 
 def _is_on(core: int, place: range | None) -> bool:
-    """Return whether a core is in a place, which is all that compute where it says none."""
+    """Return whether a core is in a place; None stands for all cores that compute."""
     return core % CHIP != REMOTE if place is None else core in place
 
 
 def _edges(place: range | None) -> tuple[int, ...]:
-    """Return the first core of a place and the first one after it: one of each kind."""
+    """Return the first core of a place and the first one behind it, between which cores differ."""
     return (0,) if place is None else (0, place.start, place.stop)
 
 
 def one_after_the_other(
     placed: Sequence[tuple[PlacedGroup | LinkWork, Counter[str]]],
 ) -> Counter[str]:
-    """Return the cycles, by term, of groups that wait for the end of those before on their cores.
+    """Return the bound, by term, of groups that wait for the end of their predecessors.
 
-    Of each group its bound where it runs alone, from when the first of its cores is there. In a
-    layer that is repeated, the ways of cores through the groups of which they are the first.
+    The sum of the groups' own bounds, each from the time at which its first core is free. In a
+    repeated layer: the paths of cores through the groups of which they are the first.
     """
     zero: Counter[str] = Counter()
     edges = {edge for part, _ in placed for edge in _edges(part.place)}
@@ -280,7 +279,7 @@ def one_after_the_other(
 
 
 def _repeat(ends: _Ends, layer: Sequence[PlacedGroup | LinkWork], times: int) -> None:
-    """Put a layer after its last run ``times`` more: of each end, what comes of it alone."""
+    """Append ``times`` more runs of a layer: each end grows by what one more run adds to it."""
     zero: Counter[str] = Counter()
     found = [_add_to_end(ends.last, _multiply_terms(_round(_Ends({}, zero), layer).last, times))]
     for unit in (ARRAY, SFU, LINK):
@@ -303,9 +302,10 @@ def _multiply_terms(terms: Counter[str] | None, times: int) -> Counter[str]:
 
 
 def _late_tensors(group: PlacedGroup, before: PlacedGroup | LinkWork, *, again: bool) -> set[str]:
-    """Return the tensors that come to a group when the one before has ended.
+    """Return the tensors that a group can load only after its predecessor has ended.
 
-    Those that it stores; ``again``: where that is of the layer before, all but weights.
+    These are its outputs; ``again``: the predecessor is of the previous run of the layer, and so
+    all tensors but weights.
     """
     if not again:
         return before.stored
@@ -315,9 +315,9 @@ def _late_tensors(group: PlacedGroup, before: PlacedGroup | LinkWork, *, again: 
 
 @dataclass(frozen=True)
 class _LateWork:
-    """Cycles of what works on late tensors; None where nothing does.
+    """Cycles from the arrival of late tensors; None if no operator uses any.
 
-    ``whole``: until the group's last command; ``of_unit``: until the last one of its unit.
+    ``whole``: to the group's last command; ``of_unit``: to the last command of its unit.
     """
 
     whole: Counter[str] | None = None
@@ -325,7 +325,7 @@ class _LateWork:
 
 
 def _late_work(group: PlacedGroup, late: set[str], stay: Counter[str]) -> _LateWork:
-    """Return the cycles of what works on late tensors, or on tiles that are kept around groups."""
+    """Return the cycles of the work on late tensors, or on tiles of keeps around groups."""
     made, late_names = set(late), set()
     for name in group.group.operators:
         *inputs, output = (
@@ -351,7 +351,7 @@ def _late_work(group: PlacedGroup, late: set[str], stay: Counter[str]) -> _LateW
 
 
 def _is_around(group: PlacedGroup, tensors: Sequence[str]) -> bool:
-    """Return whether one of some tensors has its tile around the group: that is in use."""
+    """Return whether one of the tensors has its tile in a keep around the group."""
     held = (holder(group.workload, group.group, one, group.around) for one in tensors)
     return any(one is not None for one in held)
 
@@ -359,7 +359,7 @@ def _is_around(group: PlacedGroup, tensors: Sequence[str]) -> bool:
 def _stay(group: PlacedGroup) -> Counter[str]:
     """Return the cycles from a group's first command to its last, by term.
 
-    Tiles that come early are no more than their slots, which no term counts.
+    Tiles that are loaded early fill at most their slots, which no term counts.
     """
     path = group.totals.path
     return Counter({name: int(n) for name, n in path.items() if name not in ("fill", "drain")})

@@ -1,6 +1,6 @@
-"""Pieces of a rank along a path: how many there are of each size, remainders included.
+"""Pieces of a rank along a path: the number of each size, remainders included.
 
-Cutting pieces of a few sizes by a tile makes pieces of the tile's size and remainders, so the
+Cutting pieces of a few sizes by a tile makes pieces of the tile's size, and remainders. So the
 pieces at any depth are a short list of (count, size), exact for every chain of tiles.
 """
 
@@ -29,26 +29,27 @@ from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.view import TensorView
 
 Box = tuple[Ints, Ints]
-"""How many pieces, and their size."""
+"""(number of pieces, their size)."""
 Mode = bool | Bools
 Terms = tuple[tuple[str, int], ...]
 PLACES: Final = 16
-"""Places in one entry, more than ranks."""
+"""Positions of loops in one entry: more than there are ranks."""
 _HUGE = 1 << 62
 
 
 def number(boxes: Sequence[Box]) -> Ints:
-    """Return how many pieces there are."""
+    """Return the total number of pieces."""
     return ints(sum(n for n, _ in boxes))
 
 
 @dataclass(frozen=True, eq=False)
 class CutStep:
-    """One cut of a rank, for each list of boxes that may arrive.
+    """One cut of a rank, applied to a list of boxes.
 
-    By arriving box: ``whole`` pieces of the tile's size, and of what is left the box that it goes
-    to (-1: nothing is left of any) and whether something is (``left``). The first box that it
-    makes has the tile's size. ``every``: the boxes where all loops and instances count.
+    By incoming box: ``whole``, its number of pieces of the tile's size; ``to``, the outgoing box of
+    its remainder (-1: no candidate has one); ``left``, whether there is a remainder. The first
+    outgoing box has the tile's size. ``sizes``: of the outgoing boxes; ``every``: their numbers if
+    all loops and instances count.
     """
 
     at: int
@@ -60,7 +61,7 @@ class CutStep:
     restarts: bool = False
 
     def count(self, counts: Sequence[Ints], mode: Mode) -> list[Ints]:
-        """Cut boxes; where ``mode`` is False take the first piece of each only."""
+        """Return the numbers of outgoing boxes; where ``mode`` is False only first pieces count."""
         counted: list[Ints] = [ints(0)] * len(self.sizes)
         for n, whole, to, left in zip(counts, self.whole, self.to, self.left, strict=True):
             more, rest = whole, left
@@ -75,9 +76,9 @@ class CutStep:
         return counted
 
     def take_one(self, where: Bools, counts: Sequence[Ints], least: int) -> CutStep:
-        """Return the cut ``where`` only one of ``least`` or more pieces of the tile's size counts.
+        """Return the cut in which, ``where`` true, one of ``least`` or more full pieces counts.
 
-        The smaller last piece counts where one is enough.
+        The smaller last piece counts, too, if ``least`` is 1.
         """
         whole = tuple(ints(np.where(where, made >= least, made)) for made in self.whole)
         left = tuple(ints(np.where(where & (least > 1), 0, rest)) for rest in self.left)
@@ -86,7 +87,7 @@ class CutStep:
 
 
 def _step(at: int, tile: Ints, counts: Sequence[Ints], sizes: Sequence[Ints]) -> CutStep:
-    """Cut boxes by a tile; remainders that no candidate has together share a box."""
+    """Return the cut of boxes by a tile; remainders that never coexist share a box."""
     wholes: list[Ints] = []
     tos: list[int] = []
     lefts: list[Ints] = []
@@ -126,9 +127,9 @@ class PathCuts:
     def __init__(
         self, space: IterationSpace, path: TreePath, single: Ints | None = None, least: int = 1
     ) -> None:
-        """Cut along a path; of the loop at the place ``single`` one full piece of ``least`` counts.
+        """Cut along a path; of the loop at position ``single`` one of ``least`` full pieces counts.
 
-        Its smaller last piece counts as well if ``least`` is 1.
+        Its smaller last piece counts, too, if ``least`` is 1.
         """
         self.space = space
         self.entries = path.entries
@@ -136,7 +137,7 @@ class PathCuts:
         self._known: dict[object, list[Box]] = {}
 
     def steps(self, rank: str) -> tuple[CutStep, ...]:
-        """Return the cuts of a rank that make several pieces for some candidate, and parts."""
+        """Return a rank's cuts: those with several pieces for some candidate, and parts."""
         return self._chains[rank]
 
     @cached_property
@@ -162,7 +163,7 @@ class PathCuts:
 
     @cached_property
     def full(self) -> list[dict[str, Ints]]:
-        """Size of a full piece of each rank, as it enters each entry, and the leaf."""
+        """The size of a full piece of each rank at the beginning of each entry, and at the leaf."""
         sizes = {rank: ints(size) for rank, size in self.space.full_sizes.items()}
         found = [dict(sizes)]
         for entry in self.entries:
@@ -173,7 +174,7 @@ class PathCuts:
 
     @cached_property
     def places(self) -> dict[tuple[int, str], Ints]:
-        """Place of each loop among all, from the outermost; -1 where it makes one piece."""
+        """The position of each loop among all, outermost first; -1 if it makes a single piece."""
         found = {}
         for at, entry in enumerate(self.entries):
             if isinstance(entry, FamilyLoops):
@@ -184,10 +185,10 @@ class PathCuts:
         return found
 
     def position(self, ranks: frozenset[str], upto: int) -> Ints:
-        """Return the place of the innermost loop outside an entry that moves one of the ranks.
+        """Return the position of the innermost loop before an entry that moves one of the ranks.
 
-        A part of such a rank comes anew with each iteration of all loops outside it: its place is
-        directly inside them.
+        A part of such a rank is loaded again in each iteration of all loops outside it: its
+        position is directly inside them.
         """
         innermost = ints(-1)
         parts = [
@@ -204,7 +205,7 @@ class PathCuts:
         return innermost
 
     def innermost_loop(self, ranks: Collection[str], position: Ints, upto: int) -> Ints:
-        """Return the place of the innermost loop over some ranks outside a position; or -1."""
+        """Return the position of the innermost loop over the ranks before ``position``; or -1."""
         found = ints(-1)
         for (at, rank), place in self.places.items():
             if at < upto and rank in ranks:
@@ -212,10 +213,10 @@ class PathCuts:
         return found
 
     def slots_of_sums(self, slots: Ints, ranks: frozenset[str], last: Ints, upto: int) -> Ints:
-        """Return the slots of sums that come back: a free one tells that they were stored.
+        """Return the usable slots of sums that come back, as a free slot means they were stored.
 
-        So they have no more than a step of the innermost loop that reduces, at ``last`` (-1: none
-        does), has tiles at least.
+        At most the fewest tiles in an iteration of the innermost reducing loop, which is at
+        ``last`` (-1: none).
         """
         most = ints(1)
         for (at, rank), place in self.places.items():
@@ -230,7 +231,7 @@ class PathCuts:
     def pieces(
         self, rank: str, upto: int, counts: Callable[[int], Mode] | None = None
     ) -> list[Box]:
-        """Return the pieces of a rank that enter an entry; ``counts``: which loops count."""
+        """Return the pieces of a rank that enter an entry; ``counts``: whether an entry counts."""
         steps = [step for step in self.steps(rank) if step.at < upto]
         if counts is None:
             if not steps:
@@ -257,7 +258,7 @@ class PathCuts:
         return boxes
 
     def loop_counts(self, rank: str, upto: int, position: Ints | None) -> Ints:
-        """Return how often the loops of a rank up to a place run, all fan-outs left out."""
+        """Return the iterations of a rank's loops up to a position, without fan-outs."""
 
         def counts(at: int) -> Mode:
             if not isinstance(self.entries[at], FamilyLoops):
@@ -281,7 +282,7 @@ def tiles(entry: Entry) -> Iterator[tuple[str, Ints]]:
 
 
 def expand_view(space: IterationSpace, view: TensorView) -> tuple[Terms, ...]:
-    """Return the dimensions of a view in ranks that loops cut: without derived ones."""
+    """Return the dimensions of a view as sums of ranks that loops cut, without derived ones."""
     return tuple(_expand(space, dim) for dim in view.terms)
 
 
@@ -297,7 +298,7 @@ def _expand(space: IterationSpace, dim: Terms) -> Terms:
 
 
 def extent(dim: Terms, sizes: dict[str, Ints]) -> Ints:
-    """Return the extent of a dimension for ranks of these sizes."""
+    """Return the extent of a dimension for these rank sizes."""
     ((rank, factor), *rest) = dim
     side = sizes[rank] if factor == 1 else factor * (sizes[rank] - 1) + 1
     for other, c in rest:
@@ -306,7 +307,7 @@ def extent(dim: Terms, sizes: dict[str, Ints]) -> Ints:
 
 
 def total_extent(dim: Terms, boxes: dict[str, list[Box]]) -> Ints:
-    """Sum the extents of a dimension over all combinations of pieces of its ranks."""
+    """Return the sum of a dimension's extents over all combinations of its ranks' pieces."""
     counts = [number(boxes[rank]) for rank, _ in dim]
     total = math.prod(counts, start=ints(1 - sum(c for _, c in dim)))
     for at, (rank, c) in enumerate(dim):
@@ -317,7 +318,7 @@ def total_extent(dim: Terms, boxes: dict[str, list[Box]]) -> Ints:
 
 
 def begins_sums(cuts: PathCuts, seen: BoundOperator) -> bool:
-    """Return whether sums start on a path: it has no later part of what is added up."""
+    """Return whether a path begins sums: it has no later part of a reduced rank."""
     return not any(
         isinstance(entry, FamilyCut) and entry.start and entry.rank in seen.reduced
         for entry in cuts.entries

@@ -1,13 +1,13 @@
-"""A lower bound of forks whose first operator runs one iteration early, as L of a FLAT-tile.
+"""The lower bound of forks whose first operator runs one iteration early, as L of a FLAT-tile.
 
-The array does L of the next tile before A of this one; between the two stands softmax. Only the
-full tiles of one loop follow one another so. Such a loop is a *visit*: n tiles, of which the next
-visit's L waits for the last A; a smaller last tile is a visit of its own. With the cycles L, S and
-A of a tile, and G for what leaves the array before S and enters after it, a visit takes at least
+The array executes L of the next tile before A of this one; softmax runs between the two. Only the
+full tiles of one loop overlap so. Such a loop of n tiles is a *visit*; the next visit's L waits for
+the last A, and a smaller last tile is a visit of its own. With the cycles L, S and A of a tile, and
+G for data leaving the array before S and entering it after S, a visit takes at least
 
-- L + n S + G + A, as the SFU does all tiles after the first L and before the last A, and
-- n (L + A) + S + G - min(L, A): only the next L stands between the first L and A, and only one A
-  between the last L and A; nothing does where a visit has one tile.
+- L + n S + G + A, as the SFU executes all tiles after the first L and before the last A, and
+- n (L + A) + S + G - min(L, A): only the next L runs between the first L and A, and only one A
+  between the last L and A; nothing does in a visit of one tile.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from simaccel.units import ARRAY, SFU
 
 
 def pipelined_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
-    """Return the cycles of all visits of a pipelined fork by term, an entry for each candidate.
+    """Return the least cycles of all visits of a pipelined fork by term, per candidate.
 
-    Terms as of `lower_bound`; empty where a family has no such fork.
+    Terms as in `lower_bound`; empty if a family has no such fork.
     """
     family, units = fills.family, fills.units
     paths = family.paths()
@@ -66,7 +66,7 @@ def pipelined_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
 
 
 def _is_pipelined(family: Family, paths: Sequence[TreePath]) -> bool:
-    """Return whether the array's first operator runs early, and feeds its last one by the SFU's."""
+    """Return whether the array's first operator runs early and feeds its last one by the SFU."""
     *outside, fork = family.branch
     if not isinstance(fork, FamilyFork) or fork.ahead != 1 or len(paths) != len(fork.branches):
         return False
@@ -83,7 +83,7 @@ def _is_pipelined(family: Family, paths: Sequence[TreePath]) -> bool:
 
 
 def _innermost_place(cuts: PathCuts, inside: int) -> Ints:
-    """Return the place of the innermost loop outside the fork; -1 where there is none."""
+    """Return the position of the innermost loop outside of the fork; -1 without one."""
     innermost = ints(-1)
     for (at, _), place in cuts.places.items():
         if at < inside:

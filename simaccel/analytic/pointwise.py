@@ -1,6 +1,6 @@
-"""Operations number by number: on arrays, an entry for each candidate, or on plain numbers.
+"""Elementwise operations on arrays over candidates, or on plain numbers.
 
-Numpy takes ten times as long on an array of one entry as Python on a plain number.
+On a single number plain Python is ten times as fast as numpy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BOOL = np.dtype(np.bool_)
 
 
 def plain(array: _Numbers) -> _Numbers:
-    """Return an array of no axis as a plain number; others as they are."""
+    """Return a plain number for an array without axes; others unchanged."""
     kind: object = type(array)
     if kind is int or kind is bool:  # most are, and isinstance takes longer
         return array
@@ -28,12 +28,12 @@ def plain(array: _Numbers) -> _Numbers:
 
 
 def identity(array: Numbers) -> int:
-    """Return a key for an array, as long as it is kept, or for the value of a plain number."""
+    """Return a key: an array's identity (valid while it lives), or a plain number's value."""
     return id(array) if type(array) is np.ndarray else ~int(array)
 
 
 def any_true(where: Numbers) -> bool:
-    """Return whether something holds (is not 0) for any candidate; faster than ``np.any``."""
+    """Return whether any entry is true (not 0); faster than ``np.any``."""
     if type(where) is not np.ndarray:
         return bool(where)
     if where.dtype is _BOOL:
@@ -42,7 +42,7 @@ def any_true(where: Numbers) -> bool:
 
 
 def all_true(where: Numbers) -> bool:
-    """Return whether something holds for all candidates; faster than ``np.all``."""
+    """Return whether all entries are true; faster than ``np.all``."""
     if type(where) is not np.ndarray:
         return bool(where)
     return 0 not in where.tobytes() if where.dtype is _BOOL else bool(where.all())

@@ -1,6 +1,6 @@
-"""The prediction of a whole mapping, from the tree alone: counts, work, and a lower bound.
+"""The prediction of a whole mapping from its trees alone: counts, work, and a lower bound.
 
-Counts are the machine's: MACs, passes, bytes by tensor and level. No run is shorter than the bound.
+Counts (MACs, passes, bytes by tensor and level) equal the machine's; no run is below the bound.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Terms = Mapping[str, int]
 
 @dataclass(frozen=True)
 class GroupPrediction:
-    """Prediction of one group, all repetitions.
+    """The prediction of one group over all repetitions.
 
-    ``bound_terms``: cycles that it takes at least where it runs alone, by term; ``resources``: the
-    cycles of each resource's work, of those of a core by its name (`on_core`).
+    ``bound_terms``: the lower bound of the group alone, by term; ``resources``: the work of each
+    resource in cycles, with the core in the name (`on_core`).
     """
 
     name: str
@@ -45,7 +45,7 @@ class GroupPrediction:
 
     @property
     def bound_cycles(self) -> int:
-        """Cycles that the group takes at least where it runs alone."""
+        """The lower bound in cycles of the group alone."""
         return sum(self.bound_terms.values())
 
     @property
@@ -61,10 +61,10 @@ class GroupPrediction:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Prediction of a mapping, whose groups run one after another, or overlap.
+    """The prediction of a mapping, whose groups run one after another or overlap.
 
-    ``bound_terms``: cycles that no run is below, by term. ``buffer_bytes``: the most that a group
-    needs of the buffer, with what is kept around it. Energy has the leakage of the bound's cycles.
+    ``bound_terms``: the lower bound of the whole, by term. Energy includes the leakage of the
+    bound's cycles.
     """
 
     groups: tuple[GroupPrediction, ...]
@@ -72,12 +72,12 @@ class Prediction:
 
     @property
     def bound_cycles(self) -> int:
-        """Cycles that no run is below."""
+        """The lower bound in cycles."""
         return sum(self.bound_terms.values())
 
     @property
     def buffer_bytes(self) -> int:
-        """The most bytes of the buffer that a group needs."""
+        """The most bytes of the buffer that a group needs, with the keeps around it."""
         return max((one.buffer_bytes for one in self.groups), default=0)
 
     @property
@@ -87,7 +87,7 @@ class Prediction:
 
     @property
     def resources(self) -> dict[str, int]:
-        """Cycles of each resource's work, of all groups."""
+        """Work of each resource in cycles, of all groups."""
         return dict(_add_terms(one.resources for one in self.groups))
 
     @property
@@ -120,12 +120,12 @@ def predict(
     exchanges: Sequence[Exchange] = (),
     parts: Mapping[str, str] | None = None,
 ) -> Prediction:
-    """Predict a mapping of a whole workload.
+    """Return the prediction of a mapping of a whole workload.
 
-    Of one of several chips with its ``exchanges``, and ``parts`` of tensors that it has.
+    For one of several chips with its ``exchanges``, and the tensors that its ``parts`` belong to.
 
     Raises:
-        CountError: the counts would not fit 64-bit integers.
+        CountError: the counts may not fit 64-bit integers.
 
     """
     require_countable(workload)
@@ -167,7 +167,7 @@ def predict(
 def _place_groups(
     workload: Workload, mapping: MappingTree
 ) -> Iterator[tuple[Group, tuple[Keep, ...], list[Lifetime]]]:
-    """Yield each group with what is kept around it, and what of that lives then."""
+    """Yield each group with the keeps around it, and the lifetimes of those that live then."""
     for one in mapping.body:
         if isinstance(one, Group):
             yield one, (), []
@@ -206,7 +206,7 @@ def _predict_group(placed: PlacedGroup, parts: Mapping[str, str]) -> GroupPredic
 
 
 def _bound_of(part: PlacedGroup | LinkWork) -> Counter[str]:
-    """Return what a group takes at least where it runs alone, once."""
+    """Return the lower bound of one run of a group alone, by term."""
     terms = part.path if isinstance(part, LinkWork) else GroupTotals(part.cores).bound_terms
     return Counter(terms)
 

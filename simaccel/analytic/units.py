@@ -1,7 +1,4 @@
-"""Costs of one piece of work: a block on the array or the SFU, a tile on its way.
-
-The costs of single pieces come from the hardware's specs.
-"""
+"""Costs of single pieces of work, from the hardware's specs: blocks of array and SFU, transfers."""
 
 from __future__ import annotations
 
@@ -14,13 +11,13 @@ from typing import TypeVar
 from simaccel.analytic.array import (
     FoldEdges,
     FoldFigures,
-    by_number,
+    by_stationarity,
     charge_folds,
-    chosen_figures,
     edges,
     fold_sides,
     matmul_of,
     runs_of,
+    select_figures,
 )
 from simaccel.analytic.counting.transfers import Cost
 from simaccel.analytic.family import Ints, TreePath, ints
@@ -41,12 +38,12 @@ _Of = TypeVar("_Of", FoldEdges, FoldFigures)
 
 @dataclass
 class UnitCosts(BitWidths):
-    """Costs of the pieces of one family on one accelerator."""
+    """The costs of one family's pieces of work on one accelerator."""
 
     accelerator: Accelerator
     known: dict[object, object] = field(default_factory=dict)
     kept: list[object] = field(default_factory=list)
-    """Arrays whose identity is part of a key in ``known``."""
+    """Arrays that are kept alive, as their identity is part of a key in ``known``."""
 
     # -- vector work
 
@@ -55,7 +52,7 @@ class UnitCosts(BitWidths):
         return self.accelerator.sfu.choose_form(step, step.merged)
 
     def rows(self, seen: BoundOperator, sizes: dict[str, Ints]) -> Ints:
-        """Return the rows along its axis that a block of a vector operator has."""
+        """Return the number of rows (whole axes) in a block of a vector operator."""
         axis = self.family.space.axes.get(seen.name)
         return math.prod((sizes[rank] for rank in seen.ranks if rank != axis), start=ints(1))
 
@@ -117,13 +114,13 @@ class UnitCosts(BitWidths):
         }
 
     def correction_bytes(self, view: TensorView, times: int) -> Cost:
-        """Return the bytes of a block of sums that a step in place goes over so many times."""
+        """Return the bytes of a block of sums, ``times`` times, in a step in place."""
         return self._n_bytes(view, times, self.tile_width(view.name, view))
 
     # -- einsums
 
     def stationarity_index(self, path: TreePath) -> Ints:
-        """Return the place of what the array holds in ``STATIONARITIES``; plain if it is one."""
+        """Return the index of the stationarity in ``STATIONARITIES``; a plain number if fixed."""
         leaf = path.leaf
         return plain(
             self.family.held.get(
@@ -134,15 +131,15 @@ class UnitCosts(BitWidths):
     def folds(
         self, path: TreePath, cuts: PathCuts, sizes: dict[str, Ints], *, accumulate: bool
     ) -> list[FoldFigures]:
-        """Return what a systolic array does with a block, by what it holds if that is free."""
+        """Return the fold figures of a block, by stationarity if that is free."""
         widths = self.widths(path, self.family.space.bound_operator(path.leaf.operator))
         kind = {"widths": (widths[0], widths[1], widths[-1]), "accumulate": accumulate}
         return self._select_by_stationarity(FoldFigures, charge_folds, kind, path, cuts, sizes)
 
     def edges(self, path: TreePath, cuts: PathCuts, sizes: dict[str, Ints]) -> FoldEdges:
-        """Return what is before and after the folds of a block."""
+        """Return lead, tail and stationary operand of a block."""
         options = self._select_by_stationarity(FoldEdges, edges, {}, path, cuts, sizes)
-        return chosen_figures(self.stationarity_index(path), options)
+        return select_figures(self.stationarity_index(path), options)
 
     def _select_by_stationarity(
         self,
@@ -153,10 +150,10 @@ class UnitCosts(BitWidths):
         cuts: PathCuts,
         sizes: dict[str, Ints],
     ) -> list[_Of]:
-        """Return ``of`` of a block, by the stationarity if it is free.
+        """Return ``of`` a block, by stationarity if that is free.
 
-        A block of a size that others had is known, unless a tree or instructions say more of its
-        folds than its size does.
+        Results are cached by the block's sizes, unless spreads of a tree or instructions also
+        determine its folds.
         """
         seen = self.family.space.bound_operator(path.leaf.operator)
         sides, in_blocks = fold_sides(cuts), self.accelerator.systolic.blocks is not None
@@ -164,14 +161,14 @@ class UnitCosts(BitWidths):
         which, shape = self.stationarity_index(path), matmul_of(seen, sizes)
         if in_blocks or any(side is not None for side in sides):
             runs = runs_of(seen, sizes) if in_blocks else None
-            return by_number(
+            return by_stationarity(
                 which, partial(of, self.accelerator, shape, sides=sides, runs=runs, **kind)
             )
         blocks = ManyBlocks.of_shape(shape, which)
         return find_known(made, of, self.accelerator, self._bits(seen), blocks, tuple(kind.items()))
 
     def _bits(self, seen: BoundOperator) -> Bits:
-        """Return the bits of the sizes g, m, k, n of an operator."""
+        """Return the bits of an operator's sizes (g, m, k, n)."""
         if ("bits", seen.name) not in self.known:
             every = {rank: ints(size) for rank, size in self.family.space.full_sizes.items()}
             g, m, k, n = (int(one) for one in matmul_of(seen, self.widen_sizes(every)))
@@ -179,7 +176,7 @@ class UnitCosts(BitWidths):
         return self.known["bits", seen.name]  # type: ignore[return-value]
 
     def widen_sizes(self, sizes: dict[str, Ints]) -> dict[str, Ints]:
-        """Return sizes with those of ranks that follow from others, as of a window's positions."""
+        """Return the sizes with those of derived ranks, such as the positions of windows."""
         derived = self.family.space.derived
         if not derived:
             return sizes

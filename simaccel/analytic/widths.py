@@ -23,7 +23,7 @@ class BitWidths:
     _cuts: dict[TreePath, PathCuts] = field(default_factory=dict, init=False)
 
     def cuts(self, path: TreePath) -> PathCuts:
-        """Return the cuts along a path, which are worked out once."""
+        """Return the cuts along a path, which are cached."""
         if path not in self._cuts:
             self._cuts[path] = PathCuts(self.family.space, path)
         return self._cuts[path]
@@ -33,26 +33,26 @@ class BitWidths:
         return self.family.space.workload.tensors[tensor_of(name)].bits
 
     def in_place(self, name: str) -> list[str]:
-        """Return tensors that are made in the tile of another."""
+        """Return the tensors that are written in place in another's tile."""
         return [out for out, source in self.family.aliases.items() if source == name]
 
     def tile_width(self, name: str, view: TensorView) -> int:
-        """Return the bits per element of a tile: the most of all that is made in it."""
+        """Return the bits per element of a tile: the most of all tensors written in it."""
         return max(view.bits, *map(self.width, (name, *self.in_place(name))))
 
     def tile_of(self, path: TreePath, use: str) -> str:
-        """Return the tensor whose tile holds an operand of a leaf: its own, or one kept around."""
+        """Return the name of the tile that holds an operand of a leaf, possibly in place."""
         name = self.family.aliases.get(use, use)
         if any(isinstance(entry, FamilyKeep) and entry.tensor == name for entry in path.entries):
             return name
         return holding_tensor(self.family.space.workload, name, self.family.around)
 
     def names(self, path: TreePath, seen: BoundOperator) -> list[str]:
-        """Return the tensors whose tiles an operator touches."""
+        """Return the tensors whose tiles an operator uses."""
         return [tensor_of(self.tile_of(path, use)) for use, _ in seen.uses]
 
     def widths(self, path: TreePath, seen: BoundOperator) -> list[int]:
-        """Return the bits per element of the tiles that an operator touches."""
+        """Return the bits per element of the tiles that an operator uses."""
         key = seen.name, path.entries
         if key not in self._widths:
             self._widths[key] = self._find_widths(path, seen)
@@ -69,14 +69,14 @@ class BitWidths:
         return found
 
     def pace(self, accelerator: Accelerator, path: TreePath, seen: BoundOperator) -> Fraction:
-        """Return the cycles of a step of what an operator's tiles hold."""
+        """Return the cycles of a step for the elements in an operator's tiles."""
         tensors = self.family.space.workload.tensors
         numbers = (tensors[name].number for name in self.names(path, seen))
         both = zip(self.widths(path, seen), numbers, strict=True)
         return accelerator.array.pace(islice(both, len(seen.inputs)))
 
     def _kept_bits(self, name: str) -> int:
-        """Return the bits per element of what is kept around groups."""
+        """Return the bits per element of a tile kept around groups."""
         workload, around = self.family.space.workload, self.family.around
         if name in self.family.around_bits:
             return self.family.around_bits[name]

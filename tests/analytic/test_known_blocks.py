@@ -9,7 +9,7 @@ import pytest
 
 from simaccel import load_accelerator
 from simaccel.analytic import known_blocks
-from simaccel.analytic.array import FoldEdges, FoldFigures, charge_folds, chosen_figures, edges
+from simaccel.analytic.array import FoldEdges, FoldFigures, charge_folds, edges, select_figures
 from simaccel.analytic.family import Ints, ints
 from simaccel.analytic.known_blocks import Bits, KnownBlocks, ManyBlocks, Shape, find_known
 from simaccel.hardware import STATIONARITIES, Stationarity
@@ -52,7 +52,7 @@ def test_blocks_are_alike_by_what_is_in_their_arrays() -> None:
     kind = {"widths": (16, 16, 32), "accumulate": False}
     on = load_accelerator("tpu_v4_4x4x4")
     options = find_known(FoldFigures, charge_folds, on, BITS, blocks, tuple(kind.items()))
-    chosen = chosen_figures(which, options)
+    chosen = select_figures(which, options)
     both: tuple[tuple[int, Stationarity], ...] = ((0, "ws"), (1, "is"))
     for at, stationarity in both:
         alone = charge_folds(on, shape, stationarity, widths=(16, 16, 32), accumulate=False)

@@ -1,1 +1,1 @@
-"""Exact bytes and work of a family, and the space that its tiles take (``counts``)."""
+"""Exact bytes and work of a family, and the memory that its tiles take."""

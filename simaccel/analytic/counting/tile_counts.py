@@ -1,4 +1,4 @@
-"""Exact bytes that tiles move, and the space that they take."""
+"""Exact bytes that tiles move, and the memory that they take."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TRUE: Bools = np.ones((), dtype=np.bool_)
 
 @dataclass(frozen=True)
 class _Way:
-    """The source of tiles for some candidates: entry (-1: from outside) and place."""
+    """The source of a tile for some candidates: its entry (-1: outside of the group) and place."""
 
     at: int
     far: str
@@ -46,7 +46,7 @@ class _Way:
 
 @dataclass(frozen=True)
 class _Side:
-    """A tile on its path, and the memories outside."""
+    """A tile on its path, and the memories that it comes from."""
 
     cuts: PathCuts
     view: TensorView
@@ -55,7 +55,7 @@ class _Side:
     place: str
     ways: tuple[_Way, ...]
     again: frozenset[str]
-    """Ranks that the operator that makes it lacks: loops over them make it anew."""
+    """Ranks that its maker lacks: loops over them make it again."""
 
 
 _NONE: frozenset[str] = frozenset()
@@ -63,17 +63,17 @@ _NONE: frozenset[str] = frozenset()
 
 @dataclass
 class TileCounter:
-    """Counts the transfers and the space of tiles, and what MACs access."""
+    """A counter of the transfers and memory of tiles, and of the accesses of MACs."""
 
     family: Family
     widths: BitWidths
     found: FamilyCounts
     multicasts: bool = False
-    """Whether PEs that need the same at the same time get it at once."""
+    """Whether data for several PEs are sent once."""
     known: set[tuple[object, ...]] = field(default_factory=set)
     transfers: dict[object, TileTransfer] = field(default_factory=dict)
     stepped: dict[TreePath, PathCuts] = field(default_factory=dict)
-    """By path, not by its identity, which another path gets when this one is forgotten."""
+    """By the path itself, as the identity of a deleted path may be reused."""
 
     @property
     def space(self) -> IterationSpace:
@@ -81,7 +81,7 @@ class TileCounter:
         return self.family.space
 
     def operand(self, path: TreePath, cuts: PathCuts, seen: BoundOperator, position: int) -> None:
-        """Count the tiles of an operand, from the outermost in."""
+        """Count the tiles of an operand, outermost first."""
         use, view = seen.uses[position]
         name = self.family.aliases.get(use, use)
         outside: list[tuple[int, Bools]] = []
@@ -118,9 +118,9 @@ class TileCounter:
         place: str,
         seen: BoundOperator,
     ) -> tuple[object, ...]:
-        """Return the key of a tile: the loop that moves it, and its tensor.
+        """Return the key of a tile: its tensor, and the loop that moves it.
 
-        Keeps of a tensor in several branches are one tile where nothing inside moves it.
+        Keeps of a tensor in several branches are one tile if no loop inside moves it.
         """
         entry = path.entries[at]
         ranks = frozenset(rank for dim in expand_view(self.space, view) for rank, _ in dim)
@@ -135,13 +135,13 @@ class TileCounter:
         return (path.entries[at].tensor, place, user, *outside)  # type: ignore[union-attr]
 
     def _lacked_ranks(self, maker: str) -> frozenset[str]:
-        """Return the ranks that an operator lacks: loops over them run it again."""
+        """Return the ranks that an operator lacks; loops over them run it again."""
         derived, mine = self.space.derived, self.space.bound_operator(maker).ranks
         own = {one for rank in mine for one, _ in derived.get(rank, ((rank, 1),))}
         return frozenset(self.space.sizes) - own
 
     def _source_level(self, name: str) -> str:
-        """Return where what no keep of the group has comes from."""
+        """Return the level of a tensor that the group does not keep: memory, or a keep around."""
         around = self.family.around
         held = holding_tensor(self.space.workload, tensor_of(name), around)
         return BUFFER if any(keep.tensor == held for keep in around) else DRAM
@@ -150,7 +150,7 @@ class TileCounter:
     def _ways(
         path: TreePath, outside: list[tuple[int, Bools]], bools: Bools, beyond: str
     ) -> tuple[_Way, ...]:
-        """Return where tiles come from: what keeps them next outside, by candidate."""
+        """Return the sources of a tile: for each candidate the next keep outside."""
         ways = []
         for at, keeps in reversed(outside):
             if any_true(served := bools & keeps):
@@ -172,7 +172,7 @@ class TileCounter:
         *,
         anew: bool = False,
     ) -> TileTransfer:
-        """Return what goes to a place from one outside; the same if only loops are between."""
+        """Return the transfer from an outer entry to an inner one; cached by what it depends on."""
         fans = (n for n in range(outside + 1, child) if isinstance(cuts.entries[n], FamilySpread))
         shared = next(fans, child)
         key = (id(cuts), id(view), child, shared, again, anew)
@@ -216,14 +216,14 @@ class TileCounter:
 
     @staticmethod
     def _coming(one: TileTransfer, made: str | None, bits: int) -> Ints:
-        """Return the bytes that come down: of sums those that come back."""
+        """Return the bytes that move inwards: of sums those that come back."""
         if made is None:
             return one.n_bytes(bits)
         every, first = one.sums(bits)
         return every - first
 
     def _move(self, place: str, way: str, name: str, n_bytes: Ints) -> None:
-        """Count bytes from or to a place, which outside is where the tensor lives."""
+        """Count bytes from or to a place; outside of the group that is the tensor's memory."""
         level = f"{place}_{way}"
         if place == DRAM:
             tensor = self.space.workload.tensors.get(tensor_of(name))
@@ -237,7 +237,7 @@ class TileCounter:
             self.found.move("noc_distribution", side.view.name, outer if multicasts else inner)
 
     def _stored_views(self, name: str) -> list[TensorView]:
-        """Return what goes from a tile to DRAM: what is made in it, and needed elsewhere."""
+        """Return the tensors that are stored from a tile: made in it and needed elsewhere."""
         made = [name, *self.widths.in_place(name)]
         views = (
             self.space.bound_operator(self.space.made[one]).output
@@ -247,7 +247,7 @@ class TileCounter:
         return [view for view in views if view.name in self.space.escapes]
 
     def _last_reduction(self, side: _Side, inside: TileTransfer, made: str) -> Ints:
-        """Return the place of the innermost loop that adds to sums that leave their tile; or -1."""
+        """Return the position of the innermost loop that reduces into a tile's sums; or -1."""
         return side.cuts.innermost_loop(
             self.space.bound_operator(made).reduced, inside.position, side.at
         )
@@ -287,7 +287,7 @@ class TileCounter:
     def _accesses(
         self, path: TreePath, seen: BoundOperator, position: int, ways: tuple[_Way, ...]
     ) -> None:
-        """Count what MACs take from the innermost memory of an operand."""
+        """Count the accesses of MACs to the innermost memory of an operand."""
         if path not in self.stepped:
             self.stepped[path] = PathCuts(self.space, _cut_into_steps(path, seen.ranks))
         cuts = self.stepped[path]
@@ -325,7 +325,7 @@ class TileCounter:
 
 
 def _cut_into_steps(path: TreePath, sizes: Iterable[str]) -> TreePath:
-    """Return a path whose block is cut into the steps of PEs; lanes share a step."""
+    """Return a path with its block cut into the steps of PEs; lanes share a step."""
     laned = {
         entry.rank
         for entry in path.entries
@@ -341,7 +341,7 @@ def _is_side(entry: object) -> bool:
 
 
 def own_axis(family: Family, path: TreePath, cuts: PathCuts, upto: int) -> Bools:
-    """Return whether loops outside of an entry cut the axis of the leaf for it alone."""
+    """Return whether loops of the leaf's own branch, before entry ``upto``, cut its axis."""
     axis = family.space.cut_axis(path.leaf.operator)
     if axis is None:
         return np.zeros((), dtype=np.bool_)
@@ -354,7 +354,7 @@ def own_axis(family: Family, path: TreePath, cuts: PathCuts, upto: int) -> Bools
 
 
 def shared_entries(family: Family, path: TreePath) -> int:
-    """Return how many entries of a path other leaves have too."""
+    """Return the number of leading entries of a path that other leaves share."""
     most = 0
     for other in family.paths():
         if other.leaf is path.leaf:

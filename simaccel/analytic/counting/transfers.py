@@ -1,8 +1,8 @@
-"""Bytes that one tensor moves between two neighbours that keep it.
+"""Bytes that one tensor moves between two neighbouring memories that keep it.
 
-A transfer has two sides: what the memory outside reads (for sums: writes) once for all instances
-inside that need it at the same time, and what each of them gets (gives). Both are a sum over the
-tiles that the loops outside bring, of the tile's volume, less what a sliding window still has.
+A transfer has two sides: the outer memory reads (for sums: writes) once for all inner instances
+that need the data at the same time; each instance receives (sends) its own. Both are sums of the
+volumes of all tiles, less the overlap that a sliding window keeps.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ from simaccel.numbers import PACKED_BITS, in_bytes
 
 @dataclass(frozen=True, kw_only=True)
 class TileTransfer:
-    """Tiles of a tensor on their way to what keeps them at entry ``child`` of a path.
+    """The transfers of a tensor's tiles to the memory at entry ``child`` of a path.
 
     The instances of fan-outs from entry ``shared`` to the child are served together (none if
-    ``shared`` is the child). ``child`` = the path's length: MACs, which get a tile each time.
+    ``shared`` equals ``child``). If ``child`` is the path's length, the receivers are MACs, which
+    access a tile in every iteration.
     """
 
     cuts: PathCuts
@@ -46,14 +47,14 @@ class TileTransfer:
     child: int
     shared: int
     again: frozenset[str] = frozenset()
-    """Ranks whose loops make sums anew, as their maker lacks them."""
+    """Ranks whose loops make sums again, as their maker lacks them."""
     anew: bool = False
-    """Whether each iteration of the loops outside brings it again, moved or not."""
+    """Whether each iteration of the loops outside loads it again, even if it doesn't move."""
     _known: dict[str, list[Box]] = field(default_factory=dict)
 
     @cached_property
     def dims(self) -> tuple[Terms, ...]:
-        """The tensor's dimensions in ranks that loops cut."""
+        """The tensor's dimensions as sums of ranks that loops cut."""
         return expand_view(self.cuts.space, self.view)
 
     @cached_property
@@ -63,7 +64,7 @@ class TileTransfer:
 
     @cached_property
     def others(self) -> tuple[str, ...]:
-        """Ranks of the group that it lacks, and that something cuts."""
+        """Ranks of the group that the tensor lacks and that some entry cuts."""
         cut_ranks = {
             rank
             for at, entry in enumerate(self.cuts.entries[: self.child])
@@ -73,24 +74,23 @@ class TileTransfer:
 
     @property
     def for_macs(self) -> bool:
-        """Whether it goes to MACs."""
+        """Whether the receivers are MACs."""
         return self.child == len(self.cuts.entries)
 
     @cached_property
     def position(self) -> Ints:
-        """The place of the innermost loop that brings another tile."""
+        """The position of the innermost loop that brings another tile."""
         movers = frozenset(self.cuts.space.sizes) if self.anew else self.ranks
         return self.cuts.position(movers, self.child)
 
     def _fan_counts(self, at: int) -> bool | None:
-        """Return whether all instances of a fan-out count; None where the entry is none."""
+        """Return whether all instances of a fan-out count; None if the entry is no fan-out."""
         return at < self.shared if isinstance(self.cuts.entries[at], FamilySpread) else None
 
     def _repeats(self, rank: str) -> Ints:
-        """Return how often loops of a rank that the tensor lacks bring the same tile.
+        """Return how often loops of a rank that the tensor lacks bring the same tile again.
 
-        Loops that count stand outside those that don't, so there is a number for each innermost
-        one that counts.
+        Only loops outside the innermost loop that moves the tensor count.
         """
 
         def number_to(last: int) -> Ints:
@@ -112,7 +112,7 @@ class TileTransfer:
         return visits
 
     def _first_repeats(self, rank: str) -> Ints:
-        """Return the as before, but for the first time that an instance gets a tile."""
+        """Return the instances, along a rank that the tensor lacks, that get a tile first."""
 
         def counts(at: int) -> Mode:
             return bool(self._fan_counts(at))
@@ -121,7 +121,7 @@ class TileTransfer:
 
     @cached_property
     def times(self) -> Ints:
-        """Times that a tile comes, fan-outs left out."""
+        """The number of transfers of tiles, without fan-outs."""
 
         def counts(at: int) -> Mode:
             entry = self.cuts.entries[at]
@@ -134,11 +134,11 @@ class TileTransfer:
 
     @cached_property
     def repeats(self) -> Ints:
-        """Times that each element comes: the product over the ranks that the tensor lacks."""
+        """Transfers of each element: the product over the ranks that the tensor lacks."""
         return math.prod((self._repeats(rank) for rank in self.others), start=ints(1))
 
     def first_repeats(self) -> Ints:
-        """Return how often each element comes for the first time to an instance."""
+        """Return the number of instances that receive each element a first time."""
         each = (
             self._repeats(rank) if rank in self.again else self._first_repeats(rank)
             for rank in self.others
@@ -147,18 +147,18 @@ class TileTransfer:
 
     @cached_property
     def volume(self) -> Ints:
-        """Sum of the volumes of all different tiles, overlaps counted each time."""
+        """The sum of the volumes of all distinct tiles, with overlaps counted each time."""
         return math.prod((self._volume(dim) for dim in self.dims), start=ints(1))
 
     @cached_property
     def odd(self) -> Ints:
-        """Number of different tiles with an odd number of elements (all their sides are odd)."""
+        """The number of distinct tiles with an odd number of elements (all their sides are odd)."""
         return math.prod((self._odd(dim) for dim in self.dims), start=ints(1))
 
     def sums(self, bits: int) -> tuple[Ints, Ints]:
-        """Bytes of an output that move up over all residencies, and over the first of each.
+        """Return the bytes of an output that move outwards: in all, and of first residencies.
 
-        ``bits``: of an element. Of 4 bits each tile has half a byte more if it is odd.
+        ``bits``: of an element; an odd tile of 4-bit elements has half a byte more.
         """
         if bits == PACKED_BITS:
             n_bytes = (self.volume + self.odd) // 2
@@ -167,7 +167,7 @@ class TileTransfer:
         return n_bytes * self.repeats, n_bytes * self.first_repeats()
 
     def n_bytes(self, bits: int) -> Ints:
-        """Return the bytes of an input that move down."""
+        """Return the bytes of an input that move inwards; ``bits``: of an element."""
         elements = self.volume - self._over_dims(self._kept_overlap, self._volume)
         if bits == PACKED_BITS:
             odd = self.odd - self._over_dims(self._kept_odd, self._odd)
@@ -175,7 +175,7 @@ class TileTransfer:
         return ints(in_bytes(elements, bits) * self.repeats)
 
     def _over_dims(self, kept: Callable[[Terms], Ints], side: Callable[[Terms], Ints]) -> Ints:
-        """Sum what windows keep over the dimensions along which they may slide."""
+        """Return the sum of ``kept`` over the dimensions along which windows may slide."""
         total = ints(0)
         sides = [side(dim) for dim in self.dims]
         for at, dim in enumerate(self.dims):
@@ -192,7 +192,7 @@ class TileTransfer:
         return total_extent(dim, {one: self._boxes(one) for one, _ in dim})
 
     def _odd(self, dim: Terms) -> Ints:
-        """Count the combinations of pieces that are odd along a dimension."""
+        """Return the number of combinations of pieces with an odd extent along a dimension."""
         total = ints(0)
         for weight, sizes in _combinations({rank: self._boxes(rank) for rank, _ in dim}):
             total = total + weight * (extent(dim, sizes) % 2)
@@ -201,8 +201,8 @@ class TileTransfer:
     def _boxes(self, rank: str) -> list[Box]:
         """Return the boxes along a rank.
 
-        Instances that are served together share a box where their positions adjoin: where no
-        loop of the rank runs between their fan-out and the child.
+        Instances that are served together share a box if their positions are adjacent: if no loop
+        of the rank runs between their fan-out and the child.
         """
         if rank not in self._known:
             boxes = self.cuts.pieces(rank, self.shared)
@@ -214,7 +214,7 @@ class TileTransfer:
         return self._known[rank]
 
     def _kept_overlap(self, dim: Terms) -> Ints:
-        """Sum of what windows share with the ones before them, where they slide."""
+        """Return the total overlap of sliding windows with their predecessors."""
         total = ints(0)
         for slide in self._slides(dim):
             others = [(self._boxes(one), c) for one, c in dim if one != slide.rank]
@@ -223,7 +223,7 @@ class TileTransfer:
         return total
 
     def _kept_odd(self, dim: Terms) -> Ints:
-        """Count by how many fewer windows are odd along a dimension as they slide."""
+        """Return how many fewer windows have an odd extent along a dimension as they slide."""
         total = ints(0)
         for slide in self._slides(dim):
             boxes = {term: self._boxes(term) for term, _ in dim if term != slide.rank}
@@ -250,7 +250,7 @@ class TileTransfer:
             yield _Slide(rank, here, [(n, s, c * (1 + tile - then)) for n, s, then in pieces])
 
     def _moved_pieces(self, rank: str, at: int, tile: Ints) -> list[tuple[Ints, Ints, Ints]]:
-        """Return the pieces that a loop moves: how many, their size, that of what was there."""
+        """Return the pieces that a loop moves, as (number, size, size of the predecessor)."""
 
         def counts(place: int) -> Mode:
             return place != at
@@ -265,7 +265,10 @@ class TileTransfer:
 
 
 def _recut_piece(piece: tuple[Ints, Ints, Ints], tile: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
-    """Cut a piece, and what was in its place; only its last piece may be smaller than that was."""
+    """Yield the pieces of a piece and of its predecessor, cut by a tile, as (number, size, size).
+
+    Only the last one may be smaller than its predecessor.
+    """
     n, size, then = piece
     full = size // tile
     yield n * full, tile, tile
@@ -275,10 +278,10 @@ def _recut_piece(piece: tuple[Ints, Ints, Ints], tile: Ints) -> Iterator[tuple[I
 
 @dataclass(frozen=True)
 class _Slide:
-    """A loop of a ``rank`` that slides windows: for which candidates, and which pieces it moves.
+    """A loop over ``rank`` that slides windows, for the candidates ``here``.
 
-    Of each (how many, size, ``skip``): positions less that a window shares with the one before than
-    the other ranks span.
+    ``moved``: pieces as (number, size, skip); a window shares ``skip`` fewer positions with its
+    predecessor than the other ranks span.
     """
 
     rank: str
@@ -287,14 +290,14 @@ class _Slide:
 
 
 def _combinations(boxes: dict[str, list[Box]]) -> Iterator[tuple[Ints, dict[str, Ints]]]:
-    """Yield all combinations of pieces of ranks: how many there are of each, and its sizes."""
+    """Yield all combinations of pieces of ranks, as (number, sizes)."""
     for one in itertools.product(*boxes.values()):
         weight = math.prod((n for n, _ in one), start=ints(1))
         yield weight, {rank: size for rank, (_, size) in zip(boxes, one, strict=True)}
 
 
 def _pick(where: Bools, new: list[Box], old: list[Box]) -> list[Box]:
-    """Take the new boxes where something holds."""
+    """Return ``new`` boxes for the candidates ``where``, else ``old`` ones."""
     if all_true(where):
         return new
     nothing = (ints(0), ints(0))
@@ -303,7 +306,7 @@ def _pick(where: Bools, new: list[Box], old: list[Box]) -> list[Box]:
 
 
 def _overlap(others: list[tuple[list[Box], int]], skip: Ints) -> Ints:
-    """Sum what windows share with the ones before, over the pieces of the other ranks."""
+    """Return the overlap of windows with their predecessors, over pieces of the other ranks."""
     total = ints(0)
     for combination in itertools.product(*(boxes for boxes, _ in others)):
         reach, weight = 1 - skip, ints(1)
@@ -320,7 +323,7 @@ Cost = Callable[[dict[str, Ints]], Ints]
 def over_pieces(
     cuts: PathCuts, ranks: tuple[str, ...], cost: Cost, first: frozenset[str] = frozenset()
 ) -> Ints:
-    """Sum a cost of a block over all blocks that the leaf gets, by the sizes of its ``ranks``.
+    """Return the sum of a cost over all blocks of the leaf; ``cost``: of the sizes of ``ranks``.
 
     Loops over other ranks repeat the blocks. Of ranks in ``first`` only the first piece counts.
     """
@@ -336,7 +339,7 @@ def blocks_of(
     first: frozenset[str] = frozenset(),
     upto: int | None = None,
 ) -> Iterator[tuple[Ints, dict[str, Ints]]]:
-    """Yield how many blocks of which sizes enter the leaf, or an entry outside it (``upto``)."""
+    """Yield (number, sizes) of the blocks that enter the leaf, or an entry before it (``upto``)."""
     upto = len(cuts.entries) if upto is None else upto
     plain = {rank: cuts.space.derived.get(rank, ((rank, 1),)) for rank in ranks}
     needed = dict.fromkeys(needed_rank for terms in plain.values() for needed_rank, _ in terms)
@@ -361,7 +364,7 @@ def blocks_of(
 
 
 def elements_of(cuts: PathCuts, ranks: tuple[str, ...]) -> Ints:
-    """Sum the elements of all blocks that the leaf gets, over its ``ranks``."""
+    """Return the elements of all blocks of the leaf, over its ``ranks``."""
     if cuts.space.derived.keys() & set(ranks):
         return over_pieces(cuts, ranks, lambda s: math.prod((s[r] for r in ranks), start=ints(1)))
     upto = len(cuts.entries)

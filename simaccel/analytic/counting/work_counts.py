@@ -11,12 +11,12 @@ import numpy as np
 
 from simaccel.analytic.array import (
     FoldFigures,
-    by_number,
-    chosen_figures,
-    chosen_number,
+    by_stationarity,
     fold_sides,
     held_bytes,
     matmul_of,
+    select,
+    select_figures,
     stack,
 )
 from simaccel.analytic.counting.tile_counts import TileCounter, own_axis
@@ -53,14 +53,14 @@ _MOVED = (
 _HELD = (("accumulator_read", -1, "held_read"), ("accumulator_write", -1, "held_write"))
 Shape = tuple[Ints, Ints, Ints, Ints]
 Blocks = tuple[Ints, dict[str, Ints]]
-"""How many blocks there are of some sizes by rank."""
+"""(number of blocks, their sizes by rank)."""
 _SMALL = 2**16
-"""Numbers up to which several blocks are folded at once."""
+"""The most numbers for which several blocks are folded at once."""
 
 
 @dataclass
 class WorkCounter:
-    """Counts MACs, vector work, folds and steps."""
+    """A counter of MACs, vector work, folds and steps."""
 
     family: Family
     accelerator: Accelerator
@@ -73,7 +73,7 @@ class WorkCounter:
         return self.family.space
 
     def leaf(self, path: TreePath, cuts: PathCuts, seen: BoundOperator) -> None:
-        """Count what an operator does on all its blocks."""
+        """Count the work of an operator on all its blocks."""
         if isinstance(seen.operator, Vector):
             self._vector(path, cuts, seen, seen.operator)
             return
@@ -143,7 +143,7 @@ class WorkCounter:
             self.found.work(unit, sign * over_pieces(cuts, ranks, cost, first))
 
     def _folds(self, path: TreePath, cuts: PathCuts, seen: BoundOperator) -> None:
-        """Count the folds of a systolic array; the first step of a reduction starts the sums."""
+        """Count the folds of a systolic array; the first step of a reduction begins the sums."""
         names = self.units.names(path, seen)
         upto = next(
             (n for n, entry in enumerate(cuts.entries) if isinstance(entry, FamilySpread)),
@@ -168,7 +168,7 @@ class WorkCounter:
         sums = [
             FoldFigures.sum(list(zip(counts, fold_option, strict=True))) for fold_option in options
         ]
-        totals = chosen_figures(self.units.stationarity_index(path), sums)
+        totals = select_figures(self.units.stationarity_index(path), sums)
         self.found.add_serial_cycles(seen.name, totals["cycles"])
         for name, what in _WORK:
             self.found.work(name, totals[what])
@@ -178,9 +178,9 @@ class WorkCounter:
     def _count_folds(
         self, path: TreePath, cuts: PathCuts, every: Sequence[Blocks], *, accumulate: bool
     ) -> Iterator[tuple[Ints, list[FoldFigures]]]:
-        """Yield how often there are which folds, by what the array holds if that is free.
+        """Yield (number of blocks, their figures by stationarity).
 
-        Blocks are folded at once where they are small.
+        Small blocks are evaluated together.
         """
         fold = partial(self.units.folds, path, cuts, accumulate=accumulate)
         shapes = (size.shape for _, sizes in every for size in sizes.values())
@@ -196,17 +196,17 @@ class WorkCounter:
     def _hold_sums(
         self, path: TreePath, cuts: PathCuts, seen: BoundOperator, count: Ints, shape: Shape
     ) -> None:
-        """Take the accumulator's room for the sums of a block g, m, k, n, if there is a block."""
+        """Reserve the accumulator for the sums of a block (g, m, k, n), if there is a block."""
         if self.accelerator.systolic.accumulator is None:
             return
         pace = self.units.pace(self.accelerator, path, seen)
         need = partial(held_bytes, self.accelerator, shape, sides=fold_sides(cuts), pace=pace)
         which = self.units.stationarity_index(path)
-        held = chosen_number(which, by_number(which, need))
+        held = select(which, by_stationarity(which, need))
         self.found.hold(ACCUMULATOR, "sums", held * (count > 0), ints(1))
 
     def _steps(self, cuts: PathCuts, seen: BoundOperator, pace: int) -> None:
-        """Count the cycles of PEs with memories; a part lasts as its first PE."""
+        """Count the cycles of PEs with memories; a part takes as long as its first PE."""
         steps = ints(pace)
         for rank in self.space.sizes:
             boxes = cuts.pieces(
@@ -223,7 +223,7 @@ class WorkCounter:
 
 
 def serial_cycles(units: UnitCosts, path: TreePath, cuts: PathCuts) -> Ints:
-    """Return the cycles of an operator's blocks one after the other, of those that cuts leave."""
+    """Return the cycles of an operator's blocks, one after the other, under these cuts."""
     seen, counts = units.family.space.bound_operator(path.leaf.operator), FamilyCounts()
     if next(blocks_of(cuts, seen.ranks), None) is None:
         return ints(0)
@@ -232,7 +232,7 @@ def serial_cycles(units: UnitCosts, path: TreePath, cuts: PathCuts) -> Ints:
 
 
 def _path_outside(path: TreePath, cuts: PathCuts, axis: str) -> TreePath:
-    """Return the path to the outermost loop that cuts an axis, with the loops outside of it."""
+    """Return the part of a path outside of the outermost loop that cuts an axis."""
     first = next(
         n
         for n, entry in enumerate(path.entries)
@@ -251,7 +251,7 @@ def _path_outside(path: TreePath, cuts: PathCuts, axis: str) -> TreePath:
 
 
 def _are_all(blocks: Sequence[Blocks], starting: Sequence[Blocks]) -> bool:
-    """Return whether all blocks of an operator start its sums: no reduction is cut."""
+    """Return whether all blocks of an operator begin its sums, as no loop cuts a reduction."""
     pairs = zip(blocks, starting, strict=False)
     return len(blocks) == len(starting) and all(
         np.array_equal(count, first) for (count, _), (first, _) in pairs
@@ -259,12 +259,12 @@ def _are_all(blocks: Sequence[Blocks], starting: Sequence[Blocks]) -> bool:
 
 
 def product(sizes: dict[str, Ints], ranks: tuple[str, ...]) -> Ints:
-    """Return the elements of a block."""
+    """Return the elements of a block with these ``ranks``."""
     return math.prod((sizes[rank] for rank in ranks), start=ints(1))
 
 
 def count(units: UnitCosts) -> FamilyCounts:
-    """Count a family on an accelerator, by the costs of its pieces."""
+    """Return the counts of a family on an accelerator; ``units``: costs of its pieces."""
     found, family, accelerator = FamilyCounts(), units.family, units.accelerator
     tiles = TileCounter(family, units, found, accelerator.noc.distribution.multicasts)
     work = WorkCounter(family, accelerator, units, found)
@@ -277,10 +277,10 @@ def count(units: UnitCosts) -> FamilyCounts:
 
 
 def count_tiles(family: Family, operator: str | None = None) -> FamilyCounts:
-    """Count what tiles move and the space that they take, where all are in the buffer.
+    """Return the bytes that tiles move and take, for trees whose tiles are all in the buffer.
 
-    No accelerator has a part in it. Leaves aren't counted, so there is no ``mac`` among them.
-    ``operator``: only the tiles on the way to this one's leaves.
+    Independent of any accelerator. Leaves aren't counted, so accesses of MACs are missing.
+    ``operator``: only tiles on the paths to its leaves.
     """
     counts = FamilyCounts()
     tiles = TileCounter(family, BitWidths(family), counts)

@@ -1,1 +1,1 @@
-"""Bytes that no mapping moves less than, whatever its tree (`floor`), and what they follow from."""
+"""The least bytes that any mapping moves, whatever its tree (`floor`), and their terms."""

@@ -1,8 +1,8 @@
-"""The elements that a workload touches, each once: what any mapping of it moves at least.
+"""The distinct elements that a workload uses, which any mapping moves at least once.
 
-What operators give each other may stay on chip. Of inputs and weights every element that any
-operator uses has to come once, of outputs every one that is written has to go once; zeros around a
-tensor are made where they are needed, and so are elements that repeat others.
+Intermediates may stay on chip. Every element of inputs and weights that some operator uses must be
+read once, every written element of outputs must be written once. Zeros around a tensor need not be
+moved, nor elements that repeat others.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     Use = tuple[Operator, Operand]
 
 _MOST_MARKED: Final = 10**8
-"""Elements of a tensor that are marked each; of a larger one the reader that uses most counts."""
+"""The most elements that are marked one by one; of a larger tensor the largest use counts."""
 _MOST_POSITIONS: Final = 10**7
-"""Positions of a dimension that are marked; a longer one counts as whole."""
+"""The most positions of a dimension that are marked; a longer one counts as whole."""
 
 
 def distinct_bytes(workload: Workload) -> int:
-    """Return the bytes of all elements that come from outside or go there, for all repetitions.
+    """Return the bytes of all distinct elements that are read or written, repeats included.
 
     >>> from simaccel.workload import conv2d
     >>> distinct_bytes(conv2d(m=2, c=3, p=4, q=4, r=1, s=1, stride=2, bytes_per_element=1))
@@ -67,7 +67,7 @@ def _bytes(workload: Workload, tensor: Tensor, read: list[Use], written: list[Us
 def _used_positions(
     tensor: Tensor, operand: Operand, ranks: Mapping[str, int]
 ) -> Iterator[Positions]:
-    """Yield for each dimension which positions are used, without the zeros around the tensor."""
+    """Yield the used positions of each dimension, without the zeros around the tensor."""
     for at, (dim, span) in enumerate(zip(operand.projection, operand.box(ranks), strict=True)):
         first, last = tensor.inside[at] if at < len(tensor.inside) else (0, span.stop)
         if span.stop > _MOST_POSITIONS:
@@ -85,7 +85,7 @@ def _used_positions(
 
 
 def _union(boxes: Sequence[Sequence[Positions]], shape: Sequence[int]) -> int:
-    """Return how many elements are in at least one of some boxes."""
+    """Return the number of elements in the union of boxes."""
     counts = [math.prod(map(_count, box)) for box in boxes]
     if len(boxes) == 1 or all(_is_same(boxes[0], box) for box in boxes):
         return counts[0]

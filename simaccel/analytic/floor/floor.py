@@ -1,21 +1,21 @@
 """The least bytes that any mapping moves: a proof for all of them, not a search over some.
 
-Two bounds for each group of a mapping, of which the larger holds:
+For each group of a mapping, the larger of two bounds:
 
-- *Compulsory*: what comes from other groups and what goes to them crosses DRAM once.
+- *Compulsory*: tensors from and for other groups cross DRAM once.
 - *Red-blue pebbling* (Hong and Kung 1981, with the constant of Smith, Lowery, Langou and van de
   Geijn 2019), for a product of two tensors alone in its group. Cut a run into phases in each of
-  which X bytes of operands are loaded or begun as new sums. In a phase at most S + X bytes of
-  operands are at hand, in a buffer of S. By Loomis and Whitney a phase with a, b and c elements of
-  the three at hand has at most sqrt(a b c) multiply-accumulates, which is largest where they share
-  the bytes evenly. So there are many phases; and every sum that was begun is stored. With X = 2 S
-  and widths of 1 this is 2 MACs / sqrt(S) - 2 S.
+  which X bytes of operands are loaded or begun as new sums. With a buffer of S bytes at most S + X
+  bytes of operands are available in a phase. By Loomis and Whitney, a phase with a, b and c
+  available elements of the three tensors has at most sqrt(a b c) multiply-accumulates, which is
+  largest if they share the bytes evenly. This bounds the number of phases from below, and every sum
+  that was begun is stored. With X = 2 S and one-byte elements this is 2 MACs / sqrt(S) - 2 S.
 
-Windows of a convolution overlap: an input element takes part in up to r products for each tap
-that it can serve, so that its elements count that often.
+Windows of a convolution overlap: an input element takes part in up to r products for each tap that
+it can serve, and counts as many times.
 
-The front of a mapspace (``single``, ``fused``) lies above: it is attained, but only over its trees;
-a mapping that cuts a rank into parts with trees of their own can be below it, never below this.
+The front of a mapspace (``single``, ``fused``) lies above. It is attained, but only over its trees:
+a mapping with trees of their own for parts of a rank can be below it, but never below this floor.
 """
 
 from __future__ import annotations
@@ -43,14 +43,15 @@ from simaccel.workload.names import tensor_of
 
 _FACTORS = 2
 _PHASES = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""Bytes of a phase, in buffers; each of them gives a bound."""
+"""Bytes X of a phase as multiples of the buffer; each gives a valid bound."""
 
 
 @dataclass(frozen=True)
 class ByteBound:
-    """Bytes that a run moves at least with so much memory on chip, and whatever there is of it.
+    """The least bytes that a run moves.
 
-    ``distinct_bytes``: what any mapping moves, whatever its groups; 0 for a group alone.
+    ``least_bytes``: with ``room_bytes`` of memory on chip (None: unlimited); ``compulsory_bytes``:
+    with any memory; ``distinct_bytes``: for any choice of groups, 0 for a group alone.
     """
 
     least_bytes: int
@@ -60,7 +61,7 @@ class ByteBound:
 
 
 def floor_of(workload: Workload, mapping: Mapping, room: int | None) -> ByteBound:
-    """Return what any mapping with the same groups moves with DRAM in ``room`` bytes, at least."""
+    """Return the floor of all mappings with the same groups and ``room`` bytes on chip."""
     found = [one for _, one in floors_of(workload, mapping, room)]
     least = sum(one.least_bytes for one in found)
     once = sum(one.compulsory_bytes for one in found)
@@ -70,10 +71,7 @@ def floor_of(workload: Workload, mapping: Mapping, room: int | None) -> ByteBoun
 def floors_of(
     workload: Workload, mapping: Mapping, room: int | None
 ) -> list[tuple[tuple[str, ...], ByteBound]]:
-    """Return the floor of each group; groups that share what is kept around them have one.
-
-    Each comes with the names of its groups, in the order of the mapping.
-    """
+    """Return (names, floor) of each group, in order; groups inside a common keep have one floor."""
     floors = []
     for part in mapping.body:
         if isinstance(part, ResidentScope):
@@ -89,10 +87,9 @@ def floors_of(
 
 
 def on_chip_bytes(accelerator: Accelerator) -> int | None:
-    """Return all memory for operands on a chip, of all its cores; None if some has no limit.
+    """Return the bytes of all memory for operands on a chip, over all cores; None if unlimited.
 
-    PEs of a spatial array have memories of their own, and hold an operand of each tensor while
-    they use it (16 bytes at most).
+    Includes the memories of a spatial array's PEs, and 16 bytes per tensor of their registers.
     """
     size, cores = accelerator.buffer.capacity_bytes, accelerator.cores.count
     array = accelerator.array
@@ -141,7 +138,7 @@ def pebbling_bytes(problem: BoundProblem, room: int) -> int:
 
 
 def _most_macs(problem: BoundProblem, at_hand: int) -> int:
-    """Return the most MACs on operands of so many bytes: shared evenly, none more than there is."""
+    """Return the most MACs on ``at_hand`` bytes of operands, shared as evenly as sizes allow."""
     left, elements = float(at_hand), 1.0
     sizes = {one: problem.groups * problem.used_elements(one) for one in problem.operands}
     waiting = sorted(problem.operands, key=lambda one: sizes[one] * one.bits)
@@ -154,7 +151,7 @@ def _most_macs(problem: BoundProblem, at_hand: int) -> int:
 
 
 def _multiplicity(problem: BoundProblem, one: BoundOperand) -> int:
-    """Return how many positions of the ranks one element stands for, at most."""
+    """Return the most positions of the operand's ranks that one of its elements serves."""
     found = 1
     for dim in one.dims:
         sizes = sorted(problem.sizes.get(rank, 1) for rank, _ in dim)
@@ -166,7 +163,7 @@ def _multiplicity(problem: BoundProblem, one: BoundOperand) -> int:
 
 
 def _bytes_around(workload: Workload, around: ResidentScope) -> int:
-    """Return what groups that share tiles read and write at least, less what may stay on chip."""
+    """Return the least bytes of groups inside a keep, less those that may stay on chip."""
     names = [name for group in around.groups for name in group.operators]
     inside = set(names)
     total = 0
@@ -188,7 +185,7 @@ def _bytes_around(workload: Workload, around: ResidentScope) -> int:
 
 
 def _bytes_read(workload: Workload, tensor: str, names: Sequence[str]) -> int:
-    """Return the bytes of a tensor that some operators read, of which one reads most."""
+    """Return the bytes of a tensor that the operator with the largest read reads."""
     found = 0
     for operator in map(workload.operator, names):
         for given in operator.inputs:
@@ -200,7 +197,7 @@ def _bytes_read(workload: Workload, tensor: str, names: Sequence[str]) -> int:
 
 
 def _bytes_written(workload: Workload, tensor: str, names: Sequence[str]) -> int:
-    """Return the bytes of a tensor that some operators write, each its box."""
+    """Return the bytes of a tensor that the operators write together."""
     makers = [one for one in map(workload.operator, names) if one.output.tensor == tensor]
     elements = sum(math.prod(one.output.shape(one.ranks)) for one in makers)
     return in_bytes(elements, workload.tensors[tensor].bits)
@@ -215,7 +212,7 @@ def _readers(workload: Workload, tensor: str, names: Iterable[str]) -> list[str]
 
 
 def _readers_in_other_groups(workload: Workload, tensor: str, groups: Sequence[Group]) -> list[str]:
-    """Return the operators that read a tensor in groups that don't make it."""
+    """Return the operators that read a tensor outside of the group that makes it."""
     found: list[str] = []
     for group in groups:
         made = {workload.operator(name).output.tensor for name in group.operators}
@@ -236,7 +233,7 @@ def _needs_outside(workload: Workload, tensor: str, inside: set[str]) -> bool:
 
 
 def _kept_bytes(workload: Workload, tensor: str, keeps: Sequence[Keep]) -> int:
-    """Return how much of a tensor may stay on chip around groups."""
+    """Return the bytes of a tensor that keeps around groups may hold."""
     held = holding_tensor(workload, tensor, keeps)
     found = 0
     for keep in keeps:

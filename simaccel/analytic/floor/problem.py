@@ -1,4 +1,4 @@
-"""An einsum as its bound sees it: ranks with sizes, and what each operand reads of them."""
+"""An einsum as a problem of data movement: rank sizes, and each operand's dimensions."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from simaccel.workload import Einsum, Workload
 
 Terms = tuple[tuple[str, int], ...]
 MOST_RANKS = 9
-"""Ranks whose orders are searched: 2^9 sets of loops inside."""
+"""The most ranks whose orders are searched: 2^9 sets of inner loops."""
 _COUNTED = 1 << 20
 """The longest dimension whose positions are counted one by one."""
 MOST_BYTES = 2**62
-"""What fits the integers that traffic is counted in."""
+"""The most bytes that traffic's integers hold."""
 
 
 class NoBoundError(SimaccelError):
-    """An operator whose bound isn't known; the message names it and the reason."""
+    """No bound is known for an operator; the message names it and the reason."""
 
 
 @dataclass(frozen=True)
 class BoundOperand:
     """A tensor of an einsum: its dimensions as sums of ranks.
 
-    Left out are ranks of size 1, and those of the batch. ``bits``: of an element.
+    Ranks of size 1 and of the batch are left out. ``bits``: of an element.
     """
 
     name: str
@@ -41,7 +41,7 @@ class BoundOperand:
 
     @property
     def bytes_per_element(self) -> int:
-        """Bytes of an element, where it has whole ones."""
+        """Bytes of an element, if these are whole."""
         return self.bits // BYTE
 
     @cached_property
@@ -57,10 +57,10 @@ class BoundOperand:
 
 @dataclass(frozen=True)
 class BoundProblem:
-    """An einsum of a workload: sizes of its ranks (above 1), and its operands.
+    """An einsum of a workload: its ranks of sizes above 1, and its operands.
 
-    ``batch``: ranks that all operands have; nothing is used again from one position to another,
-    so that their tiles are 1 and their loops outermost. ``merged``: own ranks after each rank.
+    ``batch``: ranks that all operands have; there is no reuse along them, so their tiles are 1 and
+    their loops outermost. ``merged``: by rank, the einsum's own ranks that it stands for.
     """
 
     workload: Workload
@@ -73,12 +73,12 @@ class BoundProblem:
 
     @cached_property
     def free(self) -> tuple[str, ...]:
-        """Ranks that are cut in every way: all but those of the batch."""
+        """Ranks whose tiles are searched: all but those of the batch."""
         return tuple(rank for rank in self.sizes if rank not in self.batch)
 
     @cached_property
     def sliding(self) -> frozenset[str]:
-        """Ranks in a sum, or with a step: tiles of a tensor overlap, or leave holes, along them."""
+        """Ranks in a sum or with a stride, along which tiles overlap or leave holes."""
         return frozenset(
             rank
             for one in self.operands
@@ -104,12 +104,12 @@ class BoundProblem:
 
     @cached_property
     def compulsory_bytes(self) -> int:
-        """Bytes of all that is read or written, once (the algorithmic minimum)."""
+        """Bytes of all operands, each used element once (the algorithmic minimum)."""
         sizes = (in_bytes(self.groups * self.used_elements(one), one.bits) for one in self.operands)
         return sum(sizes)
 
     def elements(self, one: BoundOperand) -> int:
-        """Return the elements of an operand, in its bounding box, for one position of the batch."""
+        """Return the elements of an operand's bounding box, for one position of the batch."""
         return math.prod(extent(dim, self.sizes) for dim in one.dims)
 
     def tensor_bytes(self, one: BoundOperand) -> int:
@@ -117,12 +117,12 @@ class BoundProblem:
         return in_bytes(self.elements(one), one.bits)
 
     def used_elements(self, one: BoundOperand) -> int:
-        """Return the elements that are used; strides may leave some of the bounding box out."""
+        """Return the used elements; strides may skip some of the bounding box."""
         return math.prod(positions(dim, self.sizes) for dim in one.dims)
 
 
 def positions(dim: Terms, sizes: dict[str, int]) -> int:
-    """Return how many different sums a dimension has (at least, where they are very many)."""
+    """Return the number of distinct positions of a dimension; a lower bound if very many."""
     whole = extent(dim, sizes)
     if len(dim) == 1:
         return sizes[dim[0][0]]
@@ -142,16 +142,16 @@ def positions(dim: Terms, sizes: dict[str, int]) -> int:
 
 
 def extent(dim: Terms, sizes: dict[str, int]) -> int:
-    """Return the positions that ranks of these sizes span in a dimension."""
+    """Return the extent of a dimension for these rank sizes."""
     return 1 + sum(c * (sizes[rank] - 1) for rank, c in dim)
 
 
 def problem_of(workload: Workload, name: str) -> BoundProblem:
-    """Return an einsum of a workload, with ranks that all its tensors have together as one.
+    """Return the problem of an einsum; ranks that all its tensors have in common are merged.
 
     Raises:
-        NoBoundError: a rank comes twice in a tensor, the output has a sum of ranks, there are
-            too many ranks, or the figures don't fit 62 bits.
+        NoBoundError: a rank occurs twice in a tensor, the output has a sum of ranks, there are too
+            many ranks, or the figures don't fit 62 bits.
 
     """
     merged = mergeable(workload, [name])
