@@ -69,6 +69,20 @@ class AttentionSpec(Spec):
         return unset_fields(self, *(set(type(self).model_fields) - {"source", "heads_at_once"}))
 
 
+class ConvertedBlocksSpec(Spec):
+    """Blocks of a product whose operands the vector unit converts.
+
+    One whose operands and result take more than ``above_bytes`` goes through ``rows`` x ``columns``
+    results, ``depth`` numbers of the sums at once; the next block is converted while one is worked
+    on.
+    """
+
+    above_bytes: Bytes
+    rows: Count
+    columns: Count
+    depth: Count
+
+
 class MeasuredRowsSpec(Spec):
     """Measured operators of a kind, ``rows`` of them, and how far runs of ``deployed`` are.
 
@@ -106,7 +120,8 @@ class CompilerSpec(Spec):
     of so many elements, of which the next comes while one is worked on; ``elementwise``: those all
     of whose arrays are of one shape (copies apart) do so, too (``blocks``), or come, are worked on,
     and go as a ``whole``. ``converts``: numbers that
-    the array doesn't multiply; the vector unit turns them into others and back.
+    the array doesn't multiply; the vector unit turns them into others and back, each operand whole,
+    or a large product in ``converted_blocks``.
     ``merged_taps``: taps of a convolution along its width lie beside the channels where the array
     has rows for both. ``in_turn``: the array waits while the vector unit works on its results.
     ``norms``: a layer norm is one kernel (``whole``), or mean, mean square, root and rows are
@@ -130,6 +145,7 @@ class CompilerSpec(Spec):
     vector_block_elements: Count = 2**18
     elementwise: Literal["blocks", "whole"] = "blocks"
     converts: tuple[NumberName, ...] = ()
+    converted_blocks: ConvertedBlocksSpec | None = None
     merged_taps: bool = False
     in_turn: bool = False
     norms: Literal["whole", "apart"] = "whole"

@@ -24,10 +24,12 @@ from simaccel.schedulers.einsums import RankRoles, roles
 from simaccel.schedulers.epilogues import epilogue
 from simaccel.schedulers.kernel_trees import (
     Sizes,
+    converted_blocks_tree,
     converted_tree,
     cut_loops,
     halve_side,
     is_convolution,
+    is_plain,
     rows_tree,
     shrink_sizes,
     streamed_tree,
@@ -231,6 +233,12 @@ class _Compiler:
         seen = space.bound_operator(product)
         parts = roles(space, seen)
         sizes = {rank: space.sizes[rank] for rank in (*parts.m, *parts.n)}
+        blocks = self.accelerator.compiler.converted_blocks
+        tensors = {view.tensor for view in (*seen.operator.inputs, seen.operator.output)}
+        if blocks and sum(map(self.workload.tensor_bytes, tensors)) > blocks.above_bytes:
+            placed = replace(group, tree=converted_blocks_tree(space, seen, parts, blocks))
+            if self._fits(placed):
+                return placed
 
         def tree(tiles: Sizes) -> Tree:
             return converted_tree(space, seen, parts, tiles)
@@ -314,7 +322,7 @@ class _Compiler:
         whole = math.prod(size for rank, size in space.sizes.items() if rank not in ranks)
         spec = self.accelerator.compiler
         block = spec.vector_block_elements
-        if not all(map(_is_plain, space.operators)) or (whole > block and not axes):
+        if not all(map(is_plain, space.operators)) or (whole > block and not axes):
             return self._search(names)
         most, slots = max(1, block // whole), 2
         alike = not axes and all(is_elementwise(item.operator) for item in space.operators)
@@ -386,11 +394,6 @@ class _Compiler:
                 halved, after = [after[0]], after[1:]
             else:
                 raise NothingFitsError(f"{group.name}: nothing of it fits the buffer")
-
-
-def _is_plain(seen: BoundOperator) -> bool:
-    """Return whether each operand of an operator is read or written position by position."""
-    return all(len(dim) == 1 for view in (*seen.inputs, seen.output) for dim in view.terms)
 
 
 SCHEDULERS = {"deployed": make_kernels}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from simaccel.hardware import Accelerator
+from simaccel.hardware.compiler import ConvertedBlocksSpec
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Do, Fork, Keep, Loop, Node, Tree
 from simaccel.schedulers.chains import OperatorChain, made_in_place
@@ -162,39 +163,74 @@ def _with_epilogue(
 
 
 def converted_tree(
-    space: IterationSpace, seen: BoundOperator, parts: RankRoles, tiles: Sizes
+    space: IterationSpace, seen: BoundOperator, parts: RankRoles, tiles: Sizes, ahead: int = 0
 ) -> Tree:
     """Return a product whose operands and result the vector unit converts, each whole.
 
     Rows are cut inside of the columns, so that the second operand is converted once for all rows.
+    ``ahead``: 1 to convert the next operands while one is worked on.
     """
     by_output = {item.output.name: item for item in space.operators}
     a, b = (by_output.get(name) for name in seen.names[:2])
     back = next((item for item in space.operators if seen.output.name in item.names), None)
     down, across = cut_loops(space, parts.m, tiles), cut_loops(space, parts.n, tiles)
 
-    def keeps(item: BoundOperator | None, plain: str) -> tuple[Keep, ...]:
+    def keeps(item: BoundOperator | None, plain: str, slots: int = 1) -> tuple[Keep, ...]:
         names = dict.fromkeys((*item.names, item.output.name) if item else (plain,))
-        return tuple(map(Keep, names))
+        return tuple(Keep(name, slots=slots) for name in names)
 
     def leaf(item: BoundOperator | None) -> tuple[Tree, ...]:
         return ((Do(item.name, SFU),),) if item else ()
 
-    moving = (*keeps(a, seen.names[0]), *keeps(back, seen.output.name))
-    held = keeps(b, seen.names[1])
+    before = 1 + ahead
+    held = keeps(b, seen.names[1], before if across else 1)
+    made = keeps(back, seen.output.name, before)
     do: Tree = (Do(seen.name, ARRAY, "ws"),)
     heads = tuple(Loop(rank, 1) for rank in parts.g)
     if across and not down:
-        inside: Tree = (*across, *held, *keeps(back, seen.output.name))
-        inside = (*inside, Fork((*leaf(b), do, *leaf(back))))
+        inside: Tree = (*across, *held, *made)
+        inside = (*inside, Fork((*leaf(b), do, *leaf(back)), ahead=ahead * len(leaf(b))))
         first: tuple[Node, ...] = (Fork((*leaf(a), inside)),) if a else inside
         return (*heads, *keeps(a, seen.names[0]), *first)
+    moving = (*keeps(a, seen.names[0], before), *made)
     if not down:
         every = (*leaf(a), *leaf(b), do, *leaf(back))
         return (*heads, *across, *held, *moving, Fork(every))
-    inner: Tree = (*down, *moving, Fork((*leaf(a), do, *leaf(back))))
-    end: tuple[Node, ...] = (Fork((*leaf(b), inner)),) if b else inner
+    inner: Tree = (*down, *moving, Fork((*leaf(a), do, *leaf(back)), ahead=ahead * len(leaf(a))))
+    end: tuple[Node, ...] = inner
+    if b:
+        end = (Fork((*leaf(b), inner), ahead=ahead * bool(across)),)
     return (*heads, *across, *held, *end)
+
+
+def converted_blocks_tree(
+    space: IterationSpace, seen: BoundOperator, parts: RankRoles, blocks: ConvertedBlocksSpec
+) -> Tree:
+    """Return a product in blocks, of which the next operands are converted meanwhile.
+
+    Sums of a block grow over its depth; it is converted back while the next one is worked on.
+    """
+    sides = (parts.m, blocks.rows), (parts.n, blocks.columns), (parts.k, blocks.depth)
+    tiles = [shrink_sizes(space, ranks, most) for ranks, most in sides]
+    down, across, deep = (
+        cut_loops(space, ranks, sizes) for (ranks, _), sizes in zip(sides, tiles, strict=True)
+    )
+    if not deep:  # an operand that lacks the ranks of loops outside would be converted anew
+        return converted_tree(space, seen, parts, tiles[0] | tiles[1], ahead=1)
+    by_output = {item.output.name: item for item in space.operators}
+    operands = [(name, by_output.get(name)) for name in seen.names[:2]]
+    back = next((item for item in space.operators if seen.output.name in item.names), None)
+    before = [item for _, item in operands if item is not None]
+    names = [name for name, item in operands if item is None]
+    names += [name for item in before for name in (*item.names, item.output.name)]
+    made = (*back.names, back.output.name) if back else (seen.output.name,)
+    loads = (Keep(name, slots=2) for name in dict.fromkeys(names))
+    leaves = (*((Do(item.name, SFU),) for item in before), (Do(seen.name, ARRAY, "ws"),))
+    inner: Tree = (*deep, *loads, Fork(leaves, ahead=len(before)))
+    outside = (*(Loop(rank, 1) for rank in parts.g), *across, *down)
+    end = Fork((inner, (Do(back.name, SFU),)), ahead=int(bool(across or down))) if back else None
+    keeps = (Keep(name, slots=2) for name in dict.fromkeys(made))
+    return (*outside, *keeps, *((end,) if end else inner))
 
 
 def tilings(ranks: Mapping[str, int], sublanes: int, lanes: int) -> Iterator[Sizes]:
@@ -210,3 +246,8 @@ def tilings(ranks: Mapping[str, int], sublanes: int, lanes: int) -> Iterator[Siz
 def is_convolution(seen: BoundOperator) -> bool:
     """Return whether an operator reads windows, also of 1 x 1, whose taps are no ranks."""
     return any(len(dim.terms) > 1 for given in seen.operator.inputs for dim in given.projection)
+
+
+def is_plain(seen: BoundOperator) -> bool:
+    """Return whether each operand of an operator is read or written position by position."""
+    return all(len(dim) == 1 for view in (*seen.inputs, seen.output) for dim in view.terms)
