@@ -1,4 +1,4 @@
-"""Cycles of engines: one activity at any time, summed by cause.
+"""Accounts of the engines' cycles: one activity at any time, summed by cause.
 
 busy + stalls by cause + idle = total, by construction: an engine is always in exactly one
 activity and each change books the cycles since the last one.
@@ -16,7 +16,7 @@ from simaccel.units import Cause
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The direct wait of an engine: for a tile, ready or free, that another engine holds."""
+    """The direct wait of an engine: for a tile (``kind``: ready or free) that another one holds."""
 
     tile: str = ""
     kind: str = ""
@@ -44,7 +44,7 @@ class Listener(Protocol):
     def interval(
         self, engine: str, start: int, end: int, cause: Cause, wait: Wait, site: int
     ) -> None:
-        """Take an interval of ``engine`` in which it did one thing: cycles ``start`` to ``end``."""
+        """Take one activity of an engine, from cycle ``start`` to ``end``."""
 
     def note_service(self, channel: str, start: int, reported: int, uses: Sequence[int]) -> None:
         """Take uses of a channel from ``start`` on; before, it had served ``reported`` cycles.
@@ -64,11 +64,11 @@ class Listener(Protocol):
         """Repeat all rows from ``first_row`` on ``times`` more times, a period later each."""
 
     def checkpoint(self, now: int) -> None:
-        """Save what was reported: it is complete up to ``now``."""
+        """Save all reports, which are complete up to ``now``."""
 
 
 OUTER_SITES: Final = 1 << 20
-"""Sites of commands are below; those of commands in the cycles of another operator are above."""
+"""Sites below are of commands; sites above are of commands in the cycles of another operator."""
 _MOST_OUTER: Final = 2000
 """Operators whose sites fit 32 bits; with more, commands keep their own sites everywhere."""
 
@@ -80,10 +80,10 @@ def outer_site(site: int, operator: int) -> int:
 
 @dataclass(eq=False)
 class StallAccount(StatefulPart):
-    """The cycles of one engine by cause, and the root cause that it passes on."""
+    """The cycles of one engine by cause, and the root cause for engines that wait for it."""
 
     kept: ClassVar[bool] = True
-    """Whether anything is booked."""
+    """Whether cycles are booked."""
 
     engine: str
     busy_root: Record[Cause]
@@ -97,8 +97,8 @@ class StallAccount(StatefulPart):
     """The offset of sites in the cycles of another operator, the one before or the next."""
     cycles: Counter[list[int]] = field(default_factory=lambda: [0] * len(Cause))
     followers: State[list[StallAccount]] = field(default_factory=list)
-    asked: Record[int] = 0
-    """Order of its engine's last request to the DRAM, as a growing number."""
+    request_order: Record[int] = 0
+    """The ascending number of its engine's last request to the DRAM."""
 
     @property
     def root(self) -> Cause:
@@ -181,7 +181,7 @@ class StallAccount(StatefulPart):
 
 
 class NoAccount(StallAccount):
-    """The account of a run of which only the cycles are needed: nothing is booked."""
+    """The account of a run that only returns its cycles: nothing is booked."""
 
     kept = False
 
@@ -198,7 +198,7 @@ class NoAccount(StallAccount):
         """Book nothing."""
 
     def follow(self, now: int, other: StallAccount, wait: Wait) -> None:  # noqa: ARG002 - as Account
-        """Keep what the engine waits for, for the message of a deadlock."""
+        """Store the wait, for the message of a deadlock."""
         self.wait = wait
 
     def state(self) -> tuple[object, ...]:

@@ -1,9 +1,8 @@
 """The PE array, of either kind, and the engines of the NoC between it and the buffer.
 
-The array computes while the pipes of the NoC and the ports of the buffer carry what a fold, or a
-pass over memories in the PEs, reads and writes meanwhile. Tiles in such memories are loaded and
-stored by engines that use a pipe and a port at the same time, as the DMA engines do between DRAM
-and buffer.
+The array computes while the pipes of the NoC and the ports of the buffer carry the data of a fold,
+or of a pass over memories in the PEs. Tiles in such memories are loaded and stored by engines that
+use a pipe and a port at the same time, as DMA engines do between DRAM and buffer.
 """
 
 from __future__ import annotations
@@ -34,52 +33,55 @@ class _Use(NamedTuple):
     direction: int
     cause: Cause
     alone: bool
-    """Whether no other engine can use the channel before the engines next meet."""
+    """Whether no other engine can use the channel before the next barrier."""
 
 
 class OnChipEngine(Engine):
     """An engine that uses pipes and ports."""
 
     uses: Sequence[tuple[_Use, ...]]
-    """By step the demand for pipes and ports."""
+    """The demand for pipes and ports, by step."""
     CAUSES: ClassVar[Mapping[str, Cause]] = PORT_CAUSES
     """Causes of waits for pipes and ports."""
 
-    def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
-        super().__init__(name, plan, wires)
+    def __init__(self, name: str, plan: Plan, resources: SharedResources) -> None:
+        super().__init__(name, plan, resources)
         self.uses = [self._uses(op) if op.act is Action.COMMAND else () for op in plan.ops]
 
     def _uses(self, op: Instruction) -> tuple[_Use, ...]:
         """Return the uses of a step: of the pipes, the slower one first, then of the ports."""
-        shared = self.wires.shared
-        asked = [
+        shared = self.resources.shared
+        requests = [
             ("noc_distribution", op.distribution_cycles, READ),
             ("noc_collection", op.collection_cycles, WRITE),
         ]
-        alone = {name for name, _, _ in asked if (name, op.operator) not in shared}
-        asked.sort(key=lambda pipe: -pipe[1])
-        asked += [("buffer_read", op.read_cycles, READ), ("buffer_write", op.write_cycles, WRITE)]
+        alone = {name for name, _, _ in requests if (name, op.operator) not in shared}
+        requests.sort(key=lambda pipe: -pipe[1])
+        requests += [
+            ("buffer_read", op.read_cycles, READ),
+            ("buffer_write", op.write_cycles, WRITE),
+        ]
         return tuple(
             _Use(self.ports[name], cycles, direction, self.CAUSES[name], name in alone)
-            for name, cycles, direction in asked
+            for name, cycles, direction in requests
             if cycles
         )
 
     def _ask(self) -> list[tuple[Channel, Cause, ServiceRequest | None]]:
         """Request all uses of a step; those that no other engine can delay are not queued."""
-        asked: list[tuple[Channel, Cause, ServiceRequest | None]] = []
+        requests: list[tuple[Channel, Cause, ServiceRequest | None]] = []
         for channel, cycles, direction, cause, alone in self.uses[self.at]:
             if alone:
                 channel.serve_alone(cycles)
-                asked.append((channel, cause, None))
+                requests.append((channel, cause, None))
             else:
-                asked.append((channel, cause, channel.request(cycles, direction, self.name)))
-        return asked
+                requests.append((channel, cause, channel.request(cycles, direction, self.name)))
+        return requests
 
     def work(self, op: Instruction) -> Iterable[simpy.Event]:
         """Run one command: compute (if it computes) and transfer at the same time."""
         account, clock = self.account, self.clock
-        asked = self._ask()
+        requests = self._ask()
         account.enter(clock.cycle, op.site)
         if op.cycles:
             if account.cause is not Cause.BUSY:
@@ -91,7 +93,7 @@ class OnChipEngine(Engine):
             self.stage = 2
             yield clock.timeout(op.latency_cycles)
         self.stage = 3
-        for channel, cause, entry in asked:
+        for channel, cause, entry in requests:
             if entry is None:
                 left = channel.idle_since - clock.cycle
                 if left > 0:
@@ -105,32 +107,32 @@ class OnChipEngine(Engine):
 
 
 class Array(OnChipEngine):
-    """The PEs: fold after fold, or one pass after the other.
+    """The PEs, which execute one fold, or one pass, after the other.
 
-    If the operands have arrived, the stationary operand of a block shifts in during the last fold
+    If its operands have arrived, the stationary operand of a block shifts in during the last fold
     of the block before, its stream follows directly, and the results of the last fold leave during
-    the next one. If they have not, the array runs empty, and its fill and drain take cycles.
+    the next one. If they have not, the array runs empty, and fill and drain take cycles.
     """
 
     kind = EngineKind.ARRAY
     busy_root = Cause.ARRAY
     memory: int
     came: State[dict[str, int]]
-    """When each tile came that a block has taken, or will come from the array itself."""
+    """The arrival of each tile that blocks use; also of tiles that the array itself makes."""
     free_at: State[int]
-    """Since when a next stationary operand may shift in."""
+    """The cycle from which the next stationary operand may shift in."""
     left_at: State[int]
-    """Since when the last output-stationary sums are not in the way of others."""
+    """The cycle from which the last output-stationary sums no longer delay those of others."""
     drained_at: State[int]
 
-    def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
-        super().__init__(name, plan, wires)
+    def __init__(self, name: str, plan: Plan, resources: SharedResources) -> None:
+        super().__init__(name, plan, resources)
         self.memory = memory_cycles(plan)
         self.came = dict.fromkeys(_tiles_of_blocks(plan), 0)
         self.free_at = self.left_at = self.drained_at = 0
 
     def state(self) -> tuple[object, ...]:
-        """Return also the ages of the times that still matter."""
+        """Return the position, and the ages of the times that still matter."""
         now, least = self.clock.cycle, -self.memory
         came = tuple(max(cycle - now, least) for cycle in self.came.values())
         free = max(self.free_at - now, least)
@@ -155,7 +157,7 @@ class Array(OnChipEngine):
         return super().work(op)
 
     def _end_block(self, edge: FoldEdge) -> None:
-        """Note the drain after the last fold of a block, during which the next one may begin."""
+        """Set the times of the drain after a block's last fold, while the next one may begin."""
         now = self.clock.cycle
         self.free_at = now - edge.hidden
         self.left_at = max(self.left_at, now + edge.leaving)
@@ -191,13 +193,13 @@ class Array(OnChipEngine):
         return max(self.came.get(_tile(op, tokens), 0) - self.clock.cycle, 0)
 
     def note(self, op: Instruction, tokens: Tokens) -> None:
-        """Note the arrival of a tile."""
+        """Record the arrival of a tile."""
         if op.renews:
             self._keep(tokens.handover.tile)
         self.came[_tile(op, tokens)] = tokens.came
 
     def _claim(self, op: Instruction) -> None:
-        """Take a free slot, and forget the arrival of the tile before."""
+        """Take a free slot, and clear the arrival of the slot's last tile."""
         super()._claim(op)
         if op.renews:
             self._keep(op.tile)
@@ -205,7 +207,7 @@ class Array(OnChipEngine):
             self.came[op.tile] = self.clock.cycle
 
     def _keep(self, tile: str) -> None:
-        """Keep the arrival of a tile that is used while the next one arrives."""
+        """Save the arrival of a tile that is still used while the next one arrives."""
         if tile in self.came:
             self.came[name_before(tile)] = self.came[tile]
 
@@ -215,7 +217,7 @@ class Array(OnChipEngine):
 
     def _wait_for_end(self) -> Waiting:
         """Wait for the end of the previous operator, after which its results are in place."""
-        event = self.meeting.gate(self.name)
+        event = self.barrier.gate(self.name)
         if event is None:
             return
         account = self.account
@@ -228,7 +230,7 @@ class Array(OnChipEngine):
     def _settle(self) -> Waiting:
         """Wait until the last result has left."""
         left = self.drained_at - self.clock.cycle
-        on_way = min(left, self.wires.accelerator.tail_latency_cycles)
+        on_way = min(left, self.resources.accelerator.tail_latency_cycles)
         for cycles, cause in ((left - on_way, Cause.ARRAY), (on_way, Cause.NOC)):
             if cycles > 0:
                 self.account.switch(self.clock.cycle, cause)
@@ -257,7 +259,7 @@ def _tiles_of_blocks(plan: Plan) -> Iterator[str]:
 
 
 class NocEngine(OnChipEngine):
-    """Moves tiles from the buffer to the PEs, or back: it works while pipe and port do."""
+    """An engine that moves tiles between buffer and PEs; it is busy while pipe and port are."""
 
     busy_root = Cause.NOC
     CAUSES: ClassVar[Mapping[str, Cause]] = {
@@ -268,12 +270,12 @@ class NocEngine(OnChipEngine):
 
 
 class NocInEngine(NocEngine):
-    """Brings tiles to the PEs."""
+    """The engine that moves tiles from the buffer to the PEs."""
 
     kind = EngineKind.NOC_IN
 
 
 class NocOutEngine(NocEngine):
-    """Takes tiles back to the buffer."""
+    """The engine that moves tiles from the PEs to the buffer."""
 
     kind = EngineKind.NOC_OUT

@@ -17,7 +17,7 @@ from simaccel.machine.link_engine import LinkEngine
 from simaccel.machine.multicast import Multicast
 from simaccel.machine.operator_barrier import Closes, Ends, OperatorBarrier
 from simaccel.machine.plan import find_waiters, make_plan
-from simaccel.machine.shared_resources import SharedResources, delay_of, make_wires
+from simaccel.machine.shared_resources import SharedResources, delay_of, make_resources
 from simaccel.machine.tile_counts import Reader, TileCounts
 from simaccel.machine.tokens import Tokens
 from simaccel.machine.walks import CoreWalks, InstructionStreams
@@ -46,8 +46,8 @@ def assemble(
 ) -> tuple[list[SharedResources], list[Engine]]:
     """Return the shared resources of each core, and all engines, core by core.
 
-    Cores with the same walks share their plans. ``enclosing``: as of ``make_wires``; ``account``:
-    the type of the engines' accounts.
+    Cores with the same walks share their plans. ``enclosing``: as in ``make_resources``;
+    ``account``: the type of the engines' accounts.
     """
     plans = {
         id(core_walks): {
@@ -57,12 +57,12 @@ def assemble(
     }
     every = [plan for by_name in plans.values() for plan in by_name.items()]
     near = overlapping_operators(walks.overlaps)
-    cores = make_wires(clock, accelerator, walks.numbers, every, walks.kinds, near, enclosing)
+    cores = make_resources(clock, accelerator, walks.numbers, every, walks.kinds, near, enclosing)
     engines: list[Engine] = []
-    for wires, core_walks in zip(cores, walks.cores, strict=True):
-        wires.account = account
+    for resources, core_walks in zip(cores, walks.cores, strict=True):
+        resources.account = account
         engines += [
-            _ENGINES[walks.kinds[name]](on_core(wires.core, name), plan, wires)
+            _ENGINES[walks.kinds[name]](on_core(resources.core, name), plan, resources)
             for name, plan in plans[id(core_walks)].items()
         ]
     return cores, engines
@@ -76,10 +76,9 @@ def make_barrier(
     *,
     overlap: bool,
 ) -> OperatorBarrier:
-    """Return the barrier at which engines meet at the ends of operators, and connect them to it.
+    """Return the barrier at the ends of operators, and give engines references to it.
 
-    ``close`` and ``end`` are as of `OperatorBarrier`. Loaders go on together if operators
-    ``overlap``.
+    ``close`` and ``end``: as in `OperatorBarrier`. Loaders go on together if operators ``overlap``.
     """
     loaders = [
         [engine.name for engine in engines if engine.kind is EngineKind.DMA_IN]
@@ -102,7 +101,7 @@ def make_barrier(
     )
     storers = {name: by_core[place.start][-1].account for name, place in walks.places.items()}
     for engine in every:
-        engine.meeting, engine.storers = barrier, storers
+        engine.barrier, engine.storers = barrier, storers
     return barrier
 
 
@@ -111,8 +110,8 @@ def connect(
 ) -> list[Tokens]:
     """Return all tokens, and give engines references to theirs (no look-up during the run)."""
     found: list[Tokens] = []
-    for wires, one in zip(cores, walks.cores, strict=True):
-        mine = [engine for engine in engines if engine.wires is wires]
+    for resources, one in zip(cores, walks.cores, strict=True):
+        mine = [engine for engine in engines if engine.resources is resources]
         found += _connect(dict(zip(one.steps, mine, strict=True)), one, walks.kinds)
     return found
 
@@ -122,9 +121,9 @@ def share_loads(
 ) -> list[Multicast]:
     """Return the multicast loads of several cores, and give engines references to theirs."""
     members: dict[object, list[tuple[DmaEngine, int]]] = {}
-    for wires, digits in zip(cores, walks.digits, strict=True):
+    for resources, digits in zip(cores, walks.digits, strict=True):
         for engine in engines:
-            if engine.wires is wires and isinstance(engine, DmaEngine):
+            if engine.resources is resources and isinstance(engine, DmaEngine):
                 for at, key in _loads_of_all(engine, digits):
                     members.setdefault(key, []).append((engine, at))
     shared: list[Multicast] = []
@@ -138,10 +137,10 @@ def share_loads(
 
 
 def count_tiles(engines: Sequence[Engine]) -> list[TileCounts]:
-    """Return the counts of tiles that go from core to core, and give engines references to them.
+    """Return the counts of tiles that cores hand to one another, and give engines references.
 
     Raises:
-        ProgramError: a tile is awaited that nobody hands on.
+        ProgramError: a tile is awaited that no engine hands on.
 
     """
     makers: dict[str, list[tuple[str, StallAccount]]] = {}
@@ -178,16 +177,16 @@ def _connect(
     engines: Mapping[str, Engine], walks: CoreWalks, kinds: Mapping[str, EngineKind]
 ) -> Iterator[Tokens]:
     """Yield the tokens between the engines of a core."""
-    array, wires = engines.get(ARRAY), next(iter(engines.values())).wires
+    array, resources = engines.get(ARRAY), next(iter(engines.values())).resources
     memory = 0 if array is None else memory_cycles(array.plan)
     tokens_of = {
         handover: Tokens(
-            wires.clock,
+            resources.clock,
             handover,
             n,
             engines[handover.source].account,
             engines[handover.target].account,
-            delay_of(handover, kinds, wires.accelerator, wires.core),
+            delay_of(handover, kinds, resources.accelerator, resources.core),
             memory * (handover.kind == "ready" and handover.target == ARRAY),
         )
         for handover, n in walks.tokens.items()

@@ -1,4 +1,4 @@
-"""Channels: a buffer port, and the DRAM made of several channels behind one queue."""
+"""Channels: resources of fixed rate, such as a buffer port, and the channels of a memory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Channel(StatefulPart):
     """When the last use ended, or will end if it is served alone."""
     seen: Record[int] = 0
     only: Record[ServiceRequest | None] = None
-    """The request that is served alone, without turns, as no other has arrived; none when the state
+    """The request that is served alone, without turns, as no other has arrived; None when the state
     is read."""
     log: Record[list[int] | None] = None
     """For a probe: the end of each use, the beginning of the next, and the cycles of service so
@@ -85,7 +85,7 @@ class Channel(StatefulPart):
         self.idle_since = now + cycles
 
     def _note(self, now: int) -> None:
-        """Report the last use to the channel's probe, now that another use begins."""
+        """Report the last use to the channel's probe when another use begins."""
         if self.log is not None:
             self.log += (self.idle_since, now, self.served_cycles)
 
@@ -168,16 +168,16 @@ class Channel(StatefulPart):
 
         A channel without a request in the period keeps its state and catches up later.
         """
-        asked = seen.before[0] != seen.after[0]
+        requested = seen.before[0] != seen.after[0]
         rang, rings = seen.before[1], seen.after[1]
         if rang == rings:
             pending = seen.ends_before(rings) if rings else FOREVER
-            if not asked:
+            if not requested:
                 return pending
             if seen.before[2] != seen.after[2]:
                 return NEVER
             return min(pending, self.turns.limit(seen.start_at(3)))
-        if not asked:
+        if not requested:
             return NEVER
         if rings - rang == seen.cycles:
             return self.turns.limit(seen.start_at(3), horizon=rings - seen.end)
@@ -195,10 +195,10 @@ class Channel(StatefulPart):
     def skip(self, skip: SkippedPeriods) -> None:
         """Advance the state by the skipped periods, and the alarm if it belongs to the period."""
         seen = skip.stretch
-        (asked, rang), (asks, rings) = seen.before[:2], seen.after[:2]
-        if asked == asks:
+        (before, rang), (after, rings) = seen.before[:2], seen.after[:2]
+        if before == after:
             return
-        self.served_cycles += (asks - asked) * skip.times
+        self.served_cycles += (after - before) * skip.times
         self.seen += skip.cycles
         self.idle_since += skip.cycles
         self.turns.skip(SkippedPeriods(seen.start_at(3), skip.times, (), ()))
@@ -215,7 +215,7 @@ class Channel(StatefulPart):
 
 
 class DramTransfer(NamedTuple):
-    """Bytes to read from DRAM or to write to it; ``rows`` is where they are."""
+    """Bytes to read from or write to DRAM; ``rows``: their rows there."""
 
     n_bytes: int
     direction: int
@@ -252,9 +252,9 @@ class DramChannels:
         }
         self.channels = tuple(distinct.values())
         self.by_number = [distinct[share] for share in shares]
-        """For each channel that there is the one that stands for it."""
+        """By number of the channel, the simulated one that stands for it."""
         self.parts: dict[DramTransfer, list[tuple[Channel, int]]] = {
             transfer: [(channel, share[at]) for share, channel in distinct.items()]
             for at, transfer in enumerate(transfers)
         }
-        """Of each transfer, the cycles of each channel."""
+        """By transfer, the cycles of each simulated channel."""

@@ -1,4 +1,4 @@
-"""Time: a SimPy environment in integer cycles whose pending events can be counted and moved."""
+"""The clock: a SimPy environment in integer cycles whose pending events can be moved."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Clock(simpy.Environment, StatefulPart):
     _active_proc: Record[simpy.Process | None]
     events: Record[int]
     cycle: Record[int]
-    """The present cycle: what SimPy calls now, which may be a float for others."""
+    """The present cycle, as an integer."""
 
     def __init__(self) -> None:
         super().__init__(initial_time=0)

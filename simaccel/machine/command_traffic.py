@@ -34,7 +34,7 @@ class CommandTraffic:
 
 
 def transfer(command: Load | Store, accelerator: Accelerator) -> CommandTraffic:
-    """Charge a transfer: at the memory outside, on the pipe, and in buffer or PEs."""
+    """Return the bytes of a transfer: at the outer memory, on the pipe, and in buffer or PEs."""
     view, moved = transfer_of(command)
     reads = isinstance(command, Load)
     far = command.source if isinstance(command, Load) else command.target
@@ -63,7 +63,7 @@ def dram_rows(command: Load | Store, accelerator: Accelerator) -> TileRows | Non
 
 
 def pass_of(command: Compute, steps: Steps, accelerator: Accelerator) -> CommandTraffic:
-    """Charge a pass: the memories of the PEs, and the buffer for what no PE keeps."""
+    """Return the bytes of a pass: in the PEs' memories, and in the buffer for other operands."""
     found: Counter[tuple[str, str]] = Counter()
     for tile, moved in zip((*command.inputs, command.out), steps.reads, strict=True):
         _access(found, tile, moved, _on_pipe(moved, accelerator), reads=True)
@@ -90,7 +90,7 @@ def _access(
 
 
 def _on_pipe(moved: TransferTraffic, accelerator: Accelerator) -> int:
-    """Bytes on the distribution pipe: once for all PEs, or once for each."""
+    """Return the bytes on the distribution pipe: once for all PEs, or once for each."""
     return moved.outer if accelerator.noc.distribution.multicasts else moved.inner
 
 

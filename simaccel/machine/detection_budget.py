@@ -18,7 +18,7 @@ _FIRST = 1500
 _POOL = 12_000
 _MOST = 1 << 20
 _REWARD = 3
-"""A skip gives back one in so many points of the events that it saves."""
+"""The part of the saved events' points that a skip gives back: one in so many."""
 _LONGEST_PAUSE = 1 << 12
 
 
@@ -29,7 +29,7 @@ class SharedBudget:
     spent: int = 0
 
     def points_left(self, events: int) -> int:
-        """Return the points that are left; negative after a look that took more than there were."""
+        """Return the points that are left; negative after a look that cost more than these."""
         return min(events // _EVENTS_PER_POOL_POINT, _POOL) - self.spent
 
 
@@ -42,7 +42,7 @@ class DetectionBudget:
         self.advance = _FIRST
         self.most = _FIRST
         self.resting = False
-        self.asked = 0
+        self.rested_at = 0
         """Events at the last rest."""
         self.paid = 0
         """Events that have earned their points."""
@@ -60,7 +60,7 @@ class DetectionBudget:
         return True
 
     def rest(self, events: int, passed: int) -> int:
-        """Return how many boundaries to let pass without a look; ``passed`` since the last call.
+        """Return the boundaries to pass without a look; ``passed``: those since the last call.
 
         When the pool is empty, the pause grows each time that all points were spent in vain.
         """
@@ -71,7 +71,7 @@ class DetectionBudget:
                 self.resting = True
                 self.most = min(2 * self.most, _MOST)
             needed = (self.most // 2 - self.points) * _EVENTS_PER_POINT
-        since, self.asked = events - self.asked, events
+        since, self.rested_at = events - self.rested_at, events
         return min(needed * passed // max(since, 1), _LONGEST_PAUSE)
 
     def spend(self, points: int) -> None:

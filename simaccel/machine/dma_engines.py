@@ -31,14 +31,14 @@ class DmaEngine(Engine):
     hops: ClassVar[str]
     """Level and direction of the bytes that cross links."""
     root: Cause
-    """Whom those blame that wait for a transfer, unless banks hold it up."""
+    """The root cause of waits for its transfers, unless banks hold these up."""
     parts: list[Sequence[tuple[Channel, int]]]
-    """By step the cycles that it asks of the channels of a memory."""
+    """The cycles of each channel of a memory, by step."""
     multicasts: dict[int, Multicast]
-    """By step the multicast that asks for it."""
+    """The multicast that requests a step, by step."""
 
-    def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
-        super().__init__(name, plan, wires)
+    def __init__(self, name: str, plan: Plan, resources: SharedResources) -> None:
+        super().__init__(name, plan, resources)
         self.root = self.busy_root
         self.parts = [self._parts(op) for op in plan.ops]
         self.multicasts = {}
@@ -47,9 +47,9 @@ class DmaEngine(Engine):
         if not op.dram_bytes:
             return ()
         transfer = DramTransfer(op.dram_bytes, self.direction, op.dram_rows)
-        parts = self.wires.memories[op.memory].parts[transfer]
-        cycles = self.wires.accelerator.cores.noc.rate.cycles(op.dram_bytes)
-        return (*parts, *((link, cycles) for link in self.wires.ways[self.direction]))
+        parts = self.resources.memories[op.memory].parts[transfer]
+        cycles = self.resources.accelerator.cores.noc.rate.cycles(op.dram_bytes)
+        return (*parts, *((link, cycles) for link in self.resources.ways[self.direction]))
 
     def ask(self) -> Pieces:
         """Request the transfer of the current step from its memory."""
@@ -68,7 +68,7 @@ class DmaEngine(Engine):
         moved = super().amounts(at)
         if not self.asks(at):
             return tuple(one for one in moved if one[0][0] not in READS)
-        hops = sum(channel in self.wires.links for channel, _ in self.parts[at])
+        hops = sum(channel in self.resources.links for channel, _ in self.parts[at])
         crossed = [(name, n * hops) for (way, name), n in moved if hops and way in self.ways]
         return (*moved, *(((self.hops, name), n) for name, n in crossed))
 
@@ -85,7 +85,7 @@ class DmaEngine(Engine):
             self.stage = 3
             answer = self.multicasts[self.at].join(self, op.tile)
             pieces = (yield answer) if isinstance(answer, simpy.Event) else answer
-        account.asked = next(self.wires.requests)
+        account.request_order = next(self.resources.requests)
         pieces = self.ask() if pieces is None else pieces
         port = self.ports[op.port]
         entry = port.request(op.port_cycles, 1 - direction, self.name)
@@ -94,7 +94,7 @@ class DmaEngine(Engine):
         self.stage = 1
         for channel, piece in pieces:
             if not channel.is_done(piece):
-                if channel in self.wires.links:
+                if channel in self.resources.links:
                     account.switch(clock.cycle, Cause.CORE_NOC)
                 yield channel.wait(piece)
         self.stage = 2
@@ -105,7 +105,7 @@ class DmaEngine(Engine):
 
 
 class DmaInEngine(DmaEngine):
-    """Loads. Data arrive a latency after they were read; the engine goes on at once."""
+    """The engine of loads. Data arrive a latency after the read; the engine goes on at once."""
 
     kind = EngineKind.DMA_IN
     direction = READ
@@ -114,7 +114,7 @@ class DmaInEngine(DmaEngine):
 
 
 class DmaOutEngine(DmaEngine):
-    """Stores. A write is posted: it ends when links and DRAM channels have taken it.
+    """The engine of stores. A write is posted: it ends when links and DRAM channels have taken it.
 
     Its data are in the memory when the last byte has passed the links (``written_at``).
     """
@@ -126,13 +126,13 @@ class DmaOutEngine(DmaEngine):
     ways = WRITES
     hops = HOPS_WRITE
 
-    def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
-        super().__init__(name, plan, wires)
-        self.latency_cycles = wires.accelerator.cores.latency_cycles(wires.core, write=True)
+    def __init__(self, name: str, plan: Plan, resources: SharedResources) -> None:
+        super().__init__(name, plan, resources)
+        self.latency_cycles = resources.accelerator.cores.latency_cycles(resources.core, write=True)
         self.written_at = 0
 
     def state(self) -> tuple[object, ...]:
-        """Return also the cycles until the last bytes are in the memory."""
+        """Return the position, and the cycles until the last bytes are in the memory."""
         return (*super().state(), self.last_lag())
 
     def skip(self, skip: SkippedPeriods) -> None:

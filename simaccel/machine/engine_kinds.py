@@ -24,8 +24,8 @@ from simaccel.units import ARRAY, LINK, SFU, UNITS
 STORES = "dma_out"
 """The engine that stores to memories."""
 LEAST_QUEUES = 3
-"""DMA-in queues of an accelerator with a queue per tensor, one per operand of a command, and queues
-of the NoC into PEs with memories: so many, or as many as the program names."""
+"""The least number of DMA-in queues (with a queue per tensor) and of NoC queues into PEs: one per
+operand of a command; a program may name more."""
 
 
 class EngineKind(Enum):
@@ -84,7 +84,7 @@ def engine_of(command: Command, accelerator: Accelerator) -> str:
 def engines_of_core(
     core: int, program: Program, accelerator: Accelerator, engines: Mapping[str, EngineKind]
 ) -> Mapping[str, EngineKind]:
-    """Return the engines of a core: all, or those of what sends to other chips and receives."""
+    """Return the engines of a core: all, or of `REMOTE` those that send and receive messages."""
     if core % CHIP != REMOTE:
         return engines
     nodes = (node for node, _ in operators_with_tiles(program.body) if core in (node.cores or ()))

@@ -61,41 +61,41 @@ class Engine(StatefulPart):
     busy_root: Cause = Cause.BUSY
     name: str
     plan: Plan
-    wires: SharedResources
+    resources: SharedResources
     ports: Mapping[str, Channel]
     clock: Clock
     account: StallAccount
     tokens: list[Tokens | None]
     needed: list[Sequence[tuple[Tokens, Instruction]]]
-    """By step: what it waits for, and all that the next command needs besides."""
-    meeting: OperatorBarrier
+    """By step: the tokens that it waits for, and all further ones of the next command."""
+    barrier: OperatorBarrier
     others: Mapping[str, int]
-    """What is added to sites of others in the cycles of an operator, by operator."""
+    """By operator, the offset of other operators' sites in its cycles."""
     storers: Mapping[str, StallAccount]
-    """By operator the books of who stores its results, on the first of its cores."""
+    """By operator, the account of the engine that stores its results, on its first core."""
     streams: Mapping[str, TileCounts]
-    """By tensor that goes from core to core tile by tile."""
+    """The counts of tiles, by tensor that goes from core to core tile by tile."""
     boundaries: list[Callable[[], None] | None]
-    """What is called when the loop that ends at a step goes round, by step."""
+    """By step that ends a loop: the call at the boundary of an iteration."""
     at: State[int]
     stage: State[int]
-    behind_links: State[bool]
-    """Whether the operator that was left last is an exchange in which it had no part."""
+    skipped_exchange: State[bool]
+    """Whether its last operator was an exchange in which it ran no command."""
     iterations: Gauge[list[int]]
     counts: Counter[list[int]]
     done_at: Record[int | None]
-    """The cycle at which it came to the end of its plan."""
+    """The cycle at which it reached the end of its plan."""
 
-    def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
+    def __init__(self, name: str, plan: Plan, resources: SharedResources) -> None:
         self.name = name
         self.plan = plan
-        self.wires = wires
-        self.ports = wires.ports
-        self.clock = wires.clock
-        self.account = wires.account(name, self.busy_root)
+        self.resources = resources
+        self.ports = resources.ports
+        self.clock = resources.clock
+        self.account = resources.account(name, self.busy_root)
         self.at = 0
         self.stage = 0
-        self.behind_links = False
+        self.skipped_exchange = False
         self.iterations = [0] * plan.depth
         self.counts = [0] * len(plan.ops)
         self.tokens, self.needed = [], []
@@ -105,7 +105,7 @@ class Engine(StatefulPart):
 
     def state(self) -> tuple[object, ...]:
         """Return the position in the plan; waits are part of the tokens' and channels' state."""
-        return self.at, self.stage, self.behind_links
+        return self.at, self.stage, self.skipped_exchange
 
     def gauges(self) -> Numbers:
         """Return the iterations of the loops around the position."""
@@ -217,15 +217,15 @@ class Engine(StatefulPart):
 
     def _claim(self, op: Instruction) -> None:
         """Take a slot that is free."""
-        self.wires.occupancy.claim(op.operator, op.tile, op.n_bytes, op.place)
+        self.resources.occupancy.claim(op.operator, op.tile, op.n_bytes, op.place)
 
     def note(self, op: Instruction, tokens: Tokens) -> None:
-        """Note the arrival of a tile that the step waited for."""
+        """Record the arrival of a tile that the step waited for."""
 
     def _hand_on(self, op: Instruction, tokens: Tokens | None) -> None:
         """Hand over a tile, or release its slot."""
         if op.act is Action.RELEASE:
-            self.wires.occupancy.release(op.tile, op.n_bytes, op.place)
+            self.resources.occupancy.release(op.tile, op.n_bytes, op.place)
         if tokens is not None:
             if op.empty:
                 tokens.pass_empty()
@@ -238,24 +238,24 @@ class Engine(StatefulPart):
 
     def _wait_for_end(self) -> Waiting:
         """Wait until the engine's previous operator has ended."""
-        event = self.meeting.gate(self.name)
+        event = self.barrier.gate(self.name)
         if event is not None:
             if self.account.cause not in _ENDINGS:
-                cause = Cause.LINK if self.behind_links else Cause.DRAIN
+                cause = Cause.LINK if self.skipped_exchange else Cause.DRAIN
                 self.account.switch(self.clock.cycle, cause)
             yield event
 
     def _wait_for_others(self, op: Instruction) -> Waiting:
         """Wait for operators of other cores that an operator depends on."""
-        while awaited := self.meeting.awaited_operator(op.operator):
+        while awaited := self.barrier.awaited_operator(op.operator):
             account, other, now = self.account, self.storers[awaited], self.clock.cycle
             account.enter(now, op.site)
             account.follow(now, other, Wait(awaited, "end", other.engine))
-            yield self.meeting.depend(self.name, op.operator)
+            yield self.barrier.depend(self.name, op.operator)
             account.unfollow(other)
 
     def _pass_tile(self, op: Instruction) -> Waiting:
-        """Hand a tile on to other cores; or wait until they have made the next one, and take it."""
+        """Hand a tile on to other cores; or wait for the next tile of theirs, and take it."""
         account, stream, reader = self.account, self.streams[op.tensor], (self.name, op.operator)
         if op.act is Action.HAND_ON:
             stream.hand_on(self.name, self.last_lag() + op.latency_cycles)
@@ -274,7 +274,7 @@ class Engine(StatefulPart):
 
     def _start(self, op: Instruction) -> Waiting:
         """Wait for the start cycles of an operator."""
-        cycles = self.wires.accelerator.compiler.kernel_start_cycles
+        cycles = self.resources.accelerator.compiler.kernel_start_cycles
         if cycles:
             self.account.enter(self.clock.cycle, op.site)
             self.account.switch(self.clock.cycle, Cause.START)
@@ -285,17 +285,17 @@ class Engine(StatefulPart):
     def _meet(self, op: Instruction) -> Waiting:
         """Arrive at the end of an operator; wait for its end only if the next one needs it."""
         yield from self._wait_for_end()
-        meeting, account = self.meeting, self.account
-        event = meeting.arrive(self.name, op.operator, self._following(), self.last_lag())
-        owner = meeting.owner(self.name, op.operator)
+        barrier, account = self.barrier, self.account
+        event = barrier.arrive(self.name, op.operator, self._following(), self.last_lag())
+        owner = barrier.owner(self.name, op.operator)
         account.outer = self.others[owner] if owner != op.operator else 0
         account.enter(self.clock.cycle, op.site)
-        self.behind_links = op.links and not op.works
+        self.skipped_exchange = op.links and not op.works
         others = Cause.LINK if op.links else Cause.IDLE
         account.switch(self.clock.cycle, Cause.DRAIN if op.works else others)
         if event is not None:
             yield event
-        is_open = meeting.waits(self.name) and meeting.owner(self.name, op.operator) == op.operator
+        is_open = barrier.waits(self.name) and barrier.owner(self.name, op.operator) == op.operator
         account.outer = self.others[op.operator] if is_open else 0
 
     def _following(self) -> str:
@@ -327,9 +327,9 @@ class UnitEngine(Engine):
 
     kind = EngineKind.UNIT
 
-    def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
+    def __init__(self, name: str, plan: Plan, resources: SharedResources) -> None:
         self.busy_root = cause_of(without_core(name))
-        super().__init__(name, plan, wires)
+        super().__init__(name, plan, resources)
 
     def work(self, op: Instruction) -> Waiting:
         """Execute a command; at the same time its passes read and write through the ports."""

@@ -41,7 +41,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """The machine has the state of a snapshot, and repeats its period ``times`` more times."""
+    """A repetition that was found: the period since a snapshot recurs ``times`` more times."""
 
     cycles: int
     times: int
@@ -59,17 +59,17 @@ class Scope:
         self.parts = parts
         self.lanes = lanes
         self.order = list(range(len(parts)))
-        """In which parts are compared: those first that differed last."""
+        """The order in which parts are compared: those that differed last come first."""
         self.movers = [
             at for at, part in enumerate(parts) if type(part).skip is not StatefulPart.skip
         ]
-        """The parts in which something moves on with time."""
+        """The parts that a skip changes."""
 
 
 class FastForward:
-    """The comparison of states and the skip. ``looked_at`` counts compared parts (the cost).
+    """The comparison of states, and the skip; ``looked_at`` counts compared parts (the cost).
 
-    ``scopes`` are by operator; the one with the empty name has all parts.
+    ``scopes``: by operator; the one with the empty name has all parts.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class FastForward:
         self.scopes = scopes
         self.listener = listener
         self.looked_at = 0
-        self.cores = len({id(engine.wires) for engine in engines}) or 1
+        self.cores = len({id(engine.resources) for engine in engines}) or 1
 
     def places(self) -> list[int]:
-        """Return the position of each engine: the number of its step."""
+        """Return the position of each engine, as the number of its step."""
         return [engine.at for engine in self.engines]
 
     def flush(self, scope: Scope) -> None:

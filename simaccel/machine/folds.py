@@ -1,4 +1,4 @@
-"""Execution of a command on a systolic array: its folds as a small tree of loops."""
+"""The folds of a command on a systolic array, as a small tree of loops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Fold:
     cycles: int
     macs: int
     native_macs: int
-    """MACs in units of the array's multipliers: a MAC of wide operands is several."""
+    """MACs in units of the multipliers' native width; a MAC of wide operands is several."""
     a_bytes: int
     b_bytes: int
     sums_bytes: int
@@ -30,9 +30,9 @@ class Fold:
     """Bytes of A through the distribution pipes; ``b_sent_bytes``: those of B."""
     b_sent_bytes: int
     pipe_in_bytes: int
-    """Bytes through the distribution pipe of the array that takes most."""
+    """Bytes through the distribution pipe of the array with most."""
     pipe_out_bytes: int
-    """Bytes through the collection pipe of the array that makes most."""
+    """Bytes through the collection pipe of the array with most."""
     held_read_bytes: int = 0
     """Bytes of the accumulator for sums that the fold adds to."""
     held_write_bytes: int = 0
@@ -48,9 +48,9 @@ class FoldLoop:
 
 @dataclass(frozen=True)
 class _Block:
-    """A block as folds see it: (g, m, k, n), and the elements of A, B and C.
+    """The parameters of a block that determine its folds: (g, m, k, n), elements of A, B and C.
 
-    ``run``: positions of the innermost rank that streams. ``rows``, ``cols``: of a full fold.
+    ``run``: positions of the innermost streaming rank. ``rows``, ``cols``: of a full fold.
     ``sums``: it adds to sums of earlier blocks.
     """
 
@@ -71,7 +71,7 @@ class _Place:
     accelerator: Accelerator
     grid: FoldGrid[int]
     products: int = 1
-    """Products at once, each on arrays of its own."""
+    """Products that run at once, each on its own arrays."""
 
     def fold(
         self, rows: int, cols: int, *, sums: bool, adds: bool = False, leaves: bool = True
@@ -129,7 +129,7 @@ class BlockFolds:
     """A command on the array: its fill, the folds of all products, and its drain.
 
     ``hidden``: last cycles of the folds in which the next stationary operand may shift in.
-    ``leaving``: cycles after them in which sums keep those of the next block in the rows.
+    ``leaving``: cycles after the folds for which leaving sums hold up those of the next block.
     """
 
     lead: int
@@ -141,10 +141,10 @@ class BlockFolds:
 
 @dataclass(frozen=True, slots=True)
 class FoldEdge:
-    """The beginning, or the end, of a block that is folded.
+    """The beginning or the end of a block's folds.
 
-    ``cycles``: in which its stationary operand shifts in, or its results leave. ``latency_cycles``:
-    on the way through the NoC. ``held`` and ``streamed``: tiles that it takes; ``made``: its own.
+    ``cycles``: for shifting in its stationary operand, or for results to leave.
+    ``latency_cycles``: of the NoC. ``held``, ``streamed``: its input tiles; ``made``: its output.
     """
 
     cycles: int
@@ -155,14 +155,14 @@ class FoldEdge:
     hidden: int = 0
     """Last cycles of its folds in which the next stationary operand, or sums, may shift."""
     leaving: int = 0
-    """Cycles after its folds in which its sums keep those of the next block in the rows."""
+    """Cycles after its folds for which its leaving sums hold up those of the next block."""
 
 
 def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> BlockFolds:
-    """Return how the array executes a command.
+    """Return the folds of a command.
 
-    Columns are the outer loop, rows the inner one: where rows hold the reduction (ws, is),
-    the folds that add to the same outputs follow one another.
+    Columns are the outer loop, rows the inner one: if rows hold the reduction (ws, is), the folds
+    that add to the same outputs follow one another.
 
     Raises:
         ProgramError: the block can't be folded, or a fold is larger than the array.
@@ -204,7 +204,7 @@ def _fold_block(block: _Block, accelerator: Accelerator) -> BlockFolds:
 
 
 def _columns(place: _Place) -> tuple[Fold | FoldLoop, ...]:
-    """Folds of one product, or of several at once: one strip of columns after the other."""
+    """Return the folds of one product, or of several at once, strip of columns by strip."""
     grid = place.grid
     full, edge = divmod(grid.wide, grid.round_cols)
     columns: list[Fold | FoldLoop] = []
@@ -224,8 +224,8 @@ def edges_of(
 ) -> tuple[FoldEdge, FoldEdge]:
     """Return a block's fill (operands needed first) and drain (results still leaving).
 
-    Output-stationary sums that are added to are an operand, too. ``before``: tiles of which the
-    command uses those of the iteration before.
+    Output-stationary sums that are added to are an operand, too. ``before``: tiles that the command
+    uses from the previous iteration.
     """
     first, second, made = (
         name_before(tile.name) if tile.name in before else tile.name
@@ -244,22 +244,22 @@ def edges_of(
 
 
 def name_before(tile: str) -> str:
-    """Name the tile of the iteration before, in a loop whose iterations overlap."""
+    """Return the name of a tile of the previous iteration, in a pipelined loop."""
     return f"{tile} before"
 
 
-def _side(command: Compute, asked: int | None, there: int, name: str) -> int:
-    if asked is None:
+def _side(command: Compute, side: int | None, there: int, name: str) -> int:
+    if side is None:
         return there
-    if not 1 <= asked <= there:
+    if not 1 <= side <= there:
         raise ProgramError(
-            f"{command.out.name}: folds of {asked} {name}; allowed: 1 to {there}, the array's"
+            f"{command.out.name}: folds of {side} {name}; allowed: 1 to {there}, the array's"
         )
-    return asked
+    return side
 
 
 def _column(place: _Place, high: int, cols: int) -> tuple[Fold | FoldLoop, ...]:
-    """Folds that follow one another down one strip of columns."""
+    """Return the folds down one strip of columns."""
     if place.accelerator.systolic.accumulates(place.block.stationarity) is not None:
         return _held_column(place, cols)
     side = place.grid.round_rows
@@ -277,7 +277,7 @@ def _column(place: _Place, high: int, cols: int) -> tuple[Fold | FoldLoop, ...]:
 
 
 def _held_column(place: _Place, cols: int) -> tuple[Fold | FoldLoop, ...]:
-    """Folds down one strip whose sums stay beside the array until the last of them."""
+    """Return the folds down one strip whose sums stay in the accumulator until the last fold."""
     grid, sums = place.grid, place.block.sums
     count, side = grid.row_rounds, grid.round_rows
     if count == 1:
@@ -291,7 +291,7 @@ def _held_column(place: _Place, cols: int) -> tuple[Fold | FoldLoop, ...]:
 
 
 def total(folds: Sequence[Fold | FoldLoop], what: str) -> int:
-    """Sum one field over all executions of the folds.
+    """Return the sum of one field over all executions of the folds.
 
     >>> total([FoldLoop(3, (Fold(5, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0),))], "cycles")
     15

@@ -1,4 +1,4 @@
-"""Instructions of engines: in loops, with waits and releases around uses."""
+"""Instructions of engines: commands in loops, with waits and releases around the uses of tiles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from simaccel.program.unit_commands import Link
 from simaccel.units import LINK, Cause
 
 Amounts = tuple[tuple[tuple[str, str], int], ...]
-"""What one execution of an instruction moves: ((level and direction, tensor), bytes), ..."""
+"""The bytes of one execution of an instruction: ((level and direction, tensor), bytes), ..."""
 
 
 class Action(IntEnum):
@@ -49,7 +49,7 @@ class TokenStream(NamedTuple):
     """A stream of tokens of one tile from one engine to another."""
 
     operator: str
-    """None ("") for the slots of a FIFO, which operators share."""
+    """Empty for the slots of a FIFO, which operators share."""
     tile: str
     kind: str
     source: str
@@ -67,7 +67,7 @@ class TokenStream(NamedTuple):
 class Instruction:
     """One instruction of an engine; cycles are those of service, without any waiting.
 
-    `make_walks` sets what it does and waits for, `make_plan` what it costs.
+    `make_walks` sets its action and waits, `make_plan` its costs.
     """
 
     act: Action
@@ -84,14 +84,14 @@ class Instruction:
     place: str = BUFFER
     command: Command | None = None
     tensor: str = ""
-    """The tensor of which it awaits a tile of other cores, or hands one on."""
+    """The tensor whose tile it awaits from, or hands on to, other cores."""
     awaited: AwaitedTiles | None = None
     touches: tuple[str, ...] = ()
     """Names of the tiles of the command."""
     within: tuple[int, ...] = ()
-    """Sites of the loops in whose first iteration only (for a wait), or last one, it is done."""
+    """Sites of loops in whose first iteration only (a wait), or last one only, it is executed."""
     before: frozenset[str] = frozenset()
-    """Tiles of which it uses those of the previous iteration, while the next ones are in work."""
+    """Tiles that it uses from the previous iteration, while this one's are being made."""
     alike: tuple[bool, ...] = ()
     """For a multicast load: by loop over cores around it, whether it is the same on all cores."""
     renews: bool = False
@@ -102,10 +102,10 @@ class Instruction:
     target: int = 0
     cycles: int = 0
     latency_cycles: int = 0
-    """Latency of the NoC for the first or last word, after ``cycles``; of a tile that is handed on
-    to another chip, or of what a collective brings, that of the links."""
+    """Latency after ``cycles``: of the NoC for the first or last word; of the links for a tile that
+    is handed on to another chip, or for the result of a collective."""
     channels: tuple[tuple[str, int], ...] = ()
-    """Links of the chip that it uses, by name, and for how many cycles."""
+    """Links of the chip that it uses: (name, cycles)."""
     distribution_cycles: int = 0
     collection_cycles: int = 0
     read_cycles: int = 0
@@ -149,7 +149,7 @@ class InstructionLoop:
 
     @classmethod
     def of_items(cls, site: int, trips: int, items: Sequence[Item]) -> InstructionLoop:
-        """Return a loop; what hands tiles on is added to it later, and uses none."""
+        """Return a loop; hand-overs of tiles are inserted later and use no tiles themselves."""
         touching: dict[str, list[str]] = {}
         for item in items:
             inside = item.touching if isinstance(item, InstructionLoop) else item.op.touches
@@ -226,9 +226,9 @@ def is_cyclic(item: InstructionLoop, name: str) -> bool:
 
 
 def put_before(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) -> None:
-    """Put a wait or claim directly before the first use of a tile in an item.
+    """Insert a wait or claim directly before the first use of a tile in an item.
 
-    In a loop it is done in the first iteration only, before waits for the loop's own tiles. The
+    In a loop it is executed in the first iteration only, before waits for the loop's own tiles. The
     wait for a tile that is handed around the loop is outside of the loop.
     """
     item = items[at]
@@ -245,7 +245,7 @@ def put_before(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) ->
 
 
 def put_after(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) -> None:
-    """Put a post or release directly after the last use of a tile, like ``put_before``."""
+    """Insert a post or release directly after the last use of a tile, like ``put_before``."""
     item = items[at]
     if isinstance(item, InstructionLoop) and not is_cyclic(item, tile.name):
         inner = list(item.items)
@@ -274,7 +274,7 @@ def put_gate(items: list[Item], engine: str, early: Collection[str], gate: Instr
 def add_gates(
     items: Sequence[Item], engine: str, ahead: Collection[str], gate: Instruction
 ) -> list[Item]:
-    """Insert waits of a loader for earlier operators; tiles ``ahead`` are loaded without."""
+    """Insert a loader's waits for earlier operators; tiles ``ahead`` are loaded without waiting."""
     gated: list[Item] = []
     for item in items:
         if isinstance(item, InstructionLoop):
@@ -331,7 +331,7 @@ def _is(item: Item, engine: str, *acts: Action) -> bool:
 def await_steps(
     loop: ProgramLoop, operator: str, accelerator: Accelerator, sites: Iterator[int]
 ) -> Iterator[Item]:
-    """Yield the waits for tiles of others at the beginning of an iteration."""
+    """Yield the waits for tiles of other cores at the beginning of an iteration."""
     for tiles in loop.awaits:
         what = Action.AWAIT, next(sites)
         step = Instruction(*what, operator=operator, tensor=tiles.tensor, awaited=tiles)
@@ -352,7 +352,7 @@ def _takes(command: Command, tensor: str) -> bool:
 def hand_on_steps(
     loop: ProgramLoop, operator: str, accelerator: Accelerator, sites: Iterator[int]
 ) -> Iterator[Item]:
-    """Yield what tells others, at the end of an iteration, that a tile is made, or sent."""
+    """Yield the hand-overs to other cores, at the end of an iteration, of tiles made or sent."""
     links = (one for one in commands(loop.body) if isinstance(one, Link))
     lags = [one.lag_cycles(accelerator) for one in links if one.kind == "send"]
     engine, lag = (LINK, max(lags)) if lags else (STORES, 0)

@@ -16,34 +16,37 @@ from simaccel.units import Cause
 
 
 class LinkEngine(UnitEngine):
-    """Links: a command uses those of all its dimensions at once, beside others that use them.
+    """The engine of a chip's links; a command uses those of all its dimensions at once.
 
-    The engine goes on as the last byte has left; what a collective brings is there a lag later.
+    The engine goes on when the last byte has left; the result of a collective arrives a lag later.
     """
 
     kind = EngineKind.LINK
     links: list[list[tuple[Channel, int]]]
-    """By step the cycles that it asks of links."""
+    """The cycles of each link, by step."""
     lag_cycles: State[int]
     """The lag of the last command."""
 
-    def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
-        super().__init__(name, plan, wires)
+    def __init__(self, name: str, plan: Plan, resources: SharedResources) -> None:
+        super().__init__(name, plan, resources)
         self.links = [
-            [(wires.chip_links[on_chip(wires.core, name)], cycles) for name, cycles in op.channels]
+            [
+                (resources.chip_links[on_chip(resources.core, name)], cycles)
+                for name, cycles in op.channels
+            ]
             for op in plan.ops
         ]
         self.lag_cycles = 0
 
     def state(self) -> tuple[object, ...]:
-        """Return also the lag of what was sent last."""
+        """Return the position, and the lag of the last command."""
         return (*super().state(), self.lag_cycles)
 
     def work(self, op: Instruction) -> Waiting:
-        """Send all that a command sends; at the same time it is read and written in the buffer."""
+        """Execute a command; at the same time its data are read and written in the buffer."""
         account, clock = self.account, self.clock
         account.enter(clock.cycle, op.site)
-        asked = [
+        requests = [
             (channel, channel.request(cycles, WRITE, self.name), Cause.BUSY)
             for channel, cycles in self.links[self.at]
         ]
@@ -52,18 +55,18 @@ class LinkEngine(UnitEngine):
             ("buffer_write", op.write_cycles, WRITE),
         ):
             port = self.ports[name]
-            asked.append((port, port.request(cycles, way, self.name), Cause.BUFFER_PORT))
+            requests.append((port, port.request(cycles, way, self.name), Cause.BUFFER_PORT))
         self.lag_cycles = op.latency_cycles
         if not op.channels:
             account.switch(clock.cycle, Cause.BUSY)
             self.stage = 1
             yield clock.timeout(op.cycles)
-        for self.stage, (channel, entry, cause) in enumerate(asked, start=1):
+        for self.stage, (channel, entry, cause) in enumerate(requests, start=1):
             if not channel.is_done(entry):
                 account.switch(clock.cycle, cause)
                 yield channel.wait(entry)
         self.stage = 0
 
     def lag(self, op: Instruction, tokens: Tokens) -> int:
-        """Return the cycles until what comes over the links is there; a slot is free at once."""
+        """Return the cycles until data from the links arrive; a slot is free at once."""
         return self.lag_cycles if op.act is Action.POST and tokens.handover.kind == "ready" else 0

@@ -40,7 +40,7 @@ _CHECKPOINT = 16
 
 
 class DeadlockError(SimaccelError):
-    """Every engine waits; the message names each one and what it waits for."""
+    """Every engine waits; the message names each engine and its wait."""
 
     exit_code = 3
 
@@ -60,9 +60,9 @@ class OperatorRun:
 
 @dataclass(frozen=True)
 class Run:
-    """Counters of a program's run. ``moved``: (level and direction, tensor) -> bytes.
+    """Counters of a program's run; ``moved``: bytes by (level and direction, tensor).
 
-    ``native_macs``: MACs of operands as wide as the array's multipliers that its MACs take.
+    ``native_macs``: MACs in units of the multipliers' native width.
     """
 
     cycles: int
@@ -112,14 +112,14 @@ class Machine:
         )
         """What the engines of each core share, and all engines."""
         self.listener = listener
-        self.by_core = [[e for e in self.engines if e.wires is wires] for wires in self.cores]
+        self.by_core = [[e for e in self.engines if e.resources is shared] for shared in self.cores]
         booked = [[engine.account for engine in engines] for engines in self.by_core]
-        self.books = OperatorTotals(walks.operators, booked, walks.places)
-        self.meeting = make_barrier(
+        self.totals = OperatorTotals(walks.operators, booked, walks.places)
+        self.barrier = make_barrier(
             walks, self.by_core, self._close, self._end, overlap=bool(accelerator.compiler.overlap)
         )
         for engine in self.engines:
-            engine.account.listener, engine.others = listener, self.books.sites
+            engine.account.listener, engine.others = listener, self.totals.sites
         self.tokens = connect(walks, self.cores, self.engines)
         self.multicasts = share_loads(walks, self.cores, self.engines)
         self.tile_counts = count_tiles(self.engines)
@@ -137,26 +137,26 @@ class Machine:
             for i, channel in enumerate(memory.by_number)
         }
         found |= {**self.noc, **self.cores[0].chip_links}
-        for wires in self.cores:
-            found |= {on_core(wires.core, name): port for name, port in wires.ports.items()}
+        for shared in self.cores:
+            found |= {on_core(shared.core, name): port for name, port in shared.ports.items()}
         return found
 
     @property
     def memories(self) -> Mapping[str, DramChannels]:
         """The DRAM and the memories beside it, which all cores of a chip share, by name."""
         return {
-            on_chip(wires.core, name): memory
-            for wires in self.cores
-            for name, memory in wires.memories.items()
+            on_chip(shared.core, name): memory
+            for shared in self.cores
+            for name, memory in shared.memories.items()
         }
 
     @property
     def noc(self) -> dict[str, Channel]:
         """The links between memories and cores, by name."""
-        return {name: link for wires in self.cores for name, link in wires.noc.items()}
+        return {name: link for shared in self.cores for name, link in shared.noc.items()}
 
     def _make_lanes(self, listener: Listener) -> list[Probe]:
-        """Make the probes of channels and tiles that report to the listener."""
+        """Return the probes of channels and tiles that report to the listener."""
         clock = self.clock
         names: dict[Channel, list[str]] = {}
         for name, channel in self.channels().items():
@@ -165,14 +165,14 @@ class Machine:
             ChannelProbe(clock, listener, known, channel_name)
             for channel_name, known in names.items()
         ]
-        for wires in self.cores:
-            plans = (engine.plan for engine in self.engines if engine.wires is wires)
+        for shared in self.cores:
+            plans = (engine.plan for engine in self.engines if engine.resources is shared)
             claimed = [op.tile for plan in plans for op in plan.ops if op.tile]
-            around = [tile for tiles in wires.occupancy.enclosing.values() for tile in tiles]
+            around = [tile for tiles in shared.occupancy.enclosing.values() for tile in tiles]
             for tile in dict.fromkeys([*claimed, *around]):
-                name = f"tile {on_core(wires.core, tile)}"
-                wires.occupancy.lanes[tile] = TileProbe(clock, listener, name)
-        tiles = [lane for wires in self.cores for lane in wires.occupancy.lanes.values()]
+                name = f"tile {on_core(shared.core, tile)}"
+                shared.occupancy.lanes[tile] = TileProbe(clock, listener, name)
+        tiles = [lane for shared in self.cores for lane in shared.occupancy.lanes.values()]
         lanes = dict.fromkeys((engine.name for engine in self.engines), "engine")
         lanes |= dict.fromkeys(self.channels(), "channel")
         listener.announce(lanes | dict.fromkeys((lane.name for lane in tiles), "tile"))
@@ -182,7 +182,7 @@ class Machine:
         """Return the mutable parts by operator; the key "" has all parts."""
         of, parts = self._operators_of(near), self.parts()
         everywhere = [at for at, part in enumerate(parts) if part not in of]
-        numbers = {operator: [*everywhere] for operator in self.books.of}
+        numbers = {operator: [*everywhere] for operator in self.totals.of}
         for at, part in enumerate(parts):
             for operator in of.get(part, ()):
                 numbers[operator].append(at)
@@ -193,13 +193,13 @@ class Machine:
         return scopes
 
     def _operators_of(self, near: Mapping[str, Collection[str]]) -> dict[StatefulPart, set[str]]:
-        """Return the operators in which tokens and tiles change; other parts may change in all."""
-        of: dict[StatefulPart, set[str]] = {self.books.of[name]: {*near[name]} for name in near}
+        """Return, for tokens and tiles, the operators in which they change; others may in all."""
+        of: dict[StatefulPart, set[str]] = {self.totals.of[name]: {*near[name]} for name in near}
         for tokens in self.tokens:
             if tokens.handover.operator:
                 of[tokens] = {*near[tokens.handover.operator]}
         for engine in self.engines:
-            lanes = engine.wires.occupancy.lanes
+            lanes = engine.resources.occupancy.lanes
             for op in engine.plan.ops:
                 if op.tile and op.tile in lanes:
                     lane = lanes[op.tile]
@@ -207,7 +207,7 @@ class Machine:
         return of
 
     def parts(self) -> list[StatefulPart]:
-        """All parts that change while the machine runs; the clock is the first."""
+        """Return all parts that change while the machine runs, the clock first."""
         return [
             self.clock,
             *self.engines,
@@ -215,36 +215,36 @@ class Machine:
             *self.tokens,
             *self.multicasts,
             *self.tile_counts,
-            self.meeting,
-            *(port for wires in self.cores for port in wires.ports.values()),
+            self.barrier,
+            *(port for shared in self.cores for port in shared.ports.values()),
             *(channel for memory in self.memories.values() for channel in memory.channels),
             *self.noc.values(),
             *self.cores[0].chip_links.values(),
-            *(wires.occupancy for wires in self.cores),
-            self.books,
-            *self.books.of.values(),
+            *(shared.occupancy for shared in self.cores),
+            self.totals,
+            *self.totals.of.values(),
             *self.lanes,
         ]
 
     def _close(self, operator: str, after: Mapping[int, str]) -> None:
-        """Book the cycles of an operator; by core, what follows them belongs to ``after``."""
+        """Book the cycles of an operator; ``after``: by core, the operator of the next cycles."""
         now = self.clock.cycle
-        self.books.close(now, operator)
-        for core in self.books.places[operator]:
-            late = self.books.sites[after[core]] if after else 0
+        self.totals.close(now, operator)
+        for core in self.totals.places[operator]:
+            late = self.totals.sites[after[core]] if after else 0
             for engine in self.by_core[core]:
-                engine.account.pass_on(now, late, goes_on=self.meeting.waits(engine.name))
+                engine.account.pass_on(now, late, goes_on=self.barrier.waits(engine.name))
 
     def _end(self, operator: str) -> None:
         """Record the peak of the buffer when all engines have met at the end of an operator."""
-        for core in self.books.places[operator]:
+        for core in self.totals.places[operator]:
             self.cores[core].occupancy.close(operator)
 
     def run(self, progress: Callable[[int, float], None] | None = None) -> Run:
         """Execute the program to its end.
 
-        ``progress`` is called now and then with the cycle and the fraction of array and SFU
-        work that is done.
+        ``progress`` is called from time to time with the cycle and the completed fraction of array
+        and SFU work.
 
         Raises:
             DeadlockError: no engine can go on.
@@ -345,7 +345,7 @@ class Machine:
         for engine in self.engines:
             engine.account.switch(total, Cause.IDLE)
         self._flush(total)
-        by_operator = sum_work(self.engines, self.books.of)
+        by_operator = sum_work(self.engines, self.totals.of)
         whole = sum_totals(by_operator.values())
         return Run(
             cycles=total,
@@ -355,7 +355,7 @@ class Machine:
             moved=by_name(whole.moved),
             engines={e.name: _cycles(e.account.cycles) for e in self.engines},
             served_cycles={n: c.served_cycles for n, c in self.channels().items()},
-            peak_buffer_bytes=max(wires.occupancy.peak_bytes for wires in self.cores),
+            peak_buffer_bytes=max(shared.occupancy.peak_bytes for shared in self.cores),
             operators=tuple(
                 self._operator_run(name, operator_done)
                 for name, operator_done in by_operator.items()
@@ -371,10 +371,10 @@ class Machine:
             lane.flush(now)
 
     def _operator_run(self, name: str, found: WorkTotals) -> OperatorRun:
-        engines = {e: _cycles(cycles) for e, cycles in self.books.by_cause(name).items()}
+        engines = {e: _cycles(cycles) for e, cycles in self.totals.by_cause(name).items()}
         return OperatorRun(
             name,
-            self.books.cycles(name),
+            self.totals.cycles(name),
             found.macs,
             found.native_macs,
             by_name(found.moved),
@@ -384,7 +384,7 @@ class Machine:
 
 
 def _trips(plan: Plan) -> list[int]:
-    """Return how often each step of a plan is executed."""
+    """Return the number of executions of each step of a plan."""
     counts, factor = [], [1]
     for op in plan.ops:
         counts.append(factor[-1])

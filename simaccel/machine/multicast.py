@@ -1,4 +1,4 @@
-"""Multicast: a load of several cores that is read once, when all of them have a free slot."""
+"""Multicast: a load of several cores that is read once, when all have a free slot."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Multicast(StatefulPart):
     members: Sequence[Loader]
     waiting: State[dict[Loader, simpy.Event]] = field(default_factory=dict)
     blamed: Record[StallAccount | None] = None
-    """The account that waits are booked to; it follows from who waits."""
+    """The account that waits are booked to; it depends on which engines wait."""
 
     def state(self) -> tuple[object, ...]:
         """Return the waiting engines in the order of their arrival."""

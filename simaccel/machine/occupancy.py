@@ -1,4 +1,4 @@
-"""Bytes of the buffer in use."""
+"""The bytes of the buffer in use."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from simaccel.program.program import BUFFER, Program
 class Occupancy(StatefulPart):
     """Bytes of the buffer in use, and their peak; tiles in PEs are only reported to probes.
 
-    ``enclosing`` are the bytes of tiles that live around each operator. They count from the end of
-    the previous operator, or from its first claim; an operator's peak is recorded at its end.
+    ``enclosing``: bytes of the tiles that live around each operator. They count from the end of the
+    previous operator, or from the first claim; an operator's peak is recorded at its end.
     """
 
     enclosing: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

@@ -1,6 +1,6 @@
-"""The barrier at the end of each operator: which engines may begin the next one, and when.
+"""The barrier at the end of each operator, at which engines wait before the next one.
 
-It also says when the cycles of an operator end (`simaccel.machine.operator_totals`).
+It also determines when the cycles of an operator end (`simaccel.machine.operator_totals`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from simaccel.program.dependences import CoreDependence
 
 Ends = Callable[[str], None]
 Closes = Callable[[str, Mapping[int, str]], None]
-"""Takes an operator whose cycles end, and by core the operator to which the next ones belong."""
+"""Call with an operator whose cycles end and, by core, the operator of the next cycles."""
 
 
 class OperatorBarrier(StatefulPart):
@@ -37,33 +37,33 @@ class OperatorBarrier(StatefulPart):
     clock: Clock
     members: Mapping[str, tuple[str, ...]]
     computing: Mapping[str, set[str]]
-    """All but those that store."""
+    """By operator, its engines without those that store."""
     free: frozenset[str]
     cores: Mapping[str, int]
     engines: tuple[str, ...]
     loaders: Mapping[str, frozenset[str]]
-    """By loader those of its core, which go on together."""
+    """By loader, the loaders of its core, which go on together."""
     dependences: Mapping[str, tuple[CoreDependence, ...]]
     close: Closes
     end: Ends
     comers: Mapping[str, Callable[[simpy.Event], None]]
     arrived: State[dict[str, set[str]]]
-    """Who has come to the end of each operator, until all have."""
+    """By operator, the engines that have arrived at its end, until all have."""
     here: State[set[str]]
-    """All of them."""
+    """All engines in ``arrived``."""
     held: State[dict[str, simpy.Event]]
-    """Loaders that wait for one another."""
+    """Loaders that wait for the other loaders of their core."""
     gated: State[dict[str, simpy.Event]]
     coming: State[dict[str, str]]
-    """Engines whose last results are still on their way, and their operators."""
+    """Engines whose last results are still in flight, and their operators."""
     depending: State[dict[str, tuple[str, simpy.Event]]]
-    """Engines that wait for operators of other cores, and with which operator."""
+    """Engines that wait for operators of other cores, each with its own next operator."""
     following: State[dict[int, str]]
-    """By core the operator after that at whose end engines arrive, if it is free."""
+    """By core, the operator after the one whose end engines arrive at, if it is free."""
     closed: State[dict[str, dict[int, str]]]
-    """Operators that have not ended whose cycles have; by core what the next ones belong to."""
+    """Operators whose cycles have ended before them; by core, the operator of the next cycles."""
     ended: Counter[dict[str, int]]
-    """How often each operator has ended."""
+    """The number of times that each operator has ended."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class OperatorBarrier(StatefulPart):
         return where, tuple(self.coming.items()), apart, (*self.following.values(), *closed)
 
     def _lead(self, operator: str, other: CoreDependence) -> int:
-        """Return how much more often an awaited operator has ended than needed."""
+        """Return the ends of an awaited operator beyond those that are needed."""
         more = self.ended[other.operator] - other.needed_rounds(self.ended[operator])
         return more if other.common else min(more, 0) and -1
 
@@ -182,7 +182,7 @@ class OperatorBarrier(StatefulPart):
                 waiting[one].succeed()
 
     def waits(self, engine: str) -> bool:
-        """Return whether the operator that an engine did last has not ended."""
+        """Return whether the last operator of an engine has not ended."""
         return engine in self.here or engine in self.coming
 
     def gate(self, engine: str) -> simpy.Event | None:

@@ -1,10 +1,10 @@
 """Totals of operators: their cycles, and each engine's cycles by cause, over all repetitions.
 
-Each cycle of a core belongs to one operator, also where operators overlap. An operator's cycles go
-from the end of those of the operator before to the cycle in which its results are in DRAM. Where
-the next operator waits for none of them, they end earlier: when all engines but those that store
-have done their work in it. So a wait of the array for its first tiles is the next operator's, and
-what is still being stored goes on in the next one's cycles.
+Each cycle of a core belongs to one operator, even if operators overlap. An operator's cycles begin
+at the end of the previous operator's and end when its results are in DRAM. If the next operator
+waits for none of them, they end earlier: when all engines but those that store have done their
+work. So a wait of the array for its first tiles belongs to the next operator, and the last stores
+take place in the next operator's cycles.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from simaccel.units import Cause
 
 
 class RowTotals(StatefulPart):
-    """A row of numbers that only grow."""
+    """A row of counters."""
 
     numbers: Counter[tuple[int, ...]]
 
@@ -38,16 +38,16 @@ class RowTotals(StatefulPart):
 
 
 class OperatorTotals(RowTotals):
-    """Totals of all operators, which change only where the cycles of an operator end.
+    """The totals of all operators, which change only when the cycles of an operator end.
 
     Its own row has, by core, the cycle of the last such end, and each engine's cycles by cause
-    until then. ``of`` has a row for each operator: its cycles, which are those of the first of its
-    cores (``places``), and each engine's by cause. ``accounts``: by core those of its engines.
+    until then. ``of``: a row per operator with its cycles, on the first of its cores (``places``),
+    and each engine's cycles by cause. ``accounts``: of the engines, by core.
     """
 
     of: Mapping[str, RowTotals]
     sites: Mapping[str, int]
-    """What is added to sites of other operators in the cycles of each operator."""
+    """By operator, the offset of other operators' sites in its cycles."""
     accounts: Sequence[Sequence[StallAccount]]
     places: Mapping[str, range]
 
@@ -83,11 +83,11 @@ class OperatorTotals(RowTotals):
         self.numbers, self.of[operator].numbers = tuple(seen), tuple(own)
 
     def cycles(self, operator: str) -> int:
-        """Cycles of an operator."""
+        """Return the cycles of an operator, over all repetitions."""
         return self.of[operator].numbers[0]
 
     def by_cause(self, operator: str) -> dict[str, list[int]]:
-        """Cycles of an operator by engine and cause."""
+        """Return the cycles of an operator by engine and cause."""
         numbers, n = self.of[operator].numbers, len(Cause)
         return {
             account.engine: list(numbers[1 + index * n : 1 + (index + 1) * n])

@@ -20,7 +20,7 @@ from simaccel.machine.instructions import Action, Instruction
 from simaccel.units import COMPUTE_UNITS
 
 LEAST_TRIPS = 5
-"""A loop of fewer trips ends before a period could be skipped."""
+"""The fewest trips of a loop with a detector; a shorter one ends before a period is skipped."""
 _NEAR_THE_END = 4
 """Periods before the end of a loop from which on no more looks are worth their cost."""
 
@@ -34,14 +34,14 @@ class Slot:
 
 
 class RepeatRecorder:
-    """The positions of snapshots in a listener's rows, by which it is told what repeats."""
+    """The positions of snapshots in a listener's rows, by which it learns of repetitions."""
 
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
         self.first_rows: dict[PeriodDetector, int] = {}
 
     def begin(self, watch: PeriodDetector) -> None:
-        """Note the position at which a period begins, in case it repeats."""
+        """Store the position at which a period begins, in case it repeats."""
         self.first_rows[watch] = self.listener.position()
 
     def forget(self) -> None:
@@ -60,7 +60,7 @@ class RepeatRecorder:
 
 
 class PeriodDetector:
-    """Compares states of the machine at iterations of its loop (Brent's cycle detection)."""
+    """A detector of repeated machine states at a loop's iterations (Brent's cycle detection)."""
 
     def __init__(
         self, forward: FastForward, leader: Engine, at: int, pool: SharedBudget, slot: Slot
@@ -81,13 +81,13 @@ class PeriodDetector:
         self.looks = 0
 
     def go_round(self) -> None:
-        """Take note of an iteration; skip periods if the machine repeats."""
+        """Pass the boundary of an iteration; skip periods if the machine repeats."""
         self.rest -= 1
         if self.rest < 0 and self._rounds_left() > 0:
             self._look()
 
     def _rounds_left(self) -> int:
-        """Return the iterations that are left of the loop."""
+        """Return the remaining iterations of the loop."""
         return self.op.trips - 1 - self.leader.iterations[self.op.depth]
 
     def _look(self) -> None:
@@ -107,9 +107,9 @@ class PeriodDetector:
         budget.spend(LOOK_POINTS + self._points(forward.looked_at - looked_at))
 
     def _points(self, looked_at: int) -> int:
-        """Return the cost in points of comparing some parts; probes are free.
+        """Return the cost in points of a comparison of ``looked_at`` parts; probes are free.
 
-        Of several cores it is that of a core: they have as many times the events in a period.
+        Divided by the number of cores, as these have as many times the events in a period.
         """
         parts, lanes = len(self.scope.parts), len(self.scope.lanes)
         points = PART_POINTS * looked_at * (parts - lanes) // parts
@@ -170,7 +170,7 @@ def watch_loops(forward: FastForward, recorder: RepeatRecorder | None) -> None:
     inside: defaultdict[int, list[object]] = defaultdict(list)
     for engine in forward.engines:
         for site in sites[engine.name]:
-            inside[site].append(engine.wires)
+            inside[site].append(engine.resources)
     led: set[int] = set()
     order = {name: at for at, name in enumerate(COMPUTE_UNITS)}
     for leader in sorted(
@@ -184,7 +184,7 @@ def watch_loops(forward: FastForward, recorder: RepeatRecorder | None) -> None:
                 watch.bystanders = [
                     i
                     for i, e in enumerate(forward.engines)
-                    if op.site not in sites[e.name] and e.wires in inside[op.site]
+                    if op.site not in sites[e.name] and e.resources in inside[op.site]
                 ]
                 leader.boundaries[at] = watch.go_round
         led |= sites[leader.name]

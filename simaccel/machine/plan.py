@@ -35,7 +35,7 @@ _Move = Load | Store | Reserve
 
 @dataclass
 class Plan:
-    """The instructions of an engine, the depth of its loops, and the trips of those around each."""
+    """The instructions of an engine, the depth of its loops, and the trips of loops around each."""
 
     ops: list[Instruction] = field(default_factory=list)
     depth: int = 0
@@ -43,11 +43,11 @@ class Plan:
     uneven: list[tuple[bool, ...]] = field(default_factory=list)
     """For each of these loops, whether its first or last iteration differs from the others."""
     again: list[slice] = field(default_factory=list)
-    """By step: the steps that an engine can execute before it comes back to it."""
+    """By step: the steps that an engine can execute before it returns to this one."""
 
 
 def make_plan(walk: Sequence[Instruction], accelerator: Accelerator) -> Plan:
-    """Return a walk with its costs; a block on a systolic array becomes its folds."""
+    """Return the plan of a walk, with costs; a block on a systolic array becomes its folds."""
     plan = Plan()
     starts: list[int] = []
 
@@ -207,9 +207,13 @@ def _root(
     if rows is None:
         return held
     if dram.model == "requests":
-        asked = dram.request_cycles(n_bytes, rows)
+        request_cycles = dram.request_cycles(n_bytes, rows)
         rate = accelerator.channel_rate if write else accelerator.channel_read_rate
-        return Cause.DRAM_QUEUE if asked > rate.cycles(dram.channel_bytes(n_bytes, 0)) else held
+        return (
+            Cause.DRAM_QUEUE
+            if request_cycles > rate.cycles(dram.channel_bytes(n_bytes, 0))
+            else held
+        )
     share = dram.channel_bytes(n_bytes, 0)
     rate = accelerator.channel_rate if write else accelerator.channel_read_rate
     cycles = accelerator.transfer_cycles(n_bytes, rows, write=write)

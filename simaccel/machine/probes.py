@@ -36,7 +36,7 @@ class Probe(StatefulPart):
     clock: Clock
     listener: Listener
     since: Record[int] = field(default=0, init=False)
-    """At a flush it is now."""
+    """The present cycle at a flush."""
 
     def tell(self) -> None:
         """Report finished intervals that were not reported at once."""
@@ -76,10 +76,10 @@ class ChannelProbe(Probe):
     log: Record[list[int]] = field(default_factory=list, init=False)
     """Uses that are not reported yet: none after a flush."""
     reported: Counter[int] = field(default=0, init=False)
-    """Cycles of service that the listener has heard of."""
+    """Cycles of service that were reported to the listener."""
 
     def __post_init__(self) -> None:
-        """Take note of what the channel does from now on."""
+        """Begin to record the uses of the channel."""
         self.channel.log = self.log
 
     def tell(self) -> None:
@@ -120,7 +120,7 @@ class ChannelProbe(Probe):
         return channel.served_cycles, channel.idle_since, *channel.turns.gauges()
 
     def limit(self, seen: GaugeInterval) -> int:
-        """Return the limit without new requests: service all of the time, or in whole rounds."""
+        """Return the limit without new requests: continuous service, or service in whole rounds."""
         if seen.before[0] != seen.after[0]:
             return FOREVER
         if not self.channel.turns.ring:
@@ -143,7 +143,7 @@ class TileProbe(Probe):
     held: State[int] = field(default=0, init=False)
 
     def hold(self, n_bytes: int) -> None:
-        """Claim some bytes, or release them (a negative number)."""
+        """Claim bytes, or release them (a negative number)."""
         if n_bytes:
             self.flush(self.clock.cycle)
             self.held += n_bytes

@@ -41,7 +41,7 @@ class ReadWriteArbiter(StatefulPart):
     gap: Gauge[int] = 0
     direction: Gauge[int] = 0
     finish: Record[int] = 0
-    """Cycles until the next request leaves; 0 where nobody has asked yet."""
+    """Cycles until the next request leaves; 0 before any request."""
 
     def add(self, entry: ServiceRequest) -> None:
         """Append a request to those of its direction."""

@@ -55,7 +55,7 @@ class RoundRobinArbiter(StatefulPart):
     gap: Gauge[int] = 0
     direction: Gauge[int] = 0
     finish: Record[int] = 0
-    """Cycles until the first leaves; 0 where nobody has asked yet."""
+    """Cycles until the first request leaves; 0 before any request."""
 
     def add(self, entry: ServiceRequest) -> None:
         """Append a request to those that wait."""

@@ -58,7 +58,7 @@ class SharedResources:
         self.links = frozenset(self.noc.values())
 
 
-def make_wires(
+def make_resources(
     clock: Clock,
     accelerator: Accelerator,
     numbers: Sequence[int],

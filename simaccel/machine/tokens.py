@@ -37,22 +37,22 @@ class Tokens(StatefulPart):
     target: StallAccount
     delay: Delay = NO_DELAY
     memory: int = 0
-    """Cycles after which it makes no difference any more since when a token has been there."""
+    """The age of a token in cycles from which its arrival no longer matters."""
     wait: Wait = field(init=False)
     in_flight: State[deque[bool]] = field(default_factory=deque)
-    """Whose data are on their way, the first first; False has none and comes after others."""
+    """Tokens whose data are in flight, oldest first; False: a token without data, behind others."""
     waiter: State[simpy.Event | None] = None
     blamed: State[Tokens | None] = None
     posted: State[deque[int]] = field(default_factory=deque)
     needed: Record[list[Tokens]] = field(default_factory=list)
-    """Of those that the waiting engine needs together, the ones that are still to come."""
+    """The tokens that the waiting engine needs together and that have not come."""
     watcher: Record[Tokens | None] = None
-    """At which the engine waits that needs these as well."""
+    """The tokens at which the engine waits that also needs these."""
     came: Record[int] = 0
-    """When the token that was taken last came, if that makes a difference."""
+    """The arrival of the token that was taken last, if it still matters."""
 
     def __post_init__(self) -> None:
-        """Name the wait for a token."""
+        """Set the wait for a token."""
         self.wait = Wait(self.handover.tile, self.handover.kind, self.source.engine)
 
     def state(self) -> tuple[object, ...]:
@@ -65,7 +65,7 @@ class Tokens(StatefulPart):
         return self.count, tuple(self.in_flight), waits, self.blamed, ages
 
     def skip(self, skip: SkippedPeriods) -> None:
-        """Keep the age of the tokens; a token that has just come is not noted yet."""
+        """Keep the age of the tokens."""
         self.posted = deque(cycle + skip.cycles for cycle in self.posted)
         self.came += skip.cycles
 
@@ -110,10 +110,10 @@ class Tokens(StatefulPart):
             return 0, 0
         source = self.source
         begun = source.wait is NO_WAIT and source.cause is not Cause.IDLE
-        return (1, source.asked) if begun else (2, 0)
+        return (1, source.request_order) if begun else (2, 0)
 
     def _tell(self, waiting: Tokens) -> None:
-        """Let the engines that need this tile determine again which tile comes last."""
+        """Update which tile comes last for the engines that need this one."""
         if waiting is not self:
             if self.count:
                 waiting.needed.remove(self)

@@ -79,24 +79,24 @@ class InstructionStreams:
     kinds: dict[str, EngineKind] = field(default_factory=dict)
     cores: list[CoreWalks] = field(default_factory=list)
     numbers: Sequence[int] = (0,)
-    """The number of each core, as programs count them."""
+    """The number of each core in the program."""
     digits: list[Mapping[str, tuple[int, ...]]] = field(default_factory=list)
     """By core and operator, its iterations of loops over cores."""
     operators: list[str] = field(default_factory=list)
     overlaps: Mapping[str, Overlap] = field(default_factory=dict)
     places: dict[str, range] = field(default_factory=dict)
-    """The cores of each operator: where they stand among all."""
+    """The cores of each operator, as indices among all."""
     dependences: Mapping[str, Sequence[CoreDependence]] = field(default_factory=dict)
     """By operator, the operators on other cores whose ends it waits for."""
 
     @property
     def distinct(self) -> list[CoreWalks]:
-        """The different ones among the cores' walks, that of core 0 first."""
+        """The distinct walks of the cores, that of core 0 first."""
         return list({id(one): one for one in self.cores}.values())
 
 
 def _uses(items: Sequence[Item], tile: Tile) -> bool:
-    """Return whether the array uses a tile; only the array needs the arrival of tiles."""
+    """Return whether the array uses a tile, as only the array needs the arrival of tiles."""
     return any(ARRAY in engines_touching(item, tile.name) for item in items)
 
 
@@ -104,8 +104,8 @@ def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams
     """Add token hand-overs to a program, and return the walk of each engine.
 
     Raises:
-        ProgramError: a tile is never touched, or passes between engines in a way that one
-            token stream can't describe; the message names the tile.
+        ProgramError: a tile is never used, or passes between engines in a way that one token
+            stream can't describe; the message names the tile.
 
     """
     engines = engine_kinds(accelerator, program)
@@ -141,7 +141,7 @@ def _pass(engine: str, act: Action, tokens: TokenStream) -> PlacedInstruction:
 
 
 class _Builder:
-    """Builds the item tree bottom-up, one body after the other."""
+    """A builder of the item tree, bottom-up, one body after the other."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class _Builder:
     def body(
         self, nodes: Sequence[Node], tiles: Sequence[Tile], operator: str, ahead: int
     ) -> list[Item]:
-        """Turn the nodes of one body into items and thread the tiles that it declares."""
+        """Return the items of one body's nodes, threaded with the tiles that it declares."""
         items: list[Item] = []
         for index, node in enumerate(nodes):
             behind = bool(ahead) and index >= ahead
@@ -219,7 +219,7 @@ class _Builder:
         return items if core is None else self._with_end(node, items, site)
 
     def _with_end(self, node: Operator, items: list[Item], site: int) -> list[Item]:
-        """Add gates to the items of an operator, and its end after them."""
+        """Return the items of an operator with gates, and with its end after them."""
         gate = Instruction(Action.GATE, site, operator=node.name)
         works = working(items)
         links = any(isinstance(command, Link) for command in commands(node.body))
@@ -370,7 +370,7 @@ class _Builder:
     def _thread_body(
         self, item: Item, tile: Tile, operator: str, first: str, last: str, *, cyclic: bool
     ) -> Item:
-        """Thread the body of a loop in which several engines touch an outer tile."""
+        """Return the body of a loop threaded with an outer tile that several engines use."""
         if isinstance(item, PlacedInstruction) or len(set(engines_touching(item, tile.name))) == 1:
             return item
         body = self._pass_on(item.items, tile, operator)

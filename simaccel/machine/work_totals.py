@@ -11,16 +11,16 @@ from simaccel.machine.engines import Engine
 
 @dataclass
 class WorkTotals:
-    """Work of executed steps: MACs, elements that passed the SFU, bytes moved.
+    """Work of executed steps: MACs, elements x passes of the SFU, bytes moved.
 
-    ``native_macs``: MACs of operands as wide as the array's multipliers that the MACs take.
+    ``native_macs``: MACs in units of the multipliers' native width.
     """
 
     macs: int = 0
     native_macs: int = 0
     elements: int = 0
     moved: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(level and direction, tensor) -> bytes."""
+    """Bytes by (level and direction, tensor)."""
 
 
 def sum_work(engines: Sequence[Engine], operators: Iterable[str]) -> dict[str, WorkTotals]:

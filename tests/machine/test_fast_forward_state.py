@@ -81,7 +81,7 @@ REPEATS = {
     "Occupancy.following",
     "Occupancy.n_bytes",
     "Engine.stage",
-    "Engine.behind_links",
+    "Engine.skipped_exchange",
     "Multicast.waiting",
     "TileCounts.waiting",
     "TileCounts.coming",

@@ -78,7 +78,7 @@ class PlaceEngine(LinkEngine):
             yield self.arrivals.event(key)
         yield from super().work(op)
         if op.operator == exchange.name:  # all has been read, and has left
-            pod = self.wires.accelerator.pod
+            pod = self.resources.accelerator.pod
             self.arrivals.deliver(pod.lag_cycles("send", exchange.axes), key)
 
 
