@@ -81,8 +81,9 @@ def accelerator_path(name: str) -> Path:
         return Path(name)
     known = accelerator_files()
     if name not in known:
-        allowed = f"an accelerator or the path of a .yaml file; {suggest(name, sorted(known))}"
-        raise InputError([Fault("hwconfigs", "accelerator", name, allowed)])
+        near = suggest(name, sorted(known))
+        allowed = f"an accelerator or the path of a .yaml or .cfg file; {near}"
+        raise InputError([Fault("accelerator", "name", name, allowed)])
     return known[name]
 
 

@@ -257,5 +257,6 @@ def _of_name(fault: Fault) -> Fault:
     allowed = suggest(str(fault.value).lower(), [*names, *aliases, *_OF_SHAPE, *PLUGGED])
     if not allowed.startswith("did"):
         allowed = suggest("", [*names, *PLUGGED])
-    kinds = "a model, a network, gemm, bmm, gbmm, conv or a .yaml, .csv, .onnx or .m file"
-    return Fault("workload", "name", fault.value, f"{kinds}; {allowed}")
+    kinds = "a model, a network, gemm, bmm, gbmm, conv"
+    files = "a .yaml, .csv, .onnx, .m or config.json file"
+    return Fault("workload", "name", fault.value, f"{kinds} or {files}; {allowed}")

@@ -1,7 +1,7 @@
 """Forms of the documents that describe workloads, one for each kind."""
 
-from collections.abc import Callable
-from typing import Annotated, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -269,6 +269,7 @@ class KnownTransformerForm(TransformerForm):
 class OwnTransformerForm(TransformerForm, PublishedForm):
     """A run of a transformer with all its sizes; the fields are those of `Transformer`."""
 
+    REPLACED: ClassVar[Mapping[str, str]] = {"chosen": "experts_per_token"}
     name: str = "transformer"
     hidden: Size
     layers: Size = 1

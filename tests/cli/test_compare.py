@@ -195,7 +195,7 @@ def test_a_file_that_exists_is_kept(cli: Call, tmp_path: Path, name: str) -> Non
     assert result.stderr.splitlines()[0] == (
         f"error: {file}: output: got 'a file that exists'; allowed: a new file, or --force"
     )
-    assert "accelerator: got 'nowhere'" in result.stderr.splitlines()[1]
+    assert "accelerator: name: got 'nowhere'" in result.stderr.splitlines()[1]
     assert file.read_text() == "precious"
     result = cli(f"compare {SWEEP} --{name} {file} --force --jobs 1")
     assert result.exit_code == 0, result.stderr

@@ -63,8 +63,9 @@ def test_the_unchanged_copy_loads(write: Write) -> None:
 
 def test_an_unknown_name_gets_a_suggestion() -> None:
     fault = _fault("cluod")
-    assert (fault.file, fault.field, fault.value) == ("hwconfigs", "accelerator", "cluod")
-    assert fault.allowed == "an accelerator or the path of a .yaml file; did you mean 'cloud'?"
+    assert (fault.file, fault.field, fault.value) == ("accelerator", "name", "cluod")
+    allowed = "an accelerator or the path of a .yaml or .cfg file"
+    assert fault.allowed == f"{allowed}; did you mean 'cloud'?"
 
 
 @pytest.mark.parametrize("name", ["", "zzz", "a\0b", "x" * 5000])

@@ -112,7 +112,7 @@ def test_what_suits_the_array_is_taken_where_nothing_is_said() -> None:
     [
         (
             lambda: simulate("brt", "tpy"),
-            ["workload: name: got 'brt'", "hwconfigs: accelerator: got 'tpy'"],
+            ["workload: name: got 'brt'", "accelerator: name: got 'tpy'"],
         ),
         (
             lambda: simulate(3, None),  # type: ignore[arg-type]
