@@ -132,23 +132,18 @@ def _describe_entry(entry: Model | Network, figures: Mapping[str, object]) -> di
 @json_option
 def list_workloads(as_json: bool) -> None:
     """List the models and networks of the catalogue and where their sizes are published."""
-    from simaccel.report.catalogues import (
-        fields_table,
-        models_table,
-        network_figures,
-        networks_table,
-        transformer_figures,
-        transformers_table,
-    )
+    from simaccel.report import catalogues
     from simaccel.workload import MODELS, NETWORKS, PLUGGED, TRANSFORMERS
 
     if as_json:
         models = [_describe_entry(model, vars(model.dimensions)) for model in MODELS]
         transformers = [
-            {**vars(transformer), **transformer_figures(transformer)}
+            {**vars(transformer), **catalogues.transformer_figures(transformer)}
             for transformer in TRANSFORMERS
         ]
-        networks = [_describe_entry(network, network_figures(network)) for network in NETWORKS]
+        networks = [
+            _describe_entry(network, catalogues.network_figures(network)) for network in NETWORKS
+        ]
         plugged = [
             {"name": name, "plugin": package} for name, package in PLUGGED.plugin_names().items()
         ]
@@ -158,12 +153,12 @@ def list_workloads(as_json: bool) -> None:
     sources = [(workload.name, workload.source) for workload in published]
     show(
         "Attention blocks as FLAT counts them (no norms, no masks):",
-        models_table(MODELS),
+        catalogues.models_table(MODELS),
         "Transformers (--phase, --prompt, --kv-len):",
-        transformers_table(TRANSFORMERS),
+        catalogues.transformers_table(TRANSFORMERS),
         "Networks:",
-        networks_table(NETWORKS),
-        fields_table(sources, ("name", "source")),
+        catalogues.networks_table(NETWORKS),
+        catalogues.fields_table(sources, ("name", "source")),
         *_plugin_table(),
         "Besides: gemm with --shape M=..,K=..,N=..[,B=..], bmm (H=.. too), gbmm (G=..,H=.. too), "
         "conv with --shape M=..,C=..,P=..,Q=..,R=..,S=..[,G=..,N=..,stride=..,dilation=..], a YAML "

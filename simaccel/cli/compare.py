@@ -233,15 +233,7 @@ def _show(
     *,
     as_json: bool,
 ) -> None:
-    from simaccel.report.comparison import (
-        area_lines,
-        choice_lines,
-        comparison_json,
-        comparison_rows,
-        comparison_table,
-        problem_lines,
-        terms_lines,
-    )
+    from simaccel.report import comparison
     from simaccel.report.figures.comparison import draw_comparison
     from simaccel.report.figures.metric import draw_metric
     from simaccel.report.figures.sweep import draw_sweep
@@ -257,14 +249,18 @@ def _show(
             return draw_comparison(rows, title)
         return draw_sweep(rows, title, slopes_of(points) if lead.axis.name == "buffer" else None)
 
-    written = files.write("--csv", lambda: csv_text(comparison_rows(rows, metrics)))
+    written = files.write("--csv", lambda: csv_text(comparison.comparison_rows(rows, metrics)))
     written += files.write("--plot", draw)
     if as_json:
-        show_json(comparison_json(rows))
+        show_json(comparison.comparison_json(rows))
     elif not files.prints:
-        lines = [*terms_lines(rows), *area_lines(rows), *choice_lines(rows)]
-        lines += [*problem_lines(rows), *written]
-        show(title, comparison_table(rows, metrics), *lines)
+        lines = [
+            *comparison.terms_lines(rows),
+            *comparison.area_lines(rows),
+            *comparison.choice_lines(rows),
+        ]
+        lines += [*comparison.problem_lines(rows), *written]
+        show(title, comparison.comparison_table(rows, metrics), *lines)
 
 
 def _exit_code(rows: Sequence[StudyRow]) -> int:

@@ -164,17 +164,13 @@ def _named_hardware(name: str) -> DirectiveHardware:
     from simaccel.files.documents import read_text
     from simaccel.hardware.load import accelerator_files
     from simaccel.importers.accelerators import load_accelerator
-    from simaccel.papers.maestro.analysis.hardware import (
-        hardware_of,
-        is_hardware_text,
-        parse_hardware,
-    )
+    from simaccel.papers.maestro.analysis import hardware
 
     if name not in accelerator_files().own and Path(name).is_file():
         text = read_text(Path(name), "hardware", "utf-8-sig")
-        if is_hardware_text(text):
-            return parse_hardware(text, name)
-    return hardware_of(load_accelerator(name))
+        if hardware.is_hardware_text(text):
+            return hardware.parse_hardware(text, name)
+    return hardware.hardware_of(load_accelerator(name))
 
 
 def _numbers(

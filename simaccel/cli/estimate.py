@@ -37,21 +37,17 @@ def estimate(asked: ExperimentOptions, estimates: tuple[str, ...], as_json: bool
     """Predict the counts, the work and the lower bound of a run, without simulation."""
     own = read_estimates(estimates)
     workload, accelerator, mapping = asked.read_mapping()
+    from simaccel.report import own_estimate
     from simaccel.report.estimates import estimate_table
-    from simaccel.report.own_estimate import (
-        own_estimate_json,
-        own_estimate_parts,
-        own_estimates,
-    )
     from simaccel.verbs.estimating import estimate_of, fitting
 
     outcome = estimate_of(workload, accelerator, fitting(workload, accelerator, mapping))
-    compared = own_estimates(own, outcome.workload, accelerator, outcome.prediction)
+    compared = own_estimate.own_estimates(own, outcome.workload, accelerator, outcome.prediction)
     if as_json:
-        show_json({**outcome.to_dict(), **own_estimate_json(compared)})
+        show_json({**outcome.to_dict(), **own_estimate.own_estimate_json(compared)})
     else:
         table = estimate_table(outcome.prediction, outcome.accelerator)
-        show(outcome.title, table, *own_estimate_parts(compared))
+        show(outcome.title, table, *own_estimate.own_estimate_parts(compared))
 
 
 @click.command(

@@ -64,11 +64,7 @@ def explain(
     from simaccel.diagnosis.explanation import explain as explained_of
     from simaccel.experiment.run import simulate
     from simaccel.papers.maestro.dataflows.reading import load_directives
-    from simaccel.report.explanation import (
-        explanation_html,
-        explanation_json,
-        explanation_sections,
-    )
+    from simaccel.report import explanation
     from simaccel.report.own_estimate import of_result, own_estimate_json, own_estimate_sections
     from simaccel.report.results import against_bound, bound_line
     from simaccel.report.titles import experiment_title
@@ -91,11 +87,15 @@ def explain(
             )
     title = experiment_title(result.workload, result.accelerator, result.mapping.dataflow)
     compared = of_result(own, result)
-    sections = own_estimate_sections(compared) | explanation_sections(explained)
+    sections = own_estimate_sections(compared) | explanation.explanation_sections(explained)
     lines = [bound_line(result), against_bound(result)]
-    written = files.write("-o", lambda: explanation_html(title, explained, sections, lines))
+    written = files.write(
+        "-o", lambda: explanation.explanation_html(title, explained, sections, lines)
+    )
     if as_json:
-        show_json({**explanation_json(result, explained), **own_estimate_json(compared)})
+        show_json(
+            {**explanation.explanation_json(result, explained), **own_estimate_json(compared)}
+        )
     elif not files.prints:
         show(title)
         for name, table in sections.items():

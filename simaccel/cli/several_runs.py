@@ -95,18 +95,17 @@ class SeveralRuns:
                 lines = pipeline_lines(run)
             else:
                 from simaccel.experiment.generation import generate as make_tokens
-                from simaccel.report.generation import (
-                    generation_json,
-                    generation_lines,
-                    phases_table,
-                )
+                from simaccel.report import generation
 
                 how |= {**self._sizes, "progress": bar.show}
                 tokens = asked.workload.generation(
                     lambda model, of: make_tokens(model, accelerator, dataflow, **how, **of)
                 )
-                document, table = partial(generation_json, tokens), partial(phases_table, tokens)
-                lines = generation_lines(tokens)
+                document, table = (
+                    partial(generation.generation_json, tokens),
+                    partial(generation.phases_table, tokens),
+                )
+                lines = generation.generation_lines(tokens)
         if as_json:
             show_json(document())
             return True

@@ -7,14 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from simaccel.hardware.area.parts import edp_js
-from simaccel.report.tables import Column, tabulate
+from simaccel.report.tables import Column, Table, tabulate
 from simaccel.report.units import bytes_text, cycles_text, edp_text, energy_text
 from simaccel.search.accounts import RULES, Curve, SearchAccount
 from simaccel.search.effort import Objective
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from simaccel.hardware import Accelerator
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simaccel.analytic.native import least_array_cycles
 from simaccel.experiment.traffic import least_memory_cycles
@@ -11,12 +11,9 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.documents import mapping_document
 from simaccel.papers.orojenesis.single import Mapspace
 from simaccel.papers.orojenesis.whole import WorkloadBound, WorkloadPoint
-from simaccel.report.tables import Row, add_row, csv_text, make_table
+from simaccel.report.tables import Row, Table, add_row, csv_text, make_table
 from simaccel.report.units import bytes_text, cycles_text
 from simaccel.workload import Workload
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _ROWS = 16
 """Points that a table shows at most."""

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import peak_macs_per_second
-from simaccel.report.tables import Column, tabulate, texts
+from simaccel.report.tables import Column, Table, tabulate, texts
 from simaccel.report.units import bytes_text, rate_text
 from simaccel.workload import Model, Network, OperatorRow, Transformer, network
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 def accelerators_table(accelerators: Sequence[Accelerator]) -> Table:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simaccel.report.tables import Column, tabulate
+from simaccel.report.tables import Column, Table, tabulate
 from simaccel.report.units import fine_share_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rich.table import Table
 
     from simaccel.experiment.check import OperatorCheck
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from simaccel.report.objective_losses import given_up_lines
 from simaccel.report.rows import stall_figures, traffic_figures, work_figures
-from simaccel.report.tables import Row, add_row, make_table
+from simaccel.report.tables import Row, Table, add_row, make_table
 from simaccel.report.units import (
     area_text,
     count_text,
@@ -22,9 +22,6 @@ from simaccel.study.figure_table import FIGURES, Figure
 from simaccel.study.points import StudyRow
 from simaccel.units import ARRAY, LIMITS, STALLS
 from simaccel.workload import CLASSES
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 SHOWN: Final = (
     *("cycles", "bound_cycles", "seconds", "utilisation", "dram_bytes", "dram_bound_bytes"),

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from simaccel.report.tables import Column, tabulate
+from simaccel.report.tables import Column, Table, tabulate
 from simaccel.report.units import area_text, count_text, rounded_count
 from simaccel.study.directed import BestDesign, DirectedDesigns
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from simaccel.papers.maestro.analysis.design import Design
 
 _UM2_PER_MM2: Final = 1e6

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from simaccel.papers.maestro.analysis.analysis import LayerAnalysis
 from simaccel.papers.maestro.analysis.corrections import Effects
 from simaccel.papers.maestro.analysis.limits import CAUSES, LevelLimits
 from simaccel.papers.maestro.analysis.reading import CORRECTIONS
-from simaccel.report.tables import add_row, make_table
+from simaccel.report.tables import Table, add_row, make_table
 from simaccel.report.units import cycles_text, rounded_count, share_text
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _DIMS: Final = "NGMKCRSYX"
 _ROLES: Final = ("input", "filter", "output")

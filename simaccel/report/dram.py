@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from simaccel.hardware.dram.part import DramPart
 from simaccel.hardware.quantity import format_quantity
-from simaccel.report.tables import add_row, make_table
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from simaccel.report.tables import Table, add_row, make_table
 
 _GIGA = 10**9
 _FIGURES: Final = {

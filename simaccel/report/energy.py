@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from simaccel.experiment.run import ExperimentResult, energy_pj
-from simaccel.report.tables import add_row, make_table
+from simaccel.report.tables import Table, add_row, make_table
 from simaccel.report.units import count_text, energy_text, share_text
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _TENSORS = 8
 """Tensors with a row of their own, the dearest; the others share one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from simaccel.analytic.prediction import GroupPrediction, Prediction
 from simaccel.experiment.run import bound_json, known_energies, moved_tree
@@ -10,11 +10,8 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.core_noc import CORE_NOC
 from simaccel.hardware.cores import without_core
-from simaccel.report.tables import Column, Row, tabulate
+from simaccel.report.tables import Column, Row, Table, tabulate
 from simaccel.report.units import short_share_text
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 def _work_text(figures: Row) -> str:

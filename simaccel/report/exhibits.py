@@ -7,22 +7,19 @@ exhibit is a list of rows with the same columns; figures are drawn from the same
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from simaccel.analytic.floor.compulsory import group_bytes
 from simaccel.analytic.native import mac_share
 from simaccel.experiment.limits import operators_of
 from simaccel.hardware import Accelerator
-from simaccel.report.tables import Column, tabulate
+from simaccel.report.tables import Column, Table, tabulate
 from simaccel.report.units import rate_text
 from simaccel.search.problems import parts
 from simaccel.study.figure_table import FIGURES, total_of
 from simaccel.study.points import StudyRow
 from simaccel.units import ARRAY, LIMITS
 from simaccel.workload import Vector, Workload
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 Exhibit = Literal["roofline", "granularity", "breakdown", "bandwidth"]
 EXHIBITS: Final[tuple[Exhibit, ...]] = ("roofline", "granularity", "breakdown", "bandwidth")

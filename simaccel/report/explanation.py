@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from simaccel.diagnosis.disagreement import TOLERANCE, Disagreement
 from simaccel.diagnosis.explanation import ON_CHIP, GroupExplanation, NeededRate, Reuse
 from simaccel.experiment.run import ExperimentResult, bound_json, floor_json
 from simaccel.hardware.memory import dram_bytes
 from simaccel.report.results import SMALLEST_SHARE
-from simaccel.report.tables import Column, Row, table_html, tabulate
+from simaccel.report.tables import Column, Row, Table, table_html, tabulate
 from simaccel.report.units import bytes_text, cycles_text, error_text, share_text, short_share_text
 from simaccel.units import cause_text
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _TOP_CAUSES = 3
 _ON_CHIP = ("buffer read", "write", "NoC in", "out")

@@ -7,10 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from simaccel.report.comparison import figure_cells, fits_text, shows_fits
-from simaccel.report.tables import add_row, csv_text, make_table
+from simaccel.report.tables import Table, add_row, csv_text, make_table
 from simaccel.report.units import count_text
 from simaccel.study.explore import ExploredDesigns
 from simaccel.study.figure_table import FIGURES
@@ -19,9 +19,6 @@ from simaccel.study.manifest import MANIFEST
 from simaccel.study.points import Axis, StudyRow
 from simaccel.study.space import DesignSpace
 from simaccel.units import LIMITS
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 MOST_ROWS = 20
 """Designs in a table unless another number is asked for; files have all."""

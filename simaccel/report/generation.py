@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simaccel.experiment.generation import Generation
 from simaccel.experiment.run import ExperimentResult
@@ -13,7 +13,7 @@ from simaccel.experiment.traffic import (
     roofline_cycles,
 )
 from simaccel.report.pipeline import cut_line
-from simaccel.report.tables import Column, Row, tabulate
+from simaccel.report.tables import Column, Row, Table, tabulate
 from simaccel.report.units import (
     bytes_text,
     count_text,
@@ -25,9 +25,6 @@ from simaccel.report.units import (
     work_energy_text,
 )
 from simaccel.workload import CLASSES
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 def _is_prefill(row: Row) -> bool:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from simaccel.files.accounting import MOST_LISTED
 from simaccel.importers.onnx_files import ImportedWorkload
-from simaccel.report.tables import add_row, make_table
+from simaccel.report.tables import Table, add_row, make_table
 from simaccel.report.units import cycles_text, share_text
 from simaccel.workload import Einsum, Workload
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 def import_table(imported: ImportedWorkload) -> Table:

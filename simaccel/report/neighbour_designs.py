@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from simaccel.experiment.run import ExperimentResult, result_json
 from simaccel.report.comparison import figure_cells, speedups
-from simaccel.report.tables import add_row, make_table
+from simaccel.report.tables import Table, add_row, make_table
 from simaccel.study.figures import run_figures
 from simaccel.study.neighbour_designs import DESIGN
 from simaccel.study.points import Setting, StudyRow
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _COLUMNS: Final = ("cycles", "dram_bytes", "energy_pj", "area_mm2")
 

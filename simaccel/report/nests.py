@@ -10,7 +10,7 @@ from simaccel.hardware.area.parts import edp_js
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Loop, Spread
 from simaccel.report.accounts import convergence_json, objective_scale
-from simaccel.report.tables import Column, Row, add_row, make_table, tabulate
+from simaccel.report.tables import Column, Row, Table, add_row, make_table, tabulate
 from simaccel.report.units import (
     bytes_text,
     energy_text,
@@ -19,8 +19,6 @@ from simaccel.report.units import (
 from simaccel.search.mapspace.nests import NestResult
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from simaccel.analytic.prediction import GroupPrediction
     from simaccel.search.effort import Objective
     from simaccel.workload import Workload

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from simaccel.analytic.native import mac_share
 from simaccel.analytic.prediction import GroupPrediction, Prediction
@@ -14,13 +14,10 @@ from simaccel.experiment.run import ExperimentResult
 from simaccel.experiment.waiting import OF_UNIT
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import OperatorRun, Run
-from simaccel.report.tables import add_row, make_table
+from simaccel.report.tables import Table, add_row, make_table
 from simaccel.report.units import cycles_text, error_text, fine_share_text
 from simaccel.units import CAUSES, cause_text
 from simaccel.workload import Workload
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _HAS: Final = ("has", "lacks")
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from simaccel.pareto import Front, pick_evenly
-from simaccel.report.tables import add_row, csv_text, make_table
+from simaccel.report.tables import Table, add_row, csv_text, make_table
 from simaccel.report.units import figure_text
 from simaccel.study.figure_table import FIGURES
 from simaccel.study.pareto import FrontPoint
 from simaccel.study.points import Figures
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _COLUMNS: Final = (
     *("cycles", "utilisation", "footprint_bytes"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simaccel.experiment.pipeline import PipelineRun, PipelineStage
 from simaccel.experiment.pipeline_plan import PipelinePlan
 from simaccel.experiment.resident import resident_bytes
 from simaccel.report.pods import busy_shares
-from simaccel.report.tables import Column, tabulate
+from simaccel.report.tables import Column, Table, tabulate
 from simaccel.report.units import (
     bytes_text,
     count_text,
@@ -21,9 +21,6 @@ from simaccel.report.units import (
     work_energy_text,
 )
 from simaccel.units import ARRAY, LINK
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 def pipeline_table(run: PipelineRun) -> Table:

@@ -24,7 +24,7 @@ from simaccel.hardware.area.parts import area_and_power, area_of
 from simaccel.hardware.memory import dram_bytes
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.report.rows import given_figures, operator_rows
-from simaccel.report.tables import Column, add_row, make_table, tabulate
+from simaccel.report.tables import Column, Table, add_row, make_table, tabulate
 from simaccel.report.units import (
     area_text,
     bytes_text,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simaccel.diagnosis.free_slots import FREE_SLOTS
 from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
 from simaccel.diagnosis.verdict import StallAnalysis, cycles_of, speedup
 from simaccel.diagnosis.what_if import WhatIfResult
 from simaccel.report.advice import freed_text
-from simaccel.report.tables import add_row, make_table
+from simaccel.report.tables import Table, add_row, make_table
 from simaccel.report.units import (
     count_text,
     cycles_text,
@@ -22,10 +22,6 @@ from simaccel.report.units import (
 from simaccel.report.verdict import sentences
 from simaccel.trace import Stall
 from simaccel.units import FREED, cause_text
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
 
 _SMALLEST_SHARE = 0.0005
 """Below this a cause has no column."""

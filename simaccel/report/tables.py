@@ -17,9 +17,11 @@ from simaccel.study.figure_table import place_of, total_of
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Column as RichColumn
-    from rich.table import Table
+    from rich.table import Table as Table
 
     from simaccel.study.figure_table import Unit
+else:  # a type for those who make tables, without loading rich
+    Table = object
 
 Row = dict[str, Any]
 Kind = Literal["text", "figure", "wrapped"]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from simaccel.diagnosis.difference import CauseDifference, Difference, GroupDifference
-from simaccel.report.tables import Column, tabulate
+from simaccel.report.tables import Column, Table, tabulate
 from simaccel.report.units import cycles_text, error_text, short_share_text
 from simaccel.report.verdict import engine_text
 from simaccel.units import CAUSES, cause_text
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _MOST_ROWS = 20
 _FIGURES: Final = ("cycles_a", "cycles_b", "difference")

@@ -17,6 +17,7 @@ from simaccel.papers.orojenesis.single import Mapspace
 from simaccel.papers.orojenesis.whole import FUSIONS, UNFUSED, workload_bound
 from simaccel.report import bounds
 from simaccel.report.bounds import BoundReport
+from simaccel.report.tables import Table
 from simaccel.report.titles import workload_title
 from simaccel.report.units import bytes_text
 from simaccel.verbs.arguments import check_types
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from matplotlib.figure import Figure
-    from rich.table import Table
 
 
 @dataclass(frozen=True, repr=False)

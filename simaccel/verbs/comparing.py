@@ -19,6 +19,7 @@ from simaccel.papers.orojenesis.whole import UNFUSED, workload_bound
 from simaccel.report import comparison
 from simaccel.report.comparison import varied_names
 from simaccel.report.figures.slope import SlopeSeries
+from simaccel.report.tables import Table
 from simaccel.report.titles import experiment_title, phase_words, workload_title
 from simaccel.report.units import count_text
 from simaccel.schedulers import Options
@@ -47,7 +48,6 @@ from simaccel.workload.documents import einsums_document
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.table import Table
 
 EACH: Final = ("operator",)
 """What ``each`` may be."""

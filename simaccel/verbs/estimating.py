@@ -15,6 +15,7 @@ from simaccel.program.exchanges import lower_pod
 from simaccel.program.fit import require_fit
 from simaccel.program.folding import require_sums_fit
 from simaccel.report.estimates import estimate_json, estimate_table
+from simaccel.report.tables import Table
 from simaccel.report.titles import experiment_title
 from simaccel.report.units import cycles_text
 from simaccel.schedulers import Options
@@ -33,8 +34,6 @@ from simaccel.workload import Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from rich.table import Table
 
 
 @dataclass(frozen=True, repr=False)

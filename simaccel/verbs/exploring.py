@@ -13,6 +13,7 @@ from simaccel.errors import Fault, InputError, gather, name_arguments, require_n
 from simaccel.experiment.parallel import open_workers
 from simaccel.hardware.settings import Settings as FieldSettings
 from simaccel.report import exploration
+from simaccel.report.tables import Table
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
 from simaccel.study.explore import ExplorationObjective
 from simaccel.study.explore import ExploredDesigns as Points
@@ -38,8 +39,6 @@ from simaccel.verbs.showing import Plot, Rows, ShownResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from rich.table import Table
 
 _PICTURES: Final = ("frontier", "pairs", "sensitivity")
 Axes = Mapping[str, Sequence[Value]]

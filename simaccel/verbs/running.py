@@ -15,6 +15,7 @@ from simaccel.hardware.settings import Settings
 from simaccel.report import results
 from simaccel.report.pods import core_line, pod_lines
 from simaccel.report.rows import engine_rows, operator_rows, stall_rows
+from simaccel.report.tables import Table
 from simaccel.report.titles import experiment_title
 from simaccel.report.units import short_names, short_share_text
 from simaccel.run.run import Progress
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
     from matplotlib.figure import Figure
-    from rich.table import Table
 
     from simaccel.diagnosis.speedups import LimitSpeedups
     from simaccel.study.points import Figures

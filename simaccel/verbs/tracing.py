@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from simaccel import trace
 from simaccel.errors import Fault, InputError, suggest
+from simaccel.report.tables import Table
 from simaccel.verbs.showing import Plot, Rows, ShownResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.table import Table
 
     from simaccel.diagnosis.verdict import StallAnalysis
 

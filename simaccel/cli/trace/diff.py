@@ -27,15 +27,16 @@ def diff(a: str, b: str, engine: str, as_json: bool) -> None:
         from simaccel.diagnosis.difference import compare
 
         difference = compare(first, second, engine)
-    from simaccel.report.trace_diff import (
-        causes_table,
-        difference_json,
-        difference_lines,
-        groups_table,
-    )
+    from simaccel.report import trace_diff
 
     if as_json:
-        show_json(difference_json(difference))
+        show_json(trace_diff.difference_json(difference))
         return
-    show(f"A: {a}", f"B: {b}", "", groups_table(difference), causes_table(difference))
-    show(*difference_lines(difference))
+    show(
+        f"A: {a}",
+        f"B: {b}",
+        "",
+        trace_diff.groups_table(difference),
+        trace_diff.causes_table(difference),
+    )
+    show(*trace_diff.difference_lines(difference))

@@ -115,17 +115,14 @@ def _writing(name: str, output: str, **how: Any) -> Iterator[IO[Any]]:  # noqa: 
 def _steady(trace: TraceReader, how: dict[str, Any]) -> Excerpt:
     """Return the events of a steady period of the run and its fill, or as many as may be."""
     from simaccel.report.figures.window import default_window
-    from simaccel.trace.exports import (
-        WindowTooLargeError,
-        excerpt,
-    )
+    from simaccel.trace import exports
 
     steady = default_window(trace)
     length = steady.end - steady.start
     while True:
         try:
-            return excerpt(trace, steady.start, steady.start + length, **how)
-        except WindowTooLargeError:
+            return exports.excerpt(trace, steady.start, steady.start + length, **how)
+        except exports.WindowTooLargeError:
             if length == 1:
                 raise
             length //= 2

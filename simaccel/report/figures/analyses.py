@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from simaccel.diagnosis.explanation import GroupExplanation
 from simaccel.report.figures.style import (
@@ -11,12 +11,10 @@ from simaccel.report.figures.style import (
     LIMIT_COLOUR,
     SERIES_COLOURS,
     SERIES_MARKERS,
+    Axes,
+    Figure,
     new_figure,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Figures = Sequence[float | None]
 _ROW_INCHES: Final = 0.17

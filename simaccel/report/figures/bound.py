@@ -5,20 +5,16 @@ They are figures 1, 8 and 9 of Huang et al., *Mind the Gap* (ISCA 2024).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from simaccel.report.bounds import BoundReport
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
     SERIES_COLOURS,
+    Axes,
+    Figure,
     new_figure,
 )
 from simaccel.report.units import bytes_text
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _HEIGHT_INCHES = 2.5
 _BEYOND = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import compress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from simaccel.report.figures.facets import EDGE, draw_stacks, looks
 from simaccel.report.figures.style import (
@@ -12,16 +12,14 @@ from simaccel.report.figures.style import (
     CAUSE_LABELS,
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
+    Artist,
+    Axes,
+    Figure,
     in_order,
     new_figure,
 )
 from simaccel.study.points import StudyRow
 from simaccel.units import ARRAY, SFU
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 UTILISATION: Final = "utilisation (% of peak MACs)"
 _EDGE: Final = 0.6

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from simaccel.report.figures.axes import wrap_text
-from simaccel.report.figures.style import SERIES_COLOURS, SMALL_POINTS, new_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from simaccel.report.figures.style import SERIES_COLOURS, SMALL_POINTS, Figure, new_figure
 
 _WIDTH_INCHES, _HEIGHT_INCHES = 3.3, 2.4
 _LABELS_INCHES: Final = 0.6

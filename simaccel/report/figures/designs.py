@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -11,13 +11,11 @@ from simaccel.report.figures.style import (
     LIMIT_COLOUR,
     SERIES_COLOURS,
     SERIES_MARKERS,
+    Figure,
     new_figure,
 )
 from simaccel.report.units import bytes_text
 from simaccel.study.directed import DirectedDesigns
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MOST_POINTS: Final = 20_000
 """Of more designs, every so many are drawn."""

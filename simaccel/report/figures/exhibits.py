@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from simaccel.hardware import Accelerator
 from simaccel.report.exhibits import PARTS, Exhibit, Row
@@ -16,12 +16,10 @@ from simaccel.report.figures.style import (
     SERIES_COLOURS,
     SERIES_HATCHES,
     SINGLE_COLUMN_INCHES,
+    Figure,
     new_figure,
 )
 from simaccel.report.units import bytes_text
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _WIDTH: Final = 1.5 * SINGLE_COLUMN_INCHES
 _HEIGHT, _LEGEND_ROW, _PANEL = 2.7, 0.14, 1.9

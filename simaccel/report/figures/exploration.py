@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from simaccel.report.figures.axes import freeze_layout
 from simaccel.report.figures.facets import draw_legend, draw_panels, label_axis, scale_axis
@@ -15,15 +15,13 @@ from simaccel.report.figures.style import (
     LIMIT_COLOUR,
     SERIES_COLOURS,
     SERIES_MARKERS,
+    Axes,
+    Figure,
     new_figure,
 )
 from simaccel.study.explore import ExploredDesigns
 from simaccel.study.figures import FRONTIER, objective_of
 from simaccel.study.points import StudyRow
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _LIGHT, _GREY, _ON = "#DDDDDD", "#999999", SERIES_COLOURS[1]
 _ACROSS: Final = 3

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from simaccel.report.figures.style import SERIES_COLOURS, SERIES_HATCHES, SERIES_MARKERS
+from simaccel.report.figures.style import (
+    SERIES_COLOURS,
+    SERIES_HATCHES,
+    SERIES_MARKERS,
+    Axes,
+    Axis,
+    FigureBase,
+)
 from simaccel.report.units import figure_text
 from simaccel.study.figure_table import FIGURES
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from matplotlib.figure import FigureBase
 
 EDGE: Final[dict[str, Any]] = {"edgecolor": "#333333", "linewidth": 0.3}
 """Around what is filled; also the colour of hatches."""

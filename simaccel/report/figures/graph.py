@@ -6,18 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from networkx import DiGraph, topological_generations
 
 from simaccel.errors import Fault, InputError
-from simaccel.report.figures.style import SERIES_COLOURS, SMALL_POINTS, new_figure
+from simaccel.report.figures.style import SERIES_COLOURS, SMALL_POINTS, Axes, Figure, new_figure
 from simaccel.report.units import bytes_text, short_name
 from simaccel.workload import Operator, Vector, Workload
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 MOST: Final = 400
 """Operators one below or beside another."""

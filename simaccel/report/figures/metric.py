@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from simaccel.report.comparison import series_of
 from simaccel.report.figures.facets import draw_legend, label_axis, looks
-from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure
+from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, Axes, Figure, new_figure
 from simaccel.report.units import short_names
 from simaccel.study.figure_table import Figure as Metric
 from simaccel.study.points import StudyRow
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _WIDTH: Final = 1.7 * SINGLE_COLUMN_INCHES
 _HEIGHT: Final = 2.9

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from simaccel.report.figures.axes import freeze_layout
 from simaccel.report.figures.facets import draw_legend, label_axis, looks
 from simaccel.report.figures.point_names import Place, name_points
-from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure
+from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, Figure, new_figure
 from simaccel.report.pareto import FrontRow
 from simaccel.report.units import figure_text
 from simaccel.study.figure_table import FIGURES
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _WIDTH, _HEIGHT, _ROW = 1.5 * SINGLE_COLUMN_INCHES, 2.6, 0.14
 _COLUMNS: Final = 6

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from simaccel.report.figures.style import Axes
 from simaccel.report.units import short_name
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _LETTERS: Final = 22
 _SAME: Final = 3.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.numbers import BITS, BYTE
@@ -16,13 +16,11 @@ from simaccel.report.figures.style import (
     LIMIT_COLOUR,
     SERIES_COLOURS,
     SINGLE_COLUMN_INCHES,
+    Axes,
+    Figure,
     new_figure,
 )
 from simaccel.report.units import rate_text
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _WIDTH: Final = 1.8 * SINGLE_COLUMN_INCHES
 _HEIGHT: Final = 3.2

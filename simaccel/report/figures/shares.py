@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from simaccel.diagnosis.disagreement import Disagreement
 from simaccel.diagnosis.explanation import GroupExplanation
@@ -13,12 +13,10 @@ from simaccel.report.figures.style import (
     LIMIT_COLOUR,
     SERIES_COLOURS,
     SERIES_HATCHES,
+    Figure,
     new_figure,
 )
 from simaccel.report.results import SMALLEST_SHARE
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _ROW_INCHES: Final = 0.2
 _REST_INCHES: Final = 1.1

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from simaccel.report.figures.facets import SeriesStyle
-from simaccel.report.figures.style import LIMIT_COLOUR
+from simaccel.report.figures.style import LIMIT_COLOUR, Axes
 from simaccel.report.units import bytes_text
 from simaccel.study.figure_table import total_of
 from simaccel.study.points import StudyRow
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 DRAM: Final = "bytes to and from DRAM"
 ON_CHIP: Final = "memory on chip"

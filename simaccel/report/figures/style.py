@@ -17,7 +17,14 @@ from simaccel.files.targets import STDOUT, require_target, writing
 from simaccel.units import CAUSES
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.artist import Artist as Artist
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.axis import Axis as Axis
+    from matplotlib.figure import Figure as Figure
+    from matplotlib.figure import FigureBase as FigureBase
+    from matplotlib.figure import SubFigure as SubFigure
+else:  # types for those who draw, without loading matplotlib
+    Artist = Axes = Axis = Figure = FigureBase = SubFigure = object
 
 SINGLE_COLUMN_INCHES: Final = 3.3
 DOUBLE_COLUMN_INCHES: Final = 7.0

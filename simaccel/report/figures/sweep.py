@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from simaccel.report.figures.comparison import (
     ARRAY_CYCLES,
@@ -23,14 +23,13 @@ from simaccel.report.figures.slope import DRAM, SlopeSeries, draw_slopes
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
+    Artist,
+    Axes,
+    Figure,
+    SubFigure,
     new_figure,
 )
 from simaccel.study.points import Axis, Setting, StudyRow
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 _ACROSS, _STACKS_ACROSS = 3, 4
 _LINES_INCHES, _STACK_INCHES, _REST_INCHES = 2.1, 1.7, 0.5
