@@ -89,68 +89,52 @@ class _Simaccel(Commands):
 
 _COMMANDS = {
     "run": (
-        "simaccel.cli.run",
-        "run",
+        "run.run",
         "Run a workload on an accelerator: cycles, utilisation, bytes, energy, stalls.",
     ),
     "generate": (
-        "simaccel.cli.several_runs",
-        "generate",
+        "several_runs.generate",
         "Generate tokens with a transformer: a prefill, and a decode step for each token.",
     ),
     "compare": (
-        "simaccel.cli.compare",
-        "compare",
+        "compare.compare",
         "Compare runs: lists of dataflows, mapspaces, accelerators, lengths, batches and phases.",
     ),
     "explore": (
-        "simaccel.cli.explore",
-        "explore_command",
+        "explore.explore_command",
         "Explore a design space: map each design and run it on the machine.",
     ),
     "explain": (
-        "simaccel.cli.explain",
-        "explain",
+        "explain.explain",
         "Explain a run by three analyses: machine, bounds and MAESTRO's directives.",
     ),
     "estimate": (
-        "simaccel.cli.estimate",
-        "estimate",
+        "estimate.estimate",
         "Predict the counts, the work and the lower bound of a run, without simulation.",
     ),
     "bound": (
-        "simaccel.cli.bound",
-        "bound",
+        "bound.bound",
         "Bound the DRAM traffic of any mapping, for every size of the buffer (Orojenesis).",
     ),
     "directives": (
-        "simaccel.cli.directives",
-        "directives",
+        "directives.directives",
         "Analyse the dataflows of a MAESTRO description: reuse, buffers, bandwidth, energy, time.",
     ),
     "map": (
-        "simaccel.cli.estimate",
-        "map_workload",
+        "estimate.map_workload",
         "Map a workload by a dataflow or a mapspace, and save the mapping as YAML.",
     ),
-    "hw": (
-        "simaccel.cli.catalogues",
-        "hw",
-        "Accelerators: list them, or show every field of one.",
-    ),
+    "hw": ("catalogues.hw", "Accelerators: list them, or show every field of one."),
     "workload": (
-        "simaccel.cli.catalogues",
-        "workload",
+        "catalogues.workload",
         "Workloads: list the catalogue, or show the operators of one.",
     ),
     "dram": (
-        "simaccel.cli.dram",
-        "dram",
+        "dram.dram",
         "DRAM parts: list them, and the measured throughput of access patterns on them.",
     ),
     "trace": (
-        "simaccel.cli.trace",
-        "trace",
+        "trace.trace",
         "Traces: the run, the waits of its engines, and the changes that help.",
     ),
 }

@@ -29,13 +29,13 @@ from simaccel.errors import Fault, InputError
 class Commands(click.Group):
     """A group whose commands are loaded when they are used, as most of them take long to load.
 
-    ``places`` has, for each command, the module that defines it, the name there, and its help.
+    ``places`` has, for each command, its module and name in it, and its help.
     """
 
     def __init__(
         self,
         *args: Any,  # noqa: ANN401 - of click
-        places: Mapping[str, tuple[str, str, str]],
+        places: Mapping[str, tuple[str, str]],
         **kwargs: Any,  # noqa: ANN401 - of click
     ) -> None:
         super().__init__(*args, **kwargs)
@@ -49,14 +49,14 @@ class Commands(click.Group):
         """Load a command."""
         if cmd_name not in self.places:
             return None
-        module, name, _ = self.places[cmd_name]
+        module, _, name = f"simaccel.cli.{self.places[cmd_name][0]}".rpartition(".")
         found: click.Command = getattr(import_module(module), name)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - of click
         """Write the help of each command, without loading it."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, self.places[name][2]) for name in sorted(self.places)])
+            formatter.write_dl([(name, self.places[name][1]) for name in sorted(self.places)])
 
 
 Values = Mapping[str, object]

@@ -170,7 +170,7 @@ def _groups(group: Commands) -> Iterator[Commands]:
 @pytest.mark.parametrize("group", list(_groups(main)), ids=lambda one: str(one.name))
 def test_the_help_of_a_group_is_that_of_its_commands(group: Commands) -> None:
     context = click.Context(group)
-    for name, (_, _, text) in group.places.items():
+    for name, (_, text) in group.places.items():
         command = group.get_command(context, name)
         assert command is not None
         assert command.name == name

@@ -7,36 +7,24 @@ import click
 from simaccel.cli.command import Commands
 
 _COMMANDS = {
-    "info": (
-        "simaccel.cli.trace.info",
-        "info",
-        "Describe a trace, and check that busy + stalls + idle = total.",
-    ),
+    "info": ("trace.info.info", "Describe a trace, and check that busy + stalls + idle = total."),
     "stalls": (
-        "simaccel.cli.trace.stalls",
-        "stalls",
+        "trace.stalls.stalls",
         "Show the cycles of each engine by cause, its waits, and the gain without each cause.",
     ),
     "plot": (
-        "simaccel.cli.trace.plot",
-        "plot",
+        "trace.plot.plot",
         "Draw the engines over time, the bandwidths, the use of the buffer, and the stalls.",
     ),
     "view": (
-        "simaccel.cli.trace.view",
-        "view",
+        "trace.view.view",
         "Write a page with the whole run: zoom, hover and click in a browser, without a network.",
     ),
     "export": (
-        "simaccel.cli.trace.export",
-        "export",
+        "trace.export.export",
         "Write the events of a window in the format of another program.",
     ),
-    "diff": (
-        "simaccel.cli.trace.diff",
-        "diff",
-        "Explain the difference in cycles of two runs of one workload.",
-    ),
+    "diff": ("trace.diff.diff", "Explain the difference in cycles of two runs of one workload."),
 }
 """Each command: where it is, and the first paragraph of its help."""
 
