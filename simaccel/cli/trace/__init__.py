@@ -17,7 +17,7 @@ _COMMANDS = {
         "Draw the engines over time, the bandwidths, the use of the buffer, and the stalls.",
     ),
     "view": (
-        "trace.view.view",
+        "trace.plot.view",
         "Write a page with the whole run: zoom, hover and click in a browser, without a network.",
     ),
     "export": (
