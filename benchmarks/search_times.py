@@ -20,8 +20,7 @@ import numpy as np
 
 from benchmarks.measure import ROOT, Benchmark, Point, Row, measure_here, print_row, table
 from simaccel.errors import SimaccelError
-from simaccel.experiment.code import code_digest
-from simaccel.experiment.store import OFF, VARIABLE
+from simaccel.experiment.store import OFF, VARIABLE, code_digest
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options, make_mapping

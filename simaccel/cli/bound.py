@@ -11,8 +11,7 @@ from simaccel.cli.choices import FUSIONS, HALOS, UNFUSED, NamedValues
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
-from simaccel.cli.output import show, show_json
-from simaccel.cli.output_files import OutputFiles
+from simaccel.cli.output import OutputFiles, show, show_json
 from simaccel.cli.settings import option
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import Fault, InputError

@@ -21,17 +21,18 @@ from simaccel.cli.choices import (
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import gather
-from simaccel.cli.jobs import JOBS_HELP, Jobs, jobs_options
 from simaccel.cli.options import (
+    JOBS_HELP,
+    Jobs,
     dry_run_option,
     experiment_options,
     fast_forward_option,
     force_option,
+    jobs_options,
     json_option,
     overflow_option,
 )
-from simaccel.cli.output import command_line, show, show_json
-from simaccel.cli.output_files import OutputFiles
+from simaccel.cli.output import OutputFiles, command_line, show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.settings import OF_RUNS, option
 from simaccel.cli.several_runs import pipeline_options
@@ -234,8 +235,7 @@ def _show(
     as_json: bool,
 ) -> None:
     from simaccel.report import comparison
-    from simaccel.report.figures.comparison import draw_comparison
-    from simaccel.report.figures.metric import draw_metric
+    from simaccel.report.figures.comparison import draw_comparison, draw_metric
     from simaccel.report.figures.sweep import draw_sweep
     from simaccel.report.tables import csv_text
     from simaccel.verbs.comparing import slopes_of, title_of

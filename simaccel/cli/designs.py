@@ -12,16 +12,14 @@ from click.core import ParameterSource
 
 from simaccel.cli.choices import DESIGN_AXES, DIRECTIVES
 from simaccel.cli.faults import fault, gather, require_none
-from simaccel.cli.output import show, show_json
-from simaccel.cli.output_files import OutputFiles
+from simaccel.cli.output import OutputFiles, show, show_json
 from simaccel.errors import InputError, suggest
 
 if TYPE_CHECKING:
-    from simaccel.cli.exploration_files import ExplorationFiles
     from simaccel.hardware import Accelerator
     from simaccel.papers.maestro.analysis.design import Objective
     from simaccel.study.directed import DirectedDesigns, DirectedSpace
-    from simaccel.study.limits import FigureLimit
+    from simaccel.study.figures import FigureLimit
     from simaccel.study.parameters import Parameter
     from simaccel.study.points import WeightedWorkload
 
@@ -55,7 +53,7 @@ def _is_given(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-def explore_directed(ctx: click.Context, readers: InputReaders, outputs: ExplorationFiles) -> None:
+def explore_directed(ctx: click.Context, readers: InputReaders, outputs: OutputFiles) -> None:
     """Sweep the space, run the best few on the machine, show and write.
 
     Raises:

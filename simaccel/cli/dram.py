@@ -32,7 +32,7 @@ def dram() -> None:
 def list_parts(as_json: bool) -> None:
     """List the parts."""
     from simaccel.hardware.dram.parts import PARTS
-    from simaccel.report.dram import part_figures, parts_table
+    from simaccel.report.catalogues import part_figures, parts_table
 
     if as_json:
         show_json([part_figures(part) for part in PARTS.values()])
@@ -72,7 +72,7 @@ def show_measured(part: str, pattern: str | None, as_json: bool) -> None:
     The figures were measured with a model of a memory controller that serves single bursts.
     """
     from simaccel.hardware.dram.parts import measured_patterns
-    from simaccel.report.dram import patterns_table
+    from simaccel.report.catalogues import patterns_table
 
     require_none(_part(part))
     rows = [row for row in measured_patterns(part) if pattern in (None, row["pattern"])]

@@ -8,18 +8,19 @@ import click
 
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import ExperimentOptions
-from simaccel.cli.jobs import SEARCH_JOBS_HELP, Jobs, jobs_options
 from simaccel.cli.options import (
+    SEARCH_JOBS_HELP,
+    Jobs,
     dry_run_option,
     estimate_option,
     experiment_options,
     force_option,
+    jobs_options,
     json_option,
     mapping_option,
     read_estimates,
 )
-from simaccel.cli.output import show, show_json
-from simaccel.cli.output_files import OutputFiles
+from simaccel.cli.output import OutputFiles, show, show_json
 from simaccel.cli.search_report import SearchReport, report_options
 from simaccel.cli.settings import option
 from simaccel.files.targets import STDOUT
@@ -37,17 +38,17 @@ def estimate(asked: ExperimentOptions, estimates: tuple[str, ...], as_json: bool
     """Predict the counts, the work and the lower bound of a run, without simulation."""
     own = read_estimates(estimates)
     workload, accelerator, mapping = asked.read_mapping()
-    from simaccel.report import own_estimate
+    from simaccel.report import estimates as report
     from simaccel.report.estimates import estimate_table
     from simaccel.verbs.estimating import estimate_of, fitting
 
     outcome = estimate_of(workload, accelerator, fitting(workload, accelerator, mapping))
-    compared = own_estimate.own_estimates(own, outcome.workload, accelerator, outcome.prediction)
+    compared = report.own_estimates(own, outcome.workload, accelerator, outcome.prediction)
     if as_json:
-        show_json({**outcome.to_dict(), **own_estimate.own_estimate_json(compared)})
+        show_json({**outcome.to_dict(), **report.own_estimate_json(compared)})
     else:
         table = estimate_table(outcome.prediction, outcome.accelerator)
-        show(outcome.title, table, *own_estimate.own_estimate_parts(compared))
+        show(outcome.title, table, *report.own_estimate_parts(compared))
 
 
 @click.command(
@@ -85,8 +86,7 @@ def map_workload(
     files.require()
     nests = _nest_inputs(asked) if asked.searches() and not dry_run else None
     read = asked.read() if nests is None else None
-    from simaccel.cli.map_options import MapOptions, map_dataflow
-    from simaccel.cli.nests import map_nests
+    from simaccel.cli.map_options import MapOptions, map_dataflow, map_nests
     from simaccel.cli.outlook import show_inputs_outlook
     from simaccel.mapping.files import mapping_text
     from simaccel.mapping.text import tree_text

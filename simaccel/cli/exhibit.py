@@ -17,8 +17,8 @@ from simaccel.errors import InputError, SimaccelError
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
-    from simaccel.cli.jobs import Jobs
-    from simaccel.cli.output_files import OutputFiles
+    from simaccel.cli.options import Jobs
+    from simaccel.cli.output import OutputFiles
     from simaccel.report.exhibits import Exhibit, Row
     from simaccel.study.points import Point, StudyRow
 

@@ -17,8 +17,7 @@ from simaccel.cli.options import (
     overflow_option,
     read_estimates,
 )
-from simaccel.cli.output import show, show_json
-from simaccel.cli.output_files import OutputFiles
+from simaccel.cli.output import OutputFiles, show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.settings import option
 
@@ -65,7 +64,7 @@ def explain(
     from simaccel.experiment.run import simulate
     from simaccel.papers.maestro.dataflows.reading import load_directives
     from simaccel.report import explanation
-    from simaccel.report.own_estimate import of_result, own_estimate_json, own_estimate_sections
+    from simaccel.report.estimates import of_result, own_estimate_json, own_estimate_sections
     from simaccel.report.results import against_bound, bound_line
     from simaccel.report.titles import experiment_title
 

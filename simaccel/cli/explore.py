@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -13,16 +16,18 @@ from simaccel.cli.choices import EXPLORED, MOST_SHOWN, PRICES, NamedValues, RowC
 from simaccel.cli.command import Command
 from simaccel.cli.exploration_inputs import MOST_DESIGNS, WantedSpace, read_accelerators, whole_load
 from simaccel.cli.faults import fault, gather, require_none
-from simaccel.cli.jobs import JOBS_HELP, Jobs, jobs_options
 from simaccel.cli.options import (
+    JOBS_HELP,
+    Jobs,
     add_options,
     dry_run_option,
     force_option,
+    jobs_options,
     json_option,
     set_option,
     workload_options,
 )
-from simaccel.cli.output import command_line
+from simaccel.cli.output import OutputFiles, command_line, show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_options import FIELDS, SEARCH_OPTIONS
 from simaccel.cli.settings import OF_RUNS, OF_SEARCH, option
@@ -32,7 +37,10 @@ from simaccel.errors import InputError, WorkerDiedError
 
 if TYPE_CHECKING:
     from simaccel.experiment.parallel import Watch
-    from simaccel.study.explore import ExploredDesigns
+    from simaccel.experiment.store import ResultStore
+    from simaccel.study.explore import ExplorationObjective, ExploredDesigns
+    from simaccel.study.points import Point
+    from simaccel.study.space import DesignSpace
 
 _SEARCH = [add for add, name in zip(SEARCH_OPTIONS, FIELDS, strict=True) if name != "objective"]
 """Without the objective, which is the exploration's."""
@@ -153,7 +161,7 @@ def explore_command(
     for PEs, NoC bandwidth, L1 or L2, MAESTRO's analysis evaluates the designs of a description.
     """
     from simaccel.cli import designs as directed
-    from simaccel.cli.exploration_files import ExplorationFiles, show_cost
+    from simaccel.cli.explore import ExplorationFiles, show_cost
     from simaccel.study.manifest import open_store, store_in
 
     del options["prices"]  # of a description's own space alone
@@ -206,3 +214,70 @@ def _exit_code(found: ExploredDesigns) -> int:
     if any(one.lost for one in found.rows):
         return WorkerDiedError.exit_code
     return 0 if any(one.figures is not None for one in found.rows) else InputError.exit_code
+
+
+_PLOTS: Final = ("--plot-frontier", "--plot-pairs", "--plot-sensitivity")
+
+
+@dataclass(frozen=True)
+class ExplorationFiles(OutputFiles):
+    """The files of an exploration, and the rows of its table (``top``; None: all)."""
+
+    top: int | None = None
+
+    @classmethod
+    def take_options(cls, given: dict[str, Any], inputs: Sequence[Path]) -> ExplorationFiles:
+        """Take the options out of what click passes."""
+        files = {"--csv": given.pop("table"), "--parquet": given.pop("parquet")}
+        files |= {name: given.pop(name[2:].replace("-", "_")) for name in _PLOTS}
+        files["-o"] = given.pop("output")
+        return cls(files, given.pop("force"), inputs, given.pop("top"))
+
+    def show(self, exploration: ExploredDesigns, space: DesignSpace, *, as_json: bool) -> None:
+        """Write the files, and print what goes to the terminal."""
+        from simaccel.report.exploration import (
+            counted_lines,
+            effort_lines,
+            exploration_json,
+            exploration_table,
+            exploration_title,
+        )
+
+        title = exploration_title(exploration, space)
+        written = self._write(exploration, title)
+        quiet = as_json or self.prints
+        if as_json:
+            show_json(exploration_json(exploration))
+        elif not quiet:
+            table = exploration_table(exploration, self.top)
+            show(title, table, *counted_lines(exploration, self.top))
+        for line in (*effort_lines(exploration), *written):
+            click.echo(line, err=quiet)
+
+    def _write(self, exploration: ExploredDesigns, title: str) -> list[str]:
+        from simaccel.report.exploration import exploration_csv, exploration_page, write_parquet
+        from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
+
+        lines = self.write("--csv", partial(exploration_csv, exploration))
+        lines += self.write("--parquet", partial(write_parquet, exploration))
+        for name, draw in zip(_PLOTS, (draw_frontier, draw_pairs, draw_sensitivity), strict=True):
+            lines += self.write(name, partial(draw, exploration, title))
+        return lines + self.write("-o", partial(exploration_page, exploration, title))
+
+
+def show_cost(
+    designs: Iterable[Point], plan: ExplorationObjective, store: ResultStore, *, as_json: bool
+) -> None:
+    """Show the cost of an exploration; nothing is stored."""
+    from simaccel.report.units import seconds_text
+    from simaccel.study.explore import cost_of
+
+    cost = cost_of(designs, plan, store)
+    if as_json:
+        show_json(asdict(cost))
+        return
+    show(
+        f"{cost.designs:,} designs, {cost.outside:,} of them impossible or outside the limits",
+        f"{cost.runs:,} runs to make, {cost.stored:,} in the store",
+        f"CPU time of these: {seconds_text(cost.cpu_seconds)}, by {cost.timed} of them",
+    )

@@ -18,7 +18,7 @@ from simaccel.study.points import ACCELERATOR, Axis, Point, Setting
 from simaccel.study.space import with_mapping
 
 if TYPE_CHECKING:
-    from simaccel.cli.output_files import OutputFiles
+    from simaccel.cli.output import OutputFiles
     from simaccel.report.exhibits import Exhibit
     from simaccel.study.figure_table import Figure
 

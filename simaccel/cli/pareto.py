@@ -15,8 +15,8 @@ from simaccel.errors import SimaccelError, WorkerDiedError, suggest
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
-    from simaccel.cli.jobs import Jobs
-    from simaccel.cli.output_files import OutputFiles
+    from simaccel.cli.options import Jobs
+    from simaccel.cli.output import OutputFiles
     from simaccel.report.pareto import FrontRow
     from simaccel.search.front import Figure, FrontFigures
     from simaccel.study.points import Point

@@ -13,21 +13,22 @@ from click.core import ParameterSource
 
 from simaccel.cli.choices import TOP, RowCount
 from simaccel.cli.command import Command
-from simaccel.cli.jobs import SEARCH_JOBS_HELP, Jobs, jobs_options
 from simaccel.cli.options import (
+    SEARCH_JOBS_HELP,
+    Jobs,
     dry_run_option,
     estimate_option,
     experiment_options,
     fast_forward_option,
     force_option,
+    jobs_options,
     json_option,
     mapping_option,
     overflow_option,
     read_estimates,
 )
 from simaccel.cli.outlook import show_inputs_outlook
-from simaccel.cli.output import show, show_json
-from simaccel.cli.output_files import OutputFiles
+from simaccel.cli.output import OutputFiles, show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_report import SearchReport, report_options
 from simaccel.cli.settings import SettingOption, is_of_experiment, option
@@ -123,8 +124,8 @@ def run(
     if dry_run:
         show_inputs_outlook(asked, inputs, paths, runs=True, as_json=as_json)
         return
-    from simaccel.report.neighbour_designs import designs_json, designs_table
-    from simaccel.report.own_estimate import of_result, own_estimate_json, own_estimate_parts
+    from simaccel.report.comparison import designs_json, designs_table
+    from simaccel.report.estimates import of_result, own_estimate_json, own_estimate_parts
     from simaccel.report.results import against_bound
     from simaccel.report.rows import operator_rows
     from simaccel.report.tables import csv_text
@@ -259,7 +260,7 @@ def _search_parts(
 ) -> list[Table | str]:
     """Return the table of the search, if it is wanted, and what its choice gave up."""
     from simaccel.experiment.run import given_up_json, result_json
-    from simaccel.report.objective_losses import given_up_lines
+    from simaccel.report.accounts import given_up_lines
 
     table = [report.table(asked.objective, result.accelerator)] if report.explain else []
     gave = given_up_json(report.gave, asked.objective)

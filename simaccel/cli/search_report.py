@@ -13,7 +13,7 @@ from simaccel.cli.settings import OF_SEARCH, option
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simaccel.cli.output_files import OutputFiles
+    from simaccel.cli.output import OutputFiles
     from simaccel.hardware import Accelerator
     from simaccel.search.accounts import ObjectiveLosses, SearchAccount
     from simaccel.search.effort import Objective

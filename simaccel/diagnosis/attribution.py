@@ -14,8 +14,7 @@ from typing import Final
 
 from simaccel.diagnosis.disagreement import AssumptionShare, Disagreement
 from simaccel.diagnosis.explanation import GroupExplanation
-from simaccel.diagnosis.free_units import FreeArray
-from simaccel.diagnosis.what_if import free, takes_time
+from simaccel.diagnosis.what_if import FreeArray, free, takes_time
 from simaccel.experiment.run import ExperimentResult
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.quantity import Amount

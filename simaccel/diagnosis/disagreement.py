@@ -9,7 +9,7 @@ from typing import Final
 
 from simaccel.analytic.floor.floor import ByteBound
 from simaccel.analytic.prediction import GroupPrediction
-from simaccel.experiment.waiting import computing_unit, waiting_by_cause
+from simaccel.experiment.limits import computing_unit, waiting_by_cause
 from simaccel.hardware.memory import dram_bytes
 from simaccel.machine.machine import OperatorRun
 from simaccel.mapping.space import IterationSpace

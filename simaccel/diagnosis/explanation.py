@@ -27,8 +27,8 @@ from simaccel.diagnosis.disagreement import (
     dram_of,
 )
 from simaccel.errors import SimaccelError
+from simaccel.experiment.limits import computing_unit
 from simaccel.experiment.run import ExperimentResult
-from simaccel.experiment.waiting import computing_unit
 from simaccel.hardware import SpatialArraySpec
 from simaccel.hardware.memory import leaves_core
 from simaccel.machine.machine import OperatorRun

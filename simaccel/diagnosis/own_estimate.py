@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Final
 
 from simaccel.analytic.prediction import GroupPrediction, Prediction
-from simaccel.experiment.waiting import waiting_by_cause
+from simaccel.experiment.limits import waiting_by_cause
 from simaccel.machine.machine import OperatorRun, Run
 
 TOTAL: Final = "total"

@@ -13,8 +13,7 @@ from simaccel.diagnosis.what_if import (
     waited_for_ports,
     what_if,
 )
-from simaccel.experiment.code import code_digest
-from simaccel.experiment.store import cache, result_key
+from simaccel.experiment.store import cache, code_digest, result_key
 from simaccel.hardware import Accelerator
 from simaccel.program.program import Program, Sfu, commands
 from simaccel.program.text import program_text

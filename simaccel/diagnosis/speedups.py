@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from simaccel.diagnosis.free_units import without_sfu_latency
-from simaccel.diagnosis.what_if import FREED_UNITS, free, takes_time
+from simaccel.diagnosis.what_if import FREED_UNITS, free, takes_time, without_sfu_latency
 from simaccel.experiment.limits import (
     RunLimit,
     next_limit,

@@ -12,8 +12,7 @@ from simaccel.diagnosis.kinds import kind_of
 from simaccel.diagnosis.proposal import Proposal
 from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
 from simaccel.diagnosis.what_if import FreedRun, WhatIfResult
-from simaccel.experiment.limits import operators_of
-from simaccel.experiment.loading import loading_cycles
+from simaccel.experiment.limits import loading_cycles, operators_of
 from simaccel.hardware import Accelerator, Rate
 from simaccel.trace import TraceReader
 

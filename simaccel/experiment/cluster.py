@@ -16,7 +16,7 @@ from distributed.core import rpc
 from distributed.scheduler import KilledWorker, NoWorkerError
 
 from simaccel.errors import Fault, InputError, WorkerDiedError
-from simaccel.experiment.code import code_digest
+from simaccel.experiment.store import code_digest
 from simaccel.experiment.workers import DIED, ClusterError, Numbered, Outcome, TaskWorkers
 
 _PIECES: Final = 256

@@ -15,9 +15,8 @@ from fractions import Fraction
 from typing import Any
 
 from simaccel.errors import Fault, InputError
-from simaccel.experiment.pipeline import PipelineRun, run_pipeline
+from simaccel.experiment.pipeline import PipelineRun, pipeline_row, run_pipeline
 from simaccel.experiment.pipeline_plan import PipelinePlan, plan_pipeline
-from simaccel.experiment.pipeline_row import pipeline_row
 from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.experiment.traffic import dram_by_class, roofline_cycles
 from simaccel.hardware import Accelerator

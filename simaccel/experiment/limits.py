@@ -1,30 +1,33 @@
 """The limits of a run and of each of its rows, in the hardware's terms.
 
 A row is an operator or a fused group. Where rows overlap, its cycles may be fewer than its own
-work, part of which is done in the cycles of the rows beside it.
+work, part of which is done in the cycles of the rows beside it. Waiting is what a run takes beyond
+its lower bound, by the causes of the computing unit: each term of the bound is subtracted from the
+cycles that it accounts for. Loading is when an array's folds do nothing else.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 from simaccel.analytic.native import mac_share
 from simaccel.analytic.prediction import GroupPrediction, Prediction
-from simaccel.experiment.loading import loading_cycles
-from simaccel.experiment.waiting import computing_unit
-from simaccel.hardware import Accelerator
+from simaccel.hardware import Accelerator, ArraySpec, FoldGrid, Stationarity
 from simaccel.hardware.chips import LINK_CHANNEL
 from simaccel.hardware.core_noc import CORE_NOC
 from simaccel.hardware.cores import without_core
+from simaccel.hardware.quantity import Amount
+from simaccel.machine.folds import Fold, FoldLoop, folds_of
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.numbers import SHARED
 from simaccel.program.cores import chip_count
+from simaccel.program.program import Compute, Folds, Node, Operator, Program, ProgramLoop
 from simaccel.run.run import RunResult
-from simaccel.units import ARRAY, FIELDS, LIMITS, LINK, LOADING, SFU, UNFILLED, UNITS
+from simaccel.units import ARRAY, COMPUTE_UNITS, FIELDS, LIMITS, LINK, LOADING, SFU, UNFILLED, UNITS
 from simaccel.workload import Workload
 
 _OF_RESOURCE: Final = {
@@ -204,3 +207,125 @@ def _of_array(ideal: Fraction, work: int, loading: int) -> str:
     if loading * _HALF > work:
         return LOADING
     return UNFILLED if ideal * _HALF < work - loading else ARRAY
+
+
+class LoadedArray(ArraySpec):
+    """An array whose stationary operands, and sums that leave, shift in no time."""
+
+    def lead_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002
+        """Nothing before the first fold."""
+        return grid.high * 0
+
+    def fold_cycles(
+        self,
+        rows: Amount,
+        cols: Amount,
+        stream: Amount,
+        stationarity: Stationarity,  # noqa: ARG002 - as ArraySpec has it
+        first_rows: Amount | None = None,  # noqa: ARG002
+        row_rate: int = 1,  # noqa: ARG002
+    ) -> Amount:
+        """The stream of a fold, and its skew where the next does not enter directly after."""
+        high, wide = self._sides(rows, cols)
+        return stream + (high + wide - 2) * int(self.overlap != "stream")
+
+
+def without_loading(accelerator: Accelerator) -> Accelerator:
+    """Return an accelerator whose array is loaded in no time.
+
+    A spatial array, or one that is free of more, stays as it is.
+    """
+    if type(accelerator.array) is not ArraySpec:
+        return accelerator
+    fields = {
+        name: getattr(accelerator.array, name) for name in type(accelerator.array).model_fields
+    }
+    sections = {name: getattr(accelerator, name) for name in type(accelerator).model_fields}
+    sections["array"] = LoadedArray.model_validate(fields)
+    return Accelerator.model_validate(sections)
+
+
+def loading_cycles(program: Program, accelerator: Accelerator) -> Counter[str]:
+    """Count the cycles by operator in which the array of core 0 does nothing but load, or unload.
+
+    What folds take beyond an array that is loaded in no time; none in a spatial array.
+    """
+    found: Counter[str] = Counter()
+    if isinstance(accelerator.array, ArraySpec):
+        _add_loading(program.body, "", 1, (accelerator, without_loading(accelerator)), found)
+    return found
+
+
+def _add_loading(
+    body: Sequence[Node],
+    operator: str,
+    times: int,
+    both: tuple[Accelerator, Accelerator],
+    loading: Counter[str],
+) -> None:
+    for node in body:
+        if isinstance(node, Operator):
+            _add_loading(node.body, node.name, times, both, loading)
+        elif isinstance(node, ProgramLoop):
+            trips = node.trips if node.core is None else int(node.core == 0)
+            _add_loading(node.body, operator, times * trips, both, loading)
+        elif isinstance(node, Compute) and isinstance(node.on, Folds):
+            slow, fast = (_cycles(folds_of(node, node.on, machine).folds) for machine in both)
+            loading[operator] += times * (slow - fast)
+
+
+def _cycles(node: Fold | FoldLoop) -> int:
+    if isinstance(node, Fold):
+        return node.cycles
+    return node.trips * sum(map(_cycles, node.body))
+
+
+BUSY: Final = "busy"
+IDLE: Final = "idle"
+OF_UNIT: Final = (BUSY, IDLE)
+"""Activities that are no stalls."""
+_DRAM: Final = ("dram_bandwidth", "dram_queue")
+_PORT: Final = ("buffer_port",)
+_COVERED: Final[Mapping[str, tuple[str, ...]]] = {
+    "fill": ("dram_latency", "dram_bandwidth", CORE_NOC, "noc", "buffer_port", ARRAY),
+    "between": (SFU, ARRAY, "noc", "drain"),
+    "start": ("start",),
+    "drain": ("drain", IDLE),
+    "buffer_read": _PORT,
+    "buffer_write": _PORT,
+    "noc": ("noc",),
+    **{name: (name, "drain", IDLE) for name in UNITS},
+    **{name: (name,) for name in COMPUTE_UNITS},
+}
+"""Causes from which a term is subtracted, the likeliest first; terms of memories: `_DRAM`."""
+
+
+def computing_unit(run: Run | OperatorRun) -> str:
+    """Return the engine that computes: the array if it works at all, else the SFU."""
+    return ARRAY if run.engines[ARRAY].busy else SFU
+
+
+def waiting_by_cause(run: Run | OperatorRun, terms: Mapping[str, int]) -> dict[str, int]:
+    """Return the cycles beyond a bound by cause, the most first; they add up to cycles - bound.
+
+    ``terms`` are those of the bound, in cycles. ``busy`` is work of the unit beyond the bound.
+    If groups overlap, a group may have a bound above its own cycles: then the result is empty.
+    """
+    unit = computing_unit(run)
+    account = run.engines[unit]
+    left = Counter({BUSY: account.busy, IDLE: account.idle, **account.stalls})
+    if sum(terms.values()) > run.cycles:
+        return {}
+    for term in sorted(terms, key=lambda name: name != unit):
+        link = (CORE_NOC,) if term.startswith(CORE_NOC) else _DRAM
+        own = (BUSY,) if term == unit else _COVERED.get(term, link)
+        _take(left, terms[term], (*own, BUSY))
+    return {cause: n for cause, n in left.most_common() if n}
+
+
+def _take(left: Counter[str], cycles: int, causes: tuple[str, ...]) -> None:
+    """Subtract cycles from some causes in order, and the rest from the largest others."""
+    for cause in (*causes, *(name for name, _ in left.most_common() if name not in causes)):
+        taken = min(cycles, left[cause])
+        left[cause] -= taken
+        cycles -= taken

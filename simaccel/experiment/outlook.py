@@ -9,7 +9,7 @@ from typing import Final
 
 from simaccel.experiment.chip_share import chip_share
 from simaccel.experiment.pipeline_plan import named_dataflow, plan_pipeline
-from simaccel.experiment.remembered import recall
+from simaccel.experiment.scheduling import recall
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.tree import Mapping

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
-from simaccel.experiment.code import code_digest
 from simaccel.experiment.documents import accelerator_document, recorded_workload
 from simaccel.experiment.precision import compile_for, place_on
 from simaccel.experiment.run import ExperimentResult, result_json, simulate
+from simaccel.experiment.store import code_digest
 from simaccel.files.documents import document_text
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import Listener

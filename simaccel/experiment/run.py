@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Mapping as Map
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,11 +15,10 @@ from simaccel.analytic.floor.floor import ByteBound
 from simaccel.analytic.prediction import GroupPrediction, Prediction
 from simaccel.dataflows import DEPLOYED
 from simaccel.experiment.capacity import require_room
-from simaccel.experiment.limits import Row, RunLimit, rows_of, run_limit
+from simaccel.experiment.limits import Row, RunLimit, rows_of, run_limit, waiting_by_cause
 from simaccel.experiment.precision import compile_for, place_on
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.experiment.traffic import dram_by_class
-from simaccel.experiment.waiting import waiting_by_cause
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power
 from simaccel.hardware.cores import CHIP, core_of_name
@@ -287,3 +287,30 @@ def given_up_json(gave: Sequence[ObjectiveLosses], objective: Objective) -> dict
     total = sum(gave, start=ObjectiveLosses())
     different = total != ObjectiveLosses()
     return {"given_up": {"against": _BEST[objective], **vars(total)}} if different else {}
+
+
+def resident_bytes(result: ExperimentResult, batches: int = 1) -> int:
+    """Return the bytes of weights and caches that lie in each chip's memory, all layers of them.
+
+    Of groups on some chips: of those chips that have most. ``batches``: how many like this one have
+    caches there.
+    """
+    workload, n_bytes = result.workload, Counter[int]()
+    repeated = {
+        operand.tensor
+        for operator in workload.operators
+        if operator.name not in workload.once
+        for operand in (*operator.inputs, operator.output)
+    }
+    for name, tensor in workload.tensors.items():
+        if tensor.kind in ("weight", "cache") and name not in result.pod.parts:
+            times = workload.repeat if name in repeated else 1
+            times *= batches if tensor.kind == "cache" else 1
+            of_chip = result.pod.layouts.get(name)
+            chip = 0 if of_chip is None else of_chip[1].first
+            n_bytes[chip] += times * workload.stored_bytes(name)
+    for exchange in result.pod.exchanges:
+        if exchange.is_stored:
+            times = workload.times(exchange.after)
+            n_bytes[exchange.before.first] += times * exchange.n_bytes(exchange.elements[0])
+    return max(n_bytes.values(), default=0)

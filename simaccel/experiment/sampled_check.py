@@ -27,18 +27,16 @@ from simaccel.experiment.check import (
     written_elements,
 )
 from simaccel.experiment.layout import Layout
-from simaccel.experiment.sampled_part import (
+from simaccel.experiment.sampled_values import (
+    SampledGroups,
     Span,
+    WrittenTensor,
+    flat_places,
+    is_written,
     takes_part,
     widen,
     work,
     written_views,
-)
-from simaccel.experiment.sampled_values import (
-    SampledGroups,
-    WrittenTensor,
-    flat_places,
-    is_written,
 )
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Group, Mapping

@@ -1,16 +1,31 @@
-"""Scheduling, with what was found before."""
+"""Scheduling, with the mappings that were searched before and how."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
 from simaccel.experiment.chip_share import chip_share
 from simaccel.experiment.precision import compile_for
-from simaccel.experiment.remembered import recall_or_search
+from simaccel.experiment.store import cache, result_key
+from simaccel.files.documents import parse_document
 from simaccel.hardware import Accelerator
+from simaccel.mapping.checks import require_mapping
+from simaccel.mapping.documents import parse_mapping
+from simaccel.mapping.files import mapping_text, require_same
 from simaccel.mapping.tree import Mapping
-from simaccel.schedulers import Options, make_mapping, settle_options
+from simaccel.schedulers import (
+    DATAFLOWS,
+    MAPSPACES,
+    Options,
+    make_mapping,
+    plain_dataflow,
+    settle_options,
+)
 from simaccel.schedulers.parallel import whole_mapping
-from simaccel.search.accounts import Note, ignore
-from simaccel.workload import Workload
+from simaccel.search.accounts import Note, ObjectiveLosses, SearchAccount, ignore
+from simaccel.workload import VECTORS, Vector, Workload
 
 
 def schedule_workload(
@@ -54,3 +69,105 @@ def _map_single_core(
         lambda options: make_mapping(workload, accelerator, dataflow, options),
         record=record,
     )
+
+
+def recall_or_search(
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str,
+    options: Options,
+    search: Callable[[Options], Mapping],
+    *,
+    record: Note = ignore,
+) -> Mapping:
+    """Return the stored mapping of an equal search, or search and store the result.
+
+    ``record`` is called with the account of each search, also stored ones; ``options.note`` only
+    with those of this call. Dataflows that map a workload alike share one entry.
+    """
+    accounts: list[SearchAccount] = []
+    gave: list[ObjectiveLosses] = []
+
+    def note(account: SearchAccount) -> None:
+        options.note(account)
+        accounts.append(account)
+
+    plain = plain_dataflow(dataflow, workload)
+    known = recall(workload, accelerator, plain, options)
+    if known is None:
+        mapping = search(replace(options, note=note, gave=gave.append))
+        known = RememberedMapping(mapping, accounts, gave)
+        remember(workload, accelerator, plain, options, known)
+    for account in known.accounts:
+        record(account)
+    for trade in known.gave:
+        options.gave(trade)
+    return replace(known.mapping, dataflow=dataflow)
+
+
+@dataclass(frozen=True)
+class RememberedMapping:
+    """A mapping, how it was searched, and what it gives up."""
+
+    mapping: Mapping
+    accounts: Sequence[SearchAccount] = ()
+    gave: Sequence[ObjectiveLosses] = ()
+
+
+def remember(
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str,
+    options: Options,
+    known: RememberedMapping,
+) -> None:
+    """Keep a mapping, and how it was searched, on disk."""
+    if is_lasting(workload, dataflow, options):
+        kept = {
+            "mapping": mapping_text(known.mapping),
+            "searches": [asdict(account) for account in known.accounts],
+            "gave": [asdict(trade) for trade in known.gave],
+        }
+        key = result_key("mapping", accelerator, workload, options, dataflow=dataflow)
+        cache().remember(key, kept)
+
+
+def recall(
+    workload: Workload, accelerator: Accelerator, dataflow: str, options: Options
+) -> RememberedMapping | None:
+    """Return a mapping that is on disk, and how it was searched; None if it is not, or damaged."""
+
+    def read(document: dict[str, Any]) -> RememberedMapping:
+        mapping = parse_mapping(parse_document(document["mapping"]), "a remembered mapping")
+        require_same(workload, mapping)
+        require_mapping(workload, mapping, file="a remembered mapping")
+        accounts = [_account(account) for account in document["searches"]]
+        trades = [ObjectiveLosses(**trade) for trade in document["gave"]]
+        return RememberedMapping(mapping, accounts, trades)
+
+    if not is_lasting(workload, dataflow, options):
+        return None
+    key = result_key("mapping", accelerator, workload, options, dataflow=dataflow)
+    return cache().recall(key, read)
+
+
+def is_lasting(workload: Workload, dataflow: str, options: Options) -> bool:
+    """Return whether a mapping may be remembered.
+
+    A search that ends after a time depends on the machine's speed: it is never remembered. Nor is
+    one with a plug-in, whose code the key doesn't have.
+    """
+    return options.effort.budget_seconds is None and not _is_plugged(workload, dataflow)
+
+
+def _account(found: dict[str, Any]) -> SearchAccount:
+    operators = tuple(found["operators"])
+    curve = tuple((int(at), float(value)) for at, value in found["curve"])
+    return SearchAccount(**{**found, "operators": operators, "curve": curve})
+
+
+def _is_plugged(workload: Workload, dataflow: str) -> bool:
+    """Return whether a plug-in schedules, or is an operator of the workload."""
+    kinds = (one.kind for one in workload.operators if isinstance(one, Vector))
+    ours = dataflow in DATAFLOWS.own or dataflow in MAPSPACES
+    return not ours or any(kind not in VECTORS.own for kind in kinds)

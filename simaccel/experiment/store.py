@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from simaccel.errors import InputError, SimaccelError
-from simaccel.experiment.code import code_digest
 from simaccel.experiment.documents import accelerator_document
 from simaccel.files.documents import read_bytes
 from simaccel.files.targets import partial_path, write_fault
@@ -206,3 +205,20 @@ def _text(value: object) -> str:
 
 def _number(value: Any) -> Any:  # noqa: ANN401 - one of numpy's
     return value.item()
+
+
+_SHOWS: Final = ("cli", "report", "trace")
+"""Packages that show results, and don't make them."""
+
+
+@lru_cache
+def code_digest() -> str:
+    """Return the digest of the sources that decide a result: all but those that show it."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        name = path.relative_to(root)
+        if name.parts[0] not in _SHOWS:
+            digest.update(name.as_posix().encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

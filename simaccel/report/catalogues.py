@@ -1,14 +1,16 @@
-"""Tables of what there is: accelerators, workloads, and what a trace holds."""
+"""Tables of what there is: accelerators, workloads, DRAM parts, and what a trace holds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Final
 
 from simaccel.hardware import Accelerator
+from simaccel.hardware.dram.part import DramPart
 from simaccel.hardware.load import peak_macs_per_second
-from simaccel.report.tables import Column, Table, tabulate, texts
+from simaccel.hardware.quantity import format_quantity
+from simaccel.report.tables import Column, Table, add_row, make_table, tabulate, texts
 from simaccel.report.units import bytes_text, rate_text
 from simaccel.workload import Model, Network, OperatorRow, Transformer, network
 
@@ -100,3 +102,53 @@ def workload_table(rows: Sequence[OperatorRow]) -> Table:
     last = (Column(name, name, kind="wrapped") for name in ("ranks", "tensors"))
     figures = Column("MACs", "macs", "count"), Column("bytes", "bytes", "B")
     return tabulate(rows, (*texts("operator", "kind"), *figures, *last))
+
+
+_GIGA = 10**9
+_PATTERN_FIGURES: Final = {
+    "efficiency": "efficiency",
+    "useful_efficiency": "useful",
+    "latency_ns": "latency ns",
+    "gigabytes_per_second": "GB/s",
+    "activates_per_burst": "activates/burst",
+}
+
+
+def parts_table(parts: Sequence[DramPart]) -> Table:
+    """Tabulate DRAM parts, one a row."""
+    numbers = ("peak GB/s", "burst", "page", "banks", "bank groups", "ranks", "pseudo channels")
+    table = make_table(("part",), numbers, ())
+    for part in parts:
+        cells = (
+            part.name,
+            f"{part.peak_bytes_per_second / _GIGA:.1f}",
+            format_quantity(part.burst_bytes, "B"),
+            format_quantity(part.page_bytes, "B"),
+            *map(str, (part.banks, part.bank_groups, part.ranks, part.pseudo_channels)),
+        )
+        add_row(table, cells)
+    return table
+
+
+def part_figures(part: DramPart) -> dict[str, object]:
+    """Return the figures of a part by name: clocks, bytes, counts."""
+    figures: dict[str, object] = part.model_dump(exclude={"origins", "source"})
+    return figures | {"peak_bytes_per_second": part.peak_bytes_per_second}
+
+
+def patterns_table(rows: Sequence[Mapping[str, str | float | None]]) -> Table:
+    """Tabulate what patterns get from a part, one a row."""
+    table = make_table(("pattern", "settings"), tuple(_PATTERN_FIGURES.values()), ())
+    for row in rows:
+        cells = [str(row[name]) for name in ("pattern", "settings")]
+        add_row(table, [*cells, *(number_text(row[name]) for name in _PATTERN_FIGURES)])
+    return table
+
+
+def number_text(value: str | float | None) -> str:
+    """Write a figure with four digits; one that there is not as a dash.
+
+    >>> number_text(0.123456), number_text(None)
+    ('0.1235', '-')
+    """
+    return f"{value:.4g}" if isinstance(value, float) else "-"

@@ -1,17 +1,25 @@
-"""Tables of predictions: counts, work and lower bounds, nothing of them simulated."""
+"""Tables of predictions, and of one's own numbers of cycles beside a run or its bound."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from simaccel.analytic.native import mac_share
 from simaccel.analytic.prediction import GroupPrediction, Prediction
-from simaccel.experiment.run import bound_json, known_energies, moved_tree
+from simaccel.diagnosis.own_estimate import TOTAL, CycleTerm, OwnEstimate, own_estimate
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.experiment.limits import OF_UNIT, operators_of
+from simaccel.experiment.run import ExperimentResult, bound_json, known_energies, moved_tree
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.core_noc import CORE_NOC
 from simaccel.hardware.cores import without_core
-from simaccel.report.tables import Column, Row, Table, tabulate
-from simaccel.report.units import short_share_text
+from simaccel.machine.machine import OperatorRun, Run
+from simaccel.report.tables import Column, Row, Table, add_row, make_table, tabulate
+from simaccel.report.units import cycles_text, error_text, fine_share_text, short_share_text
+from simaccel.units import CAUSES, cause_text
+from simaccel.workload import Workload
 
 
 def _work_text(figures: Row) -> str:
@@ -60,3 +68,112 @@ def _figures(predicted: Prediction | GroupPrediction, accelerator: Accelerator) 
         "energy_pj": known_energies(predicted.energy_pj, accelerator),
         "energy_by_tensor_pj": accelerator.energy_by_tensor(predicted.moved),
     }
+
+
+_HAS: Final = ("has", "lacks")
+
+
+def own_estimates(
+    entries: Mapping[str, int],
+    workload: Workload,
+    accelerator: Accelerator,
+    predicted: Prediction,
+    run: Run | None = None,
+) -> list[OwnEstimate]:
+    """Return each number beside the row that it is for, or the whole.
+
+    Raises:
+        InputError: there is no such row.
+
+    """
+    groups = {group.name: group for group in predicted.groups}
+    ran: dict[str, OperatorRun | Run] = {}
+    if run is not None:
+        ran = {**{item.name: item for item in run.operators}, TOTAL: run}
+    parts: dict[str, GroupPrediction | Prediction] = {**groups, TOTAL: predicted}
+    unknown = [name for name in entries if name not in parts]
+    if unknown:
+        raise InputError(
+            [Fault("command line", "--estimate", name, suggest(name, groups)) for name in unknown]
+        )
+    outcome = []
+    for name, cycles in entries.items():
+        names = [item.name for item in workload.operators]
+        share = mac_share(
+            workload, accelerator, names if name == TOTAL else operators_of(workload, name)
+        )
+        ideal = -(-parts[name].macs * share // accelerator.pes)
+        outcome.append(own_estimate(name, cycles, parts[name], int(ideal), ran.get(name)))
+    return outcome
+
+
+def of_result(given: Mapping[str, int], result: ExperimentResult) -> list[OwnEstimate]:
+    """Return each number beside its row of a run.
+
+    Raises:
+        InputError: there is no such row.
+
+    """
+    return own_estimates(given, result.workload, result.accelerator, result.prediction, result.run)
+
+
+def own_estimate_sections(outcome: Sequence[OwnEstimate]) -> dict[str, Table]:
+    """Return a table for each number: its terms to the last cycle, titled by what it lacks."""
+    sections = {}
+    for item in outcome:
+        table = make_table(("term",), ("cycles", "of all"), ("in the estimate",))
+        for term in item.terms:
+            cells = _cells(item, term.cycles)
+            add_row(table, (_term_text(term), *cells, _HAS[term.is_lacking]))
+        add_row(table, (item.name, *_cells(item, item.cycles), ""))
+        sections[_summary(item)] = table
+    return sections
+
+
+def own_estimate_parts(outcome: Sequence[OwnEstimate]) -> list[Table | str]:
+    """Return the tables, each below its title."""
+    return [part for section in own_estimate_sections(outcome).items() for part in section]
+
+
+def _summary(one: OwnEstimate) -> str:
+    error = error_text((one.estimate_cycles - one.cycles) / one.cycles) if one.cycles else "-"
+    lacks = [term for term in one.terms if term.is_lacking]
+    missing = " + ".join(f"{_term_text(term)} {cycles_text(term.cycles)}" for term in lacks)
+    rest = one.unexplained_cycles
+    unexplained = f"unexplained {'-' * (rest < 0)}{cycles_text(abs(rest))}"
+    return (
+        f"estimate of {one.name} {cycles_text(one.estimate_cycles)} of {cycles_text(one.cycles)} "
+        f"cycles ({error}): lacks {missing or 'nothing'}; {unexplained}"
+    )
+
+
+def _term_text(term: CycleTerm) -> str:
+    """Name a term; of a wait, what is waited for.
+
+    >>> _term_text(CycleTerm("dram_latency", 3, "wait")), _term_text(CycleTerm("fill", 2))
+    ('wait for DRAM latency', 'fill')
+    """
+    text = cause_text(term.name)
+    if term.kind != "wait" or term.name not in CAUSES:
+        return text
+    return f"compute unit {text}" if term.name in OF_UNIT else f"wait for {text}"
+
+
+def _cells(one: OwnEstimate, cycles: int) -> tuple[str, str]:
+    share = cycles / one.cycles if one.cycles else 0.0
+    return cycles_text(cycles), fine_share_text(share) if share >= 0 else error_text(share)
+
+
+def own_estimate_json(outcome: Sequence[OwnEstimate]) -> dict[str, Any]:
+    """Return the numbers with their terms as JSON; nothing where there are none."""
+    estimates = [
+        {
+            "name": item.name,
+            "estimate_cycles": item.estimate_cycles,
+            "cycles": item.cycles,
+            "terms": [vars(term) for term in item.terms],
+            "unexplained_cycles": item.unexplained_cycles,
+        }
+        for item in outcome
+    ]
+    return {"estimates": estimates} if estimates else {}

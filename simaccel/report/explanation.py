@@ -70,8 +70,7 @@ def explanation_html(
     lines: Sequence[str],
 ) -> str:
     """Return the page as one HTML document that needs nothing else: figures, summary, tables."""
-    from simaccel.report.figures.analyses import draw_analyses
-    from simaccel.report.figures.shares import draw_shares, shared_groups
+    from simaccel.report.figures.analyses import draw_analyses, draw_shares, shared_groups
     from simaccel.report.figures.style import style, svg_text
 
     with style():

@@ -8,7 +8,7 @@ from typing import Any
 
 from simaccel.experiment.pipeline import PipelineRun, PipelineStage
 from simaccel.experiment.pipeline_plan import PipelinePlan
-from simaccel.experiment.resident import resident_bytes
+from simaccel.experiment.run import resident_bytes
 from simaccel.report.pods import busy_shares
 from simaccel.report.tables import Column, Table, tabulate
 from simaccel.report.units import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simaccel.diagnosis.kinds import kind_of
 from simaccel.diagnosis.own_estimate import TOTAL
 from simaccel.diagnosis.speedups import WORTH_A_CHANGE, LimitSpeedups
-from simaccel.experiment.limits import Row, RunLimit
+from simaccel.experiment.limits import OF_UNIT, Row, RunLimit, computing_unit, waiting_by_cause
 from simaccel.experiment.run import (
     ExperimentResult,
     energy_pj,
@@ -18,7 +18,6 @@ from simaccel.experiment.run import (
     total_energy_pj,
 )
 from simaccel.experiment.traffic import dram_by_class, reformed_dram_bytes
-from simaccel.experiment.waiting import OF_UNIT, computing_unit, waiting_by_cause
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power, area_of
 from simaccel.hardware.memory import dram_bytes
@@ -44,8 +43,6 @@ from simaccel.study.figure_table import FIGURES
 from simaccel.units import ARRAY, LIMITS, LOADING, cause_text
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from simaccel.run.memories import MemoryDemand
 
 _FIGURES: Final = ("cycles", "seconds", "utilisation", "dram_bytes", "energy_pj")

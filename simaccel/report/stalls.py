@@ -10,7 +10,6 @@ from simaccel.diagnosis.free_slots import FREE_SLOTS
 from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
 from simaccel.diagnosis.verdict import StallAnalysis, cycles_of, speedup
 from simaccel.diagnosis.what_if import WhatIfResult
-from simaccel.report.advice import freed_text
 from simaccel.report.tables import Table, add_row, make_table
 from simaccel.report.units import (
     count_text,
@@ -19,7 +18,7 @@ from simaccel.report.units import (
     short_names,
     short_share_text,
 )
-from simaccel.report.verdict import sentences
+from simaccel.report.verdict import freed_text, sentences
 from simaccel.trace import Stall
 from simaccel.units import FREED, cause_text
 

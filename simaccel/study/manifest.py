@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simaccel.errors import Fault, InputError
-from simaccel.experiment.code import code_digest
-from simaccel.experiment.store import ResultStore, read_json, write_json
+from simaccel.experiment.store import ResultStore, code_digest, read_json, write_json
 from simaccel.files.targets import clear_left_in, is_left, write_fault
 from simaccel.lazy import np
 from simaccel.study.figure_table import DRAM_FIGURES

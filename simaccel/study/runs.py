@@ -9,10 +9,8 @@ from functools import cached_property
 
 from simaccel.errors import SimaccelError, WorkerDiedError
 from simaccel.experiment.parallel import Watch, run_with
-from simaccel.experiment.pipeline import run_pipeline
-from simaccel.experiment.pipeline_row import pipeline_row
-from simaccel.experiment.resident import resident_bytes
-from simaccel.experiment.run import given_up_json, result_json, simulate
+from simaccel.experiment.pipeline import pipeline_row, run_pipeline
+from simaccel.experiment.run import given_up_json, resident_bytes, result_json, simulate
 from simaccel.experiment.store import ResultStore, result_key
 from simaccel.experiment.workers import TaskWorkers
 from simaccel.hardware import Accelerator

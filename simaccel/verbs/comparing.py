@@ -18,7 +18,7 @@ from simaccel.papers.orojenesis.single import Mapspace
 from simaccel.papers.orojenesis.whole import UNFUSED, workload_bound
 from simaccel.report import comparison
 from simaccel.report.comparison import varied_names
-from simaccel.report.figures.slope import SlopeSeries
+from simaccel.report.figures.sweep import SlopeSeries
 from simaccel.report.tables import Table
 from simaccel.report.titles import experiment_title, phase_words, workload_title
 from simaccel.report.units import count_text

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.lists import WantedRows
-from simaccel.cli.output_files import OutputFiles
+from simaccel.cli.output import OutputFiles
 from simaccel.cli.search_options import SearchOptions
 from simaccel.cli.sweep import MOST_POINTS, read_sweep, swept_points
 from simaccel.cli.workload_options import WorkloadOptions
@@ -280,7 +280,7 @@ def test_a_point_is_what_a_file_with_this_value_gives(name: str, tmp_path: Path)
     file = tmp_path / "edge.yaml"
     file.write_text(yaml.safe_dump(document))
     sizes: WorkloadSizes = {"scope": "la", "bytes_by_tensor": {"Q": 1}, "seq_len": 64, "batch": 2}
-    expected = sizes | cast(WorkloadSizes, {} if changes else {name.replace("-", "_"): int(text)})
+    expected = sizes | cast("WorkloadSizes", {} if changes else {name.replace("-", "_"): int(text)})
     (point,) = swept_points(
         swept(f"{name}={text}"), [build("bert", **sizes)], load_accelerator(before)
     )

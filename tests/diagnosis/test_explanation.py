@@ -30,7 +30,7 @@ from simaccel.report.explanation import (
     explanation_json,
     explanation_sections,
 )
-from simaccel.report.figures.shares import draw_shares, shared_groups
+from simaccel.report.figures.analyses import draw_shares, shared_groups
 from simaccel.report.figures.style import style
 from simaccel.report.tables import add_row, make_table
 from simaccel.workload import ModelDimensions, attention, parse_workload

@@ -9,7 +9,7 @@ from simaccel.analytic.prediction import GroupPrediction
 from simaccel.diagnosis.own_estimate import own_estimate
 from simaccel.machine.accounts import EngineCycles
 from simaccel.machine.machine import OperatorRun
-from simaccel.report.own_estimate import of_result
+from simaccel.report.estimates import of_result
 
 RUN = OperatorRun(
     "a",

@@ -4,7 +4,7 @@ import pytest
 
 from simaccel import build
 from simaccel.diagnosis.speedups import longest_wait, speedup_without, speedups_of
-from simaccel.experiment.loading import loading_cycles
+from simaccel.experiment.limits import loading_cycles
 from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.results import answer_line

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.experiment.pipeline import micro_batch_ends, run_pipeline, step_cycles
+from simaccel.experiment.pipeline import micro_batch_ends, pipeline_row, run_pipeline, step_cycles
 from simaccel.experiment.pipeline_plan import PipelineMessage, plan_pipeline
-from simaccel.experiment.pipeline_row import pipeline_row
 from simaccel.experiment.run import simulate
 from simaccel.hardware.load import with_values
 from simaccel.report.pipeline import pipeline_json, pipeline_lines

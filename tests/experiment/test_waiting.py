@@ -2,8 +2,8 @@
 
 import pytest
 
+from simaccel.experiment.limits import computing_unit, waiting_by_cause
 from simaccel.experiment.run import simulate
-from simaccel.experiment.waiting import computing_unit, waiting_by_cause
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.accounts import EngineCycles
 from simaccel.machine.machine import OperatorRun

@@ -16,4 +16,4 @@ def test_frozen_dict_keeps_order_and_compares_without_it() -> None:
 
 def test_frozen_dict_cannot_change() -> None:
     with pytest.raises(TypeError):
-        cast(Any, FrozenDict({"a": 1}))["a"] = 2
+        cast("Any", FrozenDict({"a": 1}))["a"] = 2

@@ -20,8 +20,8 @@ from typing import Final
 
 from simaccel.analytic.prediction import predict
 from simaccel.errors import SimaccelError
-from simaccel.experiment.code import code_digest
 from simaccel.experiment.run import energy_pj
+from simaccel.experiment.store import code_digest
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine

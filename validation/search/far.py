@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from simaccel.errors import SimaccelError
+from simaccel.experiment.limits import waiting_by_cause
 from simaccel.experiment.run import result_json, simulate
-from simaccel.experiment.waiting import waiting_by_cause
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
 from simaccel.workload import build

@@ -16,9 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from simaccel.experiment.code import code_digest
 from simaccel.experiment.scheduling import schedule_workload
-from simaccel.experiment.store import VARIABLE
+from simaccel.experiment.store import VARIABLE, code_digest
 from simaccel.machine.machine import Machine
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Tree

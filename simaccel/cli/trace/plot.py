@@ -1,8 +1,8 @@
-"""`simaccel trace plot`: figures of a trace, for papers."""
+"""`simaccel trace plot` and `view`: figures of a trace for papers, and one HTML page."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,8 +13,13 @@ from simaccel.cli.options import force_option
 from simaccel.cli.output import show
 from simaccel.cli.settings import option
 from simaccel.cli.trace.sound import sound
+from simaccel.cli.trace.stalls import verdict_lines
+from simaccel.files.targets import STDOUT, require_target
 from simaccel.report.figures import KINDS
-from simaccel.report.units import cycles_text
+from simaccel.report.units import bytes_text, cycles_text
+
+if TYPE_CHECKING:
+    from simaccel.trace import TraceReader
 
 
 @click.command(cls=Command)
@@ -64,3 +69,34 @@ def plot(
         first, last = shown.cycles(name)
         show(f"{name}: cycles {cycles_text(first)} to {cycles_text(last)}")
     show(f"figure: {output}")
+
+
+@click.command(cls=Command)
+@click.argument("file")
+@option("-o --output PAGE", "HTML file to write; - prints it.", required=True)
+@option(
+    "--what-if/--no-what-if",
+    "Run again with each resource infinitely fast (default), or not.",
+    to="what_if",
+    default=True,
+)
+@force_option
+def view(file: str, output: str, *, what_if: bool, force: bool) -> None:
+    """Write a page with the whole run: zoom, hover and click in a browser, without a network.
+
+    The page begins with the summary that `simaccel trace stalls` prints.
+    """
+    require_target(output, force=force, inputs=(file,), text=True)
+    with sound(file, _require_small) as opened:
+        from simaccel.report.page import write_page
+
+        said = verdict_lines(opened, what_if=what_if) if opened.cycles else []
+        n_bytes = write_page(opened, output, force=force, said=said)
+    if output != STDOUT:
+        show(f"page: {output} ({bytes_text(n_bytes)})")
+
+
+def _require_small(trace: TraceReader) -> None:
+    from simaccel.report.page.data import require_small
+
+    require_small(trace)

@@ -8,8 +8,14 @@ from itertools import combinations
 from typing import Any, Final
 
 from simaccel.report.figures.axes import freeze_layout
-from simaccel.report.figures.facets import draw_legend, draw_panels, label_axis, scale_axis
-from simaccel.report.figures.point_names import Place, name_points
+from simaccel.report.figures.facets import (
+    Place,
+    draw_legend,
+    draw_panels,
+    label_axis,
+    name_points,
+    scale_axis,
+)
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,

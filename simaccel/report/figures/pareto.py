@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from simaccel.report.figures.axes import freeze_layout
-from simaccel.report.figures.facets import draw_legend, label_axis, looks
-from simaccel.report.figures.point_names import Place, name_points
+from simaccel.report.figures.facets import Place, draw_legend, label_axis, looks, name_points
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, Figure, new_figure
 from simaccel.report.pareto import FrontRow
 from simaccel.report.units import figure_text

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 from simaccel.report.figures.comparison import (
     ARRAY_CYCLES,
@@ -19,7 +20,6 @@ from simaccel.report.figures.comparison import (
     legend_of,
 )
 from simaccel.report.figures.facets import SeriesStyle, draw_panels, draw_stacks, looks
-from simaccel.report.figures.slope import DRAM, SlopeSeries, draw_slopes
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
@@ -29,6 +29,8 @@ from simaccel.report.figures.style import (
     SubFigure,
     new_figure,
 )
+from simaccel.report.units import bytes_text
+from simaccel.study.figure_table import total_of
 from simaccel.study.points import Axis, Setting, StudyRow
 
 _ACROSS, _STACKS_ACROSS = 3, 4
@@ -42,6 +44,16 @@ _STRIP, _STRIP_INCHES = 9.0, 0.13
 _MOST_APART, _MOST_NUMBERED = 24, 6
 """Points of a stack that have room for a gap between them, or for numbers in slices."""
 _NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class SlopeSeries:
+    """Points (bytes kept on chip, bytes moved) of a bound, and its name."""
+
+    label: str
+    points: tuple[tuple[int, int], ...]
+
+
 Slopes = Mapping[int | None, Sequence[SlopeSeries]]
 
 
@@ -234,3 +246,67 @@ def _draw_stack(
     axes.set_xticks(list(shown), [_point(rows[i]).text for i in shown])
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(0, 100)
+
+
+DRAM: Final = "bytes to and from DRAM"
+ON_CHIP: Final = "memory on chip"
+_SLOPE_LINES: Final = ("-", "--", "-.")
+_BEYOND: Final = 2.0
+"""How far slopes go on beside the measured points."""
+
+
+def draw_slopes(
+    axes: Axes,
+    rows: Sequence[StudyRow],
+    look: dict[str, SeriesStyle],
+    slopes: Sequence[SlopeSeries],
+) -> None:
+    """Draw what each dataflow moved as points, and below it the slopes."""
+    rooms = [room for row in rows if (room := _memory_on_chip(row)) is not None]
+    for name, style in look.items():
+        ran = [(_memory_on_chip(row), row.result) for row in rows if row.dataflow == name]
+        known = [(room, total_of(run["bytes"]["dram"])) for room, run in ran if room and run]
+        axes.plot(
+            [room for room, _ in known],
+            [moved for _, moved in known],
+            **style.marker_look,
+            linestyle="",
+            label=name,
+        )
+    if rooms:
+        low, high = min(rooms) / _BEYOND, max(rooms) * _BEYOND
+        for slope, line in zip(slopes, _SLOPE_LINES, strict=False):
+            _draw_slope(axes, slope, line, (low, high))
+        axes.set_xlim(low, high)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: bytes_text(round(value)))
+    axes.set_xlabel(ON_CHIP)
+    axes.grid(visible=True)
+
+
+def _memory_on_chip(row: StudyRow) -> int | None:
+    """Return the memory on chip of a run, of its PEs too."""
+    found: dict[str, Any] = {} if row.result is None else row.result["dram_bound"]
+    return found.get("on_chip_bytes")
+
+
+def _draw_slope(axes: Axes, slope: SlopeSeries, line: str, window: tuple[float, float]) -> None:
+    """Draw the part of a slope that is in the window: from its last point before it on."""
+    low, high = window
+    before = [moved for room, moved in slope.points if room <= low]
+    inside = [(room, moved) for room, moved in slope.points if low < room < high]
+    steps = [*([(low, before[-1])] if before else []), *inside]
+    if not steps:
+        return
+    steps.append((high, steps[-1][1]))
+    axes.step(
+        [room for room, _ in steps],
+        [moved for _, moved in steps],
+        where="post",
+        color=LIMIT_COLOUR,
+        linestyle=line,
+        linewidth=0.8,
+        label=slope.label,
+    )

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from simaccel.experiment.check_chips import check_chips
-from simaccel.experiment.resident import resident_bytes
-from simaccel.experiment.run import ExperimentResult, simulate
+from simaccel.experiment.run import ExperimentResult, resident_bytes, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.links import LinksSpec
 from simaccel.mapping.checks import faults

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from simaccel.report.figures.point_names import name_points
+from simaccel.report.figures.facets import name_points
 from simaccel.report.figures.style import style
 
 _INCHES = (6.3, 3.2)

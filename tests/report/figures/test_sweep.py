@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from simaccel.report.figures.comparison import array_shares
-from simaccel.report.figures.slope import DRAM, SlopeSeries
 from simaccel.report.figures.style import save_figure, style
-from simaccel.report.figures.sweep import draw_sweep
+from simaccel.report.figures.sweep import DRAM, SlopeSeries, draw_sweep
 from simaccel.study.points import Axis, Setting, StudyRow
 
 BUFFER = Axis("buffer", "buffer_bytes", "buffer capacity", log=True)
