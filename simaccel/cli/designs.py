@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from simaccel.hardware import Accelerator
     from simaccel.papers.maestro.analysis.design import Objective
     from simaccel.study.directed import DirectedDesigns, DirectedSpace
-    from simaccel.study.figures import FigureLimit
+    from simaccel.study.limits import FigureLimit
     from simaccel.study.parameters import Parameter
     from simaccel.study.points import WeightedWorkload
 

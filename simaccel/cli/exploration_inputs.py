@@ -20,7 +20,7 @@ from simaccel.errors import InputError, suggest
 if TYPE_CHECKING:
     from simaccel.hardware import Accelerator, Stationarity
     from simaccel.schedulers import Options
-    from simaccel.study.figures import FigureLimit
+    from simaccel.study.limits import FigureLimit
     from simaccel.study.points import WeightedWorkload
     from simaccel.study.space import DesignSpace, Settings
     from simaccel.workload import Workload
@@ -120,7 +120,7 @@ class WantedSpace:
             InputError: all texts that are no limits.
 
         """
-        from simaccel.study.figures import read_limit
+        from simaccel.study.limits import read_limit
 
         return tuple(gather(*(partial(read_limit, text) for text in self.where)))
 

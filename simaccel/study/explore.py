@@ -13,13 +13,13 @@ from simaccel.experiment.parallel import Watch, run_with
 from simaccel.experiment.store import ResultStore
 from simaccel.experiment.workers import TaskWorkers
 from simaccel.study.figures import (
-    FigureLimit,
     figures_of,
     frontier,
     limit_of,
     objective_of,
     static_figures,
 )
+from simaccel.study.limits import FigureLimit
 from simaccel.study.points import LOST, Figures, Point, Record, StudyRow
 from simaccel.study.runs import RunKey, run, run_keys
 from simaccel.study.space import Settings

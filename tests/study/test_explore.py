@@ -16,7 +16,7 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.exploration import counted_lines, exploration_csv, exploration_json
 from simaccel.schedulers import make_mapping
 from simaccel.study.explore import ExplorationObjective, ExploredDesigns, explore
-from simaccel.study.figures import read_limit
+from simaccel.study.limits import read_limit
 from simaccel.study.manifest import open_store, store_in
 from simaccel.study.points import Axis, Setting, WeightedWorkload
 from simaccel.study.space import DesignSpace, Settings

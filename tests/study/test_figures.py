@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from simaccel.errors import InputError
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.study.figures import FRONTIER, figures_of, frontier, limit_of, read_limit
+from simaccel.study.figures import FRONTIER, figures_of, frontier, limit_of
+from simaccel.study.limits import read_limit
 from simaccel.study.points import Figures, WeightedWorkload
 from simaccel.study.space import DesignSpace
 from simaccel.workload import gemm
