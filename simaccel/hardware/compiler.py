@@ -72,15 +72,16 @@ class AttentionSpec(Spec):
 class ConvertedBlocksSpec(Spec):
     """Blocks of a product whose operands the vector unit converts.
 
-    One whose operands and result take more than ``above_bytes`` goes through ``rows`` x ``columns``
-    results, ``depth`` numbers of the sums at once; the next block is converted while one is worked
-    on.
+    One with sums of more than ``depth`` numbers goes through so many of them at once, for ``rows``
+    x ``columns`` results, and each block is converted when it is needed. Where operands and result
+    take more than ``ahead_above_bytes`` in all, products go through blocks of which the next is
+    converted while one is worked on.
     """
 
-    above_bytes: Bytes
     rows: Count
     columns: Count
     depth: Count
+    ahead_above_bytes: Bytes
 
 
 class MeasuredRowsSpec(Spec):
@@ -121,7 +122,7 @@ class CompilerSpec(Spec):
     of whose arrays are of one shape (copies apart) do so, too (``blocks``), or come, are worked on,
     and go as a ``whole``. ``converts``: numbers that
     the array doesn't multiply; the vector unit turns them into others and back, each operand whole,
-    or a large product in ``converted_blocks``.
+    or a product in ``converted_blocks``.
     ``merged_taps``: taps of a convolution along its width lie beside the channels where the array
     has rows for both. ``in_turn``: the array waits while the vector unit works on its results.
     ``norms``: a layer norm is one kernel (``whole``), or mean, mean square, root and rows are

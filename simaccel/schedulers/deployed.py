@@ -235,9 +235,10 @@ class _Compiler:
         sizes = {rank: space.sizes[rank] for rank in (*parts.m, *parts.n)}
         blocks = self.accelerator.compiler.converted_blocks
         tensors = {view.tensor for view in (*seen.operator.inputs, seen.operator.output)}
-        if blocks and sum(map(self.workload.tensor_bytes, tensors)) > blocks.above_bytes:
-            placed = replace(group, tree=converted_blocks_tree(space, seen, parts, blocks))
-            if self._fits(placed):
+        if blocks:
+            ahead = sum(map(self.workload.tensor_bytes, tensors)) > blocks.ahead_above_bytes
+            cut = converted_blocks_tree(space, seen, parts, blocks, int(ahead))
+            if cut and self._fits(placed := replace(group, tree=cut)):
                 return placed
 
         def tree(tiles: Sizes) -> Tree:

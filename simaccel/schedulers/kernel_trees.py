@@ -204,11 +204,16 @@ def converted_tree(
 
 
 def converted_blocks_tree(
-    space: IterationSpace, seen: BoundOperator, parts: RankRoles, blocks: ConvertedBlocksSpec
-) -> Tree:
-    """Return a product in blocks, of which the next operands are converted meanwhile.
+    space: IterationSpace,
+    seen: BoundOperator,
+    parts: RankRoles,
+    blocks: ConvertedBlocksSpec,
+    ahead: int,
+) -> Tree | None:
+    """Return a product in blocks, whose operands are converted anew for each.
 
-    Sums of a block grow over its depth; it is converted back while the next one is worked on.
+    ``ahead``: 1 to convert the next block while one is worked on. Sums of a block grow over its
+    depth. None where sums are no deeper than a block, of which nothing comes ahead.
     """
     sides = (parts.m, blocks.rows), (parts.n, blocks.columns), (parts.k, blocks.depth)
     tiles = [shrink_sizes(space, ranks, most) for ranks, most in sides]
@@ -216,7 +221,7 @@ def converted_blocks_tree(
         cut_loops(space, ranks, sizes) for (ranks, _), sizes in zip(sides, tiles, strict=True)
     )
     if not deep:  # an operand that lacks the ranks of loops outside would be converted anew
-        return converted_tree(space, seen, parts, tiles[0] | tiles[1], ahead=1)
+        return converted_tree(space, seen, parts, tiles[0] | tiles[1], ahead) if ahead else None
     by_output = {item.output.name: item for item in space.operators}
     operands = [(name, by_output.get(name)) for name in seen.names[:2]]
     back = next((item for item in space.operators if seen.output.name in item.names), None)
@@ -224,12 +229,13 @@ def converted_blocks_tree(
     names = [name for name, item in operands if item is None]
     names += [name for item in before for name in (*item.names, item.output.name)]
     made = (*back.names, back.output.name) if back else (seen.output.name,)
-    loads = (Keep(name, slots=2) for name in dict.fromkeys(names))
+    loads = (Keep(name, slots=1 + ahead) for name in dict.fromkeys(names))
     leaves = (*((Do(item.name, SFU),) for item in before), (Do(seen.name, ARRAY, "ws"),))
-    inner: Tree = (*deep, *loads, Fork(leaves, ahead=len(before)))
+    inner: Tree = (*deep, *loads, Fork(leaves, ahead=ahead * len(before)))
     outside = (*(Loop(rank, 1) for rank in parts.g), *across, *down)
-    end = Fork((inner, (Do(back.name, SFU),)), ahead=int(bool(across or down))) if back else None
-    keeps = (Keep(name, slots=2) for name in dict.fromkeys(made))
+    early = ahead * bool(across or down)
+    end = Fork((inner, (Do(back.name, SFU),)), ahead=early) if back else None
+    keeps = (Keep(name, slots=1 + ahead) for name in dict.fromkeys(made))
     return (*outside, *keeps, *((end,) if end else inner))
 
 

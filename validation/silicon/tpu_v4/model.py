@@ -4,7 +4,7 @@ Operands are f16, of which the chip has no multiplier: the vector unit turns the
 results back. Those of GEMMs lie on the chip when the kernel starts (the source measures it so).
 
 Calibrated on ``*_calibration.csv`` alone: ``compiler.kernel_start_cycles``,
-``dram.latency_cycles``, ``sfu.lanes``, ``array.steps_per_cycle``; on the copies
+``dram.latency_cycles``, ``sfu.lanes``, ``compiler.converted_blocks``; on the copies
 ``dram.bandwidth_bytes_per_second``.
 """
 
