@@ -11,7 +11,7 @@ from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.cores import without_core
 from simaccel.hardware.load import with_values
 from simaccel.machine.machine import Machine, Run
-from simaccel.mapping.lifetimes import lives
+from simaccel.mapping.lifetimes import lifetimes
 from simaccel.mapping.tree import BUFFER, Mapping, ResidentScope
 from simaccel.program.fit import reserved_slots
 from simaccel.program.lowering import lower
@@ -75,7 +75,8 @@ def assert_bounded(of: Workload, one: Mapping, on: Accelerator) -> tuple[Run, Pr
 
 def _bits_around(of: Workload, one: Mapping) -> dict[str, int]:
     """Return the bits per element of what is kept around groups."""
-    living = [life for one in one.body if isinstance(one, ResidentScope) for life in lives(of, one)]
+    scopes = [part for part in one.body if isinstance(part, ResidentScope)]
+    living = [life for scope in scopes for life in lifetimes(of, scope)]
     return {life.keep.tensor: life.bits for life in living}
 
 

@@ -13,7 +13,7 @@ from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.analytic.link_work import LinkWork
 from simaccel.hardware.cores import CHIP, REMOTE
 from simaccel.hardware.memory import WRITES
-from simaccel.mapping.lifetimes import holder
+from simaccel.mapping.lifetimes import resident_tensor
 from simaccel.mapping.tree import Group, Keep
 from simaccel.units import ARRAY, LINK, SFU
 from simaccel.workload import Workload, operands_of
@@ -352,7 +352,7 @@ def _late_work(group: PlacedGroup, late: set[str], stay: Counter[str]) -> _LateW
 
 def _is_around(group: PlacedGroup, tensors: Sequence[str]) -> bool:
     """Return whether one of the tensors has its tile in a keep around the group."""
-    held = (holder(group.workload, group.group, one, group.around) for one in tensors)
+    held = (resident_tensor(group.workload, group.group, one, group.around) for one in tensors)
     return any(one is not None for one in held)
 
 

@@ -16,7 +16,7 @@ from simaccel.analytic.link_work import LinkWork, link_works, merge_parts
 from simaccel.analytic.overlap import PlacedGroup, longest_path, one_after_the_other, total_of
 from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.exchanges import Exchange
-from simaccel.mapping.lifetimes import Lifetime, lives
+from simaccel.mapping.lifetimes import Lifetime, lifetimes
 from simaccel.mapping.tile_streams import tile_streams
 from simaccel.mapping.tree import Group, Keep
 from simaccel.mapping.tree import Mapping as MappingTree
@@ -172,7 +172,7 @@ def _place_groups(
         if isinstance(one, Group):
             yield one, (), []
             continue
-        living = lives(workload, one)
+        living = lifetimes(workload, one)
         for at, group in enumerate(one.groups):
             yield group, one.keeps, [life for life in living if life.first <= at <= life.last]
 

@@ -1,4 +1,4 @@
-"""Checks of mappings: names, sizes, and trees that can't be executed, each fault with its place."""
+"""Checks of mappings: names, sizes, and whether trees can be executed, each fault with its path."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from simaccel.errors import Fault, InputError, MistakeError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.sharding import group_places, is_sharded, outer_nodes, shard
 from simaccel.mapping.cores import spread_faults
-from simaccel.mapping.places import crossings
+from simaccel.mapping.places import place_faults
 from simaccel.mapping.rules.resident import resident_faults
 from simaccel.mapping.rules.table import RULES
 from simaccel.mapping.rules.units import array_faults
 from simaccel.mapping.space import space_of
-from simaccel.mapping.structure import Finding, structure
+from simaccel.mapping.structure import Finding, structure_faults
 from simaccel.mapping.text import tree_text
 from simaccel.mapping.tree import Group, Keep, Mapping, ResidentScope
 from simaccel.mapping.walk import TreeWalk, walk
@@ -26,13 +26,13 @@ def faults(
     accelerator: Accelerator | None = None,
     file: str = "mapping",
 ) -> list[Fault]:
-    """Return all that is wrong with a mapping, with the place of each (``groups[1].tree[4]``).
+    """Return all faults of a mapping, each with its path (``groups[1].tree[4]``).
 
     With an accelerator: also what its array can't do. Tiles that don't fit its memories are refused
-    later, when the program is known. A place counts nodes, each keep separately.
+    later, when the program is known. Paths count each keep as a node, also several on one line.
     """
     if is_sharded(mapping):
-        return _check_chips(workload, mapping, accelerator, file)
+        return _pod_faults(workload, mapping, accelerator, file)
     all_faults: list[Fault] = []
     for at, part in enumerate(mapping.body):
         place = f"groups[{at}]"
@@ -45,7 +45,7 @@ def faults(
         )
         walks: list[TreeWalk | None] = []
         for where, group, around in pairs:
-            findings, walked = _group(workload, group, around, accelerator)
+            findings, walked = _group_faults(workload, group, around, accelerator)
             walks.append(walked)
             all_faults += [
                 Fault(file, f"{where}.{field}", v, allowed) for field, v, allowed in findings
@@ -57,17 +57,17 @@ def faults(
             all_faults += [
                 Fault(file, f"{place}.{field}", v, allowed) for field, v, allowed in findings
             ]
-    all_faults += _sections(workload, mapping, file)
+    all_faults += _section_faults(workload, mapping, file)
     cores = None if accelerator is None else accelerator.cores
-    across_cores = crossings(workload, mapping, group_places(mapping), cores)
+    across_cores = place_faults(workload, mapping, group_places(mapping), cores)
     all_faults += [Fault(file, *finding) for finding in across_cores]
     return list(dict.fromkeys(all_faults))
 
 
-def _check_chips(
+def _pod_faults(
     workload: Workload, mapping: Mapping, accelerator: Accelerator | None, file: str
 ) -> list[Fault]:
-    """Return the faults of spreads over chips; or, without any, those of one chip's part."""
+    """Return the faults of spreads over chips; if there are none, those of one chip's mapping."""
     chips = None if accelerator is None else accelerator.pod
     n_cores = 1 if accelerator is None else accelerator.cores.count
     pod, findings = shard(workload, mapping, chips, n_cores)
@@ -85,8 +85,8 @@ def _check_chips(
     return outer_faults
 
 
-def _sections(workload: Workload, mapping: Mapping, file: str) -> Iterator[Fault]:
-    """Yield groups that run once but are placed between repeated ones."""
+def _section_faults(workload: Workload, mapping: Mapping, file: str) -> Iterator[Fault]:
+    """Yield groups that mix operators that run once with repeated ones, or stand among those."""
     if workload.repeat == 1:
         return
     known = {operator.name for operator in workload.operators}
@@ -120,7 +120,7 @@ def require_mapping(
     accelerator: Accelerator | None = None,
     file: str = "mapping",
 ) -> None:
-    """Refuse a mapping that can't be executed.
+    """Refuse a mapping that can't be executed (`faults`).
 
     Raises:
         InputError: all its faults.
@@ -132,14 +132,14 @@ def require_mapping(
 
 
 class IllegalMappingError(MistakeError):
-    """A search returned a mapping that computes something else; the message has the mapping."""
+    """A search returned a mapping that can't be executed, which is a mistake of the program."""
 
 
 def require_legal(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> Mapping:
-    """Return a search's mapping, if it can be executed.
+    """Return a mapping that a search found, once it is checked.
 
     Raises:
-        IllegalMappingError: it can't; the message has its faults and the mapping.
+        IllegalMappingError: it can't be executed; the message has its faults and its text.
 
     """
     found = faults(workload, mapping, accelerator)
@@ -149,10 +149,10 @@ def require_legal(workload: Workload, mapping: Mapping, accelerator: Accelerator
     return mapping
 
 
-def _group(
+def _group_faults(
     workload: Workload, group: Group, around: tuple[Keep, ...], accelerator: Accelerator | None
 ) -> tuple[list[Finding], TreeWalk | None]:
-    findings = structure(workload, group)
+    findings = structure_faults(workload, group)
     if findings:
         return findings, None
     space = space_of(workload, group)

@@ -1,4 +1,4 @@
-"""Rank classes: ranks of several operators of a group that are one rank of the group."""
+"""Rank classes: which ranks of a group's operators are the same rank of the group."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from simaccel.workload import Operand, Operator
 
 Place = tuple[int, str]
-"""A rank of an operator: (number of the operator in the group, its rank)."""
+"""A rank of an operator: (index of the operator in the group, its name of the rank)."""
 Terms = tuple[tuple[str, int], ...]
 
 
 class RankClasses:
-    """Ranks of operators that are one, because they index the same dimension of a tensor."""
+    """A union-find over the ranks of operators: those that index one dimension of a tensor are one.
+
+    ``terms``: by the representative of a class whose reader has a sum of ranks (a convolution's
+    ``2*p+r``) in its place, the terms of that sum.
+    """
 
     def __init__(self, operators: Sequence[Operator]) -> None:
         self.operators = operators
@@ -110,7 +114,7 @@ class RankClasses:
 
 
 def dims(given: Operand, ranks: Mapping[str, int]) -> Iterator[Terms]:
-    """Yield the terms of each dimension, without ranks of size 1 beside others."""
+    """Yield the (rank, coefficient) terms of each dimension, without size-1 ranks beside others."""
     for dim in given.projection:
         moving = tuple(term for term in dim.terms if ranks[term[0]] > 1)
         yield moving or ((dim.terms[0][0], 1),)

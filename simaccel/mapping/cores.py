@@ -1,7 +1,7 @@
-"""Parts of a group that cores do: spreads over cores stand at its outside, as those over chips do.
+"""Division of a group over cores: its outermost spreads, as those over chips.
 
-Spreads are the digits of a core's number, the first one the most significant. The last piece of a
-rank is what is left of it; cores for which nothing is left idle in the group.
+The spreads are the digits of a core's number, the first the most significant. The last piece of a
+rank may be smaller; cores without a piece idle in the group.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from simaccel.workload import Vector
 
 CORES: Final = "cores"
 CoreSets = tuple[tuple[int, ...], ...]
-"""Sets of cores."""
+"""Sets of core numbers."""
 Finding = tuple[str, object, str]
-"""(place in the group, value, what is allowed)."""
+"""(path in the group, value, what is allowed)."""
 
 
 @dataclass(frozen=True)
 class CorePieces:
-    """Pieces of one size that a spread makes of a rank: from ``start`` on, ``count`` of them.
+    """Pieces of equal size that a spread makes of a rank: ``count`` of them, from ``start`` on.
 
-    ``core`` has the first one, counted from where its enclosing spread's piece begins, and each
-    ``apart``-th core another.
+    Piece i is on core ``core + i * apart``, counted from the first core of the enclosing spread's
+    piece.
     """
 
     spread: Spread
@@ -41,7 +41,7 @@ class CorePieces:
 
 @dataclass(frozen=True)
 class CoreCut:
-    """Spreads over cores around what each does of its piece; ``sizes``: of all ranks, uncut."""
+    """The spreads over cores of a group, and the sizes of its ranks before they are cut."""
 
     spreads: tuple[Spread, ...]
     sizes: Map[str, int]
@@ -49,17 +49,17 @@ class CoreCut:
 
 @dataclass(frozen=True)
 class CoreShare:
-    """The part of a group that each of some cores does: pieces of the same ``sizes`` of ranks."""
+    """The cores whose pieces of a group have the same sizes of ranks and the same start."""
 
     cores: tuple[int, ...]
     sizes: Map[str, int]
     digits: tuple[tuple[int, ...], ...]
-    """Of each core the number of its piece by spread."""
+    """Each core's piece numbers, one per spread."""
 
     def readers(self, spreads: Sequence[Spread], ranks: Collection[str]) -> CoreSets:
-        """Return the cores that each read serves where what cores load alike is read once.
+        """Return the sets of cores that load the same data, so that one read can serve each set.
 
-        ``ranks``: those that move it.
+        ``ranks``: those that index the data.
         """
         own = [at for at, spread in enumerate(spreads) if spread.rank in ranks]
         alike: dict[tuple[int, ...], list[int]] = {}
@@ -69,7 +69,7 @@ class CoreShare:
 
 
 def core_spreads(group: Group) -> tuple[Spread, ...]:
-    """Return the spreads over cores at the outside of a group."""
+    """Return the spreads over cores of a group: its outermost nodes."""
     found: list[Spread] = []
     for node in group.tree:
         if not isinstance(node, Spread) or node.level != CORES:
@@ -78,8 +78,8 @@ def core_spreads(group: Group) -> tuple[Spread, ...]:
     return tuple(found)
 
 
-def in_turn(group: Group) -> Group:
-    """Return a group whose pieces one core does one after the other."""
+def cores_as_loops(group: Group) -> Group:
+    """Return a group with loops in place of its spreads over cores: one core does all pieces."""
     spreads = core_spreads(group)
     if not spreads:
         return group
@@ -88,7 +88,7 @@ def in_turn(group: Group) -> Group:
 
 
 def piece_of(group: Group, sizes: Map[str, int]) -> Group:
-    """Return what a core does of a group whose piece has these sizes of the group's ranks."""
+    """Return the group of one core, whose piece has these sizes of ranks."""
     spreads = core_spreads(group)
     if not spreads:
         return group
@@ -100,7 +100,7 @@ def piece_of(group: Group, sizes: Map[str, int]) -> Group:
 def pieces(
     spreads: Sequence[Spread], sizes: Map[str, int]
 ) -> Iterator[tuple[CorePieces, dict[str, int]]]:
-    """Yield what the first of some spreads makes of its rank, with the sizes of ranks inside.
+    """Yield the full and the remaining pieces of the first spread, with the sizes of ranks in each.
 
     >>> [(one.core, one.count, one.size) for one, _ in pieces([Spread("m", 4, "cores")], {"m": 10})]
     [(0, 2, 4), (2, 1, 2)]
@@ -118,7 +118,7 @@ def pieces(
 
 
 def cores_of(spreads: Sequence[Spread], sizes: Map[str, int]) -> int:
-    """Return how many cores some spreads take: the product of their pieces.
+    """Return the number of cores that some spreads use: the product of their piece counts.
 
     >>> cores_of([Spread("m", 4, "cores"), Spread("n", 2, "cores")], {"m": 10, "n": 4})
     6
@@ -131,7 +131,7 @@ def cores_of(spreads: Sequence[Spread], sizes: Map[str, int]) -> int:
 
 
 def shares(cut: CoreCut) -> tuple[CoreShare, ...]:
-    """Return the pieces that cores have, that of core 0 first."""
+    """Return the cores by the start and sizes of their pieces, core 0 first."""
     by_place: dict[_Place, list[tuple[int, tuple[int, ...]]]] = {}
 
     def collect_below(
@@ -159,15 +159,15 @@ def shares(cut: CoreCut) -> tuple[CoreShare, ...]:
 
 
 _Place = tuple[tuple[int, ...], tuple[tuple[str, int], ...]]
-"""Where pieces of one size begin, by spread, and the sizes of ranks."""
+"""(start of a piece by spread, sizes of ranks in it)."""
 
 
 def spread_faults(
     group: Group, space: IterationSpace, count: int | None, around: Sequence[Keep]
 ) -> list[Finding]:
-    """Return what is wrong with a group's spreads over ``count`` cores (None: as many as it takes).
+    """Return the faults of a group's spreads over ``count`` cores (None: any number).
 
-    Names and sizes of ranks are known to be right.
+    Names and sizes of ranks have been checked (`structure_faults`).
     """
     spreads = core_spreads(group)
     findings: list[Finding] = [
@@ -198,7 +198,7 @@ def spread_faults(
 
 
 def piece_faults(rank: str, space: IterationSpace) -> Iterator[str]:
-    """Yield why cores can't have pieces of a rank each."""
+    """Yield why a rank can't be divided over cores: an operator needs it whole, or sums over it."""
     for seen in space.operators:
         ranks = {r for own in seen.ranks for r, _ in space.derived.get(own, ((own, 1),))}
         if rank not in ranks:

@@ -1,9 +1,8 @@
-"""Positions of each operator's output that a tree makes, and how often each.
+"""Coverage: which positions of each operator's output a tree makes, and how often each.
 
-Blocks of a rank that loops cut partition it, so that what is to be shown is about two things. A
-rank that is a sum of others has blocks that may overlap or leave gaps between them. And a loop over
-a rank that an operator hasn't got runs it again: what leaves its group is made once, what stays in
-it may be made again where it is needed again.
+Loops partition a rank, so only two cases need a check. A derived rank (a sum of others) has blocks
+that may overlap or leave gaps. And a loop over a rank that an operator lacks repeats the operator:
+a tensor that leaves its group must be made once, one that stays inside may be made again.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ Ints = npt.NDArray[np.int64]
 
 
 def work_of(workload: Workload, mapping: Mapped) -> dict[str, int]:
-    """Return the points of each operator's ranks that a mapping goes over, in one repetition.
+    """Return the iterations of each operator in a mapping, for one repetition of the workload.
 
     MACs of an einsum, elements of a vector operator; more than the workload has where ranks are
-    padded, and where something that stays on chip is made again.
+    padded, and where a tensor that stays on chip is recomputed.
     """
     counter: Counter[str] = Counter()
     for group, around in mapping.groups_with_keeps():
@@ -40,7 +39,7 @@ def work_of(workload: Workload, mapping: Mapped) -> dict[str, int]:
 
 
 def _points(walk: TreeWalk, site: Site) -> int:
-    """Return the points that a leaf goes over in all iterations of the loops outside."""
+    """Return the points of a leaf's ranks, over all iterations of the enclosing loops."""
     seen, own = walk.bound_leaf(site), walk.ranks_of(site)
     again = {rank for _, rank in site.cutting() if rank not in own}
     points = math.prod(_count(site, rank) for rank in again)
@@ -56,7 +55,7 @@ def _points(walk: TreeWalk, site: Site) -> int:
 
 
 def _joint(site: Site, summed: Mapping[str, Terms]) -> int:
-    """Return the sum over all blocks of the product of what ranks span that are sums of others."""
+    """Return the sum over all blocks of the product of the spans of derived ranks."""
     axes = sorted({one for terms in summed.values() for one, _ in terms})
     found: Ints = np.ones((1,) * len(axes), dtype=np.int64)
     for terms in summed.values():
@@ -69,9 +68,9 @@ def _joint(site: Site, summed: Mapping[str, Terms]) -> int:
 
 
 def overlapping(site: Site, terms: Terms, start: int) -> bool:
-    """Return whether blocks of a sum of ranks share positions in one tile.
+    """Return whether blocks of a sum of ranks overlap within one tile.
 
-    ``start``: the step that keeps it; loops from there on cut its block, the largest that there is.
+    ``start``: index of the step that keeps the tile; loops from there on cut its largest block.
     """
     inside = site.steps[start:]
     if any(isinstance(step.node, Part) and step.cuts in dict(terms) for step in inside):
@@ -82,11 +81,11 @@ def overlapping(site: Site, terms: Terms, start: int) -> bool:
 
 
 def leaves_gaps(maker: Site, reader: Site, terms: Terms) -> bool:
-    """Return whether a leaf reads positions of a sum of ranks that its maker's blocks leave out.
+    """Return whether a leaf reads positions of a sum of ranks that its maker doesn't make.
 
-    Both have the same block of each term where their ways part, and each cuts it on its own. A
-    block of a rank with a stride makes its positions and those between them, not those up to the
-    next block.
+    Both have the same block of each term below their shared steps, and each cuts it by its own
+    loops. A block of a strided rank covers all positions from its first to its last, not those
+    between that and the next block.
     """
     shared = maker.shared_steps(reader)
     if any(isinstance(step.node, Part) for step in (*maker.steps[shared:], *reader.steps[shared:])):
@@ -96,7 +95,10 @@ def leaves_gaps(maker: Site, reader: Site, terms: Terms) -> bool:
 
 
 def _covered_positions(site: Site, terms: Terms, start: int) -> npt.NDArray[np.bool_]:
-    """Return which positions of a sum of ranks a leaf's blocks cover, cut from a step on."""
+    """Return a mask of the positions of a sum of ranks that a leaf's blocks cover.
+
+    ``start``: index of the first step that cuts them.
+    """
     inside = site.steps[start:]
     sizes = inside[0].sizes if inside else site.sizes
     starts, spans = _blocks(terms, inside, sizes)
@@ -107,9 +109,9 @@ def _covered_positions(site: Site, terms: Terms, start: int) -> npt.NDArray[np.b
 
 
 def _blocks(terms: Terms, steps: Sequence[TreeStep], sizes: Mapping[str, int]) -> tuple[Ints, Ints]:
-    """Return the starts of all blocks of a sum of ranks that steps cut, in order, and their sizes.
+    """Return the starts and the spans of all blocks of a sum of ranks, in order of their starts.
 
-    ``sizes``: of the block of each rank before the first step.
+    ``sizes``: the block of each rank before the first step cuts it.
     """
     starts: Ints = np.zeros(1, dtype=np.int64)
     spans: Ints = np.ones(1, dtype=np.int64)
@@ -122,9 +124,9 @@ def _blocks(terms: Terms, steps: Sequence[TreeStep], sizes: Mapping[str, int]) -
 
 
 def block_spans(site: Site, terms: Terms) -> tuple[int, int, int]:
-    """Return the positions of a sum of ranks in all blocks, those of their union, and all of them.
+    """Return the positions of a sum of ranks: the total of all blocks, their union, and all.
 
-    All are those within the parts outside, up to where the next part begins.
+    All: those in the branch of the enclosing parts, up to where the next branch begins.
     """
     sizes = {rank: site.box[rank][1] for rank, _ in terms}
     starts, spans = _blocks(terms, site.steps, sizes)
@@ -141,7 +143,7 @@ def _is_parted(site: Site, rank: str) -> bool:
 
 
 def is_cut(site: Site, rank: str) -> bool:
-    """Return whether loops or parts outside of a leaf cut a rank into several pieces."""
+    """Return whether the loops or parts that enclose a leaf cut a rank into several pieces."""
     return _is_parted(site, rank) or _count(site, rank) > 1
 
 

@@ -1,7 +1,7 @@
-"""The document of a mapping: plain lists, mappings and lines, the one form between it and files.
+"""Mappings as documents: plain dicts, lists and strings, from which both file forms are made.
 
-YAML holds a document as it is, and the text form (`text`) prints one and parses back to one. Lines
-of nodes are those of `node_text`.
+YAML stores a document as it is; the text form (`text`) is printed from one and parsed to one. Each
+node is a line of text (`node_text`).
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from simaccel.mapping.tree import (
 
 Made = TypeVar("Made")
 ANY: Final = ""
-"""The fingerprint of a mapping that is for every workload it fits."""
+"""The fingerprint of a mapping for any workload that its groups fit."""
 A_MAPPING: Final = "a mapping with workload, dataflow and groups"
 _OLD_KINDS: Final = ("gemm", "softmax", "staged", "fused", "nest")
 _A_GROUP: Final = "a mapping with operators and tree, or with keep and groups"
 
 
 class TextLine(str):
-    """A line of a text form, with its number."""
+    """A line of a mapping's text form, with its line number for messages."""
 
     __slots__ = ("number",)
 
     number: int
 
     def __new__(cls, text: str, number: int) -> Self:
-        """Give a text its number."""
+        """Make a line of a text and its number."""
         line = super().__new__(cls, text)
         line.number = number
         return line
@@ -86,7 +86,7 @@ def _group_document(group: Group) -> dict[str, object]:
 
 
 def tree_document(tree: Tree) -> list[Any]:
-    """Return the nodes of a tree: a line each, of a fork or a part with its branches after it."""
+    """Return the nodes of a tree: a line each; of a fork or part {line: branches}."""
     return [
         {node_text(node): [tree_document(branch) for branch in node.branches]}
         if isinstance(node, Fork | Part)
@@ -96,10 +96,10 @@ def tree_document(tree: Tree) -> list[Any]:
 
 
 def parse_mapping(raw: Map[str, Any], file: str, faults: Sequence[Fault] = ()) -> Mapping:
-    """Return the mapping of a document; ``faults`` are those found in it so far.
+    """Return the mapping of a document; ``faults``: those found when its file was read.
 
     Raises:
-        InputError: all faults: unknown and missing keys, lines that are no nodes.
+        InputError: these and all others: unknown and missing keys, lines that are no nodes.
 
     """
     reader = MappingReader(file, list(faults))
@@ -122,19 +122,24 @@ def _parse_place(text: str) -> dict[str, range]:
 
 @dataclass
 class MappingReader:
-    """Reads a document and gathers its faults; what is wrong is read as nothing."""
+    """Reads a mapping's document and collects its faults; a faulty value counts as an empty one."""
 
     file: str
     faults: list[Fault] = field(default_factory=list)
 
     def fault(self, where: str, value: object, allowed: str) -> None:
-        """Add a fault; a list or mapping is described by its length."""
+        """Add a fault; a list or a mapping is shown as that, not in full."""
         shown = "a list" if isinstance(value, list) else value
         shown = "a mapping" if isinstance(value, dict) else shown
         self.faults.append(Fault(self.file, where, ABSENT if value is None else shown, allowed))
 
     def mapping(self, raw: Map[str, Any]) -> Mapping:
-        """Read the whole document."""
+        """Read the whole document.
+
+        Raises:
+            InputError: groups have a kind, as in files of the first version.
+
+        """
         section = self.section(raw, "", ("workload", "dataflow", "groups"), (), A_MAPPING)
         of = self.section(
             section.get("workload"), "workload", ("name", "fingerprint"), (), "name and fingerprint"
@@ -162,13 +167,13 @@ class MappingReader:
 
     @staticmethod
     def is_old(raw: object) -> bool:
-        """Return whether a group is of the kind that files had before trees."""
+        """Return whether a group has a kind instead of a tree, as in files of the first version."""
         return isinstance(raw, dict) and raw.get("kind") in _OLD_KINDS
 
     def section(
         self, raw: object, where: str, needed: Sequence[str], more: Sequence[str], allowed: str
     ) -> Map[str, Any]:
-        """Read a mapping of known keys."""
+        """Read a dict with known keys; each other key is a fault."""
         if not isinstance(raw, dict):
             self.fault(where, raw, allowed)
             return {}
@@ -179,7 +184,7 @@ class MappingReader:
         return raw
 
     def text(self, raw: object, where: str) -> str:
-        """Read a text."""
+        """Read a string."""
         if isinstance(raw, str):
             return raw
         self.fault(where, raw, "text")
@@ -193,13 +198,13 @@ class MappingReader:
         return []
 
     def part(self, raw: object, where: str) -> Group | ResidentScope:
-        """Read a group, or groups with what is kept around them."""
+        """Read a group, or groups with the tensors kept around them."""
         if isinstance(raw, dict) and "groups" in raw:
             return self.read_around(raw, where)
         return self.group(raw, where)
 
     def read_around(self, raw: Map[str, Any], where: str) -> ResidentScope:
-        """Read what is kept around groups."""
+        """Read groups and the tensors kept around them."""
         self.section(raw, where, ("keep", "groups"), (), _A_GROUP)
         keeps: list[Keep] = []
         lines = self.items(raw.get("keep"), f"{where}.keep", "a list such as [S buffer]")
@@ -213,7 +218,7 @@ class MappingReader:
         return ResidentScope(keeps=tuple(keeps), groups=tuple(inside))
 
     def line(self, read: Callable[[str], Made], text: str, where: str) -> Made | None:
-        """Read a line of text; of a text form its number says where it stands."""
+        """Parse a line; None, with a fault, if it can't be. A `TextLine` is named by its number."""
         try:
             return read(text)
         except LineError as error:
@@ -255,14 +260,14 @@ class MappingReader:
         return tuple(self.text(one, f"{where}[{at}]") for at, one in enumerate(given))
 
     def pairs(self, raw: object, where: str) -> Map[Any, Any]:
-        """Read a mapping of any keys."""
+        """Read a dict with any keys."""
         if isinstance(raw, dict):
             return raw
         self.fault(where, raw, "a mapping of ranks")
         return {}
 
     def size(self, raw: object, where: str) -> int:
-        """Read a whole number."""
+        """Read an integer."""
         if isinstance(raw, int) and not isinstance(raw, bool):
             return raw
         self.fault(where, raw, with_digits(raw, "an integer"))
@@ -276,7 +281,7 @@ class MappingReader:
         return tuple(found)
 
     def node(self, raw: object, where: str) -> tuple[Node, ...]:
-        """Read a node: a text, or fork and part with a list of branches."""
+        """Read a line of one node or several keeps, or {line: branches} of a fork or part."""
         text, below = raw, None
         if isinstance(raw, dict) and len(raw) == 1:
             ((text, below),) = raw.items()

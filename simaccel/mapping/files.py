@@ -1,4 +1,4 @@
-"""Mappings as files: saved, loaded, and checked against the workload that they are for."""
+"""Saving and loading of mappings, with a check against the workload that they are for."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def save_mapping(mapping: Mapping, path: Path) -> None:
 def load_mapping(
     path: Path, workload: Workload, compiled: Callable[[Mapping], Workload] | None = None
 ) -> Mapping:
-    """Read a mapping, as YAML or as `tree_text` prints it, and check it against its workload.
+    """Load a mapping from YAML or from its text form (`tree_text`), checked against its workload.
 
-    One without a fingerprint is taken for every workload that its trees fit. ``compiled``: the
-    workload as the dataflow of the mapping has it, for which it is then.
+    A file without a fingerprint is for any workload that its groups fit. ``compiled``: gives the
+    workload that the mapping's dataflow makes of ``workload``, for which the mapping then is.
 
     Raises:
-        InputError: all faults of the file: unknown and missing keys, lines that are no nodes; or,
-            if there are none, all that is wrong with the trees.
+        InputError: all faults of the file (unknown and missing keys, lines that are no nodes); if
+            there are none, all faults of the trees.
         NotThisWorkloadError: the mapping is for another workload.
 
     """
@@ -63,7 +63,7 @@ def load_mapping(
 
 
 def _makes_first(workload: Workload, order: list[str]) -> bool:
-    """Return whether operators in an order make every tensor before they read it."""
+    """Return whether operators in this order make each tensor before it is read."""
     place = {name: at for at, name in enumerate(order)}
     makers = {operator.output.tensor: operator.name for operator in workload.operators}
     return all(

@@ -1,7 +1,7 @@
-"""Tensors that are kept around groups: by which keep, from which group to which, and their bytes.
+"""Lifetimes of tensors that stay on chip around several groups, and their bytes.
 
-A keep lives from the first group inside that makes or reads what it holds to the last one that
-does: a chain of layers holds what goes from one to the next, and not all of it at once.
+A keep around groups occupies the buffer from the first group inside that makes or reads its tensor
+to the last one that does: a chain of layers holds only what goes from one layer to the next.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from simaccel.workload.names import tensor_of
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A keep around groups: the ``first`` group that touches what it holds, and the ``last``.
+    """A keep around groups, and the indices of the first and the last group that use its tile.
 
-    ``tensors``: its own, and those that are made in it in place. ``n_bytes``: of all its slots, as
-    wide as the widest of these, ``bits`` an element.
+    ``tensors``: those that are in the tile, made in place of one another. ``bits``: of an element
+    of the widest of them. ``n_bytes``: of all slots, with elements of that width.
     """
 
     keep: Keep
@@ -34,12 +34,14 @@ class Lifetime:
     bits: int
 
 
-def holder(workload: Workload, group: Group, tensor: str, keeps: Sequence[Keep]) -> str | None:
-    """Return the tensor kept around a group whose tile has one that the group uses, or nothing.
+def resident_tensor(
+    workload: Workload, group: Group, tensor: str, keeps: Sequence[Keep]
+) -> str | None:
+    """Return which of the tensors kept around a group has ``tensor`` in its tile; None if none has.
 
-    It is the tensor itself, or the one that it is made over in place. What the group's tree keeps,
-    and what is made over that, has a tile of its own, but where a part of it is kept around: that
-    is in the other parts.
+    It is the tensor itself, or one in place of which it is made. A tensor that the group's own tree
+    keeps, or that is made in place of such a one, has another tile; except where only a region is
+    kept around, as the tree then keeps the other regions.
     """
     whole = {keep.tensor: not keep.region for keep in keeps}
     held = holding_tensor(workload, tensor, keeps)
@@ -57,14 +59,14 @@ def _kept_tensors(tree: Tree) -> frozenset[str]:
     return frozenset(tensor_of(one.tensor) for one in nodes(tree) if isinstance(one, Keep))
 
 
-def lives(workload: Workload, around: ResidentScope) -> list[Lifetime]:
-    """Return the life of each keep; one that no group touches lives in all of them."""
+def lifetimes(workload: Workload, around: ResidentScope) -> list[Lifetime]:
+    """Return the lifetime of each keep; all groups, for one that no group uses."""
     touched: dict[str, list[int]] = {}
     held: dict[str, dict[str, None]] = {keep.tensor: {} for keep in around.keeps}
     for at, group in enumerate(around.groups):
         for name in group.operators:
             for _, operand in operands_of(workload.operator(name)):
-                tensor = holder(workload, group, operand.tensor, around.keeps)
+                tensor = resident_tensor(workload, group, operand.tensor, around.keeps)
                 if tensor is not None:
                     touched.setdefault(tensor, []).append(at)
                     held[tensor][operand.tensor] = None
@@ -79,7 +81,7 @@ def lives(workload: Workload, around: ResidentScope) -> list[Lifetime]:
 
 
 def kept_bytes(workload: Workload, keep: Keep, tensors: Sequence[str]) -> int:
-    """Return the bytes of all slots of a keep that holds some tensors."""
+    """Return the bytes of all slots of a keep, as wide as the widest tensor in it."""
     spans = [span.stop - span.start for span in keep.region]
     elements = math.prod(spans or workload.shapes[keep.tensor])
     return keep.slots * in_bytes(elements, _bits(workload, keep, tensors))
@@ -90,5 +92,5 @@ def _bits(workload: Workload, keep: Keep, tensors: Sequence[str]) -> int:
 
 
 def bytes_around(living: Sequence[Lifetime], at: int) -> int:
-    """Return the bytes of what lives around one of the groups."""
+    """Return the bytes that keeps around groups occupy during one of the groups."""
     return sum(one.n_bytes for one in living if one.first <= at <= one.last)

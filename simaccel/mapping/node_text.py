@@ -1,4 +1,4 @@
-"""One line of a mapping: nodes of a tree, and the lines around them, as text."""
+"""The lines of a mapping's text: nodes of a tree, keeps around groups, and places of groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MERGING: Final = "merging"
 PADDED: Final = "padded"
 ON: Final = "on"
 PLACE: Final = "core 2, or cores 0-1, or chips 0-3, or chips 0-3 cores 0-1"
-"""How a place is written."""
+"""The forms of a group's place."""
 REST: Final = "rest"
 _PLAIN = re.compile(r"[\w.#*/-]+")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\w.#*/-]+|[,+=\[\]]|\S')
@@ -45,7 +45,7 @@ _SHAPES = {
 
 
 class LineError(SimaccelError):
-    """A line that can't be read; ``allowed`` says what may stand there."""
+    """A line that can't be parsed; ``allowed``: what it may be."""
 
     def __init__(self, value: str, allowed: str) -> None:
         self.value, self.allowed = value, allowed
@@ -53,7 +53,7 @@ class LineError(SimaccelError):
 
 
 def name_text(name: str) -> str:
-    """Write a name, in quotation marks if it has anything but letters, digits and a few signs.
+    """Return a name as a line has it, in quotation marks if it has signs other than ``_.#*/-``.
 
     >>> name_text("conv2_1"), name_text("my op")
     ('conv2_1', '"my op"')
@@ -63,7 +63,7 @@ def name_text(name: str) -> str:
 
 
 def keep_text(keep: Keep) -> str:
-    """Write what follows ``keep``."""
+    """Return a keep's line without the word ``keep``."""
     spans = ",".join(f"{span.start}..{span.stop}" for span in keep.region)
     region = f"[{spans}]" if keep.region else ""
     slots = "" if keep.slots == 1 else f" x{keep.slots}"
@@ -72,7 +72,7 @@ def keep_text(keep: Keep) -> str:
 
 
 def node_text(node: Node) -> str:
-    """Write a node; of a fork and a part only the line above their branches.
+    """Return a node's line; of a fork or part the one above its branches.
 
     >>> node_text(Keep("S", "buffer", 2, (Span(0, 3), Span(0, 500))))
     'keep S[0..3,0..500] buffer x2'
@@ -92,7 +92,7 @@ def node_text(node: Node) -> str:
 
 
 def place_text(cores: range | None, chips: range | None = None) -> str:
-    """Write the cores and the chips of a group, as far as it says them.
+    """Return the place of a group as a line has it; empty if it names neither cores nor chips.
 
     >>> place_text(range(0, 2)), place_text(range(2, 3), chips=range(4, 8))
     ('cores 0-1', 'chips 4-7 core 2')
@@ -107,21 +107,21 @@ def place_text(cores: range | None, chips: range | None = None) -> str:
 
 @dataclass
 class LineReader:
-    """The words of a line, taken from the left."""
+    """A line that is parsed word by word; ``allowed``: its form, for the error message."""
 
     text: str
     allowed: str
 
     def __post_init__(self) -> None:
-        """Take the line apart."""
+        """Split the line into words."""
         self.left = _TOKEN.findall(self.text)
 
     def fault(self) -> LineError:
-        """Return what is allowed on the line."""
+        """Return the error of this line."""
         return LineError(self.text, self.allowed)
 
     def is_next(self, *words: str) -> bool:
-        """Return whether one of some words comes next."""
+        """Return whether the next word is one of some words."""
         return bool(self.left) and self.left[0] in words
 
     def take_word(self, word: str) -> bool:
@@ -132,18 +132,33 @@ class LineReader:
         return False
 
     def need(self, word: str) -> None:
-        """Take a word that must come next."""
+        """Take a word that must come next.
+
+        Raises:
+            LineError: another word comes next.
+
+        """
         if not self.take_word(word):
             raise self.fault()
 
     def word(self) -> str:
-        """Take any word."""
+        """Take the next word.
+
+        Raises:
+            LineError: none is left.
+
+        """
         if not self.left:
             raise self.fault()
         return str(self.left.pop(0))
 
     def name(self) -> str:
-        """Take a name."""
+        """Take a name, plain or in quotation marks.
+
+        Raises:
+            LineError: the next word is none.
+
+        """
         word = self.word()
         if word.startswith('"') and len(word) > 1:
             try:
@@ -155,20 +170,30 @@ class LineReader:
         return word
 
     def number(self, before: str = "") -> int:
-        """Take a whole number, with a letter before it."""
+        """Take an integer with a prefix, such as the ``x`` of ``x2``.
+
+        Raises:
+            LineError: the next word is none.
+
+        """
         word = self.word()
         if not re.fullmatch(rf"{before}-?[0-9]{{1,18}}", word):
             raise self.fault()
         return int(word.removeprefix(before))
 
     def end(self) -> None:
-        """Make sure that nothing is left."""
+        """Require that no word is left.
+
+        Raises:
+            LineError: one is.
+
+        """
         if self.left:
             raise self.fault()
 
 
 def parse_node(text: str) -> tuple[Node, ...]:
-    """Return the nodes of a line: several keeps, or one; a fork or a part has no branches yet.
+    """Return the nodes of a line: one, or several keeps. A fork or part has no branches yet.
 
     Raises:
         LineError: the line is no node.
@@ -197,10 +222,10 @@ def parse_node(text: str) -> tuple[Node, ...]:
 
 
 def parse_place(words: LineReader) -> dict[str, range]:
-    """Take the place of a group from the left: its ``chips`` and its cores (``place``).
+    """Take the place of a group: {"chips": range, "place": range of cores}, one of them or both.
 
     Raises:
-        LineError: there is no such place.
+        LineError: neither comes next.
 
     """
     places = {"chips": _parse_range(words, "chip"), "place": _parse_range(words, "core")}
@@ -226,10 +251,10 @@ def _parse_range(words: LineReader, what: str) -> range | None:
 
 
 def parse_keeps(text: str) -> tuple[Keep, ...]:
-    """Return the keeps of a line.
+    """Return the keeps of a line ``keep TENSOR LEVEL, TENSOR LEVEL, ...``.
 
     Raises:
-        LineError: the line has no keeps.
+        LineError: the line isn't of this form.
 
     """
     words = LineReader(text, _SHAPES["keep"])

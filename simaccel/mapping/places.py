@@ -1,4 +1,4 @@
-"""Places: groups on some of the cores, so that those on other cores can run at the same time."""
+"""Groups that are placed on some of the cores, so that groups on other cores run beside them."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from simaccel.workload import Workload
 from simaccel.workload.shared import most_shared_bytes
 
 
-def crossings(
-    workload: Workload, mapping: Mapping, where: Sequence[str], cores: CoresSpec | None
+def place_faults(
+    workload: Workload, mapping: Mapping, paths: Sequence[str], cores: CoresSpec | None
 ) -> Iterator[Finding]:
-    """Yield what is wrong with groups on cores beside one another; ``where`` each group stands.
+    """Yield the faults of groups on some of the cores; ``paths``: of each group in the mapping.
 
-    Two places are equal, have no core in common, or one is inside the other, so that it is plain
-    which groups can run beside which. What is in the buffer that cores share has to fit it.
+    The cores of two groups must be the same, disjoint, or one a part of the other, so that it is
+    plain which groups can run beside which. Tensors in the cores' shared buffer must fit it.
     """
     known: dict[range, str] = {}
     count = None if cores is None else cores.count
-    for at, (group, around) in zip(where, mapping.groups_with_keeps(), strict=True):
+    for at, (group, around) in zip(paths, mapping.groups_with_keeps(), strict=True):
         if group.place is not None:
             text = _text(group.place)
-            for allowed in _place_problems(group.place, around, known, count):
+            for allowed in _core_range_faults(group.place, around, known, count):
                 yield f"{at}.place", text, allowed
             known.setdefault(group.place, f"{at} ({group.name})")
     if cores is not None and cores.shared_buffer is not None:
-        yield from _crowded_order(workload, mapping, cores.shared_buffer.capacity_bytes)
+        yield from _shared_buffer_faults(workload, mapping, cores.shared_buffer.capacity_bytes)
 
 
-def _place_problems(
+def _core_range_faults(
     place: range, around: Sequence[Keep], known: dict[range, str], count: int | None
 ) -> Iterator[str]:
     if around:
@@ -43,17 +43,18 @@ def _place_problems(
     for other, owner in known.items():
         common = range(max(place.start, other.start), min(place.stop, other.stop))
         if common and common not in (place, other):
-            yield f"{_text(other)} as {owner} has, some of them, none of them, or all and more"
+            shared = f"the cores of {owner} ({_text(other)})"
+            yield f"{shared}, a part of them, cores that contain them, or other cores"
 
 
 def _text(place: range) -> str:
-    """Return the cores of a place, whichever chip they are on."""
+    """Return the cores of a place as text, numbered from 0 on each chip."""
     first = place.start % CHIP
     return place_text(range(first, first + len(place)))
 
 
-def _crowded_order(workload: Workload, mapping: Mapping, most: int) -> Iterator[Finding]:
-    """Yield an order of groups in which too much is in the buffer that cores share."""
+def _shared_buffer_faults(workload: Workload, mapping: Mapping, most: int) -> Iterator[Finding]:
+    """Yield a fault if the groups, in their order, need more than the shared buffer's bytes."""
     steps = [[name for group in step for name in group.operators] for step in _steps(mapping)]
     if {name for step in steps for name in step} != set(workload.by_name):
         return
@@ -66,9 +67,10 @@ def _crowded_order(workload: Workload, mapping: Mapping, most: int) -> Iterator[
 
 
 def _steps(mapping: Mapping) -> list[list[Group]]:
-    """Return the groups of which one may hand over its room only when all are done.
+    """Return the groups in steps: what a step frees can be used only by later steps.
 
-    A group on all cores may begin on one while groups before it, with places, run on others.
+    Groups that may run at the same time are one step: those with places, and a group on all cores
+    after them, which may begin on a core while they run on others.
     """
     steps: list[list[Group]] = []
     is_joined = False

@@ -1,9 +1,9 @@
-"""The ranks of a group: which ranks of its operators are one, and how tensors look in them.
+"""The iteration space of a group: the ranks of its fused operators, and its tensors in these ranks.
 
-Ranks that index the same dimension of a tensor inside the group are one rank: ``n`` of the first
-GEMM is ``k`` of the second. Where a reader sees a dimension as a sum of ranks (``2*p+r``), the
-writer's rank is *derived*: it follows from theirs, halo included. A group rank has the name that
-its first operator gives it, with a number after it if that is taken.
+Ranks of two operators that index the same dimension of a tensor are one rank of the group: ``n`` of
+a first GEMM is ``k`` of a second. Where the reader of a tensor indexes a dimension by a sum of
+ranks (``2*p+r`` of a convolution), the writer's rank is *derived*: that sum, halo included. A group
+rank has its first operator's name of it, with a number after it if another rank has that name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from simaccel.workload import Operand, Operator, Vector, Workload
 from simaccel.workload.names import use_name
 
 _LIVE_APART = ("weight", "cache", SHARED)
-"""Classes of tensors that an accelerator may have a memory for."""
+"""Classes of tensors that may live in another memory than DRAM."""
 
 
 class NotThisWorkloadError(SimaccelError):
@@ -32,10 +32,11 @@ class NotThisWorkloadError(SimaccelError):
 
 @dataclass(frozen=True, kw_only=True)
 class BoundOperator:
-    """An operator as its group sees it.
+    """An operator in the ranks of its group.
 
-    ``ranks``: its own ranks in the group's names; those in ``derived`` follow from others. Views
-    are in these ranks. ``names``: the tensor of each, numbered where it is read in several ways.
+    ``ranks``: the group's names of its ranks, derived ones too. ``inputs`` and ``output``: its
+    tensors in these ranks. ``names``: of the inputs in the tree: the tensor's, with a number if the
+    operator reads it in several ways.
     """
 
     operator: Operator
@@ -51,7 +52,7 @@ class BoundOperator:
 
     @cached_property
     def reduced(self) -> frozenset[str]:
-        """Ranks that an einsum sums over; a vector operator has none."""
+        """The ranks that an einsum sums over; empty for a vector operator."""
         if isinstance(self.operator, Vector):
             return frozenset()
         return frozenset(rank for rank in self.ranks if rank not in self.output.names)
@@ -64,10 +65,11 @@ class BoundOperator:
 
 @dataclass(frozen=True, kw_only=True)
 class IterationSpace:
-    """The ranks of a group with their sizes, and its operators in them.
+    """The ranks of a group with their sizes, and its operators in these ranks.
 
-    ``derived``: ranks that are sums of others: rank -> terms. ``axes``: the axis of vector
-    operators by their name; ``rows``: the rank whose positions say what they see of it.
+    ``derived``: ranks that are sums of others: rank -> (rank, coefficient) terms. ``axes``: vector
+    operator -> the rank along which it normalises or reduces. ``rows``: vector operator with a mask
+    -> the rank whose position says how much of the axis is visible.
     """
 
     workload: Workload
@@ -77,33 +79,33 @@ class IterationSpace:
     axes: Mapping[str, str] = field(default_factory=dict)
     rows: Mapping[str, str] = field(default_factory=dict)
     circular: frozenset[str] = frozenset()
-    """Ranks that would be sums of themselves, or of such: no tree cuts them for all alike."""
+    """Ranks that would be sums of themselves, or of such ranks: a group with any is refused."""
     full_piece: Mapping[str, int] = field(default_factory=dict)
-    """Sizes of ranks of the full piece of which this is a smaller one, on another core."""
+    """Where this is a core's smaller last piece: the sizes of ranks in a full piece."""
 
     @property
     def full_sizes(self) -> dict[str, int]:
-        """The sizes that say which loops there are, and so where tiles live.
+        """The sizes by which loops count as cutting a rank or not, and so which tiles move.
 
-        The smaller last piece of a core has the loops of the full ones, as blocks of a loop do.
+        A core's smaller last piece has the loops of a full piece, as a loop's last block has.
         """
         return {**self.sizes, **self.full_piece}
 
     @property
     def unmerged(self) -> frozenset[str]:
-        """Ranks whose positions vector operators go by: axes, and rows of masks."""
+        """Ranks that can't be merged with others: axes of vector operators, and rows of masks."""
         return frozenset((*self.axes.values(), *self.rows.values()))
 
     def cut_axis(self, name: str) -> str | None:
-        """Return the axis of a vector operator that loops may cut; None without one.
+        """Return the axis of a vector operator; None without one, and of one that no loop may cut.
 
-        An axis that a window of the group reads is a sum of ranks, which no loop cuts.
+        That is a derived axis, such as one that a window of the group reads.
         """
         axis = self.axes.get(name)
         return None if axis in self.derived else axis
 
     def axis_ranks(self, name: str) -> tuple[str, ...]:
-        """Return the ranks whose pieces are parts of the axis of a vector operator, if any."""
+        """Return the ranks that cut a vector operator's axis: the axis, or its terms if derived."""
         axis = self.axes.get(name)
         return tuple(term for term, _ in self.derived.get(axis, ((axis, 1),))) if axis else ()
 
@@ -113,12 +115,12 @@ class IterationSpace:
 
     @cached_property
     def made(self) -> dict[str, str]:
-        """Operator that makes each tensor made in the group."""
+        """Tensor made in the group -> name of the operator that makes it."""
         return {one.output.name: one.name for one in self.operators}
 
     @cached_property
     def read(self) -> dict[str, tuple[str, ...]]:
-        """Operators of the group that read each tensor."""
+        """Tensor -> names of the group's operators that read it."""
         found: dict[str, tuple[str, ...]] = {}
         for one in self.operators:
             for view in one.inputs:
@@ -127,7 +129,7 @@ class IterationSpace:
 
     @cached_property
     def escapes(self) -> frozenset[str]:
-        """Tensors made here that the rest of the workload needs, so that they go to DRAM."""
+        """Tensors that leave the group: outputs, caches, and those that operators outside read."""
         inside = {one.name for one in self.operators}
         return frozenset(
             name
@@ -138,14 +140,14 @@ class IterationSpace:
         )
 
     def moves(self, view: TensorView) -> frozenset[str]:
-        """Return the group's (not derived) ranks that move a tile of a view."""
+        """Return the ranks whose loops move a tile of a view; of a derived one its terms."""
         found: set[str] = set()
         for rank in view.names:
             found |= {one for one, _ in self.derived.get(rank, ((rank, 1),))}
         return frozenset(found)
 
     def plain(self, view: TensorView) -> TensorView:
-        """Return a view with the ranks after derived ones in their place."""
+        """Return a view with the terms of derived ranks in their place."""
         if not view.names & set(self.derived):
             return view
         dims = []
@@ -159,7 +161,7 @@ class IterationSpace:
         return replace(view, ranks=tuple(dims))
 
     def widen(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Return sizes of all ranks, the derived ones (their halo included) too."""
+        """Return sizes with those of derived ranks, halo included, computed from the others."""
         found = {rank: size for rank, size in sizes.items() if rank not in self.derived}
         spans = {
             rank: 1 + sum(c * (found[one] - 1) for one, c in terms)
@@ -170,14 +172,14 @@ class IterationSpace:
 
 _MOST_SPACES: Final = 256
 _spaces: dict[object, IterationSpace] = {}
-"""Of groups that were asked for: the candidates of a search differ in their trees alone."""
+"""Cache of `space_of`: the candidates of a search differ in their trees, not in their ranks."""
 
 
 def space_of(workload: Workload, group: Group) -> IterationSpace:
-    """Return the ranks of a group.
+    """Return the iteration space of a group, from a cache if it is there.
 
     Raises:
-        NotThisWorkloadError: the workload lacks an operator; or ranks that are one differ.
+        NotThisWorkloadError: the workload lacks one of the group's operators.
 
     """
     by_rank = group.merged, group.padded, group.piece, group.full_piece
@@ -201,9 +203,9 @@ def _space_of(workload: Workload, group: Group) -> IterationSpace:
 
 
 def mergeable(workload: Workload, operators: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the ranks of a group that every tensor has together, to be seen as one each.
+    """Return the ranks of a group that can be merged: each tensor has all of them or none.
 
-    An axis of a vector operator and what is part of a sum of ranks stay alone.
+    The axis of a vector operator and the terms of a sum of ranks are left out.
 
     >>> from simaccel.workload import build
     >>> mergeable(build("bert", batch=2, seq_len=8), ["Q"])
@@ -227,7 +229,7 @@ def mergeable(workload: Workload, operators: Sequence[str]) -> dict[str, tuple[s
 
 
 def joined_name(ranks: Sequence[str]) -> str:
-    """Return the name of ranks that are seen as one."""
+    """Return the name of merged ranks: ``bn`` of b and n, ``out_in`` of out and in."""
     return "".join(ranks) if all(len(rank) == 1 for rank in ranks) else "_".join(ranks)
 
 
@@ -282,7 +284,7 @@ def _merge(
 
 
 def _reach(rank: str, derived: Mapping[str, Terms]) -> set[str]:
-    """Return all ranks that a rank is a sum of; itself too, of a shortcut around a window."""
+    """Return all ranks that a rank is a sum of, itself too where a shortcut passes a window by."""
     found: set[str] = set()
     left = [rank]
     while left:
@@ -293,7 +295,7 @@ def _reach(rank: str, derived: Mapping[str, Terms]) -> set[str]:
 
 
 def _plain(rank: str, derived: Mapping[str, Terms]) -> Terms:
-    """Return the sum that a rank is with sums in place of terms that are sums themselves."""
+    """Return the terms of a derived rank, those that are derived themselves expanded."""
     found: dict[str, int] = {}
     for one, c in derived.get(rank, ()):
         for inner, factor in _plain(one, derived) or ((one, 1),):
@@ -356,10 +358,9 @@ def _bind_operator(
 def natural_ranks(
     space: IterationSpace, group: Group, seen: BoundOperator, number: int
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the operator's own ranks after each dimension of one of its views.
+    """Return the operator's own names of the ranks of each dimension of ``uses[number]``.
 
-    ``number`` counts the inputs, then the output. A dimension that is a sum of ranks gives its
-    first rank.
+    Of a dimension that is a sum of ranks, the first.
     """
     at = group.operators.index(seen.name)
     classes = RankClasses([operator.operator for operator in space.operators])
@@ -372,9 +373,9 @@ def natural_ranks(
 
 
 def aliases_of(space: IterationSpace, tree: Tree, around: Sequence[Keep]) -> dict[str, str]:
-    """Return tensors that vector operators make in place: output -> tensor whose tile it takes.
+    """Return the tensors that vector operators make in place: output -> tensor in whose tile it is.
 
-    A vector operator whose output is kept nowhere writes over its first input.
+    A vector operator whose output no keep holds overwrites its first input.
     """
     kept = {keep.tensor for keep in around}
     kept |= {node.tensor for node in nodes(tree) if isinstance(node, Keep)}
@@ -387,9 +388,9 @@ def aliases_of(space: IterationSpace, tree: Tree, around: Sequence[Keep]) -> dic
 
 
 def holding_tensor(workload: Workload, name: str, around: Sequence[Keep]) -> str:
-    """Return the tensor kept around a group whose tile holds another, made in it in place.
+    """Return the tensor kept around a group in place of which ``name`` is made.
 
-    The name itself if it is kept, or if nothing around holds it.
+    ``name`` itself if it is kept, or if it is made in place of no kept tensor.
     """
     kept, found = {keep.tensor for keep in around}, name
     made = workload.in_place if kept else {}

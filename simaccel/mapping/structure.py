@@ -1,4 +1,4 @@
-"""Checks of a group by itself: known names, sizes that fit, nodes at allowed places."""
+"""Checks of a group's structure: known names, valid sizes, and nodes where they may stand."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from simaccel.units import ARRAY, SFU
 from simaccel.workload import Vector, Workload, operands_of
 
 Finding = tuple[str, object, str]
-"""(place in the group, value, what is allowed)."""
+"""(path in the group, value, what is allowed)."""
 LEVELS = (BUFFER, PE)
 
 
-def structure(workload: Workload, group: Group) -> list[Finding]:
-    """Return what is wrong with the names, sizes and places of a group's nodes."""
+def structure_faults(workload: Workload, group: Group) -> list[Finding]:
+    """Return the faults of a group's operators; if there are none, those of its tree's nodes."""
     found = fusion_faults(workload, group)
     if found:
         return found
@@ -42,18 +42,22 @@ def structure(workload: Workload, group: Group) -> list[Finding]:
 
 
 def fusion_faults(workload: Workload, group: Group) -> list[Finding]:
-    """Return why no tree runs a group's operators as one, with its merged and padded ranks."""
-    found = list(_operators(workload, group))
+    """Return why no tree can fuse a group's operators with its merged and padded ranks."""
+    found = list(_operator_faults(workload, group))
     if found:
         return found
     plain = space_of(workload, replace(group, merged={}, padded={}))
-    return [*extents(plain), *_find_merged(group, plain), *_find_padded(group, plain)]
+    return [
+        *_size_faults(plain),
+        *_merged_rank_faults(group, plain),
+        *_padded_rank_faults(group, plain),
+    ]
 
 
-def extents(plain: IterationSpace) -> Iterator[Finding]:
-    """Yield operators that have more or fewer positions of a rank than the group, not padded.
+def _size_faults(plain: IterationSpace) -> Iterator[Finding]:
+    """Yield operators whose size of a rank, before padding, isn't that of the group's rank.
 
-    Ranks that are one have one size; one that is a sum of others has theirs, halo included.
+    A derived rank has the size that follows from its terms, halo included.
     """
     if plain.circular:
         text = ", ".join(sorted(plain.circular))
@@ -67,7 +71,7 @@ def extents(plain: IterationSpace) -> Iterator[Finding]:
                 yield f"operators[{at}]", text, f"another group: here {rank} is {sizes[rank]}"
 
 
-def _operators(workload: Workload, group: Group) -> Iterator[Finding]:
+def _operator_faults(workload: Workload, group: Group) -> Iterator[Finding]:
     known = workload.by_name
     if not group.operators:
         yield "operators", "none", f"some of {', '.join(known)}"
@@ -77,13 +81,13 @@ def _operators(workload: Workload, group: Group) -> Iterator[Finding]:
         elif name in group.operators[:at]:
             yield f"operators[{at}]", name, "each operator once"
     if not set(group.operators) - known.keys():
-        yield from _find_apart(workload, group)
+        yield from _separate_group_faults(workload, group)
 
 
-def _find_apart(workload: Workload, group: Group) -> Iterator[Finding]:
-    """Yield operators that can't be in one group: other boxes of a tensor, or other repetitions.
+def _separate_group_faults(workload: Workload, group: Group) -> Iterator[Finding]:
+    """Yield operators that can't be in one group: they use other boxes of a tensor, or repeat.
 
-    Two tensors of a chip that are parts of one of all chips are other boxes of that.
+    Two tensors of one chip that are parts of one tensor of all chips are other boxes of it.
     """
     boxes: dict[str, tuple[tuple[str, tuple[slice, ...]], str]] = {}
     first = group.operators[0] if group.operators else ""
@@ -103,7 +107,7 @@ def _find_apart(workload: Workload, group: Group) -> Iterator[Finding]:
                 )
 
 
-def _find_merged(group: Group, plain: IterationSpace) -> Iterator[Finding]:
+def _merged_rank_faults(group: Group, plain: IterationSpace) -> Iterator[Finding]:
     uses = [view for operator in plain.operators for _, view in operator.uses]
     sums = [*plain.derived.values(), *(dim for view in uses for dim in view.terms)]
     alone = {rank for dim in sums if len(dim) > 1 or dim[0][1] > 1 for rank, _ in dim}
@@ -131,7 +135,7 @@ def _find_merged(group: Group, plain: IterationSpace) -> Iterator[Finding]:
             taken.add(rank)
 
 
-def _find_padded(group: Group, plain: IterationSpace) -> Iterator[Finding]:
+def _padded_rank_faults(group: Group, plain: IterationSpace) -> Iterator[Finding]:
     for rank, size in group.padded.items():
         where = f"padded.{rank}"
         if rank not in plain.sizes:
@@ -150,7 +154,10 @@ class _Checker:
     def tree(
         self, tree: Tree, place: str, sizes: Mapping[str, int], even: frozenset[str]
     ) -> Iterator[Finding]:
-        """Yield what is wrong in a tree."""
+        """Yield the faults of a tree.
+
+        ``sizes``: of the block at its top. ``even``: ranks that no loop has cut, which parts may.
+        """
         if not tree:
             yield place, "no nodes", "nodes, the last of them do, fork or part"
         for at, node in enumerate(tree):

@@ -1,4 +1,4 @@
-"""The text form of a mapping: it prints, a reviewer reads it, and it parses back to the same."""
+"""The text form of a mapping: one node a line; what is printed parses to the same mapping."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Made = TypeVar("Made")
 
 
 def tree_text(mapping: Mapping) -> str:
-    r"""Print a mapping, one node a line (keeps side by side on one), two spaces a level.
+    r"""Return the text of a mapping: a node a line, keeps side by side on one, two spaces a level.
 
     >>> from simaccel.mapping.tree import Group, WorkloadReference
     >>> one = Group(operators=("A",), tree=parse_tree("loop q 64\nkeep Z buffer\ndo A array ws"))
@@ -84,12 +84,12 @@ def _group_lines(group: Map[str, Any]) -> list[str]:
 
 
 def tree_lines(tree: Tree) -> list[str]:
-    """Print a tree; a branch begins with a bar before its first node."""
+    """Return the lines of a tree; a branch begins with a bar before its first node."""
     return _node_lines(tree_document(tree))
 
 
 def _node_lines(nodes: Sequence[Any]) -> list[str]:
-    """Print nodes; keeps side by side stand on one line."""
+    """Return the lines of nodes; keeps side by side are on one line."""
     lines: list[str] = []
     before = ""
     for node in nodes:
@@ -113,7 +113,7 @@ class _Line:
 
 
 def parse_text(text: str, file: str = _FILE) -> Mapping:
-    """Return the mapping of a text.
+    """Return the mapping that a text describes; ``file``: its name in messages.
 
     Raises:
         InputError: names the line that can't be read.
@@ -123,7 +123,7 @@ def parse_text(text: str, file: str = _FILE) -> Mapping:
 
 
 def parse_tree(text: str, file: str = _FILE) -> Tree:
-    """Return the tree of a text, without a mapping around it.
+    """Return the tree that a text of nodes alone describes; ``file``: its name in messages.
 
     Raises:
         InputError: names the line that can't be read.
@@ -140,7 +140,7 @@ def parse_tree(text: str, file: str = _FILE) -> Tree:
 
 
 def _lines(text: str) -> list[_Line]:
-    """Take a text apart; a bar is a line of its own, and so is what stands after it."""
+    """Split a text into lines; a bar counts as a line, and the node after it as another."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         rest = line.lstrip(" ")
@@ -153,13 +153,13 @@ def _lines(text: str) -> list[_Line]:
 
 
 class _Parser:
-    """Lines that are left, of which a document is made."""
+    """Makes a document (`documents`) of the lines of a text."""
 
     def __init__(self, lines: list[_Line], file: str) -> None:
         self.left, self.file = lines, file
 
     def _read(self, read: Callable[[str], Made], allowed: str) -> Made:
-        """Take a line and read it."""
+        """Take the next line and parse it with ``read``."""
         if not self.left:
             raise InputError([Fault(self.file, "end", "nothing", allowed)])
         line = self.left.pop(0)
@@ -173,13 +173,18 @@ class _Parser:
         return bool(self.left) and self.left[0].indent >= indent
 
     def end(self, allowed: str) -> None:
-        """Make sure that no line is left."""
+        """Require that no line is left.
+
+        Raises:
+            InputError: names the first that is, and what is allowed in its place.
+
+        """
         if self.left:
             line = self.left[0]
             raise InputError([Fault(self.file, f"line {line.number}", line.text, allowed)])
 
     def mapping(self) -> dict[str, Any]:
-        """Take a mapping."""
+        """Return the document of a mapping."""
         document = self._read(_header, _HEADER)
         document["groups"] = groups = []
         while self._is_inside(1):
@@ -204,7 +209,7 @@ class _Parser:
         return {**group, "tree": self.tree(inner) if inner > indent else []}
 
     def tree(self, indent: int) -> list[Any]:
-        """Take the nodes that have an indentation, with what is further in below them."""
+        """Return the document of the nodes at an indentation, with their branches."""
         nodes: list[Any] = []
         while self.left and self.left[0].indent == indent and self.left[0].text != "|":
             line = self.left.pop(0)

@@ -1,8 +1,8 @@
-"""Tensors that one group hands to another, on other cores, tile by tile.
+"""Tile streams: tensors that one group passes to another, on other cores, tile by tile.
 
-Groups on other cores than the one that makes a tensor wait for its end, unless the outermost loops
-of both cut the tensor into the same tiles in the same order: then each tile is read as it comes.
-Tiles of the innermost of these loops may overlap where they are read, as windows do.
+A group that reads a tensor made on other cores waits until all of it is made, unless the outermost
+loops of both groups cut the tensor into the same tiles in the same order: then it reads each tile
+as soon as it is made. The reader's tiles of the innermost such loop may overlap, as windows do.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from simaccel.workload import Workload
 class TileStream:
     """A tensor that a group makes and another reads tile by tile.
 
-    ``maker`` and ``reader``: their names. ``maker_ranks`` and ``reader_ranks``: of the outermost
-    loops of each, as many, that cut the tensor into the same tiles. ``made`` and ``read``: tiles of
-    the innermost of them. ``ahead``: tiles behind its own that the reader needs of each.
+    ``maker`` and ``reader``: names of the groups. ``maker_ranks`` and ``reader_ranks``: the ranks
+    of the outermost loops, outside in, by which each cuts the tensor into the same tiles. ``made``
+    and ``read``: tiles of the innermost of these loops. ``ahead``: how many tiles after tile i must
+    be made before the reader's iteration i.
     """
 
     tensor: str
@@ -40,11 +41,11 @@ class TileStream:
 
 @dataclass(frozen=True)
 class TileCut:
-    """A loop over a rank of a ``size`` that cuts a dimension of a tensor into tiles.
+    """A loop that cuts a dimension of a tensor into tiles.
 
-    ``dimensions``: that one, or those of a tensor that the group sees as one. A position of the
-    rank is ``step`` positions of the dimension, and ``reach`` more: those of the other ranks of a
-    window.
+    ``size``: of the loop's rank; ``tile``: its piece. ``dimensions``: indices of the dimension, or
+    of several that are merged into one rank. ``step``: coefficient of the rank in the dimension;
+    ``reach``: positions that a window's other ranks add.
     """
 
     rank: str
@@ -61,18 +62,18 @@ class TileCut:
 
     @property
     def is_plain(self) -> bool:
-        """Whether its tiles do not overlap, and have no gaps between them."""
+        """Whether its tiles partition the dimension, without overlaps or gaps."""
         return (self.step, self.reach) == (1, 0)
 
     def advances_like(self, made: TileCut) -> bool:
-        """Return whether its tiles begin where those of a plain cut do."""
+        """Return whether its tiles begin where those of a plain cut begin."""
         return (self.dimensions, self.step * self.tile) == (made.dimensions, made.tile)
 
 
 def tile_streams(workload: Workload, mapping: Mapping) -> tuple[TileStream, ...]:
-    """Return the tensors that groups with places hand on tile by tile, in order of their readers.
+    """Return the tile streams between groups placed on different cores, in order of their readers.
 
-    Both groups are in the same layer, on different cores.
+    Both groups run equally often (in the repeated layer, or once).
     """
     return tuple(
         stream
@@ -102,7 +103,7 @@ def _read_tensors(workload: Workload, group: Group) -> tuple[str, ...]:
 
 
 def _stream(workload: Workload, tensor: str, maker: Group, reader: Group) -> Iterator[TileStream]:
-    """Yield the stream of a tensor, if tiles of one group are those of the other."""
+    """Yield the stream of a tensor, if both groups cut it into the same tiles."""
     cuts = matching_cuts(outer_cuts(workload, tensor, maker), outer_cuts(workload, tensor, reader))
     if cuts:
         yield stream_of(tensor, maker, reader, cuts)
@@ -111,7 +112,7 @@ def _stream(workload: Workload, tensor: str, maker: Group, reader: Group) -> Ite
 def matching_cuts(
     made: Iterable[TileCut], read: Iterable[TileCut]
 ) -> list[tuple[TileCut, TileCut]]:
-    """Return the outermost loops of a maker and a reader that cut a tensor into the same tiles."""
+    """Return the pairs of outermost loops by which maker and reader cut a tensor alike."""
     cuts: list[tuple[TileCut, TileCut]] = []
     for of_maker, of_reader in zip(made, read, strict=False):
         if not of_maker.is_plain or not of_reader.advances_like(of_maker):
@@ -125,7 +126,7 @@ def matching_cuts(
 def stream_of(
     tensor: str, maker: Group, reader: Group, cuts: Sequence[tuple[TileCut, TileCut]]
 ) -> TileStream:
-    """Return the stream of a tensor whose tiles are those of some loops of both groups."""
+    """Return the stream of a tensor by the loops that cut it in both groups (`matching_cuts`)."""
     made, read = cuts[-1]
     ranks = tuple(cut.rank for cut, _ in cuts), tuple(cut.rank for _, cut in cuts)
     ahead = max(0, -(-(read.reach - read.step + 1) // made.tile))
@@ -133,10 +134,10 @@ def stream_of(
 
 
 def outer_cuts(workload: Workload, tensor: str, group: Group) -> Iterator[TileCut]:
-    """Yield the outermost loops around a group's tile of a tensor that all cut the tensor.
+    """Yield a group's outermost loops that cut a tensor, up to the first that doesn't.
 
-    A loop that makes one piece is none. One that goes through a vector operator's axis may run
-    twice.
+    Loops of one piece are passed over. A loop over a vector operator's axis ends them, as it may
+    run twice; and so does one over a padded rank.
     """
     space, spreads = space_of(workload, group), core_spreads(group)
     aliases = aliases_of(space, group.tree, ())
@@ -168,7 +169,7 @@ def _find_cut(
     views: list[TensorView],
     merged: Map[str, tuple[str, ...]],
 ) -> TileCut | None:
-    """Return how a loop cuts the only dimension that it moves; None where views differ."""
+    """Return how a loop cuts a tensor; None if it moves several dimensions, or views differ."""
     cuts: set[TileCut] = set()
     for view in map(space.plain, views):
         widths = [len(merged.get(rank, (rank,))) for rank in view.ranks]

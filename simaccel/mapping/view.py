@@ -1,4 +1,4 @@
-"""A tensor as an operator of a group sees it: dimensions that are sums of ranks."""
+"""A tensor in the ranks of an operator's group: each dimension is a rank or a sum of ranks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from simaccel.numbers import BYTE, PACKED_BITS, Element, in_bytes
 
 @dataclass(frozen=True, kw_only=True)
 class TensorView:
-    """A tensor as one operator sees it: named ranks, their sizes, bytes per element.
+    """A tensor as one operator indexes it.
 
-    A dimension may be a sum of ranks, such as ``2*p+r`` of a convolution's input. ``kind`` is the
-    class of a tensor that may live elsewhere than in DRAM: ``weight`` or ``cache``; else empty.
-    ``packed``: its elements have 4 bits, and lie two in a byte. ``number``: as of a tensor.
+    ``ranks``: of each dimension the rank, or a sum of ranks such as ``2*p+r`` of a convolution's
+    input. ``kind``: the class of a tensor that may live elsewhere than in DRAM (``weight`` or
+    ``cache``), else empty. ``packed``: elements have 4 bits, two in a byte. ``number``: the number
+    format, as of `Tensor`.
     """
 
     name: str
@@ -29,7 +30,7 @@ class TensorView:
 
     @property
     def n_bytes(self) -> int:
-        """Size of the whole tensor in bytes."""
+        """Bytes of the whole tensor."""
         return in_bytes(math.prod(self.shape), self.bits)
 
     @property
@@ -39,18 +40,18 @@ class TensorView:
 
     @property
     def element(self) -> Element:
-        """Bits of an element, and its number."""
+        """(bits of an element, its number format)."""
         return self.bits, self.number
 
     def as_wide(self, bits: int) -> TensorView:
-        """Return the view with elements of so many bits."""
+        """Return the view with elements of ``bits`` bits."""
         if bits == self.bits:
             return self
         return replace(self, bytes_per_element=-(-bits // BYTE), packed=bits == PACKED_BITS)
 
     @cached_property
     def terms(self) -> tuple[tuple[tuple[str, int], ...], ...]:
-        """Each dimension as (rank, coefficient) pairs.
+        """The (rank, coefficient) terms of each dimension.
 
         >>> TensorView(name="I", ranks=("c", "2*p+r"), shape=(3, 9), bytes_per_element=1).terms
         ((('c', 1),), (('p', 2), ('r', 1)))
@@ -60,13 +61,13 @@ class TensorView:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The ranks of all dimensions."""
+        """The ranks in any dimension."""
         return frozenset(rank for dim in self.terms for rank, _ in dim)
 
     def start(self, at: Mapping[str, int]) -> tuple[int, ...]:
-        """Return where a block starts whose ranks start at ``at`` (0 where not named)."""
+        """Return the first index, by dimension, of a block whose ranks start at ``at`` (else 0)."""
         return tuple(sum(c * at.get(rank, 0) for rank, c in dim) for dim in self.terms)
 
     def extent(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """Return the bounding box, in elements per dimension, of ranks of these sizes."""
+        """Return the shape of the block of ranks of these sizes, halo included."""
         return tuple(1 + sum(c * (sizes[rank] - 1) for rank, c in dim) for dim in self.terms)

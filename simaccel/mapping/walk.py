@@ -1,4 +1,4 @@
-"""The walk over a group's tree: each node with its place and with the nodes outside it."""
+"""The walk over a group's tree: each node with its path and with the nodes that enclose it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from simaccel.mapping.cores import in_turn
+from simaccel.mapping.cores import cores_as_loops
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of
 from simaccel.mapping.tree import (
     BUFFER,
@@ -27,10 +27,11 @@ Terms = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class TreeStep:
-    """A node on the way to a leaf.
+    """A node that encloses a leaf.
 
-    ``sizes``: the full size of each rank as it arrives. ``branch``: which one of a fork's or part's
-    branches the way takes. ``inside``: after a spread, so in PEs.
+    ``place``: its path in the tree, such as ``tree[2].fork[0][1]``. ``sizes``: the size of each
+    rank's full block before this node cuts it. ``branch``: the branch of a fork or part that has
+    the leaf. ``inside``: whether a spread encloses the node, so that PEs do it.
     """
 
     node: Node
@@ -41,7 +42,7 @@ class TreeStep:
 
     @property
     def cuts(self) -> str:
-        """The rank that a loop or part cuts into several pieces, one after the other; or empty."""
+        """The rank that a loop or part cuts into several sequential pieces; empty if none."""
         node = self.node
         if isinstance(node, Part):
             return node.rank
@@ -51,9 +52,10 @@ class TreeStep:
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A leaf: its place, the steps to it, and the size of each rank that arrives.
+    """A leaf: its path, the nodes that enclose it, and the sizes of the block it works on.
 
-    ``box``: (start, size) of each rank by the parts outside.
+    ``sizes``: of the full block, by rank. ``box``: (start, size) of each rank in the branch of the
+    enclosing parts, before loops cut it.
     """
 
     do: Do
@@ -63,7 +65,7 @@ class Site:
     box: Mapping[str, tuple[int, int]]
 
     def shared_steps(self, other: Site) -> int:
-        """Return how many steps two leaves have in common."""
+        """Return how many of the outermost steps two leaves have in common."""
         found = 0
         for one, two in zip(self.steps, other.steps, strict=False):
             if (one.place, one.branch) != (two.place, two.branch):
@@ -72,14 +74,14 @@ class Site:
         return found
 
     def keeps(self, name: str, level: str = BUFFER) -> Iterator[int]:
-        """Yield where a tensor is kept at a level, from the outermost in."""
+        """Yield the indices of the steps that keep a tensor at a level, outermost first."""
         for at, step in enumerate(self.steps):
             node = step.node
             if isinstance(node, Keep) and node.tensor == name and node.level == level:
                 yield at
 
     def cutting(self, upto: int | None = None, start: int = 0) -> Iterator[tuple[int, str]]:
-        """Yield (step, rank) of the loops and parts that cut, from the outermost in."""
+        """Yield (index of the step, rank) of each loop or part that cuts, outermost first."""
         for at, step in enumerate(self.steps[:upto]):
             if at >= start and step.cuts:
                 yield at, step.cuts
@@ -87,14 +89,17 @@ class Site:
 
 @dataclass(frozen=True, eq=False)
 class TreeWalk:
-    """A group's space, its steps and its leaves in order of execution."""
+    """A group's iteration space, and its tree's nodes and leaves in order of execution.
+
+    ``aliases``: tensors made in place, each with the tensor in whose tile it is (`aliases_of`).
+    """
 
     space: IterationSpace
     steps: tuple[TreeStep, ...]
     sites: tuple[Site, ...]
     aliases: Mapping[str, str]
     around: tuple[Keep, ...] = ()
-    """What is kept around the group."""
+    """Tensors that stay on chip around the group."""
 
     @cached_property
     def makers(self) -> dict[str, tuple[Site, ...]]:
@@ -106,7 +111,7 @@ class TreeWalk:
         return found
 
     def bound_leaf(self, site: Site) -> BoundOperator:
-        """Return the operator of a leaf."""
+        """Return the operator of a leaf, in the group's ranks."""
         return self.space.bound_operator(site.do.operator)
 
     def root(self, name: str) -> str:
@@ -114,14 +119,14 @@ class TreeWalk:
         return self.aliases.get(name, name)
 
     def tile_view(self, name: str, view: TensorView) -> TensorView:
-        """Return what the tile of a tensor holds, as its maker sees it if it is made here."""
+        """Return the view that a tensor's tile holds: its maker's, if the group makes it."""
         maker = self.space.made.get(name)
         return self.space.bound_operator(maker).output if maker else view
 
     def home(self, site: Site, name: str, view: TensorView, level: str = BUFFER) -> int | None:
-        """Return the step of the innermost loop or part that moves the tile; -1 if none does.
+        """Return the index of the innermost step that moves a tensor's tile; -1 if none does.
 
-        None if the tensor isn't kept at the level on the way to the leaf.
+        The tile is that of the outermost keep at the level. None: no step keeps the tensor there.
         """
         keep = next(site.keeps(name, level), None)
         if keep is None:
@@ -130,16 +135,16 @@ class TreeWalk:
         return max((at for at, rank in site.cutting(keep) if rank in moves), default=-1)
 
     def ranks_of(self, site: Site) -> frozenset[str]:
-        """Return the ranks of the group that cut a leaf's work, those after derived ones too."""
+        """Return the ranks that index a leaf's operator, each derived one as its terms."""
         ranks = self.bound_leaf(site).ranks
         return frozenset(term for rank in ranks for term in self.terms(rank))
 
     def terms(self, rank: str) -> tuple[str, ...]:
-        """Return the ranks that a rank is the sum of; itself, if it isn't derived."""
+        """Return the ranks whose sum a derived rank is; any other rank alone."""
         return tuple(term for term, _ in self.space.derived.get(rank, ((rank, 1),)))
 
     def dims(self, view: TensorView) -> tuple[Terms, ...]:
-        """Return the dimensions of a view, with the terms of derived ranks in their place."""
+        """Return the dimensions of a view as (rank, coefficient) terms, derived ranks expanded."""
         derived = self.space.derived
         return tuple(
             tuple((one, dim[0][1] * n) for one, n in derived.get(dim[0][0], ((dim[0][0], 1),)))
@@ -150,21 +155,21 @@ class TreeWalk:
 
 
 def walk(space: IterationSpace, group: Group, around: tuple[Keep, ...]) -> TreeWalk:
-    """Walk over a tree whose ranks, sizes and operators are known to be right.
+    """Walk over a group's tree, whose names and sizes have been checked (`structure_faults`).
 
-    Pieces of cores are walked over one after the other.
+    Spreads over cores count as loops.
     """
-    group = in_turn(group)
+    group = cores_as_loops(group)
     sizes = dict(space.sizes)
     box = {rank: (0, size) for rank, size in sizes.items()}
     walker = _Walker([], [])
-    walker.tree(group.tree, "tree", (), _Here(sizes, box, inside=False))
+    walker.tree(group.tree, "tree", (), _Scope(sizes, box, inside=False))
     aliases = aliases_of(space, group.tree, around)
     return TreeWalk(space, tuple(walker.steps), tuple(walker.sites), aliases, around)
 
 
 @dataclass(frozen=True)
-class _Here:
+class _Scope:
     sizes: Mapping[str, int]
     box: Mapping[str, tuple[int, int]]
     inside: bool
@@ -175,7 +180,7 @@ class _Walker:
     steps: list[TreeStep]
     sites: list[Site]
 
-    def tree(self, tree: Tree, place: str, outside: tuple[TreeStep, ...], scope: _Here) -> None:
+    def tree(self, tree: Tree, place: str, outside: tuple[TreeStep, ...], scope: _Scope) -> None:
         for at, node in enumerate(tree):
             where = f"{place}[{at}]"
             step = TreeStep(node, where, scope.sizes, scope.inside)
@@ -187,10 +192,10 @@ class _Walker:
             else:
                 self.steps.append(step)
                 outside = (*outside, step)
-                scope = _step_behind(node, scope)
+                scope = _scope_below(node, scope)
 
     def _branches(
-        self, node: Fork | Part, step: TreeStep, outside: tuple[TreeStep, ...], scope: _Here
+        self, node: Fork | Part, step: TreeStep, outside: tuple[TreeStep, ...], scope: _Scope
     ) -> None:
         kind = "fork" if isinstance(node, Fork) else "part"
         for number, branch in enumerate(node.branches):
@@ -200,7 +205,7 @@ class _Walker:
                 if not size:
                     continue
                 low = scope.box[node.rank][0] + start
-                inner = _Here(
+                inner = _Scope(
                     {**scope.sizes, node.rank: size},
                     {**scope.box, node.rank: (low, size)},
                     scope.inside,
@@ -214,10 +219,10 @@ def _part(node: Part, number: int, whole: int) -> tuple[int, int]:
     return sizes[number], sum(sizes[:number])
 
 
-def _step_behind(node: Node, here: _Here) -> _Here:
-    """Return what arrives after a loop, spread or keep."""
+def _scope_below(node: Node, scope: _Scope) -> _Scope:
+    """Return the block sizes below a loop, spread or keep."""
     if not isinstance(node, Loop | Spread):
-        return here
-    whole = here.sizes[node.rank]
-    sizes = {**here.sizes, node.rank: min(whole, node.tile)}
-    return _Here(sizes, here.box, here.inside or isinstance(node, Spread))
+        return scope
+    whole = scope.sizes[node.rank]
+    sizes = {**scope.sizes, node.rank: min(whole, node.tile)}
+    return _Scope(sizes, scope.box, scope.inside or isinstance(node, Spread))

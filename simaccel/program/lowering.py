@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from simaccel.mapping.cores import core_spreads, piece_of, pieces
-from simaccel.mapping.lifetimes import holder
+from simaccel.mapping.lifetimes import resident_tensor
 from simaccel.mapping.space import IterationSpace, aliases_of, space_of
 from simaccel.mapping.tile_streams import tile_streams
 from simaccel.mapping.tree import BUFFER, Group, Keep, Mapping, ResidentScope, Spread
@@ -97,7 +97,8 @@ def _around_tile(workload: Workload, around: ResidentScope, at: int) -> Tile:
             views += [
                 view
                 for use, view in seen.uses
-                if holder(workload, group, aliases.get(use, use), around.keeps) == keep.tensor
+                if resident_tensor(workload, group, aliases.get(use, use), around.keeps)
+                == keep.tensor
             ]
     own = next(view for view in views if view.name == keep.tensor)
     number = [outer.tensor for outer in around.keeps[:at]].count(keep.tensor)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from simaccel.analytic.prediction import predict
-from simaccel.mapping.lifetimes import bytes_around, lives
+from simaccel.mapping.lifetimes import bytes_around, lifetimes
 from simaccel.mapping.space import holding_tensor
 from simaccel.mapping.tree import Group, Keep, ResidentScope
 from simaccel.pareto import keep_cheaper
@@ -123,7 +123,7 @@ def _places(
         if isinstance(one, Group):
             yield GroupPlace(workload, one, search)
             continue
-        living = lives(workload, one)
+        living = lifetimes(workload, one)
         for at, group in enumerate(one.groups):
             yield GroupPlace(workload, group, search, one.keeps, bytes_around(living, at))
 

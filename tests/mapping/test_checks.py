@@ -8,7 +8,7 @@ from simaccel.errors import InputError
 from simaccel.experiment.check import check
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.checks import faults, require_mapping
-from simaccel.mapping.lifetimes import lives
+from simaccel.mapping.lifetimes import lifetimes
 from simaccel.mapping.tree import ResidentScope
 from simaccel.program.lowering import lower
 from simaccel.workload import Workload
@@ -445,7 +445,7 @@ def test_what_is_made_over_a_tile_of_its_own_is_not_in_what_is_kept() -> None:
     assert faults(of, one) == []
     (around, _) = one.body
     assert isinstance(around, ResidentScope)
-    (life,) = lives(of, around)
+    (life,) = lifetimes(of, around)
     assert life.tensors == ("T",)
     checked = check(of, one, lower(of, one))
     assert [done.compared for done in checked] == [0, 35, 35, 35]

@@ -58,8 +58,8 @@ def test_places_that_are_equal_apart_or_inside(first: str, second: str) -> None:
 def test_a_place_that_overlaps_another_is_refused_with_both() -> None:
     (fault,) = _faults(_pair("on cores 0-1", "on cores 1-2"))
     assert fault == (
-        "mapping: groups[1].place: got 'cores 1-2'; allowed: cores 0-1 as groups[0] (one) has, "
-        "some of them, none of them, or all and more"
+        "mapping: groups[1].place: got 'cores 1-2'; allowed: the cores of groups[0] (one) "
+        "(cores 0-1), a part of them, cores that contain them, or other cores"
     )
 
 

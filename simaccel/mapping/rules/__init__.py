@@ -1,1 +1,1 @@
-"""Rules of mappings: which trees can be executed; `table` has them all."""
+"""The rules by which a mapping's trees can be executed; `table` lists them."""

@@ -1,4 +1,4 @@
-"""Rules of what is kept around groups, and of the leaves that use it."""
+"""Rules of tensors kept around several groups, and of the leaves that use them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from simaccel.errors import suggest
-from simaccel.mapping.lifetimes import lives
+from simaccel.mapping.lifetimes import lifetimes
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.rules.units import reach_faults
 from simaccel.mapping.space import holding_tensor
@@ -19,7 +19,7 @@ from simaccel.workload import Workload, operands_of
 
 
 def operand_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
-    """Yield operands that aren't kept where their unit needs them, in the group or around it."""
+    """Yield operands that are kept, in the group or around it, where their leaf can't use them."""
     for use, view in walk.bound_leaf(site).uses:
         name = walk.root(use)
         held = holding_tensor(walk.space.workload, name, walk.around)
@@ -41,7 +41,7 @@ def operand_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
 def resident_faults(
     workload: Workload, scope: ResidentScope, walks: Sequence[TreeWalk]
 ) -> Iterator[Finding]:
-    """Yield the faults of tensors that are kept around several groups."""
+    """Yield the faults of tensors kept around several groups."""
     for at, keep in enumerate(scope.keeps):
         for allowed in _keep_faults(workload, scope, walks, at):
             yield f"keep[{at}]", node_text(keep), allowed
@@ -82,7 +82,7 @@ def _use_faults(scope: ResidentScope, keep: Keep, walks: Sequence[TreeWalk]) -> 
 def _padded_faults(
     workload: Workload, scope: ResidentScope, keep: Keep, views: Sequence[TensorView]
 ) -> Iterator[str]:
-    """Yield tensors kept whole that a group pads."""
+    """Yield tensors that are kept whole though a group pads them."""
     whole = math.prod(workload.shapes[keep.tensor])
     padded = any(group.padded for group in scope.groups)
     if padded and not keep.region and any(math.prod(view.shape) > whole for view in views):
@@ -110,13 +110,13 @@ def _uses(walk: TreeWalk, keep: Keep, scope: ResidentScope) -> bool:
 
 
 def _needed_faults(workload: Workload, scope: ResidentScope, keep: Keep) -> Iterator[str]:
-    """Yield kept tensors that operators outside need, which would have to be in DRAM as well.
+    """Yield kept tensors that operators outside need, so that they would have to be in DRAM too.
 
-    A tensor that is made in place in such a tile, without a tile of its own, is not stored either.
+    So are tensors that are made in place of a kept one, as they aren't stored either.
     """
     inside = {name for group in scope.groups for name in group.operators}
     outside = [outer for outer in workload.operators if outer.name not in inside]
-    (life,) = (live for live in lives(workload, scope) if live.keep is keep)
+    (life,) = (live for live in lifetimes(workload, scope) if live.keep is keep)
     for tensor in dict.fromkeys((keep.tensor, *life.tensors)):
         own = "" if tensor == keep.tensor else f"a keep of {tensor} in the group that makes it: "
         for operator in outside:
@@ -127,7 +127,7 @@ def _needed_faults(workload: Workload, scope: ResidentScope, keep: Keep) -> Iter
 
 
 def _box_faults(workload: Workload, keep: Keep) -> Iterator[str]:
-    """Yield regions of a tensor of which an operator uses a box."""
+    """Yield regions of a tensor of which an operator uses only a box."""
     shape = workload.shapes[keep.tensor]
     for operator in workload.operators if keep.region else ():
         for _, operand in operands_of(operator):
@@ -138,7 +138,7 @@ def _box_faults(workload: Workload, keep: Keep) -> Iterator[str]:
 def _overwritten_faults(
     scope: ResidentScope, keep: Keep, walks: Sequence[TreeWalk]
 ) -> Iterator[str]:
-    """Yield tensors that overwrite a kept tensor which a later group still reads."""
+    """Yield tensors made in place of a kept tensor that a later operator still reads."""
     over: set[str] = set()
     for walk in walks:
         for seen in walk.space.operators:
@@ -153,7 +153,7 @@ def _overwritten_faults(
 
 
 def _own_tile_faults(scope: ResidentScope, keep: Keep, walks: Sequence[TreeWalk]) -> Iterator[str]:
-    """Yield tensors made in place of a kept one that have a tile of their own in some groups."""
+    """Yield tensors made in place of a kept one that only some groups keep in their own tile."""
     own: dict[str, set[bool]] = {}
     for walk in walks if not keep.region else ():
         for site in walk.sites:
@@ -172,7 +172,7 @@ def _holds_tensor(keep: Keep, name: str, scope: ResidentScope, walk: TreeWalk) -
 
 
 def _spans(view: TensorView, site: Site) -> list[tuple[int, int]]:
-    """Return the first position and the one after the last of each dimension, within the parts."""
+    """Return (first position, last + 1) of each dimension, within the parts around a leaf."""
     spans = []
     for dim, size in zip(view.terms, view.shape, strict=True):
         start, extent = site.box.get(dim[0][0], (0, size)) if len(dim) == 1 else (0, size)

@@ -1,4 +1,4 @@
-"""A rule of a group's tree, by what it looks at."""
+"""Kinds of rules of a group's tree: over the whole group, a leaf, or the nodes around a leaf."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from simaccel.mapping.structure import Finding
 from simaccel.mapping.walk import Site, TreeStep, TreeWalk
 
 Located = tuple[TreeStep, str]
-"""A step to a leaf, and what is allowed in its place."""
+"""(a node that encloses a leaf, what is allowed in its place)."""
 
 
 @dataclass(frozen=True)
 class GroupRule:
-    """A rule of leaves beside one another; ``check`` yields findings."""
+    """A rule over all leaves of a group; ``check`` yields the findings."""
 
     check: Callable[[TreeWalk], Iterator[Finding]]
 
@@ -26,7 +26,7 @@ class GroupRule:
 
 @dataclass(frozen=True)
 class LeafRule:
-    """A rule of a leaf with what is outside of it; ``check`` yields what is allowed instead."""
+    """A rule of one leaf and the nodes around it; ``check`` yields what is allowed in its place."""
 
     check: Callable[[TreeWalk, Site], Iterator[str]]
 
@@ -39,9 +39,9 @@ class LeafRule:
 
 @dataclass(frozen=True)
 class PathRule:
-    """A rule of the nodes outside of a leaf; ``check`` yields those that break it.
+    """A rule of the nodes around a leaf; ``check`` yields those that break it.
 
-    A node outside of several leaves is reported once.
+    A node around several leaves is reported once.
     """
 
     check: Callable[[TreeWalk, Site], Iterator[Located]]

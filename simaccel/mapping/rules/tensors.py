@@ -1,4 +1,4 @@
-"""Rules for trees that can be executed: tensors are made before they are read, whole and once."""
+"""Rules of tensors: each is made before it is read, whole and once, in a tile that both reach."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from simaccel.workload.matmul import part_of
 
 
 def repeat_faults(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield operators without a leaf, or with two."""
+    """Yield operators without a leaf, or with two that both run."""
     for seen in walk.space.operators:
         sites = [site for site in walk.sites if site.do.operator == seen.name]
         if not sites:
             yield "tree", f"no do {seen.name}", "each operator of the group, once"
         for one, two in combinations(sites, 2):
-            if isinstance(_meeting(one, two), Fork):
+            if isinstance(_diverging_node(one, two), Fork):
                 yield two.place, node_text(two.do), f"one do {seen.name} of what a fork gets"
 
 
 def part_faults(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield parts that lack the leaf of an operator which other parts have."""
+    """Yield branches of a part that lack an operator which other branches have."""
     done: dict[str, dict[int, set[str]]] = {}
     for site in walk.sites:
         for step in site.steps:
@@ -47,7 +47,7 @@ def part_faults(walk: TreeWalk) -> Iterator[Finding]:
 
 
 def partial_sum_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
-    """Yield sums whose tile is inside of a part of the summed rank: each part would start again."""
+    """Yield sums whose tile is kept inside a part of the summed rank: each branch would restart."""
     seen = walk.bound_leaf(site)
     name = walk.root(seen.output.name)
     kept = max((*site.keeps(name), *site.keeps(name, PE)), default=0)
@@ -56,8 +56,8 @@ def partial_sum_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
             yield f"a keep of {name} outside of the parts of {step.cuts}, which it sums"
 
 
-def _meeting(one: Site, two: Site) -> Fork | Part | None:
-    """Return the fork or part that has two leaves in different branches."""
+def _diverging_node(one: Site, two: Site) -> Fork | Part | None:
+    """Return the fork or part that has the two leaves in different branches."""
     at = one.shared_steps(two)
     node = one.steps[at].node if at < len(one.steps) else None
     return node if isinstance(node, Fork | Part) else None
@@ -80,7 +80,7 @@ def fold_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
 
 
 def array_spread_faults(walk: TreeWalk, site: Site) -> Iterator[Located]:
-    """Yield spreads of ranks that a stationarity doesn't have on that side of the array."""
+    """Yield spreads of ranks over a side of the array on which the stationarity has others."""
     kind, seen = site.do.stationarity, walk.bound_leaf(site)
     if kind is None or len(seen.inputs) != 2:  # noqa: PLR2004 - a product has two factors
         return
@@ -97,7 +97,7 @@ def array_spread_faults(walk: TreeWalk, site: Site) -> Iterator[Located]:
 
 
 def remake_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
-    """Yield leaves that would compute a tile twice, or add to sums twice."""
+    """Yield leaves that would compute a tile again, or add to its sums twice."""
     seen, own = walk.bound_leaf(site), walk.ranks_of(site)
     name = walk.root(seen.output.name)
     home = walk.home(site, name, seen.output)
@@ -109,11 +109,11 @@ def remake_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
                 f"no loop or part of {rank} outside: {seen.name} hasn't got it, and would make "
                 f"{name} again"
             )
-    yield from _overlaps(walk, site, seen, name)
+    yield from _overlap_faults(walk, site, seen, name)
 
 
 def coverage_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
-    """Yield leaves that leave positions out, and those that make again what leaves the group."""
+    """Yield leaves that leave positions out, or make a tensor that leaves the group repeatedly."""
     seen, own = walk.bound_leaf(site), walk.ranks_of(site)
     name = seen.output.name
     leaves = name in walk.space.escapes
@@ -134,8 +134,8 @@ def coverage_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
             yield f"{outside} overlap in {rank}, and {once}"
 
 
-def _overlaps(walk: TreeWalk, site: Site, seen: BoundOperator, name: str) -> Iterator[str]:
-    """Yield overlapping pieces of a halo that would be added twice into one tile."""
+def _overlap_faults(walk: TreeWalk, site: Site, seen: BoundOperator, name: str) -> Iterator[str]:
+    """Yield loops whose overlapping pieces (halos) would be added twice into one tile."""
     keep = next(site.keeps(name), 0)
     for dim in seen.output.terms:
         terms = walk.space.derived.get(dim[0][0], ())
@@ -147,23 +147,25 @@ def _overlaps(walk: TreeWalk, site: Site, seen: BoundOperator, name: str) -> Ite
 
 
 def unfinished_read_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
-    """Yield reads of tensors that are made later, elsewhere, in other pieces, or not yet summed."""
+    """Yield reads of tensors that are made later, in other pieces, or are not summed up yet."""
     seen, order = walk.bound_leaf(site), walk.sites.index
     for name, view in zip(seen.names, seen.inputs, strict=True):
         for maker in walk.makers.get(view.name, ()):
-            if isinstance(_meeting(site, maker), Part):
+            if isinstance(_diverging_node(site, maker), Part):
                 continue
             if name != view.name:
                 yield f"{view.name} from another group: it is made here, and read two ways"
             elif order(maker) > order(site):
                 yield f"do {maker.do.operator}, which makes {name}, in an earlier branch"
             else:
-                yield from _find_unfinished(walk, site, maker, view)
-                yield from _partial(walk, site, maker, view)
+                yield from _unfinished_sum_faults(walk, site, maker, view)
+                yield from _different_piece_faults(walk, site, maker, view)
                 yield from _gap_faults(walk, site, maker)
 
 
-def _find_unfinished(walk: TreeWalk, site: Site, maker: Site, view: TensorView) -> Iterator[str]:
+def _unfinished_sum_faults(
+    walk: TreeWalk, site: Site, maker: Site, view: TensorView
+) -> Iterator[str]:
     made = walk.bound_leaf(maker)
     for _, rank in site.cutting(site.shared_steps(maker)):
         if rank in made.reduced:
@@ -173,8 +175,10 @@ def _find_unfinished(walk: TreeWalk, site: Site, maker: Site, view: TensorView) 
             )
 
 
-def _partial(walk: TreeWalk, site: Site, maker: Site, view: TensorView) -> Iterator[str]:
-    """Yield shared loops whose pieces differ between maker and reader."""
+def _different_piece_faults(
+    walk: TreeWalk, site: Site, maker: Site, view: TensorView
+) -> Iterator[str]:
+    """Yield loops around maker and reader of a tensor that cut it into different pieces."""
     made = walk.bound_leaf(maker).output
     cut = {rank for _, rank in site.cutting(site.shared_steps(maker))}
     for mine, its in zip(walk.dims(view), walk.dims(made), strict=True):
@@ -184,7 +188,7 @@ def _partial(walk: TreeWalk, site: Site, maker: Site, view: TensorView) -> Itera
 
 
 def _gap_faults(walk: TreeWalk, site: Site, maker: Site) -> Iterator[str]:
-    """Yield strided ranks of which a leaf reads positions between its maker's blocks."""
+    """Yield strided ranks of which a leaf reads positions between the blocks that are made."""
     made = walk.bound_leaf(maker)
     for rank in walk.bound_leaf(site).ranks:
         terms = walk.space.derived.get(rank, ())
@@ -197,12 +201,12 @@ def _gap_faults(walk: TreeWalk, site: Site, maker: Site) -> Iterator[str]:
 
 
 def tile_home_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
-    """Yield intermediates that aren't kept in the part shared by maker and readers."""
+    """Yield intermediates that aren't kept outside the branches of their maker and reader."""
     seen = walk.bound_leaf(site)
     for name, view in zip(seen.names, seen.inputs, strict=True):
         root = walk.root(name)
         for maker in walk.makers.get(view.name, ()):
-            if isinstance(_meeting(site, maker), Part) or name != view.name:
+            if isinstance(_diverging_node(site, maker), Part) or name != view.name:
                 continue
             own, its = (next(end.keeps(root), None) for end in (site, maker))
             shared = site.shared_steps(maker)
@@ -213,7 +217,7 @@ def tile_home_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
 
 
 def shared_tile_faults(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield reads of another tensor's part that a tile holds as the operator before it sees it."""
+    """Yield reads of a tensor's tile that another operator fills with other parts of the tensor."""
     tiles: dict[str, tuple[object, int, str]] = {}
     for site in walk.sites:
         seen = walk.bound_leaf(site)
@@ -233,7 +237,7 @@ def _are_both_below(mine: int | None, its: int | None, shared: int) -> bool:
 
 
 def in_place_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
-    """Yield work in place on a tensor that is needed later, or has another layout."""
+    """Yield operators that overwrite a tensor which is needed later, or has another layout."""
     seen = walk.bound_leaf(site)
     made = seen.output.name
     if made not in walk.aliases:
@@ -245,14 +249,14 @@ def in_place_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     if view.name in walk.makers and view.name in walk.space.escapes:
         yield f"keep {made} {BUFFER}: {source} is needed outside of the group"
     for other in walk.sites[walk.sites.index(site) + 1 :]:
-        if isinstance(_meeting(site, other), Part) or other.do.operator == seen.name:
+        if isinstance(_diverging_node(site, other), Part) or other.do.operator == seen.name:
             continue
         if source in walk.bound_leaf(other).names:
             yield f"keep {made} {BUFFER}: {source} is read again by {other.do.operator}"
 
 
 def ahead_faults(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield branches that can't run an iteration early."""
+    """Yield forks whose first branches can't run an iteration early."""
     forks = {
         step.place: (site, at)
         for site in walk.sites
@@ -277,10 +281,10 @@ def ahead_faults(walk: TreeWalk) -> Iterator[Finding]:
         ]
         early = [site for site in inside if site.steps[at].branch < fork.ahead]
         late = [site for site in inside if site.steps[at].branch >= fork.ahead]
-        yield from _crossing(walk, (place, text, loops[-1]), early, late)
+        yield from _ahead_tile_faults(walk, (place, text, loops[-1]), early, late)
 
 
-def _crossing(
+def _ahead_tile_faults(
     walk: TreeWalk, fork: tuple[str, str, int], early: Sequence[Site], late: Sequence[Site]
 ) -> Iterator[Finding]:
     place, text, loop = fork
@@ -304,7 +308,7 @@ def _crossing(
 
 
 def _touched_tiles(walk: TreeWalk, site: Site) -> Iterator[tuple[str, TensorView]]:
-    """Yield the tiles that a leaf uses, also sums that an online operator corrects."""
+    """Yield the tiles that a leaf uses, also the sums that an online softmax rescales."""
     seen = walk.bound_leaf(site)
     for use, view in seen.uses:
         yield walk.root(use), view

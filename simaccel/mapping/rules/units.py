@@ -1,4 +1,4 @@
-"""Rules for what units need: operands in reach, and PEs that get what they can take."""
+"""Rules of units: operands where the unit reads them, and the nodes that PEs can execute."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROLES = ("input", "weight")
 
 
 def reach_faults(walk: TreeWalk, site: Site, name: str) -> Iterator[str]:
-    """Yield an operand that its unit can't reach; ``name`` isn't held around the group."""
+    """Yield why a unit can't reach an operand (``name``) that isn't kept around the group."""
     seen, unit = walk.bound_leaf(site), site.do.unit
     if next(site.keeps(name), None) is not None:
         return
@@ -34,14 +34,14 @@ def reach_faults(walk: TreeWalk, site: Site, name: str) -> Iterator[str]:
 
 
 def derived_rank_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
-    """Yield work of PEs on ranks that are sums of others, whose pieces overlap."""
+    """Yield work of PEs on derived ranks, whose pieces overlap."""
     wrong = [rank for rank in walk.bound_leaf(site).ranks if rank in walk.space.derived]
     if site.do.unit == MAC and wrong:
         yield f"a group of its own: PEs don't divide {wrong[0]}, whose pieces overlap"
 
 
 def keep_level_faults(_: TreeWalk, site: Site) -> Iterator[Located]:
-    """Yield keeps twice at a level, and keeps at a level where their leaf has none."""
+    """Yield a tensor's second keep at one level, and keeps at a level that their leaf lacks."""
     known: set[tuple[str, str]] = set()
     for step in site.steps:
         node = step.node
@@ -57,7 +57,10 @@ def keep_level_faults(_: TreeWalk, site: Site) -> Iterator[Located]:
 
 
 def lifetime_faults(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield keeps whose tile lives outside of the branch where another branch has its own."""
+    """Yield keeps in a branch that no loop of it moves, where another branch keeps the same tensor.
+
+    The tile would outlive the branch, and so be one with the other.
+    """
     for before, after in combinations(walk.sites, 2):
         at = before.shared_steps(after)
         uses = {walk.root(use): view for use, view in walk.bound_leaf(before).uses}
@@ -76,9 +79,9 @@ def lifetime_faults(walk: TreeWalk) -> Iterator[Finding]:
 
 
 def part_keep_faults(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield keeps in PEs that differ among parts, if no loop there moves the tile.
+    """Yield keeps in PEs that differ among the branches of a part, if no loop there moves the tile.
 
-    It is one tile, of one size in each PE, for all of them.
+    It is one tile for all branches, of one size in each PE.
     """
     for first, two in combinations(walk.sites, 2):
         at = first.shared_steps(two)
@@ -95,7 +98,7 @@ def part_keep_faults(walk: TreeWalk) -> Iterator[Finding]:
 
 
 def _places(site: Site, name: str) -> list[Spread | str]:
-    """Return how a tile gets to PEs: the spreads, and the levels that keep it."""
+    """Return how a tile gets to PEs: the spreads around a leaf, and the levels that keep it."""
     nodes = [step.node for step in site.steps]
     spreads = [one for one in nodes if isinstance(one, Spread)]
     levels = [one.level for one in nodes if isinstance(one, Keep) and one.tensor == name]
@@ -103,7 +106,7 @@ def _places(site: Site, name: str) -> list[Spread | str]:
 
 
 def fan_order_faults(_: TreeWalk, site: Site) -> Iterator[Located]:
-    """Yield spreads in another order than that of fan-outs, and those around vector operators."""
+    """Yield spreads that aren't in the order of `FANS`, and spreads around vector operators."""
     fans, done = 0, False
     for step in site.steps:
         if isinstance(step.node, Spread):
@@ -118,7 +121,7 @@ def fan_order_faults(_: TreeWalk, site: Site) -> Iterator[Located]:
 
 
 def pe_node_faults(_: TreeWalk, site: Site) -> Iterator[Located]:
-    """Yield nodes after a spread, or after a tile in PEs, that PEs can't do."""
+    """Yield nodes inside a spread, or inside a keep in PEs, that PEs can't execute."""
     fans, done = 0, False
     for step in site.steps:
         node = step.node
@@ -135,13 +138,13 @@ def pe_node_faults(_: TreeWalk, site: Site) -> Iterator[Located]:
 
 
 def _is_in_pe(step: TreeStep) -> bool:
-    """Return whether a node is a tile in PEs, or a loop of them."""
+    """Return whether a node is a keep in PEs, or a loop that PEs run."""
     node = step.node
     return (isinstance(node, Keep) and node.level == PE) or (isinstance(node, Loop) and step.inside)
 
 
 def pe_keep_faults(_: TreeWalk, site: Site) -> Iterator[Located]:
-    """Yield keeps in PEs after what cuts a PE's part: PEs take the whole of it at once."""
+    """Yield keeps in PEs inside nodes that cut a PE's block, which it loads whole."""
     behind = False
     for step in site.steps:
         node = step.node
@@ -153,7 +156,7 @@ def pe_keep_faults(_: TreeWalk, site: Site) -> Iterator[Located]:
 
 
 def array_faults(walk: TreeWalk, accelerator: Accelerator) -> Iterator[Finding]:
-    """Yield what an accelerator's array hasn't got."""
+    """Yield leaves, spreads and keeps for which the accelerator's array lacks the means."""
     array = accelerator.array
     spatial = isinstance(array, SpatialArraySpec)
     for site in walk.sites:
@@ -169,12 +172,12 @@ def array_faults(walk: TreeWalk, accelerator: Accelerator) -> Iterator[Finding]:
                 "no elementwise product: it is a vector operator of kind product",
             )
         elif unit != SFU:
-            yield from _fans(walk, site, accelerator)
+            yield from _fan_faults(walk, site, accelerator)
             if isinstance(array, SpatialArraySpec):
-                yield from _memories(walk, site, array)
+                yield from _memory_faults(walk, site, array)
 
 
-def _fans(walk: TreeWalk, site: Site, accelerator: Accelerator) -> Iterator[Finding]:
+def _fan_faults(walk: TreeWalk, site: Site, accelerator: Accelerator) -> Iterator[Finding]:
     array, seen = accelerator.array, walk.bound_leaf(site)
     known = FANS if isinstance(array, SpatialArraySpec) else FANS[:2]
     reduces = array.reduces if isinstance(array, SpatialArraySpec) else FANS
@@ -199,13 +202,13 @@ def _fans(walk: TreeWalk, site: Site, accelerator: Accelerator) -> Iterator[Find
 
 
 def _is_cut_again(site: Site, step: TreeStep) -> bool:
-    """Return whether a later spread cuts the same rank."""
+    """Return whether a spread further in cuts the same rank."""
     later = site.steps[site.steps.index(step) + 1 :]
     rank = step.node.rank if isinstance(step.node, Spread) else ""
     return any(isinstance(one.node, Spread) and one.node.rank == rank for one in later)
 
 
-def _memories(walk: TreeWalk, site: Site, array: SpatialArraySpec) -> Iterator[Finding]:
+def _memory_faults(walk: TreeWalk, site: Site, array: SpatialArraySpec) -> Iterator[Finding]:
     seen = walk.bound_leaf(site)
     roles: set[str] = set().union(*array.memories.by_roles())
     for at, (use, _) in enumerate(seen.uses):

@@ -1,4 +1,4 @@
-"""Rules for vector operators: their axis and windows, and what may cut them."""
+"""Rules of vector operators: which nodes may cut their axis and their windows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simaccel.workload import VECTORS, Vector
 
 
 def window_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
-    """Yield windows of pooling that aren't whole."""
+    """Yield loops and parts that cut the windows of a pooling."""
     seen = walk.bound_leaf(site)
     if not isinstance(seen.operator, Vector) or not VECTORS[seen.operator.kind].windows:
         return
@@ -22,7 +22,7 @@ def window_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
 
 
 def axis_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
-    """Yield axes that are cut where their operator can't work in pieces."""
+    """Yield why a vector operator can't work on pieces of its axis that the tree cuts."""
     axis, ranks = walk.space.axes.get(site.do.operator), walk.space.axis_ranks(site.do.operator)
     cutting = [at for at, rank in site.cutting() if rank in ranks]
     if axis is None or not cutting:
@@ -34,7 +34,7 @@ def axis_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     elif any(isinstance(site.steps[at].node, Part) for at in cutting):
         yield f"no part of {axis}, along which {operator.name} goes"
     elif _is_shared(walk, site, cutting[0]):
-        yield from _online(walk, site, axis, cutting)
+        yield from _online_faults(walk, site, axis, cutting)
     elif isinstance(operator, Vector) and "normalise" not in VECTORS[operator.kind].steps:
         yield f"no loop {axis}: {operator.kind} takes it whole"
 
@@ -43,8 +43,12 @@ def _is_shared(walk: TreeWalk, site: Site, at: int) -> bool:
     return any(other is not site and site.shared_steps(other) > at for other in walk.sites)
 
 
-def _online(walk: TreeWalk, site: Site, axis: str, cutting: Sequence[int]) -> Iterator[str]:
-    """Yield what keeps an operator from going along its axis piece by piece with others."""
+def _online_faults(walk: TreeWalk, site: Site, axis: str, cutting: Sequence[int]) -> Iterator[str]:
+    """Yield why an operator can't run online: piece by piece along its axis, with its readers.
+
+    Online softmax rescales the sums of its readers when the maximum grows, so those must sum over
+    its axis alone and keep their sums outside the loop over it.
+    """
     seen = walk.bound_leaf(site)
     operator = seen.operator
     whole = f"loop {axis} inside of the branch of do {seen.name}"
