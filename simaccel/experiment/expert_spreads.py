@@ -20,10 +20,6 @@ def spread_experts(
     """Return a workload with tokens in groups where chips with some of the experts each are faster.
 
     Without degrees of parallelism, and of tokens whose experts nobody said; else it is unchanged.
-
-    Raises:
-        InputError: no split is legal.
-
     """
     asked = options or Options()
     degrees = asked.tensor_parallel, asked.data_parallel, asked.expert_parallel

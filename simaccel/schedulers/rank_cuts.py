@@ -16,6 +16,8 @@ from simaccel.workload import AffineDimension, Einsum, Operator, Vector, Workloa
 
 _TOKENS: Final = "n"
 """The rank of a transformer's tokens."""
+_MOST_RANKS: Final = 3
+"""Ranks of activations that are tried, of a graph in which no two operators have the same."""
 
 
 def _window_ranks(operator: Operator) -> set[str]:
@@ -59,8 +61,12 @@ class RankCuts:
                 sizes[name] = operator.ranks[rank]
                 products[name] += isinstance(operator, Einsum)
         most = max(products.values(), default=0)
-        names = [name for name, _ in numbers.most_common() if 2 * products[name] > most]
-        return {name: sizes[name] for name in names if name not in moving}
+        names = [
+            name
+            for name, _ in numbers.most_common()
+            if 2 * products[name] > most and name not in moving
+        ]
+        return {name: sizes[name] for name in names[:_MOST_RANKS]}
 
     def spreads_along(self, name: str) -> Spreads:
         """Return cuts of operators along a rank, of products without it along another such."""

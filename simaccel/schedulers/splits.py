@@ -9,6 +9,7 @@ done by all chips alike. Collectives follow from the cuts, and what isn't legal 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -35,6 +36,7 @@ from simaccel.workload.language.experts import parts_of
 
 _CHANNELS: Final = "channels"
 _ROWS: Final = "rows"
+_UNDIVIDED: Final = "undivided"
 _MOST_REPAIRS: Final = 8
 """Times that operators which can't be cut are left whole."""
 
@@ -74,12 +76,8 @@ def fastest_split(workload: Workload, accelerator: Accelerator, *others: Workloa
     """Return the split of the least cycles of a chip, the first of equal ones.
 
     Of those that fit a chip's memory, else of those that are least too large. Where all chips are
-    no faster than fewer of them, as no legal split shares more, the others do the same as those.
+    no faster than fewer of them, or than one, the others do the same as those.
     ``others``: other workloads that do the same, such as with tokens in groups.
-
-    Raises:
-        InputError: no split is legal; it says why of each.
-
     """
     workloads = workload, *others
     return _fastest(workloads, accelerator, repr([way.parameters for way in workloads]))
@@ -94,7 +92,7 @@ def _fastest(
     Splits are tried in the order of what a chip has to do without collectives, the least first,
     until that alone takes longer than the best.
     """
-    reasons, best = dict[str, str](), None
+    reasons, best = dict[str, str](), _undivided(workloads[0], accelerator)
     possible = list[tuple[tuple[int, Fraction], ChipWork, str, Spreads]]()
     for workload in workloads:
         work = ChipWork(workload, accelerator)
@@ -106,21 +104,21 @@ def _fastest(
             for name, spreads in splits(ways, count, reasons)
         ]
     for least, work, name, spreads in sorted(possible, key=itemgetter(0)):
-        if best is not None and least > best[0][:2]:
+        if least > best[0][:2]:
             break
-        try:
+        with suppress(InputError):
             split = _make_legal(name, work.workload, spreads, accelerator)
-        except InputError as error:
-            reasons[name] = error.faults[0].allowed
-            continue
-        cost = split.cost(work)
-        if best is None or cost < best[0]:
-            best = cost, split
-    if best is not None:
-        return best[1]
-    raise InputError(
-        [Fault("chips", name, workloads[0].name, allowed) for name, allowed in reasons.items()]
-    )
+            if (cost := split.cost(work)) < best[0]:
+                best = cost, split
+    return best[1]
+
+
+def _undivided(workload: Workload, accelerator: Accelerator) -> tuple[SplitCost, LegalSplit]:
+    """Return a workload that all chips do alike, as one chip does it, and what that costs."""
+    spreads: Spreads = dict.fromkeys(workload.by_name, ())
+    pod = share_of(workload, spreads, accelerator.pod)
+    split = LegalSplit(_UNDIVIDED, workload, spreads, pod)
+    return split.cost(ChipWork(workload, accelerator)), split
 
 
 def spread_by_degrees(workload: Workload, degrees: ParallelDegrees) -> Spreads:

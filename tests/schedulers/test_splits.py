@@ -15,9 +15,10 @@ from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.importers.onnx_files import load_onnx
-from simaccel.report.pods import sent_bytes
+from simaccel.report.pods import pod_lines, sent_bytes
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.parallel import whole_mapping
+from simaccel.schedulers.rank_cuts import RankCuts
 from simaccel.schedulers.splits import LegalSplit, fastest_split, legal_splits
 from simaccel.workload import Workload, build, parse_workload
 from simaccel.workload.language.build import transformer
@@ -259,8 +260,8 @@ def test_an_encoder_is_cut_by_heads_sequences_or_tokens() -> None:
 
 def test_what_is_taken_is_the_fastest() -> None:
     """Of all legal splits, each run on the machine: images here, rows of a single image."""
-    for batch, name in ((4, "n 2"), (1, "rows 2")):
-        workload, pod = _network(batch, size=12), _pod(2)
+    for batch, size, name in ((4, 12, "n 2"), (1, 24, "rows 2")):
+        workload, pod = _network(batch, size), _pod(2)
         taken = simulate(workload, pod, "naive")
         legal, _ = legal_splits(workload, pod, 2)
         cycles = {split.name: _run(workload, pod, split).run.cycles for split in legal}
@@ -296,10 +297,35 @@ def test_what_is_not_legal_names_what_is() -> None:
     assert said in str(caught.value)
     with pytest.raises(InputError, match=r"on these chips: n 2, rows 2, .*channels 2"):
         simulate(_network(4), _pod(2), "naive", options=Options(expert_parallel=2))
-    with pytest.raises(InputError) as caught:
-        fastest_split(_network(1).select_operators(["c1"]), _pod(5))
-    for said in ("n 5: got 'net'; allowed: a number that divides 1, the size of n", "channels 5"):
-        assert said in str(caught.value)
+
+
+def test_layers_that_are_not_linked_are_cut_by_their_own_images() -> None:
+    """Twenty ranks of images, one a layer: any of them says that each layer is cut by its own."""
+    shape = {"N": 4, "P": 4, "Q": 4, "M": 8, "C": 8, "R": 1, "S": 1}
+    layers = {f"c{at}": {"kind": "conv", "shape": shape} for at in range(20)}
+    workload = parse_workload({"kind": "layers", "name": "n", "layers": layers})
+    split = fastest_split(workload, _pod(4))
+    assert split.pod.workload.macs * 4 == workload.macs
+    assert not split.pod.exchanges
+    assert len(RankCuts(workload, 4).free_ranks) == 3
+
+
+def test_chips_that_cannot_be_faster_than_one_do_what_it_does() -> None:
+    """8 channels and 6 rows on 5 chips; a product that takes less than to gather what it makes."""
+    alone = _network(1).select_operators(["c1"])
+    legal, reasons = legal_splits(alone, _pod(5), 5)
+    assert not legal
+    assert reasons["n 5"] == "a number that divides 1, the size of n"
+    small = _network(4)
+    slow = small_pod(2, "topology=switch", "hop_cycles=100000")
+    for workload, pod in ((alone, _pod(5)), (small.select_operators(["c2", "c3"]), slow)):
+        one = simulate(workload, load_accelerator("mxu_128"), "naive")
+        result = simulate(workload, pod, "naive")
+        assert result.run.cycles <= one.run.cycles
+        assert not result.pod.exchanges
+    (line,) = pod_lines(simulate(alone, _pod(5), "naive"))
+    assert "5 chips" in line
+    assert "each does all of it" in line
 
 
 @pytest.mark.parametrize(
