@@ -92,7 +92,7 @@ def _fastest(
     Splits are tried in the order of what a chip has to do without collectives, the least first,
     until that alone takes longer than the best.
     """
-    reasons, best = dict[str, str](), _undivided(workloads[0], accelerator)
+    reasons, best = dict[str, str](), _share_nothing(workloads[0], accelerator)
     possible = list[tuple[tuple[int, Fraction], ChipWork, str, Spreads]]()
     for workload in workloads:
         work = ChipWork(workload, accelerator)
@@ -113,7 +113,7 @@ def _fastest(
     return best[1]
 
 
-def _undivided(workload: Workload, accelerator: Accelerator) -> tuple[SplitCost, LegalSplit]:
+def _share_nothing(workload: Workload, accelerator: Accelerator) -> tuple[SplitCost, LegalSplit]:
     """Return a workload that all chips do alike, as one chip does it, and what that costs."""
     spreads: Spreads = dict.fromkeys(workload.by_name, ())
     pod = share_of(workload, spreads, accelerator.pod)

@@ -347,7 +347,8 @@ def test_degrees_of_parallelism_are_lists_and_energy_is_of_all_chips(cli: Call) 
     assert [row["tensor_parallel"] for row in rows] == ["1", "2"]
     run = json.loads(cli(f"run {asked} --set tensor-parallel=2 --json").stdout)
     assert rows[1]["cycles"] == run["cycles"] < rows[0]["cycles"]
-    both = json.loads(cli(f"compare {asked} --metric energy/token --json").stdout)[0]
+    alone = f"compare {asked} --set tensor-parallel=2 --metric energy/token --json"
+    both = json.loads(cli(alone).stdout)[0]
     assert both["energy_per_token_pj"] == run["chips"]["energy_pj"] / 2
     rate = run["chips"]["tokens_per_second"]
     assert both["tokens_per_second"] == pytest.approx(rate)
