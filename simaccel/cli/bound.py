@@ -88,7 +88,7 @@ def bound(
     files.require()
     from simaccel.papers.orojenesis.single import Mapspace
     from simaccel.report.bounds import bound_csv, bound_json, bound_lines, bound_table, front_lines
-    from simaccel.report.figures.bound import draw_bound
+    from simaccel.report.figures.pareto import draw_bound
     from simaccel.verbs.bounding import bound_of
 
     mapspace = Mapspace(

@@ -194,8 +194,7 @@ def show_workload(
     if plot is not None:
         require_figure_target(plot, force=force, inputs=inputs)
     workload = asked.read_anyway()
-    from simaccel.report.catalogues import workload_table
-    from simaccel.report.imports import import_lines, import_table
+    from simaccel.report.catalogues import import_lines, import_table, workload_table
     from simaccel.report.titles import workload_title
     from simaccel.workload import describe
 

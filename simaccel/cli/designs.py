@@ -73,7 +73,7 @@ def explore_directed(ctx: click.Context, readers: InputReaders, outputs: OutputF
     # nothing of what follows is loaded for an error
     from simaccel.papers.maestro.analysis.design import DesignLimits
     from simaccel.papers.maestro.analysis.prices import PAPER_ERA, PRESENT
-    from simaccel.report.designs import (
+    from simaccel.report.directives import (
         designs_csv,
         designs_effort,
         designs_json,

@@ -290,7 +290,7 @@ def require_tokens(metrics: Sequence[Figure], points: Sequence[Point]) -> None:
         InputError: names each.
 
     """
-    from simaccel.experiment.tokens import tokens_of
+    from simaccel.experiment.traffic import tokens_of
 
     if all(tokens_of(point.workload) is None for point in points):
         allowed = "other metrics for a part of a model; with --scope model it has tokens or images"

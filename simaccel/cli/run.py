@@ -185,7 +185,7 @@ def _run_neighbours(inputs: Inputs, options: Options, jobs: Jobs, *, quiet: bool
 
 
 def _check_parts(checks: Sequence[OperatorCheck]) -> list[Table]:
-    from simaccel.report.checks import checked_table
+    from simaccel.report.results import checked_table
 
     return [checked_table(checks)] if checks else []
 
@@ -288,7 +288,7 @@ def _detail(asked: ExperimentOptions, result: Result) -> list[Table | str]:
     """Return the tables of waits, kinds, engines and energy, and the lines below them."""
     from simaccel.report import results
     from simaccel.report.default_dataflow import measured_lines
-    from simaccel.report.energy import energy_table
+    from simaccel.report.rows import energy_table
 
     tables: list[Table | str] = [
         results.waits_table(result),
@@ -305,11 +305,11 @@ def _detail(asked: ExperimentOptions, result: Result) -> list[Table | str]:
 
         tables.append(classes_line(result))
     if asked.workload.is_onnx():
-        from simaccel.report.imports import import_line
+        from simaccel.report.catalogues import import_line
 
         tables.append(import_line(asked.workload.import_file()))
     if (parameters.get("kind"), parameters.get("scope")) == ("network", "model"):
-        from simaccel.report.imports import whole_line
+        from simaccel.report.catalogues import whole_line
 
         tables.append(whole_line(result.workload))
     tables += [*measured_lines(result), *_headroom_lines(result)]

@@ -87,7 +87,7 @@ class SeveralRuns:
         with ProgressBar("simulating", quiet=quiet) as bar:
             if self.tokens is None:
                 from simaccel.experiment.pipeline import run_pipeline
-                from simaccel.report.pipeline import pipeline_json, pipeline_lines, pipeline_table
+                from simaccel.report.generation import pipeline_json, pipeline_lines, pipeline_table
 
                 how["progress"] = lambda _, done: bar.show(done, "stages")
                 run = run_pipeline(first, accelerator, dataflow, **how)
@@ -144,7 +144,7 @@ def _forecast(
     from simaccel.experiment.outlook import outlooks
     from simaccel.experiment.pipeline_plan import plan_pipeline
     from simaccel.experiment.precision import place_on
-    from simaccel.report.pipeline import cut_line, sent_line
+    from simaccel.report.generation import cut_line, sent_line
 
     searches = [
         (", ".join(filter(None, (name, part))), forecast)

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.experiment.run import ExperimentResult, resident_bytes
-from simaccel.experiment.tokens import phase_of
+from simaccel.experiment.traffic import phase_of
 from simaccel.hardware.cores import CHIP, REMOTE, core_of_name, on_core
 from simaccel.hardware.links import LINK_SENT
 from simaccel.hardware.memory import is_dram_channel

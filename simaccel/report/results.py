@@ -43,6 +43,9 @@ from simaccel.study.figure_table import FIGURES
 from simaccel.units import ARRAY, LIMITS, LOADING, cause_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simaccel.experiment.check import OperatorCheck
     from simaccel.run.memories import MemoryDemand
 
 _FIGURES: Final = ("cycles", "seconds", "utilisation", "dram_bytes", "energy_pj")
@@ -353,3 +356,20 @@ def cost_line(result: ExperimentResult) -> str:
     events, seconds = cycles_text(result.run.events), seconds_text(result.wall_seconds)
     searched = f", the search before it {seconds_text(result.search_seconds)}"
     return f"{events} events in {seconds} of wall time{searched if result.search_seconds else ''}"
+
+
+def checked_table(checks: Sequence[OperatorCheck]) -> Table:
+    """Tabulate what a check compared; of a sample, the share of the work that was executed."""
+    sampled = any(check.executed < 1 for check in checks)
+    columns = (
+        Column("operator, a sample" if sampled else "checked operator", "operator", kind="text"),
+        Column("compared", "compared", "count"),
+        Column("of elements", "elements", "count"),
+        Column(
+            "largest deviation",
+            "",
+            lambda check: f"{check.deviation:.1e}" if check.compared else "stays on chip",
+        ),
+        Column("work executed", "executed", fine_share_text),
+    )
+    return tabulate(checks, columns[: 4 + sampled])

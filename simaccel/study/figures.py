@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from simaccel.experiment.run import ExperimentResult, resident_bytes, result_json
-from simaccel.experiment.tokens import phase_of, tokens_of
+from simaccel.experiment.traffic import phase_of, tokens_of
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of, edp_js, power_mw
 from simaccel.numbers import plain

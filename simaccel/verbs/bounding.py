@@ -72,7 +72,7 @@ class Bound(ShownResult):
         return bounds.bound_rows(self.report)
 
     def _draw(self) -> Figure:
-        from simaccel.report.figures.bound import draw_bound
+        from simaccel.report.figures.pareto import draw_bound
 
         return draw_bound(self.report, self.title)
 

@@ -13,7 +13,7 @@ from simaccel.experiment.pipeline import micro_batch_ends, pipeline_row, run_pip
 from simaccel.experiment.pipeline_plan import PipelineMessage, plan_pipeline
 from simaccel.experiment.run import simulate
 from simaccel.hardware.load import with_values
-from simaccel.report.pipeline import pipeline_json, pipeline_lines
+from simaccel.report.generation import pipeline_json, pipeline_lines
 from simaccel.schedulers import Options
 from simaccel.workload import Vector, Workload
 from simaccel.workload.language import Transformer

@@ -2,9 +2,9 @@
 
 from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.report.energy import energy_table
 from simaccel.report.page.data import _energy
 from simaccel.report.results import operators_table, size_line
+from simaccel.report.rows import energy_table
 from simaccel.workload import build, gemm
 from simaccel.workload.files import parse_workload
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simaccel.report.imports import whole_line
+from simaccel.report.catalogues import whole_line
 from simaccel.workload import network
 
 

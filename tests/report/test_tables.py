@@ -8,10 +8,9 @@ from rich.console import Console, RenderableType
 from simaccel.experiment.check import OperatorCheck
 from simaccel.experiment.run import ExperimentResult, result_json, simulate
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.report.checks import checked_table
 from simaccel.report.comparison import comparison_table, speedups, terms_lines
 from simaccel.report.estimates import estimate_table
-from simaccel.report.results import engines_table, operators_table
+from simaccel.report.results import checked_table, engines_table, operators_table
 from simaccel.report.titles import experiment_title
 from simaccel.study.figures import run_figures
 from simaccel.study.points import StudyRow

@@ -24,7 +24,7 @@ _COMMANDS = {
         "trace.export.export",
         "Write the events of a window in the format of another program.",
     ),
-    "diff": ("trace.diff.diff", "Explain the difference in cycles of two runs of one workload."),
+    "diff": ("trace.info.diff", "Explain the difference in cycles of two runs of one workload."),
 }
 """Each command: where it is, and the first paragraph of its help."""
 

@@ -13,8 +13,8 @@ from matplotlib.figure import FigureBase
 from matplotlib.ticker import FixedLocator, FuncFormatter, Locator, MaxNLocator
 
 from simaccel.report.figures.axes import cycle_axis, heading, number_text, steps
-from simaccel.report.figures.panel import Panel, ShownWindow, part_text
 from simaccel.report.figures.style import LIMIT_COLOUR, SERIES_COLOURS
+from simaccel.report.figures.window import Panel, ShownWindow, part_text
 from simaccel.report.units import short_share_text
 from simaccel.trace import TraceReader
 from simaccel.trace.schema import Cycles

@@ -14,9 +14,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from simaccel.report.figures.axes import cycle_axis, fill, steps
-from simaccel.report.figures.panel import Panel, ShownWindow, mark_period, part_text
 from simaccel.report.figures.style import LIMIT_COLOUR, SERIES_COLOURS, SERIES_HATCHES
-from simaccel.report.figures.window import CycleWindow
+from simaccel.report.figures.window import CycleWindow, Panel, ShownWindow, mark_period, part_text
 from simaccel.report.units import bytes_text
 from simaccel.trace import TraceError, TraceReader
 from simaccel.trace.schema import IN_PES, Cycles

@@ -21,7 +21,6 @@ from simaccel.report.figures.axes import (
 )
 from simaccel.report.figures.bandwidth import bandwidth_panel
 from simaccel.report.figures.occupancy import occupancy_panel
-from simaccel.report.figures.panel import Panel, ShownWindow
 from simaccel.report.figures.stall_stack import stalls_panel
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
@@ -34,7 +33,7 @@ from simaccel.report.figures.style import (
     style,
 )
 from simaccel.report.figures.timeline import timeline_panel
-from simaccel.report.figures.window import asked_window, operator_span
+from simaccel.report.figures.window import Panel, ShownWindow, asked_window, operator_span
 from simaccel.report.titles import experiment_title
 from simaccel.trace import TraceReader
 from simaccel.units import ARRAY

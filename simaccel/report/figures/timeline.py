@@ -15,9 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
 from simaccel.report.figures.axes import cause_keys, cycle_axis, look, steps, width_inches
-from simaccel.report.figures.panel import Panel, ShownWindow, mark_period, part_text
 from simaccel.report.figures.style import in_order
-from simaccel.report.figures.window import CycleWindow
+from simaccel.report.figures.window import CycleWindow, Panel, ShownWindow, mark_period, part_text
 from simaccel.report.units import cycles_text
 from simaccel.trace import TraceError, TraceReader, UtilisationSeries
 from simaccel.trace.schema import Cycles
