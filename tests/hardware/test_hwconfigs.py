@@ -2,6 +2,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 
 from simaccel.errors import InputError
 from simaccel.experiment.run import simulate
@@ -113,6 +114,29 @@ def test_chips_of_pods_have_their_published_arrays(name: str, count: int, tera_f
     assert isinstance(array, ArraySpec)
     assert (array.rows, array.cols, array.count) == (128, 128, count)
     assert round(2 * found.pes * found.clock_hz / 1e12) == tera_flops
+
+
+def test_no_two_files_describe_one_chip() -> None:
+    """A file that is `of` another gives links, hosts and numbers of chips, and no hardware.
+
+    Others that stand for chips differ in their arrays, clocks or memories.
+    """
+    written = {name: yaml.safe_load((FOLDER / f"{name}.yaml").read_text()) for name in NAMES}
+    words = {"name", "description", "source", "of", "chips", "compiler", "dram"}
+    others = {name: document for name, document in written.items() if "of" in document}
+    assert {key for document in others.values() for key in document} <= words
+    assert {document["of"] for document in others.values()} <= set(NAMES)
+    chips = [
+        (on.clock_hz, on.array.pes, on.dram.bandwidth_bytes_per_second, on.buffer.capacity_bytes)
+        for name in NAMES
+        if name not in others and (on := load_accelerator(name)).stands_for == "chip"
+    ]
+    assert len(chips) >= 9
+    assert len({*chips}) == len(chips)
+    beginnings = [name for name in others if not name.startswith(others[name]["of"])]
+    assert beginnings == ["coral_dev_board"]  # all others are called as their chip is
+    plain = [name for name in NAMES if name not in others and written[name]["stands_for"] == "chip"]
+    assert not [(a, b) for a in plain for b in plain if a.startswith(f"{b}_")]
 
 
 def test_one_chip_of_a_pod_is_the_chip() -> None:
