@@ -30,11 +30,11 @@ from benchmarks.measure import (
     table,
 )
 from simaccel.analytic.evaluation import evaluate
-from simaccel.analytic.family import Family, FamilyKeep, FamilyLoops, Ints, ints
+from simaccel.analytic.family import Family, FamilyLoops, Ints, ints
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import BUFFER, Do, Group
+from simaccel.mapping.tree import BUFFER, Do, Group, Keep
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.attention import flat_families, problem_of
 from simaccel.schedulers.spatial import choices
@@ -95,7 +95,7 @@ def gemm_family(sizes: list[Ints], order: int = 0) -> Family:
     space = space_of(workload, Group(operators=("gemm",), tree=()))
     seen = space.operators[0]
     places = tuple(ints(ORDERS[order].index(rank)) for rank in "mkn")
-    keeps = tuple(FamilyKeep(name, BUFFER, ints(2)) for name in (*seen.names, seen.output.name))
+    keeps = tuple(Keep(name, BUFFER, ints(2)) for name in (*seen.names, seen.output.name))
     loops = FamilyLoops(("m", "k", "n"), tuple(sizes), places)
     return Family(space, (loops, *keeps, Do("gemm", "array", "ws")), {})
 

@@ -11,11 +11,12 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from simaccel.analytic.family import FamilySpread, Ints, ints
+from simaccel.analytic.family import Ints, ints
 from simaccel.analytic.pieces import PathCuts
 from simaccel.hardware import PLACES, STATIONARITIES, Accelerator, FoldGrid, Stationarity
 from simaccel.hardware.fold_grid import spatial
 from simaccel.mapping.space import BoundOperator
+from simaccel.mapping.tree import Spread
 from simaccel.workload.matmul import part_of
 
 FIGURES = (
@@ -375,7 +376,7 @@ def fold_sides(cuts: PathCuts) -> tuple[Ints | None, Ints | None]:
     """Return rows and columns of a full fold, None where the tree has no spread for them."""
     found: dict[str, Ints] = {}
     for at, entry in enumerate(cuts.entries):
-        if isinstance(entry, FamilySpread) and entry.level in ("rows", "cols"):
+        if isinstance(entry, Spread) and entry.level in ("rows", "cols"):
             pieces = -(-cuts.full[at][entry.rank] // entry.tile)
             found[entry.level] = found.get(entry.level, ints(1)) * pieces
     return found.get("rows"), found.get("cols")

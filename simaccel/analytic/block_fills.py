@@ -12,21 +12,11 @@ import numpy as np
 
 from simaccel.analytic.array import FoldEdges, select_figures
 from simaccel.analytic.counting.transfers import blocks_of
-from simaccel.analytic.family import (
-    Entry,
-    Family,
-    FamilyCut,
-    FamilyKeep,
-    FamilyLoops,
-    FamilySpread,
-    Ints,
-    TreePath,
-    ints,
-)
+from simaccel.analytic.family import Entry, Family, FamilyCut, FamilyLoops, Ints, TreePath, ints
 from simaccel.analytic.pieces import PathCuts, expand_view, extent, number
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
-from simaccel.mapping.tree import BUFFER
+from simaccel.mapping.tree import BUFFER, Keep, Spread
 from simaccel.numbers import in_bytes
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Vector
@@ -36,9 +26,9 @@ from simaccel.workload.vectors import VECTORS
 Sizes = dict[str, Ints]
 
 
-def is_kept(entry: object) -> TypeGuard[FamilyKeep]:
+def is_kept(entry: object) -> TypeGuard[Keep[Ints]]:
     """Return whether an entry of a path is a keep in the buffer."""
-    return isinstance(entry, FamilyKeep) and entry.level == BUFFER
+    return isinstance(entry, Keep) and entry.level == BUFFER
 
 
 @dataclass
@@ -76,7 +66,7 @@ class BlockFills:
         cycles = ints(0)
         for position, (use, view) in enumerate(inputs):
             for at, entry in enumerate(path.entries):
-                if not isinstance(entry, FamilyKeep) or entry.tensor != use:
+                if not isinstance(entry, Keep) or entry.tensor != use:
                     continue
                 is_late = late is None or tensor_of(use) in late
                 if use in self.family.space.made or not is_late:
@@ -130,7 +120,7 @@ class BlockFills:
         every, tile = self._sizes, self.family.aliases.get(output.name, output.name)
         cuts = self.units.cuts(path)
         for at, entry in enumerate(path.entries):
-            if isinstance(entry, FamilyCut | FamilySpread):
+            if isinstance(entry, FamilyCut | Spread):
                 break  # the last of these are not in one piece
             if is_kept(entry) and entry.tensor == tile:
                 sizes = _last_sizes(every, path.entries[:at])
@@ -144,7 +134,7 @@ class BlockFills:
 
     def last_block_cycles(self, path: TreePath) -> Ints | None:
         """Return the cycles of the last block of a path on its unit; None if it isn't known."""
-        if any(isinstance(entry, FamilyCut | FamilySpread) for entry in path.entries):
+        if any(isinstance(entry, FamilyCut | Spread) for entry in path.entries):
             return None
         space = self.family.space
         seen, cuts = space.bound_operator(path.leaf.operator), self.units.cuts(path)

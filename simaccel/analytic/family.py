@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,6 @@ from simaccel.mapping.tree import (
     Spread,
     Tree,
 )
-from simaccel.mapping.tree import Fan as FanName
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -53,32 +52,6 @@ class FamilyLoops:
 
 
 @dataclass(frozen=True, eq=False)
-class FamilySpread:
-    """A spread of pieces of size ``tile`` over the instances of a fan-out.
-
-    ``is_said``: the tree has the spread even if it makes a single piece.
-    """
-
-    rank: str
-    tile: Ints
-    level: str
-    is_said: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class FamilyKeep:
-    """A tile of a tensor at a level in ``slots`` slots; 0 if the candidate does not keep it.
-
-    ``anew``: each iteration of the loops outside loads it again.
-    """
-
-    tensor: str
-    level: str
-    slots: Ints
-    anew: bool = False
-
-
-@dataclass(frozen=True, eq=False)
 class FamilyCut:
     """A part of a rank: ``size`` positions from ``start`` on."""
 
@@ -87,23 +60,10 @@ class FamilyCut:
     size: int
 
 
-@dataclass(frozen=True, eq=False)
-class FamilyFork:
-    """Branches that run one after the other, the first ``ahead`` of them one iteration early."""
-
-    branches: tuple[Branch, ...]
-    ahead: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class FamilyPart:
-    """Parts of a rank that run one after the other; each branch begins with its ``FamilyCut``."""
-
-    branches: tuple[Branch, ...]
-
-
-Entry = FamilyLoops | FamilySpread | FamilyKeep | FamilyCut
-Branch = tuple[Entry | FamilyFork | FamilyPart | Do, ...]
+Entry = FamilyLoops | Spread[Ints] | Keep[Ints] | FamilyCut
+BranchNode = Entry | Do | Fork["Branch"] | Part["Branch"]
+Branch = tuple[BranchNode, ...]
+"""The nodes of a tree; each branch of a part begins with its cut."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +121,7 @@ def _paths(branch: Branch, outside: tuple[Entry, ...]) -> Iterator[TreePath]:
     for node in branch:
         if isinstance(node, Do):
             yield TreePath(outside, node)
-        elif isinstance(node, FamilyFork | FamilyPart):
+        elif isinstance(node, Fork | Part):
             for inner in node.branches:
                 yield from _paths(inner, outside)
         else:
@@ -181,7 +141,7 @@ def family_of(
 
 
 def _branch(tree: Tree, sizes: dict[str, int]) -> Branch:
-    nodes: list[Entry | FamilyFork | FamilyPart | Do] = []
+    nodes: list[BranchNode] = []
     loops: list[Loop] = []
 
     def close() -> None:
@@ -202,27 +162,27 @@ def _branch(tree: Tree, sizes: dict[str, int]) -> Branch:
     return tuple(nodes)
 
 
-def _node(
-    node: Spread | Keep | Fork | Part | Do, sizes: dict[str, int]
-) -> Entry | FamilyFork | FamilyPart | Do:
+def _node(node: Spread | Keep | Fork | Part | Do, sizes: dict[str, int]) -> BranchNode:
     if isinstance(node, Spread):
-        return FamilySpread(node.rank, ints(node.tile), node.level)
+        return Spread(node.rank, ints(node.tile), node.level)
     if isinstance(node, Keep):
-        return FamilyKeep(node.tensor, node.level, ints(node.slots), node.anew)
+        return Keep(node.tensor, node.level, ints(node.slots), anew=node.anew)
     if isinstance(node, Fork):
-        return FamilyFork(tuple(_branch(branch, sizes) for branch in node.branches), node.ahead)
+        return Fork(tuple(_branch(branch, sizes) for branch in node.branches), node.ahead)
     return _make_part(node, sizes) if isinstance(node, Part) else node
 
 
-def _make_part(node: Part, sizes: dict[str, int]) -> FamilyPart:
-    start, branches = 0, []
+def _make_part(node: Part, sizes: dict[str, int]) -> Part[Branch]:
+    """Return a part without the branches that get nothing."""
+    start, branches, cuts = 0, [], []
     rest = sizes[node.rank] - sum(node.sizes)
     for size, branch in zip((*node.sizes, rest), node.branches, strict=True):
         if size:
             inside = _branch(branch, {**sizes, node.rank: size})
             branches.append((FamilyCut(node.rank, start, size), *inside))
+            cuts.append(size)
         start += size
-    return FamilyPart(tuple(branches))
+    return Part(node.rank, tuple(cuts[:-1]), tuple(branches))
 
 
 def take(family: Family, which: tuple[Ints | np.integer[Any], ...] | Ints) -> Family:
@@ -254,16 +214,16 @@ def with_arrays(family: Family, each: Callable[[Ints], Ints]) -> Family:
 
 def _map_branch(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:
     """Return a branch with its arrays replaced; shared nodes stay one object."""
-    nodes: list[Entry | FamilyFork | FamilyPart | Do] = []
+    nodes: list[BranchNode] = []
     for node in branch:
         if isinstance(node, FamilyLoops):
             tiles, places = (tuple(map(each, arrays)) for arrays in (node.tiles, node.places))
             nodes.append(FamilyLoops(node.ranks, tiles, places))
-        elif isinstance(node, FamilySpread):
+        elif isinstance(node, Spread):
             nodes.append(replace(node, tile=each(node.tile)))
-        elif isinstance(node, FamilyKeep):
-            nodes.append(FamilyKeep(node.tensor, node.level, each(node.slots), node.anew))
-        elif isinstance(node, FamilyFork | FamilyPart):
+        elif isinstance(node, Keep):
+            nodes.append(Keep(node.tensor, node.level, each(node.slots), anew=node.anew))
+        elif isinstance(node, Fork | Part):
             inner = tuple(_map_branch(branch, each) for branch in node.branches)
             nodes.append(replace(node, branches=inner))
         else:
@@ -271,11 +231,11 @@ def _map_branch(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:
     return tuple(nodes)
 
 
-def branches_of(branch: Branch) -> Iterator[Entry | FamilyFork | FamilyPart | Do]:
+def branches_of(branch: Branch) -> Iterator[BranchNode]:
     """Yield all nodes of a branch, including those of inner branches."""
     for node in branch:
         yield node
-        if isinstance(node, FamilyFork | FamilyPart):
+        if isinstance(node, Fork | Part):
             for inner in node.branches:
                 yield from branches_of(inner)
 
@@ -289,16 +249,21 @@ def tree_of(family: Family) -> Tree:
 def _tree(branch: Branch, sizes: dict[str, int], held: Mapping[str, Ints]) -> Tree:
     nodes: list[Node] = []
     for node in branch:
-        if isinstance(node, FamilyLoops | FamilySpread):
+        if isinstance(node, FamilyLoops | Spread):
             nodes += _cuts_of(node, sizes)
-        elif isinstance(node, FamilyKeep):
+        elif isinstance(node, Keep):
             keep = Keep(node.tensor, node.level, int(node.slots), anew=node.anew)
             nodes += [keep] * (keep.slots > 0)
-        elif isinstance(node, FamilyFork):
+        elif isinstance(node, Fork):
             branches = tuple(_tree(inner, dict(sizes), held) for inner in node.branches)
             nodes.append(Fork(branches, node.ahead))
-        elif isinstance(node, FamilyPart):
-            nodes.append(_part(node, sizes, held))
+        elif isinstance(node, Part):
+            cuts = [cut for cut, *_ in node.branches if isinstance(cut, FamilyCut)]
+            inner = (
+                _tree(branch[1:], {**sizes, cut.rank: cut.size}, held)
+                for branch, cut in zip(node.branches, cuts, strict=True)
+            )
+            nodes.append(Part(node.rank, node.sizes, tuple(inner)))
         elif isinstance(node, Do):
             which = held.get(node.operator)
             holds = node.stationarity if which is None else STATIONARITIES[int(which)]
@@ -306,27 +271,15 @@ def _tree(branch: Branch, sizes: dict[str, int], held: Mapping[str, Ints]) -> Tr
     return tuple(nodes)
 
 
-def _cuts_of(node: FamilyLoops | FamilySpread, sizes: dict[str, int]) -> Iterator[Loop | Spread]:
+def _cuts_of(node: FamilyLoops | Spread[Ints], sizes: dict[str, int]) -> Iterator[Loop | Spread]:
     """Yield the loops of several pieces, or the spread; ``sizes`` is updated to those inside."""
-    if isinstance(node, FamilySpread):
+    if isinstance(node, Spread):
         if node.is_said or int(node.tile) < sizes[node.rank]:
             sizes[node.rank] = min(int(node.tile), sizes[node.rank])
-            yield Spread(node.rank, sizes[node.rank], cast("FanName", node.level))
+            yield Spread(node.rank, sizes[node.rank], node.level)
         return
     loops = zip(node.places, node.ranks, node.tiles, strict=True)
     for _, rank, tile in sorted((int(p), rank, int(t)) for p, rank, t in loops):
         if tile < sizes[rank]:
             sizes[rank] = tile
             yield Loop(rank, tile)
-
-
-def _part(node: FamilyPart, sizes: dict[str, int], held: Mapping[str, Ints]) -> Part:
-    cuts = [branch[0] for branch in node.branches]
-    branches = []
-    for branch, cut in zip(node.branches, cuts, strict=True):
-        assert isinstance(cut, FamilyCut)  # noqa: S101 - narrows the type
-        branches.append(_tree(branch[1:], {**sizes, cut.rank: cut.size}, held))
-    first = cuts[0]
-    assert isinstance(first, FamilyCut)  # noqa: S101 - narrows the type
-    given = tuple(cut.size for cut in cuts[:-1] if isinstance(cut, FamilyCut))
-    return Part(first.rank, given, tuple(branches))

@@ -24,8 +24,6 @@ from simaccel.analytic.family import (
     Entry,
     Family,
     FamilyCut,
-    FamilyFork,
-    FamilyKeep,
     FamilyLoops,
     Ints,
     TreePath,
@@ -35,7 +33,7 @@ from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.analytic.pieces import PathCuts, number
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
-from simaccel.mapping.tree import BUFFER
+from simaccel.mapping.tree import BUFFER, Fork, Keep
 from simaccel.mapping.view import TensorView
 from simaccel.units import ARRAY, MAC, SFU
 from simaccel.workload.names import tensor_of
@@ -176,13 +174,13 @@ def _phases(family: Family) -> _Phases:
     """Return the phases of the array, or of the SFU if there is no array work."""
     phases, paths = _Phases(), family.paths()
     *outside, last = family.branch
-    phases.inside = len(outside) * isinstance(last, FamilyFork)
+    phases.inside = len(outside) * isinstance(last, Fork)
     if len(paths) == 1 or all(path.leaf.unit == SFU for path in paths):
         phases.paths = [list(paths)]
         return phases
     waits: list[str] | None = None
     before = ""
-    is_plain = isinstance(last, FamilyFork) and not last.ahead and len(paths) == len(last.branches)
+    is_plain = isinstance(last, Fork) and not last.ahead and len(paths) == len(last.branches)
     for path in paths:
         seen = family.space.bound_operator(path.leaf.operator)
         follows = before in {view.name for view in seen.inputs}
@@ -214,9 +212,7 @@ def _turns(
     if len(arrays) != 1 or family.space.derived or has_parts:
         return []
     cut = {rank for node in outside if isinstance(node, FamilyLoops) for rank in node.ranks}
-    last = max(
-        (at for at, node in enumerate(outside) if not isinstance(node, FamilyKeep)), default=-1
-    )
+    last = max((at for at, node in enumerate(outside) if not isinstance(node, Keep)), default=-1)
     shared = [node for node in outside[last + 1 :] if is_kept(node)]
     read, turns = _used_tensors(family, arrays[0]), []
     for path in paths:
@@ -322,5 +318,5 @@ def _passes(family: Family, path: TreePath, cuts: PathCuts, at: int, times: Ints
     return ints((number(cuts.pieces(axis, at)) > 1) * 2 * np.maximum(blocks, times))
 
 
-def _keeps_of(entries: Sequence[Entry]) -> list[FamilyKeep]:
+def _keeps_of(entries: Sequence[Entry]) -> list[Keep[Ints]]:
     return [one for one in entries if is_kept(one)]

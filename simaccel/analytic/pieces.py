@@ -14,18 +14,10 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.family import (
-    Bools,
-    Entry,
-    FamilyCut,
-    FamilyLoops,
-    FamilySpread,
-    Ints,
-    TreePath,
-    ints,
-)
+from simaccel.analytic.family import Bools, Entry, FamilyCut, FamilyLoops, Ints, TreePath, ints
 from simaccel.analytic.pointwise import any_true
 from simaccel.mapping.space import BoundOperator, IterationSpace
+from simaccel.mapping.tree import Spread
 from simaccel.mapping.view import TensorView
 
 Box = tuple[Ints, Ints]
@@ -275,7 +267,7 @@ def tiles(entry: Entry) -> Iterator[tuple[str, Ints]]:
     """Yield the ranks that an entry cuts, with the size of their pieces."""
     if isinstance(entry, FamilyLoops):
         yield from zip(entry.ranks, entry.tiles, strict=True)
-    elif isinstance(entry, FamilySpread):
+    elif isinstance(entry, Spread):
         yield entry.rank, entry.tile
     elif isinstance(entry, FamilyCut):
         yield entry.rank, ints(entry.size)

@@ -19,10 +19,11 @@ import numpy as np
 
 from simaccel.analytic.block_fills import BlockFills
 from simaccel.analytic.counting.work_counts import serial_cycles
-from simaccel.analytic.family import Family, FamilyCut, FamilyFork, Ints, TreePath, ints
+from simaccel.analytic.family import Family, FamilyCut, Ints, TreePath, ints
 from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.analytic.lower_bound import Terms
 from simaccel.analytic.pieces import PathCuts
+from simaccel.mapping.tree import Fork
 from simaccel.units import ARRAY, SFU
 
 
@@ -68,7 +69,7 @@ def pipelined_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
 def _is_pipelined(family: Family, paths: Sequence[TreePath]) -> bool:
     """Return whether the array's first operator runs early and feeds its last one by the SFU."""
     *outside, fork = family.branch
-    if not isinstance(fork, FamilyFork) or fork.ahead != 1 or len(paths) != len(fork.branches):
+    if not isinstance(fork, Fork) or fork.ahead != 1 or len(paths) != len(fork.branches):
         return False
     front, *between, rear = (path.leaf.unit for path in paths)
     if (front, set(between), rear) != (ARRAY, {SFU}, ARRAY):

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
 
-from simaccel.analytic.family import Family, FamilyKeep, TreePath
+from simaccel.analytic.family import Family, TreePath
 from simaccel.analytic.pieces import PathCuts
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import BoundOperator, holding_tensor
+from simaccel.mapping.tree import Keep
 from simaccel.mapping.view import TensorView
 from simaccel.workload.names import tensor_of
 
@@ -43,7 +44,7 @@ class BitWidths:
     def tile_of(self, path: TreePath, use: str) -> str:
         """Return the name of the tile that holds an operand of a leaf, possibly in place."""
         name = self.family.aliases.get(use, use)
-        if any(isinstance(entry, FamilyKeep) and entry.tensor == name for entry in path.entries):
+        if any(isinstance(entry, Keep) and entry.tensor == name for entry in path.entries):
             return name
         return holding_tensor(self.family.space.workload, name, self.family.around)
 
@@ -53,7 +54,7 @@ class BitWidths:
 
     def widths(self, path: TreePath, seen: BoundOperator) -> list[int]:
         """Return the bits per element of the tiles that an operator uses."""
-        key = seen.name, path.entries
+        key = seen.name, *(entry.tensor for entry in path.entries if isinstance(entry, Keep))
         if key not in self._widths:
             self._widths[key] = self._find_widths(path, seen)
         return self._widths[key]
@@ -62,7 +63,7 @@ class BitWidths:
         found = []
         for use, view in seen.uses:
             name = self.tile_of(path, use)
-            own = any(isinstance(one, FamilyKeep) and one.tensor == name for one in path.entries)
+            own = any(isinstance(one, Keep) and one.tensor == name for one in path.entries)
             around = not own and any(keep.tensor == name for keep in self.family.around)
             held = view.as_wide(self._kept_bits(name)) if around else view
             found.append(self.tile_width(name, held))

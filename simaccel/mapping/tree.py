@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from typing import Final, Generic, Literal, get_args
+
+from typing_extensions import TypeVar
 
 from simaccel.hardware import Stationarity
 from simaccel.units import LeafUnit
@@ -25,6 +27,10 @@ FANS: Final[tuple[Fan, ...]] = get_args(Fan)
 Across = Literal["chips", "cores"]
 """What is above the engines: each of its instances has all that is described below it."""
 ACROSS: Final[tuple[Across, ...]] = get_args(Across)
+N = TypeVar("N", default=int)
+"""A number of a node: an integer in a mapping's tree, an array of many candidates in a family's."""
+B_co = TypeVar("B_co", covariant=True, default="Tree")
+"""A branch: a tree, or that of a family."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +42,17 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Spread:
+class Spread(Generic[N]):
     """Hand the pieces of a rank to the instances of a fan-out (``level``) at once.
 
     Over chips or cores it stands at the outside of a group (`simaccel.mapping.chips`, ``cores``).
+    ``is_said``: of many candidates, those too that make one piece have it in their tree.
     """
 
     rank: str
-    tile: int
+    tile: N
     level: Fan | Across
+    is_said: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Keep:
+class Keep(Generic[N]):
     """From here inward a tile of the tensor lives at ``level``, in ``slots`` slots.
 
     A keep around several groups may hold a part of the tensor: ``region`` has a span for each
@@ -67,7 +75,7 @@ class Keep:
 
     tensor: str
     level: str = BUFFER
-    slots: int = 1
+    slots: N = 1  # type: ignore[assignment]  # of a mapping, whose numbers are integers
     region: tuple[Span, ...] = ()
     anew: bool = False
 
@@ -86,20 +94,20 @@ class Do:
 
 
 @dataclass(frozen=True)
-class Fork:
+class Fork(Generic[B_co]):
     """Branches that run one after the other; the first ``ahead`` one iteration early."""
 
-    branches: tuple[Tree, ...]
+    branches: tuple[B_co, ...]
     ahead: int = 0
 
 
 @dataclass(frozen=True)
-class Part:
+class Part(Generic[B_co]):
     """Cut a rank at places: ``sizes`` positions, one branch each, and one for the rest."""
 
     rank: str
     sizes: tuple[int, ...]
-    branches: tuple[Tree, ...]
+    branches: tuple[B_co, ...]
 
 
 Node = Loop | Spread | Keep | Do | Fork | Part

@@ -16,10 +16,10 @@ from functools import cached_property
 
 import numpy as np
 
-from simaccel.analytic.family import Branch, Family, FamilyFork, FamilyKeep, FamilyLoops, Ints, ints
+from simaccel.analytic.family import Branch, Family, FamilyLoops, Ints, ints
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import IterationSpace, joined_name, mergeable, natural_ranks, space_of
-from simaccel.mapping.tree import BUFFER, Do, Group
+from simaccel.mapping.tree import BUFFER, Do, Fork, Group, Keep
 from simaccel.numbers import in_bytes
 from simaccel.schedulers.einsums import widths_of
 from simaccel.search.problems import Attention, heads_per_sample
@@ -193,7 +193,7 @@ def tiled_families(
         return (
             *nested_loops(problem.space, problem.heads, ints(1)),
             FamilyLoops(ranks, sizes, places),
-            *(FamilyKeep(tensor, BUFFER, slots) for tensor in tensors),
+            *(Keep(tensor, BUFFER, slots) for tensor in tensors),
             Do(name, ARRAY, STATIONARITIES[0]),
         )
 
@@ -202,8 +202,8 @@ def tiled_families(
         branch: Branch = (
             *nested_loops(problem.space, problem.heads, heads),
             *nested_loops(problem.space, problem.rows, rows),
-            FamilyKeep(s, BUFFER, ints(1)),
-            FamilyFork((inner_branch(logit, (q, k)), middle, inner_branch(attend, (v, z)))),
+            Keep(s, BUFFER, ints(1)),
+            Fork((inner_branch(logit, (q, k)), middle, inner_branch(attend, (v, z)))),
         )
         yield Family(problem.space, branch, {_weights(problem): s}, held=held)
 
@@ -234,20 +234,20 @@ def _branch(
     stream = FamilyLoops((problem.c,), (keys,), (ints(0),))
     outer: list[object] = [*nested_loops(problem.space, problem.heads, heads)]
     outer += nested_loops(problem.space, problem.rows, rows)
-    outer += [FamilyKeep(q, BUFFER, few), FamilyKeep(z, BUFFER, few)]
-    held = FamilyKeep(s, BUFFER, ints(2) if ahead else ints(1))
+    outer += [Keep(q, BUFFER, few), Keep(z, BUFFER, few)]
+    held = Keep(s, BUFFER, ints(2) if ahead else ints(1))
     do_logit = Do(logit, ARRAY, STATIONARITIES[0])
     do_attend = Do(attend, ARRAY, STATIONARITIES[0])
     if online:
-        outer += [stream, FamilyKeep(k, BUFFER, many), FamilyKeep(v, BUFFER, many), held]
+        outer += [stream, Keep(k, BUFFER, many), Keep(v, BUFFER, many), held]
         branches: tuple[Branch, ...] = ((do_logit,), _softmax(problem), (do_attend,))
     else:
         again = FamilyLoops((problem.c,), (keys,), (ints(0),))
         outer.append(held)
         branches = (
-            (stream, FamilyKeep(k, BUFFER, many), do_logit),
+            (stream, Keep(k, BUFFER, many), do_logit),
             _softmax(problem, width),
-            (again, FamilyKeep(v, BUFFER, many), do_attend),
+            (again, Keep(v, BUFFER, many), do_attend),
         )
-    outer.append(FamilyFork(branches, int(ahead)))
+    outer.append(Fork(branches, int(ahead)))
     return tuple(outer)  # type: ignore[arg-type]

@@ -12,23 +12,13 @@ from itertools import count
 
 import numpy as np
 
-from simaccel.analytic.family import (
-    Branch,
-    Entry,
-    Family,
-    FamilyFork,
-    FamilyKeep,
-    FamilyLoops,
-    Ints,
-    ints,
-    take,
-)
+from simaccel.analytic.family import Branch, Entry, Family, FamilyLoops, Ints, ints, take
 from simaccel.analytic.family import tree_of as tree_of_one
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
 from simaccel.mapping.structure import fusion_faults
-from simaccel.mapping.tree import BUFFER, Do, Group
+from simaccel.mapping.tree import BUFFER, Do, Fork, Group, Keep
 from simaccel.search.sizes import nested_loops, tile_sizes
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Einsum, Workload
@@ -139,8 +129,8 @@ def _whole(chain: OperatorChain, accelerator: Accelerator) -> tuple[Branch, dict
     slots = grid.axis([2, 1])
     outer: list[Entry] = [*_row_blocks(chain, grid, accelerator)]
     shared = _shared_inputs(chain)
-    outer += [FamilyKeep(name, BUFFER, slots) for name in shared]
-    outer += [FamilyKeep(name, BUFFER, ints(1)) for name in _kept_intermediates(chain)]
+    outer += [Keep(name, BUFFER, slots) for name in shared]
+    outer += [Keep(name, BUFFER, ints(1)) for name in _kept_intermediates(chain)]
     branches: list[Branch] = []
     einsums = [operator for operator in space.operators if isinstance(operator.operator, Einsum)]
     few = len(einsums) > _MANY
@@ -148,7 +138,7 @@ def _whole(chain: OperatorChain, accelerator: Accelerator) -> tuple[Branch, dict
     held = {einsum.name: every for einsum in einsums}
     for seen in space.operators:
         own = [rank for rank in seen.ranks if rank not in chain.rows]
-        keeps = [FamilyKeep(name, BUFFER, slots) for name in _outer_tensors(chain, seen, shared)]
+        keeps = [Keep(name, BUFFER, slots) for name in _outer_tensors(chain, seen, shared)]
         if not isinstance(seen.operator, Einsum):
             branches.append((*keeps, Do(seen.name, SFU)))
             continue
@@ -167,7 +157,7 @@ def _whole(chain: OperatorChain, accelerator: Accelerator) -> tuple[Branch, dict
                 Do(seen.name, ARRAY, STATIONARITIES[0]),
             )
         )
-    return (*outer, FamilyFork(tuple(branches))), held
+    return (*outer, Fork(tuple(branches))), held
 
 
 def _cut_loops(

@@ -9,7 +9,7 @@ from itertools import permutations
 
 import numpy as np
 
-from simaccel.analytic.family import Branch, Family, FamilyKeep, FamilyLoops, Ints, ints
+from simaccel.analytic.family import Branch, Family, FamilyLoops, Ints, ints
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, joined_name
 from simaccel.mapping.tree import BUFFER, Do, Keep
@@ -119,9 +119,7 @@ def einsum_families(
     slot = ints(list(SLOTS)).reshape(1, -1, 1, 1, 1)
     loops = FamilyLoops(tuple(tiles), tuple(tiles.values()), places)
     names = dict.fromkeys((*seen.names, seen.output.name))
-    keeps = tuple(
-        FamilyKeep(tensor, BUFFER, slot) for tensor in names if tensor_of(tensor) not in kept
-    )
+    keeps = tuple(Keep(tensor, BUFFER, slot) for tensor in names if tensor_of(tensor) not in kept)
     around = tuple(Keep(name) for name in kept)
     held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
     branch: Branch = (*batch_loops(parts), loops, *keeps, Do(seen.name, ARRAY, STATIONARITIES[0]))
@@ -163,7 +161,7 @@ def vector_families(
     slots = ints([1, 2, 3]).reshape(-1, 1, 1)
     ranks = (*outer, *([inner] if inner else []), *([axis] if axis else []))
     order = tuple(ints(at) for at in range(len(ranks)))
-    keeps = tuple(FamilyKeep(name, BUFFER, slots) for name in dict.fromkeys(names))
+    keeps = tuple(Keep(name, BUFFER, slots) for name in dict.fromkeys(names))
     aliases = {seen.output.name: seen.names[0]} if in_place else {}
     single = [ints(1) for _ in outer]
     blocks = [

@@ -9,19 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from simaccel.analytic.family import (
-    Branch,
-    Family,
-    FamilyFork,
-    FamilyKeep,
-    FamilyLoops,
-    ints,
-    take,
-    tree_of,
-)
+from simaccel.analytic.family import Branch, Family, FamilyLoops, Ints, ints, take, tree_of
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import IterationSpace, aliases_of
-from simaccel.mapping.tree import BUFFER, Do, Keep
+from simaccel.mapping.tree import BUFFER, Do, Fork, Keep
 from simaccel.schedulers.chains import OperatorChain, chain_of, made_in_place
 from simaccel.schedulers.einsums import RankRoles, batch_loops, roles, tiles_by_rank
 from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
@@ -110,15 +101,15 @@ def families_of(
     outer, sums = _loops(space, parts, accelerator)
     slots = ints([2, 1]).reshape(1, 1, -1, 1, 1, 1)
 
-    def keeps(names: Iterable[str]) -> list[FamilyKeep]:
+    def keeps(names: Iterable[str]) -> list[Keep[Ints]]:
         own = dict.fromkeys(name for name in names if tensor_of(name) not in kept)
-        return [FamilyKeep(name, BUFFER, slots) for name in own]
+        return [Keep(name, BUFFER, slots) for name in own]
 
     made = [seen.output.name for seen in space.operators if not made_in_place(chain, seen)]
     beside = [name for seen in space.operators[1:] for name in seen.names if name not in space.made]
     own: Branch = (*sums, *keeps(first.names), Do(first.name, ARRAY, STATIONARITIES[0]))
     behind: list[Branch] = [(Do(seen.name, SFU),) for seen in space.operators[1:]]
-    branch: Branch = (*outer, *keeps(beside), *keeps(made), FamilyFork((own, *behind)))
+    branch: Branch = (*outer, *keeps(beside), *keeps(made), Fork((own, *behind)))
     held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
     around = tuple(Keep(name) for name in kept)
     family = Family(space, branch, {}, around, {first.name: held})

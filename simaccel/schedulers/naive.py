@@ -60,7 +60,7 @@ def _fixed_family(
     """
     array, ranks = accelerator.systolic, roles(space, seen)
     names = dict.fromkeys((*seen.names, seen.output.name))
-    around = tuple(map(Keep, kept))
+    around = tuple(Keep(name) for name in kept)
     height, group = _FOLDS_HIGH * array.rows, Group(operators=(seen.name,), tree=())
     while height:
         tree: Tree = (

@@ -15,16 +15,9 @@ from operator import itemgetter
 
 import numpy as np
 
-from simaccel.analytic.family import (
-    Family,
-    FamilyKeep,
-    FamilyLoops,
-    Ints,
-    branches_of,
-    ints,
-    with_arrays,
-)
+from simaccel.analytic.family import Family, FamilyLoops, Ints, branches_of, ints, with_arrays
 from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.mapping.tree import Keep
 
 _SLOTS = (1, 2, 3)
 _TENSORS = 4
@@ -131,7 +124,7 @@ def _arrays(one: Family) -> Iterator[tuple[Ints, _Axis]]:
     for array in one.held.values():
         yield array, _Axis(id(array), "held")
     for node in branches_of(one.branch):
-        if isinstance(node, FamilyKeep):
+        if isinstance(node, Keep):
             yield node.slots, _Axis(id(node.slots), "slots")
         elif isinstance(node, FamilyLoops):
             for rank, tile in zip(node.ranks, node.tiles, strict=True):

@@ -15,20 +15,12 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.family import (
-    Bools,
-    Branch,
-    Family,
-    FamilyFork,
-    FamilyLoops,
-    FamilyPart,
-    Ints,
-    branches_of,
-)
+from simaccel.analytic.family import Bools, Branch, Family, FamilyLoops, Ints, branches_of
 from simaccel.errors import Fault, InputError, require_none, suggest
 from simaccel.hardware import PLACES, STATIONARITIES, Stationarity
 from simaccel.hardware.dataflow import LevelConstraint, tree_constraints
 from simaccel.mapping.space import BoundOperator
+from simaccel.mapping.tree import Fork, Part
 from simaccel.workload.matmul import part_of
 
 _SPREAD: Final = re.compile(r"([^\s=]+)=cores:([1-9][0-9]{0,3})")
@@ -161,7 +153,7 @@ class TreeConstraints:
                     for rank, tile in zip(node.ranks, node.tiles, strict=True)
                 )
                 nodes.append(replace(node, tiles=tiles))
-            elif isinstance(node, FamilyFork | FamilyPart):
+            elif isinstance(node, Fork | Part):
                 inner = tuple(self._branch(inner_branch, sizes) for inner_branch in node.branches)
                 nodes.append(replace(node, branches=inner))
             else:

@@ -9,7 +9,7 @@ import pytest
 
 from simaccel.analytic.array import charge_folds, edges
 from simaccel.analytic.evaluation import evaluate
-from simaccel.analytic.family import Branch, Family, FamilyKeep, FamilyLoops, family_of, ints
+from simaccel.analytic.family import Branch, Family, FamilyLoops, family_of, ints
 from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.importers.accelerators import load_accelerator
@@ -220,7 +220,7 @@ def test_100_000_candidates_in_one_call() -> None:
     given = gemm(m=500, k=64, n=500, batch=12)
     m, k, n = (rng.integers(1, extent + 1, count) for extent in shape)
     loops = FamilyLoops(tuple("mnk"), (m, n, k), tuple(map(ints, range(3))))
-    keeps = tuple(FamilyKeep(name, "buffer", ints(2)) for name in "ABC")
+    keeps = tuple(Keep(name, "buffer", ints(2)) for name in "ABC")
     outer = FamilyLoops(("b",), (ints(1),), (ints(0),))
     branch: Branch = (outer, loops, *keeps, Do("gemm", "array", "os"))
     space = space_of(given, Group(operators=("gemm",), tree=()))

@@ -17,7 +17,7 @@ def _whole(*held: str, **dram: object) -> FamilyTotals:
         m=8, k=1, n=8, order="mnk", stationarity="os", a_slots=1, b_slots=1, out_slots=1
     )
     group = gemm_group(of, "gemm", tiles, keep=("A" not in held, True))
-    around = tuple(map(Keep, held))
+    around = tuple(Keep(name) for name in held)
     return evaluate(family_of(space_of(of, group), group, around), accelerator(dram=dram))
 
 

@@ -7,20 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from hypothesis import strategies as st
 
-from simaccel.analytic.family import (
-    Branch,
-    Family,
-    FamilyFork,
-    FamilyKeep,
-    FamilyLoops,
-    Ints,
-    ints,
-    take,
-    tree_of,
-)
+from simaccel.analytic.family import Branch, Family, FamilyLoops, Ints, ints, take, tree_of
 from simaccel.hardware import STATIONARITIES
 from simaccel.mapping.space import aliases_of, mergeable, space_of
-from simaccel.mapping.tree import Do, Group, Mapping
+from simaccel.mapping.tree import Do, Fork, Group, Keep, Mapping
 from simaccel.workload import ModelDimensions, Workload, attention, gemm
 from tests.program.programs import LA, mapping_of
 
@@ -94,7 +84,7 @@ def gemm_families(draw: st.DrawFn, *, one_order: bool = False, few: bool = False
     ranks = [rank for rank in "mkn" if rank in space.sizes]
     tiles = tuple(_column(draw, space.sizes[rank], count, few=few) for rank in ranks)
     loops = FamilyLoops(tuple(ranks), tiles, _places(draw, len(ranks), count, one_order=one_order))
-    keeps = tuple(FamilyKeep(name, "buffer", _slots(draw, count)) for name in "ABC")
+    keeps = tuple(Keep(name, "buffer", _slots(draw, count)) for name in "ABC")
     branch: Branch = (
         FamilyLoops(("b",), (ints(1),), (ints(0),)),
         loops,
@@ -121,8 +111,8 @@ def flat_families(draw: st.DrawFn, *, few: bool = False) -> Drawn:
     elif online:
         sizes["c"] = sizes["c"] * 0 + space.sizes["c"]
     outer, rows, keys = (FamilyLoops((r,), (t,), (ints(0),)) for r, t in sizes.items())
-    q, k, v, z = (FamilyKeep(name, "buffer", _slots(draw, count)) for name in "QKVZ")
-    s = FamilyKeep("S", "buffer", np.maximum(_slots(draw, count), 1 + ahead))
+    q, k, v, z = (Keep(name, "buffer", _slots(draw, count)) for name in "QKVZ")
+    s = Keep("S", "buffer", np.maximum(_slots(draw, count), 1 + ahead))
     kinds = st.sampled_from(STATIONARITIES)
     logit, softmax = Do("L", "array", draw(kinds)), Do("softmax", "sfu")
     attend = Do("A", "array", draw(kinds))
@@ -136,7 +126,7 @@ def flat_families(draw: st.DrawFn, *, few: bool = False) -> Drawn:
         cut = FamilyLoops(("c",), (np.minimum(some, max(1, space.sizes["c"] - 1)),), (ints(0),))
         middle: Branch = (*([cut] * draw(st.booleans())), softmax)
         branches = ((keys, k, logit), middle, (again, v, attend))
-    branch = (*branch, FamilyFork(branches, int(ahead)))
+    branch = (*branch, Fork(branches, int(ahead)))
     found = Drawn(workload, group, Family(space, branch, {}))
     aliases = aliases_of(space, tree_of(found.alone(0)), ())
     return replace(found, family=replace(found.family, aliases=aliases))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.analytic.family import Branch, Family, FamilyKeep, FamilyLoops, ints
+from simaccel.analytic.family import Branch, Family, FamilyLoops, ints
 from simaccel.analytic.prediction import predict
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.importers.accelerators import load_accelerator
@@ -61,7 +61,7 @@ def _fastest_of_all(workload: Workload, on: Accelerator) -> int:
     ranks = [rank for rank in "mkn" if space.sizes.get(rank, 1) > 1]
     sizes = list(product(*(range(1, space.sizes[rank] + 1) for rank in ranks)))
     tiles = tuple(ints(column) for column in zip(*sizes, strict=True))
-    keeps = tuple(FamilyKeep(name, "buffer", ints(2)) for name in "ABC")
+    keeps = tuple(Keep(name, "buffer", ints(2)) for name in "ABC")
     outer = FamilyLoops(("b",), (ints(1),), (ints(0),))
     fastest = UNLIMITED
     for places, stationarity in product(permutations(range(len(ranks))), STATIONARITIES):

@@ -34,7 +34,9 @@ def test_groups_on_other_cores_are_other_runs() -> None:
         einsum("right", "R m n", "Y m k", "W k n", m=64, k=64, n=64),
     )
     groups = [
-        Group(operators=(name,), tree=(*map(Keep, tensors), Do(name, "array", "ws")))
+        Group(
+            operators=(name,), tree=(*(Keep(tensor) for tensor in tensors), Do(name, "array", "ws"))
+        )
         for name, tensors in (("left", "XVL"), ("right", "YWR"))
     ]
     places = ((range(1), range(1)), (range(1), range(1, 2)))
@@ -53,7 +55,7 @@ def test_long_runs_of_a_workload_go_to_other_processes() -> None:
     So do those of which nobody knows how long they take.
     """
     of = workload(einsum("o", "Z m n", "X m k", "W k n", m=64, k=32, n=32))
-    keeps: Tree = (*map(Keep, "XWZ"), Do("o", "array", "ws"))
+    keeps: Tree = (*(Keep(name) for name in "XWZ"), Do("o", "array", "ws"))
     bodies = [(Group(operators=("o",), tree=(Loop("m", tile), *keeps)),) for tile in range(4, 16)]
     handed: list[int] = []
 

@@ -19,12 +19,12 @@ from itertools import permutations, product
 from pathlib import Path
 from typing import Any
 
-from simaccel.analytic.family import Family, FamilyKeep, ints
+from simaccel.analytic.family import Family, ints
 from simaccel.errors import InputError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.space import mergeable, space_of
-from simaccel.mapping.tree import Group
+from simaccel.mapping.tree import Group, Keep
 from simaccel.schedulers.einsums import einsum_families
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.goal import Goal
@@ -111,7 +111,7 @@ def _with_slots(slots: int, *given: Any, **more: Any) -> list[Family]:  # noqa: 
     families = []
     for family in einsum_families(*given, **more):
         branch = tuple(
-            replace(node, slots=ints(slots)) if isinstance(node, FamilyKeep) else node
+            replace(node, slots=ints(slots)) if isinstance(node, Keep) else node
             for node in family.branch
         )
         families.append(replace(family, branch=branch))

@@ -10,21 +10,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from simaccel.analytic.family import (
-    Branch,
-    Entry,
-    Family,
-    FamilyFork,
-    FamilyKeep,
-    FamilyLoops,
-    Ints,
-    ints,
-    take,
-    tree_of,
-)
+from simaccel.analytic.family import Branch, Entry, Family, FamilyLoops, Ints, ints, take, tree_of
 from simaccel.hardware import STATIONARITIES
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
-from simaccel.mapping.tree import BUFFER, Do, Group
+from simaccel.mapping.tree import BUFFER, Do, Fork, Group, Keep
 from simaccel.workload import Einsum, Vector, Workload
 
 Rng = np.random.Generator
@@ -150,7 +139,7 @@ def _loops(space: IterationSpace, ranks: Sequence[str], drawn: Drawn, where: str
 
 
 def _kept(names: Sequence[str], drawn: Drawn) -> list[Entry]:
-    return [FamilyKeep(name, BUFFER, drawn.number(f"slots {name}", (1, 2, 3))) for name in names]
+    return [Keep(name, BUFFER, drawn.number(f"slots {name}", (1, 2, 3))) for name in names]
 
 
 def _alone(space: IterationSpace, drawn: Drawn, *, ahead: bool) -> Branch:
@@ -203,7 +192,7 @@ def _whole(space: IterationSpace, drawn: Drawn, *, ahead: bool) -> Branch:
     final = space.operators[-1].output.name
     attends = any(isinstance(operator.operator, Vector) for operator in space.operators)
     outer += _kept([name for name in rows if attends or name != final], drawn)
-    outer += [FamilyKeep(name, BUFFER, ints(2 if ahead else 1)) for name in between]
+    outer += [Keep(name, BUFFER, ints(2 if ahead else 1)) for name in between]
     branches: list[Branch] = []
     for seen in space.operators:
         if not isinstance(seen.operator, Einsum):
@@ -216,7 +205,7 @@ def _whole(space: IterationSpace, drawn: Drawn, *, ahead: bool) -> Branch:
         names = [name for name in seen.names if name in alone]
         names += [final] if not attends and seen.output.name == final else []
         branches.append((*_loops(space, own, drawn, seen.name), *_kept(names, drawn), _do(seen)))
-    return (*outer, FamilyFork(tuple(branches), int(ahead)))
+    return (*outer, Fork(tuple(branches), int(ahead)))
 
 
 def _streamed(space: IterationSpace, drawn: Drawn, *, ahead: bool) -> Branch:
@@ -227,8 +216,8 @@ def _streamed(space: IterationSpace, drawn: Drawn, *, ahead: bool) -> Branch:
     outer: list[Entry] = [*_ordered(space, _shared(space), drawn), *_kept(rows, drawn)]
     outer += [FamilyLoops((rank,), (_cut(space, rank, drawn),), (ints(0),)) for rank in columns]
     outer += _kept(alone, drawn)
-    outer += [FamilyKeep(name, BUFFER, ints(2 if ahead else 1)) for name in between]
-    return (*outer, FamilyFork(tuple((_do(one),) for one in space.operators), int(ahead)))
+    outer += [Keep(name, BUFFER, ints(2 if ahead else 1)) for name in between]
+    return (*outer, Fork(tuple((_do(one),) for one in space.operators), int(ahead)))
 
 
 def _cut(space: IterationSpace, rank: str, drawn: Drawn) -> Ints:

@@ -9,24 +9,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simaccel.analytic.counting.transfers import TileTransfer
-from simaccel.analytic.family import (
-    Bools,
-    Family,
-    FamilyCut,
-    FamilyKeep,
-    FamilyLoops,
-    FamilySpread,
-    Ints,
-    TreePath,
-    ints,
-)
+from simaccel.analytic.family import Bools, Family, FamilyCut, FamilyLoops, Ints, TreePath, ints
 from simaccel.analytic.family_counts import FamilyCounts, port_of
 from simaccel.analytic.pieces import PLACES, PathCuts, begins_sums, expand_view, extent
 from simaccel.analytic.pointwise import any_true
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware.memory import way_outside
 from simaccel.mapping.space import BoundOperator, IterationSpace, holding_tensor
-from simaccel.mapping.tree import BUFFER, DRAM, PE
+from simaccel.mapping.tree import BUFFER, DRAM, PE, Keep, Spread
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 from simaccel.units import MAC
@@ -50,7 +40,7 @@ class _Side:
 
     cuts: PathCuts
     view: TensorView
-    kept: FamilyKeep
+    kept: Keep[Ints]
     at: int
     place: str
     ways: tuple[_Way, ...]
@@ -86,11 +76,7 @@ class TileCounter:
         name = self.family.aliases.get(use, use)
         outside: list[tuple[int, Bools]] = []
         for at, entry in enumerate(path.entries):
-            if (
-                not isinstance(entry, FamilyKeep)
-                or entry.tensor != name
-                or not any_true(entry.slots)
-            ):
+            if not isinstance(entry, Keep) or entry.tensor != name or not any_true(entry.slots):
                 continue
             place = BUFFER if entry.level == BUFFER else f"{PE}.{port_of(seen, position)}"
             made = self.space.made.get(name)
@@ -124,7 +110,7 @@ class TileCounter:
         """
         entry = path.entries[at]
         ranks = frozenset(rank for dim in expand_view(self.space, view) for rank, _ in dim)
-        if isinstance(entry, FamilyKeep) and entry.anew:
+        if isinstance(entry, Keep) and entry.anew:
             ranks = frozenset(self.space.sizes)
         inside = int(np.max(cuts.position(ranks, at))) // PLACES
         for number, entry in enumerate(path.entries[:at]):
@@ -155,7 +141,7 @@ class TileCounter:
         for at, keeps in reversed(outside):
             if any_true(served := bools & keeps):
                 entry = path.entries[at]
-                buffered = isinstance(entry, FamilyKeep) and entry.level == BUFFER
+                buffered = isinstance(entry, Keep) and entry.level == BUFFER
                 ways.append(_Way(at, BUFFER if buffered else PE, served))
             bools = bools & ~keeps
         if any_true(bools):
@@ -173,7 +159,7 @@ class TileCounter:
         anew: bool = False,
     ) -> TileTransfer:
         """Return the transfer from an outer entry to an inner one; cached by what it depends on."""
-        fans = (n for n in range(outside + 1, child) if isinstance(cuts.entries[n], FamilySpread))
+        fans = (n for n in range(outside + 1, child) if isinstance(cuts.entries[n], Spread))
         shared = next(fans, child)
         key = (id(cuts), id(view), child, shared, again, anew)
         if key not in self.transfers:
@@ -329,7 +315,7 @@ def _cut_into_steps(path: TreePath, sizes: Iterable[str]) -> TreePath:
     laned = {
         entry.rank
         for entry in path.entries
-        if isinstance(entry, FamilySpread) and entry.level in ("vectors", "lanes")
+        if isinstance(entry, Spread) and entry.level in ("vectors", "lanes")
     }
     ranks = tuple(rank for rank in sizes if rank not in laned)
     places = tuple(ints(at) for at in range(len(ranks)))
@@ -337,7 +323,7 @@ def _cut_into_steps(path: TreePath, sizes: Iterable[str]) -> TreePath:
 
 
 def _is_side(entry: object) -> bool:
-    return isinstance(entry, FamilySpread) and entry.level in ("rows", "cols")
+    return isinstance(entry, Spread) and entry.level in ("rows", "cols")
 
 
 def own_axis(family: Family, path: TreePath, cuts: PathCuts, upto: int) -> Bools:

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from simaccel.analytic.family import Bools, FamilyLoops, FamilySpread, Ints, ints
+from simaccel.analytic.family import Bools, FamilyLoops, Ints, ints
 from simaccel.analytic.pieces import (
     Box,
     Mode,
@@ -29,6 +29,7 @@ from simaccel.analytic.pieces import (
     total_extent,
 )
 from simaccel.analytic.pointwise import all_true, any_true
+from simaccel.mapping.tree import Spread
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import PACKED_BITS, in_bytes
 
@@ -85,7 +86,7 @@ class TileTransfer:
 
     def _fan_counts(self, at: int) -> bool | None:
         """Return whether all instances of a fan-out count; None if the entry is no fan-out."""
-        return at < self.shared if isinstance(self.cuts.entries[at], FamilySpread) else None
+        return at < self.shared if isinstance(self.cuts.entries[at], Spread) else None
 
     def _repeats(self, rank: str) -> Ints:
         """Return how often loops of a rank that the tensor lacks bring the same tile again.

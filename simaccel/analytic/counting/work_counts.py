@@ -21,7 +21,7 @@ from simaccel.analytic.array import (
 )
 from simaccel.analytic.counting.tile_counts import TileCounter, own_axis
 from simaccel.analytic.counting.transfers import blocks_of, elements_of, over_pieces
-from simaccel.analytic.family import Family, FamilyLoops, FamilySpread, Ints, TreePath, ints
+from simaccel.analytic.family import Family, FamilyLoops, Ints, TreePath, ints
 from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts
 from simaccel.analytic.pieces import PathCuts, begins_sums, number, tiles
 from simaccel.analytic.pointwise import any_true
@@ -29,7 +29,7 @@ from simaccel.analytic.units import UnitCosts
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace
-from simaccel.mapping.tree import BUFFER
+from simaccel.mapping.tree import BUFFER, Spread
 from simaccel.units import ARRAY, MAC, SFU
 from simaccel.workload import Vector
 from simaccel.workload.vectors import VECTORS, VectorStep
@@ -146,7 +146,7 @@ class WorkCounter:
         """Count the folds of a systolic array; the first step of a reduction begins the sums."""
         names = self.units.names(path, seen)
         upto = next(
-            (n for n, entry in enumerate(cuts.entries) if isinstance(entry, FamilySpread)),
+            (n for n, entry in enumerate(cuts.entries) if isinstance(entry, Spread)),
             len(cuts.entries),
         )
         held = () if self.accelerator.systolic.accumulator is None else _HELD
@@ -210,10 +210,10 @@ class WorkCounter:
         steps = ints(pace)
         for rank in self.space.sizes:
             boxes = cuts.pieces(
-                rank, len(cuts.entries), lambda at: not isinstance(cuts.entries[at], FamilySpread)
+                rank, len(cuts.entries), lambda at: not isinstance(cuts.entries[at], Spread)
             )
             laned = any(
-                isinstance(e, FamilySpread) and e.level in ("vectors", "lanes") and e.rank == rank
+                isinstance(e, Spread) and e.level in ("vectors", "lanes") and e.rank == rank
                 for e in cuts.entries
             )
             each = rank in seen.ranks and not laned

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from simaccel.analytic.family import Family, FamilyKeep, FamilyLoops, Ints, ints, tree_of
+from simaccel.analytic.family import Family, FamilyLoops, Ints, ints, tree_of
 from simaccel.analytic.floor.problem import BoundProblem
-from simaccel.mapping.tree import BUFFER, Do, Group, Loop
+from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop
 from simaccel.units import ARRAY, MAC
 
 FACTORS = 2
@@ -18,10 +18,10 @@ def nest(problem: BoundProblem, parts: Iterable[Mapping[str, Ints] | str]) -> Fa
 
     Loops over the batch come first; the leaf stands for what takes the tiles.
     """
-    nodes: list[FamilyLoops | FamilyKeep] = []
+    nodes: list[FamilyLoops | Keep[Ints]] = []
     for part in (dict.fromkeys(problem.batch, ints(1)), *parts):
         if isinstance(part, str):
-            nodes.append(FamilyKeep(part, BUFFER, ints(1)))
+            nodes.append(Keep(part, BUFFER, ints(1)))
         elif part:
             places = tuple(map(ints, range(len(part))))
             nodes.append(FamilyLoops(tuple(part), tuple(part.values()), places))

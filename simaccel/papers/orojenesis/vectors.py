@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from simaccel.analytic.family import Family, FamilyKeep, FamilyLoops, ints
+from simaccel.analytic.family import Family, FamilyLoops, ints
 from simaccel.analytic.sizes import even_pieces
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
@@ -47,5 +47,5 @@ def _family(space: IterationSpace, seen: BoundOperator, loops: FamilyLoops) -> F
     in_place = seen.inputs[0].ranks == seen.output.ranks
     names = list(dict.fromkeys([*seen.names] if in_place else [*seen.names, seen.output.name]))
     aliases = aliases_of(space, tuple(Keep(name) for name in names), ())
-    keeps = tuple(FamilyKeep(name, BUFFER, ints(1)) for name in names)
+    keeps = tuple(Keep(name, BUFFER, ints(1)) for name in names)
     return Family(space, (loops, *keeps, Do(seen.name, SFU)), aliases)

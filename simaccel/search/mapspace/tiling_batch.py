@@ -11,27 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.analytic.family import (
-    Bools,
-    Branch,
-    Entry,
-    Family,
-    FamilyKeep,
-    FamilyLoops,
-    FamilySpread,
-    Ints,
-    ints,
-    tree_of,
-)
+from simaccel.analytic.family import Bools, Branch, Entry, Family, FamilyLoops, Ints, ints, tree_of
 from simaccel.hardware.levels import ROLES, Hierarchy, SpatialLevel
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.space import IterationSpace as Ranks
-from simaccel.mapping.tree import Do, Spread, Tree
+from simaccel.mapping.tree import Do, Fan, Keep, Spread, Tree
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 from simaccel.units import ARRAY
@@ -166,7 +155,8 @@ def family_of_candidates(
     branch: list[Entry | Do] = []
     for at, level in enumerate(hierarchy.levels):
         if isinstance(level, SpatialLevel):
-            branch += _fans(names, level.name, leaf, candidates.factors[:, at], tiles, at)
+            fan = cast("Fan", level.name)
+            branch += _fans(names, fan, leaf, candidates.factors[:, at], tiles, at)
             continue
         index = hierarchy.temporal.index(at)
         if index:
@@ -182,8 +172,8 @@ def family_of_candidates(
 
 
 def _fans(
-    names: Sequence[str], level: str, leaf: Do, factors: Ints, tiles: Ints, at: int
-) -> list[FamilySpread]:
+    names: Sequence[str], level: Fan, leaf: Do, factors: Ints, tiles: Ints, at: int
+) -> list[Spread[Ints]]:
     """Return the spreads of a level; one of one piece if there are none."""
     fans = []
     for rank, name in enumerate(names):
@@ -192,19 +182,19 @@ def _fans(
             if leaf.unit == ARRAY:
                 # the loops of the buffer are the folds of one command
                 tile = -(-tiles[1, rank] // factors[:, rank])
-            fans.append(FamilySpread(name, tile, level))
-    return fans or [FamilySpread(names[0], tiles[at if leaf.unit != ARRAY else 1, 0], level)]
+            fans.append(Spread(name, tile, level))
+    return fans or [Spread(names[0], tiles[at if leaf.unit != ARRAY else 1, 0], level)]
 
 
 def _family_keeps(
     seen: BoundOperator, level: str, slots: npt.NDArray[np.int64 | np.bool_]
-) -> Iterator[FamilyKeep]:
+) -> Iterator[Keep[Ints]]:
     kept: dict[str, Ints] = {}
     for role, (name, _) in roles_of(seen):
         kept[name] = np.maximum(kept.get(name, ints(0)), slots[role].astype(np.int64))
     for name, here in kept.items():
         if np.any(here):
-            yield FamilyKeep(name, level, ints(here[0]) if np.all(here == here[0]) else here)
+            yield Keep(name, level, ints(here[0]) if np.all(here == here[0]) else here)
 
 
 def _places(orders: Ints) -> Ints:
@@ -238,7 +228,7 @@ def tree_of_one(family: Family) -> Tree:
         silent = {"rows"} if len(silent) > 1 else set()
     branch = list(family.branch)
     for at, node in enumerate(branch):
-        if isinstance(node, FamilySpread) and node.level in silent:
+        if isinstance(node, Spread) and node.level in silent:
             silent -= {node.level}
             branch[at] = replace(node, is_said=True)
     return tree_of(replace(family, branch=tuple(branch)))
