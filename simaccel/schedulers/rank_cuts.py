@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -127,18 +127,32 @@ class RankCuts:
         Windows overlap, skip elements or leave a border. Poolings, sums and the like have the same
         dimension.
         """
+        return self._cuts_at(self._window_places[:1])
+
+    @cached_property
+    def columns(self) -> Spreads:
+        """Cuts along columns: the second such dimension."""
+        return self._cuts_at(self._window_places[1:2])
+
+    @cached_property
+    def _window_places(self) -> list[int]:
+        """Dimensions in which products have windows, counted from the last one, most first."""
         numbers: Counter[int] = Counter()
         for operator in self.workload.operators:
             windows = _window_ranks(operator) if isinstance(operator, Einsum) else set[str]()
             dims = operator.output.projection
             numbers.update(at - len(dims) for at, dim in enumerate(dims) if _rank(dim) in windows)
-        place = min(numbers, key=lambda at: (-numbers[at], at), default=0)
+        return sorted(numbers, key=lambda at: (-numbers[at], at))
+
+    def _cuts_at(self, places: Sequence[int]) -> Spreads:
+        """Return cuts along the dimension at a place, of what it can be cut of."""
         cuts: dict[str, tuple[tuple[str, int], ...]] = dict.fromkeys(self.workload.by_name, ())
-        for operator in self.workload.operators if numbers else ():
-            dims = operator.output.projection
-            rank = _rank(dims[place]) if len(dims) >= -place else ""
-            if rank in self._free(operator) and self._is_cut(operator, rank):
-                cuts[operator.name] = ((rank, self.count),)
+        for place in places:
+            for operator in self.workload.operators:
+                dims = operator.output.projection
+                rank = _rank(dims[place]) if len(dims) >= -place else ""
+                if rank in self._free(operator) and self._is_cut(operator, rank):
+                    cuts[operator.name] = ((rank, self.count),)
         return cuts
 
     def _weight_ranks(self, operator: Operator) -> set[str]:

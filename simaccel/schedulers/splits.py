@@ -36,6 +36,7 @@ from simaccel.workload.language.experts import parts_of
 
 _CHANNELS: Final = "channels"
 _ROWS: Final = "rows"
+_COLUMNS: Final = "columns"
 _UNDIVIDED: Final = "undivided"
 _MOST_REPAIRS: Final = 8
 """Times that operators which can't be cut are left whole."""
@@ -264,7 +265,7 @@ def _possible_splits(
 def _two_cuts(
     count: int, ways: Mapping[int, RankCuts], free: Sequence[str]
 ) -> Iterator[tuple[str, Spreads]]:
-    """Yield splits along two of a rank that no weights have, rows, and channels."""
+    """Yield splits along two of a rank that no weights have, rows, columns, and channels."""
     for first_count in _divisors(count)[1:-1]:
         second_count = count // first_count
         rows, channels = ways[second_count].rows, ways[second_count].channels
@@ -282,8 +283,10 @@ def _two_cuts(
                 if any(more.values()):
                     yield f"{rank} {first_count} x {second} {second_count}", _join_cuts(cuts, more)
         rows = ways[first_count].rows
-        if any(rows.values()) and any(channels.values()):
-            yield f"{_ROWS} {first_count} x {_CHANNELS} {second_count}", _join_cuts(rows, channels)
+        for second, more in ((_CHANNELS, channels), (_COLUMNS, ways[second_count].columns)):
+            if any(rows.values()) and any(more.values()):
+                name = f"{_ROWS} {first_count} x {second} {second_count}"
+                yield name, _join_cuts(rows, more)
 
 
 def _prefer_cuts(first: Spreads, other: Spreads) -> Spreads:

@@ -105,6 +105,29 @@ def test_rows_are_read_with_what_neighbours_send() -> None:
         assert _is_right(workload, result)
 
 
+@pytest.mark.parametrize(("side", "sent"), [(2, [16, 24]), (4, [16, 32])])
+def test_rows_and_columns_are_read_with_what_neighbours_send(side: int, sent: list[int]) -> None:
+    """8 x 8 numbers, a border around, 4 channels, on 2 x 2 and 4 x 4 chips: edges, then corners.
+
+    Of 4 x 4 numbers a row of 4 goes up or down, then a column of 4 + 2; of 2 x 2 numbers two rows
+    of 2, then two columns of 2 + 2.
+    """
+    size = {"P": 8, "Q": 8, "R": 3, "S": 3}
+    layers: dict[str, Any] = {
+        "c1": {"kind": "conv", "shape": {**size, "M": 4, "C": 3}},
+        "c2": {"kind": "conv", "shape": {**size, "M": 2, "C": 4}, "padding": 1},
+    }
+    workload = parse_workload({"kind": "layers", "name": "n", "linked": True, "layers": layers})
+    pod = small_pod(side**2, "topology=torus", "dimensions=2")
+    legal, _ = legal_splits(workload, pod, side**2)
+    split = next(one for one in legal if one.name == f"rows {side} x columns {side}")
+    result = _run(workload, pod, split)
+    assert [one.kind for one in result.pod.exchanges] == ["shift" if side == 2 else "halo"] * 2
+    assert [one.elements[0] for one in result.pod.exchanges] == sent
+    assert result.run.macs * side**2 == workload.macs
+    assert _is_right(workload, result)
+
+
 @pytest.mark.parametrize("seed", range(8 * DRAWS))
 def test_networks_that_are_cut_along_rows_make_the_same(seed: int) -> None:
     """Primes, strides, windows and borders of all sizes; poolings and sums; one or two cuts."""
@@ -272,7 +295,8 @@ def test_what_is_taken_is_the_fastest() -> None:
     ("name", "sizes", "taken", "pieces"),
     [
         ("resnet50", {"scope": "model", "batch": 64}, "n 64", 64),
-        ("resnet50", {"scope": "model"}, "rows or channels 2", 2),  # 32 pairs do the same
+        # layers of 7 x 7 are done by all; 16 groups of four do the same
+        ("resnet50", {"scope": "model"}, "rows 2 x columns 2", 4),
         ("bert", {"batch": 1}, "n 64", 64),
         ("bert", {"batch": 64}, "tensor 1 x data 64", 64),
         # 12 heads, one causal sequence: 1 / 17 of the MACs, attention, in 4 parts, others in 64
@@ -286,7 +310,7 @@ def test_published_workloads_on_64_chips(
     split = fastest_split(workload, _pod(64))
     assert split.name == taken
     share = split.pod.workload.macs * pieces / workload.macs
-    assert 1 <= share < 1.3  # what no piece is left of is done by all alike
+    assert 1 <= share < 1.6  # what no piece is left of is done by all alike
 
 
 def test_what_is_not_legal_names_what_is() -> None:

@@ -199,12 +199,32 @@ def _halo(
 ) -> list[LayoutStep] | None:
     """Return what neighbours send to one another; None if they haven't what each of them lacks.
 
-    Of two sides, both are padded to the larger one.
+    One dimension after the other, so that what lies at a corner comes by way of a neighbour.
     """
-    if len(apart) != 1 or have.dims != read.dims:
+    if not apart or have.dims != read.dims:
         return None
-    own, needed = (layout.window(apart[0], shape[apart[0]]) for layout in (have, read))
-    digits = read.dims[apart[0]]
+    steps = list[LayoutStep]()
+    for at in apart:
+        others = [window for window in have.windows if window.dimension != at]
+        its = [window for window in read.windows if window.dimension == at]
+        behind = replace(have, windows=tuple(sorted(others + its)))
+        edges = _edges(have, behind, at, shape)
+        if edges is None:
+            return None
+        steps += edges
+        have = behind
+    return steps
+
+
+def _edges(
+    have: ChipLayout, behind: ChipLayout, at: int, shape: Sequence[int]
+) -> list[LayoutStep] | None:
+    """Return what neighbours send along a dimension; of two sides, both are padded to the larger.
+
+    None if they haven't what each of them lacks.
+    """
+    own, needed = (layout.window(at, shape[at]) for layout in (have, behind))
+    digits = behind.dims[at]
     if own.step != needed.step or list(digits) != sorted(digits, reverse=True):
         return None
     before = own.start - needed.start
@@ -217,7 +237,7 @@ def _halo(
     is_pair = math.prod(digit.size for digit in digits) == _PAIR
     kind: Collective = "halo" if len(sides) > 1 and not is_pair else "shift"
     rows = max(sides) * (2 if kind == "halo" else 1)
-    return [LayoutStep(kind, _sort_digits(digits), read, Fraction(rows, own.size))]
+    return [LayoutStep(kind, _sort_digits(digits), behind, Fraction(rows, own.size))]
 
 
 @lru_cache(1 << 12)
