@@ -17,9 +17,19 @@ from itertools import combinations
 from typing import Final, Literal, NamedTuple, get_args
 
 Collective = Literal[
-    "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "halo", "shift", "point_to_point"
+    "all_reduce",
+    "reduce_scatter",
+    "all_gather",
+    "all_to_all",
+    "halo",
+    "shift",
+    "swap",
+    "point_to_point",
 ]
-"""``halo``: half to the chip before, half to the one behind; ``shift``: all to one of them."""
+"""``halo``: half to the chip before, half to the one behind; ``shift``: all to one of them.
+
+``swap``: of two chips, each all to the other.
+"""
 COLLECTIVES: Final[tuple[Collective, ...]] = get_args(Collective)
 LinkAct = Literal[Collective, "send", "receive"]
 """What links do: a collective, or what one chip of two does of a message from point to point."""
@@ -146,8 +156,8 @@ def collective_cost(
     >>> collective_cost("all_reduce", 1600, slices, (Fraction(1, 100), Fraction(1))).link_bytes
     (100, 1500)
     """
-    if kind in ("halo", "shift"):
-        return _neighbour_cost(n_bytes, axes, both=kind == "halo")
+    if kind in ("halo", "shift", "swap"):
+        return _neighbour_cost(kind, n_bytes, axes)
     rates = tuple(rate for rate, axis in zip(rates, axes, strict=False) if axis.size > 1)
     axes = tuple(axis for axis in axes if axis.size > 1)
     rates = rates or (Fraction(1),) * len(axes)
@@ -177,18 +187,21 @@ def collective_cost(
     )
 
 
-def _neighbour_cost(n_bytes: int, axes: Sequence[LinkAxis], *, both: bool) -> CollectiveCost:
+def _neighbour_cost(kind: Collective, n_bytes: int, axes: Sequence[LinkAxis]) -> CollectiveCost:
     """Return what it costs if each chip sends to the next one, in the order of chip numbers.
 
     ``axes``: the one first in which neighbours are next to one another. From its last chip the way
     to the next one leads back to its first: one link of a ring, all of a line, on which it meets
-    what goes the other way. ``both``: half to each side.
+    what goes the other way.
 
-    >>> _neighbour_cost(200, [LinkAxis(4, "line")], both=True)
+    >>> _neighbour_cost("halo", 200, [LinkAxis(4, "line")])
     CollectiveCost(link_bytes=(100,), sent_bytes=150, hops=1, all_links_bytes=100)
-    >>> _neighbour_cost(200, [LinkAxis(4, "line"), LinkAxis(2, "line", 1)], both=True)
+    >>> _neighbour_cost("halo", 200, [LinkAxis(4, "line"), LinkAxis(2, "line", 1)])
     CollectiveCost(link_bytes=(200, 100), sent_bytes=250, hops=4, all_links_bytes=100)
+    >>> _neighbour_cost("swap", 200, [LinkAxis(2, "line")])
+    CollectiveCost(link_bytes=(200,), sent_bytes=200, hops=1, all_links_bytes=200)
     """
+    both = kind == "halo"
     side, chips = (-(-n_bytes // 2) if both else n_bytes), math.prod(axis.size for axis in axes)
     over, back, passed, left = list[int](), 0, 0, chips
     for number, axis in enumerate(axes):
@@ -198,7 +211,7 @@ def _neighbour_cost(n_bytes: int, axes: Sequence[LinkAxis], *, both: bool) -> Co
         meets = number == 0 and (axis.form == "switch" or (not is_near and len(axes) > 1))
         over.append(side * axis.apart * (2 if both and meets else 1))
         back += axis.apart * (1 if is_near else axis.size - 1) if number + 1 < len(axes) else 0
-    sent = Fraction(side * (2 if both else 1) * passed, chips)
+    sent = Fraction(side * (1 if kind == "shift" else 2) * passed, chips)
     links = sum((axis.links for axis in axes), Fraction())
     return CollectiveCost(
         tuple(over),

@@ -114,6 +114,11 @@ def test_edges_go_to_neighbours_by_hand() -> None:
     """30 bytes to each side at 2 a cycle: 15 cycles, both ways at once."""
     assert _cycles(_spec(4), "halo", 60) == 15 + 7 + 5
     assert _cycles(_spec(4), "shift", 30) == 15 + 7 + 5
+    for pair in (_spec(2), _spec(2, topology="switch")):
+        assert _cycles(pair, "swap", 30) == 15 + 7 + 5
+        axes = pair.axes([ChipAxis(1, 2)])
+        assert axes is not None
+        assert pair.cost("swap", 30, axes).sent_bytes == 30  # by each of both
     assert _cycles(_spec(4, topology="switch"), "halo", 60) == 30 + 7 + 5
     # from the last chip of a row of 4 three links back, which the others' bytes are on as well
     assert _cycles(_spec(2, 4, **LINE), "halo", 60) == 30 + 7 + 4 * 5
@@ -139,7 +144,7 @@ def test_edges_over_each_link(axes: tuple[LinkAxis, ...], kind: Collective, side
     assert (cost.hops, cost.sent_bytes) == (longest, math.ceil(Fraction(side * passed, chips)))
 
 
-@given(_axes(), st.sampled_from(COLLECTIVES[:-1]), BYTES, st.integers(1, 4))
+@given(_axes(), st.sampled_from([*KINDS, "halo", "shift"]), BYTES, st.integers(1, 4))
 def test_no_link_has_less_than_all_together(
     axes: tuple[LinkAxis, ...], kind: Collective, n_bytes: int, apart: int
 ) -> None:

@@ -81,7 +81,7 @@ class Exchange:
     @property
     def is_halo(self) -> bool:
         """Whether each chip sends its neighbours the edges of what it has, and no more."""
-        return self.kind in ("halo", "shift")
+        return self.kind in ("halo", "shift", "swap")
 
     @property
     def operators(self) -> tuple[str, ...]:

@@ -235,7 +235,7 @@ def _edges(
     if max(sides) > own.size:
         return None
     is_pair = math.prod(digit.size for digit in digits) == _PAIR
-    kind: Collective = "halo" if len(sides) > 1 and not is_pair else "shift"
+    kind: Collective = "shift" if len(sides) == 1 else "swap" if is_pair else "halo"
     rows = max(sides) * (2 if kind == "halo" else 1)
     return [LayoutStep(kind, _sort_digits(digits), behind, Fraction(rows, own.size))]
 

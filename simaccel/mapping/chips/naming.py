@@ -21,6 +21,7 @@ _SUFFIX = {
     "all_to_all": "swapped",
     "halo": "halo",
     "shift": "halo",
+    "swap": "halo",
 }
 
 
