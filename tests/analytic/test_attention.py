@@ -52,35 +52,26 @@ def softmax(rows: int, cols: int) -> GroupPrediction:
 SIZE = 6 * 5 * 5 * 2
 
 
-def test_a_softmax_in_whole_rows() -> None:
-    """3 passes; in and out of DRAM once.
+@pytest.mark.parametrize(
+    ("cols", "passes", "loads", "reads", "writes"), [(5, 3, 1, 3, 2), (4, 2, 2, 2, 1)]
+)
+def test_a_softmax(cols: int, passes: int, loads: int, reads: int, writes: int) -> None:
+    """Whole rows of 5: 3 passes, loaded once; each element read 3 times on chip, written twice.
 
-    3 reads and 2 writes of each element on chip beside what DMA writes and reads.
+    In segments of 4 and 1 columns rows are loaded twice, each time into a tile of two slots: for
+    statistics, then to be normalised and stored.
     """
-    found = softmax(2, 5)
-    assert found.elements == 3 * 150
-    assert found.moved["dram_read", "S"] == found.moved["dram_write", "P"] == SIZE
-    assert _by_level(found) == {
-        "dram_read": SIZE,
-        "dram_write": SIZE,
-        "buffer_write": SIZE + 2 * SIZE,
-        "buffer_read": SIZE + 3 * SIZE,
-    }
-    assert found.buffer_bytes == 2 * (2 * 5 * 2)
-
-
-def test_a_softmax_in_segments_reads_its_rows_twice() -> None:
-    """The same in segments of 4 and 1 columns: statistics, then normalised and stored."""
-    found = softmax(2, 4)
-    assert found.elements == 2 * 150
-    assert found.moved["dram_read", "S"] == 2 * SIZE
+    found = softmax(2, cols)
+    assert found.elements == passes * 150
+    assert found.moved["dram_read", "S"] == loads * SIZE
     assert found.moved["dram_write", "P"] == SIZE
     assert _by_level(found) == {
-        "dram_read": 2 * SIZE,
+        "dram_read": loads * SIZE,
         "dram_write": SIZE,
-        "buffer_write": 2 * SIZE + SIZE,
-        "buffer_read": 2 * SIZE + SIZE,
+        "buffer_write": loads * SIZE + writes * SIZE,
+        "buffer_read": SIZE + reads * SIZE,
     }
+    assert found.buffer_bytes == loads * 2 * (2 * cols * 2)
 
 
 def test_cycles_of_the_lanes() -> None:

@@ -58,20 +58,14 @@ def test_the_limit_is_exact_on_drawn_trees(*, spatial: bool) -> None:
     assert found > 2 * DRAWS
 
 
-def test_a_run_is_given_up_as_soon_as_its_work_is_too_much() -> None:
-    """The DRAM alone is busy for 24,000 cycles: below that a first look is enough."""
-    on, program = _hand()
-    whole, early = (_machine(on, program, fast_forward=False) for _ in range(2))
-    assert whole.cycles_below(float("inf")) == BY_HAND
-    assert early.cycles_below(24_000) is None
-    assert early.clock.events < whole.clock.events // 5
-
-
-def test_a_run_is_given_up_when_clock_and_work_reach_the_limit() -> None:
+@pytest.mark.parametrize(("limit", "rows", "part"), [(24_000, 0, 0.2), (30_000, 500, 0.6)])
+def test_a_run_is_given_up_when_clock_and_work_reach_the_limit(
+    limit: int, rows: int, part: float
+) -> None:
     """After n rows 36 n cycles are over and 24 (1,000 - n) are left of DRAM: 30,000 at n = 500."""
     on, program = _hand()
     whole, early = (_machine(on, program, fast_forward=False) for _ in range(2))
     assert whole.cycles_below(float("inf")) == BY_HAND
-    assert early.cycles_below(30_000) is None
-    assert 36 * 500 <= early.clock.cycle < 36 * 600
-    assert early.clock.events < whole.clock.events * 0.6
+    assert early.cycles_below(limit) is None
+    assert 36 * rows <= early.clock.cycle < 36 * (rows + 200)
+    assert early.clock.events < whole.clock.events * part

@@ -1,5 +1,7 @@
 """What a run moves at least: below every run of the machine and every front."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ from simaccel.schedulers import DATAFLOWS, Options
 from simaccel.search.effort import Effort
 from simaccel.search.problems import NothingFitsError
 from simaccel.workload import ModelDimensions, Workload, attention, conv2d, gemm, network
-from tests.drawn_trees import draw_case, draw_held
+from tests.drawn_trees import Drawn, draw_case, draw_held
 from tests.draws import DRAWS, some
 from tests.program.tree_cases import CASES
 
@@ -32,45 +34,24 @@ def dram(moved: dict[tuple[str, str], int]) -> int:
     return sum(n for (level, _), n in moved.items() if level.startswith("dram"))
 
 
+@pytest.mark.parametrize(
+    ("draw", "spatial"), [(draw_case, False), (draw_case, True), (draw_held, False)]
+)
 @settings(
     max_examples=3 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much], deadline=None
 )
-@given(st.integers(0, 2**32))
-def test_no_random_tree_is_below(seed: int) -> None:
-    """With the bytes that its own tiles take as the buffer."""
-    case = draw_case(seed, spatial=False)
+@given(seed=st.integers(0, 2**32))
+def test_no_random_tree_is_below(
+    draw: Callable[..., Drawn | None], seed: int, *, spatial: bool
+) -> None:
+    """With the bytes that its own tiles take as the buffer, or all that an array of PEs has."""
+    case = draw(seed, spatial=spatial)
     assume(case is not None)
     assert case is not None
     program = lower(case.of, case.mapping)
     run = Machine(case.on, program).run()
-    floor = floor_of(case.of, case.mapping, reserved_bytes(program))
-    assert dram(run.moved) >= floor.least_bytes >= floor.compulsory_bytes > 0
-
-
-@settings(
-    max_examples=2 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much], deadline=None
-)
-@given(st.integers(0, 2**32))
-def test_no_random_tree_of_pes_is_below(seed: int) -> None:
-    case = draw_case(seed, spatial=True)
-    assume(case is not None)
-    assert case is not None
-    run = Machine(case.on, lower(case.of, case.mapping)).run()
-    floor = floor_of(case.of, case.mapping, on_chip_bytes(case.on))
-    assert dram(run.moved) >= floor.least_bytes >= floor.compulsory_bytes > 0
-
-
-@settings(
-    max_examples=3 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much], deadline=None
-)
-@given(st.integers(0, 2**32))
-def test_nothing_kept_between_groups_is_below(seed: int) -> None:
-    case = draw_held(seed, spatial=False)
-    assume(case is not None)
-    assert case is not None
-    program = lower(case.of, case.mapping)
-    run = Machine(case.on, program).run()
-    floor = floor_of(case.of, case.mapping, reserved_bytes(program))
+    n_bytes = on_chip_bytes(case.on) if spatial else reserved_bytes(program)
+    floor = floor_of(case.of, case.mapping, n_bytes)
     assert dram(run.moved) >= floor.least_bytes >= floor.compulsory_bytes > 0
 
 

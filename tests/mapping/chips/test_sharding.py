@@ -99,14 +99,24 @@ def test_wrong_spreads_are_named(spreads: dict[str, str], field: str, allowed: s
     assert (field, allowed) in [(where, said) for where, _, said in found]
 
 
-def test_every_second_chip_of_a_ring_shares_its_links() -> None:
-    """Y is summed by chips 0 and 2, and by 1 and 3: two pairs send over each of the same links."""
+@pytest.mark.parametrize(
+    ("spreads", "axes"),
+    [
+        ("f 64; m 32", [LinkAxis(2, "ring", 0, 2), LinkAxis(2, "line")]),
+        ("m 32; f 64", [LinkAxis(2, "line")]),
+    ],
+)
+def test_the_chips_of_a_ring_that_sum(spreads: str, axes: list[LinkAxis]) -> None:
+    """Neighbours sum Y over a line of links; every second chip in two pairs over the same links.
+
+    These then gather the rows that the norm reads from their neighbours.
+    """
     ff = feed_forward()
-    cut = dict.fromkeys(("FF1", "act", "FF2"), "f 64; m 32") | {"norm": "m 32"}
+    cut = dict.fromkeys(("FF1", "act", "FF2"), spreads) | {"norm": "m 32"}
     pod, found = shard(ff, spread(ff, **cut), RING)
     assert pod is not None
     assert not found
-    assert [exchange.axes for exchange in pod.exchanges[:1]] == [(LinkAxis(2, "ring", 0, 2),)]
+    assert [exchange.axes for exchange in pod.exchanges] == [(axis,) for axis in axes]
 
 
 def test_chips_in_no_part_of_a_dimension_are_refused() -> None:
@@ -117,14 +127,6 @@ def test_chips_in_no_part_of_a_dimension_are_refused() -> None:
     _, found = shard(ff, spread(ff, **cut), torus)
     allowed = "neighbours in a dimension, or all of it, of the torus of 3 x 2"
     assert found[:1] == [("groups[2]", "Y: 3 chips, 1 apart", allowed)]
-
-
-def test_neighbours_in_a_ring_are_a_line() -> None:
-    ff = feed_forward()
-    cut = dict.fromkeys(("FF1", "act", "FF2"), "m 32; f 64") | {"norm": "m 32"}
-    pod, _ = shard(ff, spread(ff, **cut), RING)
-    assert pod is not None
-    assert [exchange.axes for exchange in pod.exchanges] == [(LinkAxis(2, "line"),)]
 
 
 def test_partial_sums_that_nobody_adds_are_refused_by_name() -> None:
