@@ -94,8 +94,8 @@ def bound(
     mapspace = Mapspace(
         imperfect=imperfect, uneven=uneven, bypass=bypass, array=unit is not None, halo=halo
     )
-    result = bound_of(workload, mapspace, fuse, accelerator, room)
-    report, title = result.report, result.title
+    report = bound_of(workload, mapspace, fuse, accelerator, room)
+    title = report.title
     if as_json:
         show_json(bound_json(report))
     elif not files.prints:

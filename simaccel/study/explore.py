@@ -88,43 +88,27 @@ def _expected_seconds(asked: RunKey) -> float:
     return 0.0
 
 
-@dataclass
-class _Doing:
-    """The execution of designs, and the storage of their results."""
+def _records(
+    designs: Iterable[Point], team: TaskWorkers, store: ResultStore, watch: Callable[[str], Watch]
+) -> tuple[list[list[Record]], int]:
+    """Return the records of all workloads of each design, and the number of runs that were made."""
+    asked = [run_keys(design) for design in designs]
+    every = {each.key: each for runs in asked for each in runs}
+    records: dict[str, Record] = {key: store.get(key) for key in every}
+    tasks = [each for key, each in every.items() if records[key] is None]
+    lost = {"problem": LOST, "lost": True}
 
-    team: TaskWorkers
-    store: ResultStore
-    watch: Callable[[str], Watch]
-    ran: int = 0
+    def note(number: int, record: Record) -> None:
+        key = tasks[number].key
+        records[key] = record
+        if record is not lost:
+            store.put(key, record)
+            records[key] = store.get(key)
 
-    def records(self, designs: Iterable[Point]) -> list[list[Record]]:
-        """Return the records of all workloads of each design."""
-        asked = [run_keys(design) for design in designs]
-        every = {each.key: each for runs in asked for each in runs}
-        tasks = [each for key, each in every.items() if self.store.get(key) is None]
-        dead: dict[str, Record] = {}
-
-        def note(number: int, record: Record) -> None:
-            if record.get("lost"):
-                dead[tasks[number].key] = record
-            else:
-                self.store.put(tasks[number].key, record)
-
-        if tasks:
-            run_with(self.team, run, tasks, self.watch("exploring"), lost=_lost_record, note=note)
-        self.ran += len(tasks) - len(dead)
-        return [[self._find_record(each, dead) for each in runs] for runs in asked]
-
-    def _find_record(self, asked: RunKey, dead: dict[str, Record]) -> Record:
-        if asked.key in dead:
-            return dead[asked.key]
-        record: Record | None = self.store.get(asked.key)
-        assert record is not None  # noqa: S101 - it was just put there
-        return record
-
-
-def _lost_record(_asked: RunKey) -> Record:
-    return {"problem": LOST, "lost": True}
+    if tasks:
+        run_with(team, run, tasks, watch("exploring"), lost=lambda _: lost, note=note)
+    made = sum(records[each.key] is not lost for each in tasks)
+    return [[records[each.key] for each in runs] for runs in asked], made
 
 
 def explore(
@@ -141,15 +125,15 @@ def explore(
     ``store`` keeps the results; ``watch`` returns the callback for the progress of a step.
     """
     store = store or ResultStore()
-    doing = _Doing(team, store, watch)
     rows, able = _screen_designs(designs, plan)
-    for (at, design), records in zip(able.items(), doing.records(able.values()), strict=True):
+    every, made = _records(able.values(), team, store, watch)
+    for (at, design), records in zip(able.items(), every, strict=True):
         rows[at] = _add_figures(rows[at], design, records, plan)
     return ExploredDesigns(
         dimensions,
         plan,
         tuple(mark_best(rows, plan)),
-        doing.ran,
+        made,
         store.reused,
         tuple(store.damaged),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -31,50 +30,45 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, repr=False)
-class Bound(ShownResult):
+class Bound(ShownResult, BoundReport):
     """Points (bytes kept on chip, bytes moved) that no mapping of the mapspace beats in both."""
-
-    report: BoundReport
 
     @property
     def title(self) -> str:
         """The title, with the workload; of several chips one is thought to do all of it."""
-        on = self.report.accelerator
+        on = self.accelerator
         alone = f", all of it on one of {on.pod.count} chips" if on and on.pod.count > 1 else ""
-        return f"{workload_title(self.report.found.workload)}: least DRAM traffic{alone}"
+        return f"{workload_title(self.found.workload)}: least DRAM traffic{alone}"
 
     @property
     def points(self) -> list[tuple[int, int]]:
         """Pairs of bytes of the buffer and least bytes moved."""
-        return [(room, moved) for room, moved in self.report.found.front.points()]
+        return [(room, moved) for room, moved in self.found.front.points()]
 
     @property
     def mapping(self) -> Mapping | None:
         """The mapping that attains the bound for ``buffer``; None where there is none."""
-        chosen = self.report.chosen
-        return None if chosen is None else self.report.found.mapping(chosen)
+        return None if self.chosen is None else self.found.mapping(self.chosen)
 
     def __repr__(self) -> str:
-        room, moved = self.report.found.front.largest
+        room, moved = self.found.front.largest
         least = f"{bytes_text(moved)} with {bytes_text(room)} or more"
         return f"<Bound {self.title}: {least}, {len(self.points)} points>"
 
     def _parts(self) -> Iterable[Table | str]:
-        answer, table = bounds.bound_lines(self.report), bounds.bound_table(self.report)
-        return (*answer, table, *bounds.front_lines(self.report))
+        return (*bounds.bound_lines(self), bounds.bound_table(self), *bounds.front_lines(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the bound as plain data (the format of ``simaccel bound --json``)."""
-        return bounds.bound_json(self.report)
+        return bounds.bound_json(self)
 
     def _rows(self) -> Rows:
-        return bounds.bound_rows(self.report)
+        return bounds.bound_rows(self)
 
     def _draw(self) -> Figure:
         from simaccel.report.figures.pareto import draw_bound
 
-        return draw_bound(self.report, self.title)
+        return draw_bound(self, self.title)
 
 
 @name_arguments()
@@ -120,14 +114,12 @@ def bound_of(
     runs = [list(run) for _, run in groupby(names, workload.times)]
     parts = [[name] for name in names] if fuse == UNFUSED else runs
     return Bound(
-        BoundReport(
-            found=workload_bound(workload, mapspace, fuse),
-            mapspace=mapspace,
-            fuse=fuse,
-            compulsory_bytes=compulsory_bytes(workload, parts),
-            accelerator=accelerator,
-            room=room,
-        )
+        found=workload_bound(workload, mapspace, fuse),
+        mapspace=mapspace,
+        fuse=fuse,
+        compulsory_bytes=compulsory_bytes(workload, parts),
+        accelerator=accelerator,
+        room=room,
     )
 
 

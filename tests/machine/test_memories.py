@@ -91,7 +91,7 @@ def test_the_roofline_has_a_roof_for_each_memory() -> None:
 def test_a_bound_allows_what_each_memory_can_move() -> None:
     """64 products and 48 sums; 96 B at 1.25 B a cycle, of them 32 B at 0.25: 128 cycles."""
     on = _with(bandwidth_bytes_per_second="250 MB/s")
-    found = bound(gemm(m=4, k=4, n=4), on).report
+    found = bound(gemm(m=4, k=4, n=4), on)
     assert found.performance(96) == pytest.approx(1e9 * 112 / 128)
     assert found.performance(1000) == pytest.approx(1e9 * 112 / 800)
     assert on.bytes_per_cycle == Fraction(5, 4)
@@ -99,7 +99,7 @@ def test_a_bound_allows_what_each_memory_can_move() -> None:
 
 def test_a_bound_knows_what_a_mac_takes() -> None:
     """Of 16 bits on multipliers of 8 it is four cycles: 16 PEs make 4 MACs a cycle."""
-    found = bound(gemm(m=4, k=4, n=4), accelerator(array={"native_bits": 8})).report
+    found = bound(gemm(m=4, k=4, n=4), accelerator(array={"native_bits": 8}))
     assert found.performance(96) == 1e9 * 2 * 16 / 4
 
 
