@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, table
-from simaccel.cli.axes import read_axis
+from simaccel.cli.sweep import read_axis
 from simaccel.experiment.parallel import open_workers, run_with
 from simaccel.experiment.workers import TaskWorkers
 from simaccel.importers.accelerators import load_accelerator

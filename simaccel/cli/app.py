@@ -130,7 +130,7 @@ _COMMANDS = {
         "Workloads: list the catalogue, or show the operators of one.",
     ),
     "dram": (
-        "dram.dram",
+        "catalogues.dram",
         "DRAM parts: list them, and the measured throughput of access patterns on them.",
     ),
     "trace": (

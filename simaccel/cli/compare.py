@@ -141,7 +141,7 @@ def compare(
     files = OutputFiles({"--csv": table, "--plot": plot}, force, asked.inputs())
     asked, sweep = lists.sweep_chips(asked, sweep)
     if pareto is not None:
-        from simaccel.cli.pareto import compare_fronts
+        from simaccel.cli.exhibit import compare_fronts
 
         ctx.exit(compare_fronts(asked, pareto, files, jobs, as_json=as_json))
     if exhibit is not None:

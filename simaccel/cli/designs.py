@@ -161,7 +161,7 @@ def _load_directives_file(load: WeightedWorkload) -> Any:  # noqa: ANN401 - a Di
 
 
 def _axes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    from simaccel.cli.axes import read_points
+    from simaccel.cli.sweep import read_points
 
     known = _parameters()
     read = partial(read_points, "--axis", find=known.get, limit=MOST_DESIGNS)

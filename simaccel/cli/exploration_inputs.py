@@ -190,7 +190,7 @@ def read_accelerators(hw: Sequence[str], overrides: Sequence[str]) -> tuple[Acce
 def _axes(texts: Sequence[str]) -> tuple[Settings, ...]:
     if not texts:
         return ()
-    from simaccel.cli.axes import read_axis
+    from simaccel.cli.sweep import read_axis
 
     read = partial(read_axis, "--axis", limit=MOST_DESIGNS)
     return tuple(gather(*(partial(read, text) for text in texts)))
