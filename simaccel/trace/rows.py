@@ -21,7 +21,7 @@ from simaccel.trace.schema import (
 )
 from simaccel.trace.store import BlockIndex, Parts, block_index
 
-_CACHED_BLOCKS = 64
+_CACHED_BLOCKS = 16
 _DAMAGE = (
     OSError,
     LookupError,
