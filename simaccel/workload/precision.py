@@ -96,7 +96,7 @@ def with_precision(workload: Workload, precision: Precision) -> Workload:
 def with_native(workload: Workload, precision: Precision) -> Workload:
     """Return a workload whose tensors of assumed element sizes have an accelerator's formats.
 
-    If this changes no tensor, the same workload is returned.
+    If this changes no tensor, the same workload is returned; of one workload it is always the same.
 
     >>> from simaccel.workload import gemm
     >>> one = with_native(gemm(m=3, k=5, n=7, bytes_by_tensor={"C": 4}), {"activations": "int8"})
@@ -107,11 +107,17 @@ def with_native(workload: Workload, precision: Precision) -> Workload:
     native = {name: number for name, number in precision.items() if name in assumed}
     if not native:
         return workload
-    tensors = {
-        name: _set_number(tensor, native) if tensor.assumed else tensor
-        for name, tensor in workload.tensors.items()
-    }
-    return replace(workload, tensors=tensors, parameters={**workload.parameters, NATIVE: native})
+    # kept beside what else is derived of the workload: each run of it asks again
+    variants: dict[object, Workload] = vars(workload).setdefault("_native", {})
+    key = tuple(sorted(native.items()))
+    if key not in variants:
+        tensors = {
+            name: _set_number(tensor, native) if tensor.assumed else tensor
+            for name, tensor in workload.tensors.items()
+        }
+        parameters = {**workload.parameters, NATIVE: native}
+        variants[key] = replace(workload, tensors=tensors, parameters=parameters)
+    return variants[key]
 
 
 def _set_number(tensor: Tensor, precision: Precision) -> Tensor:
