@@ -191,7 +191,8 @@ class Rate:
         >>> Rate(625, 9).cycles(8192)
         118
         """
-        if not isinstance(amount_bytes, int) and self._may_overflow(amount_bytes):
+        most = 1 if isinstance(amount_bytes, int) else int(amount_bytes.max(initial=1))
+        if not isinstance(amount_bytes, int) and most * self.n_cycles > _LARGEST_INT64:
             exact = -(-amount_bytes.astype(object) * self.n_cycles // self.n_bytes)
             return np.asarray(exact, dtype=np.int64)  # without axes an int is left
         return -(-amount_bytes * self.n_cycles // self.n_bytes)
@@ -203,10 +204,6 @@ class Rate:
         Rate(n_bytes=1250, n_cycles=9)
         """
         return Rate(self.n_bytes * count, self.n_cycles)
-
-    def _may_overflow(self, amount_bytes: npt.NDArray[np.int64]) -> bool:
-        most = int(amount_bytes.max(initial=0))
-        return max(most, 1) * self.n_cycles > _LARGEST_INT64
 
     def exact(self) -> Fraction | float:
         """Return the bytes per cycle as an exact ratio, infinite if unlimited."""

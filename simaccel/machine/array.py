@@ -7,7 +7,7 @@ use a pipe and a port at the same time, as DMA engines do between DRAM and buffe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import simpy
@@ -128,7 +128,9 @@ class Array(OnChipEngine):
     def __init__(self, name: str, plan: Plan, resources: SharedResources) -> None:
         super().__init__(name, plan, resources)
         self.memory = memory_cycles(plan)
-        self.came = dict.fromkeys(_tiles_of_blocks(plan), 0)
+        edges = [edge for op in plan.ops for edge in (op.begins, op.ends) if edge is not None]
+        tiles = (tile for edge in edges for tile in (*edge.held, *edge.streamed, edge.made) if tile)
+        self.came = dict.fromkeys(tiles, 0)
         self.free_at = self.left_at = self.drained_at = 0
 
     def state(self) -> tuple[object, ...]:
@@ -246,16 +248,6 @@ def memory_cycles(plan: Plan) -> int:
 def _tile(op: Instruction, tokens: Tokens) -> str:
     """Return the name of the tile that a step waits for or hands over."""
     return name_before(tokens.handover.tile) if op.before else tokens.handover.tile
-
-
-def _tiles_of_blocks(plan: Plan) -> Iterator[str]:
-    """Yield the tiles that blocks read or write."""
-    for op in plan.ops:
-        for edge in (op.begins, op.ends):
-            if edge is not None:
-                yield from (*edge.held, *edge.streamed)
-                if edge.made:
-                    yield edge.made
 
 
 class NocEngine(OnChipEngine):

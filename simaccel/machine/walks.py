@@ -45,8 +45,7 @@ from simaccel.program.cores import (
     place_among,
 )
 from simaccel.program.dependences import CoreDependence, awaited_ends
-from simaccel.program.fifos import Fifo, fifos
-from simaccel.program.fit import operators_with_tiles, rings
+from simaccel.program.fit import Fifo, fifos, operators_with_tiles, rings
 from simaccel.program.overlap import Overlap, overlaps
 from simaccel.program.program import (
     Compute,
@@ -289,7 +288,10 @@ class _Builder:
             )
         free = None
         if first != last:
-            free = self._free(operator, tile, last, first)
+            free = self._join(operator, tile, "free", last, first)
+            fifo = self.fifos[operator].get(tile.name)
+            if fifo is not None:  # its slots belong to no operator
+                free = free._replace(operator="", tile=fifo.name)
             self.tokens.setdefault(free, self.slots[tile.name][1])
         if self.ends.setdefault((operator, tile.name), (first, last)) != (first, last):
             raise ProgramError(
@@ -324,12 +326,6 @@ class _Builder:
         tokens = self._join(operator, tile, "ready", source, target)
         self.tokens.setdefault(tokens, 0)
         return tokens
-
-    def _free(self, operator: str, tile: Tile, source: str, target: str) -> TokenStream:
-        """Return the token stream of a tile's slots; that of a FIFO belongs to no operator."""
-        found = self._join(operator, tile, "free", source, target)
-        fifo = self.fifos[operator].get(tile.name)
-        return found if fifo is None else found._replace(operator="", tile=fifo.name)
 
     def _join(self, operator: str, tile: Tile, kind: str, source: str, target: str) -> TokenStream:
         stepped = tile.name in self.stepped

@@ -19,10 +19,9 @@ from simaccel.mapping.tile_streams import TileStream
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import BYTE, PACKED_BITS
 from simaccel.program.awaited_tiles import AwaitedTiles
-from simaccel.program.dependences import WEIGHT
+from simaccel.program.dependences import WEIGHT, mark_streams
 from simaccel.program.lowering import lower
 from simaccel.program.program import Load, Node, Operator, Program, ProgramLoop, Store, Tile
-from simaccel.program.tile_streams import mark_streams
 from simaccel.program.unit_commands import Link
 
 EXCHANGE_QUEUE: Final = 3
@@ -172,14 +171,10 @@ class _Weaver:
                     woven += self.ahead.get(node.name, ())
                 woven.append(self._node(node))
                 if isinstance(node, Operator):
-                    woven[-1] = self._mark(woven[-1])
+                    woven[-1] = mark_streams(woven[-1], self.streams)
                     woven += self.behind.get(node.name, ())
             self.known[id(body)] = body, tuple(woven)
         return self.known[id(body)][1]
-
-    def _mark(self, node: Node) -> Node:
-        """Mark loops that hand tiles to chips, or wait for them."""
-        return mark_streams(node, self.streams)
 
     def _node(self, node: Node) -> Node:
         if isinstance(node, ProgramLoop | Operator):

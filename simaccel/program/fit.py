@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
+from simaccel.hardware import Accelerator
 from simaccel.program.program import (
     BUFFER,
+    Command,
+    Compute,
     DoesNotFitError,
+    Folds,
+    Load,
     Node,
     Operator,
     Program,
@@ -140,3 +146,60 @@ def _living(loop: ProgramLoop) -> list[tuple[Tile, ...]]:
         tuple(tile for tile, first, last in lives if first <= number <= last)
         for number in range(len(loop.body))
     ]
+
+
+@dataclass(frozen=True)
+class Fifo:
+    """A FIFO of ``slots`` slots of ``n_bytes`` for tiles of a class, loaded by one queue."""
+
+    kind: str
+    n_bytes: int
+    slots: int
+    queue: int
+
+    @property
+    def name(self) -> str:
+        """The name of the FIFO in waits for a free slot."""
+        return f"{self.kind} FIFO ({self.slots} x {self.n_bytes} B)"
+
+
+def fifos(program: Program, accelerator: Accelerator) -> dict[str, dict[str, Fifo]]:
+    """Return the FIFOs by operator and tile name: slots of a memory that operators share.
+
+    A memory beside the DRAM may have a ``fifo``. An operator takes its slots from the FIFO if it
+    has one tile (by name) from that memory, which is only loaded, and only read by a systolic
+    array. Operators with the same number, size and queue of slots share one FIFO; others have their
+    own slots.
+    """
+    kinds = [kind for kind, memory in accelerator.memories.by_class().items() if memory.fifo]
+    by_operator: dict[str, dict[str, Fifo]] = {}
+    for operator, _ in operators_with_tiles(program.body):
+        own = by_operator.setdefault(operator.name, {})
+        for kind in kinds if accelerator.compiler.overlap else ():
+            slots = rings(operator.body, operator.tiles, BUFFER, kind)
+            fifo = _fifo(operator, kind, slots) if len(slots) == 1 else None
+            if fifo is not None:
+                own[next(iter(slots))] = fifo
+    return by_operator
+
+
+def _fifo(operator: Operator, kind: str, slots: dict[str, tuple[int, int]]) -> Fifo | None:
+    ((name, (n_bytes, n_slots)),) = slots.items()
+    touching = [
+        command
+        for command in commands(operator.body)
+        if name in [tile.name for tile in tiles_of(command)]
+    ]
+    loads = [one for one in touching if isinstance(one, Load) and one.source is None]
+    queues = {load.queue for load in loads}
+    if len(queues) != 1 or not _only_read(name, [one for one in touching if one not in loads]):
+        return None
+    return Fifo(kind, n_bytes, n_slots, queues.pop())
+
+
+def _only_read(name: str, touching: Sequence[Command]) -> bool:
+    """Return whether a tile is only read, as an input of a systolic array."""
+    return bool(touching) and all(
+        isinstance(one, Compute) and isinstance(one.on, Folds) and one.out.name != name
+        for one in touching
+    )

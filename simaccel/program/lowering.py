@@ -19,6 +19,7 @@ from simaccel.mapping.tile_streams import tile_streams
 from simaccel.mapping.tree import BUFFER, Group, Keep, Mapping, ResidentScope, Spread
 from simaccel.mapping.view import TensorView
 from simaccel.program.bodies import Body, Item, OperatorLeaf, Outline, RankParts, TilePlacement
+from simaccel.program.dependences import mark_streams
 from simaccel.program.outline import outline
 from simaccel.program.program import (
     STREAM,
@@ -33,7 +34,6 @@ from simaccel.program.program import (
     Tile,
     TransferTraffic,
 )
-from simaccel.program.tile_streams import mark_streams
 from simaccel.program.tiles import BodyState, GroupTiles
 from simaccel.workload import Vector, Workload
 

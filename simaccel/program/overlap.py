@@ -21,8 +21,7 @@ from simaccel.hardware.compiler import WEIGHTS
 from simaccel.hardware.cores import CHIP
 from simaccel.program.cores import all_cores, core_of
 from simaccel.program.dependences import WEIGHT, dependences
-from simaccel.program.fifos import Fifo, fifos
-from simaccel.program.fit import operators_with_tiles, reserved_slots, rings
+from simaccel.program.fit import Fifo, fifos, operators_with_tiles, reserved_slots, rings
 from simaccel.program.program import (
     BUFFER,
     Compute,

@@ -18,8 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from simaccel.hardware import Accelerator
-from simaccel.program.fifos import Fifo, fifos
-from simaccel.program.fit import rings
+from simaccel.program.fit import Fifo, fifos, rings
 from simaccel.program.overlap import Overlap, overlaps
 from simaccel.program.program import (
     Command,

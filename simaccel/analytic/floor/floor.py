@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from simaccel.analytic.floor.compulsory import group_bytes
 from simaccel.analytic.floor.distinct import distinct_bytes
 from simaccel.analytic.floor.problem import (
-    BoundOperand,
     BoundProblem,
     NoBoundError,
     positions,
@@ -143,20 +142,14 @@ def _most_macs(problem: BoundProblem, at_hand: int) -> int:
     sizes = {one: problem.groups * problem.used_elements(one) for one in problem.operands}
     waiting = sorted(problem.operands, key=lambda one: sizes[one] * one.bits)
     while waiting:
-        one = waiting.pop(0)
-        share = min(left / (1 + len(waiting)), sizes[one] * one.bits / BYTE)
+        operand = waiting.pop(0)
+        share = min(left / (1 + len(waiting)), sizes[operand] * operand.bits / BYTE)
         left -= share
-        elements *= share / (one.bits / BYTE) * _multiplicity(problem, one)
+        # an element serves so many positions of the operand's ranks at most
+        dims = ([problem.sizes.get(rank, 1) for rank, _ in dim] for dim in operand.dims)
+        served = math.prod(size for dim in dims for size in sorted(dim)[:-1])
+        elements *= share / (operand.bits / BYTE) * served
     return max(1, math.floor(math.sqrt(elements) * (1 + 1e-9)))
-
-
-def _multiplicity(problem: BoundProblem, one: BoundOperand) -> int:
-    """Return the most positions of the operand's ranks that one of its elements serves."""
-    found = 1
-    for dim in one.dims:
-        sizes = sorted(problem.sizes.get(rank, 1) for rank, _ in dim)
-        found *= math.prod(sizes[:-1])
-    return found
 
 
 # -- what is kept around groups
