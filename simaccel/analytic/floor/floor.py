@@ -139,8 +139,9 @@ def pebbling_bytes(problem: BoundProblem, room: int) -> int:
 def _most_macs(problem: BoundProblem, at_hand: int) -> int:
     """Return the most MACs on ``at_hand`` bytes of operands, shared as evenly as sizes allow."""
     left, elements = float(at_hand), 1.0
-    sizes = {one: problem.groups * problem.used_elements(one) for one in problem.operands}
-    waiting = sorted(problem.operands, key=lambda one: sizes[one] * one.bits)
+    operands = problem.operands
+    sizes = {operand: problem.groups * problem.used_elements(operand) for operand in operands}
+    waiting = sorted(operands, key=lambda operand: sizes[operand] * operand.bits)
     while waiting:
         operand = waiting.pop(0)
         share = min(left / (1 + len(waiting)), sizes[operand] * operand.bits / BYTE)
