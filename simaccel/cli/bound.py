@@ -133,12 +133,7 @@ def _room(buffer: str | None) -> int | None:
 
 
 def _mapping_of(report: BoundReport) -> str:
-    """Write the mapping for the given buffer.
-
-    Raises:
-        InputError: nothing runs in it, or a tensor passes it by.
-
-    """
+    """Write the mapping for the given buffer."""
     from simaccel.mapping.files import mapping_text
 
     chosen = report.chosen

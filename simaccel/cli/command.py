@@ -117,12 +117,7 @@ class Command(click.Command):
                 formatter.write("".join(f"  simaccel {line}\n" for line in self.examples))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments.
-
-        Raises:
-            InputError: all options that are repeated, empty or not a number; a wrong setting.
-
-        """
+        """Read the arguments."""
         args, old = rewrite(self.get_params(ctx), args)
         ctx.meta[_OLD] = [*dict.fromkeys(old)]
         values, _, order = self.make_parser(ctx).parse_args(args=list(args))

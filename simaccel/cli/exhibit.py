@@ -39,12 +39,7 @@ def _study_of(exhibit: Exhibit) -> dict[str, str]:
 def with_defaults(
     asked: ExperimentOptions, exhibit: Exhibit, sweep: tuple[str, ...]
 ) -> tuple[ExperimentOptions, tuple[str, ...]]:
-    """Return the options and the sweep, with those of the saved study where none are given.
-
-    Raises:
-        InputError: a sweep where the exhibit has none.
-
-    """
+    """Return the options and the sweep, with those of the saved study where none are given."""
     study = _study_of(exhibit)
     if sweep and "sweep" not in study:
         allowed = "nothing with --exhibit, except granularity"
@@ -197,12 +192,7 @@ def _lost_row(point: Point) -> FrontRow:
 
 
 def read_front(text: str) -> tuple[Figure, Figure]:
-    """Read ``x,y``.
-
-    Raises:
-        InputError: not two figures, or one that there is not.
-
-    """
+    """Read ``x,y``."""
     names = [name.strip() for name in text.split(",")]
     known = [figure for name in names for figure in FRONT_FIGURES if figure == name]
     faults = [

@@ -157,13 +157,7 @@ class ExperimentOptions:
         return workload, accelerator, dataflow
 
     def names(self, *, several: bool) -> list[str]:
-        """Return the schedulers: dataflows or mapspaces.
-
-        Raises:
-            InputError: one that isn't, several where one is wanted, or options of a search
-                where nothing is searched.
-
-        """
+        """Return the schedulers: dataflows or mapspaces."""
         self.sought.require_constraints()
         if self.searches():
             beside = several and self.sought.mapspace is not None and not self.is_spatial()
@@ -198,12 +192,7 @@ class ExperimentOptions:
         return [name.strip() for name in names]
 
     def require_search(self, given: dict[str, object]) -> None:
-        """Refuse options that report a search if the dataflow does not search.
-
-        Raises:
-            InputError: names each of them that is given.
-
-        """
+        """Refuse options that report a search if the dataflow does not search."""
         if self.mapping is None and not self.searches():
             _refuse_unsearched(self._dataflows(several=False), given)
 
@@ -283,12 +272,7 @@ def dataflow_names() -> list[str]:
 
 
 def require_dataflows(names: list[str]) -> list[str]:
-    """Refuse names that no dataflow has.
-
-    Raises:
-        InputError: all of them.
-
-    """
+    """Refuse names that no dataflow has."""
     faults = []
     for name in names:
         if name in DATAFLOWS or name in dataflow_names():
@@ -303,12 +287,7 @@ def require_dataflows(names: list[str]) -> list[str]:
 def read_accelerator(
     name: str, overrides: Sequence[str] = (), *, allow_unmodelled: bool = False
 ) -> Accelerator:
-    """Load an accelerator that something is to run on.
-
-    Raises:
-        InputError: it can't be read, or more of it is left out than is allowed.
-
-    """
+    """Load an accelerator that something is to run on."""
     from simaccel.importers.accelerators import load_accelerator
 
     accelerator = load_accelerator(name, overrides, allow_unmodelled=allow_unmodelled)

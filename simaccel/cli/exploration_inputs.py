@@ -63,12 +63,7 @@ class WantedSpace:
         )
 
     def read(self) -> list[Any]:
-        """Read accelerators, axes, dataflows, and then the workloads.
-
-        Raises:
-            InputError: all faults together.
-
-        """
+        """Read accelerators, axes, dataflows, and then the workloads."""
         inputs = gather(
             partial(read_accelerators, self.hw, self.overrides),
             partial(_axes, self.axes),
@@ -85,12 +80,7 @@ class WantedSpace:
         dataflows: tuple[str, ...],
         texts: Sequence[Any],
     ) -> DesignSpace:
-        """Make the space of what was read.
-
-        Raises:
-            InputError: all sizes that no workload has, and all names that are given twice.
-
-        """
+        """Make the space of what was read."""
         loads = gather(*(partial(load_of, *text) for text in texts))
         from simaccel.study.space import (
             DesignSpace,
@@ -114,12 +104,7 @@ class WantedSpace:
         return {name: f"--{name.replace('_', '-')}" for name, value in given.items() if value}
 
     def limits(self) -> tuple[FigureLimit, ...]:
-        """Read the limits.
-
-        Raises:
-            InputError: all texts that are no limits.
-
-        """
+        """Read the limits."""
         from simaccel.study.limits import read_limit
 
         return tuple(gather(*(partial(read_limit, text) for text in self.where)))
@@ -174,12 +159,7 @@ class WantedSpace:
 
 
 def read_accelerators(hw: Sequence[str], overrides: Sequence[str]) -> tuple[Accelerator, ...]:
-    """Read accelerators.
-
-    Raises:
-        InputError: what can't be read, or a name that several have.
-
-    """
+    """Read accelerators."""
     every: list[Accelerator] = gather(*(partial(read_accelerator, name, overrides) for name in hw))
     known = [accelerator.name for accelerator in every]
     again = [name for at, name in enumerate(known) if name in known[:at]]
@@ -209,12 +189,7 @@ def _require_once(axes: Sequence[Settings], given: Mapping[str, str]) -> None:
 
 
 def read_load(text: str, sizes: WorkloadOptions) -> tuple[Workload, float, str]:
-    """Read ``NAME [OPTION=VALUE ...]``: options of this workload alone, and its weight.
-
-    Raises:
-        InputError: an option or a weight that is none, or what reading the workload finds.
-
-    """
+    """Read ``NAME [OPTION=VALUE ...]``: options of this workload alone, and its weight."""
     try:
         name, *words = shlex.split(text)
     except ValueError as error:

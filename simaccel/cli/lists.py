@@ -41,12 +41,7 @@ class OptionVariant:
 
 
 def variants(asked: ExperimentOptions) -> list[OptionVariant]:
-    """Return the options with each value of each list: names, sizes, degrees, objectives.
-
-    Raises:
-        InputError: a value that is given twice, or too many together.
-
-    """
+    """Return the options with each value of each list: names, sizes, degrees, objectives."""
     lists: list[tuple[str, tuple[Setting, ...]]] = []
     hw = [] if Path(asked.hw).exists() else _values("--hw", asked.hw)
     if len(hw) > 1:
@@ -128,10 +123,6 @@ class WantedRows:
         """Cross lists, settings, lengths and dataflows; all faults together.
 
         A fault of all values of the lists is reported once.
-
-        Raises:
-            InputError: what can't be read, and options that don't go together.
-
         """
         first, *others = variants(asked)
         own = self._points_of(first)
@@ -222,12 +213,7 @@ def scheduled_ways(point: Point, names: Sequence[str], asked: ExperimentOptions)
 
 
 def stage(points: Sequence[Point], stages: str | None, micro_batches: int | None) -> list[Point]:
-    """Return points as pipelines, if numbers of stages are given: a list, or one number.
-
-    Raises:
-        InputError: micro-batches without stages, or numbers that are twice in the list.
-
-    """
+    """Return points as pipelines, if numbers of stages are given: a list, or one number."""
     if stages is None:
         every = [
             replace(point, micro_batches=point.micro_batches or micro_batches) for point in points
@@ -266,12 +252,7 @@ def mapped_ways(point: Point, files: Sequence[str]) -> list[Point]:
 
 
 def metrics_of(texts: Sequence[str]) -> list[Figure]:
-    """Read the metrics, given as lists with commas.
-
-    Raises:
-        InputError: there is none of a name.
-
-    """
+    """Read the metrics, given as lists with commas."""
     if not texts:
         return []
     from simaccel.study.figure_table import METRICS
@@ -284,12 +265,7 @@ def metrics_of(texts: Sequence[str]) -> list[Figure]:
 
 
 def require_tokens(metrics: Sequence[Figure], points: Sequence[Point]) -> None:
-    """Refuse metrics of tokens where no run has any: a part of a model makes none.
-
-    Raises:
-        InputError: names each.
-
-    """
+    """Refuse metrics of tokens where no run has any: a part of a model makes none."""
     from simaccel.experiment.traffic import tokens_of
 
     if all(tokens_of(point.workload) is None for point in points):
@@ -298,12 +274,7 @@ def require_tokens(metrics: Sequence[Figure], points: Sequence[Point]) -> None:
 
 
 def refuse_lists(points: Sequence[Point], exhibit: Exhibit | None) -> None:
-    """Refuse lists that an exhibit, if there is one, has no columns for.
-
-    Raises:
-        InputError: names each.
-
-    """
+    """Refuse lists that an exhibit, if there is one, has no columns for."""
     settings = [setting for point in points for setting in point.settings] if exhibit else []
     names = dict.fromkeys(one.axis.name for one in settings)
     allowed = "one value beside --exhibit"

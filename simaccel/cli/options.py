@@ -248,12 +248,7 @@ _ALLOWED = "a whole number of cycles from 1 on, or NAME=CYCLES of an operator or
 
 
 def read_estimates(entries: Sequence[str]) -> dict[str, int]:
-    """Return cycles by the row that they are for.
-
-    Raises:
-        InputError: texts that are no cycles, or two numbers for one row.
-
-    """
+    """Return cycles by the row that they are for."""
     outcome: dict[str, int] = {}
     faults = []
     for text in entries:
@@ -287,12 +282,7 @@ class Jobs:
         return {name: value for name, value in every.items() if value is not None}
 
     def working(self, default: int = 1) -> AbstractContextManager[TaskWorkers]:
-        """Yield the runner of tasks; ``default``: its processes if none are given.
-
-        Raises:
-            InputError: no scheduler with processes answers at the address.
-
-        """
+        """Yield the runner of tasks; ``default``: its processes if none are given."""
         from simaccel.experiment.parallel import open_workers
 
         return open_workers(self.count or default, self.dask)

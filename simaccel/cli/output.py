@@ -149,13 +149,7 @@ class OutputFiles:
         return {"force": self.force, "inputs": self.inputs}
 
     def require(self) -> None:
-        """Refuse what can't be written.
-
-        Raises:
-            InputError: a file that exists, a folder that doesn't, a suffix that no figure has, two
-                outputs in one place.
-
-        """
+        """Refuse what can't be written."""
         printed: dict[str, object] = {}
         for option, path in reversed(self.paths.items()):
             if not self._is_figure(option) and option not in _BINARY:

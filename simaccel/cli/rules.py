@@ -91,12 +91,7 @@ RULES: Final = (
 
 
 def require_rules(ctx: click.Context) -> None:
-    """Refuse options that exclude one another, or lack one that they need.
-
-    Raises:
-        InputError: names each of them.
-
-    """
+    """Refuse options that exclude one another, or lack one that they need."""
     options = _read_given(ctx)
     rules = (rule for rule in RULES if not rule.commands or ctx.info_name in rule.commands.split())
     require_none(dict.fromkeys(wrong for rule in rules for wrong in _faults(rule, options)))

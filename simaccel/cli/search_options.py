@@ -46,12 +46,7 @@ class SearchOptions:
                 yield names.get(name, f"--{name.replace('_', '-')}"), value
 
     def strategies(self, default: Sequence[Strategy] = (MAPSPACE,)) -> list[Strategy]:
-        """Return the mapspaces of a list with commas.
-
-        Raises:
-            InputError: a name is unknown.
-
-        """
+        """Return the mapspaces of a list with commas."""
         if self.mapspace is None:
             return list(default)
         strategies: list[Strategy] = []
@@ -65,12 +60,7 @@ class SearchOptions:
         return strategies
 
     def strategy(self) -> Strategy:
-        """Return the single mapspace.
-
-        Raises:
-            InputError: the name is unknown, or several are given.
-
-        """
+        """Return the single mapspace."""
         first, *others = self.strategies()
         if others:
             allowed = "one mapspace; `simaccel compare` takes several"
@@ -100,12 +90,7 @@ class SearchOptions:
         return Effort(**{name: value for name, value in given.items() if value is not None})
 
     def require_constraints(self) -> None:
-        """Check that the constraints can be read.
-
-        Raises:
-            InputError: one can't be read.
-
-        """
+        """Check that the constraints can be read."""
         from simaccel.hardware.dataflow import parse_constraints
 
         parse_constraints(self.constraints)

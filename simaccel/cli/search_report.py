@@ -34,12 +34,7 @@ class SearchReport:
         return {name: value for name, value in every.items() if value is not None}
 
     def draw(self, objective: Objective, title: str, files: OutputFiles) -> None:
-        """Draw how the searches went on, if that is wanted.
-
-        Raises:
-            InputError: nothing was searched, by the dataflow of a plug-in.
-
-        """
+        """Draw how the searches went on, if that is wanted."""
         if self.plot is None:
             return
         if not any(account.curve for account in self.accounts):

@@ -132,12 +132,7 @@ def respell(faults: Iterable[Fault], params: Sequence[click.Parameter]) -> list[
 
 
 def rewrite(params: Sequence[click.Parameter], args: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return arguments with settings and formats as click's options, and old spellings in them.
-
-    Raises:
-        InputError: a switch that is neither yes nor no, a format that the command doesn't have.
-
-    """
+    """Return arguments with settings and formats as click's options, and old spellings in them."""
     settings = {param.long_name: param for param in params if isinstance(param, SettingOption)}
     old = {
         name: param.spelling

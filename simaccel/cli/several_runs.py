@@ -59,10 +59,6 @@ class SeveralRuns:
         """Run and show a generation or a pipeline, if one is given; return whether it was.
 
         With ``dry_run`` what is to be searched and run is estimated.
-
-        Raises:
-            InputError: what is wrong with the runs.
-
         """
         if self.tokens is None and self.stages is None:
             return False

@@ -35,13 +35,7 @@ MOST_POINTS: Final = 1000
 def swept_points(
     settings: Settings, workloads: Sequence[Workload], accelerator: Accelerator
 ) -> list[Point]:
-    """Return a point without a dataflow at each setting and of each workload.
-
-    Raises:
-        InputError: no accelerator can have a value, or a workload has no such parameter; all
-            faults together.
-
-    """
+    """Return a point without a dataflow at each setting and of each workload."""
     make = DesignBuilder()
     pairs = product(settings, workloads)
     points: list[Point] = gather(*(partial(_swept, make, *pair, accelerator) for pair in pairs))
@@ -75,11 +69,6 @@ def read_sweep(texts: Sequence[str], asked: ExperimentOptions, **beside: object)
     """Read what was given for --sweep; empty if nothing was.
 
     ``beside``: values of options that ``asked`` has not, by what they set.
-
-    Raises:
-        InputError: more than one sweep, no such parameter, bad values, or another option that
-            says the same.
-
     """
     if not texts:
         return ()
@@ -150,12 +139,7 @@ def read_axis(
     find: Find = parameter_of,
     suggested: Callable[[str], str] = suggest_parameter,
 ) -> tuple[Setting, ...]:
-    """Read an axis: its settings, at most ``limit``.
-
-    Raises:
-        InputError: no such parameter (``suggested`` says what there is), or bad values.
-
-    """
+    """Read an axis: its settings, at most ``limit``."""
     parameter, points, log = read_points(option, text, limit, find, suggested)
     settings = [parameter.setting(values) for values in points]
     words = [isinstance(setting.value, str | bool) for setting in settings]
@@ -175,12 +159,7 @@ def read_points(
     find: Find = parameter_of,
     suggested: Callable[[str], str] = suggest_parameter,
 ) -> tuple[Parameter, tuple[Values, ...], bool]:
-    """Read the points of an axis alone, of which there may be millions; whether it is logarithmic.
-
-    Raises:
-        InputError: as of `read_axis`.
-
-    """
+    """Read the points of an axis alone, perhaps millions; also whether it is logarithmic."""
     name, equals, points_text = (part.strip() for part in text.partition("="))
     if not equals:
         raise InputError([fault(option, text, f"NAME= and {_FORMS}")])

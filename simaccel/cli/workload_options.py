@@ -74,24 +74,13 @@ class WorkloadOptions:
         return replace(self, experts=GROUPED) if is_free else self
 
     def read(self) -> Workload:
-        """Build the workload.
-
-        Raises:
-            InputError: all faults of these options, or of the workload's file; what of the file is
-                left out, where that is too much.
-
-        """
+        """Build the workload."""
         found = self.read_anyway()
         found.account.require_modelled()
         return found
 
     def read_anyway(self) -> Workload:
-        """Build the workload, whatever of its file is left out.
-
-        Raises:
-            InputError: all faults of these options, or of the workload's file.
-
-        """
+        """Build the workload, whatever of its file is left out."""
         from simaccel.importers.workloads import kind_of_file, load_workload
 
         document = self.name if kind_of_file(self.name) == "document" else None
@@ -103,12 +92,7 @@ class WorkloadOptions:
         return _rename_fields(load, document)
 
     def generation(self, make: Callable[[str | Transformer, dict[str, Any]], Made]) -> Made:
-        """Make something of a transformer's name and its options (no phase among them).
-
-        Raises:
-            InputError: the workload is no transformer, or its options are wrong.
-
-        """
+        """Make something of a transformer's name and its options (no phase among them)."""
         model, document = self.require_transformer()
 
         def make_workload() -> Made:
@@ -121,12 +105,7 @@ class WorkloadOptions:
         return _rename_fields(make_workload)
 
     def require_transformer(self) -> tuple[str | Transformer, dict[str, Any]]:
-        """Return a transformer, or its name, and what its file says of a run; refuse all else.
-
-        Raises:
-            InputError: names the transformers.
-
-        """
+        """Return a transformer, or its name, and what its file says of a run; refuse all else."""
         from simaccel.importers.workloads import kind_of_file
         from simaccel.workload import TRANSFORMERS, transformer_names
 
@@ -168,12 +147,7 @@ class WorkloadOptions:
         return kind_of_file(self.name) == "onnx"
 
     def estimates(self) -> Mapping[str, float]:
-        """Read estimates of one's own, in cycles by layer, where the file has them.
-
-        Raises:
-            InputError: the file is wrong, or they are of other sizes than what is asked for.
-
-        """
+        """Read estimates of one's own, in cycles by layer, where the file has them."""
         if not self.name.lower().endswith(".csv"):
             return {}
         from simaccel.importers.scalesim.topology import load_estimates
@@ -185,12 +159,7 @@ class WorkloadOptions:
         return {name: n for name, n in estimates.items() if self.layer in (None, name)}
 
     def import_file(self) -> ImportedWorkload:
-        """Read an ONNX file with what became of its nodes.
-
-        Raises:
-            InputError: all faults of the options, or of the file.
-
-        """
+        """Read an ONNX file with what became of its nodes."""
         from simaccel.importers.onnx_files import load_onnx
 
         self.read_anyway()  # which refuses what an ONNX file does not take

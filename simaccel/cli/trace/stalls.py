@@ -101,12 +101,7 @@ def verdict_lines(trace: TraceReader, *, what_if: bool) -> list[str]:
 
 
 def window(start: str, end: str | None, cycles: int = MAX_CYCLE) -> tuple[int, int]:
-    """Read the two ends of a window of a run of so many cycles, if they are known.
-
-    Raises:
-        InputError: they are no whole numbers, or no part of the run.
-
-    """
+    """Read the two ends of a window of a run of so many cycles, if they are known."""
     low, high = number(start), cycles if end is None else number(end)
     known, faults = cycles < MAX_CYCLE, list[Fault]()
     if not isinstance(low, int) or not 0 <= low < cycles:
