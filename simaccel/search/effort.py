@@ -78,7 +78,13 @@ class SearchEffort:
     near_in_less: float = 1.1
     """The same in a smaller room than the best's: to tell what is good there."""
     starts: int = 3
-    """Candidates whose neighbours are looked at."""
+    """Candidates whose neighbours are looked at; where bounds are loose, of each way to hold
+    operands."""
+    loose: float = 0.02
+    """Bounds are loose where they leave a larger gain than that, relative to the whole workload:
+    then rounds go on from more candidates, with all patience."""
+    lowest: int = 100
+    """Candidates of the lowest bounds that starts of each way to hold operands are taken from."""
     near_patience: int = 48
     """Runs of neighbours without a gain after which a round ends."""
     most_near: int = 256

@@ -42,6 +42,8 @@ class Goal:
     """Of the buffer, for what is kept around what is searched."""
     part: float = 0.0
     """Of the objective, what a part of a whole workload takes on average; 0 if it is the whole."""
+    parts: int = 1
+    """Parts of the workload, each counted once however often it runs."""
     tolerance: float = 0.0
     """Of the best objective, what is given up for what else matters (`near_ties`), relative."""
     origins: dict[object, Any] = field(default_factory=dict)
@@ -61,6 +63,7 @@ class Goal:
             InputError: constraints that no tree of a systolic array has.
 
         """
+        count = len(parts(workload))
         return cls(
             Judge(accelerator, options.each),
             options.objective,
@@ -72,6 +75,7 @@ class Goal:
             options.end_time(),
             options.note,
             part=0.0 if options.patience else _part(workload, accelerator, options.objective),
+            parts=count,
             tolerance=options.tolerance,
             gave=options.gave,
         )
@@ -144,10 +148,13 @@ class Goal:
         """Runs of neighbours after which no other family, and no smaller room, has any."""
         return EFFORT.most_near if self.gap == EFFORT.gap else EFFORT.most_near // EFFORT.less_near
 
-    @property
-    def near(self) -> StoppingRule:
-        """When the walk through neighbours ends; sooner where much is given up anyway."""
-        patience = EFFORT.near_patience // self._less // self.hurry
+    def near(self, *, loose: bool) -> StoppingRule:
+        """Return when the walk through neighbours ends.
+
+        Sooner where much is given up anyway, unless bounds are so ``loose`` that far more may be
+        gained.
+        """
+        patience = EFFORT.near_patience // (1 if loose else self._less) // self.hurry
         gain = self.gap / 2
         return StoppingRule(
             self.gap, patience, 0.0, self.part, gain=gain, until=self.until, equals=self.equals

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from simaccel.analytic.family import FamilyLoops, branches_of, ints
 from simaccel.hardware import Accelerator
 from simaccel.search.accounts import (
@@ -110,29 +112,59 @@ class _Climb:
     def go(self, room: int) -> None:
         """Walk through what fits into a room, and climb from the best."""
         walk = self._walk(self.grid, room, self.goal.stopping(self.grid, room))
-        promising = [*walk.numbers(), *map(int, walk.first)]
-        starts = _different(self.grid, promising, EFFORT.starts)
+        starts = self._starts(walk, room)
         families = self.grid.family_of(ints(starts)).tolist()
         for family in dict.fromkeys(families):
-            pairs = zip(starts, families, strict=True)
-            source, beam = self.grid, [number for number, of in pairs if of == family]
-            for _ in range(
-                0 if self.goal.is_over or self.near >= self.goal.most_near else EFFORT.rounds
-            ):
-                candidates = self._neighbours(source, beam, self.grid.limits[family])
-                if candidates is None:
-                    break
-                enough = 1 if self.goal.patience else 1 - self.goal.gap
-                if candidates.bound(room) >= self.below * enough - self.goal.slack:
-                    break
-                before, best = self.below, self.best
-                walked = self._walk(candidates, room, self.goal.near)
-                if (
-                    self.below > before * (1 - (self.goal.gap - EFFORT.gap) / 2)
-                    or self.best is best
-                ):
-                    break  # one as good with a smaller buffer has room for other tiles
-                source, beam = candidates, _different(candidates, walked.numbers(), EFFORT.starts)
+            if not self.goal.is_over and self.near < self.goal.most_near:
+                pairs = zip(starts, families, strict=True)
+                self._climb(family, [number for number, of in pairs if of == family], room)
+
+    def _starts(self, walk: CandidateWalk, room: int) -> list[int]:
+        """Return candidates of the grid whose neighbours are looked at.
+
+        Where bounds are loose, some of each way to hold operands: what is near the best of another
+        way may be better than all of the grid.
+        """
+        promising = [*walk.numbers(), *map(int, walk.first)]
+        starts = _different(self.grid, promising, EFFORT.starts)
+        if not self._is_loose(self.grid.bound(room), room):
+            return starts
+        fits, ways = self.grid.fitting(room), self.grid.holding
+        lowest = fits[np.argsort(self.grid.bounds[fits], kind="stable")]
+        for way in np.unique(ways[fits])[: EFFORT.holdings]:
+            ran = [number for number in promising if ways[number] == way]
+            first = lowest[ways[lowest] == way][: EFFORT.lowest].tolist()
+            starts += _different(self.grid, [*ran, *first], EFFORT.starts)
+        return list(dict.fromkeys(starts))
+
+    def _is_loose(self, bound: float, room: int) -> bool:
+        """Return whether much more could be gained than was, by a bound of what is left."""
+        goal = self.goal
+        if goal.objective != "cycles" or goal.held_bytes or goal.patience or room < goal.room:
+            return False
+        best = self.below
+        whole = max(best, goal.part * goal.parts)
+        gain = (best - bound) / whole if best < float("inf") else 1.0
+        return gain > EFFORT.loose
+
+    def _climb(self, family: int, beam: list[int], room: int) -> None:
+        """Look at neighbours of some candidates, then at those of the best of these, and so on."""
+        source, idle = self.grid, 0
+        for _ in range(EFFORT.rounds):
+            candidates = self._neighbours(source, beam, self.grid.limits[family])
+            if candidates is None:
+                return
+            bound = candidates.bound(room)
+            enough = 1 if self.goal.patience else 1 - self.goal.gap
+            if bound >= self.below * enough - self.goal.slack:
+                return
+            loose, before, best = self._is_loose(bound, room), self.below, self.best
+            walk = self._walk(candidates, room, self.goal.near(loose=loose), loose=loose)
+            gain = (self.goal.gap - EFFORT.gap) / 2
+            idle += self.below > before * (1 - gain) or self.best is best
+            if idle > loose:
+                return  # one as good with a smaller buffer has room for other tiles
+            source, beam = candidates, _next_beam(walk, loose=loose)
 
     def _neighbours(
         self, source: CandidateSet, beam: Sequence[int], limits: Sequence[Limit]
@@ -145,12 +177,13 @@ class _Climb:
             self.around[key] = candidates
         return self.around[key]
 
-    def _walk(self, candidates: CandidateSet, room: int, stopping: StoppingRule) -> CandidateWalk:
+    def _walk(
+        self, candidates: CandidateSet, room: int, stopping: StoppingRule, *, loose: bool = False
+    ) -> CandidateWalk:
         is_near = candidates is not self.grid
         is_less = not is_near and room < self.goal.room and self.goal.gap == EFFORT.gap
-        walk = CandidateWalk(
-            candidates, EFFORT.near_in_less if is_less else EFFORT.near, is_near=is_near
-        )
+        near = EFFORT.near_in_less if is_less or loose else EFFORT.near
+        walk = CandidateWalk(candidates, near, is_near=is_near)
         if self.goal.start is not None and not is_near:
             walk.likely = candidates.with_tiles(self.goal.start)
         walk.go(room, stopping, self.below)
@@ -212,6 +245,14 @@ def _rooms(room: int, accelerator: Accelerator) -> list[int]:
         return [room]
     below = 1 << (max(room - 1, 1).bit_length() - 1)
     return [room, *(below >> at for at in range(EFFORT.smaller_rooms) if below >> at > 0)]
+
+
+def _next_beam(walk: CandidateWalk, *, loose: bool) -> list[int]:
+    """Return the best that ran; where bounds are loose, with those of the lowest bounds."""
+    ran, most = walk.numbers(), EFFORT.starts
+    if loose:
+        ran, most = [*ran[:2], *map(int, walk.first[:4]), *ran[2:]], most + 2
+    return _different(walk.candidates, ran, most)
 
 
 def _different(grid: CandidateSet, numbers: Iterable[int], most: int) -> list[int]:

@@ -159,6 +159,7 @@ def _sizes(size: int, tile: int, accelerator: Accelerator) -> Iterator[int]:
     """Yield sizes near a tile's: a piece more or fewer, doubled, halved, in whole array sides."""
     array = accelerator.array
     pieces = -(-size // tile)
+    yield from (1, size)
     for count in (pieces, *(pieces + more for more in _PIECES), 2 * pieces, math.ceil(pieces / 2)):
         if not 1 <= count <= size:
             continue
