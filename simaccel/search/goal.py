@@ -148,7 +148,7 @@ class Goal:
         """Runs of neighbours after which no other family, and no smaller room, has any."""
         return EFFORT.most_near if self.gap == EFFORT.gap else EFFORT.most_near // EFFORT.less_near
 
-    def near(self, *, loose: bool) -> StoppingRule:
+    def near_stopping(self, *, loose: bool) -> StoppingRule:
         """Return when the walk through neighbours ends.
 
         Sooner where much is given up anyway, unless bounds are so ``loose`` that far more may be

@@ -159,7 +159,7 @@ class _Climb:
             if bound >= self.below * enough - self.goal.slack:
                 return
             loose, before, best = self._is_loose(bound, room), self.below, self.best
-            walk = self._walk(candidates, room, self.goal.near(loose=loose), loose=loose)
+            walk = self._walk(candidates, room, self.goal.near_stopping(loose=loose), loose=loose)
             gain = (self.goal.gap - EFFORT.gap) / 2
             idle += self.below > before * (1 - gain) or self.best is best
             if idle > loose:

@@ -64,7 +64,7 @@ def test_what_is_fixed_is_not_faster(seed: int) -> None:
         (53, {"constraints": ("dram.r=3",)}),  # 35,169, 26,260
     ],
 )
-def test_loose_bounds(seed: int, options: dict[str, Any]) -> None:
+def test_near_ways_are_searched_where_bounds_are_loose(seed: int, options: dict[str, Any]) -> None:
     """Where a bound leaves much to gain, what is near each way to hold operands is looked at."""
     free, fixed = found(draw(seed)), found(draw(seed), **options)
     assert free is not None
