@@ -16,9 +16,9 @@ from simaccel.analytic.link_work import LinkWork, link_works, merge_parts
 from simaccel.analytic.overlap import PlacedGroup, longest_path, one_after_the_other, total_of
 from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.exchanges import Exchange
-from simaccel.mapping.lifetimes import Lifetime, lifetimes
+from simaccel.mapping.lifetimes import lifetimes
 from simaccel.mapping.tile_streams import tile_streams
-from simaccel.mapping.tree import Group, Keep
+from simaccel.mapping.tree import Group
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.workload import Workload
 
@@ -134,9 +134,8 @@ def predict(
     handed = (exchange.handed.stream for exchange in exchanges if exchange.handed is not None)
     for stream in (*tile_streams(workload, mapping), *handed):
         streamed.setdefault(stream.reader, set()).add(stream.tensor)
-    for place in _place_groups(workload, mapping):
-        group = _evaluate_group(workload, accelerator, *place)
-        group = replace(group, streamed=frozenset(streamed.get(group.group.name, ())))
+    for known in _place_groups(workload, mapping, accelerator):
+        group = replace(known, streamed=frozenset(streamed.get(known.group.name, ())))
         works = [
             work
             for exchange in exchanges
@@ -165,29 +164,18 @@ def predict(
 
 
 def _place_groups(
-    workload: Workload, mapping: MappingTree
-) -> Iterator[tuple[Group, tuple[Keep, ...], list[Lifetime]]]:
-    """Yield each group with the keeps around it, and the lifetimes of those that live then."""
-    for one in mapping.body:
-        if isinstance(one, Group):
-            yield one, (), []
-            continue
-        living = lifetimes(workload, one)
-        for at, group in enumerate(one.groups):
-            yield group, one.keeps, [life for life in living if life.first <= at <= life.last]
-
-
-def _evaluate_group(
-    workload: Workload,
-    accelerator: Accelerator,
-    group: Group,
-    around: tuple[Keep, ...],
-    living: Sequence[Lifetime],
-) -> PlacedGroup:
-    bits = {one.keep.tensor: one.bits for one in living}
-    cores = core_totals(workload, accelerator, group, around, bits)
-    kept = sum(one.n_bytes for one in living)
-    return PlacedGroup(workload, group, around, cores, kept, workload.times(group.operators[0]))
+    workload: Workload, mapping: MappingTree, accelerator: Accelerator
+) -> Iterator[PlacedGroup]:
+    """Yield each group, evaluated with the keeps around it that live while it runs."""
+    for part in mapping.body:
+        groups, around = ((part,), ()) if isinstance(part, Group) else (part.groups, part.keeps)
+        lives = () if isinstance(part, Group) else lifetimes(workload, part)
+        for at, group in enumerate(groups):
+            living = [life for life in lives if life.first <= at <= life.last]
+            bits = {life.keep.tensor: life.bits for life in living}
+            cores = core_totals(workload, accelerator, group, around, bits)
+            kept, times = sum(life.n_bytes for life in living), workload.times(group.operators[0])
+            yield PlacedGroup(workload, group, around, cores, kept, times)
 
 
 def _predict_group(placed: PlacedGroup, parts: Mapping[str, str]) -> GroupPrediction:
