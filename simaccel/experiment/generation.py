@@ -21,7 +21,7 @@ from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.experiment.traffic import dram_by_class, roofline_cycles
 from simaccel.hardware import Accelerator
 from simaccel.schedulers import Options
-from simaccel.schedulers.parallel import with_degrees
+from simaccel.schedulers.splits import settle_degrees
 from simaccel.workload import CLASSES, Workload, build
 from simaccel.workload.language import Transformer
 from simaccel.workload.sizes import size_faults
@@ -89,7 +89,8 @@ class DecodeStep:
 class Generation:
     """``tokens`` tokens of each of ``batch`` sequences after a prompt.
 
-    ``workload``: the prefill of the whole model. ``plan``: of a pipeline, that of its prefill.
+    ``workload``: the prefill of the whole model. ``plan``: of a pipeline, that of its prefill;
+    ``options`` have the degrees of all phases.
     ``spread``: how much the cycles of all steps change, as a part of them, when every other
     simulated length is left out; None where there is none to leave out, 0 where all were
     simulated.
@@ -106,6 +107,7 @@ class Generation:
     decode: PhaseFigures
     spread: float | None
     plan: PipelinePlan | None = None
+    options: Options | None = None
 
     @property
     def first_token_seconds(self) -> float:
@@ -165,12 +167,13 @@ def generate(  # noqa: PLR0913 - what a generation is asked
     """
     prefill, decodes = planned_phases(model, tokens=tokens, prompt=prompt, lengths=lengths, **asked)
     options, plan = options or Options(), None
-    if stages is None:
-        options = with_degrees(options, accelerator.pod)  # caches lie as the prefill leaves them
+    if stages is None:  # caches lie as the prefill leaves them
+        options = settle_degrees(options, accelerator, [prefill, *[*decodes.values()][-1:]])
     cut: dict[str, Any] = {"micro_batches": micro_batches, "options": options}
     if stages is not None:
         cut["stages"] = stages
         plan = plan_pipeline(prefill, accelerator, **cut)
+        cut["options"] = options = plan.options
     places = [*decodes]
 
     def run(at: int, workload: Workload) -> PhaseFigures:
@@ -205,6 +208,7 @@ def generate(  # noqa: PLR0913 - what a generation is asked
         decode=_sum_steps(steps),
         spread=_spread_of_steps(steps),
         plan=plan,
+        options=options,
     )
 
 

@@ -17,7 +17,8 @@ from simaccel.files.limits import MAX_OPERATORS, require_at_most
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options
-from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, with_degrees
+from simaccel.schedulers.parallel import ParallelDegrees, degrees_of
+from simaccel.schedulers.splits import settle_degrees
 from simaccel.workload import Workload
 from simaccel.workload.files import parse_workload
 from simaccel.workload.stages import STAGE_INPUT, kinds_of_layers, layer_count, stage_of
@@ -97,24 +98,27 @@ def plan_pipeline(
         InputError: layers, chips or the batch can't be cut so.
 
     """
-    group, degrees, chosen = require_stages(
-        workload, accelerator, stages, micro_batches, options or Options()
-    )
+    options = options or Options()
+    group, _, chosen = require_stages(workload, accelerator, stages, micro_batches, options)
     batch: int = workload.parameters["batch"]
     part = parse_workload({**workload.parameters, "batch": batch // chosen})
     whole = place_on(part, accelerator)
     phase = whole.parameters["phase"]
+    planned = _planned_stages(part, accelerator, stages)
+    options = settle_degrees(options, group, [stage.workload for stage in planned])
+    named = options.tensor_parallel, options.data_parallel, options.expert_parallel
+    degrees = degrees_of(group.pod, *named)
     handed, size = whole.tensor_bytes(STAGE_INPUT), group.pod.count
     sequences = -(-batch // (chosen * degrees.batch))
     return PipelinePlan(
         accelerator=accelerator,
         group=group,
-        options=with_degrees(options or Options(), group.pod),
+        options=options,
         phase=phase,
         batch=batch,
         rows=1 if phase == "decode" else whole.parameters["prompt"],
         micro_batches=chosen,
-        stages=tuple(_planned_stages(part, accelerator, stages)),
+        stages=tuple(planned),
         messages=tuple(
             _message(accelerator, -(-handed // degrees.batch), at * size, (at + 1) * size)
             for at in range(stages - 1)

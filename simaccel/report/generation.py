@@ -29,6 +29,7 @@ from simaccel.report.units import (
     short_share_text,
     work_energy_text,
 )
+from simaccel.schedulers.parallel import degrees_text
 from simaccel.units import ARRAY, LINK
 from simaccel.workload import CLASSES
 
@@ -61,6 +62,8 @@ def phases_table(generation: Generation) -> Table:
 def generation_lines(generation: Generation) -> list[str]:
     """Return the lines of times, rates and energy, and of the sum over steps."""
     cut = [] if generation.plan is None else [cut_line(generation.plan)]
+    if generation.plan is None and generation.options and generation.accelerator.pod.count > 1:
+        cut = [f"cut: {degrees_text(generation.options)}"]
     line = f"time to first token {seconds_text(generation.first_token_seconds)}"
     if not generation.steps:
         return [*cut, line]
@@ -147,8 +150,10 @@ def _share_text(name: str, busy: Mapping[str, float]) -> str:
 def cut_line(plan: PipelinePlan) -> str:
     """Return how chips and batch are cut."""
     group, sequences = plan.group.pod.count, plan.batch // plan.micro_batches
+    shared = plan.options.tensor_parallel == group
+    cut = "" if shared else f" ({degrees_text(plan.options)})"
     return (
-        f"{count_text(plan.depth, 'stage')} of {count_text(group, 'chip')}; micro-batches: "
+        f"{count_text(plan.depth, 'stage')} of {count_text(group, 'chip')}{cut}; micro-batches: "
         f"{plan.micro_batches} of {count_text(sequences, 'sequence')}"
     )
 

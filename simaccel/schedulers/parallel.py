@@ -117,16 +117,15 @@ def degrees_of(
     return ParallelDegrees(tensor, data, expert, sequence)
 
 
-def with_degrees(options: Options, chips: ChipPod) -> Options:
-    """Return options that say all degrees, as several runs of one split share them."""
-    named = options.tensor_parallel, options.data_parallel, options.expert_parallel
-    degrees = degrees_of(chips, *named)
-    return replace(
-        options,
-        tensor_parallel=degrees.tensor,
-        data_parallel=degrees.data,
-        expert_parallel=degrees.expert,
+def degrees_text(options: Options) -> str:
+    """Return the degrees that options say, in words."""
+    degrees = ParallelDegrees(
+        options.tensor_parallel or 1,
+        options.data_parallel or 1,
+        options.expert_parallel or 1,
+        sequence=options.sequence_parallel,
     )
+    return degrees.name
 
 
 def spread_over(workload: Workload, degrees: ParallelDegrees) -> Spreads:

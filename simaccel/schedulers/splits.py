@@ -27,10 +27,12 @@ from simaccel.schedulers.parallel import (
     KINDS,
     ParallelDegrees,
     Spreads,
+    degrees_of,
     share_of,
     spread_over,
 )
 from simaccel.schedulers.rank_cuts import RankCuts
+from simaccel.search.problems import Options
 from simaccel.workload import Workload
 from simaccel.workload.language.experts import parts_of
 
@@ -159,6 +161,50 @@ def spread_by_degrees(workload: Workload, degrees: ParallelDegrees) -> Spreads:
             raise InputError([Fault("--tensor-parallel", "tensor", degrees.tensor, allowed)])
         cuts = {name: (*own, *channels[name]) for name, own in cuts.items()}
     return cuts
+
+
+def settle_degrees(
+    options: Options, accelerator: Accelerator, workloads: Sequence[Workload]
+) -> Options:
+    """Return options that say all degrees, as several runs of transformers share them.
+
+    Without any, all chips share each layer; if that isn't legal, those that are fastest of all
+    workloads together.
+    """
+    named = options.tensor_parallel, options.data_parallel, options.expert_parallel
+    degrees = degrees_of(accelerator.pod, *named, sequence=options.sequence_parallel)
+    is_open = accelerator.pod.count > 1 and {*named} == {None}
+    if is_open and _cost_of_degrees(degrees, accelerator, workloads) is None:
+        costs = dict[ParallelDegrees, tuple[int, Fraction]]()
+        for other in _degrees_of(accelerator.pod.count, with_experts=False):
+            cost = _cost_of_degrees(other, accelerator, workloads)
+            if other.sequence == degrees.sequence and cost is not None:
+                costs[other] = cost
+        degrees = min(costs, key=lambda way: costs[way], default=degrees)
+    return replace(
+        options,
+        tensor_parallel=degrees.tensor,
+        data_parallel=degrees.data,
+        expert_parallel=degrees.expert,
+    )
+
+
+def _cost_of_degrees(
+    degrees: ParallelDegrees, accelerator: Accelerator, workloads: Sequence[Workload]
+) -> tuple[int, Fraction] | None:
+    """Return what all workloads cost with some degrees: bytes beyond a chip's memory, and cycles.
+
+    None if they aren't legal.
+    """
+    costs = list[SplitCost]()
+    for workload in workloads:
+        try:
+            spreads = spread_by_degrees(workload, degrees)
+            split = _make_legal(degrees.name, workload, spreads, accelerator)
+        except InputError:
+            return None
+        costs.append(split.cost(ChipWork(workload, accelerator)))
+    return max(cost.beyond for cost in costs), sum((cost.cycles for cost in costs), Fraction())
 
 
 def legal_splits(

@@ -18,6 +18,7 @@ from simaccel.experiment.traffic import (
     roofline_cycles,
 )
 from simaccel.report.generation import generation_json, generation_lines
+from simaccel.schedulers import Options
 from simaccel.workload import transformer
 from tests.small_pods import SMALL, small_pod
 from validation import PLAIN
@@ -110,6 +111,17 @@ def test_each_token_of_a_generation_goes_through_all_stages() -> None:
     assert (alone.prefill, alone.decode) == (plain.prefill, plain.decode)
     with pytest.raises(InputError, match="stages: got 5; allowed: 1 to 4, the layers"):
         generate(SMALL, pod, "naive-m", tokens=2, batch=4, stages=5)
+
+
+def test_a_generation_is_cut_by_degrees_that_all_its_phases_allow() -> None:
+    """4 heads on 8 chips, 2 sequences: 4 x 2."""
+    how: dict[str, Any] = {"tokens": 2, "prompt": 4, "batch": 2}
+    pod = small_pod(8, "topology=switch")
+    found = generate(SMALL, pod, "naive-m", **how)
+    options = Options(tensor_parallel=4, data_parallel=2)
+    asked = generate(SMALL, pod, "naive-m", **how, options=options)
+    assert (found.prefill, found.decode) == (asked.prefill, asked.decode)
+    assert generation_lines(found)[0] == "cut: tensor 4 x data 2"
 
 
 def test_steps_between_are_close_to_those_that_are_simulated() -> None:

@@ -216,6 +216,17 @@ def test_stages_of_several_chips_share_their_layers() -> None:
     }
 
 
+def test_stages_of_more_chips_than_heads_share_sequences_as_well() -> None:
+    """8 chips a stage, 4 heads, micro-batches of 2 sequences: 4 x 2 is the only legal way."""
+    switch = small_pod(16, "topology=switch")
+    whole = _build("decode", 4)
+    taken = run_pipeline(whole, switch, "naive-m", stages=2)
+    options = Options(tensor_parallel=4, data_parallel=2)
+    asked = run_pipeline(whole, switch, "naive-m", stages=2, options=options)
+    assert taken.cycles == asked.cycles
+    assert pipeline_lines(taken)[0].startswith("2 stages of 8 chips (tensor 4 x data 2); micro")
+
+
 def test_messages_between_slices_go_over_the_network_and_others_over_links() -> None:
     """Two slices of two chips, a stage each: 2 x 8 x 32 bf16 at 10 bytes a cycle, and at 1."""
     network = ("network_bytes_per_second=0.94 GB/s", "network_start_cycles=5000", "topology=torus")
