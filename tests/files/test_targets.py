@@ -19,6 +19,7 @@ def write_text(path: Path, text: str, *, force: bool = False) -> Path:
 def refused(path: Path) -> str:
     with pytest.raises(InputError) as caught:
         require_target(path)
+    assert caught.value.exit_code == 2
     return str(caught.value)
 
 

@@ -36,7 +36,7 @@ from simaccel.program.lowering import lower
 from simaccel.program.program import DoesNotFitError
 from simaccel.workload import Workload, gemm
 from simaccel.workload.conv import conv2d
-from tests.agreement import assert_bounded, assert_counts
+from tests.agreement import assert_bounded, assert_counts, assert_exact
 from tests.drawn_trees import draw_case
 from tests.draws import DRAWS
 
@@ -185,8 +185,7 @@ def test_drawn_trees_are_counted_bounded_and_fast_forwarded(seed: int) -> None:
     on = Accelerator.model_construct(**{**fields, "array": array, "dram": dram})
     assert_counts(case.of, case.mapping, on)
     run, _ = assert_bounded(case.of, case.mapping, on)
-    slow = Machine(on, lower(case.of, case.mapping), fast_forward=False).run()
-    assert slow.cycles == run.cycles
+    assert_exact(case.of, case.mapping, on, run)
 
 
 @pytest.mark.parametrize("seed", range(6 * DRAWS))

@@ -18,6 +18,7 @@ from simaccel.hardware.core_noc import CoreNocSpec
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.lowering import lower
 from simaccel.program.text import parse_program
+from tests.agreement import run_exactly
 from tests.machine.accelerators import accelerator
 from tests.trees import einsum, mapping, workload
 
@@ -48,10 +49,7 @@ program blocks
       compute C = A B over m=10 k=4 n=4 folds ws
       store C
 """)
-    run = Machine(on, program).run()
-    slow = Machine(on, program, fast_forward=False).run()
-    assert (run.cycles, run.engines, run.moved) == (slow.cycles, slow.engines, slow.moved)
-    return run
+    return run_exactly(on, program)
 
 
 def test_two_cores_take_turns_on_a_bus() -> None:

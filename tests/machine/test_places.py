@@ -16,6 +16,7 @@ from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.program import Program, ProgramError, ProgramLoop
 from simaccel.program.text import parse_program, program_text
+from tests.agreement import run_exactly
 from tests.draws import DRAWS, seeds
 from tests.machine.accelerators import accelerator
 
@@ -74,11 +75,7 @@ def _cores(count: int, latency_cycles: int, *, overlap: bool) -> Accelerator:
 
 
 def _run(on: Accelerator, products: Sequence[_Product]) -> Run:
-    program = _program(products)
-    run = Machine(on, program).run()
-    slow = Machine(on, program, fast_forward=False).run()
-    assert (run.cycles, run.engines, run.operators) == (slow.cycles, slow.engines, slow.operators)
-    return run
+    return run_exactly(on, _program(products))
 
 
 def test_two_products_at_once_share_the_dram() -> None:

@@ -11,7 +11,6 @@ import h5py
 import pytest
 
 from simaccel.errors import InputError
-from simaccel.files.targets import require_target
 from simaccel.machine.accounts import NO_WAIT, EngineCycles
 from simaccel.trace import TraceError, TraceReader, TraceWriter
 from simaccel.units import Cause
@@ -164,19 +163,6 @@ def test_an_existing_file_is_replaced_by_force_only(tmp_path: Path) -> None:
         TraceWriter(path, HEADER)
     assert path.read_text() == "precious"
     write(path, SCRIPT).check()
-
-
-def test_targets_that_cannot_be_written_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(InputError, match="got 'a folder'; allowed: the path of a file") as caught:
-        require_target(tmp_path)
-    assert caught.value.exit_code == 2
-    with pytest.raises(InputError, match=r"folder: got '.*; allowed: an existing folder"):
-        require_target(tmp_path / "no" / "t.h5")
-    monkeypatch.setattr("os.access", lambda *_: False)
-    with pytest.raises(InputError, match="allowed: a writable folder"):
-        require_target(tmp_path / "t.h5")
 
 
 def test_of_two_runs_with_one_target_the_second_to_end_fails(tmp_path: Path) -> None:
