@@ -17,6 +17,7 @@ from simaccel.report.units import (
     energy_text,
     fine_share_text,
     short_share_text,
+    space_text,
     work_energy_text,
 )
 from simaccel.search.accounts import RULES, Curve, ObjectiveLosses, SearchAccount
@@ -36,9 +37,9 @@ def accounts_table(
     columns = (
         Column("operators", "operators", "+".join, "text"),
         Column("search", "search", kind="text"),
-        Column("space", "space", _count),
+        Column("space", "space", space_text),
         *(Column(rule, "pruned", partial(_pruned_text, rule.replace(" ", "_"))) for rule in RULES),
-        *(Column(name, name, _count) for name in ("near", "ran")),
+        *(Column(name, name, space_text) for name in ("near", "ran")),
         Column("best", "best", lambda value: value_text(value, objective)),
         Column("runner-up", "runner_up", lambda value: value_text(value, objective)),
         Column("how good", "how_good", kind="wrapped"),
@@ -47,11 +48,7 @@ def accounts_table(
 
 
 def _pruned_text(rule: str, pruned: Mapping[str, int]) -> str:
-    return _count(pruned.get(rule, 0))
-
-
-def _count(n: int) -> str:
-    return f"{n:,}" if n < 10**9 else f"{n:.2e}"
+    return space_text(pruned.get(rule, 0))
 
 
 def objective_scale(objective: Objective, accelerator: Accelerator) -> float:

@@ -15,6 +15,7 @@ from simaccel.report.units import (
     bytes_text,
     energy_text,
     share_text,
+    space_text,
 )
 from simaccel.search.mapspace.nests import NestResult
 
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
     from simaccel.workload import Workload
 
 
-def _count(n: int) -> str:
-    return f"{n:,}" if n < 10**9 else f"{n:.2e}"
-
-
 _COLUMNS: Final = (
     Column("operator", "operator", kind="text"),
     Column("mapspace", "mapspace", kind="text"),
@@ -35,8 +32,8 @@ _COLUMNS: Final = (
     Column("util.", "utilisation", "share"),
     Column("energy", "energy_pj", "pJ"),
     Column("EDP", "edp_js", "Js"),
-    Column("mappings", "mapspace_size", _count),
-    Column("tried", "mappings_tried", _count),
+    Column("mappings", "mapspace_size", space_text),
+    Column("tried", "mappings_tried", space_text),
     Column("busiest", "bound_by", ", ".join, "wrapped"),
     Column("search ended by", "search_ended_by", kind="wrapped"),
 )

@@ -231,6 +231,15 @@ def rounded_count(number: float) -> str:
     return f"{number:,.0f}"
 
 
+def space_text(count: int) -> str:
+    """Write a count of mappings, which may be astronomical.
+
+    >>> space_text(1234567), space_text(10**12)
+    ('1,234,567', '1.00e+12')
+    """
+    return f"{count:,}" if count < 10**9 else f"{count:.2e}"
+
+
 UNKNOWN: Final = "unknown"
 """What a figure that is not known is called."""
 _TEXTS: Final[Mapping[Unit, Callable[[Any], str]]] = {

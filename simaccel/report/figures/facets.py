@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -122,14 +122,19 @@ def draw_stacks(
             axes.bar_label(bars, texts, label_type="center", fontsize="x-small", bbox=_WHITE)
 
 
-def draw_legend(figure: FigureBase, panels: Sequence[Axes], columns: int = 6) -> None:
-    """Explain below, each once, what the panels name."""
+def draw_legend(
+    figure: FigureBase,
+    panels: Sequence[Axes],
+    columns: int = 6,
+    where: Literal["outside lower center", "outside right upper"] = "outside lower center",
+) -> None:
+    """Explain below, or somewhere else, each once, what the panels name."""
     named: dict[str, Any] = {}
     for axes in panels:
         handles, labels = axes.get_legend_handles_labels()
         named |= dict(zip(labels, handles, strict=True))
     if named:
-        figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=columns)
+        figure.legend(named.values(), named.keys(), loc=where, ncols=columns)
 
 
 def label_axis(axis: Axis, column: str, low: float, high: float) -> None:

@@ -19,11 +19,10 @@ from simaccel.report.figures.comparison import (
     causes_of,
     legend_of,
 )
-from simaccel.report.figures.facets import SeriesStyle, draw_panels, draw_stacks, looks
+from simaccel.report.figures.facets import SeriesStyle, draw_legend, draw_panels, draw_stacks, looks
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
-    Artist,
     Axes,
     Figure,
     SubFigure,
@@ -137,15 +136,7 @@ def _draw_lines(
     shares = range(0, 101, 20)
     grid[0].set_yticks([*shares, *strips.values()], [*map(str, shares), *strips])
     grid[0].set_ylabel(UTILISATION)
-    _legend_beside(upper, grid)
-
-
-def _legend_beside(figure: SubFigure, panels: Sequence[Axes]) -> None:
-    named: dict[str, Artist] = {}
-    for axes in panels:
-        handles, labels = axes.get_legend_handles_labels()
-        named |= dict(zip(labels, handles, strict=True))
-    figure.legend(named.values(), named.keys(), loc="outside right upper")
+    draw_legend(upper, grid, 1, "outside right upper")
 
 
 def _draw_moved(
@@ -159,7 +150,7 @@ def _draw_moved(
         draw_slopes(axes, rows, look, slopes.get(rows[0].seq_len, ()))
         axes.set_title(panel)
     grid[0].set_ylabel(DRAM)
-    _legend_beside(middle, grid)
+    draw_legend(middle, grid, 1, "outside right upper")
 
 
 def _strips(rows: Sequence[StudyRow]) -> dict[str, float]:
