@@ -207,6 +207,25 @@ def open_workers(jobs: int, address: str | None = None) -> Iterator[TaskWorkers]
         processes.end()
 
 
+def run_all(
+    work: Callable[[Task], Found],
+    tasks: Sequence[Task],
+    jobs: int,
+    watch: Watch,
+    *,
+    lost: Callable[[Task], Found] = raise_died,
+    note: Callable[[int, Found], None] = lambda _number, _found: None,
+    address: str | None = None,
+) -> list[Found]:
+    """Run ``work`` on each task, at most ``jobs`` at a time; results in the order of tasks.
+
+    ``lost`` gives the result of a task whose process died; ``note`` is called with each result at
+    once.
+    """
+    with open_workers(min(jobs, len(tasks)), address) as team:
+        return run_with(team, work, tasks, watch, lost=lost, note=note)
+
+
 def run_with(
     team: TaskWorkers,
     work: Callable[[Task], Found],
@@ -216,11 +235,7 @@ def run_with(
     lost: Callable[[Task], Found] = raise_died,
     note: Callable[[int, Found], None] = lambda _number, _found: None,
 ) -> list[Found]:
-    """Run ``work`` on each task; results in the order of tasks.
-
-    ``lost`` gives the result of a task whose process died; ``note`` is called with each result at
-    once.
-    """
+    """Do what ``run_all`` does with a team that is there already."""
     results: dict[int, Found] = {}
     with closing(team.run_numbered(work, tasks, lost)) as done:
         for number, result in done:

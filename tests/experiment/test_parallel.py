@@ -9,12 +9,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any
 
 import dask
 import pytest
@@ -23,18 +22,17 @@ from distributed import LocalCluster
 from simaccel.errors import InputError, WorkerDiedError
 from simaccel.experiment import cluster, parallel
 from simaccel.experiment.cluster import connect_cluster
-from simaccel.experiment.parallel import Watch, open_workers, run_with
+from simaccel.experiment.parallel import open_workers, run_all, run_with
 from simaccel.experiment.workers import ClusterError, TaskWorkers
 
 PARENT = """
 import os, sys, time
-from simaccel.experiment.parallel import open_workers, run_with
+from simaccel.experiment.parallel import run_all
 def work(path):
     open(path + str(os.getpid()), "x").close()
     time.sleep(60)
 if __name__ == "__main__":
-    with open_workers(2) as team:
-        run_with(team, work, [sys.argv[1]] * 2, print, lost=str)
+    run_all(work, [sys.argv[1]] * 2, 2, print, lost=str)
 """
 
 
@@ -50,20 +48,6 @@ def count() -> Callable[[], int]:
     """Count the processes that a test has started."""
     before = {*multiprocessing.active_children()}
     return lambda: len({*multiprocessing.active_children()} - before)
-
-
-def _run_all(
-    work: Callable[[Any], Any],
-    tasks: Sequence[Any],
-    jobs: int,
-    watch: Watch,
-    *,
-    address: str | None = None,
-    **how: Any,  # noqa: ANN401 - as `run_with` takes
-) -> list[Any]:
-    """Run tasks with workers of their own."""
-    with open_workers(jobs, address) as team:
-        return run_with(team, work, tasks, watch, **how)
 
 
 def _silent(_done: float, _note: str) -> None:
@@ -89,10 +73,9 @@ def _sleep(_: object) -> None:
 
 def test_one_job_runs_in_this_process_and_loads_no_dask() -> None:
     code = (
-        "import os, sys; from simaccel.experiment.parallel import _Processes, run_with;"
-        "one, two = _Processes(1), _Processes(2);"
-        "assert run_with(one, lambda _: os.getpid(), [1, 2], print) == [os.getpid()] * 2;"
-        "assert run_with(two, abs, [-1], print) == [1];"
+        "import os, sys; from simaccel.experiment.parallel import run_all;"
+        "assert run_all(lambda _: os.getpid(), [1, 2], 1, lambda *_: None) == [os.getpid()] * 2;"
+        "assert run_all(abs, [-1], 2, lambda *_: None) == [1];"
         "assert not {'dask', 'distributed', 'multiprocessing'} & {*sys.modules}"
     )
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
@@ -150,10 +133,10 @@ def scheduler() -> Iterator[LocalCluster]:
 
 def test_a_cluster_that_exists_is_used(scheduler: LocalCluster) -> None:
     address = scheduler.scheduler_address
-    found = _run_all(_pid, range(20), 1, _silent, address=address)
+    found = run_all(_pid, range(20), 1, _silent, address=address)
     assert os.getpid() not in found
     assert len({*found}) == 1
-    assert _run_all(_halved, [6, 3, 4], 1, _silent, lost=_minus, address=address) == [3, -3, 2]
+    assert run_all(_halved, [6, 3, 4], 1, _silent, lost=_minus, address=address) == [3, -3, 2]
     with connect_cluster(address) as other:
         assert list(other.run_each(abs, [-1, -2])) == [1, 2]
         other.digest = "of another simaccel"
@@ -238,7 +221,7 @@ def test_a_signal_ends_processes_that_still_start(
     monkeypatch.setattr(parallel, "_work", _sleep)
     threading.Timer(1.0, signal.pthread_kill, (main, number)).start()
     with pytest.raises(KeyboardInterrupt):
-        _run_all(abs, range(2), 2, _silent)
+        run_all(abs, range(2), 2, _silent)
     signal.signal(number, handler)
     assert time.monotonic() - began < 30
     assert count() == 0
@@ -248,7 +231,7 @@ def test_ctrl_c_ends_the_processes() -> None:
     """Not even one that sleeps for ever is waited for."""
     before = multiprocessing.active_children()
     with pytest.raises(KeyboardInterrupt):
-        _run_all(time.sleep, [10**6, 0], 2, _interrupt)
+        run_all(time.sleep, [10**6, 0], 2, _interrupt)
     assert {*multiprocessing.active_children()} <= {*before}
 
 
@@ -292,7 +275,7 @@ def test_a_process_that_does_not_start_is_said(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(SpawnProcess, "start", refuse)
     said = "no process of --jobs starts: Too many open files; --jobs 1 needs none"
     with pytest.raises(ClusterError, match=said):
-        _run_all(abs, [1, 2], 2, _silent)
+        run_all(abs, [1, 2], 2, _silent)
 
 
 def _until(condition: Callable[[], bool]) -> None:
