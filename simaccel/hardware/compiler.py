@@ -48,7 +48,8 @@ class LayoutSpec(Spec):
 class AttentionSpec(Spec):
     """A kernel of attention: scores, softmax and product with the values of some heads at once.
 
-    Meanwhile keys and values of the next come. ``query_rows``: rows of queries in a block of a
+    Meanwhile keys and values of the next come, values where a row has at least
+    ``values_ahead_from`` keys. ``query_rows``: rows of queries in a block of a
     prefill, each of which has the keys that its last row sees. ``repeats_keys``: keys and values
     are repeated for the query heads that share them. ``reserved_bytes`` of the buffer
     are not for what is repeated; a row of a head takes the room of ``row_tile``.
@@ -57,6 +58,7 @@ class AttentionSpec(Spec):
     """
 
     heads_at_once: Count = 4
+    values_ahead_from: Count = 1
     query_rows: Count | None = None
     repeats_keys: bool = False
     reserved_bytes: Bytes | None = None

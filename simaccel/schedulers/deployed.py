@@ -266,12 +266,12 @@ class _Compiler:
         rows = [rank for rank in apart if rank not in again]
 
         def tree(tiles: Sizes, slots: int) -> Tree:
-            loops = [Loop(rank, 1) for rank in again] + cut_loops(space, shared, tiles)
-            loops += cut_loops(space, rows, tiles)
+            loops = [Loop(rank, 1) for rank in again] + cut_loops(space, [*shared, *rows], tiles)
             pieces = self._pieces(space, str(axis))
             own = {scores.output.name, softmax.output.name}
             names = dict.fromkeys(name for item in space.operators for name, _ in item.uses)
-            moving = {scores.names[1]: slots, attend.names[1]: slots}
+            values = slots if space.sizes[str(axis)] >= spec.values_ahead_from else 1
+            moving = {scores.names[1]: slots, attend.names[1]: values}
             keeps = [Keep(name, slots=moving.get(name, 2)) for name in names if name not in own]
             inside = [Keep(name) for name in names if name in own]
             around: list[Node] = [keep for keep in keeps if pieces and keep.tensor not in moving]

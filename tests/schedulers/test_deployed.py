@@ -101,6 +101,7 @@ MEASURED = [
     ("tpu_v4", fp16(gemm(m=1024, k=2048, n=1024)), 52.6071e-6, 0.04),
     ("tpu_v6e", decode(1024, 64), 716.4e-6, 0.03),
     ("tpu_v6e", decode(576, 48), 346.1e-6, 0.02),
+    ("tpu_v6e", decode(64, 128), 375.2e-6, 0.03),
 ]
 """Rows of validation/silicon: seconds on the chip, and how near the page says a run is."""
 
@@ -261,6 +262,16 @@ def test_products_in_converted_blocks_have_their_values(
     result = simulate(product, in_blocks(1), "deployed")
     check(result.workload, result.mapping, result.program)
     assert result.cycles >= result.prediction.bound_cycles
+
+
+@pytest.mark.parametrize(("keys", "slots"), [(3, 1), (4, 2)])
+def test_values_come_ahead_where_there_are_enough_keys(keys: int, slots: int) -> None:
+    on = toy("whole", "compiler.attention.values_ahead_from=4", "buffer.capacity_bytes=64 KiB")
+    result = simulate(attention_workload(4, keys, 5), on, "deployed")
+    check(result.workload, result.mapping, result.program)
+    (group,) = result.mapping.groups
+    kept = {node.tensor: node.slots for node in group.tree if isinstance(node, Keep)}
+    assert (kept["K"], kept["V"]) == (2, slots)
 
 
 @pytest.mark.parametrize("m", [32, 64])
