@@ -1,1 +1,1 @@
-"""Shards: the part of a mapping on each of several chips, and the exchanges over their links."""
+"""Sharding of mappings over several chips: one chip's mapping, and the exchanges over links."""

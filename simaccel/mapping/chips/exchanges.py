@@ -1,4 +1,4 @@
-"""Exchanges: collectives that bring a tensor from how it is made to how it is read."""
+"""Exchanges: collectives and messages that bring a tensor from its maker's layout to a reader's."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from simaccel.mapping.tile_streams import TileStream
 from simaccel.numbers import BYTE, in_bytes
 
 SLOTS: Final = 4
-"""Slots of a tile that goes to links, or comes from them."""
+"""Buffer slots of a tile that is sent over links or received."""
 _SIDES: Final = 2
 _MOST_CHUNKS: Final = 16
 _LEAST_CHUNK: Final = 4096
-"""Bytes of which it is not worth making less."""
+"""Bytes below which chunks aren't made smaller."""
 
 
 @dataclass(frozen=True)
 class HandedTiles:
-    """Tiles of a tensor that go to other chips as they are made: (how many, elements of each).
+    """Tiles of a tensor that an exchange moves one by one, as they are made or read.
 
-    Elements are those on the side where a chip has more. ``stream``: has no reader where that waits
-    for all of them, no maker where they go when all are made.
+    ``tiles``: (number, elements of each), counted on the side of the exchange on which a chip has
+    more. ``stream``: its maker is empty if all are made before the first moves, its reader if that
+    waits for all of them.
     """
 
     stream: TileStream
@@ -35,14 +36,16 @@ class HandedTiles:
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """A collective of one tensor, after the operator that makes it.
+    """A collective or a message that moves one tensor between chips.
 
-    ``source`` and ``target`` name the tensor on a chip before and after it, of so many elements
-    of ``bits``. It goes over ``digits`` of chips' numbers, through dimensions that are ``axes``; a
-    message to other chips over so many links of each. ``before`` and ``behind``: how all of it
-    lies. ``cores`` of which chip do it, if groups are on several; ``handed``: tiles that go one by
-    one. ``is_ahead``: it comes before ``after``, which reads what comes; ``is_stored``: it is of
-    weights that lie cut over chips. ``number``: among those of one kind of the same ``source``.
+    ``source`` and ``target``: a chip's names of the tensor before and after it; ``elements``: its
+    elements on a chip before and after, of ``bits`` each; ``before`` and ``behind``: the layouts
+    on all chips. ``digits``: of chips' numbers, over which a collective goes; ``axes``: the
+    dimensions of the pod in which its chips are; of a message the links of each dimension that it
+    passes. ``after``: the operator after which it runs, or, if ``is_ahead``, the one before which.
+    ``cores``: those that execute it, where groups are on several chips. ``handed``: the tiles that
+    it moves one by one. ``is_stored``: the tensor is weights of which each chip stores a part.
+    ``number``: among exchanges of one kind of the same ``source``, from 1.
     """
 
     kind: Collective
@@ -70,42 +73,42 @@ class Exchange:
 
     @property
     def receipt(self) -> str:
-        """Name in tables and traces of what the chip does to which a message goes."""
+        """Name in tables and traces of a message's part on the chip that receives it."""
         return f"{self.target}.receive"
 
     @property
     def is_message(self) -> bool:
-        """Whether it goes from chips to other chips: each sends to one of them."""
+        """Whether it is point to point: each chip of a place sends to one chip of another place."""
         return self.kind == "point_to_point"
 
     @property
     def is_halo(self) -> bool:
-        """Whether each chip sends its neighbours the edges of what it has, and no more."""
+        """Whether each chip sends only the edges of its part, to its neighbours."""
         return self.kind in ("halo", "shift", "swap")
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """Names of what a program does of it."""
+        """Names of its operators in a program: one, or two of a message (sender and receiver)."""
         return (self.name, self.receipt) if self.is_message else (self.name,)
 
     @property
     def tiles(self) -> tuple[tuple[int, int], ...]:
-        """Numbers of tiles that go one by one, and elements of each: one where none is handed."""
+        """(number, elements) of the tiles that move one by one; else the whole as one tile."""
         return ((1, self.most),) if self.handed is None else self.handed.tiles
 
     @property
     def most(self) -> int:
-        """Elements on the side where a chip has more."""
+        """A chip's elements before or after the exchange, whichever are more."""
         return max(self.elements)
 
     def chunks(self, accelerator: Accelerator) -> Iterator[tuple[int, int, int]]:
-        """Yield how often which elements go in and come out at once: full chunks, then the rest."""
+        """Yield the chunks: (how many, elements that go in, elements that come out) of each."""
         for tiles, size in self.tiles:
             for trips, *sides in self.tile_chunks(accelerator, size):
                 yield tiles * trips, sides[0], sides[1]
 
     def tile_chunks(self, accelerator: Accelerator, most: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the same of a tile that has so many elements where it has most."""
+        """Yield the chunks of one tile with ``most`` elements: full ones, then the rest."""
         times = self.most // min(self.elements)
         least = most // times
         n_bytes = self._chunk_bytes(accelerator, self.n_bytes(most))
@@ -119,10 +122,10 @@ class Exchange:
                 yield trips, elements * grows[0], elements * grows[1]
 
     def slots(self, accelerator: Accelerator) -> int:
-        """Return the slots of a tile that goes to links, or comes from them.
+        """Return the buffer slots of the exchange's tile on each side.
 
-        Of tiles that a collective takes one by one as many as are on their way at once, if there is
-        room; that of others follows from `SLOTS`.
+        A collective that moves tiles one by one has as many slots as chunks are in flight, if the
+        buffer has room; others have `SLOTS`, by which their chunks are sized.
         """
         if self.handed is None or self.is_message:
             return SLOTS
@@ -136,10 +139,10 @@ class Exchange:
         return max(SLOTS, min(on_way, held, count))
 
     def _chunk_bytes(self, accelerator: Accelerator, n_bytes: int) -> int:
-        """Return what is taken at once: its links are busy until what has left is there.
+        """Return the bytes of a chunk: large enough that links stay busy during the latency.
 
-        As many chunks are on their way as it has slots (`SLOTS`). More of them make the first load
-        and the last store shorter, up to `_MOST_CHUNKS`.
+        `SLOTS` chunks are in flight at once. Smaller chunks shorten the first load and the last
+        store; there are at most `_MOST_CHUNKS`.
         """
         pod, room = accelerator.pod, accelerator.buffer.capacity_bytes
         if pod.links.chunk_bytes is not None:
@@ -156,5 +159,5 @@ class Exchange:
         return size if room is None else max(1, min(size, room // (2 * _SIDES * SLOTS)))
 
     def n_bytes(self, elements: int) -> int:
-        """Return the bytes of so many elements."""
+        """Return the bytes of elements of the tensor."""
         return in_bytes(elements, self.bits)

@@ -1,10 +1,11 @@
-"""Tiles of an exchange beside the cores that go one by one, as they are made or read.
+"""Overlap of exchanges with computation: which tiles move one by one, as they are made or read.
 
-A message has the tiles of its maker, where its only reader has the same. A collective has those of
-its maker, of its only reader, or of both. Tiles of a dimension that it scatters belong to one chip
-each: each chip begins with those of another (a rotated order, as in Wang et al., "Overlap
-communication with dependent computation via decomposition", 2023), so that in each step as many
-bytes go over each link as of a tile with parts for all chips; and those that are gathered likewise.
+It applies to exchanges that a chip's links do beside its cores. A message moves its maker's tiles,
+if its only reader has the same ones; a collective those of its maker, of its only reader, or of
+both. A tile of a dimension that is scattered or gathered belongs to one chip. Each chip begins with
+the tile of another (a rotated order, as in Wang et al., "Overlap communication with dependent
+computation via decomposition", 2023), so that each step moves as many bytes over each link as a
+tile with parts for all chips would.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from simaccel.workload import Workload
 
 
 def hand_tiles(workload: Workload, mapping: Mapping, exchange: Exchange) -> Exchange:
-    """Return an exchange with the tiles that it takes one by one, if any.
+    """Return an exchange with the tiles that it moves one by one (`Exchange.handed`), if any.
 
     ``workload`` and ``mapping``: of one chip of each place.
     """
@@ -43,7 +44,7 @@ def hand_tiles(workload: Workload, mapping: Mapping, exchange: Exchange) -> Exch
 
 @dataclass(frozen=True)
 class _Ends:
-    """The groups that make and read the tensor of an exchange, if there is one each."""
+    """The only group that makes an exchange's tensor, and the only one that reads it, or None."""
 
     workload: Workload
     mapping: Mapping
@@ -53,7 +54,7 @@ class _Ends:
 
     @classmethod
     def of_exchange(cls, workload: Workload, mapping: Mapping, exchange: Exchange) -> _Ends:
-        """Find both; they have to run equally often."""
+        """Return the groups at both ends; a reader counts if it runs as often as the exchange."""
         made = [
             operator.name
             for operator in workload.operators
@@ -77,7 +78,7 @@ class _Ends:
         )
 
     def message_tiles(self) -> HandedTiles | None:
-        """Return the tiles of a message."""
+        """Return the tiles that a message moves one by one; None if it moves all at once."""
         exchange = self.exchange
         is_whole = exchange.before.dims == exchange.behind.dims
         if self.maker is None or self.reader is None or not is_whole:
@@ -90,7 +91,7 @@ class _Ends:
         return HandedTiles(stream, self._tiles(cuts[0][0]))
 
     def collective_tiles(self) -> HandedTiles | None:
-        """Return the tiles of a collective."""
+        """Return the tiles that a collective moves one by one; None if it moves all at once."""
         exchange, made, read = self.exchange, self._made_cuts(), list[TileCut]()
         if exchange.is_halo:
             return None
@@ -115,7 +116,10 @@ class _Ends:
         return HandedTiles(stream, self._tiles(cut))
 
     def _made_cuts(self) -> Sequence[TileCut]:
-        """Return the outermost loop of the maker if it cuts the tensor, and as others await it."""
+        """Return the maker's outermost loop as a list; empty if it doesn't cut the tensor.
+
+        It is empty, too, if other streams of the tensor are cut by more loops or another one.
+        """
         if self.maker is None:
             return []
         cuts = list(islice(outer_cuts(self.workload, self.exchange.source, self.maker), 1))
@@ -124,10 +128,10 @@ class _Ends:
         return [cut for cut in cuts if known <= {(cut.rank,)}]
 
     def _can_hand(self, cut: TileCut, own: ChipLayout, other: ChipLayout) -> bool:
-        """Return whether tiles of one side of a collective can go one by one.
+        """Return whether tiles on one side of a collective can move one by one.
 
-        ``own``: how the tensor lies on that side. Of a dimension of which the other side has parts
-        each tile has to be in one of them.
+        ``own`` and ``other``: the layouts on that side and on the other. Where the other side cuts
+        the dimension, each tile has to lie in one of its parts.
         """
         exchange = self.exchange
         grows = exchange.most // min(exchange.elements)
@@ -145,12 +149,12 @@ class _Ends:
         return parts[0] == 1 or cut.size // parts[0] % cut.tile == 0
 
     def _tiles(self, cut: TileCut) -> tuple[tuple[int, int], ...]:
-        """Return the tiles of a cut: (how many, elements of each)."""
+        """Return (number, elements of each) of the tiles of a cut."""
         return tuple(_tile_sizes(cut, self.exchange.most // cut.size))
 
 
 def _tile_sizes(cut: TileCut, each: int) -> Iterator[tuple[int, int]]:
-    """Yield the numbers of full tiles and of smaller ones, and their elements."""
+    """Yield (number, elements of each) of the full tiles and of the smaller last one."""
     full, rest = divmod(cut.size, cut.tile)
     for trips, size in ((full, cut.tile), (1, rest)):
         if trips and size:

@@ -1,4 +1,4 @@
-"""Names in keeps: a mapping of all chips has the workload's, one of a chip has the chip's."""
+"""Renaming of tensors in keeps, from the workload's names to those of one chip's tensors."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Rename = Callable[[str], str]
 
 
 def rename_keeps(mapping: Mapping, in_group: Callable[[Group], Rename]) -> Mapping:
-    """Return a mapping whose keeps have other names, group by group.
+    """Return a mapping with the tensors of its keeps renamed; ``in_group``: the names in a group.
 
-    What is kept around groups has the name that the first of them that knows another gives it.
+    A keep around groups gets the name of the first group inside that has another name for it.
     """
     body: list[Group | ResidentScope] = []
     for part in mapping.body:

@@ -1,11 +1,11 @@
-"""Layout of a tensor on chips: which digits of a chip's number cut which dimension.
+"""Layouts of tensors on chips: which digits of a chip's number cut which dimension.
 
-Spreads at the outside of a group are the digits of a chip's number, the first one the most
-significant; digits that no spread takes are of chips that do the same. A digit is a `ChipAxis`:
-chips a ``stride`` apart, ``size`` of them. A tensor's dimension is cut by some of them, from the
-outside in; a digit that cuts none of them replicates the tensor, or, if it cuts a rank that is
-summed over, leaves partial sums. Where pieces overlap, as those of a convolution's rows do, or a
-border is nobody's, a `ChipWindow` says which positions of a dimension each chip has.
+The outermost spreads of a group are the digits of a chip's number, the first the most significant;
+chips that differ only in a digit without a spread do the same work. A digit is a `ChipAxis`:
+``size`` chips, ``stride`` apart. Some digits cut a dimension of a tensor, from the outside in; a
+digit that cuts none replicates the tensor, or, if it cuts a rank that is summed over, leaves
+partial sums. Where pieces overlap, as the rows of a convolution's input do, or leave a border that
+no chip has, a `ChipWindow` gives the positions of a dimension that each chip has.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from simaccel.hardware.collectives import Collective
 
 Digits = tuple[ChipAxis, ...]
 _PAIR: Final = 2
-"""Chips of which each is the other's one neighbour."""
+"""Number of chips of which each has only the other as a neighbour."""
 
 
 class NoCommonDigitsError(Exception):
-    """Chips are divided in two ways of which neither refines the other."""
+    """Two groups divide the chips in ways that no common digits describe."""
 
 
 def refine_digits(axis: ChipAxis, strides: Collection[int]) -> Iterator[ChipAxis]:
-    """Yield the digits that an axis falls into at other strides, the most significant first.
+    """Yield the digits into which other strides divide an axis, the most significant first.
 
     >>> list(refine_digits(ChipAxis(1, 64), {8, 1}))
     [(8, 8), (1, 8)]
@@ -52,23 +52,23 @@ def refine_digits(axis: ChipAxis, strides: Collection[int]) -> Iterator[ChipAxis
 
 
 def runs(digits: Iterable[ChipAxis]) -> tuple[ChipAxis, ...]:
-    """Join digits that follow one another, the least significant first.
+    """Return digits with adjacent ones joined, the least significant first.
 
     >>> runs([ChipAxis(8, 8), ChipAxis(1, 8)]), runs([ChipAxis(8, 2), ChipAxis(1, 4)])
     (((1, 64),), ((1, 4), (8, 2)))
     """
-    chip_axiss: list[ChipAxis] = []
+    joined: list[ChipAxis] = []
     for digit in sorted(digits):
-        last = chip_axiss[-1] if chip_axiss else None
+        last = joined[-1] if joined else None
         if last is not None and last.stride * last.size == digit.stride:
-            chip_axiss[-1] = ChipAxis(last.stride, last.size * digit.size)
+            joined[-1] = ChipAxis(last.stride, last.size * digit.size)
         else:
-            chip_axiss.append(digit)
-    return tuple(chip_axiss)
+            joined.append(digit)
+    return tuple(joined)
 
 
 class ChipWindow(NamedTuple):
-    """Positions of a dimension: the n-th piece has ``size`` of them from start + n * step on."""
+    """Pieces of a dimension: piece n has ``size`` positions from ``start + n * step`` on."""
 
     dimension: int
     start: int
@@ -78,10 +78,11 @@ class ChipWindow(NamedTuple):
 
 @dataclass(frozen=True)
 class ChipLayout:
-    """The digits that cut each dimension, from the outside in, and those over which sums lie.
+    """The layout of a tensor: which part of it each chip has.
 
-    ``first``: of the chips that have it, from which digits count. ``windows``: of dimensions that
-    are not cut into equal parts of all of it.
+    ``dims``: the digits that cut each dimension, from the outside in. ``partial``: digits over
+    which each chip has a partial sum. ``first``: the first chip that has a part, from which digits
+    count. ``windows``: of dimensions that are not cut into equal, disjoint parts.
     """
 
     dims: tuple[Digits, ...]
@@ -95,7 +96,7 @@ class ChipLayout:
         return math.prod(one.size for dim in self.dims for one in dim)
 
     def box(self, shape: Sequence[int], chip: int) -> tuple[slice, ...]:
-        """Return the positions of a tensor that a chip has, as counted from the first one.
+        """Return the slices of a tensor that a chip has; ``chip`` counts from `first`.
 
         >>> ChipLayout(((ChipAxis(2, 2),), ())).box((6, 5), 3)
         (slice(3, 6, None), slice(0, 5, None))
@@ -110,18 +111,18 @@ class ChipLayout:
         return tuple(slices)
 
     def place(self, dimension: int, chip: int) -> int:
-        """Return which piece of a dimension a chip has."""
+        """Return the index of the piece of a dimension that a chip has."""
         place = 0
         for digit in self.dims[dimension]:
             place = place * digit.size + chip // digit.stride % digit.size
         return place
 
     def elements(self, shape: Sequence[int]) -> int:
-        """Return the elements that a chip has of a tensor of such a shape."""
+        """Return the elements of a tensor of this shape that a chip has."""
         return math.prod(span.stop - span.start for span in self.box(shape, 0))
 
     def window(self, dimension: int, size: int) -> ChipWindow:
-        """Return the positions that chips have of a dimension of so many."""
+        """Return the pieces of a dimension of this size that chips have."""
         left = size // math.prod(one.size for one in self.dims[dimension])
         whole = ChipWindow(dimension, 0, left, left)
         return next((one for one in self.windows if one.dimension == dimension), whole)
@@ -129,9 +130,9 @@ class ChipLayout:
 
 @dataclass(frozen=True)
 class LayoutStep:
-    """A collective over some digits, and how the tensor lies after it.
+    """A collective over some digits; ``behind``: the tensor's layout after it.
 
-    ``halo``: the share of what it has that a chip sends to its neighbours, if it goes to no others.
+    ``halo``: of an exchange of edges, the fraction of its part that a chip sends its neighbours.
     """
 
     kind: Collective
@@ -141,14 +142,15 @@ class LayoutStep:
 
 
 def moves(made: ChipLayout, read: ChipLayout, shape: Sequence[int] = ()) -> Iterator[LayoutStep]:
-    """Yield the collectives between how a tensor is made and how it is read, none if they agree.
+    """Yield the collectives that bring a tensor from the layout ``made`` to the layout ``read``.
 
-    ``shape``: of the tensor, where one of both has windows. What is left to do after the last of
-    them is to take a part of what a chip has. If at the end windows alone differ, neighbours send
-    one another what is missing (a halo); where they haven't that, it is gathered. Partial
-    sums are scattered where the reader wants them cut, else reduced everywhere; then digits change
-    dimensions; then what is missing is gathered. Where the chips among which digits would change
-    don't have together what each of them is to have, all that is cut otherwise is gathered.
+    ``shape``: of the tensor, needed if a layout has windows. There are none if each chip has what
+    it reads, or more. In order: partial sums are reduce-scattered along the dimensions that the
+    reader cuts, else all-reduced; digits that change dimensions are swapped (all-to-all); missing
+    parts are gathered. If the chips that would swap don't have, together, what each of them needs,
+    all that is cut in another way is gathered instead. If only windows differ in the end,
+    neighbours send one another the missing edges (a halo); if they don't have them, the dimension
+    is gathered.
 
     >>> whole, cut = ChipLayout(((), ())), ChipLayout(((), (ChipAxis(1, 8),)))
     >>> [one.kind for one in moves(ChipLayout(((), ()), frozenset({ChipAxis(1, 8)})), cut)]
@@ -170,7 +172,7 @@ def moves(made: ChipLayout, read: ChipLayout, shape: Sequence[int] = ()) -> Iter
 
 
 def _differ_in_windows(made: ChipLayout, read: ChipLayout, at: int, shape: Sequence[int]) -> bool:
-    """Return whether a dimension with windows lies in another way where it is read."""
+    """Return whether a dimension with windows has another layout where it is read."""
     if all(window.dimension != at for window in (*made.windows, *read.windows)):
         return False
     windows = [layout.window(at, shape[at]) for layout in (made, read)]
@@ -178,7 +180,7 @@ def _differ_in_windows(made: ChipLayout, read: ChipLayout, at: int, shape: Seque
 
 
 def _with_borders(behind: ChipLayout, made: ChipLayout) -> ChipLayout:
-    """Return how a tensor lies after equal parts have moved of what makers leave a border around.
+    """Return a layout after a move of equal parts, with the border that the maker's windows leave.
 
     >>> windows = (ChipWindow(0, 1, 3, 3),)  # four parts of 12 rows, with one above them
     >>> made = ChipLayout(((ChipAxis(2, 2), ChipAxis(1, 2)),), windows=windows)
@@ -197,9 +199,9 @@ def _with_borders(behind: ChipLayout, made: ChipLayout) -> ChipLayout:
 def _halo(
     have: ChipLayout, read: ChipLayout, apart: Sequence[int], shape: Sequence[int]
 ) -> list[LayoutStep] | None:
-    """Return what neighbours send to one another; None if they haven't what each of them lacks.
+    """Return the exchanges of edges between neighbours; None if these lack what a chip needs.
 
-    One dimension after the other, so that what lies at a corner comes by way of a neighbour.
+    Dimensions follow one another, so that corners come by way of a neighbour.
     """
     if not apart or have.dims != read.dims:
         return None
@@ -219,9 +221,9 @@ def _halo(
 def _edges(
     have: ChipLayout, behind: ChipLayout, at: int, shape: Sequence[int]
 ) -> list[LayoutStep] | None:
-    """Return what neighbours send along a dimension; of two sides, both are padded to the larger.
+    """Return the exchange of edges along a dimension; of two edges both have the larger's size.
 
-    None if they haven't what each of them lacks.
+    None if neighbours lack what a chip needs.
     """
     own, needed = (layout.window(at, shape[at]) for layout in (have, behind))
     digits = behind.dims[at]
@@ -242,12 +244,12 @@ def _edges(
 
 @lru_cache(1 << 12)
 def _moves(made: ChipLayout, read: ChipLayout) -> tuple[LayoutStep, ...]:
-    """Return the collectives between two ways in which equal parts of a tensor lie."""
+    """Return the collectives between two layouts without windows."""
     return tuple(_moves_of_parts(made, read))
 
 
 def _moves_of_parts(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
-    """Yield the same."""
+    """Yield the collectives between two layouts without windows."""
     chip_layout = made
     scattered = _scatter_digits(made, read)
     if scattered is not None:
@@ -266,7 +268,7 @@ def _moves_of_parts(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
 
 
 def _swap_then_gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
-    """Return an all-to-all of digits that change dimensions, and a gather of those that go."""
+    """Return an all-to-all of the digits that change dimensions, and a gather of those that end."""
     kept = [_common(own, its) for own, its in zip(have.dims, read.dims, strict=True)]
     rest = {digit for dim, n in zip(have.dims, kept, strict=True) for digit in dim[n:]}
     more = {digit for dim, n in zip(read.dims, kept, strict=True) for digit in dim[n:]}
@@ -289,14 +291,14 @@ def _swap_then_gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
 
 
 def _gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
-    """Return the gather of all digits after those that both ways begin with."""
+    """Return a gather of all digits but those with which both layouts begin."""
     dims = tuple(own[: _common(own, its)] for own, its in zip(have.dims, read.dims, strict=True))
     rest = _digits(have.dims) - _digits(dims)
     return [LayoutStep("all_gather", _sort_digits(rest), ChipLayout(dims))] if rest else []
 
 
 def _have_together(before: ChipLayout, behind: ChipLayout, digits: Digits) -> bool:
-    """Return whether chips that differ in ``digits`` alone have together what each is to have.
+    """Return whether chips that differ only in ``digits`` have, together, what each of them needs.
 
     >>> halves, sixths = ((ChipAxis(1, 2),),), ((ChipAxis(2, 3), ChipAxis(1, 2)),)
     >>> _have_together(ChipLayout(halves), ChipLayout(sixths), ())  # chip 1 has no second sixth
@@ -316,13 +318,13 @@ def _have_together(before: ChipLayout, behind: ChipLayout, digits: Digits) -> bo
 
 
 def _chips(digits: Iterable[ChipAxis]) -> list[int]:
-    """Return the numbers of chips that have any of some digits, and nought in all others."""
+    """Return the numbers of the chips whose other digits are 0."""
     places = (range(0, one.stride * one.size, one.stride) for one in digits)
     return [sum(chip) for chip in product(*places)]
 
 
 def _scatter_digits(made: ChipLayout, read: ChipLayout) -> tuple[Digits, ...] | None:
-    """Return the dimensions after a reduce-scatter, if the reader wants partial sums cut."""
+    """Return the dimensions after a reduce-scatter; None if the reader cuts no partial sums."""
     dims = []
     for mine, its in zip(made.dims, read.dims, strict=True):
         more = its[len(mine) :] if its[: len(mine)] == mine else ()
@@ -348,7 +350,7 @@ def _sort_digits(digits: Iterable[ChipAxis]) -> tuple[ChipAxis, ...]:
 
 
 def _common(one: Digits, other: Digits) -> int:
-    """Return how many digits two dimensions begin with alike."""
+    """Return the number of digits with which both dimensions begin."""
     for at, (mine, its) in enumerate(zip(one, other, strict=False)):
         if mine != its:
             return at

@@ -1,4 +1,4 @@
-"""The tensors of one chip: one for each way in which a tensor lies, and exchanges between."""
+"""The tensors of one chip: one for each layout of a tensor, and the exchanges between them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simaccel.mapping.chips.places import ChipPlace, remote_cores
 from simaccel.workload import Einsum, Operand, Operator, Tensor, Vector, Workload
 
 Cuts = Mapping[str, tuple[ChipAxis, ...]]
-"""The digits that cut each rank of an operator."""
+"""Rank of an operator -> the digits that cut it."""
 _SUFFIX = {
     "all_reduce": "sum",
     "reduce_scatter": "scattered",
@@ -26,12 +26,12 @@ _SUFFIX = {
 
 
 def _chip_suffix(layout: ChipLayout) -> str:
-    """Return what the name of a tensor on other chips ends in."""
+    """Return the suffix of a tensor's name on the chips of another place."""
     return f"chip{layout.first}"
 
 
 def layout_of(operator: Operator, operand: Operand, cuts: Cuts, shape: Sequence[int]) -> ChipLayout:
-    """Return how a tensor of a shape lies on chips as an operator sees it."""
+    """Return the layout in which an operator with ``cuts`` makes or reads a tensor of a shape."""
     dims, windows = list[tuple[ChipAxis, ...]](), list[ChipWindow]()
     for at, dim in enumerate(operand.projection):
         rank, coefficient = next(((rank, n) for rank, n in dim.terms if cuts.get(rank)), (None, 0))
@@ -52,10 +52,10 @@ def layout_of(operator: Operator, operand: Operand, cuts: Cuts, shape: Sequence[
 def sums_of(
     workload: Workload, cuts: Mapping[str, Cuts], *, carried: bool
 ) -> dict[str, frozenset[ChipAxis]]:
-    """Return over which chips the parts of each tensor lie that are still to be added.
+    """Return the digits over which each tensor is made as partial sums.
 
-    Those of an einsum that chips cut along a rank it sums over; ``carried``: and what vector
-    operators make of such parts alone.
+    Outputs of einsums that are cut along a rank that they sum over; if ``carried``, also those of
+    linear vector operators of such outputs.
     """
     made: dict[str, ChipLayout] = {}
     for operator in workload.operators:
@@ -77,9 +77,10 @@ def _carried_sums(
     made: Mapping[str, ChipLayout],
     workload: Workload,
 ) -> frozenset[ChipAxis]:
-    """Return over which chips what it makes is still to be added, if it is linear in such parts.
+    """Return the digits over which a vector operator's output is a partial sum; empty if it isn't.
 
-    Of a sum both are parts, of a product one factor; all lie as they are made, in the same numbers.
+    It must be linear in its partial inputs: both of a sum, one factor of a product. These must have
+    the layout in which they are made, and all tensors one number format.
     """
     ways = [made.get(operand.tensor) for operand in operator.inputs]
     parts = [
@@ -98,7 +99,7 @@ def _carried_sums(
 
 
 def is_whole_part(operator: Operator, given: Operand, at: int, rank: str, size: int) -> bool:
-    """Return whether parts of a rank are equal parts of all of a dimension of so many positions."""
+    """Return whether pieces of a rank are equal, disjoint parts of a dimension of this size."""
     dim = given.projection[at]
     whole = not given.start or (given.start[at] == 0 and dim.size(operator.ranks) == size)
     return whole and dim.outermost(operator.ranks) == rank
@@ -106,7 +107,7 @@ def is_whole_part(operator: Operator, given: Operand, at: int, rank: str, size: 
 
 @dataclass
 class TensorNames:
-    """Names the tensors of a chip: one for each way in which a tensor lies."""
+    """Names a chip's tensors, one for each layout of a tensor, and collects the exchanges."""
 
     workload: Workload
     cuts: Mapping[str, Cuts]
@@ -121,18 +122,18 @@ class TensorNames:
     layouts: dict[str, tuple[str, ChipLayout]] = field(default_factory=dict)
     names: dict[tuple[str, ChipLayout], str] = field(default_factory=dict)
     moved: dict[tuple[str, ChipLayout], tuple[ChipLayout | None, str]] = field(default_factory=dict)
-    """How a tensor lies after the collectives to a way in which it is read, and its name then."""
+    """(tensor, layout in which it is read) -> its layout and name after the collectives."""
     makers: dict[str, tuple[ChipLayout, str]] = field(default_factory=dict)
-    """How each tensor is made, and the last operator that does; or lies, and the first reader."""
+    """Tensor -> (layout, its last maker); of weights stored in parts (layout, first reader)."""
     sums: Mapping[str, frozenset[ChipAxis]] = field(default_factory=dict)
     """As of `sums_of`."""
     stored: Collection[str] = ()
-    """Weights that lie once on all chips."""
+    """Weights of which each chip stores a part."""
     digits: tuple[ChipAxis, ...] = ()
     """All digits of chips' numbers."""
 
     def __post_init__(self) -> None:
-        """Find how each tensor is made."""
+        """Find the layout in which each tensor is made."""
         is_one = len({place.first for place in self.places.values()}) == 1
         self.sums = sums_of(self.workload, self.cuts, carried=is_one)
         for one in self.workload.operators:
@@ -145,7 +146,7 @@ class TensorNames:
             self.makers[name] = layout, one.name
 
     def _layout(self, operator: Operator, given: Operand) -> ChipLayout:
-        """Return how a tensor lies on chips as an operator sees it, and on which."""
+        """Return the layout, with its first chip, in which an operator makes or reads a tensor."""
         shape = self.workload.shapes[given.tensor]
         layout = layout_of(operator, given, self.cuts[operator.name], shape)
         if isinstance(operator, Vector) and (sums := self.sums[operator.output.tensor]):
@@ -170,14 +171,14 @@ class TensorNames:
         return replace(operator, ranks=ranks, inputs=inputs, output=output)
 
     def _local(self, operator: Operator, given: Operand, name: str) -> Operand:
-        """Return an operand as a chip has it: what begins elsewhere on each begins at nought."""
+        """Return an operand of a chip; dimensions with windows start at 0 on each chip."""
         start = list(given.start)
         for window in self._layout(operator, given).windows if start else ():
             start[window.dimension] = 0
         return replace(given, tensor=name, start=tuple(start))
 
     def in_group(self, operators: Sequence[str]) -> Callable[[str], str]:
-        """Return what gives a tensor of some operators the name that it has on a chip."""
+        """Return a function from a tensor's name to a chip's, as some operators use the tensor."""
         found: dict[str, str] = {}
         for one in map(self.workload.operator, operators):
             made = self.makers[one.output.tensor][0]
@@ -188,7 +189,7 @@ class TensorNames:
         return lambda name: found.get(name, name)
 
     def close(self) -> None:
-        """Add up outputs that are still partial, and see that layers follow one another."""
+        """Finish: reduce outputs that are partial sums, check layers, and set tensors' kinds."""
         for name, (made, _) in self.makers.items() if not self.found else ():
             is_left = self.workload.tensors[name].kind != "intermediate"
             is_left |= not self.workload.readers.get(name)
@@ -198,7 +199,7 @@ class TensorNames:
         self._set_kinds()
 
     def _require_layers(self) -> None:
-        """Note tensors that a repeated layer hands on in another way than it takes them."""
+        """Collect tensors that a repeated layer makes in another layout than the next reads."""
         if self.workload.repeat == 1:
             return
         layer = [
@@ -227,7 +228,7 @@ class TensorNames:
                     self.found.append((maker, f"{maker}: {name}", allowed))
 
     def _set_kinds(self) -> None:
-        """Give each tensor its kind: what goes to an exchange leaves, what comes enters."""
+        """Set the kinds of tensors: sources of exchanges are outputs, targets are inputs."""
         sources = {exchange.source for exchange in self.exchanges} | set(self.parts.values())
         targets = {exchange.target for exchange in self.exchanges} | set(self.parts)
         read = {
@@ -244,7 +245,7 @@ class TensorNames:
                 self.tensors[name] = replace(self.tensors[name], kind="output")
 
     def _name(self, tensor: str, layout: ChipLayout, suffix: str) -> str:
-        """Return a chip's name of a tensor that lies in a way."""
+        """Return a chip's name of a tensor in a layout; a new tensor if it has none yet."""
         key = tensor, layout
         if key not in self.names:
             name = f"{tensor}.{suffix}" if suffix else tensor
@@ -259,7 +260,7 @@ class TensorNames:
         return self.names[key]
 
     def _read(self, operator: Operator, operand: Operand) -> str:
-        """Return a chip's name of a tensor that it reads, and bring it there if need be."""
+        """Return a chip's name of a tensor that an operator reads; add the exchanges it needs."""
         tensor, read = operand.tensor, self._layout(operator, operand)
         if tensor in self.stored and tensor not in self.makers:
             self.makers[tensor] = self._lay_once(tensor, read, operator.name), operator.name
@@ -275,9 +276,10 @@ class TensorNames:
         return self._name(tensor, read, "part")
 
     def _lay_once(self, tensor: str, read: ChipLayout, reader: str) -> ChipLayout:
-        """Return how weights lie of which each chip has another piece.
+        """Return the layout of weights of which each chip stores another part.
 
-        They are cut as they are read, and by the digits left along the first dimension that can be.
+        It cuts them as they are read, and by the other digits along the first dimension that these
+        divide.
         """
         left = [digit for digit in self.digits if not any(digit in dim for dim in read.dims)]
         chips = math.prod(digit.size for digit in left)
@@ -293,7 +295,7 @@ class TensorNames:
         return read
 
     def _bring(self, tensor: str, made: ChipLayout, read: ChipLayout, reader: str) -> None:
-        """Add the exchanges from how a tensor is made to how its first ``reader`` has it."""
+        """Add the exchanges from the layout in which a tensor is made to that of a reader."""
         there = replace(read, first=made.first)
         if (tensor, there) not in self.moved:
             self.moved[tensor, there] = self._move(tensor, made, there, reader)
@@ -308,9 +310,9 @@ class TensorNames:
     def _move(
         self, tensor: str, made: ChipLayout, read: ChipLayout, reader: str
     ) -> tuple[ChipLayout | None, str]:
-        """Add the collectives among the chips that make a tensor; return how it lies then.
+        """Add the collectives among the chips that make a tensor; return its layout and name then.
 
-        What is read behind all layers is brought there once, by what the last layer has made.
+        A tensor that is read after all layers is moved once, as the last layer has made it.
         """
         layout, source = made, self._name(tensor, made, "")
         whole, shape = self.workload.tensors[tensor], self.workload.shapes[tensor]
@@ -353,7 +355,7 @@ class TensorNames:
         return layout, source
 
     def _add_exchange(self, exchange: Exchange) -> None:
-        """Add an exchange; of several of a tensor that are of one kind, each has a number."""
+        """Add an exchange, numbered among those of one kind of its source."""
         others = sum(
             other.source == exchange.source and other.kind == exchange.kind
             for other in self.exchanges
@@ -361,11 +363,11 @@ class TensorNames:
         self.exchanges.append(replace(exchange, number=others + 1))
 
     def _cores(self, maker: str, chip: int) -> range | None:
-        """Return what does collectives: the cores, or what is beside them."""
+        """Return the cores that execute collectives, or the links' own place beside them."""
         return remote_cores(chip) if self.spec.links.overlap else self.places[maker].cores
 
     def _send(self, tensor: str, made: ChipLayout, source: str, read: ChipLayout) -> None:
-        """Add the messages of a tensor, or of parts, from chips that have it to those that read."""
+        """Add the message of a tensor from the chips that have it to those that read it."""
         whole, maker = self.workload.tensors[tensor], self.makers[tensor][1]
         if whole.kind == "cache":
             allowed = f"chips of {tensor} like those of {maker}"

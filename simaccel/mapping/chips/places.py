@@ -1,8 +1,8 @@
-"""Places on chips: groups on some chips of a pod, at the same time as others on other chips.
+"""Groups that are placed on some chips of a pod, and run beside groups on other chips.
 
-All places have as many chips, linked alike, so that chip n of one sends to chip n of another what
-that one reads: one chip of each place stands for all of its chips. Where the outermost loops of
-both groups cut a tensor alike, tiles go as they are made, as between cores.
+All places have the same number of chips, linked alike, so that chip n of one sends to chip n of
+another: one chip of each place is simulated and stands for all of its chips. Where the outermost
+loops of both groups cut a tensor alike, tiles are sent as they are made, as between cores.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from simaccel.mapping.tree import Group
 
 @dataclass(frozen=True)
 class ChipPlace:
-    """The chips of an operator: the first of them, all of the pod, and cores that each has.
+    """The place of an operator in a pod: its ``first`` chip, and the cores on each of its chips.
 
-    ``cores``: as programs count them where groups are on several chips.
+    ``cores``: as programs number them (`cores_of_group`); None: all cores of all chips.
     """
 
     pod: ChipPod
@@ -29,17 +29,20 @@ class ChipPlace:
     cores: range | None = None
 
     def route(self, target: int) -> tuple[LinkAxis, ...]:
-        """Return over how many links of each dimension messages go to the chips from ``target``."""
+        """Return the links of each dimension that messages to the place at ``target`` pass."""
         return self.pod.route(self.first, target)
 
 
 def first_chip(group: Group) -> int:
-    """Return the first chip of a group."""
+    """Return the first chip of a group; 0 if it is on all chips."""
     return 0 if group.chips is None else group.chips.start
 
 
 def cores_of_group(group: Group, count: int) -> range | None:
-    """Return the cores of a group as programs count them: as they are where it says no chips."""
+    """Return the cores of a group as programs number them: chip * `CHIP` + core.
+
+    ``count``: cores of a chip. A group on all chips keeps its own numbers.
+    """
     if group.chips is None:
         return group.place
     place, first = group.place or range(count), group.chips.start * CHIP
@@ -47,7 +50,7 @@ def cores_of_group(group: Group, count: int) -> range | None:
 
 
 def remote_cores(chip: int) -> range:
-    """Return what sends and receives on a chip, as a place of programs."""
+    """Return the place, in programs, of the unit that sends and receives on a chip."""
     number = chip * CHIP + REMOTE
     return range(number, number + 1)
 
@@ -55,9 +58,9 @@ def remote_cores(chip: int) -> range:
 def place_faults(
     groups: Sequence[tuple[str, Group]], pod: ChipPod | None
 ) -> Iterator[tuple[str, object, str]]:
-    """Yield what is wrong with the chips of groups, and where each stands.
+    """Yield the faults of groups on some of the chips; ``groups``: (path in the mapping, group).
 
-    Any two places are equal, or have as many chips and none in common.
+    Two places must be equal, or have the same number of chips and none in common.
     """
     known: dict[range, str] = {}
     placed = [(at, group) for at, group in groups if group.chips is not None]

@@ -1,7 +1,7 @@
-"""Sharding: from a mapping with spreads over chips to what one chip does, and the exchanges.
+"""Sharding: from a mapping with spreads over chips to one chip's mapping, and the exchanges.
 
-All chips have equal pieces, so that all do the same at the same time: one stands for all of them.
-Pieces that are not equal are refused, as a run of the largest one would say nothing exact.
+All chips have equal pieces and do the same at the same time, so that one stands for all of them.
+Unequal pieces are refused, as a run of the largest would not be exact.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from simaccel.workload import Workload
 
 CHIPS: Final = "chips"
 Finding = tuple[str, object, str]
-"""(place in the mapping, value, what is allowed)."""
+"""(path in the mapping, value, what is allowed)."""
 
 
 @dataclass(frozen=True)
 class Pod:
-    """The mapping of one chip of several, and the exchanges between them.
+    """The workload and the mapping of one chip of several, and the exchanges between chips.
 
-    ``workload`` and ``mapping`` are of one chip. ``parts``: tensors of the chip that are parts of
-    others that it has, by their names. ``layouts``: how each tensor of the chip lies on all chips,
-    and which tensor of the whole workload it is. ``places``: the chips that do the same, of which
-    one is run; all chips, unless groups are on some.
+    ``parts``: tensors of the chip that are a part of another tensor that it has -> that tensor.
+    ``layouts``: tensor of the chip -> (tensor of the whole workload, its layout). ``cuts``: by
+    operator. ``places``: sets of chips that do the same, of which one chip is run; all chips are
+    one set, unless groups are on some of them.
     """
 
     workload: Workload
@@ -58,7 +58,7 @@ class Pod:
     places: tuple[range, ...]
 
     def workloads(self) -> Iterator[Workload]:
-        """Yield what one chip of each place does."""
+        """Yield the workload of one chip of each place."""
         if len(self.places) == 1:
             yield self.workload
             return
@@ -78,7 +78,7 @@ class Pod:
 
 
 def outer_nodes(group: Group) -> tuple[Spread | Keep, ...]:
-    """Return the nodes of chips at the outside of a group."""
+    """Return the spreads and keeps over chips of a group: its outermost nodes."""
     found: list[Spread | Keep] = []
     for node in group.tree:
         if not isinstance(node, Spread | Keep) or node.level != CHIPS:
@@ -88,12 +88,12 @@ def outer_nodes(group: Group) -> tuple[Spread | Keep, ...]:
 
 
 def spreads(group: Group) -> tuple[Spread, ...]:
-    """Return the spreads over chips at the outside of a group."""
+    """Return the spreads over chips of a group."""
     return tuple(node for node in outer_nodes(group) if isinstance(node, Spread))
 
 
 def is_sharded(mapping: MappingTree) -> bool:
-    """Return whether a mapping has spreads over chips, or groups on some of them."""
+    """Return whether a mapping has nodes over chips, or groups on some of them."""
     return any(
         group.chips is not None or (isinstance(node, Spread | Keep) and node.level == CHIPS)
         for group in mapping.groups
@@ -104,10 +104,10 @@ def is_sharded(mapping: MappingTree) -> bool:
 def shard(
     workload: Workload, mapping: MappingTree, chips: ChipPod | None = None, n_cores: int = 1
 ) -> tuple[Pod | None, list[Finding]]:
-    """Return what each chip does, or all that is wrong with the spreads and places.
+    """Return one chip's mapping with the exchanges, or None and all faults of spreads and places.
 
-    Without ``chips``: of as many as the group that is cut most often has pieces, all to all.
-    ``n_cores``: of a chip.
+    Without ``chips``: for as many chips as the most pieces of a group, all linked to all.
+    ``n_cores``: cores of a chip.
     """
     groups = list(zip(group_places(mapping), mapping.groups, strict=True))
     if wrong := list(place_faults(groups, chips)):
@@ -121,12 +121,12 @@ def shard(
 
 
 def pod_of(workload: Workload, mapping: MappingTree, accelerator: Accelerator) -> Pod:
-    """Return what each chip of an accelerator does of a mapping that is known to be right.
+    """Return one chip's mapping on an accelerator, with the exchanges (`shard`).
 
-    Without spreads over chips each one does all of it.
+    Without spreads over chips each chip does all of the mapping.
 
     Raises:
-        InputError: all that is wrong with the spreads.
+        InputError: all faults of the spreads and places.
 
     """
     if not is_sharded(mapping):
@@ -138,7 +138,7 @@ def pod_of(workload: Workload, mapping: MappingTree, accelerator: Accelerator) -
 
 
 def replace_groups(mapping: MappingTree, change: Callable[[Group], Group]) -> MappingTree:
-    """Return a mapping with each group changed."""
+    """Return a mapping with ``change`` applied to each group."""
     body = tuple(
         change(one)
         if isinstance(one, Group)
@@ -153,7 +153,7 @@ def _inner(group: Group) -> Group:
 
 
 def group_places(mapping: MappingTree) -> list[str]:
-    """Return the place of each group in a mapping, such as ``groups[1]``."""
+    """Return the path of each group in a mapping, such as ``groups[1]``, in order."""
     found: list[str] = []
     for at, one in enumerate(mapping.body):
         if isinstance(one, ResidentScope):
@@ -165,7 +165,7 @@ def group_places(mapping: MappingTree) -> list[str]:
 
 @dataclass
 class _Sharding:
-    """The cuts of all operators while they are read, and what is wrong."""
+    """Reads the spreads over chips of all groups into cuts of their operators, with all faults."""
 
     workload: Workload
     groups: Sequence[tuple[str, Group]]
@@ -174,24 +174,24 @@ class _Sharding:
     found: list[Finding] = field(default_factory=list)
     cuts: dict[str, dict[str, tuple[ChipAxis, ...]]] = field(default_factory=dict)
     stored: set[str] = field(default_factory=set)
-    """Weights that lie once on all chips."""
+    """Weights of which each chip stores a part."""
     strides: set[int] = field(default_factory=set)
-    """Of all digits of chips' numbers."""
+    """Strides of all digits of chips' numbers."""
 
     @cached_property
     def count(self) -> int:
-        """Number of chips of a group."""
+        """Number of chips of one place."""
         return self.spec.count
 
     @cached_property
     def spec(self) -> ChipPod:
-        """The chips of a group."""
+        """The chips of one place, as a pod of their own."""
         places = [group.chips for _, group in self.groups if group.chips is not None]
         return self.pod.group(len(places[0])) if places else self.pod
 
     @cached_property
     def pod(self) -> ChipPod:
-        """All chips."""
+        """The whole pod; if none is given, one of as many chips as the mapping needs."""
         if self.chips is not None:
             return self.chips
         most = max((group.chips.stop for _, group in self.groups if group.chips), default=1)
@@ -225,7 +225,7 @@ class _Sharding:
                 self._check(place, group)
 
     def _used_count(self) -> int:
-        """Return how many neighbours have different pieces; other chips do the same as they."""
+        """Return the number of chips with different pieces; the others repeat what these do."""
         products = (
             math.prod(n for _, n in self._pieces(group, self._sizes(group), ""))
             for _, group in self.groups
@@ -235,7 +235,7 @@ class _Sharding:
         return self.count if self.count % used else used
 
     def _check_outer(self, place: str, group: Group) -> None:
-        """Note what lies once on all chips, what can't, and nodes of chips in other places."""
+        """Collect the weights that chips store in parts, and faults of nodes over chips."""
         outside = len(outer_nodes(group))
         for at, node in enumerate(group.tree[outside:], outside):
             self.found += [
@@ -260,7 +260,7 @@ class _Sharding:
             self.stored.add(node.tensor)
 
     def _sizes(self, group: Group) -> dict[str, int]:
-        """Return the sizes of a group's ranks as its operators have them."""
+        """Return the sizes of a group's ranks, not merged; empty if an operator is unknown."""
         known = self.workload.by_name
         if any(name not in known for name in group.operators):
             return {}
@@ -270,7 +270,7 @@ class _Sharding:
     def _pieces(
         self, group: Group, sizes: Mapping[str, int], place: str
     ) -> Iterator[tuple[str, int]]:
-        """Yield the rank and the number of pieces of each spread."""
+        """Yield (rank, number of pieces) of each spread, up to the first that is faulty."""
         left = dict(sizes)
         for at, node in enumerate(outer_nodes(group)):
             if isinstance(node, Keep):
@@ -295,7 +295,7 @@ class _Sharding:
     def _cut(
         self, place: str, group: Group, digits: Sequence[tuple[str, ChipAxis]], strides: set[int]
     ) -> None:
-        """Note which digits cut the ranks of a group's operators."""
+        """Set the digits that cut each rank of a group's operators."""
         known = self.workload.by_name
         if any(name not in known for name in group.operators):
             return
@@ -316,7 +316,7 @@ class _Sharding:
             }
 
     def _check(self, place: str, group: Group) -> None:
-        """Note what chips can't do each for itself in a group."""
+        """Collect what a chip can't do in a group without exchanges inside it."""
         known = self.workload.by_name
         made = {known[name].output.tensor: known[name] for name in group.operators}
         for at, name in enumerate(group.operators):
@@ -340,14 +340,14 @@ class _Sharding:
 
     @cached_property
     def sums(self) -> Mapping[str, frozenset[ChipAxis]]:
-        """Digits over which parts of each tensor are still to be added."""
+        """Tensor -> digits over which it is made as partial sums."""
         is_one = all(group.chips is None for _, group in self.groups)
         return sums_of(self.workload, self.cuts, carried=is_one)
 
     # -- what a chip does -------------------------------------------------------------------------
 
     def share(self, mapping: MappingTree) -> Pod | None:
-        """Return what each chip does of a mapping without its spreads over chips."""
+        """Return one chip's part of a mapping, given without its nodes over chips."""
         places = self._places()
         digits = tuple(refine_digits(ChipAxis(1, self.count), self.strides)) if self.stored else ()
         naming = TensorNames(
@@ -381,7 +381,7 @@ class _Sharding:
         )
 
     def _places(self) -> dict[str, ChipPlace]:
-        """Return the chips of each operator."""
+        """Return the place of each operator."""
         return {
             name: ChipPlace(self.pod, first_chip(group), cores_of_group(group, self.n_cores))
             for _, group in self.groups
@@ -389,5 +389,5 @@ class _Sharding:
         }
 
     def _with_cores(self, group: Group) -> Group:
-        """Return a group on cores of its chips, as programs count them."""
+        """Return a group on cores as programs number them."""
         return replace(group, place=cores_of_group(group, self.n_cores), chips=None)

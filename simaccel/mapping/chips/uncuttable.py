@@ -9,7 +9,7 @@ from simaccel.workload import Operand, Operator, Vector, Workload, operands_of
 
 
 def uncuttable_ranks(one: Operator, cuts: Cuts, workload: Workload) -> Iterator[tuple[str, str]]:
-    """Yield ranks that can't be cut over chips, and why."""
+    """Yield the ranks of an operator that ``cuts`` cuts and mustn't, and what is allowed."""
     for rank, digits in cuts.items():
         if digits and isinstance(one, Vector):
             yield from _apart_vector(one, rank)
@@ -31,9 +31,9 @@ def _apart_vector(one: Vector, rank: str) -> Iterator[tuple[str, str]]:
 def _apart_dimension(
     operator: Operator, operand: Operand, where: tuple[int, str], cuts: Cuts, workload: Workload
 ) -> Iterator[tuple[str, str]]:
-    """Yield a rank if its parts are neither equal parts of a dimension nor windows on it.
+    """Yield a rank whose pieces are neither equal parts of a dimension nor windows on it.
 
-    Windows are of one rank that the output has, on what inputs begin with or an operator makes.
+    Windows are allowed for one rank of a sum, if the output has it, and not on caches.
     """
     (at, rank), name = where, operand.tensor
     dim, shape = operand.projection[at], workload.shapes[name]
