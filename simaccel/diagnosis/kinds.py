@@ -21,8 +21,12 @@ def kind_of(workload: Workload, row: str) -> str:
 
 
 def _kind(one: Operator) -> str:
-    """Return the kind of an operator: windows are convolutions, or poolings without weights."""
-    windows = any(len(dim.terms) > 1 for given in one.inputs for dim in given.projection)
+    """Return the kind of an operator: windows are convolutions, or poolings without weights.
+
+    A window is gone over: the output lacks one of its ranks, as it doesn't of an expert's tokens.
+    """
+    dims = [{rank for rank, _ in dim.terms} for given in one.inputs for dim in given.projection]
+    windows = any(len(ranks) > 1 and not ranks <= {*one.output.ranks} for ranks in dims)
     if isinstance(one, Vector):
         if windows:
             return "pooling"
