@@ -20,16 +20,18 @@ def kind_of(workload: Workload, row: str) -> str:
     return f"fused {einsums[0] if einsums else kinds[0]}"
 
 
-def _kind(one: Operator) -> str:
+def _kind(operator: Operator) -> str:
     """Return the kind of an operator: windows are convolutions, or poolings without weights.
 
     A window is gone over: the output lacks one of its ranks, as it doesn't of an expert's tokens.
     """
-    dims = [{rank for rank, _ in dim.terms} for given in one.inputs for dim in given.projection]
-    windows = any(len(ranks) > 1 and not ranks <= {*one.output.ranks} for ranks in dims)
-    if isinstance(one, Vector):
+    dims = [
+        {rank for rank, _ in dim.terms} for given in operator.inputs for dim in given.projection
+    ]
+    windows = any(len(ranks) > 1 and not ranks <= {*operator.output.ranks} for ranks in dims)
+    if isinstance(operator, Vector):
         if windows:
             return "pooling"
-        return "elementwise" if one.axis is None else "row-wise"
-    assert isinstance(one, Einsum)  # noqa: S101 - there is no third kind of operator
+        return "elementwise" if operator.axis is None else "row-wise"
+    assert isinstance(operator, Einsum)  # noqa: S101 - there is no third kind of operator
     return "convolution" if windows else "GEMM"
