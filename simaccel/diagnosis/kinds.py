@@ -25,10 +25,9 @@ def _kind(operator: Operator) -> str:
 
     A window is gone over: the output lacks one of its ranks, as it doesn't of an expert's tokens.
     """
-    dims = [
-        {rank for rank, _ in dim.terms} for given in operator.inputs for dim in given.projection
-    ]
-    windows = any(len(ranks) > 1 and not ranks <= {*operator.output.ranks} for ranks in dims)
+    made = {*operator.output.ranks}
+    dims = (dim.terms for operand in operator.inputs for dim in operand.projection)
+    windows = any(len(terms) > 1 and not made.issuperset(dict(terms)) for terms in dims)
     if isinstance(operator, Vector):
         if windows:
             return "pooling"
