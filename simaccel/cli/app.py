@@ -82,6 +82,10 @@ class _Simaccel(Commands):
             for line in error.lines() if isinstance(error, InputError) else (error,):
                 click.echo(f"error: {printable(str(line), keep=chr(10))}", err=True)
             ctx.exit(error.exit_code)
+        except MemoryError as error:  # under a limit of the shell, or of a container
+            told = f"error: not enough memory: {error}".removesuffix(": ")
+            click.echo(told, err=True)
+            ctx.exit(1)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)

@@ -206,6 +206,19 @@ def test_ctrl_c_ends_with_code_130(cli: Call, monkeypatch: pytest.MonkeyPatch) -
     assert result.stderr == "interrupted\n"
 
 
+def test_too_little_memory_is_one_line(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    reasons = iter([("Unable to allocate 9 MiB",), ()])
+
+    def simulate(*_: object, **__: object) -> None:
+        raise MemoryError(*next(reasons))
+
+    monkeypatch.setattr("simaccel.verbs.running.simulate", simulate)
+    for told in (": Unable to allocate 9 MiB", ""):
+        result = cli(f"run {GEMM}")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == f"error: not enough memory{told}\n"
+
+
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
 def test_ctrl_c_leaves_no_file_behind(tmp_path: Path) -> None:
     """A real process, interrupted while it writes its trace."""
