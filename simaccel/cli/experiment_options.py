@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,7 +20,7 @@ from simaccel.errors import InputError, suggest
 from simaccel.plugins import plugins
 
 if TYPE_CHECKING:
-    from simaccel.hardware import Accelerator, Stationarity
+    from simaccel.hardware import Accelerator
     from simaccel.hardware.dataflow import Constraints
     from simaccel.mapping.tree import Mapping
     from simaccel.schedulers import Options
@@ -52,21 +52,7 @@ class ExperimentOptions:
     @property
     def options(self) -> Options:
         """Options of the scheduler."""
-        from simaccel.schedulers import Options
-
-        sought = self.sought
-        return Options(
-            pipeline=self.pipeline,
-            objective=cast("Objective", sought.objective or Options.objective),
-            stationarity=cast("Stationarity | None", sought.stationarity),
-            effort=sought.effort(),
-            constraints=sought.constraints,
-            patience=sought.patience,
-            **sought.parallel(),
-            spread=sought.spread,
-            allow_overflow=self.allow_overflow,
-            tolerance=sought.tolerance(),
-        )
+        return self.sought.options(pipeline=self.pipeline, allow_overflow=self.allow_overflow)
 
     @property
     def objective(self) -> Objective:

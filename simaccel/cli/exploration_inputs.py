@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.cli.choices import DIRECTIVES, EXPERTS_AXIS, STRATEGIES
 from simaccel.cli.experiment_options import dataflow_names, read_accelerator
@@ -18,7 +18,7 @@ from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError, suggest
 
 if TYPE_CHECKING:
-    from simaccel.hardware import Accelerator, Stationarity
+    from simaccel.hardware import Accelerator
     from simaccel.schedulers import Options
     from simaccel.study.limits import FigureLimit
     from simaccel.study.points import WeightedWorkload
@@ -123,21 +123,12 @@ class WantedSpace:
         return found + [Path(one) for (one,) in words if Path(one).is_file()]
 
     def _options(self) -> Options:
-        from simaccel.schedulers import Options
+        """Return the options of the scheduler; patience is that of mapspaces."""
         from simaccel.search.effort import OBJECTIVES as SEARCHED
 
-        searched = [name for name in SEARCHED if name == self.objective]
-        sought = replace(self.sought, objective=searched[0] if searched else None)
-        return Options(
-            pipeline=self.pipeline,
-            objective=searched[0] if searched else Options.objective,
-            stationarity=cast("Stationarity | None", sought.stationarity),
-            effort=sought.effort(),
-            constraints=sought.constraints,
-            **sought.parallel(),
-            spread=sought.spread,
-            tolerance=sought.tolerance(),
-        )
+        searched = self.objective if self.objective in SEARCHED else None
+        sought = replace(self.sought, objective=searched)
+        return replace(sought.options(pipeline=self.pipeline), patience=None)
 
     def _dataflows(self) -> tuple[str, ...]:
         """Read the names of dataflows and mapspaces."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -14,6 +14,11 @@ from simaccel.cli.faults import fault, require_none
 from simaccel.cli.settings import OF_CHIPS, OF_SEARCH, option
 from simaccel.errors import Fault, suggest
 from simaccel.search.effort import Effort, Strategy
+
+if TYPE_CHECKING:
+    from simaccel.hardware import Stationarity
+    from simaccel.schedulers import Options
+    from simaccel.search.effort import Objective
 
 MAPSPACE: Final[Strategy] = "ruby-s"
 """The default mapspace of searches."""
@@ -88,6 +93,23 @@ class SearchOptions:
         names = ("objective", "patience", "budget_seconds", "seed")
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         return Effort(**{name: value for name, value in given.items() if value is not None})
+
+    def options(self, *, pipeline: bool, allow_overflow: bool = False) -> Options:
+        """Return the options of the scheduler."""
+        from simaccel.schedulers import Options
+
+        return Options(
+            pipeline=pipeline,
+            objective=cast("Objective", self.objective or Options.objective),
+            stationarity=cast("Stationarity | None", self.stationarity),
+            effort=self.effort(),
+            constraints=self.constraints,
+            patience=self.patience,
+            **self.parallel(),
+            spread=self.spread,
+            allow_overflow=allow_overflow,
+            tolerance=self.tolerance(),
+        )
 
     def require_constraints(self) -> None:
         """Check that the constraints can be read."""
