@@ -8,6 +8,7 @@ from rich.console import Console, RenderableType
 from simaccel.experiment.check import OperatorCheck
 from simaccel.experiment.run import ExperimentResult, result_json, simulate
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.report.catalogues import whole_line
 from simaccel.report.comparison import comparison_table, speedups, terms_lines
 from simaccel.report.estimates import estimate_table
 from simaccel.report.results import checked_table, engines_table, operators_table
@@ -104,3 +105,18 @@ def test_an_estimate_of_ones_own_has_the_terms_of_the_bound_and_the_waits_beside
     still = {"terms": {"array": 7}, "waiting_by_cause": {}}
     row = StudyRow("flat", result={"cycles": 7, "bound": still}, estimate_cycles=8.0)
     assert terms_lines([row]) == ["flat: estimate 8; bound 7 = array 7; waits 0"]
+
+
+@pytest.mark.parametrize(
+    ("name", "biases", "share"),
+    [
+        ("alexnet", 96 + 256 + 384 + 384 + 256 + 4096 + 4096 + 1000, "0.0%"),
+        ("mobilenet_v2", 17056 + 1000, "1.0%"),  # batch norms, classifier
+        ("resnet50", 26560 + 1000, "0.2%"),
+    ],
+)
+def test_biases_are_counted_by_outputs(name: str, biases: int, share: str) -> None:
+    line = whole_line(network(name, scope="model"))
+    assert line.startswith(
+        f"left out: {biases:,} biases or shifts of batch norms (of 4 bytes {share}"
+    )
