@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 
 from simaccel.errors import InputError
 from simaccel.experiment.chip_share import chip_share
@@ -72,13 +71,11 @@ def _holding_counts(
 
     They share it by the degrees that are taken where none is given.
     """
-    fields = {name: getattr(accelerator, name) for name in Accelerator.model_fields}
-    free = replace(options, tensor_parallel=None, data_parallel=None, expert_parallel=None)
+    free = options.with_degrees()
     powers = (2**n for n in range(MOST_CHIPS.bit_length()))
     for count in (least, *(power for power in powers if power > least)):
         with suppress(InputError):
-            pod = Accelerator.model_construct(**{**fields, "chips": (count,)})
-            share = chip_share(workload, pod, free)
+            share = chip_share(workload, accelerator.with_chips((count,)), free)
             part = workload if share is None else share.pod.workload
             if all(demand.fits for demand in memory_demands(part, accelerator)):
                 yield count
@@ -94,7 +91,7 @@ def _holding_stages(
     parameters, pod = workload.parameters, accelerator.pod
     if parameters.get("kind") != "transformer" or parameters.get("scope") != "model":
         return
-    free = replace(options, tensor_parallel=None, data_parallel=None, expert_parallel=None)
+    free = options.with_degrees()
     for size in pod.group_sizes[-2::-1]:
         with suppress(InputError):
             stages = pod.count // size

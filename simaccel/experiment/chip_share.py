@@ -39,11 +39,11 @@ def chip_share(workload: Workload, accelerator: Accelerator, options: Options) -
         InputError: degrees that aren't those of the chips, or what can't be cut by them.
 
     """
-    degrees = options.tensor_parallel, options.data_parallel, options.expert_parallel
-    on_one = accelerator.pod.count == 1 and set(degrees) <= {None, 1}
+    degrees = options.degrees
+    on_one = accelerator.pod.count == 1 and {*degrees} <= {None, 1}
     if on_one and not options.sequence_parallel:
         return None
-    if set(degrees) == {None} and not options.sequence_parallel:
+    if {*degrees} == {None} and not options.sequence_parallel:
         split = fastest_split(workload, accelerator)
         spreads, pod = split.spreads, split.pod
     else:
@@ -57,12 +57,10 @@ def chip_share(workload: Workload, accelerator: Accelerator, options: Options) -
     if options.shard_weights:
         once = sharded_weights(workload, spreads, accelerator.pod.count)
         pod = share_of(workload, spreads, accelerator.pod, once)
-    fields = {name: getattr(accelerator, name) for name in Accelerator.model_fields}
-    options = replace(options, tensor_parallel=None, data_parallel=None, expert_parallel=None)
     return ChipShare(
         spreads=spreads,
         pod=pod,
-        accelerator=Accelerator.model_construct(**{**fields, "chips": ONE_CHIP}),
-        options=replace(options, sequence_parallel=False, shard_weights=False),
+        accelerator=accelerator.with_chips(ONE_CHIP),
+        options=replace(options.with_degrees(), sequence_parallel=False, shard_weights=False),
         once=once,
     )

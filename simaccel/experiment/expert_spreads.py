@@ -22,8 +22,7 @@ def spread_experts(
     Without degrees of parallelism, and of tokens whose experts nobody said; else it is unchanged.
     """
     asked = options or Options()
-    degrees = asked.tensor_parallel, asked.data_parallel, asked.expert_parallel
-    if {*degrees} != {None} or asked.sequence_parallel:
+    if {*asked.degrees} != {None} or asked.sequence_parallel:
         return workload
     return _spread_fastest(workload, accelerator, repr(workload.parameters))
 

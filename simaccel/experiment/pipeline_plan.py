@@ -17,7 +17,7 @@ from simaccel.files.limits import MAX_OPERATORS, require_at_most
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options
-from simaccel.schedulers.parallel import ParallelDegrees, degrees_of
+from simaccel.schedulers.parallel import degrees_of
 from simaccel.schedulers.splits import settle_degrees
 from simaccel.workload import Workload
 from simaccel.workload.files import parse_workload
@@ -99,15 +99,14 @@ def plan_pipeline(
 
     """
     options = options or Options()
-    group, _, chosen = require_stages(workload, accelerator, stages, micro_batches, options)
+    group, chosen = require_stages(workload, accelerator, stages, micro_batches, options)
     batch: int = workload.parameters["batch"]
     part = parse_workload({**workload.parameters, "batch": batch // chosen})
     whole = place_on(part, accelerator)
     phase = whole.parameters["phase"]
     planned = _planned_stages(part, accelerator, stages)
     options = settle_degrees(options, group, [stage.workload for stage in planned])
-    named = options.tensor_parallel, options.data_parallel, options.expert_parallel
-    degrees = degrees_of(group.pod, *named)
+    degrees = degrees_of(group.pod, *options.degrees)
     handed, size = whole.tensor_bytes(STAGE_INPUT), group.pod.count
     sequences = -(-batch // (chosen * degrees.batch))
     return PipelinePlan(
@@ -133,8 +132,8 @@ def require_stages(
     stages: int,
     micro_batches: int | None,
     options: Options,
-) -> tuple[Accelerator, ParallelDegrees, int]:
-    """Return the chips of a stage, how they are used, and the number of micro-batches.
+) -> tuple[Accelerator, int]:
+    """Return the chips of a stage, and the number of micro-batches.
 
     Raises:
         InputError: layers or the batch can't be cut so, or chips into as many groups of the degrees
@@ -146,8 +145,8 @@ def require_stages(
         partial(_group_of, accelerator, stages),
         partial(_micro_batches, workload.parameters.get("batch", 1), stages, micro_batches),
     )
-    named = options.tensor_parallel, options.data_parallel, options.expert_parallel
-    return group, degrees_of(accelerator.pod, *named, stages=stages), chosen
+    degrees_of(accelerator.pod, *options.degrees, stages=stages)
+    return group, chosen
 
 
 def _micro_batches(batch: int, stages: int, asked: int | None) -> int:
@@ -212,9 +211,7 @@ def _group_of(accelerator: Accelerator, stages: int) -> Accelerator:
         if stages > chips.count:
             allowed = f"at most {chips.count}, the number of chips"
         raise InputError([Fault("--pipeline-parallel", "chips", stages, allowed)])
-    fields = {name: getattr(accelerator, name) for name in Accelerator.model_fields}
-    group = chips.group(chips.count // stages)
-    return Accelerator.model_construct(**{**fields, "chips": group.shape})
+    return accelerator.with_chips(chips.group(chips.count // stages).shape)
 
 
 def _planned_stages(part: Workload, accelerator: Accelerator, stages: int) -> list[PlannedStage]:

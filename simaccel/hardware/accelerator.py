@@ -132,6 +132,11 @@ class Accelerator(Spec):
         """All chips and their links."""
         return ChipPod.from_links(self.links, self.chips)
 
+    def with_chips(self, shape: tuple[int, ...]) -> Accelerator:
+        """Return as many of these chips as a shape has, in place of those that there are."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self).model_construct(**{**fields, "chips": shape})
+
     @cached_property
     def account(self) -> FileAccount:
         """The account of what was taken from another tool's file; empty for files of simaccel."""

@@ -119,13 +119,8 @@ def degrees_of(
 
 def degrees_text(options: Options) -> str:
     """Return the degrees that options say, in words."""
-    degrees = ParallelDegrees(
-        options.tensor_parallel or 1,
-        options.data_parallel or 1,
-        options.expert_parallel or 1,
-        sequence=options.sequence_parallel,
-    )
-    return degrees.name
+    tensor, data, expert = (degree or 1 for degree in options.degrees)
+    return ParallelDegrees(tensor, data, expert, options.sequence_parallel).name
 
 
 def spread_over(workload: Workload, degrees: ParallelDegrees) -> Spreads:

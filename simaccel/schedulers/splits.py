@@ -171,9 +171,8 @@ def settle_degrees(
     Without any, all chips share each layer; if that isn't legal, those that are fastest of all
     workloads together.
     """
-    named = options.tensor_parallel, options.data_parallel, options.expert_parallel
-    degrees = degrees_of(accelerator.pod, *named, sequence=options.sequence_parallel)
-    is_open = accelerator.pod.count > 1 and {*named} == {None}
+    degrees = degrees_of(accelerator.pod, *options.degrees, sequence=options.sequence_parallel)
+    is_open = accelerator.pod.count > 1 and {*options.degrees} == {None}
     if is_open and _cost_of_degrees(degrees, accelerator, workloads) is None:
         costs = dict[ParallelDegrees, tuple[int, Fraction]]()
         for other in _degrees_of(accelerator.pod.count, with_experts=False):
@@ -181,12 +180,7 @@ def settle_degrees(
             if other.sequence == degrees.sequence and cost is not None:
                 costs[other] = cost
         degrees = min(costs, key=lambda way: costs[way], default=degrees)
-    return replace(
-        options,
-        tensor_parallel=degrees.tensor,
-        data_parallel=degrees.data,
-        expert_parallel=degrees.expert,
-    )
+    return options.with_degrees(degrees.tensor, degrees.data, degrees.expert)
 
 
 def _cost_of_degrees(

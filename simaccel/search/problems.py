@@ -71,6 +71,17 @@ class Options:
     ends: float | None = None
     allow_overflow: bool = False
 
+    @property
+    def degrees(self) -> tuple[int | None, int | None, int | None]:
+        """Degrees of tensor, data and expert parallelism; None of those that aren't given."""
+        return self.tensor_parallel, self.data_parallel, self.expert_parallel
+
+    def with_degrees(
+        self, tensor: int | None = None, data: int | None = None, expert: int | None = None
+    ) -> Options:
+        """Return options with other degrees, or with none."""
+        return replace(self, tensor_parallel=tensor, data_parallel=data, expert_parallel=expert)
+
     def end_time(self) -> float | None:
         """Return the time of the monotonic clock at which a search that goes on now is to end."""
         budget = self.effort.budget_seconds
