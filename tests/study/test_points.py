@@ -1,5 +1,6 @@
 """Rows of studies: figures of all chips, of a user, and of how full a memory is, by hand."""
 
+import gc
 from dataclasses import replace
 from typing import Any
 
@@ -154,3 +155,19 @@ def test_a_stage_of_a_pipeline_has_the_caches_of_all_micro_batches() -> None:
     layers = SMALL.layers // 2
     assert dram["by_part"]["cache"] == layers * 4 * 9 * 2 * 8 * 2
     assert dram["needed_bytes"] == sum(dram["by_part"].values())
+
+
+def test_what_a_search_leaves_is_collected_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = base_point(gemm(m=64, k=64, n=64), load_accelerator("edge"))
+    point = replace(base, dataflow="flex", options=Options())
+    left = []
+    gc.disable()
+    try:
+        for most in (10**9, 0):
+            monkeypatch.setattr("simaccel.study.runs._MANY_BLOCKS", most)
+            gc.collect()
+            run_point(point)
+            left.append(gc.collect())
+    finally:
+        gc.enable()
+    assert left[1] < left[0] / 10
