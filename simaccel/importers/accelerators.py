@@ -49,10 +49,10 @@ def load_accelerator(
 def _replace_interfaces(
     raw: dict[str, Any], account: FileAccount, overridden: set[str]
 ) -> FileAccount:
-    """Let a DRAM by name take the place of a configuration's interfaces, that of weights too.
+    """Replace a SCALE-Sim configuration's interfaces, that of weights too, by a DRAM set by name.
 
-    Returns the account of the file, which says so; of other fields of the DRAM it says that weights
-    have an interface of their own.
+    Return the account of the file, which says so; if only other fields of the DRAM are set, it says
+    that weights have an interface of their own.
     """
     if "memories" not in raw or any(field.startswith("memories") for field in overridden):
         return account
@@ -90,9 +90,9 @@ def accelerator_path(name: str) -> Path:
 def _read_document(
     path: Path, overridden: set[str]
 ) -> tuple[dict[str, Any], list[Fault], FileAccount]:
-    """Return what a file of any kind describes as an accelerator's document, and what is wrong.
+    """Return the accelerator's document that a file of any kind describes, its faults, its account.
 
-    The last is what became of the fields of another tool's file.
+    The account is of the fields of another tool's file.
     """
     look = None if path.suffix.lower() == ".cfg" else look_of(path)
     if look == "configuration" or path.suffix.lower() == ".cfg":

@@ -1,4 +1,4 @@
-"""Kinds of other tools' files, recognised by content and not by name."""
+"""Recognition of other tools' files by their content."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ WORDS: Final[dict[Look, str]] = {
     "ASTRA-sim": f"a file of ASTRA-sim, {_UNREAD}its topology is the section links and --chips "
     "(2^30 B/s for each of its GB/s), its collectives follow from how a workload is cut over chips",
 }
-"""What each is, and where it is taken, or what to give instead."""
+"""Kind of file -> what it is, and which option takes it, or what to give instead."""
 _MOST_READ: Final = 2**16
 _CONFIGURATION: Final = re.compile(r"^\s*\[architecture_presets\]\s*$", re.MULTILINE)
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _DESCRIPTION: Final = re.compile(r"\A\s*(?:Constant\s+[^\s:{]+\s*:?\s*[0-9]|Network\b[^{}:]*\{)")
-"""MAESTRO's, without its comments: it starts as only one can."""
+"""The beginning of a MAESTRO description, once comments are removed."""
 _TOPOLOGY: Final = re.compile(
     r"\A\s*layer[^,\n]*,[^\n]*(ifmap|filter|\bm\s*,\s*n\s*,\s*k\b)", re.IGNORECASE
 )
@@ -85,7 +85,7 @@ _TEXTS: Final[dict[Look, re.Pattern[str]]] = {
         re.MULTILINE | re.DOTALL,
     ),
 }
-"""Files by what only they have, in the order in which they are asked."""
+"""Kind of text file -> a pattern that only such files match, tried in this order."""
 _ONNX: Final = re.compile(rb"\A\x08[\x01-\x20][\x12\x3a\x42]")
 """A protobuf whose first field is a small number, the version, and then a name, graph or opset."""
 _WEIGHTS: Final = re.compile(
@@ -95,7 +95,7 @@ _WEIGHTS: Final = re.compile(
 
 
 def look_of(path: Path) -> Look | None:
-    """Return what a file looks like; None if it can't be read, or looks like nothing of these."""
+    """Return the kind of a file by its content; None if it can't be read, or is none of these."""
     data = b""
     with suppress(OSError, ValueError):
         if path.is_file():

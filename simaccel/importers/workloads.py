@@ -1,6 +1,6 @@
 """Workloads from files of any kind: YAML, ONNX, SCALE-Sim, Timeloop, MAESTRO, Hugging Face.
 
-What a kind of file does not take is refused with the reason; nothing that is given is ignored.
+Options that don't apply to a kind of file are refused with the reason.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from simaccel.workload.workload import Workload
 def load_workload(
     name_or_path: str | Path, *, allow_unmodelled: bool = False, **sizes: Unpack[WorkloadSizes]
 ) -> Workload:
-    """Return the workload of a name (see `simaccel.workload.build`) or of a file of any kind.
+    """Return the workload of a name (`simaccel.workload.build`) or of a file of any kind.
 
     Files: YAML (of simaccel, or a Timeloop problem), a SCALE-Sim topology (.csv), an ONNX model
-    (.onnx), and those of plug-ins, as MAESTRO's descriptions (.m). ``WorkloadSizes`` says what else
-    can be given. What of a file is not taken is in the workload's ``account``; more than 1% of its
-    MACs runs only if ``allow_unmodelled``.
+    (.onnx), Hugging Face's config.json, and those of plug-ins, as MAESTRO's descriptions (.m).
+    ``sizes``: see `WorkloadSizes`. Parts of a file that aren't modelled are in the workload's
+    ``account``; if they are more than 1% of its MACs, it runs only if ``allow_unmodelled``.
 
     Raises:
-        InputError: all faults of the file, of the sizes, or a name that nothing has.
+        InputError: all faults of the file or of the sizes, or an unknown name.
         PluginError: the plug-in that has the name is broken.
 
     """
@@ -58,9 +58,9 @@ def load_workload(
 
 
 def kind_of_file(name: str) -> str | None:
-    """Return the kind of the file at a path; None if it is no path.
+    """Return the kind of a file by its content, else its ending; None if the name is no path.
 
-    The kind is a key of ``REFUSED``, or the ending of what a plug-in reads.
+    A kind is a key of ``REFUSED``, or the ending of files that a plug-in reads.
     """
     if not is_file(name):
         return None
@@ -76,7 +76,7 @@ def kind_of_file(name: str) -> str | None:
 
 
 def _refuse_look(name: str, kind: str) -> None:
-    """Refuse a file by what it looks like, where that is nothing that is read here."""
+    """Refuse a file whose content is that of another kind, which is no workload."""
     from simaccel.importers.file_kinds import WORDS, look_of  # noqa: PLC0415 - a parser
 
     look = look_of(Path(name))
@@ -96,7 +96,7 @@ def _ending(name: str) -> str:
 
 
 def _is_plugged(ending: str) -> bool:
-    """Return whether a plug-in reads files of an ending; what has digits is of a model's name."""
+    """Return whether a plug-in reads files of an ending; one with digits is part of a name."""
     return ending.isalpha() and ending in _READERS
 
 
@@ -162,4 +162,4 @@ _READERS: Final[Registry[Callable[..., Workload]]] = Registry(
     {"onnx": _onnx, "topology": _topology, "config": _config, "document": _document},
     accept_builder,
 )
-"""Functions of a ``path`` and sizes, by the kind of file, or by the ending that a plug-in reads."""
+"""Kind of file, or ending that a plug-in reads -> function from a ``path`` and sizes."""

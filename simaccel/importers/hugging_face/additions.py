@@ -1,4 +1,8 @@
-"""Parts of families beside the sizes that all have: taken where blocks have them, else named."""
+"""Additions of families of transformers to the sizes that all of them have.
+
+``take_...`` sets sizes of the model; ``name_...`` reports parts that simaccel's blocks lack, in the
+account of the file, with their parameters or MACs.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +22,14 @@ _OWN_GAINS: Final = "each head with gains of its own"
 
 
 def name_partial_turn(config: Configuration, _: Sizes) -> None:
-    """Name that a part of each head is turned, if a file says so."""
+    """Report rotary embeddings of a part of each head, which are modelled as of all of it."""
     key, part = config.find("partial_rotary_factor", 1)
     if part not in (None, 1, 1.0):
         config.leave(key, "a part of each head is turned; here all of it")
 
 
 def name_unturned_layers(config: Configuration, sizes: Sizes) -> None:
-    """Name layers without positions, if there are any."""
+    """Report layers without rotary embeddings, which are modelled with them."""
     flags = config.find("no_rope_layers", [])[1]
     config.taken.add("no_rope_layer_interval")
     if isinstance(flags, list) and 0 in flags:
@@ -35,7 +39,7 @@ def name_unturned_layers(config: Configuration, sizes: Sizes) -> None:
 
 
 def name_norms_of_heads(config: Configuration, sizes: Sizes) -> None:
-    """Name norms of heads that have gains of their own, if a file says so."""
+    """Report norms of Q and K whose gains differ from head to head."""
     for key in ("qk_layernorm", "use_qk_norm"):
         if config.flag(key, default=False):
             count = (sizes["heads"] + sizes["kv_heads"]) * sizes["head_size"]
@@ -43,7 +47,7 @@ def name_norms_of_heads(config: Configuration, sizes: Sizes) -> None:
 
 
 def name_norms_of_queries(config: Configuration, sizes: Sizes) -> None:
-    """Name norms of all queries and of all keys, and say where the others stand."""
+    """Report norms over all heads of Q and of K, and that norms follow the sub-layers (OLMo 2, OLMoE)."""
     count = (sizes["heads"] + sizes["kv_heads"]) * sizes["head_size"]
     config.leave("norms of Q and K", "over all heads", sizes["layers"] * count)
     config.pass_over("norms", "behind each sub-layer, not before it: the same work")
@@ -51,24 +55,24 @@ def name_norms_of_queries(config: Configuration, sizes: Sizes) -> None:
 
 
 def name_embedding_norm(config: Configuration, sizes: Sizes) -> None:
-    """Name a norm behind the embedding, and ALiBi."""
+    """Report a norm after the embedding, and the biases of ALiBi (BLOOM)."""
     norm = "a norm behind the embedding"
     config.leave("word_embeddings_layernorm", norm, 2 * sizes["hidden"])
     config.leave("alibi", "a sum to the scores")
 
 
 def take_norms_of_heads(config: Configuration, sizes: Sizes) -> None:
-    """Take norms of heads that share a gain."""
+    """Set norms of Q and K by head, whose gain all heads share."""
     sizes["head_norms"] = config.flag("use_qk_norm", default=True)
 
 
 def take_side_by_side(config: Configuration, sizes: Sizes) -> None:
-    """Take attention and feed-forward layer behind one norm, if a file says so."""
+    """Set whether attention and feed-forward layer run in parallel after one norm."""
     sizes["shared_norm"] = config.flag("use_parallel_residual", default=False)
 
 
 def take_positions(key: str) -> Addition:
-    """Return what takes a table of positions of the length in a key."""
+    """Return an addition that sets learned positions, as many as the key says."""
 
     def take(config: Configuration, sizes: Sizes) -> None:
         sizes["positions"] = config.size(key)
@@ -77,7 +81,7 @@ def take_positions(key: str) -> Addition:
 
 
 def take_windows(usual: int) -> Addition:
-    """Return what takes windows in all layers but each last of so many."""
+    """Return an addition that sets windows in all layers but every n-th (``usual`` n)."""
 
     def take(config: Configuration, sizes: Sizes) -> None:
         every = config.size("sliding_window_pattern", usual)
@@ -87,14 +91,14 @@ def take_windows(usual: int) -> Addition:
 
 
 def take_qwen_windows(config: Configuration, sizes: Sizes) -> None:
-    """Take windows, which the first layers don't have."""
+    """Set windows, which the first ``max_window_layers`` layers lack."""
     used = config.flag("use_sliding_window", default=False)
     first = config.size("max_window_layers", 28, least=0)
     sizes["windows"] = read_windows(config, sizes["layers"], used=used, first=first)
 
 
 def take_gemma2(config: Configuration, sizes: Sizes) -> None:
-    """Take norms behind sub-layers, the scale of scores and caps."""
+    """Set norms after sub-layers, the scale of scores, and soft caps of scores and logits."""
     scale = config.number("query_pre_attn_scalar", 256)
     sizes |= {
         "scaled_embedding": True,
@@ -106,14 +110,14 @@ def take_gemma2(config: Configuration, sizes: Sizes) -> None:
 
 
 def take_gpt_oss(config: Configuration, sizes: Sizes) -> None:
-    """Name the sinks of GPT-OSS: a score of each head that no key has."""
+    """Report attention sinks: a learned score of each head beside those of the keys."""
     sinks = sizes["layers"] * sizes["heads"]
     config.leave("sinks", "a score of each head beside those of keys", sinks)
     config.taken |= {"swiglu_limit", "initial_context_length", "num_experts_per_tok"}
 
 
 def take_chatglm(config: Configuration, sizes: Sizes) -> None:
-    """Take groups of heads, if there are any, of ChatGLM and GLM-4 before it had another name."""
+    """Set the K and V heads of ChatGLM, and report rotary embeddings of half of each head."""
     if not config.flag("multi_query_attention", default=False):
         sizes["kv_heads"] = sizes["heads"]
     config.leave("rotary", "half of each head is turned; here all of it")
@@ -123,20 +127,20 @@ def take_chatglm(config: Configuration, sizes: Sizes) -> None:
 
 
 def take_phi(config: Configuration, sizes: Sizes) -> None:
-    """Take the bias of the logits of Phi-1 and 2."""
+    """Set a bias of the logits (Phi-1 and 2), and report norms of Q and K with own gains."""
     sizes["biased"] = (*sizes["biased"], "logits")
     if config.flag("qk_layernorm", default=False):
         config.leave("norms of Q and K", _OWN_GAINS, sizes["layers"] * 4 * sizes["head_size"])
 
 
 def take_gpt_bigcode(config: Configuration, sizes: Sizes) -> None:
-    """Take the one key and value of all heads."""
+    """Set one K and V head for all heads (multi-query attention)."""
     if config.flag("multi_query", default=True):
         sizes["kv_heads"] = 1
 
 
 def take_gpt_neo(config: Configuration, sizes: Sizes) -> None:
-    """Take windows where a list says so, and scores as they are."""
+    """Set windows of the layers that are listed as local, and scores without a scale."""
     window = config.size("window_size", 256)
     config.taken |= {"attention_layers", "attention_types"}
     kinds = config.given.get("attention_layers") or _spread_kinds(config, sizes["layers"])
@@ -149,7 +153,7 @@ def take_gpt_neo(config: Configuration, sizes: Sizes) -> None:
 
 
 def _spread_kinds(config: Configuration, layers: int) -> list[object]:
-    """Return the kind of each layer where a file says a run of kinds and how often it repeats."""
+    """Return the kind of each layer from runs of kinds with their numbers of repetitions."""
     try:
         runs = config.given.get("attention_types") or [[["global", "local"], 1]]
         kinds = [kind for names, count in runs for _ in range(min(count, 999)) for kind in names]
@@ -159,7 +163,7 @@ def _spread_kinds(config: Configuration, layers: int) -> list[object]:
 
 
 def take_opt(config: Configuration, sizes: Sizes) -> None:
-    """Take the table of positions of OPT, which has two more than it says."""
+    """Set learned positions, two more than the key says; report projections of the embedding."""
     sizes["positions"] = config.size("max_position_embeddings") + 2
     if config.size("word_embed_proj_dim", sizes["hidden"]) != sizes["hidden"]:
         why = "a product after the embedding, and one before the logits"
@@ -170,7 +174,7 @@ def take_opt(config: Configuration, sizes: Sizes) -> None:
 
 
 def take_falcon(config: Configuration, sizes: Sizes) -> None:
-    """Take heads of Falcon that share one key and value, or groups that do, and its norms."""
+    """Set the K and V heads, rotary embeddings and norms of Falcon's two architectures."""
     older = config.given.get("model_type") == "RefinedWeb"
     groups = config.flag("new_decoder_architecture", default=older)
     single = config.flag("multi_query", default=True)
@@ -182,7 +186,7 @@ def take_falcon(config: Configuration, sizes: Sizes) -> None:
 
 
 def take_mpt(config: Configuration, sizes: Sizes) -> None:
-    """Take the feed-forward layer of MPT, and name ALiBi."""
+    """Set the feed-forward size and biases of MPT; refuse other attention, report ALiBi."""
     sizes["ff_size"] = sizes["hidden"] * config.size("expansion_ratio", 4)
     if not config.flag("no_bias", default=True):
         sizes |= {"biased": ALL_BIASED, "norm_bias": True}
@@ -198,7 +202,7 @@ def take_mpt(config: Configuration, sizes: Sizes) -> None:
 
 
 def take_bert(config: Configuration, sizes: Sizes) -> None:
-    """Take an encoder's positions, and name what stands beside its blocks."""
+    """Set an encoder's learned positions; report token types, pooler and head."""
     hidden, family = sizes["hidden"], config.given.get("model_type")
     kind = config.text("position_embedding_type", "absolute")
     if kind != "absolute":
@@ -219,7 +223,7 @@ def take_bert(config: Configuration, sizes: Sizes) -> None:
 
 
 def take_t5(config: Configuration, sizes: Sizes) -> None:
-    """Take an encoder with a decoder, or alone, and the table of its relative positions."""
+    """Set T5's encoder and decoder, or encoder alone, and its table of relative positions."""
     how = config.text("feed_forward_proj", "relu")
     activation = how.rpartition("-")[2]
     if activation not in ACTIVATIONS:
@@ -241,7 +245,7 @@ def take_t5(config: Configuration, sizes: Sizes) -> None:
 
 
 def take_vit(config: Configuration, sizes: Sizes) -> None:
-    """Take the patches of an image, and classes instead of a vocabulary."""
+    """Set an image's patches, and classes in place of a vocabulary."""
     image, patch = config.size("image_size"), config.size("patch_size")
     channels = config.size("num_channels", 3)
     if image % patch:

@@ -1,8 +1,8 @@
-"""Hugging Face's `config.json` of a transformer: its sizes, and what became of every key.
+"""Import of a transformer from Hugging Face's `config.json`, with an account of every key.
 
-Sizes are read by their keys, whatever the family is called. What is known of families
-(`simaccel.importers.hugging_face.families`) is taken, or named with its share of the parameters; a
-family that isn't known is a decoder as its keys say. Other structures are refused by name.
+Sizes are read by their keys (`configuration.OTHER_NAMES`), defaults and additions come from the
+family (`families`); parts that aren't modelled are reported with their share of the parameters. An
+unknown family is built as a decoder by its keys. Models of another structure are refused by name.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ _HARMLESS: Final[Mapping[str, str]] = {
     "max_position_embeddings": "a limit, where positions are not learned",
 }
 _PARTS: Final = ("_token_id", "drop", "_eps", "epsilon", "initializer", "summary_")
-"""What keys have in their names that cost nothing: identities, training, small numbers."""
+"""Parts of the names of keys that change no figure: token numbers, training, small constants."""
 
 
 _DECODERS: Final = ("CausalLM", "LMHead", "ConditionalGeneration")
-"""What classes of decoders have in their names."""
+"""Parts of the names of decoders' classes."""
 _OWN_PARTS = re.compile(
     "lora|ssm|conv|state|chunk|expert|moe|recur|compress|cross|index|shared|share_"
 )
-"""Names of parts of models that are more than a size."""
+"""Parts of the names of keys that may describe a part of a model, and not only a size."""
 
 
 def load_config(path: str | Path) -> tuple[Transformer, FileAccount]:
-    """Return the transformer of a `config.json`, and what became of its keys.
+    """Return the transformer of a `config.json`, and the account of its keys.
 
     Raises:
-        InputError: it is no JSON, of no family that is known, or lacks a size.
+        InputError: the file is no JSON, isn't of a transformer that can be built, or lacks sizes.
 
     """
     file = str(path)
@@ -88,10 +88,10 @@ def load_config(path: str | Path) -> tuple[Transformer, FileAccount]:
 
 
 def _unknown_family(config: Configuration, name: str) -> ModelFamily:
-    """Return what the keys say of a decoder whose family isn't known, and say so.
+    """Return the family of a decoder of an unknown name, as its keys say, and report it.
 
     Raises:
-        InputError: its classes are no decoders, or nothing says what the file is.
+        InputError: its classes are no decoders, or it names neither classes nor a family.
 
     """
     classes = config.architectures()
@@ -113,7 +113,7 @@ def _unknown_family(config: Configuration, name: str) -> ModelFamily:
 
 
 def _name_own_parts(config: Configuration) -> None:
-    """Name the keys of a family that isn't known whose names are those of parts of a model."""
+    """Report keys of an unknown family that may describe parts of a model."""
     for key, value in config.given.items():
         unread = key not in config.taken and not _harmless(key)
         if unread and value not in (None, 0, False) and _OWN_PARTS.search(key):
@@ -121,7 +121,7 @@ def _name_own_parts(config: Configuration) -> None:
 
 
 def _refuse_cross_attention(config: Configuration, sizes: Mapping[str, Any]) -> None:
-    """Refuse encoders with a decoder that isn't T5's, and name cross-attention of a decoder."""
+    """Refuse encoders with a decoder other than T5's, and report a decoder's cross-attention."""
     if config.given.get("is_encoder_decoder") is True and "decoder_layers" not in sizes:
         needs = "an encoder alone, a decoder alone, or T5: cross-attention of others isn't built"
         config.refuse("is_encoder_decoder", value=True, allowed=needs)
@@ -132,7 +132,7 @@ def _refuse_cross_attention(config: Configuration, sizes: Mapping[str, Any]) -> 
 def _entries(
     config: Configuration, outer: Mapping[str, Any], parameters: int
 ) -> Iterator[AccountEntry]:
-    """Yield what became of each key."""
+    """Yield the account entry of each key; ``parameters``: of the model as it is built."""
     for name, value in outer.items():
         if name == "text_config":
             yield AccountEntry(name, "taken", "the transformer of the text")

@@ -1,6 +1,6 @@
-"""The reading of a Hugging Face configuration: keys by type, and the account of them.
+"""Typed reading of a Hugging Face configuration, with an account of its keys.
 
-What a size is called differs from family to family and means the same: `OTHER_NAMES` has it.
+Families call the same size by different keys: `OTHER_NAMES` lists them.
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ PART: Final = "part"
 
 @dataclass
 class Configuration:
-    """A configuration that is being read: the keys that were taken, and those that are missing.
+    """A configuration that is being read: keys with their values, and what became of them.
 
-    ``usual`` are the defaults of its family, used if it is ``inside`` of another configuration,
-    whose files leave them out. ``left`` are the parts of its family that are not taken, each with
-    its number of parameters.
+    ``given``: the file's keys. ``usual``: the defaults of its family, used for keys that need no
+    value, and for all if the configuration is ``inside`` another one, whose files leave them out.
+    ``taken``: keys that were read. ``left``: account entries of parts that aren't modelled, each
+    with its number of parameters.
     """
 
     file: str
@@ -61,7 +62,10 @@ class Configuration:
     left: list[tuple[AccountEntry, int]] = field(default_factory=list)
 
     def find(self, name: str, default: object = ABSENT) -> tuple[str, Any]:
-        """Return a key by any of its names, with its value, that of the family or the default."""
+        """Return (key, value) of the first of a key's names that the file has.
+
+        If it has none: the family's value, or the default.
+        """
         names = (name, *OTHER_NAMES.get(name, ()))
         self.taken.update(names)
         for key in names:
@@ -75,7 +79,7 @@ class Configuration:
     def size(
         self, name: str, default: object = ABSENT, least: int = 1, most: int = MAX_SIZE
     ) -> int:
-        """Return a whole number from ``least``."""
+        """Return an integer from ``least`` to ``most``; another value is a fault."""
         key, found = self.find(name, default)
         if type(found) is int and least <= found <= most:
             return found
@@ -83,7 +87,7 @@ class Configuration:
         return max(1, least)
 
     def number(self, name: str, default: float | None) -> float | None:
-        """Return a number above 0."""
+        """Return a number above 0, or None; another value is a fault."""
         key, found = self.find(name, default)
         is_number = isinstance(found, int | float) and not isinstance(found, bool)
         if found is None or (is_number and 0 < found <= MAX_SIZE and math.isfinite(found)):
@@ -92,7 +96,7 @@ class Configuration:
         return default
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Return a boolean."""
+        """Return a boolean; another value is a fault."""
         key, found = self.find(name, default)
         if type(found) is bool:
             return found
@@ -100,7 +104,7 @@ class Configuration:
         return default
 
     def text(self, name: str, default: str) -> str:
-        """Return a text."""
+        """Return a string; another value is a fault."""
         key, found = self.find(name, default)
         if isinstance(found, str):
             return found
@@ -108,7 +112,7 @@ class Configuration:
         return default
 
     def activation(self, default: str) -> Activation:
-        """Return the activation of the feed-forward network."""
+        """Return the activation of the feed-forward network; an unknown one is a fault."""
         name = self.text("hidden_act", default)
         if name == "relu2":
             self.leave("the square behind relu", "a product of each element with itself")
@@ -118,7 +122,7 @@ class Configuration:
         return "gelu"
 
     def architectures(self) -> str:
-        """Return the names of the classes that the library `transformers` makes of the file."""
+        """Return the names of the classes in the library `transformers`, joined by spaces."""
         _, found = self.find("architectures", [])
         if isinstance(found, list) and all(isinstance(name, str) for name in found):
             return " ".join(found)
@@ -126,11 +130,11 @@ class Configuration:
         return ""
 
     def refuse(self, key: str, value: object, allowed: str) -> None:
-        """Note a value that can't be."""
+        """Add a fault: a key's value that isn't allowed."""
         self.faults.append(Fault(self.file, key, value, allowed))
 
     def leave(self, name: str, why: str, parameters: int = 0) -> None:
-        """Note what is not taken and multiplies nothing, and how many parameters it has."""
+        """Report a part that isn't modelled and has no MACs, with its number of parameters."""
         self.taken.add(name)
         self.left.append((AccountEntry(name, "not taken", why), parameters))
 
@@ -143,17 +147,20 @@ class Configuration:
         macs: int | None = None,
         parameters: int = 0,
     ) -> None:
-        """Note a part that is not taken and multiplies; ``macs`` None: what can't be counted."""
+        """Report a part that isn't modelled and has MACs; ``macs`` None: an unknown number."""
         self.taken.add(name)
         self.left.append((AccountEntry(name, "not taken", why, kind, macs), parameters))
 
     def pass_over(self, name: str, why: str) -> None:
-        """Note what changes no figure."""
+        """Report a key or part that changes no figure."""
         self.taken.add(name)
         self.left.append((AccountEntry(name, "harmless", why), 0))
 
     def entries(self, parameters: int) -> Iterator[AccountEntry]:
-        """Yield what is left, with its share of all parameters, of which so many are taken."""
+        """Yield the entries of parts that aren't modelled, with their shares of all parameters.
+
+        ``parameters``: those of the model as it is built.
+        """
         whole = parameters + sum(count for _, count in self.left)
         for entry, count in self.left:
             share = f": {count:,} parameters, {count / whole:.2g} of all" if count else ""

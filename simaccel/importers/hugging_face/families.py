@@ -1,7 +1,6 @@
-"""Families of transformers: what each has where its files say nothing, and what it adds.
+"""Known families of transformers: the defaults of their configurations, and their additions.
 
-The defaults are those of the library `transformers`. What simaccel's blocks don't have is named
-with its parameters.
+The defaults are those of the library `transformers`.
 """
 
 from __future__ import annotations
@@ -220,7 +219,7 @@ DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {
 
 
 def family_of_keys(config: Configuration) -> ModelFamily:
-    """Return what the keys of a file say of a family that isn't known: its norms, and a gate.
+    """Return the norms and the gate of a decoder of an unknown family, by its keys.
 
     A feed-forward layer with SiLU has a gate, as in all families that are known.
     """

@@ -1,4 +1,4 @@
-"""A transformer by the sizes of its configuration, whatever its family is called."""
+"""The sizes of a transformer, read from a configuration by its keys and its family's defaults."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from simaccel.workload.language.model import NormKind, windows_of
 from simaccel.workload.language.own import BIASED
 
 Sizes = dict[str, Any]
-"""Sizes of a transformer by its fields."""
+"""Field of `Transformer` -> value."""
 Addition = Callable[[Configuration, Sizes], None]
-"""Takes what a family adds to the sizes, or names it."""
+"""A function that adds to the sizes what a family has, or reports what isn't modelled."""
 ALL_BIASED: Final = ("qkv", "o", "ff")
 _BIASES: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("use_qkv_bias", "qkv_bias", "add_qkv_bias"), ("qkv",)),
@@ -25,27 +25,28 @@ _BIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "add_bias_linear": ("o", "ff"),
     "lm_head_bias": ("logits",),
 }
-"""Layers that have a bias if a key is true, and none if it is false."""
+"""Key -> the layers that have a bias if it is true, and none if it is false."""
 _SHARED: Final = (
     *("shared_expert_intermediate_size", "n_shared_experts", "num_shared_experts"),
     *("moe_num_shared_experts", "shared_intermediate_size", "num_shared_expert"),
 )
-"""Keys of experts that all tokens go to."""
+"""Keys of shared experts, which all tokens use."""
 _DENSE: Final = (
     *("first_k_dense_replace", "mlp_only_layers", "decoder_sparse_step", "moe_layer_freq"),
     *("moe_layer_interval", "moe_layer_start_index", "moe_layer_end_index"),
 )
-"""Keys of layers without experts among those with them."""
+"""Keys of dense layers among those with experts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFamily:
-    """A family of transformers: what it has where its files say nothing, and what it adds.
+    """A family of transformers: its defaults, and what it adds to the sizes that all have.
 
-    ``attention``: layers with a bias where ``attention_bias`` is true. ``fixed``: whether biases
-    don't follow the keys of a file. ``windowed``: whether all layers have the window of a file that
-    doesn't say which. ``sizes``: of every model of the family. ``additions``: more of its keys.
-    ``patches``: of images, so that there is no vocabulary. ``passed``: keys that change nothing.
+    ``biased``: layers with a bias; ``attention``: those that ``attention_bias`` switches;
+    ``fixed``: whether keys of a file don't change them. ``windowed``: whether a window holds in all
+    layers if a file doesn't say in which. ``patches``: whether the input is patches of an image, so
+    that there is no vocabulary. ``sizes``: fixed ones of every model of the family. ``additions``:
+    functions that read its own keys. ``passed``: keys that change no figure.
     """
 
     norm: NormKind = "rms_norm"
@@ -63,7 +64,7 @@ class ModelFamily:
 
 
 def read_sizes(config: Configuration, family: ModelFamily) -> Sizes:
-    """Return the sizes of a transformer, by the keys that have them and what its family adds."""
+    """Return the sizes of a transformer from its configuration and its family's additions."""
     hidden, heads = config.size("hidden_size"), config.size("num_attention_heads")
     layers = config.size("num_hidden_layers", most=MAX_OPERATORS)
     sizes: Sizes = {
@@ -105,10 +106,10 @@ def _read_biased(config: Configuration, family: ModelFamily) -> tuple[str, ...]:
 def read_windows(
     config: Configuration, layers: int, *, used: bool, every: int = 0, first: int = 0
 ) -> tuple[int | None, ...]:
-    """Return the windows of a run of layers that repeats: as the file says, or else by a rule.
+    """Return the windows (tokens, or None) of the shortest run of layers that repeats.
 
-    The rule: all layers (if windows are ``used``), or all but each last of ``every``; before the
-    ``first`` layer none.
+    They are those of ``layer_types``, if the file has it; else, if windows are ``used``, all layers
+    from ``first`` on have one, or all but every ``every``-th.
     """
     window = config.size("sliding_window", 0, least=0)
     kinds = config.find("layer_types", None)[1]
@@ -132,7 +133,7 @@ def read_windows(
 
 
 def repeated_run(windows: tuple[int | None, ...]) -> tuple[int | None, ...]:
-    """Return the shortest run that all windows repeat, the last time perhaps in part.
+    """Return the shortest run of which all windows are repetitions, the last perhaps in part.
 
     >>> repeated_run((8, None, 8, None, 8)), repeated_run((8, 8, None))
     ((8, None), (8, 8, None))
@@ -143,7 +144,7 @@ def repeated_run(windows: tuple[int | None, ...]) -> tuple[int | None, ...]:
 
 
 def _read_experts(config: Configuration, sizes: Sizes) -> None:
-    """Take experts, and name layers and experts that are not like the others."""
+    """Set the sizes of experts, and report dense layers among those with experts."""
     experts = config.size("num_experts", 0, least=0, most=MAX_OPERATORS)
     if experts <= 1:
         return

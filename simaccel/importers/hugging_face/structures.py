@@ -1,4 +1,4 @@
-"""Models that are no decoder, encoder or T5 as built here, by name, with what they would need."""
+"""Structures of models that can't be built, by name, with what each would need."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from simaccel.errors import Fault
 
 @dataclass(frozen=True, kw_only=True)
 class OtherModel:
-    """A structure that is not built: what it is, what it needs, and how a file shows it.
+    """A structure that can't be built: its name, and what it needs.
 
-    ``keys`` that only such a model has (with a value that isn't null, 0 or false), or its
-    ``families``.
+    A file has it if it has one of ``keys`` (not null, 0 or false) or is of one of ``families``.
     """
 
     name: str
@@ -83,7 +82,7 @@ _STRUCTURES: Final = (
 
 
 def structure_faults(file: str, config: Mapping[str, Any], family: str) -> Iterator[Fault]:
-    """Yield a fault for each structure of a configuration that is not built."""
+    """Yield a fault for each structure of a configuration that can't be built."""
     for structure in _STRUCTURES:
         keys = [key for key in structure.keys if config.get(key)]
         if family in structure.families:
