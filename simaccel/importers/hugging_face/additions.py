@@ -47,7 +47,7 @@ def name_norms_of_heads(config: Configuration, sizes: Sizes) -> None:
 
 
 def name_norms_of_queries(config: Configuration, sizes: Sizes) -> None:
-    """Report norms over all heads of Q and of K, and that norms follow the sub-layers (OLMo 2, OLMoE)."""
+    """Report norms over all heads of Q and of K, and norms after the sub-layers (OLMo 2)."""
     count = (sizes["heads"] + sizes["kv_heads"]) * sizes["head_size"]
     config.leave("norms of Q and K", "over all heads", sizes["layers"] * count)
     config.pass_over("norms", "behind each sub-layer, not before it: the same work")

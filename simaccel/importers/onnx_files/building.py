@@ -1,8 +1,9 @@
-"""Operators of a workload from views: what one node makes another reads, as far as it is a view.
+"""Building of a workload's operators from ONNX nodes, whose tensors are views of stored tensors.
 
-Where it isn't (`views`), or a tensor comes from outside, the reader has a tensor of its own, and
-what was made goes to DRAM. A window that reaches over the edge reads zeros, which the tensor has
-around it and which are stored and moved like any other element (as in `whole`).
+A node reads what another made as long as that is a view (`views`). Where it isn't, or a tensor
+comes from outside the graph, the reader gets a tensor of its own, and what was made goes to DRAM.
+Windows that reach over the edge read zeros, which are stored around the tensor and moved like all
+other elements.
 """
 
 from __future__ import annotations
@@ -31,17 +32,18 @@ from simaccel.numbers import BYTE, PACKED_BITS
 from simaccel.workload.einsum import Kind, Operator, Tensor
 
 Source = str | SlotView | None
-"""A tensor of the graph, a view, or (None) a tensor of the reader's own."""
+"""A tensor of the graph by name, a view, or None: a new tensor that only its reader has."""
 Given = tuple[Source, Shape]
-"""What is read, and its shape."""
+"""(operand of a node, its shape)."""
 
 
 @dataclass
 class WorkloadBuilder:
-    """A workload in the making.
+    """A workload that is being built, operator by operator.
 
-    ``shapes`` and ``bits`` (of an element) of the graph's tensors. ``splits``: slots of dimensions
-    of a size, where a repetition makes them several (query heads that share keys).
+    ``shapes`` and ``bits`` (of an element): by tensor of the graph. ``constants``: names of
+    weights. ``splits``: size of a dimension -> the sizes of slots into which it is split, where a
+    repetition has made it (query heads that share keys).
     """
 
     shapes: Mapping[str, Shape]
@@ -49,37 +51,37 @@ class WorkloadBuilder:
     constants: Collection[str] = ()
     splits: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     distinct: Mapping[str, int] = field(default_factory=dict)
-    """Of constants that repeat others, how many elements differ."""
+    """Constant that repeats elements of others -> number of its distinct elements."""
     made_bits: int = 16
-    """Bits of an element that the node at hand makes."""
+    """Bits of an element of the current node's output."""
     views: dict[str, SlotView] = field(default_factory=dict)
-    """Tensors of the graph that are views of what is stored: made by an operator, or read by one
-    before."""
+    """Tensor of the graph that an operator has made or read -> its view of a stored tensor."""
     derived: set[str] = field(default_factory=set)
-    """Those of them that are made by no operator of their own."""
+    """Keys of ``views`` that no operator of their own makes."""
     touched: set[str] = field(default_factory=set)
-    """Tensors of the graph that the node at hand has read, as a view or from DRAM."""
+    """Tensors of the graph that the current node has read, as a view or from DRAM."""
     attributes: set[str] = field(default_factory=set)
-    """Attributes of the node at hand that are taken."""
+    """Attributes of the current node that have been read."""
     notes: list[AccountEntry] = field(default_factory=list)
-    """What is said of nodes besides what they become."""
+    """Account entries besides those of nodes."""
     parted: set[str] = field(default_factory=set)
-    """Tensors of the graph that are made and read from DRAM, in a form that is no view."""
+    """Tensors of the graph that go through DRAM, as their reader has them in no view."""
     forms: dict[str, StoredTensor] = field(default_factory=dict)
-    """Tensors of the graph that are read in a form of their own, by what others may yet read."""
+    """Tensor from outside that was read in no view -> its stored tensor, which others may read."""
     roots: dict[str, StoredTensor] = field(default_factory=dict)
+
     outside: dict[str, Mapping[str, int]] = field(default_factory=dict)
-    """Of tensors that nodes only move: how many elements of which inputs and weights they have."""
+    """Tensor that nodes only move -> number of its elements by input or weight of the graph."""
     pending: list[PendingOperator] = field(default_factory=list)
 
     # -- tensors
 
     def view(self, source: Source) -> SlotView | None:
-        """Return a source as a view, if it is one."""
+        """Return the view that a source is; None if it is none."""
         return source if isinstance(source, SlotView) else self.views.get(source or "")
 
     def part(self, source: Source) -> None:
-        """Note that something stored is read from DRAM, in a form that is no view."""
+        """Keep a source's stored tensor in DRAM, for a reader that has no view of it."""
         view = self.view(source)
         if view is None or not (view.root.made or view.root.read):
             if isinstance(source, str) and view is not None:
@@ -91,7 +93,7 @@ class WorkloadBuilder:
             self.parted.add(source)
 
     def claim(self, source: Source, view: SlotView) -> None:
-        """Note how a tensor from outside is stored: as its first reader has it."""
+        """Set the view of a tensor from outside to that of its first reader."""
         if not isinstance(source, str) or self.shapes.get(source) != view.shape:
             return
         known = self.views.get(source)
@@ -100,7 +102,7 @@ class WorkloadBuilder:
             self.views[source] = view
 
     def loose(self, name: str, label: str) -> SlotView | None:
-        """Return a tensor from outside as a view, if its shape is known."""
+        """Return a view of a tensor from outside, named ``label``; None if its shape is unknown."""
         if name not in self.views and self.shapes.get(name):
             root = self._share_constant(
                 name, self.root(label, self.kind_of(name), bits=self.bits_of(name))
@@ -110,25 +112,23 @@ class WorkloadBuilder:
         return self.views.get(name)
 
     def outside_elements(self, source: Source) -> Mapping[str, int] | None:
-        """Return how many elements a source has of which inputs and weights; None if unknown."""
+        """Return the number of a source's elements by input or weight; None if unknown."""
         view = self.view(source)
         if view is not None and view.root.made:
             return {}
         if isinstance(source, str):
-            whole = {
-                name: math.prod(self.shapes[name]) for name in (source,) if name in self.shapes
-            }
-            return self.outside.get(source, whole or None)
+            whole = {source: math.prod(self.shapes[source])} if source in self.shapes else None
+            return self.outside.get(source, whole)
         return view.root.outside or None if view is not None else None
 
     def _note_outside(self, root: StoredTensor, source: Source) -> None:
-        """Note what a new tensor has of which inputs and weights; none of what was made."""
+        """Set of which inputs and weights the elements of a new tensor are, if known."""
         known = self.outside_elements(source)
         if known is not None:
             root.outside, root.distinct = known, root.distinct if known else 0
 
     def note_moved(self, names: Sequence[str], moved: Sequence[str]) -> None:
-        """Note that tensors of the graph have elements of others, in another place."""
+        """Record of which inputs and weights tensors are that a node has moved from others."""
         parts = [self.outside_elements(name) for name in moved]
         counts = Counter[str]()
         for part in parts:
@@ -149,7 +149,7 @@ class WorkloadBuilder:
     def read(
         self, source: Source, view: SlotView, slots: Mapping[int, tuple[Terms, int]]
     ) -> SlotUse:
-        """Return how an operator reads a view."""
+        """Return an operator's use of a view, whose ``slots`` have terms and a start."""
         view.root.read = True
         if isinstance(source, str):
             self.touched.add(source)
@@ -164,13 +164,13 @@ class WorkloadBuilder:
         made: bool = False,
         bits: int | None = None,
     ) -> StoredTensor:
-        """Return a new stored tensor."""
+        """Return a new stored tensor, registered by its name."""
         wide = self.made_bits if bits is None else bits
         root = self.roots[name] = StoredTensor(name, list(sizes), kind, made, wide)
         return root
 
     def add_copy(self, name: str, source: Source, kind: Kind | None = None) -> StoredTensor:
-        """Return a new tensor that holds a source in a form that is no view of it."""
+        """Return a new stored tensor with a source's elements, for a reader without a view."""
         self.part(source)
         root = self.root(name, kind or self.kind_of(source), bits=self.bits_of(source))
         view = self.view(source)
@@ -181,7 +181,7 @@ class WorkloadBuilder:
         return self._share_constant(source, root)
 
     def _share_constant(self, source: Source, root: StoredTensor) -> StoredTensor:
-        """Note that a constant repeats others, if it does."""
+        """Set the distinct elements of a constant that repeats others, and report it."""
         if isinstance(source, str) and source in self.distinct:
             count = root.distinct = self.distinct[source]
             why = f"{count} elements, read as the {math.prod(self.shapes[source])} that they become"
@@ -191,12 +191,12 @@ class WorkloadBuilder:
     def read_own(
         self, name: str, ranks: Sequence[str], sizes: Mapping[str, int], kind: Kind
     ) -> SlotUse:
-        """Return how an operator reads a tensor of its own with these ranks."""
+        """Return an operator's use of a new tensor with these ranks."""
         root = self.root(name, kind, [sizes[rank] for rank in ranks])
         return SlotUse(root, {at: (((rank, 1),), 0) for at, rank in enumerate(ranks)})
 
     def read_linked(self, source: Source, ranks: Mapping[SlotSpan, str], view: SlotView) -> SlotUse:
-        """Return how an operator reads a view whose spans are ranks."""
+        """Return an operator's use of a view; ``ranks``: the rank that each of its spans is."""
         return self.read(source, view, {s.slot: (((ranks[s], 1),), s.start) for s in view.spans})
 
     def factor(
@@ -207,9 +207,9 @@ class WorkloadBuilder:
         sizes: Mapping[str, int],
         kind: Kind,
     ) -> SlotUse:
-        """Return how an operator reads a source whose dimensions are these ranks, each whole.
+        """Return an operator's use of a source; ``dims``: the ranks of each dimension.
 
-        Where it is stored in another form, the operator has a tensor of its own.
+        A source whose view is not divided like these becomes a new tensor.
         """
         view = self.view(source)
         wanted = [[sizes[rank] for rank in dim] for dim in dims]
@@ -229,7 +229,7 @@ class WorkloadBuilder:
     def output(
         self, name: str, dims: Sequence[Sequence[str]], sizes: Mapping[str, int]
     ) -> tuple[SlotView, SlotUse]:
-        """Return what an operator makes: the ranks of each dimension, those of size 1 without."""
+        """Return the view and the use of an operator's output; ``dims``: ranks by dimension."""
         root = self.root(f"{name}.O", "output", made=True)
         made: list[tuple[SlotSpan, ...]] = []
         slots: dict[int, tuple[Terms, int]] = {}
@@ -243,7 +243,7 @@ class WorkloadBuilder:
         return SlotView(root, tuple(made)), SlotUse(root, slots)
 
     def add(self, pending: PendingOperator) -> None:
-        """Add an operator; of two parts of one tensor that it reads the second is its own."""
+        """Add an operator; if it reads two parts of one tensor, the second becomes a new tensor."""
         inputs = list(pending.inputs)
         for at, use in enumerate(inputs):
             for other in inputs[:at]:
@@ -259,7 +259,7 @@ class WorkloadBuilder:
         self.pending.append(replace(pending, inputs=tuple(inputs)))
 
     def join(self, name: str, parts: Sequence[Source], axis: int) -> SlotView | None:
-        """Return tensors put one after the other, if they are made for nothing else."""
+        """Return a concatenation as a view of one new tensor; None if parts are used elsewhere."""
         views = [view for one in parts if (view := self.view(one)) is not None]
         if len(views) < len(parts) or self.derived & set(parts):
             return None
@@ -270,7 +270,7 @@ class WorkloadBuilder:
         return found
 
     def finish(self, outputs: Collection[str]) -> tuple[list[Operator], dict[str, Tensor]]:
-        """Return the operators and tensors; ``outputs`` of the graph go to DRAM."""
+        """Return the operators and tensors; ``outputs``: of the graph, which go to DRAM."""
         for name in outputs:
             if name in self.views:
                 self.views[name].root.keep(leaves=True)
@@ -313,7 +313,7 @@ class WorkloadBuilder:
         operands: Sequence[Given],
         axis: int | None = None,
     ) -> SlotView:
-        """Add a vector operator over elements of a shape; all but the first may be broadcast."""
+        """Add a vector operator and return its output; operands but the first may be broadcast."""
         alone = len(operands) == 1 and axis is None
         source, view = self.whole(name, (operands[0][0], shape), axis, repeats=alone)
         ranks = {span: f"i{at}" for at, span in enumerate(view.spans)}
@@ -330,9 +330,9 @@ class WorkloadBuilder:
     def whole(
         self, name: str, operand: Given, axis: int | None = None, *, repeats: bool = False
     ) -> tuple[Source, SlotView]:
-        """Return a view of an operator's first input, or a tensor of its own of the same shape.
+        """Return (source, view) of an operator's first input; a new tensor if it has no view.
 
-        ``repeats``: it may have elements that come several times.
+        ``axis``: must be one span. ``repeats``: whether the view may repeat elements.
         """
         source, shape = operand
         view = self.view(source)
@@ -355,7 +355,7 @@ class WorkloadBuilder:
     def _read_broadcast(
         self, name: str, operand: Given, like: SlotView, ranks: Mapping[SlotSpan, str]
     ) -> SlotUse:
-        """Return how an operand is read that may be broadcast to another."""
+        """Return the use of an operand that may be broadcast to the view ``like``."""
         source, shape = operand
         view = self.view(source)
         if view is not None and not view.fixed and view.spans:
@@ -381,7 +381,7 @@ class WorkloadBuilder:
         return self.factor(name, source, own_dims, sizes, self.kind_of(source))
 
     def kind_of(self, source: Source) -> Kind:
-        """Return the kind of a tensor that comes from outside."""
+        """Return the kind of a tensor from outside: of its stored tensor, else weight or input."""
         view = self.view(source)
         if view is not None and not view.root.made:
             return view.root.kind
@@ -390,7 +390,7 @@ class WorkloadBuilder:
     def _add_viewed(
         self, name: str, view: SlotView, ranks: Mapping[SlotSpan, str]
     ) -> tuple[SlotView, SlotUse]:
-        """Return a new tensor whose slots are a view's spans."""
+        """Return the view and the use of a new tensor whose slots are the spans of a view."""
         root = self.root(f"{name}.O", "output", [one.size for one in view.spans], made=True)
         new = {span: SlotSpan(at, 0, span.size) for at, span in enumerate(view.spans)}
         dims = tuple(tuple(new.get(span, span) for span in dim) for dim in view.dims)

@@ -1,4 +1,4 @@
-"""Facts of an ONNX model before it runs: shapes, constants, and branches that are taken."""
+"""Constant folding of an ONNX model: shapes, constants, and branches whose conditions are known."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 _MOST_ROUNDS: Final = 20
 _WHOLE: Final = frozenset((6, 7, 9))
-"""ONNX's numbers of whole numbers of 32 and 64 bits, and of what is true or false."""
+"""ONNX's type numbers of INT32, INT64 and BOOL."""
 _COMPUTED: Final = frozenset(
     (
         *("Abs", "Add", "And", "ArgMax", "ArgMin", "Cast", "CastLike", "Ceil", "Clip", "Concat"),
@@ -34,9 +34,9 @@ _COMPUTED: Final = frozenset(
         "Xor",
     )
 )
-"""Kinds whose values are computed: arithmetic of shapes, none of which makes more than its output.
+"""Kinds of nodes whose values are computed: arithmetic of shapes, in the memory of their outputs.
 
-The reference implementation of others (a pooling with pads, a resize) may take any memory.
+The reference implementations of others (a pooling with pads, a resize) may take any memory.
 """
 _KEEPS: Final = frozenset(
     (
@@ -44,9 +44,9 @@ _KEEPS: Final = frozenset(
         *("Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
     )
 )
-"""Kinds that make of a constant one that is stored as it was: by address, or in other numbers."""
+"""Kinds of nodes that only move or convert a constant's elements, which stay stored as they are."""
 _NEVER: Final = ("Random", "Bernoulli", "Multinomial")
-"""Beginnings of kinds that make something else each time."""
+"""Prefixes of kinds of nodes with random results."""
 _BITS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("INT2", "UINT2"), 2),
     **dict.fromkeys(("INT4", "UINT4", "FLOAT4E2M1"), 4),
@@ -61,9 +61,11 @@ _BITS: Final[Mapping[str, int]] = {
 
 
 class ConstantFolder:
-    """A model in the making: what is constant leaves its nodes.
+    """Folds the constants of a model: nodes with constant results are removed from its graph.
 
-    ``dims``: sizes of the dimensions that have names. ``folded`` counts what has left, by kind.
+    ``dims``: sizes of named dimensions. ``values``: of small constants; ``constants``: names of
+    all. ``folded``: number of removed nodes by kind. ``distinct``: constant that repeats others ->
+    number of its distinct elements. ``scales``: elements of scales and zero points of blocks.
     """
 
     def __init__(
@@ -92,7 +94,10 @@ class ConstantFolder:
         self._declared = self._forget(dims)
 
     def fold(self) -> tuple[dict[str, Shape], dict[str, int]]:
-        """Infer and compute in turns until nothing more is known; return shapes, and bits."""
+        """Infer shapes and fold constants until nothing changes.
+
+        Return the shapes of tensors, and the bits of their elements as stored.
+        """
         graph = self.model.graph
         shapes: dict[str, Shape] = {}
         for _ in range(_MOST_ROUNDS):
@@ -117,7 +122,7 @@ class ConstantFolder:
     # -- shapes
 
     def _forget(self, dims: Mapping[str, int]) -> dict[str, tuple[Shape, int]]:
-        """Take away what the file says of the shapes of what nodes make; return it."""
+        """Remove the shapes that the file declares for outputs of nodes; return (shape, type)."""
         graph, forgotten = self.model.graph, {}
         for info in (*graph.value_info, *graph.output):
             kind = info.type.tensor_type
@@ -146,7 +151,7 @@ class ConstantFolder:
         return found
 
     def _extend(self, nodes: Sequence[Proto], shapes: Mapping[str, Shape]) -> bool:
-        """Say what nodes make that ONNX's inference knows nothing of; return whether it was any."""
+        """Add the types of outputs that ONNX's inference doesn't know; return whether any were."""
         grown = False
         known = {info.name for info in self.model.graph.value_info}
         for node in nodes:
@@ -166,7 +171,7 @@ class ConstantFolder:
     # -- constants
 
     def _leaves(self, node: Proto, shapes: Mapping[str, Shape]) -> bool:
-        """Say whether what a node makes is known before the run, or always the same."""
+        """Return whether a node's results are constant; if so, record them (it can be removed)."""
         kind, inputs = node.op_type, [name for name in node.input if name]
         if kind in {"Shape", "Size"} and not node.domain and inputs[0] in shapes:
             made = self._run(node, {inputs[0]: _hollow(shapes[inputs[0]])})
@@ -193,11 +198,11 @@ class ConstantFolder:
         return True
 
     def _is_shared(self, name: str) -> bool:
-        """Return whether others read a constant, too, of numbers that are no sizes."""
+        """Return whether several nodes read a constant that isn't of integers or booleans."""
         return self._reads[name] > 1 and self._types.get(name) not in _WHOLE
 
     def _with_originals(self, nodes: Sequence[Proto]) -> Sequence[Proto]:
-        """Let nodes read the constants that others are the same as."""
+        """Replace inputs that are copies of constants by the originals."""
         for node in nodes:
             for at, name in enumerate(node.input):
                 node.input[at] = self._originals.get(name, name)
@@ -206,7 +211,7 @@ class ConstantFolder:
     def _keep_stored(
         self, node: Proto, inputs: list[str], names: list[str], shapes: Mapping[str, Shape]
     ) -> None:
-        """Note how a constant that another becomes is stored: the bits, elements that differ."""
+        """Record how a constant made from others is stored: bits, and distinct elements."""
         bits = self._stored.get(inputs[0], self._bits(inputs[0]))
         self._stored |= dict.fromkeys(names, bits) if bits else {}
         sources = {*inputs} if node.op_type == "Concat" else {inputs[0]}
@@ -223,7 +228,7 @@ class ConstantFolder:
         return _BITS.get(kind, 0)
 
     def _compute_values(self, node: Proto, shapes: Mapping[str, Shape]) -> list[Value] | None:
-        """Return what a node makes of values that are known, if that is little."""
+        """Return the results of a node whose inputs have known values; None if they are large."""
         sizes = [math.prod(shapes.get(name, (SMALL + 1,))) for name in node.output if name]
         if node.op_type != "Constant":
             known = all(name in self.values for name in node.input if name)
@@ -233,7 +238,7 @@ class ConstantFolder:
         return self._run(node, {name: self.values[name] for name in node.input if name})
 
     def _run(self, node: Proto, values: Mapping[str, Value]) -> list[Value] | None:
-        """Return the results of ONNX's reference for a node, in the version of the file."""
+        """Return a node's results by ONNX's reference evaluator; None if that fails."""
         helper = self.onnx.helper
         infos = [helper.make_value_info(name, self.onnx.TypeProto()) for name in values]
         outputs = [helper.make_value_info(name, self.onnx.TypeProto()) for name in node.output]
@@ -250,7 +255,7 @@ class ConstantFolder:
         return [np.asarray(array) for array in made]
 
     def _keep(self, shapes: Mapping[str, Shape], values: set[str], constants: set[str]) -> None:
-        """Give the model what has become constant: as a value, or as an input of its type."""
+        """Add new constants to the graph: initializers, or, without a value, typed inputs."""
         graph, helper = self.model.graph, self.onnx.helper
         for name in sorted(self.values.keys() - values):
             graph.initializer.append(self.onnx.numpy_helper.from_array(self.values[name], name))
@@ -261,7 +266,7 @@ class ConstantFolder:
     # -- branches
 
     def _inline_branch(self, node: Proto, taken: set[str]) -> Iterator[Any]:
-        """Yield the nodes of the branch that a condition takes, if it is known."""
+        """Yield the nodes of an If's branch, if its condition is known; else the node itself."""
         if node.op_type != "If" or node.domain or node.input[0] not in self.values:
             yield node
             return
@@ -283,7 +288,7 @@ class ConstantFolder:
 
 
 def _hollow(shape: Shape) -> Value:
-    """Return an array of a shape that takes no memory."""
+    """Return an array of a shape that needs no memory for its elements."""
     try:
         return np.broadcast_to(np.False_, shape)
     except ValueError:  # more elements than numpy counts

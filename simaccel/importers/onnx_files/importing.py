@@ -61,7 +61,7 @@ def load_onnx(
 
 
 def _version(path: str | Path) -> tuple[int, int]:
-    """Return what changes when a file is written again; nothing if there is none."""
+    """Return (modification time in ns, bytes) of a file, a key for caches; zeros without one."""
     with suppress(OSError, ValueError):
         status = Path(path).stat()
         return status.st_mtime_ns, status.st_size
@@ -125,12 +125,12 @@ class _Importer:
     network: OnnxGraph
     building: WorkloadBuilder
     ways: dict[int, list[int]] = field(default_factory=dict)
-    """The nodes of an attention, by the number of the last one, where it is mapped."""
+    """Number of the last node of an attention, where it is mapped -> numbers of all its nodes."""
     fused: set[int] = field(default_factory=set)
-    """Numbers of the others of them."""
+    """Numbers of the other nodes of attentions."""
 
     def __post_init__(self) -> None:
-        """Name the nodes; find who reads what."""
+        """Name the nodes, and find the readers of each tensor."""
         nodes = self.network.nodes
         names = [clean_name(node.name) or f"{node.op_type}_{at}" for at, node in enumerate(nodes)]
         self.names = distinct_names(names)
@@ -140,7 +140,7 @@ class _Importer:
                 self.readers.setdefault(name, []).append(at)
 
     def rows(self) -> list[AccountEntry]:
-        """Map all nodes in the file's order, attentions when their values are known."""
+        """Map all nodes in the file's order, attentions at their last node; return entries."""
         entries: dict[int, AccountEntry] = {}
         for at, node in enumerate(self.network.nodes):
             self._note_attention(at)
@@ -162,7 +162,10 @@ class _Importer:
         return [entries[at] for at in sorted(entries)]
 
     def _note_sources(self, place: NodePlace, how: str) -> None:
-        """Note where the elements come from that a node only moves, and go that it isn't taken."""
+        """Record the sources of elements that a node only moves; keep what leaves the model.
+
+        Inputs of a node that isn't modelled leave it.
+        """
         building, node = self.building, place.node
         if how == "not taken":
             for name in node.input:
@@ -176,7 +179,7 @@ class _Importer:
         return NodePlace(self.network.nodes[at], self.names[at], self.network, self.building)
 
     def _note_attention(self, at: int) -> None:
-        """Note L, softmax and A as one where a product leads to them."""
+        """Find the attention (L, softmax, A) that begins with a node, if there is one."""
         if self.network.nodes[at].op_type != "MatMul" or not self._is_known(at) or at in self.ways:
             return
         way = self._way(at)
@@ -192,7 +195,7 @@ class _Importer:
             self.fused |= {at, *way[:-1]}
 
     def _attention(self, way: Sequence[int]) -> dict[int, AccountEntry]:
-        """Map L, softmax and A; the softmax is the last but one of their nodes."""
+        """Map the nodes of an attention: product, others, softmax, product; return entries."""
         first, *inner, softmax, attend = way
         place, last = self._place(first), self._place(attend)
         names = (self.names[first], self.names[softmax], self.names[attend])
@@ -225,7 +228,10 @@ class _Importer:
         return all(name in self.network.shapes for name in (*node.input, *node.output))
 
     def _way(self, at: int) -> list[int] | None:
-        """Return the nodes from a product over a softmax to the product that reads it first."""
+        """Return the nodes after a product up to the product whose first factor is its softmax.
+
+        The softmax is the last but one. None if there is no such chain.
+        """
         way: list[int] = []
         softmax = False
         while True:
@@ -277,7 +283,7 @@ def _map_complete(place: NodePlace) -> AccountEntry:
 
 
 def _omission(place: NodePlace) -> tuple[str, int | None]:
-    """Return why a node is not taken, and its MACs: none if they can't be counted."""
+    """Return why a node isn't modelled (empty if it is), and its MACs; None if unknown."""
     kind, domain = place.node.op_type, place.node.domain
     if any(True for _ in graphs_of(place.node)):
         works = hides_products(place.node, MULTIPLY | UNCOUNTED)
@@ -296,7 +302,7 @@ def _omission(place: NodePlace) -> tuple[str, int | None]:
 
 
 def _copies(network: OnnxGraph, building: WorkloadBuilder) -> Iterator[AccountEntry]:
-    """Yield an entry for each output of the graph that is a copy of what is stored, or repeats."""
+    """Yield an entry for each output of the graph that is written in part or not at all."""
     makers = {name: node.op_type for node in network.nodes for name in node.output}
     known = [node for node in network.nodes if node.op_type in HANDLERS]
     beside = {name for node in known for name in node.output[1:]}
@@ -316,10 +322,10 @@ def _copies(network: OnnxGraph, building: WorkloadBuilder) -> Iterator[AccountEn
 
 
 def splits(network: OnnxGraph) -> dict[int, tuple[int, ...]]:
-    """Return sizes of dimensions that come of a repetition: what there was, and how often.
+    """Return size of a repeated dimension -> (size before, repetitions).
 
-    So that query heads have a form that keys and values have, too, which are stored once for
-    several heads.
+    Query heads are split like this, too, so that their form is that of keys and values, which are
+    stored once for several heads.
     """
     made = {name: node for node in network.nodes for name in node.output}
     parted: dict[int, tuple[int, ...]] = {}
@@ -352,7 +358,7 @@ def _moves(place: NodePlace) -> bool:
 
 
 def _addresses(place: NodePlace) -> bool:
-    """Return whether a lookup reads at places that are known, or a single element."""
+    """Return whether a lookup has constant indices, or reads a single element."""
     indices, made = place.node.input[1], place.network.shapes.get(place.node.output[0])
     if indices in place.network.values or indices in place.network.weights:
         return True

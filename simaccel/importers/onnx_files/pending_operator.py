@@ -1,4 +1,4 @@
-"""An operator in the making, and what operators touch of the tensors that come from outside."""
+"""Operators before the sizes of their tensors are final, and the elements they use from outside."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from simaccel.lazy import np
 from simaccel.workload.einsum import Einsum, Operator, Vector, VisibleSpan
 
 _MOST_MARKED: Final = 10**8
-"""Elements of a tensor that are marked each; of a larger one all count."""
+"""Elements of the largest tensor whose used elements are counted; of a larger one all count."""
 
 
 @dataclass
 class PendingOperator:
-    """An operator whose tensors may still get a border; a vector operator if it has a ``kind``."""
+    """An operator whose tensors may still get a border of zeros.
+
+    ``kind``: of a vector operator; None: an einsum.
+    """
 
     name: str
     ranks: Mapping[str, int]
@@ -28,7 +31,7 @@ class PendingOperator:
     visible: VisibleSpan | None = None
 
     def operator(self) -> Operator:
-        """Return the operator, once all uses are settled."""
+        """Return the operator; all uses of its tensors must be settled."""
         inputs = tuple(one.operand(self.ranks) for one in self.inputs)
         output = self.output.operand(self.ranks)
         if self.kind is None:
@@ -43,10 +46,10 @@ def note_distinct(
     pending: Sequence[PendingOperator],
     shapes: Mapping[str, Shape],
 ) -> None:
-    """Note of tensors how many elements come from outside, or go there, and were not noted before.
+    """Set how many distinct elements each stored tensor brings in from outside or takes out.
 
-    None do of what operators made and others read in another form. Of what comes in several forms
-    all together have as many as it has (``shapes``), the first of them first.
+    A tensor that goes to DRAM only for a reader without a view takes none out. Several stored
+    tensors of one input share its elements (``shapes``), in their order.
     """
     left = {name: math.prod(shape) for name, shape in shapes.items()}
     for root in roots:
@@ -64,7 +67,7 @@ def note_distinct(
 
 
 def _count_used(root: StoredTensor, pending: Sequence[PendingOperator]) -> int:
-    """Return the number of distinct elements that are used of a tensor without a maker."""
+    """Return the number of distinct elements that operators use of a tensor that none makes."""
     if root.distinct is not None:
         return root.distinct
     if math.prod(root.sizes) > _MOST_MARKED:

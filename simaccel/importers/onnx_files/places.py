@@ -1,4 +1,4 @@
-"""A node of an ONNX model with what is known around it."""
+"""A node of an ONNX model in its context: the graph, and the workload that is being built."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simaccel.workload.conv import positions
 
 @dataclass(frozen=True)
 class NodePlace:
-    """A node with its name in the workload, and what is known around it."""
+    """A node of an ONNX graph, its name in the workload, and the workload that is being built."""
 
     node: Any
     name: str
@@ -25,15 +25,15 @@ class NodePlace:
     building: WorkloadBuilder
 
     def shape(self, number: int) -> Shape:
-        """Return the shape of an input."""
+        """Return the shape of the input with a number."""
         return self.network.shapes[self.node.input[number]]
 
     def shaped_input(self, number: int) -> Given:
-        """Return an input with its shape."""
+        """Return (name, shape) of the input with a number."""
         return self.node.input[number], self.shape(number)
 
     def is_only_reader(self, number: int) -> bool:
-        """Return whether an input is an operator's output that nothing else reads, whole."""
+        """Return whether an input is all of an operator's output, and nothing else reads it."""
         name, building = self.node.input[number], self.building
         view = building.views.get(name)
         if view is None or not view.root.made or view.root.read or view.root.kept:
@@ -41,28 +41,28 @@ class NodePlace:
         return name not in building.derived and self.network.readers(name) == 1
 
     def makes(self, view: SlotView | None, number: int = 0) -> None:
-        """Set the view that an output is."""
+        """Set the view of an output, if there is one."""
         if view is not None and number < len(self.node.output):
             self.building.views[self.node.output[number]] = view
 
     @property
     def made(self) -> Shape:
-        """The shape of the first output that is wanted."""
+        """The shape of the first output that has a name."""
         return self.network.shapes[next(name for name in self.node.output if name)]
 
     @property
     def elements(self) -> int:
-        """Elements of all outputs of known shape."""
+        """Number of elements of all outputs whose shapes are known."""
         shapes = self.network.shapes
         return sum(math.prod(shapes[one]) for one in self.node.output if one in shapes)
 
     def attribute(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - of any kind
-        """Return an attribute's value, and note that it is taken."""
+        """Return an attribute's value, and record that it has been read."""
         self.building.attributes.add(name)
         return attribute_of(self.node, name, default)
 
     def leaves(self, number: int, why: str) -> None:
-        """Note that an input of several elements is not read, if there is one."""
+        """Report an input of more than one element that isn't modelled, if the node has it."""
         name = self.node.input[number] if number < len(self.node.input) else ""
         count = math.prod(self.network.shapes.get(name, ()))
         if name and count > 1:
@@ -70,17 +70,20 @@ class NodePlace:
             self.building.notes.append(note)
 
     def take_node(self, become: str, macs: int = 0) -> AccountEntry:
-        """Return the entry of a node that is operators, or a part of one."""
+        """Return the account entry of a node that becomes operators, or a part of one."""
         elements = 0 if macs else self.elements
         return AccountEntry(self.name, "taken", become, self.node.op_type, macs, elements)
 
     def pass_node(self, how: How, why: str, macs: int | None = 0) -> AccountEntry:
-        """Return the entry of a node that does nothing, or is left out."""
+        """Return the account entry of a node that needs no operator, or isn't modelled."""
         return AccountEntry(self.name, how, why, self.node.op_type, macs, self.elements)
 
 
 def windows_of(place: NodePlace, size: Shape, reach: Shape) -> list[FilterWindow]:
-    """Return the windows over all dimensions after samples and channels."""
+    """Return the windows of a node over its dimensions after batch and channels.
+
+    ``size``: of the input; ``reach``: of the filter or window.
+    """
     count = len(reach)
     stride = tuple(place.attribute("strides") or [1] * count)
     dilation = tuple(place.attribute("dilations") or [1] * count)

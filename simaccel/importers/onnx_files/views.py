@@ -1,9 +1,9 @@
-"""Views: how a tensor of the graph is contained in a stored one.
+"""Views: tensors of an ONNX graph as parts of stored tensors.
 
-A `StoredTensor` has slots, the dimensions of two and more elements of who makes it. What nodes such
-as Reshape, Transpose, Slice and Concat make is no tensor of its own but a view: each dimension is
-a few spans of slots, one after the other. A reshape that would cut a slot isn't one. What Expand
-and Tile repeat is a span of no slot: it is stored once.
+A `StoredTensor` has slots: the dimensions, of two or more elements, of the operator that makes it.
+Reshape, Transpose, Slice and Concat make no new tensor but a view, each dimension of which is a
+product of spans of slots. A reshape that would cut a slot has no view. A dimension that Expand or
+Tile repeats is a span of no slot (`REPEATED`), as it is stored once.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 REPEATED = -1
-"""The slot of a span whose positions are all the same element."""
+"""The slot of a span that repeats one element."""
 _HEADS: Final = 2
-"""The last dimension that heads can be, of [batch, tokens, heads, size]."""
+"""The last dimension that can be heads, in [batch, tokens, heads, size]."""
 
 
 @dataclass(eq=False)
 class StoredTensor:
-    """A stored tensor; ``sizes`` of its slots as made, zeros ``before`` them, and what is reached.
+    """A stored tensor, with what is known of its uses so far.
 
-    What nobody made is as large as what is reached of it. ``bits`` of an element.
-    ``kept``: it goes to DRAM; ``leaves``: as an output of the graph, not for a reader in a form
-    that is no view. ``into``: the tensor that it is a part of, with the slot and the place there.
-    ``distinct``: how many of its elements differ, where it repeats what is stored elsewhere.
-    ``outside``: how many elements it has of which inputs and weights of the graph, if nobody made
-    it.
+    ``sizes``: of its slots, as made. ``before``: by slot, zeros that are read in front of it.
+    ``reached``: by slot, the end of what is read, which is the size of a tensor that no operator
+    makes. ``bits``: of an element. ``kept``: whether it goes to DRAM; ``leaves``: as an output of
+    the graph, and not only for a reader without a view. ``into``: (tensor of which it is a part,
+    slot, offset in it). ``distinct``: number of its distinct elements, where it repeats others.
+    ``outside``: of a tensor that no operator makes, its elements by input or weight of the graph.
     """
 
     name: str
@@ -53,13 +53,13 @@ class StoredTensor:
     outside: Mapping[str, int] = field(default_factory=dict)
 
     def slot_size(self, slot: int) -> int:
-        """Return the size of a slot with its border of zeros."""
+        """Return the size of a slot, border of zeros included."""
         reached = self.reached.get(slot, 0)
         size = max(self.sizes[slot], reached) if self.made else reached
         return self.before.get(slot, 0) + size
 
     def find_inside(self) -> tuple[tuple[int, int], ...]:
-        """Return where elements that are no zeros around them are, if there are such zeros."""
+        """Return (start, end) by slot of what is inside the border of zeros; empty without one."""
         found = tuple(
             (self.before.get(at, 0), min(self.before.get(at, 0) + size, self.slot_size(at)))
             for at, size in enumerate(self.sizes)
@@ -68,13 +68,13 @@ class StoredTensor:
         return () if found == whole else found
 
     def keep(self, *, leaves: bool = False) -> None:
-        """Note that it goes to DRAM, whatever views read it."""
+        """Mark it, and the tensor that it is a part of, as going to DRAM."""
         self.kept, self.leaves = True, self.leaves or leaves
         if self.into is not None:
             self.into[0].keep(leaves=leaves)
 
     def final_kind(self) -> Kind:
-        """Return the tensor's kind: an intermediate if views are all that reads it."""
+        """Return the tensor's kind; an operator's output that only views read is intermediate."""
         if not self.made:
             return self.kind
         return "intermediate" if self.read and not self.kept else "output"
@@ -82,7 +82,7 @@ class StoredTensor:
 
 @dataclass(frozen=True)
 class SlotSpan:
-    """Some positions of a slot."""
+    """``size`` positions of a slot from ``start`` on."""
 
     slot: int
     start: int
@@ -91,7 +91,11 @@ class SlotSpan:
 
 @dataclass(frozen=True)
 class SlotView:
-    """Dimensions as spans of slots; ``fixed`` are spans of one position that no dimension has."""
+    """A view of a stored tensor.
+
+    ``dims``: the spans of slots that each dimension consists of. ``fixed``: spans of one position
+    of slots that no dimension has.
+    """
 
     root: StoredTensor
     dims: tuple[tuple[SlotSpan, ...], ...]
@@ -104,22 +108,22 @@ class SlotView:
 
     @property
     def spans(self) -> list[SlotSpan]:
-        """All spans of slots, in their order."""
+        """All spans of slots, in order of the slots."""
         every = (*(span for dim in self.dims for span in dim), *self.fixed)
         return sorted((one for one in every if one.slot != REPEATED), key=lambda one: one.slot)
 
     @property
     def elements(self) -> int:
-        """The number of elements that differ: those that are stored."""
+        """The number of stored elements that it shows."""
         return math.prod(span.size for span in self.spans)
 
     @property
     def repeats(self) -> bool:
-        """Whether elements come several times."""
+        """Whether it repeats elements."""
         return any(span.slot == REPEATED for dim in self.dims for span in dim)
 
     def expand(self, shape: Shape) -> SlotView | None:
-        """Return the view with dimensions of size 1, or none, repeated to a shape."""
+        """Return the view broadcast to a shape; None if that isn't possible."""
         dims = ((),) * (len(shape) - len(self.dims)) + self.dims
         sizes = (1,) * (len(shape) - len(self.dims)) + self.shape
         if any(had not in (1, size) for had, size in zip(sizes, shape, strict=True)):
@@ -140,7 +144,7 @@ class SlotView:
         return replace(self, dims=tuple(self.dims[at] for at in order))
 
     def reshape(self, shape: Shape) -> SlotView | None:
-        """Return the view with its spans grouped to other dimensions, if none has to be cut."""
+        """Return the view with its spans regrouped; None if a slot would have to be cut."""
         spans = [span for dim in self.dims for span in dim if span.size > 1]
         loose = tuple(
             span for dim in self.dims for span in dim if span.size == 1 and span.slot != REPEATED
@@ -161,7 +165,7 @@ class SlotView:
         return None if spans else SlotView(self.root, tuple(dims), (*self.fixed, *loose))
 
     def slice_dim(self, dim: int, start: int, size: int) -> SlotView | None:
-        """Return a part of a dimension that is one span."""
+        """Return the view with a part of a dimension; None if that is not one span."""
         if size == self.shape[dim]:
             return self
         if len(self.dims[dim]) != 1:
@@ -177,10 +181,11 @@ def fresh(
     keep: Collection[int] = (),
     splits: Mapping[int, tuple[int, ...]] | None = None,
 ) -> SlotView:
-    """Return the view of a new tensor; dimensions of size 1 have no slot, but for ``keep``.
+    """Return the view of all of a new tensor, with a slot for each dimension.
 
-    ``splits``: the slots of other dimensions of a size, where they are several: of heads, which are
-    never the last of four.
+    Dimensions of size 1 have no slot, except those in ``keep``. ``splits``: sizes of dimensions
+    that have several slots, of these sizes, as heads that share keys; not for the last of four
+    dimensions.
     """
     keep = keep or ((0,) if math.prod(shape) == 1 else ())
     dims: list[tuple[SlotSpan, ...]] = []
@@ -199,19 +204,19 @@ Terms = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class SlotUse:
-    """The use of a tensor by an operator: what each slot is of its ranks, and from where."""
+    """The use of a stored tensor by an operator: the ranks that index each slot."""
 
     root: StoredTensor
     slots: Mapping[int, tuple[Terms, int]]
-    """The terms of a slot, and the position that they begin at (before 0: zeros)."""
+    """Slot -> ((rank, coefficient) terms, position of their start; below 0: zeros of a border)."""
 
     def box(self, ranks: Mapping[str, int]) -> list[tuple[int, int]]:
-        """Return the first position and that after the last one of each slot."""
+        """Return (first position, last + 1) of each slot."""
         slots = (self.slots[at] for at in range(len(self.slots)))
         return [(start, start + AffineDimension(terms).size(ranks)) for terms, start in slots]
 
     def mark(self, ranks: Mapping[str, int], marks: npt.NDArray[np.bool_]) -> None:
-        """Mark the elements of its tensor that it uses."""
+        """Set ``marks``, in the tensor's shape, at the elements that it uses."""
         places = []
         for slot, size in enumerate(marks.shape):
             terms, start = self.slots[slot]
@@ -222,7 +227,7 @@ class SlotUse:
         marks[np.ix_(*places)] = True
 
     def settle(self, ranks: Mapping[str, int]) -> None:
-        """Make room for what is read beside what is made."""
+        """Extend the tensor's border and its size to what is used."""
         root, slots = self._root_slots()
         for slot, (terms, start) in slots.items():
             end = start + AffineDimension(terms).size(ranks)
@@ -230,7 +235,7 @@ class SlotUse:
             root.reached[slot] = max(root.reached.get(slot, 0), end)
 
     def operand(self, ranks: Mapping[str, int]) -> Operand:
-        """Return the operand, once all uses are settled."""
+        """Return the operand; all uses of the tensor must be settled."""
         root, slots = self._root_slots()
         dims = tuple(AffineDimension(slots[at][0]) for at in range(len(root.sizes)))
         starts = tuple(slots[at][1] + root.before.get(at, 0) for at in range(len(root.sizes)))
@@ -253,12 +258,16 @@ def sizes_of(group: Sequence[SlotSpan]) -> list[int]:
 
 
 def ranks_of(letter: str, group: Sequence[SlotSpan]) -> dict[SlotSpan, str]:
-    """Return the ranks of a dimension: the letter, or with numbers where it is several spans."""
+    """Return the rank of each span of a dimension: the letter, numbered if there are several."""
     return {span: letter if len(group) == 1 else f"{letter}{at}" for at, span in enumerate(group)}
 
 
 def join_views(root: StoredTensor, views: Sequence[SlotView], axis: int) -> SlotView | None:
-    """Return views of whole tensors put one after the other along a dimension, if they can be."""
+    """Return whole tensors, concatenated along a dimension, as a view of ``root``.
+
+    They become parts of it. None if one isn't made by an operator, is used or kept already, or has
+    other slots.
+    """
     first = views[0]
     slots = [view.dims[axis] for view in views]
     fits = all(
