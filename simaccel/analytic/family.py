@@ -231,15 +231,6 @@ def _map_branch(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:
     return tuple(nodes)
 
 
-def branches_of(branch: Branch) -> Iterator[BranchNode]:
-    """Yield all nodes of a branch, including those of inner branches."""
-    for node in branch:
-        yield node
-        if isinstance(node, Fork | Part):
-            for inner in node.branches:
-                yield from branches_of(inner)
-
-
 def tree_of(family: Family) -> Tree:
     """Return the tree of a family of one, without loops of a single piece."""
     spreads = family.cut.spreads if family.cut else ()

@@ -112,6 +112,7 @@ class Part(Generic[B_co]):
 
 Node = Loop | Spread | Keep | Do | Fork | Part
 Tree = tuple[Node, ...]
+NodeT = TypeVar("NodeT")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,8 +180,8 @@ class Mapping:
                 yield one, ()
 
 
-def nodes(tree: Tree) -> Iterator[Node]:
-    """Yield all nodes of a tree, those of branches too."""
+def nodes(tree: tuple[NodeT, ...]) -> Iterator[NodeT]:
+    """Yield all nodes of a tree, a mapping's or a family's, including those of branches."""
     for node in tree:
         yield node
         if isinstance(node, Fork | Part):

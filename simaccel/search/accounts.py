@@ -11,11 +11,11 @@ from collections.abc import Mapping as Counts
 from dataclasses import dataclass, field
 from typing import Final
 
-from simaccel.analytic.family import Family, FamilyLoops, branches_of
+from simaccel.analytic.family import Family, FamilyLoops
 from simaccel.analytic.floor.floor import floor_of, on_chip_bytes
 from simaccel.analytic.native import least_array_cycles
 from simaccel.hardware import Accelerator
-from simaccel.mapping.tree import Group, Mapping, WorkloadReference
+from simaccel.mapping.tree import Group, Mapping, WorkloadReference, nodes
 from simaccel.search.effort import Objective
 from simaccel.workload import Einsum, Workload
 from simaccel.workload.matmul import part_of
@@ -182,7 +182,7 @@ def _has_single_products(family: Family) -> bool:
     (seen,), sizes = einsums, family.space.sizes
     tensors = [view.names for _, view in seen.uses]
     batch = {rank for rank in seen.ranks if sizes[rank] > 1 and part_of(rank, tensors) == "g"}
-    loops = (node for node in branches_of(family.branch) if isinstance(node, FamilyLoops))
+    loops = (node for node in nodes(family.branch) if isinstance(node, FamilyLoops))
     tiles = [pair for node in loops for pair in zip(node.ranks, node.tiles, strict=True)]
     return bool(batch) and batch <= {rank for rank, tile in tiles if tile.max() == 1}
 

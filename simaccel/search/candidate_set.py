@@ -16,19 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.core_totals import GroupTotals, family_totals
-from simaccel.analytic.family import (
-    Bools,
-    Family,
-    FamilyLoops,
-    Ints,
-    branches_of,
-    ints,
-    take,
-    tree_of,
-)
+from simaccel.analytic.family import Bools, Family, FamilyLoops, Ints, ints, take, tree_of
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import holding_tensor
-from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree
+from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree, nodes
 from simaccel.search.effort import Objective
 from simaccel.search.judge import Body, Judge, RunOutcome
 from simaccel.search.neighbours import Limit, limits_of
@@ -148,7 +139,7 @@ class CandidateSet:
         loops = (
             node
             for family in self.families
-            for node in branches_of(family.branch)
+            for node in nodes(family.branch)
             if isinstance(node, FamilyLoops)
         )
         return all(_has_no_gap(tile) for node in loops for tile in node.tiles)
@@ -163,7 +154,7 @@ class CandidateSet:
         for number, family in enumerate(self.families):
             inner = {
                 rank: tile
-                for node in branches_of(family.branch)
+                for node in nodes(family.branch)
                 if isinstance(node, FamilyLoops)
                 for rank, tile in zip(node.ranks, node.tiles, strict=True)
             }

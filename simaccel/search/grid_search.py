@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from simaccel.analytic.family import FamilyLoops, branches_of, ints
+from simaccel.analytic.family import FamilyLoops, ints
 from simaccel.hardware import Accelerator
+from simaccel.mapping.tree import nodes
 from simaccel.search.accounts import (
     ASKED,
     BOUND,
@@ -261,7 +262,7 @@ def _different(grid: CandidateSet, numbers: Iterable[int], most: int) -> list[in
     for number in numbers:
         tiles = tuple(
             int(tile.ravel()[0])
-            for node in branches_of(grid.family_of_one(number).branch)
+            for node in nodes(grid.family_of_one(number).branch)
             if isinstance(node, FamilyLoops)
             for tile in node.tiles
         )

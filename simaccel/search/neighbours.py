@@ -15,9 +15,9 @@ from operator import itemgetter
 
 import numpy as np
 
-from simaccel.analytic.family import Family, FamilyLoops, Ints, branches_of, ints, with_arrays
+from simaccel.analytic.family import Family, FamilyLoops, Ints, ints, with_arrays
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.mapping.tree import Keep
+from simaccel.mapping.tree import Keep, nodes
 
 _SLOTS = (1, 2, 3)
 _TENSORS = 4
@@ -123,7 +123,7 @@ def _arrays(one: Family) -> Iterator[tuple[Ints, _Axis]]:
     """Yield the arrays of a family that vary, in the order of its nodes."""
     for array in one.held.values():
         yield array, _Axis(id(array), "held")
-    for node in branches_of(one.branch):
+    for node in nodes(one.branch):
         if isinstance(node, Keep):
             yield node.slots, _Axis(id(node.slots), "slots")
         elif isinstance(node, FamilyLoops):
@@ -172,7 +172,7 @@ def _sizes(size: int, tile: int, accelerator: Accelerator) -> Iterator[int]:
 
 def _swap_loops(one: Family, here: Row) -> Iterator[Row]:
     """Yield the orders in which two loops have changed places."""
-    for node in branches_of(one.branch):
+    for node in nodes(one.branch):
         if isinstance(node, FamilyLoops):
             keys = [id(place) for place in node.places if id(place) in here]
             for first, second in combinations(keys, 2):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from simaccel.analytic.family import Bools, Family, FamilyLoops, Ints, branches_of, ints
-from simaccel.mapping.tree import Keep
+from simaccel.analytic.family import Bools, Family, FamilyLoops, Ints, ints
+from simaccel.mapping.tree import Keep, nodes
 
 _MOST_CODES = 2**62
 """Codes of rows beyond which they are counted anew."""
@@ -23,7 +23,7 @@ def repeats(family: Family, shape: tuple[int, ...]) -> Bools:
     for array in family.held.values():
         note(array)
     sizes = dict(family.space.sizes)
-    for node in branches_of(family.branch):
+    for node in nodes(family.branch):
         if isinstance(node, Keep):
             note(node.slots)
         if not isinstance(node, FamilyLoops):

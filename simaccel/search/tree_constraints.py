@@ -15,12 +15,12 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.family import Bools, Branch, Family, FamilyLoops, Ints, branches_of
+from simaccel.analytic.family import Bools, Branch, Family, FamilyLoops, Ints
 from simaccel.errors import Fault, InputError, require_none, suggest
 from simaccel.hardware import PLACES, STATIONARITIES, Stationarity
 from simaccel.hardware.dataflow import LevelConstraint, tree_constraints
 from simaccel.mapping.space import BoundOperator
-from simaccel.mapping.tree import Fork, Part
+from simaccel.mapping.tree import Fork, Part, nodes
 from simaccel.workload.matmul import part_of
 
 _SPREAD: Final = re.compile(r"([^\s=]+)=cores:([1-9][0-9]{0,3})")
@@ -106,7 +106,7 @@ class TreeConstraints:
     def allows(self, family: Family) -> Bools:
         """Return which candidates satisfy the constraints, by broadcast."""
         allowed: Bools = np.ones((), dtype=np.bool_)
-        loops = (node for node in branches_of(family.branch) if isinstance(node, FamilyLoops))
+        loops = (node for node in nodes(family.branch) if isinstance(node, FamilyLoops))
         for node in loops:
             allowed = allowed & self._has_order(node, family.space.sizes)
             for rank, tile in zip(node.ranks, node.tiles, strict=True):
