@@ -255,10 +255,11 @@ class ExplorationFiles(OutputFiles):
             click.echo(line, err=quiet)
 
     def _write(self, exploration: ExploredDesigns, title: str) -> list[str]:
-        from simaccel.report.exploration import exploration_csv, exploration_page, write_parquet
+        from simaccel.report.exploration import exploration_page, rows, write_parquet
         from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
+        from simaccel.report.tables import csv_text
 
-        lines = self.write("--csv", partial(exploration_csv, exploration))
+        lines = self.write("--csv", lambda: csv_text(rows(exploration)))
         lines += self.write("--parquet", partial(write_parquet, exploration))
         for name, draw in zip(_PLOTS, (draw_frontier, draw_pairs, draw_sensitivity), strict=True):
             lines += self.write(name, partial(draw, exploration, title))

@@ -11,7 +11,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.documents import mapping_document
 from simaccel.papers.orojenesis.single import Mapspace
 from simaccel.papers.orojenesis.whole import WorkloadBound, WorkloadPoint
-from simaccel.report.tables import Row, Table, add_row, csv_text, make_table
+from simaccel.report.tables import Row, Table, add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text
 from simaccel.workload import Workload
 
@@ -176,11 +176,6 @@ def _chosen_json(report: BoundReport) -> dict[str, Any]:
         "segments": [list(segment.operators) for segment, _ in chosen.parts],
         "mapping": None if mapping is None else mapping_document(mapping),
     }
-
-
-def bound_csv(report: BoundReport) -> str:
-    """Return one line a point: buffer and accesses in bytes, operations per byte (and second)."""
-    return csv_text(bound_rows(report))
 
 
 def bound_rows(report: BoundReport) -> list[Row]:

@@ -68,7 +68,7 @@ def comparison_table(rows: Sequence[StudyRow], metrics: Sequence[Figure] = ()) -
 
     One that has no result gets its reason from ``problem_lines``.
     """
-    names, several = varied_names(rows), several_dataflows(rows)
+    names, several = varied_names(rows), len({row.dataflow for row in rows}) > 1
     fits = shows_fits(rows) or any(metric.column == _FITS for metric in metrics)
     metrics = [metric for metric in metrics if metric.column not in (*SHOWN, _FITS)]
     estimated = has_given(rows)
@@ -107,11 +107,6 @@ def figure_cells(row: StudyRow, columns: Iterable[str]) -> list[str]:
 def has_given(rows: Sequence[StudyRow]) -> bool:
     """Return whether any row has an estimate of the user."""
     return any(row.estimate_cycles is not None for row in rows)
-
-
-def several_dataflows(rows: Sequence[StudyRow]) -> bool:
-    """Return whether rows differ in their dataflow, so that there is a speedup."""
-    return len({row.dataflow for row in rows}) > 1
 
 
 def given_error(row: StudyRow) -> float | None:

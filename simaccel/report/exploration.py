@@ -13,7 +13,7 @@ from typing import Any, Final
 from simaccel.report.comparison import figure_cells, fits_text, shows_fits
 from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
 from simaccel.report.figures.style import style, svg_text
-from simaccel.report.tables import Table, add_row, csv_text, make_table
+from simaccel.report.tables import Table, add_row, make_table
 from simaccel.report.units import count_text
 from simaccel.study.explore import ExploredDesigns
 from simaccel.study.figure_table import FIGURES
@@ -186,11 +186,6 @@ def _row(found: ExploredDesigns, one: StudyRow) -> dict[str, Any]:
     row |= one.figures or {}
     marks = {"fits": one.fits, "within": one.within, "frontier": one.frontier, "best": one.best}
     return row | marks | {"limit": one.limit or None, "problem": one.problem or None}
-
-
-def exploration_csv(found: ExploredDesigns) -> str:
-    """Return one line a design after a line of names; the same input gives the same text."""
-    return csv_text(rows(found))
 
 
 def exploration_json(found: ExploredDesigns) -> dict[str, Any]:

@@ -205,17 +205,13 @@ def _limit_text(result: ExperimentResult, speedups: LimitSpeedups) -> str:
 
 def traffic_line(result: ExperimentResult) -> str:
     """Return what crosses the DRAM channels: in all, by class, and what has to."""
-    return f"{bound_line(result)}{_by_class(result)}"
-
-
-def _by_class(result: ExperimentResult) -> str:
     moved = {name: n for name, n in dram_by_class(result.workload, result.run.moved).items() if n}
     parts = [f"{name} {bytes_text(n)}" for name, n in moved.items()]
-    found = f"; {', '.join(parts)}" if len(parts) > 1 else ""
+    line = bound_line(result) + (f"; {', '.join(parts)}" if len(parts) > 1 else "")
     reformed = reformed_dram_bytes(result.workload, result.run.moved)
     if reformed:
-        found += f"; {bytes_text(reformed)} of it for readers that need another form"
-    return found
+        line += f"; {bytes_text(reformed)} of it for readers that need another form"
+    return line
 
 
 def energy_line(result: ExperimentResult) -> str:
@@ -236,12 +232,8 @@ def answer_lines(result: ExperimentResult, speedups: LimitSpeedups) -> list[str]
     """Return the answer, misfits, and parts of files that are not taken."""
     accounts = (result.accelerator.account, result.workload.account)
     left = [line for account in accounts for line in account.lines()]
-    return [answer_line(result, speedups), *room_lines(result), *left]
-
-
-def room_lines(result: ExperimentResult) -> list[str]:
-    """Return a line for each memory of which a workload takes much, with the bytes of each part."""
-    return [_room_line(one) for one in result.memories if one.share >= _MUCH]
+    full = (_room_line(demand) for demand in result.memories if demand.share >= _MUCH)
+    return [answer_line(result, speedups), *full, *left]
 
 
 def _room_line(demand: MemoryDemand) -> str:

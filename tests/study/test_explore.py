@@ -13,7 +13,8 @@ from simaccel.experiment.parallel import open_workers
 from simaccel.experiment.run import result_json, simulate
 from simaccel.experiment.store import ResultStore
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.report.exploration import counted_lines, exploration_csv, exploration_json
+from simaccel.report.exploration import counted_lines, exploration_json, rows
+from simaccel.report.tables import csv_text
 from simaccel.schedulers import make_mapping
 from simaccel.study.explore import ExplorationObjective, ExploredDesigns, explore
 from simaccel.study.limits import read_limit
@@ -128,7 +129,7 @@ def test_a_design_that_does_not_run_is_a_row_with_the_reason() -> None:
 
 
 def _bytes(found: ExploredDesigns) -> str:
-    return exploration_csv(found) + str(exploration_json(found))
+    return csv_text(rows(found)) + str(exploration_json(found))
 
 
 class _Stopping:
