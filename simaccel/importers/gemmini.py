@@ -49,7 +49,7 @@ _FACTOR: Final = re.compile(r"([A-Za-z]+)([0-9]{1,12})(X?)")
 
 @dataclass(frozen=True)
 class MappingFactor:
-    """A rank in Timeloop's name, cut into ``pieces``; ``spatial``: on PEs at once."""
+    """A loop of a mapping string: a rank (Timeloop's name), cut into ``pieces``; or ``spatial``."""
 
     rank: str
     pieces: int
@@ -67,7 +67,7 @@ class GemminiNest:
     levels: Map[str, tuple[MappingFactor, ...]]
 
     def pieces(self, rank: str) -> int:
-        """Return the size that all factors of a rank make."""
+        """Return the product of all factors of a rank."""
         found = 1
         for factors in self.levels.values():
             for one in factors:
@@ -75,7 +75,7 @@ class GemminiNest:
         return found
 
     def account(self) -> FileAccount:
-        """Return what became of each factor."""
+        """Return the account of the factors."""
         entries = (
             AccountEntry(f"{level}.{one}", *_fate(level, one), kind="factor")
             for level, factors in self.levels.items()
@@ -88,7 +88,7 @@ def parse_gemmini(text: str, source: str = "mapping") -> GemminiNest:
     """Return the factors of a mapping string.
 
     Raises:
-        InputError: all that can't be read, by level.
+        InputError: all words that can't be read, by level.
 
     """
     blocks = [block.split() for block in text.split(" - ")]
@@ -182,7 +182,7 @@ def _wrong(
 
 
 def _fate(level: str, one: MappingFactor) -> tuple[How, str]:
-    """Return what became of a factor, and why."""
+    """Return (what became of a factor, why)."""
     if one.pieces == 1:
         return "harmless", "one piece"
     if one.spatial:

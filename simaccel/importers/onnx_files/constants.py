@@ -29,7 +29,7 @@ _EXTERNAL: Final = 1
 
 @dataclass
 class Constants:
-    """Constants of a model's graphs: values by name, and others as (typed) tensors.
+    """Constants of a model's graphs: ``values`` by name of small ones, others as typed tensors.
 
     ``sparse``: names of those that are stored without their zeros. ``folded``: nodes that were
     constants, by kind. ``missing``: of small ones without a value the files beside that should
@@ -44,9 +44,9 @@ class Constants:
 
 
 def take_constants(onnx: ModuleType, model: Proto, folder: Path) -> Constants:
-    """Take the constants out of a model, and leave inputs of their type and shape.
+    """Remove the constants from a model, leaving inputs of their type and shape in their place.
 
-    Those of small size and known value stay, as initializers of their graph.
+    Small ones whose values are known stay, as initializers of their graph.
     """
     taken = Constants()
     main = model.graph
@@ -88,7 +88,7 @@ def take_constants(onnx: ModuleType, model: Proto, folder: Path) -> Constants:
 
 
 def constant_value(onnx: ModuleType, tensor: Proto, folder: Path) -> npt.NDArray[np.generic] | None:
-    """Return the value of a small constant; None if it is large or its value is nowhere."""
+    """Return the value of a small constant; None if it is large or its value can't be read."""
     count = math.prod(tensor.dims)
     if count > SMALL or min(tensor.dims, default=0) < 0:
         return None
@@ -109,7 +109,7 @@ def constant_value(onnx: ModuleType, tensor: Proto, folder: Path) -> npt.NDArray
 
 
 def _files_of(tensor: Proto) -> tuple[str, ...]:
-    """Return the file beside the model that a small constant is in, if it is in one."""
+    """Return the file that has a small constant's value, if it isn't in the model."""
     if math.prod(tensor.dims) > SMALL:
         return ()
     return tuple(entry.value for entry in tensor.external_data if entry.key == "location")
@@ -137,7 +137,7 @@ def _bytes_from_file(tensor: Proto, folder: Path) -> bytes | None:
 
 
 def _constant_nodes(graph: Proto) -> int:
-    """Make initializers of the nodes of a graph that are tensors; return how many there were."""
+    """Replace Constant nodes of a graph by initializers; return their number."""
     left = []
     for node in graph.node:
         tensors = [attribute.t for attribute in node.attribute if attribute.name == "value"]
@@ -160,7 +160,7 @@ def _type_tensor(onnx: ModuleType, name: str, tensor: Proto) -> Proto:
 
 
 def graphs_within(graph: Proto) -> Iterator[Proto]:
-    """Yield a graph and those inside of its nodes."""
+    """Yield a graph and all graphs inside its nodes."""
     yield graph
     for node in graph.node:
         for inner in graphs_of(node):
@@ -168,7 +168,7 @@ def graphs_within(graph: Proto) -> Iterator[Proto]:
 
 
 def graphs_of(node: Proto) -> Iterator[Proto]:
-    """Yield the graphs that a node has: branches, and bodies of loops."""
+    """Yield the graphs of a node: branches, and bodies of loops."""
     for one in node.attribute:
         if one.HasField("g"):
             yield one.g

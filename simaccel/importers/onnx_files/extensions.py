@@ -1,4 +1,4 @@
-"""Outputs of nodes of ONNX Runtime's own domain: shapes that ONNX's inference doesn't know."""
+"""Shape inference of nodes of ONNX Runtime's own domain, which ONNX's inference doesn't know."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def attribute_of(node: Proto, name: str, default: Any = None) -> Any:  # noqa: A
 def outputs_of(
     node: Proto, shapes: Mapping[str, Shape], types: Mapping[str, int]
 ) -> list[Made | None] | None:
-    """Return what the outputs of a node are; None where that isn't known, or inputs lack."""
+    """Return (shape, type) of a node's outputs, or None where it is unknown."""
     try:
         return _outputs(node, shapes, types)
     except (ArithmeticError, LookupError, TypeError, ValueError):
@@ -73,7 +73,7 @@ def _outputs(
 
 
 def _type(node: Proto, types: Mapping[str, int]) -> int:
-    """Return the type of what a node makes."""
+    """Return the type of a node's output."""
     number = _TYPED.get(node.op_type)
     if number is None:
         return _FLOAT if node.op_type in _FLOATS else types.get(node.input[0], _FLOAT)
@@ -142,7 +142,7 @@ def _infer_attention(node: Proto, inputs: list[Shape | None]) -> list[Shape | No
 
 
 def _infer_rows(node: Proto, inputs: list[Shape | None], number: int) -> Shape | None:
-    """Return the rows that are looked up in a table, whose bytes may have several numbers."""
+    """Return the shape of rows of a table, whose bytes may each hold several elements."""
     table, ids = inputs[:2]
     if table is None or ids is None or attribute_of(node, "gather_axis", 0):
         return None
@@ -151,7 +151,7 @@ def _infer_rows(node: Proto, inputs: list[Shape | None], number: int) -> Shape |
 
 
 def _infer_embedding(_node: Proto, given: list[Shape | None]) -> Shape | None:
-    """Return the rows of the words of an embedding, after the tokens and their segments."""
+    """Return the shape of an embedding's rows, from the shapes of tokens and table."""
     return None if given[0] is None or given[2] is None else (*given[0], given[2][-1])
 
 
@@ -161,7 +161,7 @@ def _columns(node: Proto, given: list[Shape | None]) -> Shape | None:
 
 
 def _pool_shape(node: Proto, inputs: list[Shape | None]) -> Shape | None:
-    """Return what a pooling makes, of images whose channels stand second."""
+    """Return the shape of a pooling's output, of images whose second dimension is the channels."""
     image = inputs[0]
     if image is None or attribute_of(node, "channels_last", 0):
         return None

@@ -1,4 +1,4 @@
-"""Zeros that a node of their own puts around what a convolution reads: pads of the convolution."""
+"""Folding of Pad nodes that pad with zeros into the convolutions that read them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _INTS = 7
 def fold_paddings(
     nodes: Sequence[Any], values: Values, ranks: Mapping[str, int], outputs: Sequence[str]
 ) -> list[Any]:
-    """Return the nodes, where convolutions have the zeros as pads and read what is without them.
+    """Return the nodes, with paddings of zeros as pads of the convolutions that read them.
 
-    The nodes of the zeros have no inputs then; a padding that something else reads, too, stays.
+    Pad nodes that are folded have no inputs any more; one that another node reads, too, stays.
     ``values``: of constants; ``ranks``: dimensions of tensors; ``outputs`` of the graph.
     """
     readers: dict[str, list[Any]] = {}
@@ -58,7 +58,7 @@ def _first_input(node: Any) -> str:  # noqa: ANN401 - a node
 
 
 def _takes(node: Any, padding: Any) -> bool:  # noqa: ANN401 - nodes
-    """Return whether a node is a convolution over a padding, with pads that it says or none."""
+    """Return whether a node is a convolution that reads a padding, with explicit pads or none."""
     auto = attribute_of(node, "auto_pad", "NOTSET")
     once = list(node.input).count(padding.output[0]) == 1
     said = auto in {"NOTSET", "VALID", ""}
@@ -66,7 +66,7 @@ def _takes(node: Any, padding: Any) -> bool:  # noqa: ANN401 - nodes
 
 
 def _zeros(node: Any, values: Values, ranks: Mapping[str, int]) -> list[int]:  # noqa: ANN401
-    """Return how many zeros a node puts before and after each dimension of windows; or nothing."""
+    """Return a padding's zeros before and after each spatial dimension; empty for another Pad."""
     if node.op_type != "Pad" or node.domain or attribute_of(node, "mode", "constant") != "constant":
         return []
     rank, names = ranks.get(node.input[0], 0), [*node.input, "", "", ""]
@@ -87,7 +87,7 @@ def _zeros(node: Any, values: Values, ranks: Mapping[str, int]) -> list[int]:  #
 
 
 def _pad_convolution(node: Any, source: str, pads: Sequence[int]) -> Any:  # noqa: ANN401 - nodes
-    """Return a convolution with more pads, that reads another tensor."""
+    """Return a convolution with pads added, that reads the padding's input."""
     made = copy.deepcopy(node)
     own = attribute_of(node, "pads") or [0] * len(pads)
     made.input[0] = source

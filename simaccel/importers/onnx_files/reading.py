@@ -1,7 +1,7 @@
-"""ONNX files as networks: dimensions given, shapes inferred, constants folded, branches inlined.
+"""Reading of ONNX files: dimensions set, shapes inferred, constants folded, branches inlined.
 
-Needs the package `onnx` (`pip install simaccel[onnx]`). Weights are read by type and shape alone:
-they may be in files beside, or not be there at all.
+Needs the package `onnx` (`pip install simaccel[onnx]`). Only types and shapes of weights are read:
+their values may be in other files, or missing.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 _IR_VERSION: Final = 8
-"""What a model is read as: constants are no inputs, as they had to be below IR version 4."""
+"""The IR version that models are read as; below 4, constants had to be inputs."""
 _STANDARD: Final = ("", "ai.onnx")
 _RUNTIME: Final = "com.microsoft"
 """ONNX Runtime's domain."""
 _LONGEST: Final = 60
-"""Letters of a name of the file in a message."""
+"""Most letters of a name of the file in a message."""
 _NAME = re.compile(r"[^A-Za-z0-9_./:@-]|^[@-]")
 
 
 @dataclass
 class OnnxGraph:
-    """The nodes that are left to do, and what is known of tensors.
+    """The nodes of a graph that aren't constant, and what is known of its tensors.
 
-    ``shapes``: of all tensors whose shape is known; ``values``: of small constants; ``weights``:
-    names of constants. ``bits``: of an element, as stored. ``folded``: nodes whose results are
-    constants, by kind. ``outputs`` of the graph. ``opset``: the version of ONNX's operators.
+    ``shapes``: by tensor, where known; ``values``: of small constants; ``weights``:
+    names of constants. ``bits``: of an element, as stored. ``folded``: number of nodes with results
+    that are constant, by kind. ``outputs``: of the graph. ``opset``: of ONNX's operators.
     ``sparse``: names of constants that are stored without their zeros. ``dead``: nodes that no
-    output depends on, which ``nodes`` hasn't. ``distinct``: of constants that repeat others, how
-    many elements differ; ``scales``: elements of the scales and zero points of blocks.
-    ``missing``: files beside the model that small constants are in, and that can't be read.
-    ``foreign``: attributes that ONNX's kinds don't have, each as node.attribute.
+    output depends on, which ``nodes`` lacks. ``distinct``: constant that repeats others -> number
+    of its distinct elements; ``scales``: elements of the scales and zero points of blocks.
+    ``missing``: files with values of small constants that can't be read.
+    ``foreign``: attributes that ONNX doesn't define for their nodes, each as node.attribute.
     """
 
     nodes: list[Any]
@@ -83,7 +83,7 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
     """Read an ONNX file; ``dims`` has the sizes of its dynamic dimensions.
 
     Raises:
-        InputError: no ONNX, or dimensions that lack a size: each with how to give it.
+        InputError: the file is no ONNX model, or dimensions lack a size (with how to give it).
 
     """
     data = read_bytes(path, "ONNX", MAX_ONNX_BYTES)  # before the package, which takes long to load
@@ -159,9 +159,9 @@ def _package(path: Path) -> ModuleType:
 
 
 def _check(path: Path, onnx: ModuleType, model: Proto, dims: Mapping[str, int]) -> None:
-    """Let the package check a model whose inputs and outputs need not say their shapes.
+    """Check a model by the package `onnx`; its inputs and outputs need no shapes.
 
-    An input of ``dims`` gets the dimensions that these number; what an output is, is inferred.
+    Inputs in ``dims`` get as many dimensions as are numbered there; outputs are inferred.
     """
     for tensor in model.graph.input:
         kind = tensor.type.tensor_type
@@ -185,7 +185,7 @@ def _check(path: Path, onnx: ModuleType, model: Proto, dims: Mapping[str, int]) 
 
 
 def _fill_defaults(model: Proto) -> None:
-    """Give calls of functions the attributes that they leave out, which onnx's inliner drops."""
+    """Add the default attributes to calls of functions, which onnx's inliner would drop."""
     defaults = {(made.domain, made.name): made.attribute_proto for made in model.functions}
     for whole in (model.graph, *model.functions):
         for node in (inner for graph in graphs_within(whole) for inner in graph.node):
@@ -195,7 +195,7 @@ def _fill_defaults(model: Proto) -> None:
 
 
 def _rename_nodes(onnx: ModuleType, model: Proto, opset: int) -> None:
-    """Make ONNX's of what ONNX Runtime writes otherwise.
+    """Replace kinds of nodes that ONNX Runtime writes in its own way by ONNX's.
 
     Its concatenations of quantised tensors, whose inputs are scale and zero point of what is made,
     then each tensor with its own two, become plain ones. What it puts among ONNX's own kinds
@@ -215,7 +215,7 @@ def _rename_nodes(onnx: ModuleType, model: Proto, opset: int) -> None:
 
 
 def _take_foreign(onnx: ModuleType, model: Proto, opset: int) -> tuple[str, ...]:
-    """Take away the attributes of ONNX's kinds that these don't have, of other tools; name them."""
+    """Remove attributes that ONNX doesn't define for a node's kind, and return their names."""
     taken = []
     for node in (inner for graph in graphs_within(model.graph) for inner in graph.node):
         if node.domain or not _is_known(onnx, node.op_type, opset):
@@ -229,7 +229,7 @@ def _take_foreign(onnx: ModuleType, model: Proto, opset: int) -> tuple[str, ...]
 
 
 def _is_known(onnx: ModuleType, kind: str, opset: int) -> bool:
-    """Return whether a version of ONNX's operators has a kind, and isn't about to lose it."""
+    """Return whether a version of ONNX's operators has a kind of node, not deprecated."""
     try:
         return not onnx.defs.get_schema(kind, opset).deprecated
     except onnx.defs.SchemaError:
@@ -243,7 +243,7 @@ def _opset(model: Proto) -> int:
 
 
 def _set_dims(path: Path, model: Proto, dims: Mapping[str, int], constants: set[str]) -> None:
-    """Give dynamic dimensions of inputs their sizes; forget what the file says of others."""
+    """Set the sizes of dynamic dimensions of inputs; remove declared shapes of other tensors."""
     faults: list[Fault] = size_faults(
         str(path), {f"--dim {name}": size for name, size in dims.items()}, MAX_LAYER_SIZE, least=0
     )
@@ -274,7 +274,7 @@ def _set_dims(path: Path, model: Proto, dims: Mapping[str, int], constants: set[
 
 
 def _dynamic(model: Proto, constants: set[str]) -> Iterator[tuple[str, int, Any]]:
-    """Yield (input, number, dimension) of those without a size."""
+    """Yield (input, number, dimension) of dimensions without a size."""
     for given in model.graph.input:
         for at, dim in enumerate(given.type.tensor_type.shape.dim):
             if given.name not in constants and (dim.dim_param or dim.dim_value < 1):
@@ -282,7 +282,7 @@ def _dynamic(model: Proto, constants: set[str]) -> Iterator[tuple[str, int, Any]
 
 
 def _drop_empty_parts(nodes: Sequence[Proto], shapes: Mapping[str, Shape]) -> None:
-    """Take what has no elements, as a cache of no tokens, out of concatenations."""
+    """Remove inputs without elements, such as a cache of no tokens, from concatenations."""
     for node in nodes:
         if node.op_type == "Concat" and not node.domain:
             parts = [name for name in node.input if 0 not in shapes.get(name, ())]
@@ -293,7 +293,7 @@ def _drop_empty_parts(nodes: Sequence[Proto], shapes: Mapping[str, Shape]) -> No
 def _without_dead(
     nodes: Sequence[Proto], outputs: Collection[str]
 ) -> tuple[list[Proto], tuple[Proto, ...]]:
-    """Return the nodes that outputs of the graph depend on, and the others."""
+    """Return (nodes that outputs of the graph depend on, the others)."""
     wanted, alive, dead = {*outputs}, list[Any](), list[Any]()
     for node in reversed(nodes):
         if outputs and wanted.isdisjoint(node.output):
@@ -308,7 +308,7 @@ def _without_dead(
 
 
 def clean_name(text: str) -> str:
-    """Return a node's name as a workload can hold it.
+    """Return a node's name with letters that a workload's names may have.
 
     >>> clean_name("/conv [1]"), clean_name("@conv")
     ('/conv__1_', '_conv')

@@ -62,10 +62,10 @@ _SWITCHED: Final = frozenset(name.lower() for kind in _OFF for name in (*_OFF[ki
 
 
 def read_scalesim(path: Path) -> tuple[dict[str, Any], FileAccount]:
-    """Return a configuration as the document of an accelerator, and what became of its fields.
+    """Return the document of an accelerator, and the account of the configuration's fields.
 
     Raises:
-        InputError: it is none, or lacks a size.
+        InputError: the file is no configuration, or lacks a size.
 
     """
     file, parser = str(path), configparser.ConfigParser(strict=True, interpolation=None)
@@ -89,14 +89,14 @@ def read_scalesim(path: Path) -> tuple[dict[str, Any], FileAccount]:
 
 
 class _Reading:
-    """The sections of a file while they are read, and what is wrong with them."""
+    """The sections of a file that is being read, and their faults."""
 
     def __init__(self, file: str, sections: Mapping[str, dict[str, str]]) -> None:
         self.file, self.sections = file, sections
         self.faults: list[Fault] = []
 
     def require_once(self) -> None:
-        """Note names that come again in another case, which are the same to the tool."""
+        """Refuse names that differ only in case, which are the same to SCALE-Sim."""
         for section, values in self.sections.items():
             known: set[str] = set()
             for key in values:
@@ -106,20 +106,20 @@ class _Reading:
                 known.add(key.lower())
 
     def text(self, section: str, name: str) -> str:
-        """Return a value, in whatever case its name is written, or as SCALE-Sim 1 calls it."""
+        """Return a value by its name in any case, or by its name in SCALE-Sim 1."""
         values = {key.lower(): value for key, value in self.sections.get(section, {}).items()}
         older = name.lower().removesuffix("kb") if name in _MEMORIES else name.lower()
         return values.get(name.lower(), values.get(older, "")).strip()
 
     def switch(self, section: str, name: str) -> bool:
-        """Return whether something is switched on, in any of the words that the tool takes."""
+        """Return a switch's value, in any of the words that SCALE-Sim accepts."""
         text = self.text(section, name).lower() or "false"
         if text not in configparser.ConfigParser.BOOLEAN_STATES:
             self.faults.append(Fault(self.file, f"{section}.{name}", text, "true or false"))
         return configparser.ConfigParser.BOOLEAN_STATES.get(text, False)
 
     def choice(self, section: str, name: str, choices: tuple[str, ...], default: str = "") -> str:
-        """Return one of the choices."""
+        """Return a value that must be one of some choices; another is a fault."""
         text = self.text(section, name) or default
         found = next((one for one in choices if one.lower() == text.lower()), "")
         if not found:
@@ -128,7 +128,7 @@ class _Reading:
         return found or choices[0]
 
     def whole(self, name: str, text: str | None = None, most: int = 10**9) -> int:
-        """Return a whole number of the presets."""
+        """Return an integer of the presets; another value is a fault."""
         text = self.text(_PRESETS, name) if text is None else text.strip()
         if text.isdecimal() and len(text) <= len(str(most)) and 0 < int(text) <= most:
             return int(text)
@@ -142,7 +142,7 @@ class _Reading:
         return self.choice("run_presets", "InterfaceBandwidth", _MODES, "CALC") == "USER"
 
     def rates(self) -> list[int]:
-        """Return bytes per second of the interfaces: IFMAP, filters and OFMAP."""
+        """Return the bytes per second of the interfaces of IFMAP, filters and OFMAP."""
         texts = self.text(_PRESETS, "Bandwidth").split(",")
         if len(texts) not in (1, _INTERFACES):
             allowed = "a number of words per cycle, or three: of IFMAP, filters and OFMAP"
@@ -201,7 +201,7 @@ class _Reading:
         }
 
     def entries(self) -> Iterator[AccountEntry]:
-        """Yield what became of each field."""
+        """Yield the account entry of each field."""
         traced = self.switch("run_presets", "UseRamulatorTrace")
         for section, values in self.sections.items():
             taken, harmless = self._known_fields(section)
@@ -219,7 +219,7 @@ class _Reading:
             yield from account_keys(present, taken, harmless, within=section, macs=0)
 
     def _known_fields(self, section: str) -> tuple[list[str], dict[str, str]]:
-        """Return the fields of a section that are taken, and those that change nothing."""
+        """Return (fields of a section that are read, those that change nothing)."""
         harmless = dict(_HARMLESS.get(section, {}))
         if section == "run_presets":
             if not self.switch(section, "UseRamulatorTrace"):

@@ -80,7 +80,7 @@ _DENSE = re.compile(r"([0-9]+):\1|1?")
 
 @dataclass
 class _Sheet:
-    """A file while it is read: which column holds what, the faults, and what became of the rest."""
+    """A file that is being read: the column of each key, the faults, and the account."""
 
     file: str
     titles: Mapping[str, str]
@@ -118,7 +118,7 @@ class _Row:
 
 @dataclass(frozen=True)
 class _Topology:
-    """The content of a file: layers by name, expected cycles of some, and its account."""
+    """The content of a file: layers by name, expected cycles by layer, and its account."""
 
     layers: Layers
     estimates: Mapping[str, float]
@@ -170,7 +170,7 @@ def read_topology(path: str | Path) -> Layers:
 
 
 def load_estimates(path: str | Path) -> dict[str, float]:
-    """Return the cycles that the column Estimate has, by layer; nothing where it is empty.
+    """Return the cycles in the column Estimate by layer, without layers where it is empty.
 
     Raises:
         InputError: all faults of the file, each with line and column.
@@ -180,7 +180,7 @@ def load_estimates(path: str | Path) -> dict[str, float]:
 
 
 def _read_topology(path: str | Path) -> _Topology:
-    """Read the layers, what is expected of them, and what became of the other cells."""
+    """Read the layers, their expected cycles, and the account of all other cells."""
     header, *rows = _rows(str(path))
     require_at_most(str(path), "layers", len(rows), MAX_OPERATORS, "layers")
     sheet = _sheet(str(path), header, rows)
@@ -208,7 +208,7 @@ def _read_topology(path: str | Path) -> _Topology:
 
 
 def _rows(file: str) -> list[_Row]:
-    """Read the lines that are not blank."""
+    """Return the lines that are not blank."""
     rows = []
     for number, line in enumerate(read_text(Path(file), "CSV", "utf-8-sig").splitlines(), 1):
         try:
@@ -223,7 +223,7 @@ def _rows(file: str) -> list[_Row]:
 
 
 def _cells(line: str) -> list[str]:
-    """Read a line without the comment and the empty cells at its end."""
+    """Return the cells of a line, without a comment and empty cells at its end."""
     cells = [cell.strip() for cell in next(csv.reader([line], strict=True), [])]
     comments = [at for at, cell in enumerate(cells) if at and cell.startswith("#")]
     cells = cells[: comments[0]] if comments else cells
@@ -233,7 +233,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _sheet(file: str, header: _Row, rows: list[_Row]) -> _Sheet:
-    """Find the columns: those of other titles by these, the others by their position."""
+    """Find the columns: SCALE-Sim's by position, simaccel's own by title."""
     where = f"line {header.line}"
     if len(header.cells) > _MOST_COLUMNS:
         allowed = f"at most {_MOST_COLUMNS} columns"
@@ -272,7 +272,7 @@ def _sheet(file: str, header: _Row, rows: list[_Row]) -> _Sheet:
 
 
 def _is_product(keys: list[str], rows: list[_Row]) -> bool:
-    """Return whether rows are products: by the titles, or else by the cells of the first."""
+    """Return whether rows are products, by the titles, or by the first row without titles."""
     if {*map(_key, _CONV.values())} & {*keys[1:]}:
         return False
     if {"m", "n", "k"} & {*keys}:
@@ -281,7 +281,7 @@ def _is_product(keys: list[str], rows: list[_Row]) -> bool:
 
 
 def _require_header(sheet: _Sheet, where: str, keys: list[str], wanted: list[str]) -> None:
-    """Note a first line that is a layer, and titles that stand in another order than is read."""
+    """Refuse a first line that is a layer, and titles in another order than that of the columns."""
     known = {_key(sheet.titles[name]): name for name in wanted}
     titled = {known[key]: at for at, key in enumerate(keys) if key in known}
     order = ", ".join(sheet.titles[name] for name in wanted)
@@ -304,7 +304,7 @@ def _key(title: str) -> str:
 
 
 def _is_heading(sheet: _Sheet, row: _Row) -> bool:
-    """Return whether a line has a name and no sizes; it is accounted for."""
+    """Return whether a line has a name and no sizes; if so, add it to the account."""
     at = sheet.columns.get("name", -1)
     if at < 0 or any(cell for place, cell in enumerate(row.cells) if place != at):
         return False
@@ -314,7 +314,7 @@ def _is_heading(sheet: _Sheet, row: _Row) -> bool:
 
 
 def _account_columns(sheet: _Sheet, rows: list[_Row]) -> Iterator[AccountEntry]:
-    """Yield what became of the columns that are none of the known ones, or have other titles."""
+    """Yield the account entry of each column that is unknown or has another title."""
     for name, at in sheet.columns.items():
         title = sheet.header[at] if at < len(sheet.header) else ""
         if title and _key(title) != _key(sheet.titles[name]):
@@ -348,7 +348,7 @@ def _name(sheet: _Sheet, row: _Row) -> str:
 
 
 def _estimate(sheet: _Sheet, row: _Row) -> float | None:
-    """Read the cycles that are expected of a layer, of which there may be parts."""
+    """Return the expected cycles of a layer, which need not be whole; None without any."""
     if not (text := sheet.cell(row, "given")):
         return None
     if _CYCLES.fullmatch(text) and float(text) > 0:

@@ -53,10 +53,10 @@ def is_architecture(document: Mapping[str, Any]) -> bool:
 
 
 def read_timeloop(document: Mapping[str, Any], file: str) -> tuple[dict[str, Any], FileAccount]:
-    """Return an architecture as the document of an accelerator, and what became of its parts.
+    """Return the document of an accelerator, and the account of the architecture's parts.
 
     Raises:
-        InputError: what can't be taken.
+        InputError: all that can't be modelled.
 
     """
     reading = TimeloopReading(document, file)
@@ -71,7 +71,7 @@ def read_timeloop(document: Mapping[str, Any], file: str) -> tuple[dict[str, Any
 
 @dataclass
 class _Levels:
-    """The parts by the level that they are; ``left``: those with no counterpart, with a reason."""
+    """The parts by the level that they become; ``left``: those that become none, with reasons."""
 
     dram: TimeloopPart
     buffer: TimeloopPart | None
@@ -114,7 +114,7 @@ def _levels(reading: TimeloopReading, parts: Sequence[TimeloopPart]) -> _Levels 
 def _fan(
     reading: TimeloopReading, inner: Sequence[TimeloopPart], macs: TimeloopPart
 ) -> tuple[int, int]:
-    """Return how many PEs there are, in how many columns."""
+    """Return (number of PEs, number of their columns)."""
     first = inner[0] if inner else macs
     pes, columns = first.instances, first.columns or macs.columns or first.instances
     for part in inner:
@@ -133,7 +133,7 @@ def _fan(
 def _memories(
     reading: TimeloopReading, inner: Sequence[TimeloopPart], left: dict[str, str]
 ) -> dict[Role, TimeloopPart]:
-    """Return the memory of each role in a PE; one-word registers give way to others."""
+    """Return the memory of each role in a PE; registers of one word go to ``left``."""
     parts: dict[Role, TimeloopPart] = {}
     for part in inner:
         named = role_of(part.name)
@@ -160,7 +160,7 @@ def _memories(
 
 
 def _words(reading: TimeloopReading, part: TimeloopPart) -> int | None:
-    """Return how many words a memory holds."""
+    """Return the number of words of a memory."""
     entries = reading.amount(part, "entries")
     if entries is not None:
         return entries
@@ -191,7 +191,7 @@ _NUMBERS: Final = {4: "int4", 8: "int8", 16: "int16", 32: "int32"}
 
 @dataclass
 class _Accelerator:
-    """The parts that an accelerator's document is written from."""
+    """The parts of an architecture from which the document of an accelerator is made."""
 
     reading: TimeloopReading
     levels: _Levels
@@ -292,7 +292,7 @@ class _Accelerator:
         }
 
     def _rate(self, part: TimeloopPart, way: str, clock: int) -> Any:  # noqa: ANN401 - or unlimited
-        """Return bytes per second from words per cycle."""
+        """Return a part's bandwidth in bytes per second, from its words per cycle."""
         words = self.reading.amount(part, f"{way}_bandwidth")
         bits = self.reading.amount(part, "word_bits")
         if words is None:
@@ -303,13 +303,13 @@ class _Accelerator:
         return words * bits * clock // _BITS
 
     def _dram(self, clock: int) -> Any:  # noqa: ANN401 - or unlimited
-        """Return the bandwidth that both directions share: the larger, where two are given."""
+        """Return the DRAM's bandwidth in bytes per second; of two directions the larger one."""
         rates = [self._rate(self.levels.dram, way, clock) for way in ("shared", "read", "write")]
         known = [one for one in rates if one != "unlimited"]
         return rates[0] if rates[0] != "unlimited" else max(known, default="unlimited")
 
     def _precision(self, source: str) -> dict[str, Any]:
-        """Return the numbers of elements, as wide as the DRAM's words, if a number is."""
+        """Return the number formats of elements, as wide as the DRAM's words, if there is one."""
         bits = self.reading.amount(self.levels.dram, "word_bits")
         number = _NUMBERS.get(bits or 0)
         if number is None:
@@ -318,7 +318,7 @@ class _Accelerator:
         return {"precision": {**numbers, "source": f"{source}: words of {bits} bits in the DRAM"}}
 
     def entries(self) -> Iterator[AccountEntry]:
-        """Yield what became of each part, attribute and section."""
+        """Yield the account entry of each part, attribute and section."""
         levels = self.levels
         for name, why in levels.left.items():
             yield AccountEntry(name, "not taken", why, "component")

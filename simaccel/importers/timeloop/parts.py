@@ -34,11 +34,11 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "meshX": ("meshX", "mesh-x", "mesh_x"),
     "meshY": ("meshY", "mesh-y", "mesh_y"),
 }
-"""How attributes are spelled."""
+"""Attribute -> its spellings."""
 SECONDS: Final = ("global_cycle_seconds", "cycle-seconds", "cycle_seconds")
-"""How a cycle's time is spelled."""
+"""Spellings of the attribute with a cycle's time."""
 LOOPS: Final = "loops are the scheduler's, and --constrain's"
-"""What is said of constraints of loops."""
+"""Account text of constraints of loops."""
 _NODE_KEYS: Final = frozenset(
     (
         *("name", "class", "subclass", "attributes", "constraints", "spatial", "tag", "nodes"),
@@ -46,16 +46,16 @@ _NODE_KEYS: Final = frozenset(
         *("area_scale", "energy_scale", "area_share", "energy_share"),
     )
 )
-"""Keys of nodes that are read, or say energies and areas."""
+"""Keys of nodes that are read, or that are of energy and area."""
 MOST: Final = 2**40
-"""The largest amount that an attribute may say."""
+"""The largest amount of an attribute."""
 
 
 @dataclass(frozen=True)
 class TimeloopPart:
-    """A component: how many there are in all, in how many columns, and what it says of itself.
+    """A component: ``instances`` of it in all, in ``columns`` (None: unknown), with its attributes.
 
-    ``keeps``: the roles that a constraint in the file leaves it; None without one.
+    ``keeps``: the roles of data that a constraint in the file lets it keep; None without one.
     """
 
     name: str
@@ -69,36 +69,36 @@ class TimeloopPart:
 
 @dataclass
 class TimeloopReading:
-    """A document that is read, and what is wrong with it so far."""
+    """A Timeloop document that is being read, with its faults and what isn't modelled of it."""
 
     document: Mapping[str, Any]
     file: str
     faults: list[Fault] = field(default_factory=list)
     left: dict[str, AccountEntry] = field(default_factory=dict)
-    """What is not taken of nodes besides their attributes, by its path."""
+    """Path -> account entry of what isn't modelled of nodes, besides their attributes."""
     used: set[str] = field(default_factory=set)
-    """Names of variables that amounts have."""
+    """Names of variables that were used in amounts."""
 
     @property
     def variables(self) -> Mapping[str, Any]:
-        """Numbers that the file has names for."""
+        """The file's variables by name."""
         given = self.document.get("variables")
         return given if isinstance(given, Mapping) else {}
 
     def refuse(self, path: str, value: object, allowed: str) -> None:
-        """Note a fault."""
+        """Add a fault."""
         text = f"this looks like a Timeloop architecture, which must have here {allowed}"
         self.faults.append(Fault(self.file, path, value, text))
 
     def amount(self, part: TimeloopPart, name: str) -> int | None:
-        """Return a whole number of a part's attributes, or None without one."""
+        """Return an attribute of a part as an integer from 1; None without it, or if faulty."""
         for spelling in SPELLINGS.get(name, (name,)):
             if spelling in part.attributes:
                 return self.whole(f"{part.path}.attributes.{spelling}", part.attributes[spelling])
         return None
 
     def whole(self, path: str, value: object) -> int | None:
-        """Return a whole number from 1, or None and a fault."""
+        """Return a value, perhaps a product of variables, as an integer from 1, or add a fault."""
         if isinstance(value, str):
             self.used.update(part.strip() for part in value.split("*"))
         value = _evaluate(value, self.variables)
@@ -144,7 +144,7 @@ class TimeloopReading:
             yield from self._read_nested(branch, inside.move_to(path, count))
 
     def _read_list(self, nodes: list[Any], where: _Where) -> tuple[list[TimeloopPart], _Where]:
-        """Return the parts of a list, and where what follows it stands."""
+        """Return the parts of a list of nodes, and the place of what follows the list."""
         parts: list[TimeloopPart] = []
         for at, node in enumerate(nodes):
             path = f"{where.path}[{at}]"
@@ -171,7 +171,7 @@ class TimeloopReading:
         return parts, where
 
     def _spread(self, node: Mapping[str, Any], where: _Where) -> _Where:
-        """Return the place of a node's own instances."""
+        """Return the place inside a node's spatial instances."""
         spatial = node.get("spatial")
         if spatial is None:
             return where
@@ -227,7 +227,7 @@ class TimeloopReading:
         return self._split_mesh(replace(part, instances=self._instances(part, own)), own)
 
     def _instances(self, part: TimeloopPart, own: Mapping[str, Any]) -> int:
-        """Return how many of a part there are: its attribute counts those in all."""
+        """Return the number of instances of a part; its attribute is the total number."""
         if "instances" not in own:
             return part.instances
         path = f"{part.path}.attributes.instances"
@@ -237,7 +237,7 @@ class TimeloopReading:
         return given
 
     def _split_mesh(self, part: TimeloopPart, own: Mapping[str, Any]) -> TimeloopPart:
-        """Return a part with its columns, from either side of a mesh."""
+        """Return a part with its columns, from the attribute of either side of its mesh."""
         if part.columns is not None:
             return part
         across, down = self.amount(part, "meshX"), self.amount(part, "meshY")
@@ -252,7 +252,7 @@ class TimeloopReading:
         return replace(part, columns=across)
 
     def _keeps(self, name: str, attributes: Mapping[str, Any]) -> frozenset[Role] | None:
-        """Return the roles that constraints leave a part, if there are any of its own."""
+        """Return the roles that a part's constraints let it keep; None without constraints."""
         constraints = attributes.get("constraints")
         rules = [constraints.get("dataspace")] if isinstance(constraints, Mapping) else []
         for section in ("architecture_constraints", "mapspace_constraints", "constraints"):
@@ -278,7 +278,7 @@ class TimeloopReading:
         return kept
 
     def _require_roles(self, name: str, rule: Mapping[str, Any]) -> None:
-        """Note data spaces of a constraint whose names imply no role."""
+        """Refuse data spaces of a constraint whose names imply no role."""
         for key in ("keep", "bypass", "keep_only", "bypass_only"):
             unknown = [str(space) for space in _list(rule.get(key)) if role_of(str(space)) is None]
             if unknown:
@@ -286,7 +286,7 @@ class TimeloopReading:
                 self.left[f"{name}.{key}"] = AccountEntry(f"{name}.{key}", "not taken", why)
 
     def _account(self, node: Mapping[str, Any]) -> None:
-        """Note what is not taken of a node besides its attributes."""
+        """Record what isn't modelled of a node, besides its attributes."""
         name = str(node.get("name", node.get("class", "")))
         constraints = node.get("constraints")
         entries = [
@@ -305,7 +305,7 @@ class TimeloopReading:
 
 @dataclass(frozen=True)
 class _Where:
-    """A place in the document: its path, instances there, attributes that it inherits."""
+    """A place in the document: its path, the instances there, the attributes it inherits."""
 
     path: str
     count: int = 1
@@ -335,7 +335,7 @@ def _evaluate(value: object, names: Mapping[str, Any]) -> object:
 
 
 def roles(given: object) -> frozenset[Role]:
-    """Return the roles that data spaces are, by their names.
+    """Return the roles of data spaces, by their names.
 
     >>> sorted(roles(["Inputs", "Outputs"]))
     ['input', 'output']

@@ -91,10 +91,10 @@ def is_timeloop(document: Mapping[Any, Any]) -> bool:
 
 
 def timeloop_problem(document: Mapping[Any, Any], source: str) -> Workload:
-    """Return a problem as a workload; how large elements are is assumed.
+    """Return a problem as a workload, with assumed sizes of elements.
 
     Raises:
-        InputError: what it lacks, or what isn't read.
+        InputError: all that is missing, or can't be read.
 
     """
     problem = document.get("problem", ABSENT)
@@ -154,7 +154,7 @@ def _shape(
 
 
 def _with_rank(shape: Mapping[str, Any], old: str, new: str) -> Mapping[str, Any]:
-    """Return a shape with a rank of another name."""
+    """Return a shape with a rank renamed."""
 
     def rename_part(part: Any) -> Any:  # noqa: ANN401 - lists of names
         if isinstance(part, list):
@@ -169,7 +169,7 @@ def _with_rank(shape: Mapping[str, Any], old: str, new: str) -> Mapping[str, Any
 
 
 def _instance(problem: Mapping[Any, Any], source: str) -> Mapping[Any, Any]:
-    """Return the sizes: of a section, or (as in old files) beside the shape."""
+    """Return the sizes of the ranks: a section, or (in old files) keys beside the shape."""
     if "instance" in problem:
         return _section(problem, "instance", "a mapping of sizes", source)
     found = {name: size for name, size in problem.items() if name not in _OF_PROBLEM}
@@ -184,7 +184,7 @@ def _entries(
     instance: Mapping[Any, Any],
     sizes: Mapping[str, int],
 ) -> Iterator[AccountEntry]:
-    """Yield what became of every key."""
+    """Yield the account entry of every key."""
     others = dict.fromkeys(_OF_HARDWARE, "no part of the problem")
     yield from account_keys(document, ("problem",), others, macs=0)
     problem, flat = document["problem"], "instance" not in document["problem"]
@@ -213,7 +213,7 @@ def _density(path: str, density: Any) -> AccountEntry:  # noqa: ANN401 - a numbe
 
 
 def _is_dense(density: Any) -> bool:  # noqa: ANN401 - a number, or a mapping of them
-    """Return whether a density is 1, or those of all data spaces are."""
+    """Return whether all densities are 1."""
     if isinstance(density, Mapping):
         parts = density if "density" not in density else {"": density["density"]}
         return all(map(_is_dense, parts.values()))
@@ -221,7 +221,7 @@ def _is_dense(density: Any) -> bool:  # noqa: ANN401 - a number, or a mapping of
 
 
 def _shape_entries(shape: Mapping[Any, Any]) -> Iterator[AccountEntry]:
-    """Yield what became of every key of a shape and of its data spaces."""
+    """Yield the account entry of every key of a shape and of its data spaces."""
     yield from account_keys(shape, _OF_SHAPE, within="problem.shape", macs=None)
     for space in shape.get("data_spaces", shape.get("data-spaces")):
         within = f"problem.shape.data_spaces.{space['name']}"
@@ -248,7 +248,7 @@ def _fault(source: str, field: str, value: object, what: str) -> InputError:
 def _sizes(
     shape: Mapping[Any, Any], instance: Mapping[Any, Any], source: str
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the sizes of ranks, and the coefficients."""
+    """Return (sizes of ranks, coefficients of projections)."""
     names = shape.get("dimensions", ABSENT)
     if not isinstance(names, list) or not all(isinstance(rank, str) for rank in names):
         raise _fault(source, "problem.shape.dimensions", names, "a list of names")
@@ -277,7 +277,7 @@ def _sizes(
 
 
 def _terms(shape: Mapping[Any, Any]) -> Iterator[list[Any]]:
-    """Yield the factors of each term of the projections, as far as they are such."""
+    """Yield the factors of each term of the projections, leaving out what isn't a list."""
     spaces = shape.get("data_spaces", shape.get("data-spaces"))
     for space in spaces if isinstance(spaces, list) else []:
         dims = space.get("projection") if isinstance(space, Mapping) else None
