@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from simaccel.analytic.family import FamilyLoops, ints
+from simaccel.analytic.family import FamilyLoops
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import nodes
 from simaccel.search.accounts import (
@@ -112,23 +112,28 @@ class _Climb:
 
     def go(self, room: int) -> None:
         """Walk through what fits into a room, and climb from the best."""
-        walk = self._walk(self.grid, room, self.goal.stopping(self.grid, room))
-        starts = self._starts(walk, room)
-        families = self.grid.family_of(ints(starts)).tolist()
-        for family in dict.fromkeys(families):
-            if not self.goal.is_over and self.near < self.goal.most_near:
-                pairs = zip(starts, families, strict=True)
-                self._climb(family, [number for number, of in pairs if of == family], room)
+        walk = self._walk(self.grid, room, self.goal.stopping(self.grid, room), self.below)
+        beams: dict[tuple[int, int | None], list[int]] = {}
+        loose = self._is_loose(self.grid.bound(room), room)
+        for number in self._starts(walk, room, loose=loose):
+            way = int(self.grid.holding[number]) if loose else None
+            beams.setdefault((int(self.grid.family_of(number)), way), []).append(number)
+        for (family, _), beam in beams.items():
+            if loose:
+                ran = [walk.score(number).value for number in walk.numbers() if number in beam]
+                self._climb(family, beam, room, min(ran, default=self.limit))
+            elif not self.goal.is_over and self.near < self.goal.most_near:
+                self._climb(family, beam, room, self.below)
 
-    def _starts(self, walk: CandidateWalk, room: int) -> list[int]:
+    def _starts(self, walk: CandidateWalk, room: int, *, loose: bool) -> list[int]:
         """Return candidates of the grid whose neighbours are looked at.
 
-        Where bounds are loose, some of each way to hold operands: what is near the best of another
-        way may be better than all of the grid.
+        Where bounds are ``loose``, some of each way to hold operands, each of which has a climb of
+        its own: what is near the best of another way may be better than all of the grid.
         """
         promising = [*walk.numbers(), *map(int, walk.first)]
         starts = _different(self.grid, promising, EFFORT.starts)
-        if not self._is_loose(self.grid.bound(room), room):
+        if not loose:
             return starts
         fits, ways = self.grid.fitting(room), self.grid.holding
         lowest = fits[np.argsort(self.grid.bounds[fits], kind="stable")]
@@ -148,21 +153,29 @@ class _Climb:
         gain = (best - bound) / whole if best < float("inf") else 1.0
         return gain > EFFORT.loose
 
-    def _climb(self, family: int, beam: list[int], room: int) -> None:
-        """Look at neighbours of some candidates, then at those of the best of these, and so on."""
+    def _climb(self, family: int, beam: list[int], room: int, best: float) -> None:
+        """Look at neighbours of some candidates, then at those of the best of these, and so on.
+
+        ``best``: the objective that the climb begins with.
+        """
         source, idle = self.grid, 0
         for _ in range(EFFORT.rounds):
             candidates = self._neighbours(source, beam, self.grid.limits[family])
-            if candidates is None:
+            if candidates is None or not beam:
                 return
             bound = candidates.bound(room)
             enough = 1 if self.goal.patience else 1 - self.goal.gap
             if bound >= self.below * enough - self.goal.slack:
                 return
-            loose, before, best = self._is_loose(bound, room), self.below, self.best
-            walk = self._walk(candidates, room, self.goal.near_stopping(loose=loose), loose=loose)
-            gain = (self.goal.gap - EFFORT.gap) / 2
-            idle += self.below > before * (1 - gain) or self.best is best
+            loose = self._is_loose(bound, room)
+            below = best if loose else self.below
+            stopping = self.goal.near_stopping(loose=loose)
+            before, tree = below, self.best
+            walk = self._walk(candidates, room, stopping, below, loose=loose)
+            best = min(best, walk.best)
+            after = best if loose else self.below
+            is_same = not loose and self.best is tree
+            idle += after > before * (1 - (self.goal.gap - EFFORT.gap) / 2) or is_same
             if idle > loose:
                 return  # one as good with a smaller buffer has room for other tiles
             source, beam = candidates, _next_beam(walk, loose=loose)
@@ -179,7 +192,13 @@ class _Climb:
         return self.around[key]
 
     def _walk(
-        self, candidates: CandidateSet, room: int, stopping: StoppingRule, *, loose: bool = False
+        self,
+        candidates: CandidateSet,
+        room: int,
+        stopping: StoppingRule,
+        below: float,
+        *,
+        loose: bool = False,
     ) -> CandidateWalk:
         is_near = candidates is not self.grid
         is_less = not is_near and room < self.goal.room and self.goal.gap == EFFORT.gap
@@ -187,7 +206,7 @@ class _Climb:
         walk = CandidateWalk(candidates, near, is_near=is_near)
         if self.goal.start is not None and not is_near:
             walk.likely = candidates.with_tiles(self.goal.start)
-        walk.go(room, stopping, self.below)
+        walk.go(room, stopping, below)
         for number in walk.numbers()[:1]:
             best = walk.score(number)
             if best.value < self.limit and (self.best is None or best.rank < self.best.rank):
