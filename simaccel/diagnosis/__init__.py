@@ -1,1 +1,1 @@
-"""Facts, without text: the limits of runs, what would help, where two accounts differ."""
+"""Diagnosis of runs, as facts without text: limits, gains of freed resources, disagreements."""

@@ -45,7 +45,7 @@ class StreamingArray(FreeArray):
         first_rows: Amount | None = None,  # noqa: ARG002
         row_rate: int = 1,  # noqa: ARG002
     ) -> Amount:
-        """The stream of a fold."""
+        """Return the cycles in which a fold streams."""
         return stream + rows * 0
 
 
@@ -54,7 +54,7 @@ def attribute(
     explained: Sequence[GroupExplanation],
     progress: Progress | None = None,
 ) -> tuple[GroupExplanation, ...]:
-    """Return explanations whose differences in cycles have shares; ``progress`` counts runs."""
+    """Return explanations with shares of their differences in cycles; ``progress``: by run."""
     runs = _Runs(result, progress or (lambda _: None))
     return tuple(
         replace(
@@ -83,14 +83,14 @@ def streaming(accelerator: Accelerator) -> Accelerator:
 
 @dataclass
 class _Runs:
-    """Runs of one experiment with something freed, each once."""
+    """Runs of one experiment with freed resources, each done once."""
 
     result: ExperimentResult
     progress: Progress
     machine: dict[tuple[Case, bool], dict[str, int]] = field(default_factory=dict)
 
     def cycles(self, case: Case, name: str, *, streams: bool = False) -> int:
-        """Return the machine's cycles of a group; ``streams``: folds take no more than that."""
+        """Return a group's cycles on the machine; ``streams``: folds take only their streaming."""
         key = (case, streams)
         if key == ((), False):
             return next(one.cycles for one in self.result.run.operators if one.name == name)
@@ -104,7 +104,7 @@ class _Runs:
 
 
 def _of_directives(runs: _Runs, explained: GroupExplanation) -> Iterator[AssumptionShare]:
-    """Yield what the machine saves without what directives don't know, and what these add."""
+    """Yield each assumption's share: of what the directives leave out, and of what they add."""
     steps = [
         ("no DRAM latency", _LATENCY, False),
         ("no turnaround", _TURNS, False),

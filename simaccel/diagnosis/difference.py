@@ -1,4 +1,4 @@
-"""Two runs of one workload: which operators and causes make up the difference of their cycles.
+"""Comparison of two runs of one workload: the difference in cycles by operator and cause.
 
 On one engine, the cycles of an operator are busy + idle + stalls by cause, and those of the
 operators add up to the run. So the difference of two runs is the sum of the differences by
@@ -54,7 +54,7 @@ class GroupDifference:
 
 @dataclass(frozen=True)
 class CauseDifference:
-    """Cycles of one group and one cause (``busy`` and ``idle`` are causes) in each run."""
+    """Cycles of one group and one cause in each run; ``busy`` and ``idle`` count as causes."""
 
     group: str
     cause: str
@@ -69,7 +69,7 @@ class CauseDifference:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two runs side by side. ``shares`` and ``groups`` each add up to the difference."""
+    """Two runs side by side; ``shares`` and ``groups`` each add up to the difference in cycles."""
 
     engine: str
     a: int
@@ -85,11 +85,11 @@ class Difference:
 
 
 def compare(a: TraceReader, b: TraceReader, engine: str = ARRAY) -> Difference:
-    """Take the difference of two runs apart, by what ``engine`` did.
+    """Return the difference of two runs' cycles by group and cause, as ``engine`` spent them.
 
     Raises:
         TraceError: a trace is partial or damaged, or the second is of another workload.
-        InputError: not both runs have the engine.
+        InputError: one of the runs lacks the engine.
 
     """
     for trace in (a, b):
@@ -113,7 +113,7 @@ def compare(a: TraceReader, b: TraceReader, engine: str = ARRAY) -> Difference:
 
 
 def _groups(a: Diagnosis, b: Diagnosis) -> list[set[str]]:
-    """Join operators that have a member in common: L+softmax+A with L, softmax and A."""
+    """Return the sets of operators to compare as one: L+softmax+A with L, softmax and A."""
     import networkx as nx  # noqa: PLC0415 - takes long to load
 
     graph: nx.Graph[tuple[str, str]] = nx.Graph()
@@ -168,7 +168,7 @@ def _require_same_workload(a: TraceReader, b: TraceReader) -> None:
 
 
 def _fields(a: TraceReader, b: TraceReader) -> Iterator[FieldDifference]:
-    """Return what was chosen otherwise: dataflow or mapping, accelerator, version."""
+    """Return the fields in which runs differ: dataflow or mapping, accelerator, version."""
     flows = [str(trace.figures.get("dataflow", "")) for trace in (a, b)]
     if flows[0] != flows[1]:
         yield FieldDifference("dataflow", *flows)
@@ -181,7 +181,7 @@ def _fields(a: TraceReader, b: TraceReader) -> Iterator[FieldDifference]:
 
 
 def _nodes(a: Sequence[str], b: Sequence[str]) -> Iterator[FieldDifference]:
-    """Yield the lines of two mappings that differ, by the group that they stand in."""
+    """Yield the lines in which two mappings differ, group by group."""
     blocks = SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
     for kind, start, end, at, to in blocks:
         if kind != "equal":

@@ -35,13 +35,13 @@ Part = tuple[OperatorRun, Group, IterationSpace]
 
 
 def dram_of(run: OperatorRun) -> int:
-    """Return what a group moves with DRAM in bytes."""
+    """Return the bytes that a group moves to and from DRAM."""
     return dram_bytes(run.moved)
 
 
 @dataclass(frozen=True)
 class DirectiveRuntime:
-    """The directives' cycles in all repetitions, or the reason why they give none.
+    """The cycles of a group by the directives, in all repetitions, or why there are none.
 
     ``written``: the directives, where they are of a whole group. ``operators``: what they say of
     each, once. ``memory``: the memory whose bytes take longer than the array. ``folds``: whether
@@ -62,7 +62,7 @@ class DirectiveRuntime:
 
 @dataclass(frozen=True)
 class AssumptionShare:
-    """An assumption's part of a difference (other - machine), in its unit."""
+    """An assumption's share of a difference (other - machine), in the unit of that."""
 
     assumption: str
     amount: int
@@ -70,10 +70,10 @@ class AssumptionShare:
 
 @dataclass(frozen=True, kw_only=True)
 class Disagreement:
-    """Two figures of one thing, in ``unit`` ("cycles" or "bytes"), and the assumption behind it.
+    """Two figures of one quantity, in ``unit`` ("cycles" or "bytes"), and why they may differ.
 
     ``other`` is the figure of ``analysis`` for ``what``, ``machine`` that of the machine.
-    ``shares``: what of the difference which assumption has, as measured; empty where nothing was.
+    ``shares``: of the difference by assumption, where they have been measured.
     """
 
     analysis: str
@@ -96,7 +96,7 @@ class Disagreement:
 
 
 def against_prediction(run: OperatorRun, predicted: GroupPrediction) -> Iterator[Disagreement]:
-    """Yield by how much a group takes longer than its bound, and counts that are not the same."""
+    """Yield the cycles of a group beyond its bound, and counts that differ from the prediction."""
     bound = predicted.bound_cycles
     by_cause = waiting_by_cause(run, predicted.bound_terms)
     terms = ", ".join(f"{name} {n:,}" for name, n in predicted.bound_terms.items())
@@ -116,7 +116,7 @@ def against_prediction(run: OperatorRun, predicted: GroupPrediction) -> Iterator
 def against_directives(
     run: OperatorRun, runtime: DirectiveRuntime, dram_bytes: Mapping[str, int]
 ) -> Iterator[Disagreement]:
-    """Yield where the directives' runtime and DRAM bytes by tensor differ from the machine's."""
+    """Yield differences of a group's runtime and DRAM bytes by tensor from the directives'."""
     if runtime.cycles is not None:
         assumed = _state_assumption(run, runtime) if runtime.operators else _DIRECTIVES
         yield from _cycles("directives", "runtime", run.cycles, runtime.cycles, assumed)
@@ -134,7 +134,7 @@ def against_directives(
 
 
 def against_floor(floor: ByteBound, parts: Sequence[Part]) -> Iterator[Disagreement]:
-    """Yield by how much groups move more than the bound, and what brings bytes in again."""
+    """Yield the bytes of groups beyond the bound, and the loops that load tensors again."""
     names = [run.name for run, _, _ in parts]
     moved = sum(dram_of(run) for run, _, _ in parts)
     if moved == floor.least_bytes:
@@ -161,7 +161,7 @@ def against_floor(floor: ByteBound, parts: Sequence[Part]) -> Iterator[Disagreem
 
 
 def _state_assumption(run: OperatorRun, runtime: DirectiveRuntime) -> str:
-    """Return what the directives of a tree assume, and what that is in this run."""
+    """Return what the directives of a tree assume, and what holds in this run, as text."""
     if runtime.memory:
         assumptions = [f"the directives take the bytes of {runtime.memory} at its full rate"]
     else:
@@ -205,7 +205,7 @@ def _compare_counts(level: str, tensor: str, machine: int, other: int) -> Iterat
 
 
 def _waits(run: OperatorRun, unit: str) -> str:
-    """Return what the computing unit waits for most, as text."""
+    """Return the cause for which a unit waits longest, as text."""
     top = Counter(run.engines[unit].stalls).most_common(1)
     if not top or not top[0][1]:
         return f"its {unit} never waits"
@@ -216,7 +216,7 @@ def _waits(run: OperatorRun, unit: str) -> str:
 def _repeated_crossings(
     run: OperatorRun, group: Group, space: IterationSpace
 ) -> Iterator[tuple[str, int]]:
-    """Yield each tensor that crosses more than once: how often, for which loops; and its bytes."""
+    """Yield each tensor that crosses more than once: how often, by which loops, and its bytes."""
     times = space.workload.times(group.operators[0])
     loops: dict[str, list[str]] = {}
     sizes: dict[str, int] = {}
@@ -238,7 +238,7 @@ def _repeated_crossings(
 def _repeating(
     space: IterationSpace, outside: Sequence[Node], name: str, view: TensorView
 ) -> Iterator[Loop]:
-    """Yield the loops that don't move a tile but are outside of one that does."""
+    """Yield the loops that don't move a tile but enclose one that does."""
     moving, left = space.moves(view), dict(space.sizes)
     loops = []
     for node in outside:

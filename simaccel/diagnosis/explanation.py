@@ -1,4 +1,4 @@
-"""Three analyses of one run, group by group, and where they disagree.
+"""Explanation of a run, group by group: machine, bound and directives, and where they disagree.
 
 The *machine*: cycles and stalls. The *bound*: cycles that no run of this mapping is below, and
 bytes that no mapping with these groups moves less than. The *directives*: from the tree, reuse by
@@ -51,7 +51,7 @@ ON_CHIP: Final = ("buffer_read", "buffer_write", "noc_distribution", "noc_collec
 
 @dataclass(frozen=True, kw_only=True)
 class Reuse:
-    """Uses of each element of a tensor in a group; None where nothing of it passes there.
+    """Reuse of a tensor in a group: uses of each element; None where none passes a level.
 
     ``buffer``: bytes read from the buffer for each byte written to it. ``array``: MACs for each
     element sent to the array; ``sums``: MACs for each element that comes back from it.
@@ -70,7 +70,7 @@ class Reuse:
 
 @dataclass(frozen=True, kw_only=True)
 class NeededRate:
-    """The rate that a level needs so that computing never waits.
+    """The bandwidth that a level needs so that the computing unit never waits for it.
 
     ``needed``: bytes for each cycle of computing; ``offered``: bytes per cycle, None: no limit.
     """
@@ -83,7 +83,7 @@ class NeededRate:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupExplanation:
-    """Machine, prediction, bound and directives side by side for a group, all its repetitions.
+    """Machine, prediction, bound and directives of a group side by side, for all repetitions.
 
     ``unit``: the engine that computes. ``floor`` is that of the groups ``together``.
     """
@@ -101,21 +101,21 @@ class GroupExplanation:
 
     @property
     def stalls(self) -> list[tuple[str, int]]:
-        """Cycles that its unit waits, by cause, the most first."""
+        """Cycles that its unit waits, by cause, the largest first."""
         return Counter(self.run.engines[self.unit].stalls).most_common()
 
     @property
     def dram_bytes(self) -> int:
-        """Bytes that this group moves with DRAM."""
+        """Bytes that the group moves to and from DRAM."""
         return dram_of(self.run)
 
 
 def explain(
     result: ExperimentResult, directed: Sequence[DirectedLayer] = ()
 ) -> tuple[GroupExplanation, ...]:
-    """Explain each group of a run by machine, bounds and directives.
+    """Return the explanation of each group of a run.
 
-    ``directed`` are the dataflows that the mapping was made of, if it was.
+    ``directed``: the directives from which the mapping was made, if it was.
     """
     workload, accelerator = result.workload, result.accelerator
     ran = {run.name: run for run in result.run.operators}
@@ -187,7 +187,7 @@ def _reuse(
 
 
 def _in_place(space: IterationSpace, run: OperatorRun, name: str) -> set[str]:
-    """Return a tensor and those that vector operators make in its place."""
+    """Return a tensor with those that vector operators make in its place."""
     moved, found = {one for _, one in run.moved}, {name}
     for seen in space.operators:
         if not _is_einsum(seen) and found & {*seen.names} and seen.output.name not in moved:

@@ -1,4 +1,4 @@
-"""Programs whose tiles have as many slots as are of use."""
+"""Programs whose tiles have as many buffer slots as can be of use."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ and cost events: a run repeats only once all slots have been filled."""
 
 
 def with_free_slots(program: Program) -> Program:
-    """Return a program whose tiles all have ``FREE_SLOTS`` slots, or more if they had."""
+    """Return a program whose tiles have at least ``FREE_SLOTS`` slots each."""
     body = tuple(_more_slots(node, _Around()) for node in program.body)
     return Program(name=program.name, body=body)
 
 
 @dataclass(frozen=True)
 class _Around:
-    """Surroundings of a node: slots of the tiles that it sees, and the most of partial sums."""
+    """The scope of a node: slots of the tiles in it, and the most slots of partial sums."""
 
     slots: Mapping[str, int] = field(default_factory=dict)
     sums: Mapping[str, int] = field(default_factory=dict)
 
     def add_slots(self, tile: Tile) -> Tile:
-        """Return a tile more slots.
+        """Return a tile with more slots.
 
         Partial sums that go away and come back get no more than there are tiles of them in any
         step of the reduction: then a free slot tells that the sums to be loaded have been stored.
@@ -50,7 +50,7 @@ class _Around:
 
 
 def _more_slots(node: Node, around: _Around) -> Node:
-    """Return the tiles below a node more slots."""
+    """Return a node whose tiles have more slots."""
     if isinstance(node, ProgramLoop | Operator):
         if isinstance(node, Operator):
             around = replace(around, sums=_tiles_of_sums(node))

@@ -1,4 +1,4 @@
-"""Kinds of operators, as sums over a run have them."""
+"""Kinds of operators, by which figures of a run are summed."""
 
 from __future__ import annotations
 

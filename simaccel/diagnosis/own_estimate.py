@@ -1,4 +1,4 @@
-"""One's own number of cycles beside a run: the terms that it has, and those that it lacks.
+"""Comparison of a user's own estimate of cycles with a run: which terms it has and which it lacks.
 
 A run takes the terms of its bound, and waits by cause. The first term is the work of the busiest
 resource; it is split at the MACs divided by the PEs, or at the work of another resource if the
@@ -25,7 +25,7 @@ _MOST_CHOSEN: Final = 6
 
 @dataclass(frozen=True)
 class CycleTerm:
-    """A part of a run's cycles. ``kind``: of the bound, or a wait beyond it, by cause."""
+    """A term of a run's cycles; ``kind``: a term of its bound, or a wait beyond it, by cause."""
 
     name: str
     cycles: int
@@ -35,7 +35,7 @@ class CycleTerm:
 
 @dataclass(frozen=True)
 class OwnEstimate:
-    """One's own number for a row of a run or the whole; ``terms`` add up to the ``cycles`` there.
+    """A user's estimate for a row of a run or all of it; ``terms`` add up to the ``cycles`` there.
 
     ``cycles``: simulated, or of the bound where nothing ran.
     """
@@ -47,7 +47,7 @@ class OwnEstimate:
 
     @property
     def unexplained_cycles(self) -> int:
-        """The part of the number that no term of the run has."""
+        """The part of the estimate that no term of the run explains."""
         return self.estimate_cycles - sum(one.cycles for one in self.terms if not one.is_lacking)
 
 
@@ -58,7 +58,7 @@ def own_estimate(
     ideal_cycles: int,
     run: OperatorRun | Run | None = None,
 ) -> OwnEstimate:
-    """Say which terms of a run, or of its bound alone, a number has and which it lacks.
+    """Return which terms of a run, or of its bound without one, an estimate has and lacks.
 
     ``ideal_cycles``: MACs divided by the MACs per cycle of all PEs.
     """
@@ -75,14 +75,14 @@ def own_estimate(
 
 
 def _bound_terms(predicted: GroupPrediction | Prediction) -> list[CycleTerm]:
-    """Return the terms of a bound, the largest first, those of resources before others."""
+    """Return the terms of a bound: resources first, each by size."""
     work, terms = predicted.resources, predicted.bound_terms
     names = sorted(terms, key=lambda name: (name not in work, -terms[name]))
     return [CycleTerm(name, terms[name]) for name in names]
 
 
 def _waits(run: OperatorRun | Run | None, terms: Mapping[str, int]) -> list[CycleTerm]:
-    """Return the cycles beyond a bound by cause; of a group that overlaps others, less of it."""
+    """Return the cycles beyond a bound by cause, less what a group overlaps with others."""
     if run is None:
         return []
     found = waiting_by_cause(run, terms)
@@ -92,7 +92,7 @@ def _waits(run: OperatorRun | Run | None, terms: Mapping[str, int]) -> list[Cycl
 
 
 def _split(lead: CycleTerm, name: str, cycles: int) -> tuple[CycleTerm, ...]:
-    """Return a term in two parts at a known figure, if that is less."""
+    """Return a term split in two at a known figure, if that is smaller."""
     if cycles == lead.cycles:
         return (replace(lead, name=f"{name}, all of {lead.name}"),)
     if not 0 < cycles < lead.cycles:
@@ -103,7 +103,7 @@ def _split(lead: CycleTerm, name: str, cycles: int) -> tuple[CycleTerm, ...]:
 def _choices(
     lead: Sequence[CycleTerm], others: Sequence[CycleTerm], waits: Sequence[CycleTerm]
 ) -> Iterator[tuple[CycleTerm, ...]]:
-    """Yield the terms with every choice of those that a number may lack."""
+    """Yield the terms with each selection of those that an estimate may lack."""
     terms = (*lead, *others, *waits)
     first, bound = len(lead), len(lead) + len(others)
     for end in range(1, len(terms) + 1):
@@ -118,6 +118,6 @@ def _lacking(terms: Sequence[CycleTerm], has: Collection[int]) -> tuple[CycleTer
 
 
 def _distance(terms: Sequence[CycleTerm], estimate: int) -> tuple[int, int]:
-    """Return how far a number is from the terms that it has, and how many it lacks."""
+    """Return (distance of an estimate from the terms it has, number of terms it lacks)."""
     has = sum(term.cycles for term in terms if not term.is_lacking)
     return abs(estimate - has), sum(term.is_lacking for term in terms)

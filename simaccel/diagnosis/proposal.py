@@ -1,4 +1,4 @@
-"""Another dataflow for the operator that waits most for bytes, where they need not move.
+"""A better dataflow for the operator that waits longest for DRAM bandwidth.
 
 Only that operator is searched, or the attention that it belongs to: a fraction of a second, where a
 search for the whole workload takes many.
@@ -28,7 +28,7 @@ _FEWER = 0.95
 
 @dataclass(frozen=True)
 class Proposal:
-    """A dataflow for some operators of a run: bytes moved with DRAM and cycles, now and with it."""
+    """A dataflow for some operators of a run: DRAM bytes and cycles now, and with it."""
 
     dataflow: str
     operators: tuple[str, ...]
@@ -40,7 +40,7 @@ class Proposal:
 
 
 def propose(workload: Workload, accelerator: Accelerator, diagnosis: Diagnosis) -> Proposal | None:
-    """Search a dataflow that moves fewer bytes in fewer cycles, for the operator that waits most.
+    """Return a dataflow with fewer bytes and cycles for the operator that waits longest.
 
     Return None where hardly anything waits for DRAM bandwidth, where bytes are not known by
     operator (a window of a run), on spatial arrays, and where nothing better is found.
@@ -70,16 +70,16 @@ def propose(workload: Workload, accelerator: Accelerator, diagnosis: Diagnosis) 
 
 
 def part_dram_bytes(part: OperatorDiagnosis) -> int:
-    """Return the bytes that a part moved with DRAM; none where they are not known."""
+    """Return the bytes that a part moved to and from DRAM; 0 where they are unknown."""
     return sum(sum(part.moved.get(way, {}).values()) for way in ("dram_read", "dram_write"))
 
 
 def members(part: OperatorDiagnosis) -> tuple[str, ...]:
-    """Return the operators of a group, fused or not."""
+    """Return the names of the operators of a group, fused or not."""
     return tuple(part.name.split("+"))
 
 
 def _with_attention(workload: Workload, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return operators, or the attention that one is a part of."""
+    """Return operators with all of the attention that one of them is a part of."""
     fused = [one for one in parts(workload) if isinstance(one, tuple)]
     return next((attention for attention in fused if set(names) & set(attention)), names)

@@ -1,4 +1,4 @@
-"""Earlier runs with resources freed, kept in the store."""
+"""A cache, in the store, of runs with resources freed."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def remembered_what_if(
     progress: Progress | None = None,
     trace: TraceReader | None = None,
 ) -> WhatIfResult:
-    """Return what ``what_if`` gives for all its cases, from an earlier time if there was one.
+    """Return the result of ``what_if`` for all its cases, from the store if it is there.
 
-    Nothing is remembered of a program with a plug-in's operator, whose code the key doesn't have.
-    A ``trace`` of this very program that this code wrote has the run as it is.
+    Programs with a plug-in's operator aren't stored, as the key doesn't include its code.
+    ``trace``: of this program; if this version wrote it, its run needn't be repeated.
     """
     works = {command.work for command in commands(program.body) if isinstance(command, Sfu)}
     own = works <= VECTORS.own.keys()
@@ -46,7 +46,7 @@ def remembered_what_if(
 
 
 def _run_of_trace(trace: TraceReader) -> BaseRun | None:
-    """Return the run of a trace, if this code wrote it and its figures are there."""
+    """Return the run of a trace, if this version wrote it with its figures."""
     operators = trace.figures.get("operators")
     if trace.header.code != code_digest() or trace.partial or not operators:
         return None

@@ -37,7 +37,7 @@ _CASES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def speedup_without(result: RunResult, limit: RunLimit) -> float | None:
-    """Run the program without a limit: how many times as fast that is; None where it can't be.
+    """Return the speedup of a program without a limit; None where that can't be run.
 
     The program stays as it is, so this is the most that any change of that resource alone gains.
     """
@@ -49,9 +49,9 @@ def speedup_without(result: RunResult, limit: RunLimit) -> float | None:
 
 @dataclass(frozen=True)
 class LimitSpeedups:
-    """Speedups of a program without what limits it, each by a run of its own; else None.
+    """Speedups of a program without its limits, each by a run of its own; None where not run.
 
-    ``wait``: what is waited for, where freeing that gains more than freeing the limit does.
+    ``wait``: the resource that is waited for, if freeing it gains more than freeing the limit.
     """
 
     without_limit: float | None
@@ -62,7 +62,7 @@ class LimitSpeedups:
 
 
 def speedups_of(result: RunResult, limit: RunLimit) -> LimitSpeedups:
-    """Run a program without its limit, without its longest wait, without an SFU's latency."""
+    """Return the speedups without a limit, without the longest wait, and without SFU latency."""
     gain, wait = speedup_without(result, limit), longest_wait(result, limit)
     other = None if wait is None or gain is None else speedup_without(result, wait)
     if other is None or gain is None or other < gain * WORTH_A_CHANGE:
@@ -79,7 +79,7 @@ def speedups_of(result: RunResult, limit: RunLimit) -> LimitSpeedups:
 
 
 def speedup_without_sfu_latency(result: RunResult) -> float | None:
-    """Run the program on an SFU whose work has no latency: how many times as fast that is."""
+    """Return the speedup of a program on an SFU without latency."""
     return _gain_of(result, without_sfu_latency(result.accelerator), result.program)
 
 
@@ -89,7 +89,7 @@ def _gain_of(result: RunResult, accelerator: Accelerator, program: Program) -> f
 
 
 def longest_wait(result: RunResult, limit: RunLimit) -> RunLimit | None:
-    """Return what the computing unit waits for most, if that is another than the limit.
+    """Return the resource that the computing unit waits for longest, if it isn't the limit.
 
     None where that can't be freed, or is less than a tenth of the cycles.
     """

@@ -1,10 +1,10 @@
-"""The cycles of a run, a window or an operator by engine and cause, from a trace.
+"""Cycles of a run, a window or an operator by engine and cause, from a trace.
 
 An event carries its operator, but an engine that has no work in an operator sits there idle
 under the operator that it worked for last. All engines meet at the end of each operator, and an
 engine that works in it is never idle between. So an operator lasts as long as its engines
 are not idle, and the rest of each engine's cycles there are idle ones. This is exact, also in a
-window. Where operators run at once on different cores, each is told of by the first core that it is
+window. Where operators run at once on different cores, each is described by the first core it is
 on; their cycles are more than those of the run together.
 """
 
@@ -32,11 +32,11 @@ Causes = Mapping[str, int]
 
 @dataclass(frozen=True)
 class OperatorDiagnosis:
-    """An operator, or all of them: its cycles, and where each engine's went.
+    """The cycles of an operator, or of all of them, by engine and cause.
 
-    ``waits`` are the stalled cycles by engine, root cause and direct wait, the largest first.
-    ``moved`` are the bytes by channel and tensor, where they are known: of a whole run. ``core``:
-    the first of those that are in it.
+    ``waits``: stalled cycles by engine, root cause and direct wait, the largest first.
+    ``moved``: bytes by channel and tensor, known for a whole run. ``core``:
+    the first of the cores that run it.
     """
 
     name: str
@@ -48,11 +48,11 @@ class OperatorDiagnosis:
     core: int = 0
 
     def unit_name(self, unit: str) -> str:
-        """Return the name of a unit of the core that is described."""
+        """Return the name of an engine: that of a unit on the core that is described."""
         return on_core(self.core, unit)
 
     def share(self, engine: str, cause: str) -> float:
-        """Cycles of one cause of one engine, as a part of all cycles."""
+        """Return the cycles of a cause of an engine as a fraction of all cycles."""
         causes = self.engines.get(engine, {})
         return causes.get(cause, 0) / self.cycles if self.cycles else 0.0
 
@@ -64,9 +64,9 @@ class OperatorDiagnosis:
 
     @property
     def critical(self) -> str:
-        """The engine that the operator cannot do without: the one that is busy longest.
+        """The critical engine: the one that is busy longest.
 
-        Work that takes most of the cycles hides all other work, so this is what to speed up
+        Work that takes most of the cycles hides all other work, so this is the engine to speed up
         or to unload; where it is busy all the time it bounds the operator. Of engines that are
         busy equally long, the one that the others wait for longer, then the array and the SFU
         before the DMA engines. The DMA engines share the DRAM: a transfer that queues there
@@ -83,7 +83,7 @@ class OperatorDiagnosis:
         return max(found, key=lambda name: self.engines[name].get("busy", 0))
 
     def blamed_cycles(self, engine: str) -> int:
-        """Cycles that the others wait directly for an engine."""
+        """Return the cycles that other engines wait directly for an engine."""
         return sum(w.cycles for w in self.waits if w.waits_for == engine)
 
     def longest_wait(self, engine: str, cause: str) -> Stall | None:
@@ -93,7 +93,7 @@ class OperatorDiagnosis:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A window of a run (``start`` up to ``end``, often all of it) and its operators."""
+    """The operators of a run or of a window of it, from cycle ``start`` up to ``end``."""
 
     start: int
     end: int
@@ -136,7 +136,7 @@ def _bandwidth_wait(part: OperatorDiagnosis) -> int:
 
 
 def diagnose(trace: TraceReader, start: int = 0, end: int | None = None) -> Diagnosis:
-    """Account for the cycles from ``start`` up to ``end``, by operator and in all.
+    """Return the cycles from ``start`` up to ``end`` by operator, engine and cause.
 
     Raises:
         TraceError: the window is no part of the run.
@@ -164,7 +164,7 @@ def diagnose(trace: TraceReader, start: int = 0, end: int | None = None) -> Diag
 
 
 def _moved_bytes(trace: TraceReader, start: int, end: int) -> dict[str, dict[str, int]]:
-    """Return the bytes that each channel moved in a window; the trace knows no tensors there."""
+    """Return the bytes that each channel moved in a window, where tensors are unknown."""
     found = trace.bandwidth(bins=1, start=start, end=end)
     moved: Counter[str] = Counter()
     for channel, n_bytes in zip(found.channels, found.moved, strict=True):
@@ -173,7 +173,7 @@ def _moved_bytes(trace: TraceReader, start: int, end: int) -> dict[str, dict[str
 
 
 def _part(name: str, rows: Sequence[Stall], engines: Sequence[str]) -> OperatorDiagnosis:
-    """Sum the rows of an operator; all engines of its cores are in it from beginning to end."""
+    """Return the sum of an operator's rows; engines of its cores count for all of its cycles."""
     causes: dict[str, dict[str, int]] = {engine: defaultdict(int) for engine in engines}
     for row in rows:
         causes[row.engine][row.cause] += row.cycles
@@ -187,14 +187,14 @@ def _part(name: str, rows: Sequence[Stall], engines: Sequence[str]) -> OperatorD
 
 
 def _is_rest(part: OperatorDiagnosis) -> bool:
-    """Return whether a part has the cycles of engines that are done before others are."""
+    """Return whether a part is the rest: cycles of engines that end before others."""
     return not part.name and all(set(causes) <= {"idle"} for causes in part.engines.values())
 
 
 def _sum(
     operators: Sequence[OperatorDiagnosis], engines: Sequence[str], most: int
 ) -> OperatorDiagnosis:
-    """Add up the operators, which run within so many cycles."""
+    """Return the sum of operators; ``most``: the cycles within which they run."""
     causes = {engine: Counter[str]() for engine in engines}
     for part in operators:
         for engine, own in part.engines.items():
@@ -207,7 +207,7 @@ def _sum(
 
 
 def _with_figures(part: OperatorDiagnosis, figures: Mapping[str, Any]) -> OperatorDiagnosis:
-    """Add what the run counted itself, where it is known."""
+    """Return a part with the figures that the run has counted, where they are known."""
     if "bytes" not in figures:
         return part
     moved = {

@@ -1,4 +1,4 @@
-"""The facts of a verdict on stalls: what bounds a part, what it waits for, what freeing gains."""
+"""The facts of a verdict on stalls: bounds, waits, and gains of freed resources."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ WORTH_SAYING = 0.05
 
 @dataclass(frozen=True)
 class VerdictFigures:
-    """The figures that the sentences are made from. Without ``accelerator`` no resource is judged.
+    """The figures from which the sentences about a part are made.
 
-    ``gains``: the speedup of this operator by each case of freed resources. ``operators``: those
-    of a whole run, each of which waits for its own compute engine. ``loading_cycles``: of the
-    array, in which operands shift in, or sums out, and nothing streams. ``mac_share``: 1 over the
-    MACs of a PE a cycle.
+    ``accelerator``: without it no bandwidth is judged. ``gains``: the speedup of this part by each
+    case of freed resources. ``operators``: those of a whole run, each of which waits for its own
+    compute engine. ``loading_cycles``: of the array, in which operands shift in, or sums out, and
+    nothing streams. ``mac_share``: 1 over the MACs of a PE a cycle.
     """
 
     part: OperatorDiagnosis
@@ -41,30 +41,30 @@ class VerdictFigures:
 
     @property
     def engine(self) -> str:
-        """The engine that the sentences are about."""
+        """The compute engine, which the sentences are about."""
         return self.part.compute
 
     @property
     def lost(self) -> Counter[str]:
-        """Cycles by cause that the compute engine waits: of a run, the one of each operator."""
+        """Cycles that the compute engine waits, by cause; of a run, summed over its operators."""
         found: Counter[str] = Counter()
         for part in self.operators or (self.part,):
             found.update(dict(part.stalls(part.compute)))
         return found
 
     def share(self, cause: str) -> float:
-        """Cycles lost to a cause, as a part of all cycles."""
+        """Return the cycles lost to a cause as a fraction of all cycles."""
         return self.lost[cause] / self.part.cycles if self.part.cycles else 0.0
 
 
 def worst_causes(scene: VerdictFigures) -> list[str]:
-    """Name the one or two causes for which the compute engine waits longest."""
+    """Return the one or two causes for which the compute engine waits longest."""
     largest = sorted(scene.lost.items(), key=lambda one: (-one[1], one[0]))[:2]
     return [cause for cause, n in largest if n >= WORTH_SAYING * scene.part.cycles]
 
 
 def is_bound(part: OperatorDiagnosis) -> bool:
-    """Whether the compute engine of a part is busy nearly all of the time."""
+    """Return whether the compute engine of a part is busy nearly all of the time."""
     return part.share(part.compute, "busy") >= BOUND
 
 
@@ -77,14 +77,14 @@ class BandwidthUse:
 
     @property
     def share(self) -> float:
-        """Used by limit."""
+        """The fraction of the bandwidth that is used."""
         return self.used / self.limit
 
 
 def dram_use(scene: VerdictFigures) -> BandwidthUse | None:
-    """Return how much of the bandwidth of all DRAM channels together is used.
+    """Return the use of the bandwidth of all DRAM channels together.
 
-    Unknown with memories beside the DRAM, as bytes by level don't tell them apart.
+    None with memories beside the DRAM, which bytes by level don't distinguish.
     """
     if scene.accelerator is not None and len(scene.accelerator.every_backing) > 1:
         return None
@@ -95,7 +95,7 @@ def dram_use(scene: VerdictFigures) -> BandwidthUse | None:
 def use_of(
     scene: VerdictFigures, channels: Sequence[str], rate: str, parts: int = 1
 ) -> BandwidthUse | None:
-    """Return how much of a bandwidth is used, where bytes and bandwidth are known and finite."""
+    """Return the use of a bandwidth; None where bytes or bandwidth are unknown or unlimited."""
     accelerator, part = scene.accelerator, scene.part
     if accelerator is None or not part.cycles or not set(channels) & part.moved.keys():
         return None
@@ -109,7 +109,7 @@ def use_of(
 
 @dataclass(frozen=True)
 class StallAnalysis:
-    """The accounts to show, and the freed runs if they were asked for.
+    """The diagnosis of a run, and its runs with freed resources, if these were made.
 
     ``loading``: cycles by operator in which the array only loads; ``kinds``: of the operators.
     """
@@ -123,7 +123,7 @@ class StallAnalysis:
     mac_shares: Mapping[str, Fraction] = field(default_factory=dict)
 
     def scene(self, part: OperatorDiagnosis) -> VerdictFigures:
-        """Put together what the sentences about a part are made from."""
+        """Return the figures from which the sentences about a part are made."""
         gains: dict[tuple[str, ...], float] = {}
         for freed in self.what_if.freed if self.what_if else ():
             gain = speedup(self.what_if, freed, part.name)
@@ -141,7 +141,7 @@ def analysis_of(
     what_if: WhatIfResult | None = None,
     proposal: Proposal | None = None,
 ) -> StallAnalysis:
-    """Return the analysis of a trace: with kinds, and what loading the array takes."""
+    """Return the analysis of a trace, with kinds of operators and cycles of loading the array."""
     accelerator = trace.accelerator() if trace.header.accelerator else None
     if accelerator is None or trace.partial or not trace.header.program or trace.unreadable():
         return StallAnalysis(diagnosis, accelerator, what_if, proposal)
@@ -162,7 +162,7 @@ def cycles_of(run: FreedRun, operator: str) -> int | None:
 
 
 def speedup(what_if: WhatIfResult | None, freed: FreedRun, operator: str) -> float | None:
-    """Divide the cycles of a part by those with something freed; None where there are none."""
+    """Return the speedup of a part with resources freed; None without cycles of either run."""
     before = cycles_of(what_if.base, operator) if what_if else None
     after = cycles_of(freed, operator)
     return before / after if before and after else None

@@ -1,4 +1,4 @@
-"""The same program with a resource freed: infinitely fast, or without a limit.
+"""Runs of a program with a resource freed: infinitely fast, or without a limit.
 
 A freed run bounds what any improvement of that resource alone can gain: the program, so every
 tile size, loop order and number of bytes, stays as it is. It is no proof of monotony: requests
@@ -78,7 +78,7 @@ _AnySpec = TypeVar("_AnySpec", bound=Spec)
 
 @dataclass(frozen=True)
 class FreedRun:
-    """The run with some resources freed: its cycles, in all and by operator."""
+    """A run with some resources freed: its cycles, in all and by operator."""
 
     resources: tuple[str, ...]
     cycles: int
@@ -87,7 +87,7 @@ class FreedRun:
 
 @dataclass(frozen=True)
 class BaseRun:
-    """The program as it is, where its run is known."""
+    """The run of the program with nothing freed, if it is known."""
 
     freed: FreedRun
     waited_for_ports: bool
@@ -95,7 +95,7 @@ class BaseRun:
 
 @dataclass(frozen=True)
 class WhatIfResult:
-    """The program as it is, ``base``, and with each case freed."""
+    """The run with nothing freed (``base``), and the run of each case."""
 
     base: FreedRun
     freed: tuple[FreedRun, ...]
@@ -108,7 +108,7 @@ def what_if(
     progress: Progress | None = None,
     base: BaseRun | None = None,
 ) -> WhatIfResult:
-    """Run a program once as it is, unless that run is known, and once for each case.
+    """Return the runs of a program with nothing freed (unless it is given), and of each case.
 
     A case that leaves nothing that takes time (see ``takes_time``) is left out, as is loading the
     array where that is never waited for. If no engine waited for a port of the buffer, faster ports
@@ -156,7 +156,7 @@ def _absent(accelerator: Accelerator) -> Iterator[str]:
 
 
 def waited_for_ports(engines: Mapping[str, EngineCycles]) -> bool:
-    """Whether an engine waited for a port of the buffer; each books this as it happens."""
+    """Return whether an engine waited for a port of the buffer."""
     return any(one.stalls.get(Cause.BUFFER_PORT.name.lower()) for one in engines.values())
 
 
@@ -165,7 +165,7 @@ def _tell_part(progress: Progress, at: int, of: int, _cycle: int, done: float) -
 
 
 def takes_time(accelerator: Accelerator, case: Sequence[str]) -> bool:
-    """Whether memory still takes time where array or SFU are freed: else loops take no cycles."""
+    """Return whether anything takes time in a case: with array or SFU freed, memory has to."""
     backing = accelerator.every_backing.values()
     dram = any(not one.channel_rate.unlimited or one.dram.latency_cycles > 0 for one in backing)
     ports = not (accelerator.read_rate.unlimited or accelerator.write_rate.unlimited)
@@ -184,12 +184,12 @@ def free(
 
 
 def _copy_spec(spec: _AnySpec, **sections: object) -> _AnySpec:
-    """Copy a spec with other fields; ``model_copy`` would keep its cached rates."""
+    """Return a copy of a spec to change; ``model_copy`` would keep its cached rates."""
     return type(spec).model_validate(_fields(spec) | sections)
 
 
 def _with_fields(spec: _AnySpec, fields: Mapping[str, object]) -> _AnySpec:
-    """Copy a spec with other values of fields by their paths."""
+    """Return a copy of a spec with other values of fields, given by their paths."""
     sections: dict[str, dict[str, object]] = {}
     for path, value in fields.items():
         name, _, rest = path.partition(".")
@@ -212,7 +212,7 @@ _NO_BANKS: Final[dict[str, Any]] = {"model": "channel", "map": None}
 
 
 def _memories(one: Accelerator, **fields: object) -> Accelerator:
-    """Copy an accelerator with other fields of the DRAM and of all memories beside it."""
+    """Return a copy with other fields of the DRAM and of all memories beside it."""
     beside = {
         name: _copy_spec(memory, **fields) for name, memory in one.memories.by_class().items()
     }
@@ -225,7 +225,7 @@ def _memories(one: Accelerator, **fields: object) -> Accelerator:
 
 
 def _slots(accelerator: Accelerator) -> Accelerator:
-    """Make room for the slots: a bound, not a design."""
+    """Return a copy with room for more slots: for a bound, not a design."""
     fields: dict[str, object] = {"buffer.capacity_bytes": None}
     if isinstance(accelerator.array, SpatialArraySpec):
         for name, memory in _fields(accelerator.array.memories).items():
@@ -242,7 +242,7 @@ def _free_array(one: Accelerator) -> Accelerator:
 
 
 def _unit_fields(name: str) -> dict[str, object]:
-    """Return the fields that free a unit, as its row in the table of units has them."""
+    """Return the fields that free a unit, from the table of units."""
     section, fields = UNITS[name].frees or ("", {})
     return {f"{section}.{field}": value for field, value in fields.items()}
 
@@ -280,7 +280,7 @@ class FreeArray(ArraySpec):
     """An array whose folds take no cycles; what they move through NoC and ports stays."""
 
     def lead_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002
-        """Nothing before the first fold."""
+        """Return 0: no cycles before the first fold."""
         return grid.high * 0
 
     def fold_cycles(
@@ -292,21 +292,21 @@ class FreeArray(ArraySpec):
         first_rows: Amount | None = None,  # noqa: ARG002
         row_rate: int = 1,  # noqa: ARG002
     ) -> Amount:
-        """Nothing for a fold."""
+        """Return 0: no cycles for a fold."""
         return rows * 0
 
     def tail_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002
-        """Nothing after the last fold."""
+        """Return 0: no cycles after the last fold."""
         return grid.high * 0
 
     @property
     def lead_latency_cycles(self) -> int:
-        """Nothing before a pass."""
+        """Return 0: no latency before a pass."""
         return 0
 
     @property
     def tail_latency_cycles(self) -> int:
-        """Nothing after a pass."""
+        """Return 0: no latency after a pass."""
         return 0
 
 
@@ -314,7 +314,7 @@ class FreePes(SpatialArraySpec):
     """A spatial array whose passes take no cycles; what they move stays."""
 
     def pass_cycles(self, steps: int, pes: tuple[int, int], stationarity: Stationarity) -> int:  # noqa: ARG002 - as SpatialArraySpec has it
-        """Nothing for a pass."""
+        """Return 0: no cycles for a pass."""
         return 0
 
 
@@ -322,12 +322,12 @@ class FreeSfu(SfuSpec):
     """An SFU whose work takes no cycles; what its passes move through the ports stays."""
 
     def cycles(self, work: InPasses, elements: Amount, rows: Amount) -> Amount:  # noqa: ARG002
-        """Nothing for any work."""
+        """Return 0: no cycles for any work."""
         return elements * 0
 
 
 def without_sfu_latency(accelerator: Accelerator) -> Accelerator:
-    """Return an accelerator whose vector operators take what their elements take, and no more."""
+    """Return an accelerator whose vector operators have no latency."""
     sfu = accelerator.sfu
     fields = {name: getattr(sfu, name) for name in type(sfu).model_fields}
     sections = {name: getattr(accelerator, name) for name in type(accelerator).model_fields}
