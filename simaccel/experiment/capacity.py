@@ -1,4 +1,4 @@
-"""Whether chips have room for a workload, and how many would have (`simaccel.run.memories`)."""
+"""Check that a workload fits the memories of chips; if not, how many chips would hold it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from simaccel.workload import Workload
 def require_room(
     workload: Workload, accelerator: Accelerator, dataflow: str | MappingTree, options: Options
 ) -> None:
-    """Require that a chip's part of a workload fits its memories.
+    """Refuse a workload whose part on a chip doesn't fit the chip's memories.
 
     Raises:
         MemoryOverflowError: it doesn't; the message names the parts and what would hold them.
-        InputError: chips that can't share the workload so.
+        InputError: chips that can't share the workload by these degrees.
 
     """
     if all(demand.fits for demand in memory_demands(workload, accelerator)):
@@ -39,7 +39,7 @@ def require_room(
 def _parts(
     workload: Workload, accelerator: Accelerator, dataflow: str | MappingTree, options: Options
 ) -> Iterator[tuple[Workload, tuple[Exchange, ...]]]:
-    """Yield what one chip of each place does, and its exchanges."""
+    """Yield (workload of one chip, exchanges) of each place."""
     if isinstance(dataflow, MappingTree):
         pod = pod_of(workload, dataflow, accelerator)
         yield from ((part, pod.exchanges) for part in pod.workloads())
@@ -67,9 +67,9 @@ def _overflow_text(
 def _holding_counts(
     workload: Workload, accelerator: Accelerator, options: Options, least: int
 ) -> Iterator[int]:
-    """Yield numbers of chips that hold a workload: the least, or powers of two from there on.
+    """Yield numbers of chips that would hold a workload: the least, or powers of two from it on.
 
-    They share it by the degrees that are taken where none is given.
+    They share it by the default degrees.
     """
     free = options.with_degrees()
     powers = (2**n for n in range(MOST_CHIPS.bit_length()))
@@ -84,9 +84,9 @@ def _holding_counts(
 def _holding_stages(
     workload: Workload, accelerator: Accelerator, options: Options
 ) -> Iterator[int]:
-    """Yield numbers of stages in which chips hold the layers of a model, the smallest first.
+    """Yield numbers of pipeline stages whose chips hold their layers, the smallest first.
 
-    A chip has the caches of all micro-batches.
+    A chip holds the caches of all micro-batches.
     """
     parameters, pod = workload.parameters, accelerator.pod
     if parameters.get("kind") != "transformer" or parameters.get("scope") != "model":
@@ -101,7 +101,7 @@ def _holding_stages(
 
 
 def _holds_stage(workload: Workload, plan: PipelinePlan) -> bool:
-    """Return whether the chips of a stage hold it, with the caches of all micro-batches."""
+    """Return whether the chips of a stage hold its weights and the caches of all micro-batches."""
     share = chip_share(workload, plan.group, plan.options)
     part = workload if share is None else share.pod.workload
     return all(

@@ -1,4 +1,4 @@
-"""Checking a program's results: the interpreter on random tensors against plain numpy.
+"""Check of a program's results: the interpreter on random tensors against plain numpy.
 
 The program's operators see tensors in the ranks of their group (``layout``); here they are in their
 natural shapes, and the expected values come from ``np.einsum`` and from vector operators on whole
@@ -46,7 +46,7 @@ class CheckFailedError(SimaccelError):
 
 @dataclass(frozen=True)
 class OperatorCheck:
-    """One operator whose output was compared.
+    """The comparison of one operator's output.
 
     ``compared`` of its ``elements`` reached DRAM (those of an intermediate that stays on chip
     are checked through the operators that read it); ``deviation`` is the largest difference as
@@ -65,7 +65,7 @@ def require_small(workload: Workload) -> None:
     """Refuse workloads that take too long to interpret.
 
     Raises:
-        TooLargeToCheckError: says how many MACs there are and how many are allowed.
+        TooLargeToCheckError: names the MACs and how many are allowed.
 
     """
     if workload.macs > MOST_MACS:
@@ -138,7 +138,7 @@ class _Memory:
         self.found: dict[str, OperatorCheck] = {}
 
     def enter(self, operator: str) -> dict[str, Array]:
-        """Lay out the inputs as the group sees them, and empty outputs."""
+        """Return the inputs in the group's layouts, and empty outputs."""
         group = self.groups[operator]
         found: dict[str, Array] = {}
         for seen in group.space.operators:
@@ -151,11 +151,11 @@ class _Memory:
         return found
 
     def wants(self, _loop: ProgramLoop, _start: int) -> bool:
-        """Execute each iteration."""
+        """Return True: each iteration is executed."""
         return True
 
     def leave(self, operator: str, tensors: Map[str, DramTensor]) -> None:
-        """Take the outputs back and compare them."""
+        """Store the outputs in their natural shapes, and compare them."""
         group = self.groups[operator]
         for seen in group.space.operators:
             layout = group.layout(seen, len(seen.inputs))
@@ -168,7 +168,7 @@ class _Memory:
             self.found[seen.name] = self._compare(seen.operator, made, may_stay)
 
     def lay(self, operator: str, tensor: str, values: Array) -> Array | None:
-        """Return a tensor that is kept around a group as it sees it; None if it doesn't."""
+        """Return a tensor kept around groups in this group's layout; None if it doesn't use it."""
         layout = self.groups[operator].layout_around(tensor)
         if layout is None:
             return None
@@ -176,7 +176,7 @@ class _Memory:
         return layout.lay_out(values)
 
     def put(self, operator: str, tensor: str, seen: Array, values: Array) -> None:
-        """Put what a group saw of a tensor kept around it back into all of its values."""
+        """Store a group's values of a tensor kept around it."""
         layout = self.groups[operator].layout_around(tensor)
         assert layout is not None  # noqa: S101 - it has been laid out
         values[layout.box] = layout.natural(seen)
@@ -238,7 +238,7 @@ class GroupLayout:
         return None
 
     def boxes_that_may_stay(self, seen: BoundOperator) -> list[tuple[slice, ...]]:
-        """Return the parts of an output, in the group's layout, that may stay on chip."""
+        """Return the boxes of an output, in the group's layout, that need not go to DRAM."""
         view = seen.output
         if view.name not in self.space.escapes:
             return [tuple(slice(0, size) for size in view.shape)]
@@ -253,7 +253,7 @@ class GroupLayout:
         ]
 
     def _is_used_inside(self, tensor: str) -> bool:
-        """Return whether only the groups inside of the keeps need a tensor."""
+        """Return whether only groups inside the keeps use a tensor."""
         readers = {
             operator.name
             for operator in self.workload.operators
@@ -273,7 +273,7 @@ def group_layouts(workload: Workload, mapping: Mapping) -> dict[str, GroupLayout
 
 
 def written_elements(workload: Workload, tensor: str) -> Booleans:
-    """Return which elements of a tensor an operator writes."""
+    """Return a mask of the elements of a tensor that operators write."""
     found = np.zeros(workload.shapes[tensor], dtype=np.bool_)
     for one in workload.operators:
         if one.output.tensor == tensor:
@@ -282,7 +282,7 @@ def written_elements(workload: Workload, tensor: str) -> Booleans:
 
 
 def random_tensors(workload: Workload, seed: int) -> dict[str, Array]:
-    """Draw what no operator writes, and caches; the rest of what boxes are written into is zero.
+    """Return random inputs, weights and caches; tensors written in part are zero elsewhere.
 
     Weights are scaled so that values stay near one.
     """
@@ -304,7 +304,7 @@ def random_tensors(workload: Workload, seed: int) -> dict[str, Array]:
 
 
 def expected_values(workload: Workload, given: Map[str, Array]) -> dict[str, Array]:
-    """Compute all tensors of a workload from those that no operator writes, in plain numpy."""
+    """Return all tensors of a workload, computed in plain numpy from those that are given."""
     tensors = {name: np.array(values) for name, values in given.items()}
     for operator in workload.operators:
         made = (
@@ -318,7 +318,7 @@ def expected_values(workload: Workload, given: Map[str, Array]) -> dict[str, Arr
 
 
 def einsum_values(einsum: Einsum, tensors: dict[str, Array]) -> Array:
-    """Compute an einsum, with affine projections of its inputs, in plain numpy.
+    """Return an einsum's output, with affine projections of its inputs, in plain numpy.
 
     ``tensors`` has the inputs in their natural shapes; the result is the output in its.
     """
@@ -332,7 +332,7 @@ def einsum_values(einsum: Einsum, tensors: dict[str, Array]) -> Array:
 
 
 def _by_rank(array: Array, operand: Operand, operator: Operator) -> Array:
-    """View a tensor with one dimension per rank: a step of a rank is a step in its dimensions."""
+    """Return a view of a tensor with one dimension per rank of the operator."""
     strides = dict.fromkeys(operand.ranks, 0)
     for dim, stride in zip(operand.projection, array.strides, strict=True):
         for rank, coefficient in dim.terms:
@@ -344,7 +344,7 @@ def _by_rank(array: Array, operand: Operand, operator: Operator) -> Array:
 def vector_values(
     vector: Vector, tensors: dict[str, Array], at: Map[str, int] | None = None
 ) -> Array:
-    """Compute a vector operator on whole tensors, in their natural shapes.
+    """Return a vector operator's output of whole tensors, in their natural shapes.
 
     ``at``: where ranks start, if the tensors are parts of larger ones.
     """

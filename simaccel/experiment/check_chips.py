@@ -1,6 +1,6 @@
-"""Checking what chips compute together: each one on its part, and all against plain numpy.
+"""Check of what several chips compute, each on its part, against plain numpy.
 
-Each chip's program runs in the interpreter on parts of random tensors. What it makes is compared
+Each chip's program runs in the interpreter on parts of random tensors. Its results are compared
 with parts of what numpy makes of the whole workload, on no chips at all; what comes over links is
 put together from what other chips made, and compared with what the reader was given.
 """
@@ -30,13 +30,13 @@ from simaccel.workload.vectors.kind import Array
 
 
 def check_chips(workload: Workload, pod: Pod) -> tuple[OperatorCheck, ...]:
-    """Execute what each chip does of a workload, and compare all that it makes.
+    """Execute each chip's part of a workload, and compare all results.
 
-    Groups on other chips are executed together, those of the n-th chip of each place.
+    The n-th chips of all places are executed together.
 
     Raises:
         TooLargeToCheckError: the workload has too many MACs.
-        CheckFailedError: an output or what goes over links is wrong; names operator and chip.
+        CheckFailedError: an output or an exchange is wrong; names operator and chip.
 
     """
     require_small(workload)
@@ -69,7 +69,7 @@ def _join_checks(of_chips: Sequence[OperatorCheck]) -> OperatorCheck:
 def _tensors_of_chip(
     pod: Pod, inputs: dict[str, Array], expected: dict[str, Array], chip: int
 ) -> dict[str, Array]:
-    """Return a chip's tensors before it begins; what comes over links is as it should be."""
+    """Return a chip's tensors before it runs, with the expected values of what comes over links."""
     made = {one.output.tensor for one in pod.workload.operators}
     found = {}
     for name in pod.workload.tensors:
@@ -81,7 +81,7 @@ def _tensors_of_chip(
 
 
 def _stored_pieces(pod: Pod, expected: dict[str, Array], chip: int) -> dict[str, Array]:
-    """Return a chip's pieces of weights that lie once on all chips."""
+    """Return a chip's parts of weights that are stored in parts."""
     stored = (exchange for exchange in pod.exchanges if exchange.is_stored)
     return {
         one.source: expected[one.tensor][one.before.box(expected[one.tensor].shape, chip)]
@@ -90,7 +90,7 @@ def _stored_pieces(pod: Pod, expected: dict[str, Array], chip: int) -> dict[str,
 
 
 def _compare(pod: Pod, values: dict[str, Array], expected: dict[str, Array], chip: int) -> None:
-    """Compare what a chip has of whole tensors, where it has left the chip."""
+    """Compare a chip's parts of tensors that it has stored."""
     for name, mine in values.items():
         tensor, layout = pod.layouts[name]
         if not layout.partial:
@@ -108,12 +108,12 @@ def _require_close(mine: Array, expected: Array, name: str) -> None:
 
 
 def _used_positions(shape: Sequence[int]) -> tuple[slice, ...]:
-    """Return the positions of a tensor without a border behind them that a chip doesn't use."""
+    """Return the slices of a tensor without the border after them that a chip doesn't use."""
     return tuple(map(slice, shape))
 
 
 def _border(workload: Workload, tensor: str) -> Array:
-    """Return which elements of a tensor nobody makes: of one that is made, those around it."""
+    """Return a mask of the elements that no operator makes: the border of a tensor that is made."""
     makers = [one for one in workload.operators if one.output.tensor == tensor]
     border = np.full(workload.shapes[tensor], bool(makers))
     for one in makers:
@@ -124,7 +124,7 @@ def _border(workload: Workload, tensor: str) -> Array:
 def _exchange(
     exchange: Exchange, made: list[dict[str, Array]], expected: Array, border: Array
 ) -> None:
-    """Put together what chips get from those that they exchange with, and compare it."""
+    """Compute what each chip receives in an exchange from what others have made, and compare it."""
     outcome = []
     for chip in range(len(made)):
         together, seen = np.zeros(expected.shape), border.copy()
@@ -153,9 +153,9 @@ def _exchange(
 def _sent_positions(
     exchange: Exchange, shape: Sequence[int], other: int, chip: int
 ) -> tuple[slice, ...] | None:
-    """Return which part of what it has a chip sends to another one, or has itself; None: nothing.
+    """Return the slices of a chip's part that it sends to another chip, or keeps; None: nothing.
 
-    Of a halo neighbours get an edge each.
+    In a halo exchange, each neighbour gets an edge.
     """
     if _drop_digits(other, exchange) != _drop_digits(chip, exchange):
         return None
@@ -176,5 +176,5 @@ def _sent_positions(
 
 
 def _drop_digits(chip: int, one: Exchange) -> int:
-    """Return a chip's number with the digits of an exchange set to nought."""
+    """Return a chip's number with the digits of an exchange set to 0."""
     return chip - sum(axis.stride * (chip // axis.stride % axis.size) for axis in one.digits)

@@ -1,4 +1,4 @@
-"""Share of a workload that one of several chips does, by degrees or the fastest split."""
+"""The share of a workload on one of several chips, by given degrees or by the fastest split."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from simaccel.workload import Workload
 
 @dataclass(frozen=True, kw_only=True)
 class ChipShare:
-    """Part of a workload that one of several chips does, and that chip alone."""
+    """The workload of one of several chips, and an accelerator of that chip alone."""
 
     spreads: Spreads
     pod: Pod
@@ -33,10 +33,10 @@ class ChipShare:
 
 
 def chip_share(workload: Workload, accelerator: Accelerator, options: Options) -> ChipShare | None:
-    """Return what is searched for one of several chips; None where there is one.
+    """Return the share for which a mapping is searched; None on a single chip.
 
     Raises:
-        InputError: degrees that aren't those of the chips, or what can't be cut by them.
+        InputError: degrees don't fit the chips, or don't divide the workload.
 
     """
     degrees = options.degrees

@@ -1,4 +1,4 @@
-"""Dask clusters: the processes of a scheduler that runs somewhere."""
+"""Running tasks in the processes of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LOGS: Final = ("distributed", "tornado", "asyncio")
 
 
 class DaskProcesses(TaskWorkers):
-    """The processes of a cluster; ``digest``: of the code that they are to run."""
+    """The processes of a cluster; ``digest``: of the code, which theirs must have, too."""
 
     def __init__(self, client: Client, digest: str) -> None:
         self.client = client
@@ -39,7 +39,7 @@ class DaskProcesses(TaskWorkers):
     def outcomes(
         self, work: Callable[[Any], Any], tasks: Sequence[Any], numbers: Sequence[int]
     ) -> Numbered[Outcome]:
-        """Yield what came of tasks; those of a piece travel together."""
+        """Yield the outcomes of tasks, which are sent in batches."""
         size = 1 + len(numbers) // _PIECES
         pieces = (numbers[at : at + size] for at in range(0, len(numbers), size))
         sent: dict[Future[Any], Sequence[int]] = {}
@@ -62,7 +62,7 @@ class DaskProcesses(TaskWorkers):
 
 
 def _run(work: Callable[[Any], Any], tasks: Sequence[Any], digest: str) -> list[Outcome]:
-    """Do tasks in a process of a cluster; give what each raised, or gave."""
+    """Run tasks in a process of a cluster; return the result or the error of each."""
     if digest != code_digest():
         raise ClusterError(
             "a process of the cluster has another version of simaccel; install this one there"
@@ -77,7 +77,7 @@ def _run(work: Callable[[Any], Any], tasks: Sequence[Any], digest: str) -> list[
 
 
 def _read_outcomes(future: Future[Any], count: int) -> list[Outcome]:
-    """Read what came of tasks; a process that died is an error of each of them."""
+    """Return the outcomes of tasks; if their process died, an error for each."""
     try:
         outcomes: list[Outcome] = future.result()
     except KilledWorker:
@@ -94,7 +94,7 @@ def _read_outcomes(future: Future[Any], count: int) -> list[Outcome]:
 
 
 def _silence() -> None:
-    """Leave what is to be said to errors: Dask has loggers, with levels of their own."""
+    """Silence Dask's loggers, which have levels of their own; errors say what went wrong."""
     for name in [*logging.root.manager.loggerDict, *_LOGS]:
         if name.partition(".")[0] in _LOGS:
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -102,10 +102,10 @@ def _silence() -> None:
 
 @contextmanager
 def connect_cluster(address: str) -> Iterator[DaskProcesses]:
-    """Use the processes of a scheduler that runs somewhere.
+    """Return the processes of a running Dask scheduler.
 
     Raises:
-        InputError: none answers there, or it has no processes.
+        InputError: no scheduler answers at the address, or it has no processes.
 
     """
     _silence()

@@ -1,4 +1,4 @@
-"""Accelerators and workloads as the data of files that load as the same again."""
+"""Accelerators and workloads as documents of files that load as the same."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from simaccel.workload.documents import einsums_document
 
 
 def accelerator_document(accelerator: Accelerator) -> dict[str, Any]:
-    """Return an accelerator as the data of a file that loads as the same accelerator."""
+    """Return the document of a file that loads as the same accelerator."""
     document: dict[str, Any] = _write_unlimited(accelerator.model_dump(mode="json"))
     return document
 
 
 def _write_unlimited(value: object) -> Any:  # noqa: ANN401 - plain data of any form
-    """Write ``unlimited`` for None, as files do."""
+    """Return a value with ``unlimited`` in place of None, as in files."""
     if isinstance(value, dict):
         return {key: _write_unlimited(item) for key, item in value.items()}
     return "unlimited" if value is None else value
 
 
 def workload_document(workload: Workload) -> dict[str, Any]:
-    """Return a workload as the data of a workload file, which loads as the same workload."""
+    """Return the document of a file that loads as the same workload."""
     document: dict[str, Any] = _plain(workload.parameters)
     return document
 
 
 def recorded_workload(workload: Workload) -> dict[str, Any]:
-    """Return a workload operator by operator, beside the document that it was made from.
+    """Return a workload's document operator by operator, with the document that it was made from.
 
-    The first is what ran, whatever the names in the second mean to another version.
+    The former is what ran, even if another version reads the latter differently.
     """
     whole = {
         **einsums_document(workload.name, workload.operators, workload.tensors.values()),

@@ -1,4 +1,4 @@
-"""Spreads of tokens over experts on several chips, where a workload leaves them open."""
+"""Groups of tokens by experts on several chips (expert parallelism), where the user sets none."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from simaccel.workload.language.experts import EXPECTED, GROUPED
 def spread_experts(
     workload: Workload, accelerator: Accelerator, options: Options | None = None
 ) -> Workload:
-    """Return a workload with tokens in groups where chips with some of the experts each are faster.
+    """Return a workload with tokens in groups by experts, if chips with part of these are faster.
 
-    Without degrees of parallelism, and of tokens whose experts nobody said; else it is unchanged.
+    It is unchanged if degrees of parallelism, or the tokens of experts, are given.
     """
     asked = options or Options()
     if {*asked.degrees} != {None} or asked.sequence_parallel:
@@ -29,7 +29,7 @@ def spread_experts(
 
 @lru_cache(8)
 def _spread_fastest(workload: Workload, accelerator: Accelerator, _parameters: str) -> Workload:
-    """Return the same; workloads with other parameters are equal."""
+    """Return the same, cached; the key includes parameters, by which workloads don't differ."""
     others = [*grouped_experts(workload, accelerator.pod.count)]
     return fastest_split(workload, accelerator, *others).workload if others else workload
 
@@ -37,7 +37,7 @@ def _spread_fastest(workload: Workload, accelerator: Accelerator, _parameters: s
 def grouped_experts(workload: Workload, chips: int) -> Iterator[Workload]:
     """Yield a workload with its tokens in groups for each number of chips that can share experts.
 
-    Of what is a part of a model, or as a compiler sees it, nothing.
+    Nothing for a part of a model, or a workload in a compiler's form.
     """
     parameters = workload.parameters
     experts = expert_count(workload) if parameters.get("experts") == EXPECTED else 0

@@ -1,4 +1,4 @@
-"""Layouts: tensors with the dimensions of a group, which may be reordered, merged and padded."""
+"""Layouts of tensors in a group's ranks: dimensions reordered, merged and padded."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ class Layout:
         return cls(box, shape, tuple(order), tuple(padded), view.shape)
 
     def lay_out(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return a copy of a tensor in its group's dimensions; padding is zero."""
+        """Return a copy of a tensor in the group's layout, padded with zeros."""
         turned = array[self.box].transpose(self.order)
         found = np.zeros(self.padded, dtype=array.dtype)
         found[self._inner_slices()] = turned
         return found.reshape(self.shape)
 
     def natural(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return a tensor of a group in its natural shape, without padding."""
+        """Return a tensor in the group's layout in its natural shape, without padding."""
         turned = array.reshape(self.padded)[self._inner_slices()]
         return turned.transpose(np.argsort(self.order))
 
     def places(self, where: Sequence[slice]) -> tuple[tuple[npt.NDArray[np.int64], ...], Booleans]:
-        """Return the tensor's positions, per dimension, of a box of a group; which aren't padding.
+        """Return, for a box in the group's layout, the tensor's positions by dimension, and a mask.
 
-        Each has the shape of the box.
+        Each has the shape of the box; the mask is false at padding.
         """
         ranges = np.ix_(*(np.arange(span.start, span.stop) for span in where))
         steps = zip(ranges, _steps(self.shape), strict=True)
@@ -90,5 +90,5 @@ class Layout:
 
 
 def _steps(shape: Sequence[int]) -> list[int]:
-    """Return how far apart neighbours along each dimension lie."""
+    """Return the stride of each dimension, in elements."""
     return [math.prod(shape[at + 1 :]) for at in range(len(shape))]

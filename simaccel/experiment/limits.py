@@ -43,9 +43,9 @@ _HALF: Final = 2
 
 @dataclass(frozen=True)
 class RunLimit:
-    """The limit of a row or the run: its name in `LIMITS`, and the part of cycles that it takes.
+    """The limit of a row or of the run: its name in `LIMITS`, and its fraction of the cycles.
 
-    ``memory``: the section of the memory that it is of; empty where several could be.
+    ``memory``: the section of the memory that limits; empty if it isn't known which.
     """
 
     name: str
@@ -54,12 +54,12 @@ class RunLimit:
 
     @property
     def text(self) -> str:
-        """The name as people read it."""
+        """The name of the limit as it is printed."""
         return LIMITS[self.name]
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields of the accelerator that set it; none where it isn't known which."""
+        """The fields of the accelerator that set the limit; none if the memory isn't known."""
         known = FIELDS.get(self.name, ())
         sections = {field.split(".")[0] for field in known}
         if sections != {"dram"}:
@@ -69,7 +69,7 @@ class RunLimit:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a run, and what limits it.
+    """A row of a run, with its limit.
 
     ``busy_cycles``: its cycles, or the work of its busiest resource, if that is more.
     """
@@ -83,14 +83,14 @@ class Row:
     """1 over the MACs of a PE a cycle, on average."""
 
     def utilisation(self, accelerator: Accelerator) -> float:
-        """Ideal cycles divided by its cycles, or by the array's work where that is more."""
+        """Return the ideal cycles divided by its cycles, or by the array's work if that is more."""
         work = (n for name, n in self.predicted.resources.items() if without_core(name) == ARRAY)
         cycles = max(self.run.cycles, *work, 1)
         return float(self.run.macs * self.mac_share) / accelerator.pes / cycles
 
     @property
     def cycles(self) -> int:
-        """Those of the run that belong to it (`simaccel.machine.operator_totals`)."""
+        """The cycles of the run that are this row's (`simaccel.machine.operator_totals`)."""
         return self.run.cycles
 
 
@@ -100,7 +100,7 @@ def operators_of(workload: Workload, name: str) -> list[str]:
 
 
 def rows_of(result: RunResult) -> tuple[Row, ...]:
-    """Return the rows of a run, in its order."""
+    """Return the rows of a run, in order of execution."""
     loading = loading_cycles(result.program, result.accelerator)
     return tuple(_row(result, *pair, loading[pair[0].name]) for pair in result.groups())
 
@@ -113,7 +113,7 @@ def _row(result: RunResult, run: OperatorRun, predicted: GroupPrediction, loadin
 
 
 def run_limit(result: RunResult, rows: Sequence[Row]) -> RunLimit:
-    """Return what limits a run: as of a row, of all work together."""
+    """Return the limit of a run, as that of a row with all work."""
     loading = sum(row.loading_cycles for row in rows)
     work, run = result.prediction, result.run
     names = [operator.name for operator in result.workload.operators]
@@ -122,7 +122,7 @@ def run_limit(result: RunResult, rows: Sequence[Row]) -> RunLimit:
 
 
 def next_limit(result: RunResult, limit: RunLimit) -> RunLimit:
-    """Return the limit with most work after another: what is met next where that one is freed."""
+    """Return the limit with the most work after another: the next one if that were freed."""
     work = result.prediction.resources
     same = {
         name for name in work if _name_limit(result.accelerator, name).split("_")[0] in limit.name
@@ -151,7 +151,7 @@ def _limit(
     loading: int,
     share: Fraction,
 ) -> RunLimit:
-    """Return the busiest resource, or what the computing unit waits for if none is busy for half.
+    """Return the busiest resource, or the cause of most waiting if none is busy half of the time.
 
     Of equally busy ones the first, which is the array. Of a row that others overlap no resource has
     more work than its ``cycles``.
@@ -169,7 +169,7 @@ def _limit(
 
 
 def _section(accelerator: Accelerator, resource: str) -> str:
-    """Return the section of the memory that a resource is; of other resources the DRAM's."""
+    """Return the section of a resource's memory; of other resources the DRAM's."""
     name = without_core(resource)
     if name in accelerator.memories.by_class():
         return f"memories.{name}"
@@ -177,7 +177,7 @@ def _section(accelerator: Accelerator, resource: str) -> str:
 
 
 def only_memory(accelerator: Accelerator) -> str:
-    """Return the section of the memory if there is only one: waits don't say which it is."""
+    """Return the memory's section if there is only one, as waits don't name it; else empty."""
     return "dram" if len(accelerator.every_backing) == 1 else ""
 
 
@@ -200,7 +200,7 @@ def _of_memory(accelerator: Accelerator, memory: str) -> str:
 
 
 def _of_array(ideal: Fraction, work: int, loading: int) -> str:
-    """Return what of the array's work is most of it: loading, PEs that are not in use, or MACs.
+    """Return the largest part of the array's work: loading, unused PEs, or MACs.
 
     ``ideal``: cycles of the MACs on all PEs.
     """
@@ -210,10 +210,10 @@ def _of_array(ideal: Fraction, work: int, loading: int) -> str:
 
 
 class LoadedArray(ArraySpec):
-    """An array whose stationary operands, and sums that leave, shift in no time."""
+    """An array that loads stationary operands and unloads sums in no time."""
 
     def lead_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002
-        """Nothing before the first fold."""
+        """Return 0: nothing is loaded before the first fold."""
         return grid.high * 0
 
     def fold_cycles(
@@ -225,13 +225,13 @@ class LoadedArray(ArraySpec):
         first_rows: Amount | None = None,  # noqa: ARG002
         row_rate: int = 1,  # noqa: ARG002
     ) -> Amount:
-        """The stream of a fold, and its skew where the next does not enter directly after."""
+        """Return the cycles of a fold's stream, with its skew unless the next follows directly."""
         high, wide = self._sides(rows, cols)
         return stream + (high + wide - 2) * int(self.overlap != "stream")
 
 
 def without_loading(accelerator: Accelerator) -> Accelerator:
-    """Return an accelerator whose array is loaded in no time.
+    """Return an accelerator whose systolic array is loaded and unloaded in no time.
 
     A spatial array, or one that is free of more, stays as it is.
     """
@@ -246,9 +246,9 @@ def without_loading(accelerator: Accelerator) -> Accelerator:
 
 
 def loading_cycles(program: Program, accelerator: Accelerator) -> Counter[str]:
-    """Count the cycles by operator in which the array of core 0 does nothing but load, or unload.
+    """Return the cycles by operator in which the array of core 0 only loads or unloads.
 
-    What folds take beyond an array that is loaded in no time; none in a spatial array.
+    They are those beyond an array that is loaded in no time; none in a spatial array.
     """
     found: Counter[str] = Counter()
     if isinstance(accelerator.array, ArraySpec):
@@ -301,12 +301,12 @@ _COVERED: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def computing_unit(run: Run | OperatorRun) -> str:
-    """Return the engine that computes: the array if it works at all, else the SFU."""
+    """Return the computing engine of a run: the array if it does any work, else the SFU."""
     return ARRAY if run.engines[ARRAY].busy else SFU
 
 
 def waiting_by_cause(run: Run | OperatorRun, terms: Mapping[str, int]) -> dict[str, int]:
-    """Return the cycles beyond a bound by cause, the most first; they add up to cycles - bound.
+    """Return the cycles beyond a bound by cause, the largest first; they add up to cycles - bound.
 
     ``terms`` are those of the bound, in cycles. ``busy`` is work of the unit beyond the bound.
     If groups overlap, a group may have a bound above its own cycles: then the result is empty.

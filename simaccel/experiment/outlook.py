@@ -1,4 +1,4 @@
-"""Outlooks: the CPU seconds that a search and a run take, by medians of those measured before."""
+"""Forecasts of the CPU seconds of searches and runs, by medians of those measured before."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ RUN_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class SearchForecast:
-    """The size of a search and the seconds that it will take.
+    """The size of a search, and the seconds that it will take.
 
-    ``distinct``: pieces of work that are searched, as those that are alike are searched once;
-    ``seconds``: CPU time, about; None where nothing is known of it. ``remembered``: the mapping is
-    kept from an earlier search.
+    ``distinct``: pieces of work that differ, as equal ones are searched once;
+    ``seconds``: CPU time, about; None if unknown. ``remembered``: the mapping is
+    in the store, from an earlier search.
     """
 
     operators: int
@@ -56,7 +56,7 @@ class SearchForecast:
 
     @property
     def run_seconds(self) -> float:
-        """CPU seconds that a run of what is found takes, about."""
+        """CPU seconds that a run of the mapping takes, about."""
         return RUN_SECONDS * self.operators
 
 
@@ -68,7 +68,7 @@ def outlook(
     *,
     anew: bool = False,
 ) -> SearchForecast:
-    """Return what the search of a workload's mapping, where none is given, has before it.
+    """Return the forecast of the search for a workload's mapping.
 
     Of several chips, the part of one. ``anew``: it is searched even where a mapping is remembered.
 
@@ -100,7 +100,7 @@ def outlooks(
     stages: int | None = None,
     micro_batches: int | None = None,
 ) -> list[tuple[str, SearchForecast]]:
-    """Return ``outlook`` with an empty name; of a pipeline that of each stage with its name.
+    """Return the forecast with an empty name; of a pipeline, those of its stages with their names.
 
     Raises:
         SimaccelError: as of ``outlook`` and ``plan_pipeline``.
@@ -128,7 +128,7 @@ def _of_trees(
     dataflow: str,
     options: Options,
 ) -> SearchForecast:
-    """Count the pieces of a workload, those alike once."""
+    """Return the forecast of a search over trees, by the pieces of a workload that differ."""
     quick = replace(
         options, patience=options.patience or 1
     )  # what a search may leave is not needed
@@ -159,7 +159,7 @@ def _kind(workload: Workload, name: str) -> str:
 
 
 def _slides(einsum: Einsum) -> set[str]:
-    """Return the ranks of the window that slides over an input, whatever its size."""
+    """Return the ranks of the window that slides over an input."""
     dims = [dim.terms for one in einsum.inputs for dim in one.projection if len(dim.terms) > 1]
     return {rank for terms in dims for rank, _ in terms if rank not in einsum.output.ranks}
 
@@ -171,7 +171,7 @@ def _of_mapspace(
     dataflow: str,
     options: Options,
 ) -> SearchForecast:
-    """Count the einsums, those alike once; more patience takes longer by its square root."""
+    """Return the forecast of a mapspace search: time grows by the square root of patience."""
     asked, effort = parse_constraints(options.constraints), options.effort
     strategy = next(name for name in MAPSPACES if name == dataflow)
     every = choices(workload, accelerator, strategy, asked, options.stationarity)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Running tasks in other processes: of this computer, or of a Dask cluster that exists.
+"""Running tasks in other processes: of this computer, or of a running Dask cluster.
 
 With one job, or one task, tasks run in this process. With several, processes are started when there
 are tasks, which end with this one however it ends.
@@ -35,7 +35,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def raise_died(_task: object) -> NoReturn:
-    """Raise the error of a process that died.
+    """Raise an error for a task whose process died.
 
     Raises:
         WorkerDiedError: always.
@@ -64,7 +64,7 @@ class _Alone(TaskWorkers):
 
 
 class _Processes(TaskWorkers):
-    """Processes of this computer: at most ``most``, started where there are several tasks."""
+    """Processes of this computer: at most ``most``, started once there are several tasks."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -104,7 +104,7 @@ class _Processes(TaskWorkers):
                 self._end(connection)
 
     def _receive(self, connection: Connection) -> Outcome:
-        """Return what came of the task of a process, which may have died."""
+        """Return the outcome of a process's task; an error if the process died."""
         try:
             outcome: Outcome = connection.recv()
         except (EOFError, OSError):
@@ -138,7 +138,7 @@ class _Processes(TaskWorkers):
         return connection
 
     def _end(self, connection: Connection) -> None:
-        """End a process, whatever it does; it keeps nothing."""
+        """End a process at once, whatever it does."""
         process = self._started.pop(connection)
         process.kill()
         process.join()
@@ -152,7 +152,7 @@ class _Processes(TaskWorkers):
 
 @contextmanager
 def _blocked_signals() -> Iterator[None]:
-    """Block Ctrl-C and SIGTERM: what is started in the block has them blocked for ever."""
+    """Block Ctrl-C and SIGTERM; processes that are started in the block never get them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -164,7 +164,7 @@ def _blocked_signals() -> Iterator[None]:
 
 
 def _work(connection: Connection) -> None:
-    """Do tasks, until the process that gives them ends, however that is."""
+    """Run tasks until the parent process ends, in whatever way."""
     import multiprocessing  # noqa: PLC0415 - as above
 
     parent = multiprocessing.parent_process()
@@ -185,12 +185,12 @@ def _work(connection: Connection) -> None:
 
 @contextmanager
 def open_workers(jobs: int, address: str | None = None) -> Iterator[TaskWorkers]:
-    """Yield workers: up to that many processes, which stay until the end of the block.
+    """Yield workers: up to ``jobs`` processes, which end with the block.
 
     ``address``: of a Dask scheduler, whose processes are used instead.
 
     Raises:
-        InputError: no scheduler with processes answers at the address.
+        InputError: no scheduler answers at the address, or it has no processes.
 
     """
     if address is not None:
@@ -217,7 +217,7 @@ def run_all(
     note: Callable[[int, Found], None] = lambda _number, _found: None,
     address: str | None = None,
 ) -> list[Found]:
-    """Run ``work`` on each task, at most ``jobs`` at a time; results in the order of tasks.
+    """Return the results of ``work`` on each task, in their order; at most ``jobs`` run at a time.
 
     ``lost`` gives the result of a task whose process died; ``note`` is called with each result at
     once.
@@ -235,7 +235,7 @@ def run_with(
     lost: Callable[[Task], Found] = raise_died,
     note: Callable[[int, Found], None] = lambda _number, _found: None,
 ) -> list[Found]:
-    """Do what ``run_all`` does with a team that is there already."""
+    """Return the results of ``work`` on each task, done by workers that are open (``team``)."""
     results: dict[int, Found] = {}
     with closing(team.run_numbered(work, tasks, lost)) as done:
         for number, result in done:

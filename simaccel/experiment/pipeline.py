@@ -42,7 +42,7 @@ from simaccel.workload import Workload
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineStage:
-    """Equal stages of which one was run: how many there are, and the layers of each."""
+    """Equal stages of a pipeline, of which one was run: their number, and the layers of each."""
 
     name: str
     count: int
@@ -57,19 +57,19 @@ class PipelineStage:
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineRun:
-    """A step of a pipeline: its plan, and its stages as they ran."""
+    """A step of a pipeline: its plan, and the runs of its stages."""
 
     plan: PipelinePlan
     stages: tuple[PipelineStage, ...]
 
     @property
     def accelerator(self) -> Accelerator:
-        """All chips."""
+        """The accelerator with all chips."""
         return self.plan.accelerator
 
     @property
     def tokens(self) -> int:
-        """Tokens of all sequences that the step makes or takes in."""
+        """Number of tokens of all sequences that the step makes or reads."""
         return self.plan.batch * self.plan.rows
 
     @property
@@ -79,23 +79,23 @@ class PipelineRun:
 
     @property
     def ends(self) -> range:
-        """When each micro-batch leaves the last stage, of a pipeline that was empty."""
+        """Cycles at which each micro-batch leaves the last stage of a pipeline that was empty."""
         return micro_batch_ends(self.stage_cycles, self.plan.micro_batches, self.plan.messages)
 
     @property
     def cycles(self) -> int:
-        """Cycles to the first token of all sequences, or of a decode step once all is going on."""
+        """Cycles to the first token of all sequences, or of a decode step in a full pipeline."""
         return self.cycles_of(self.stage_cycles)
 
     def cycles_of(self, stages: Sequence[int]) -> int:
-        """Return these cycles where stages take so many for a micro-batch."""
+        """Return these cycles (`cycles`) for other cycles of a micro-batch in each stage."""
         if self.plan.phase == "decode":
             return step_cycles(stages, self.plan.micro_batches, self.plan.messages, self.plan.back)
         return micro_batch_ends(stages, self.plan.micro_batches, self.plan.messages)[-1]
 
     @property
     def seconds(self) -> float:
-        """Time of these cycles."""
+        """Seconds of the step."""
         return self.accelerator.seconds(self.cycles)
 
     @property
@@ -106,7 +106,7 @@ class PipelineRun:
 
     @property
     def tokens_per_second(self) -> float:
-        """Tokens that all chips take in a second."""
+        """Tokens per second of all chips."""
         return self.tokens / self.seconds
 
     @property
@@ -124,12 +124,12 @@ class PipelineRun:
 
     @property
     def resident_bytes(self) -> int:
-        """The most bytes of weights and caches, of all micro-batches, that a chip's memory has."""
+        """The most bytes of weights and of all micro-batches' caches in a chip's memory."""
         return max(resident_bytes(stage.result, self.plan.micro_batches) for stage in self.stages)
 
     @property
     def token_energy_pj(self) -> float:
-        """Energy of a token."""
+        """Energy per token in pJ."""
         return self.energy_pj / self.tokens
 
 
@@ -157,7 +157,7 @@ def step_cycles(
     messages: Sequence[PipelineMessage],
     back: PipelineMessage,
 ) -> int:
-    """Return the cycles from one token of a sequence to its next, once all is going on.
+    """Return the cycles from one token of a sequence to its next in a full pipeline.
 
     A micro-batch goes through all stages and back; a stage or a link has all micro-batches in that
     time. The longest of these ways round is what all others wait for, exactly: each of them is a
@@ -186,12 +186,12 @@ def run_pipeline(
     progress: Progress | None = None,
     fast_forward: bool = True,
 ) -> PipelineRun:
-    """Run each different stage of a pipeline once, and follow micro-batches through all of them.
+    """Run each different stage of a pipeline once, and time micro-batches through all stages.
 
     ``workload`` is the whole model with its batch.
 
     Raises:
-        InputError: layers, chips or the batch can't be cut so, or a mapping is given.
+        InputError: layers, chips or the batch can't be divided, or a mapping is given.
         SimaccelError: as of ``simulate``.
 
     """
