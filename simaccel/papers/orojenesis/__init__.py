@@ -1,4 +1,4 @@
-"""Bounds: the least traffic with DRAM that a buffer of a size lets any mapping attain.
+"""Bounds of DRAM traffic: the fewest bytes that any mapping moves with a buffer of some size.
 
 Orojenesis (Huang et al., *Mind the Gap*, ISCA 2024): the frontier of (bytes kept on chip, bytes
 moved) over a mapspace with one buffer and no other limit.

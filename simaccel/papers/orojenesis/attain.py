@@ -1,4 +1,4 @@
-"""The trees of one einsum: loops, and tensors kept inside them."""
+"""Trees of one einsum that attain a bound: loops, and tensors kept inside them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FACTORS = 2
 
 
 def nest(problem: BoundProblem, parts: Iterable[Mapping[str, Ints] | str]) -> Family:
-    """Return trees: loops in this order with their tiles by rank, or a tensor kept inside.
+    """Return the trees of a nest: ``parts`` are loops with tiles by rank, or tensors kept inside.
 
-    Loops over the batch come first; the leaf stands for what takes the tiles.
+    Loops over the batch come first.
     """
     nodes: list[FamilyLoops | Keep[Ints]] = []
     for part in (dict.fromkeys(problem.batch, ints(1)), *parts):
@@ -29,7 +29,7 @@ def nest(problem: BoundProblem, parts: Iterable[Mapping[str, Ints] | str]) -> Fa
 
 
 def group_of(problem: BoundProblem, one: Family) -> Group:
-    """Return a tree as a group: for a systolic array where it can, else PEs with memories."""
+    """Return the group of a tree: for a systolic array if that can fold it, else for PEs."""
     tree = tree_of(one)
     tiles = {node.rank: node.tile for node in tree if isinstance(node, Loop)}
     whole = any(

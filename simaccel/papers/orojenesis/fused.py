@@ -4,7 +4,7 @@ A tree has loops that all its operators share, what is kept over the whole fork,
 each operator::
 
     loop m M0, loop n N0                  shared loops, in any order; none: untiled fusion
-    keep X                                what one operator makes and another reads
+    keep X                                tensors that one operator makes and another reads
     keep I, Y, ...                        inputs, weights and outputs that stay over the fork
     fork
       | loop k 1, keep I, loop n 1, keep W, do first       one is a vector, the other an element
@@ -47,7 +47,7 @@ _OVER = BranchKeeps(())
 
 @dataclass(frozen=True)
 class _CountedCosts:
-    """Bytes kept and moved by what a choice has in the buffer, for each candidate of tiles.
+    """Bytes in the buffer and bytes moved by tensors, for each candidate of tiles.
 
     They are counted as the machine moves them.
     """
@@ -57,7 +57,7 @@ class _CountedCosts:
     tiles: dict[str, Ints]
 
     def branch(self, seen: BoundOperator, way: BranchKeeps) -> tuple[Ints, Ints]:
-        """Return what the tensors from outside of a branch take and move."""
+        """Return (bytes in the buffer, bytes moved) of a branch's tensors from outside."""
         counts = self._counts(seen, way)
         room = moved = ints(0)
         for use, view in self.fusion.outside_tensors(seen):
@@ -69,7 +69,7 @@ class _CountedCosts:
         return room, moved
 
     def handover_bytes(self) -> Ints:
-        """Return the bytes of what passes between operators."""
+        """Return the buffer bytes of tensors that pass between operators."""
         room = ints(0)
         for seen in self.fusion.space.operators:
             name = seen.output.name
@@ -79,13 +79,13 @@ class _CountedCosts:
         return room
 
     def _counts(self, seen: BoundOperator, way: BranchKeeps) -> FamilyCounts:
-        """Count the tiles of a branch, with all that isn't in it over the fork."""
+        """Return the counts of a branch, with its other tensors kept over the fork."""
         operators = self.fusion.space.operators
         ways = [way if one is seen else _OVER for one in operators]
         return count_tiles(self._family(ways), seen.name)
 
     def _family(self, ways: Sequence[BranchKeeps]) -> Family:
-        """Return trees with the shared loops of every tile, in front of what is kept."""
+        """Return the family of trees with shared loops of all tiles."""
         fusion = self.fusion
         ranks = (*fusion.batch, *self.shared)
         tiles = (*(ints(1) for _ in fusion.batch), *(self.tiles[rank] for rank in self.shared))
@@ -126,7 +126,7 @@ def _add(
     ways: list[list[BranchKeeps]],
     number: int,
 ) -> int:
-    """Add all trees with some shared loops; origins: this number, tiles, a way for each branch."""
+    """Add all trees with some shared loops to a front; origins: number, tiles, keeps by branch."""
     options = [fusion.options(rank) for rank in shared]
     grids = np.meshgrid(*(ints(tiles_of) for tiles_of in options), indexing="ij") if options else []
     tiles = {rank: grid.ravel() for rank, grid in zip(shared, grids, strict=True)}
@@ -182,7 +182,7 @@ def _combine(
 
 
 def _useful(rooms: Ints, moves: Ints) -> Ints:
-    """Return the rows that no other row beats for every candidate."""
+    """Return the rows that aren't worse than another row for every candidate."""
     keep: list[int] = []
     for at in range(len(rooms)):
         beaten = any(
@@ -204,7 +204,7 @@ def _group(
 
 
 def _count_slope(workload: Workload, groups: Sequence[Group]) -> SkiSlope:
-    """Return the front of trees as the machine moves."""
+    """Return the front of trees, with the bytes that the machine moves."""
     front = SkiSlope()
     rows = []
     for group in groups:

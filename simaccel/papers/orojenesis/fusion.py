@@ -1,4 +1,4 @@
-"""Trees of fused operators: shared loops, what is kept over the fork, and a branch each."""
+"""Trees of fused operators: shared loops, tensors kept over the fork, and a branch each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_WINDOWED = 3
 
 @dataclass(frozen=True)
 class BranchKeeps:
-    """A way in which a branch keeps the tensors from outside: ``inside`` those in the branch.
+    """The tensors from outside that a branch keeps ``inside``; others are kept over the fork.
 
     The last of them is an element, one before it a vector; ``whole``: those of them whose windows
     are not cut.
@@ -45,7 +45,7 @@ class BranchKeeps:
 
 @dataclass(frozen=True)
 class TreeKind:
-    """A kind of trees: whether ranks reduced inside are shared, and what may be in branches."""
+    """A kind of trees: whether reduced ranks are shared, and which tensors branches may keep."""
 
     name: str
     tiled: bool = True
@@ -85,12 +85,12 @@ class FusedGroup:
 
     @cached_property
     def merged(self) -> dict[str, tuple[str, ...]]:
-        """Ranks that all tensors have together, as one."""
+        """Ranks that can be merged: all tensors have them together."""
         return mergeable(self.workload, self.operators)
 
     @cached_property
     def space(self) -> IterationSpace:
-        """The group's ranks."""
+        """The group's iteration space."""
         group = Group(operators=self.operators, tree=(), merged=self.merged)
         return space_of(self.workload, group)
 
@@ -128,7 +128,7 @@ class FusedGroup:
         )
 
     def _source_ranks(self, seen: BoundOperator) -> set[str]:
-        """Return the ranks that the derived ones of an operator follow from."""
+        """Return the terms of an operator's derived ranks."""
         derived = self.space.derived
         found: set[str] = set()
         waiting = [rank for rank in seen.ranks if rank in derived]
@@ -140,7 +140,7 @@ class FusedGroup:
 
     @cached_property
     def windows(self) -> dict[str, frozenset[str]]:
-        """Ranks of each operator that are in sums, or have a step."""
+        """Ranks of each operator that are in sums of ranks, or have a stride."""
         return {
             seen.name: frozenset(
                 rank
@@ -170,13 +170,13 @@ class FusedGroup:
         ]
 
     def options(self, rank: str) -> list[int]:
-        """Return the tiles of a shared rank that cut it."""
+        """Return the tile sizes that cut a shared rank."""
         size = self.space.sizes[rank]
         sizes = (even_pieces(size) if self.imperfect else divisors(size)).tolist()
         return [tile for tile in sizes if tile < size]
 
     def fits(self) -> bool:
-        """Return whether this can be one group: each reads one of those before; few windows."""
+        """Return whether operators can be one group: each reads from one before it; few windows."""
         linked, known = True, set[str]()
         for seen in self.space.operators:
             names = {view.name for _, view in seen.uses}
@@ -232,7 +232,7 @@ class FusedGroup:
         return (*nodes, leaf)
 
     def ways(self, seen: BoundOperator, template: TreeKind) -> list[BranchKeeps]:
-        """Return how a branch may keep its tensors from outside."""
+        """Return the choices of a branch's tensors from outside that it keeps inside."""
         free = [
             use for use, view in self.outside_tensors(seen) if self._may_be_inside(view, template)
         ]
@@ -243,7 +243,7 @@ class FusedGroup:
         return self._whole_or_not(seen, found) if self.windows[seen.name] else found
 
     def _whole_or_not(self, seen: BoundOperator, ways: Sequence[BranchKeeps]) -> list[BranchKeeps]:
-        """Return ways with windows cut or whole, each of the trees that they make once."""
+        """Return the choices with windows cut or whole, without those that make equal trees."""
         found: dict[Tree, BranchKeeps] = {}
         for way in ways:
             for count in range(len(way.inside) + 1):
@@ -259,7 +259,7 @@ class FusedGroup:
         return weight or template.inputs
 
     def _rows(self, view: TensorView) -> bool:
-        """Return whether a tensor goes with the rows of what is made: it has their ranks."""
+        """Return whether a tensor has the ranks of the output's rows."""
         last = self.space.operators[-1].output.names
         return bool(view.names & last & set(self.common))
 
@@ -271,7 +271,7 @@ class FusedGroup:
             yield from permutations(ranks, count)
 
     def legal_ways(self, shared: Sequence[str], template: TreeKind) -> list[list[BranchKeeps]]:
-        """Return the ways of each branch that can be executed inside of shared loops.
+        """Return the choices of each branch that can be executed inside shared loops.
 
         Their order matters only where one of them is reduced.
         """
@@ -295,7 +295,7 @@ class FusedGroup:
         return found
 
     def _legal(self, shared: Sequence[str], ways: Sequence[BranchKeeps]) -> bool:
-        """Say whether trees can be executed, by one of them.
+        """Return whether trees can be executed, by checking one of them.
 
         Without windows tiles are 1; with them as large as they can be, so that all loops inside of
         branches are there.

@@ -1,7 +1,7 @@
-"""Bytes that a tile brings when it moves: all of it, less what the tile before it has of it.
+"""Bytes that a tile loads when it moves: all of it, less its overlap with the tile before.
 
-Loops stand in an order; when one steps, those inside it go back to their start. So what comes
-depends on the loop that steps and the *set* of loops inside, not on their order.
+When a loop steps, those inside it go back to their start. So the bytes that are loaded
+depend on the loop that steps and the *set* of loops inside, not on their order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HALOS: tuple[Halo, ...] = get_args(Halo)
 
 @dataclass(frozen=True, eq=False)
 class RankCut:
-    """A rank cut into pieces of ``tile``: all tilings at once."""
+    """A rank cut into pieces of ``tile`` positions, for all tilings at once."""
 
     size: int
     tile: Ints
@@ -62,7 +62,7 @@ Cuts = Mapping[str, RankCut]
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """A rank's part in a step: how often, sizes before and after, and where it was before."""
+    """Pieces of a rank in a step: their number, sizes before and after it, and their move."""
 
     times: Ints
     before: Ints
@@ -71,7 +71,7 @@ class _Piece:
 
 
 def tile_elements(one: BoundOperand, cuts: Cuts) -> Ints:
-    """Return the elements of an operand's tile, a bounding box."""
+    """Return the elements of an operand's tile, as a bounding box."""
     return math.prod((_extent(dim, cuts) for dim in one.dims), start=ints(1))
 
 
@@ -84,7 +84,7 @@ def _extent(dim: Terms, cuts: Cuts) -> Ints:
 def step_elements(
     operand: BoundOperand, cuts: Cuts, rank: str, inside: frozenset[str], halo: Halo
 ) -> Ints:
-    """Return the elements that all steps of a rank's loop bring, with some loops inside it."""
+    """Return the elements that all steps of a rank's loop load, with some loops inside it."""
     ranks, idle = operand.ranks & inside, rank not in operand.ranks
     if idle and not ranks:
         return ints(0)
@@ -106,7 +106,7 @@ def _any_moves(cuts: Cuts, ranks: frozenset[str]) -> Ints:
 
 
 def _sum_extents(dim: Terms, cuts: Cuts, rank: str, inside: frozenset[str]) -> Ints:
-    """Sum the extents of a dimension after each step."""
+    """Return the sum of a dimension's extents after each step."""
     if len(dim) == 1 and dim[0][1] == 1:
         cut = cuts[dim[0][0]]
         if dim[0][0] in inside:
@@ -122,7 +122,7 @@ def _sum_extents(dim: Terms, cuts: Cuts, rank: str, inside: frozenset[str]) -> I
 def _shared_elements(
     operand: BoundOperand, cuts: Cuts, rank: str, inside: frozenset[str], halo: Halo, moves: Ints
 ) -> Ints:
-    """Sum what the tile before each step has of the one after it."""
+    """Return the sum of the elements that the tiles before and after each step share."""
     if halo == "machine" and not any(len(dim) > 1 and rank in dict(dim) for dim in operand.dims):
         return ints(0)
     kept, shifts = _overlaps(operand, cuts, rank, inside, last=halo != "tool")
@@ -138,7 +138,7 @@ def _shared_elements(
 def _overlaps(
     operand: BoundOperand, cuts: Cuts, rank: str, inside: frozenset[str], *, last: bool
 ) -> tuple[Ints, list[Ints]]:
-    """Return what tiles share over all steps, and how far each dimension moves in one."""
+    """Return the elements that tiles share over all steps, and each dimension's move in a step."""
     kept, shifts = ints(1), []
     for dim in operand.dims:
         total, moved = ints(0), ints(0)

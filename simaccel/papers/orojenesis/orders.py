@@ -1,7 +1,7 @@
 """The best order of loops for many tilings at once, by dynamic programming over sets of loops.
 
-What a step of a loop brings depends on which loops are inside it and not on their order, so that
-the best order of n loops is a shortest path through the 2^n sets: all n! orders, exactly.
+The bytes that a step of a loop loads depend on which loops are inside it, not on their order, so
+that the best order of n loops is a shortest path through the 2^n sets: all n! orders, exactly.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _best(
     halo: Halo,
     choices: dict[int, int] | None,
 ) -> Ints:
-    """Return the bytes that all steps bring; note which loop each set of one tiling ends with."""
+    """Return the bytes of all steps; ``choices``: gets the outermost loop of each set of loops."""
     ranks = problem.free
     best: list[Ints | None] = [None] * (1 << len(ranks))
     best[0] = ints(0)
@@ -72,7 +72,7 @@ def _best(
 def _step(
     cuts: Cuts, kept: Sequence[BoundOperand], rank: str, inside: frozenset[str], halo: Halo
 ) -> Ints:
-    """Return the bytes that the steps of a loop bring and take away."""
+    """Return the bytes that the steps of a loop load and store."""
     total = ints(0)
     for one in kept:
         brought = step_elements(one, cuts, rank, inside, halo)
@@ -81,7 +81,7 @@ def _step(
 
 
 def _fixed_bytes(problem: BoundProblem, cuts: Cuts, kept: Sequence[BoundOperand]) -> Ints:
-    """Return the bytes of first tiles, of tensors that pass by, less sums that aren't read."""
+    """Return the bytes of first tiles and of tensors that bypass, less sums that aren't read."""
     total = ints(0)
     for one in problem.operands:
         times = 1 + one.is_output

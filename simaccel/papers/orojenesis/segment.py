@@ -20,8 +20,8 @@ _CHUNK = 1 << 14
 class Segment:
     """Operators that run as one group (or one operator), and their front.
 
-    ``group``: the tree of a point, None if the machine can't run it. ``mappings``: how many there
-    are; ``all_sizes``: whether no tile size that may matter was left out.
+    ``group``: the tree of a point, None if the machine can't run it. ``mappings``: size of
+    the mapspace; ``all_sizes``: whether no tile size that may matter was left out.
     """
 
     operators: tuple[str, ...]
@@ -32,7 +32,7 @@ class Segment:
 
 
 def of_families(group: Group, families: Sequence[Family]) -> Segment:
-    """Return the segment of some families of trees of a group, counted as the machine moves."""
+    """Return the segment of families of trees of a group, with the bytes that the machine moves."""
     front, mappings = SkiSlope(), 0
     for number, family in enumerate(families):
         size = int(np.prod(family.shape, dtype=np.int64))

@@ -138,7 +138,7 @@ def _subsets(problem: BoundProblem, mapspace: Mapspace) -> list[tuple[BoundOpera
 
 
 def mappings_of(problem: BoundProblem, mapspace: Mapspace) -> int:
-    """Count a mapspace as the public tool does: tilings of the einsum's own ranks times orders."""
+    """Return the size of a mapspace as the public tool counts it: tilings of ranks times orders."""
     alone = {
         own
         for rank in problem.free

@@ -1,4 +1,4 @@
-"""Ski-slopes: the least bytes moved with each buffer, as the points that no other beats in both."""
+"""Ski-slopes: Pareto fronts of (buffer bytes, bytes moved)."""
 
 from __future__ import annotations
 
