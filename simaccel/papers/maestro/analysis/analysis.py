@@ -1,4 +1,4 @@
-"""One call that analyses many layers, dataflows and hardware points.
+"""Analysis of layers with their dataflows at many hardware points, in one call.
 
 Figures have the names that published runs of the tool have as columns; elements where nothing
 else is said. What doesn't depend on bandwidths, latencies and lanes is computed once for all.
@@ -40,11 +40,11 @@ _MOST_HALVINGS = 62
 
 
 class NothingComputedError(SimaccelError):
-    """A dataflow that computes nothing, or divides by zero in the released tool."""
+    """A dataflow computes nothing, or divides by zero in the released tool."""
 
 
 class NotAnalysedError(SimaccelError):
-    """Several dataflows that can't be analysed; a line for each."""
+    """Several dataflows can't be analysed; the message has a line for each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +164,7 @@ def analyse_layer(
 
 
 def _require_work(layer: DescribedLayer, run: DataflowTimes) -> None:
-    """Refuse what computes nothing; the released tool divides by zero or says 0 there."""
+    """Refuse a dataflow that computes nothing; the released tool divides by zero or says 0."""
     if not len(run.top.cases):
         raise NothingComputedError(f"layer {layer.name}: no tile of this dataflow has an output")
     if (run.times.steps(run.top).compute == 0).any():
@@ -181,7 +181,7 @@ def _run(
     reading: DirectiveReading,
     known: Known,
 ) -> DataflowTimes:
-    """Make the invocations of a dataflow on the PEs of these points."""
+    """Return the invocations of a dataflow on the PEs of these points, and their times."""
     pes, needed = hardware[0].pes, pes_of_cluster(dataflow)
     if pes < needed:
         raise NothingComputedError(
@@ -241,7 +241,7 @@ def energies(counts: Counts) -> dict[str, float | int]:
 
 
 def _runtime(layer: DescribedLayer, run: DataflowTimes, reading: DirectiveReading) -> Ints:
-    """Return the cycles at each point, with what waits for memory off chip."""
+    """Return the cycles at each point, waits for off-chip memory included."""
     top, times = run.top, run.times
     bandwidth = times.points.offchip_bandwidth
     if not reading.offchip:
@@ -256,7 +256,7 @@ def _runtime(layer: DescribedLayer, run: DataflowTimes, reading: DirectiveReadin
 
 
 def _offchip_needs(counts: Counts) -> tuple[int, int]:
-    """Return what the tool takes for the off-chip traffic of a step: its buffer requirements."""
+    """Return a step's off-chip traffic as the tool has it: its buffer requirements."""
     into = counts["input_l2_size_req"] + counts["filter_l2_size_req"]
     return counts["output_l2_size_req"], into
 

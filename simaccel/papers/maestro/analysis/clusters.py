@@ -42,7 +42,7 @@ _WINDOW: Final = 2
 
 @dataclass(frozen=True)
 class Level:
-    """A cluster level, and whether what it needs comes through the NoC."""
+    """A cluster level, and whether its data come through the NoC."""
 
     output: OutputLevel
     noc: bool = False
@@ -59,7 +59,7 @@ class Level:
 
 
 def silent(seen: BoundOperator) -> str:
-    """Return what of an einsum the notation has no word for; empty where it has all."""
+    """Return which part of an einsum the notation can't express; empty if it can express all."""
     if len(seen.uses) != len(ROLES):
         return f"{len(seen.inputs)} inputs: the notation has one input and one filter"
     for view in seen.inputs:
@@ -163,7 +163,7 @@ def _split_way(way: Sequence[Node]) -> tuple[list[Loop], list[Spread], list[Loop
 
 
 class _Nest:
-    """Levels while they are written."""
+    """Makes the cluster levels of an einsum from the nodes of a tree."""
 
     def __init__(self, space: IterationSpace, seen: BoundOperator, sizes: Sizes) -> None:
         """Take the sizes of the group's ranks."""
@@ -174,7 +174,7 @@ class _Nest:
         self.levels: list[Level] = []
 
     def loops(self, loops: Sequence[Loop], *, noc: bool = True, is_needed: bool = True) -> None:
-        """Write levels of loops, a new one where a rank is cut again; the last may have the NoC."""
+        """Add levels of loops, a new one where a rank is cut again; the last may have the NoC."""
         maps: dict[str, DimMap] = {}
         for loop in loops:
             new = {one.dim: one for one in self._cut(loop)}
@@ -187,7 +187,7 @@ class _Nest:
             self._level(maps, noc=noc)
 
     def spread(self, spread: Spread) -> None:
-        """Write a level of the pieces that instances get at once."""
+        """Add a level with the pieces of a spread in space."""
         for one in self._cut(spread):
             units = -(-(self.sizes[one.dim] - one.size) // one.offset) + 1
             self.sizes[one.dim] = one.size
@@ -206,7 +206,7 @@ class _Nest:
         return found
 
     def _level(self, maps: Mapping[str, DimMap], units: int = 1, *, noc: bool = False) -> None:
-        """Write a level: what no map cuts is whole, and one map is the spatial one."""
+        """Add a level with one spatial map; dimensions without a map are whole."""
         others = [DimMap(one, n, n) for one, n in self.entering.items() if one not in maps]
         whole = [*maps.values(), *others]
         if not any(one.spatial for one in whole):

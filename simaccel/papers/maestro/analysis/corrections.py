@@ -1,4 +1,4 @@
-"""Changes that each correction of the default reading makes, figure by figure."""
+"""Effects of each correction of the default reading, figure by figure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FIGURES: Final = (
 def effects(
     analysed: LayerAnalysis, hardware: Sequence[DirectiveHardware], point: int = 0
 ) -> Effects:
-    """Return by correction how much it adds to each figure that it changes, at one point."""
+    """Return, by correction, what it adds to each figure that it changes, at one point."""
     by_correction: Effects = {}
     kept = analysed.figures(point)
     for name, correction in CORRECTIONS.items():

@@ -53,7 +53,7 @@ class CaseCosts:
 
     @property
     def is_valid(self) -> Bools:
-        """Whether a case computes anything; those that don't take no time."""
+        """Whether each case computes anything; those that don't take no time."""
         found: Bools = np.asarray(self.critical > 0)
         return found
 

@@ -25,7 +25,7 @@ DOUBLE: Final = 2
 def paper_counts(
     layer: DescribedLayer, level: OutputLevel, top: Invocation, reading: DirectiveReading
 ) -> Counts:
-    """Return what the default reading counts."""
+    """Return the counts of the default reading, by figure."""
     costs, leaf = top.costs, top.first_leaf
     macs = top.sum_valid(costs.macs)
     tiles = resident_tiles(layer, level) if reading.resident else _first_step(top)
@@ -71,7 +71,7 @@ def l1_writes(invocation: Invocation, role: Role, known: dict[int, int]) -> int:
 
 
 def _inner_writes(one: Invocation, role: Role, known: dict[int, int]) -> tuple[Ints, Bools]:
-    """Return what the sub-clusters of each case write if all is new; whether they change tiles."""
+    """Return the elements that sub-clusters write if all are new, and whether they change tiles."""
     written: Ints = np.zeros(len(one.cases), dtype=np.int64)
     is_cycled: Bools = np.zeros(len(one.cases), dtype=bool)
     for share in one.shares:
@@ -84,13 +84,13 @@ def _inner_writes(one: Invocation, role: Role, known: dict[int, int]) -> tuple[I
 
 
 def _part(whole: Ints, part: Ints, of: Ints) -> Ints:
-    """Return whole * part / of, cut off; exact also where the product is large."""
+    """Return whole * part / of, rounded down; exact even if the product is large."""
     found: Ints = whole // of * part + whole % of * part // of
     return found
 
 
 def _cycles(one: Invocation, role: Role) -> bool:
-    """Whether an invocation goes through several tiles of an input."""
+    """Return whether an invocation goes through several tiles of an input."""
     later = ~one.starts
     if (one.valid_values(one.costs.delivered[role])[later] > 0).any():
         return True
@@ -108,7 +108,7 @@ def tensor_size(layer: DescribedLayer, role: Role) -> int:
 
 
 def resident_tiles(layer: DescribedLayer, level: OutputLevel) -> Mapping[Role, int]:
-    """Return what L2 has to hold of each tensor so that nothing enters it twice.
+    """Return the elements of each tensor that L2 has to hold so that none enters it twice.
 
     A tensor is used again by the outermost loop that doesn't move it but has loops inside that do:
     all that those go through stays. Without such a loop a tile is enough. Two slots where
@@ -156,7 +156,7 @@ def counts_of_tensor(
 
 
 def total_sizes(found: Mapping[str, int]) -> Counts:
-    """Return what L2 and L1 have to hold of all tensors."""
+    """Return the elements of all tensors that L2 and L1 have to hold."""
     return {
         f"{level}_size_req_total": sum(found[f"{role}_{level}_size_req"] for role in ROLES)
         for level in ("l2", "l1")
@@ -184,7 +184,7 @@ def _iterates(level: OutputLevel, at: int) -> bool:
 
 
 def _covered_positions(level: OutputLevel, at: int) -> int:
-    """Positions of a dimension that one step of all sub-clusters covers."""
+    """Return the positions of a dimension that one step of all sub-clusters covers."""
     one = level.maps[at]
     units = level.units if one.spatial else 1
     return min(one.size + (units - 1) * min(one.offset, one.size), level.sizes[one.dim])
@@ -204,7 +204,7 @@ def _volume(layer: DescribedLayer, role: Role, sizes: Mapping[str, int]) -> int:
 
 
 def mean(occurrences: Ints, values: Ints) -> Ints:
-    """Return the mean over all steps (rows are cases), its fraction cut off."""
+    """Return the mean over all steps (rows are cases), rounded down."""
     total = max(int(occurrences.sum()), 1)
     found: Ints = np.trunc((occurrences[:, None] * values).sum(axis=0) / total).astype(np.int64)
     return found

@@ -32,7 +32,7 @@ FIRST_STEP: Final[DirectiveReading] = replace(PAPER, resident=False)
 
 
 class NoDesignError(SimaccelError):
-    """A design space in which nothing is within the limits."""
+    """A design space has no design within the limits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +84,11 @@ class Designs:
 
     @property
     def count(self) -> int:
-        """Points of the space, valid or not."""
+        """Number of points of the space, valid or not."""
         return int(self.is_valid.size)
 
     def values(self, objective: Objective) -> Floats:
-        """Return what is the less the better, by PEs and bandwidth."""
+        """Return the objective's values, of which less is better, by PEs and bandwidth."""
         cycles = self.cycles.astype(float)
         if objective == "throughput":
             return cycles
@@ -97,7 +97,7 @@ class Designs:
         return found
 
     def best(self, objective: Objective) -> Design:
-        """Return the best valid design: of equals the faster, then the smaller.
+        """Return the best valid design; of equal ones the faster, then the smaller.
 
         Raises:
             NoDesignError: none is valid.
@@ -106,7 +106,7 @@ class Designs:
         return self.best_few(objective, 1)[0]
 
     def best_few(self, objective: Objective, most: int) -> list[Design]:
-        """Return the best valid designs, each of other PEs or bandwidth, in smallest buffers.
+        """Return the best valid designs that differ in PEs or bandwidth, each in smallest buffers.
 
         Raises:
             NoDesignError: none is valid.
@@ -131,7 +131,7 @@ class Designs:
         return designs
 
     def columns(self, at: tuple[Ints, ...]) -> dict[str, NDArray[Any]]:
-        """Return the figures of designs by name, from their places on the four axes."""
+        """Return the figures of designs by name; ``at``: their indices on the four axes."""
         pes, bandwidth, l1, l2 = at
         sizes = (self.l1_bytes, self.l1_demand, l1), (self.l2_bytes, self.l2_demand, l2)
         l1_bytes, l2_bytes = (
@@ -151,14 +151,14 @@ class Designs:
         }
 
     def design(self, at: tuple[int, ...]) -> Design:
-        """Return one point by its places."""
+        """Return the design at four indices."""
         found = self.columns(tuple(np.array([place]) for place in at))
         return Design(**{name: values.tolist()[0] for name, values in found.items()})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """One design: its parts, and what it does. Throughput in MACs per cycle."""
+    """One design: its parts, and its figures; throughput in MACs per cycle."""
 
     pes: int
     bandwidth: int

@@ -1,4 +1,4 @@
-"""Reuse by dimension: what each loop, spread and fold of a tree lets each tensor do.
+"""Reuse by dimension: the effect of each loop, spread and fold of a tree on each tensor.
 
 The data-centric analysis of MAESTRO (Kwon et al., section 3) for any tree: a dimension that a
 tensor lacks is reuse in time or in space, of an input (it stays, or is multicast) or of sums (they
@@ -59,7 +59,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class _Step:
-    """A cut of ranks that play one part, into pieces in time or in space."""
+    """A cut of equivalent ranks into pieces in time or in space."""
 
     ranks: tuple[str, ...]
     tile: int
@@ -119,7 +119,7 @@ def _dimensions(
 def _way(
     space: IterationSpace, outside: Sequence[Node]
 ) -> tuple[list[_Step | Keep], dict[str, int]]:
-    """Return the cuts and keeps on the way to a leaf, and the sizes that arrive."""
+    """Return the cuts and keeps around a leaf, and the sizes of its block."""
     left, way = dict(space.sizes), list[_Step | Keep]()
     for node in outside:
         if isinstance(node, Keep):
@@ -135,7 +135,7 @@ def _way(
 def _folds(
     seen: BoundOperator, sizes: Mapping[str, int], array: ArraySpec, leaf: Do
 ) -> list[_Step]:
-    """Return the folds of a block: their loops, the sides of the array, and what streams."""
+    """Return the folds of a block: loops, ranks on the array's sides, streamed rank."""
     tensors = [view.names for _, view in seen.uses]
     parts = {rank: part_of(rank, tensors) for rank, size in sizes.items() if size > 1}
     high, wide, stream = (
@@ -157,7 +157,7 @@ def _folds(
 
 
 def _lanes(sizes: Mapping[str, int], lanes: int) -> list[_Step]:
-    """Return what a vector unit does with a block: its elements over the lanes."""
+    """Return the cut of a block's elements over a vector unit's lanes."""
     ranks = tuple(rank for rank, size in sizes.items() if size > 1)
     elements = math.prod(sizes.values())
     rounds = [_Step(ranks, lanes, -(-elements // lanes), "")] if elements > lanes else []
@@ -197,7 +197,7 @@ def _coupling(
 
 
 def _home(way: Sequence[_Step | Keep], at: int, name: str) -> tuple[int, str]:
-    """Return the next memory inside that keeps a tensor: its place, and what it is."""
+    """Return the next memory inside that keeps a tensor: its index, and its level."""
     for place in range(at + 1, len(way)):
         node = way[place]
         if isinstance(node, Keep) and node.tensor == name:
@@ -213,7 +213,7 @@ def _is_window(view: TensorView, ranks: Sequence[str]) -> bool:
 
 
 def dram_bytes_of(space: IterationSpace, group: Group) -> dict[str, int]:
-    """Return the bytes that tensors of einsums move with DRAM, once through the group.
+    """Return the DRAM bytes of einsums' tensors, for one run of the group.
 
     Left out are tensors that the directives of one operator don't determine: in windows, passed
     between or used by several operators, in parts of a rank, kept nowhere in the buffer, or packed

@@ -112,10 +112,10 @@ def parse_hardware(text: str, source: str = "hardware") -> DirectiveHardware:
 
 
 def hardware_of(accelerator: Accelerator, operands: Sequence[Element] = PLAIN) -> DirectiveHardware:
-    """Return what the analysis knows of an accelerator with a spatial array.
+    """Return the figures that the analysis needs of an accelerator with a spatial array.
 
     ``operands``: what is multiplied, which says how fast a PE is, and by its widest how many
-    elements the ways bring. The buffer's NoC stands for the NoC of all cluster levels.
+    elements the NoC and DRAM bring. The buffer's NoC stands for that of all cluster levels.
 
     Raises:
         NotSpatialError: the array is systolic.
@@ -139,7 +139,7 @@ def hardware_of(accelerator: Accelerator, operands: Sequence[Element] = PLAIN) -
 
 
 def _elements(rate: Rate, bits: int) -> int:
-    """Return the elements of so many bits that a rate in bytes brings a cycle, at least one."""
+    """Return the elements of ``bits`` bits per cycle of a rate in bytes, at least one."""
     if rate.unlimited:
         return UNLIMITED
     return max(1, int(rate.exact() * BYTE / bits))

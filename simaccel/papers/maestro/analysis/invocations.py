@@ -1,4 +1,4 @@
-"""All invocations of all cluster levels of one dataflow: what each of their cases costs.
+"""Invocations of the cluster levels of a dataflow, with the costs of each of their cases.
 
 An invocation of a level is what one sub-cluster of the level above does in one step. Its actual
 sizes decide all; invocations of equal sizes are one object, made once.
@@ -42,7 +42,7 @@ OneLevel = TypeVar("OneLevel", bound=AnyLevel)
 
 
 def _pass_up(costs: CaseCosts, shares: Sequence[InvocationShare], valid: Ints) -> CaseCosts:
-    """Let through what sub-clusters can't do inside: sums that aren't added, data sent again.
+    """Return costs with the traffic that clusters pass on: sums not added, data not multicast.
 
     Clusters have no memory of their own, so what is not multicast inside of one comes once for
     each receiver, and what is not added inside leaves as several sums.
@@ -71,7 +71,7 @@ def _pass_up(costs: CaseCosts, shares: Sequence[InvocationShare], valid: Ints) -
 
 
 class TooManyError(SimaccelError):
-    """Counts of a dataflow that are too large to be exact."""
+    """Counts of a dataflow are too large to be exact."""
 
 
 def exact_sum(occurrences: Ints, values: Ints) -> int:
@@ -123,16 +123,16 @@ class Invocation:
 
     @cached_property
     def starts(self) -> Bools:
-        """Whether each valid case is the very start."""
+        """Whether each valid case is the first step of all."""
         found: Bools = self.costs.is_start[self.cases]
         return found
 
     def sum(self, values: Ints) -> int:
-        """Add up what all cases move, also those that compute nothing."""
+        """Return the sum of values over all cases, also those that compute nothing."""
         return exact_sum(self.costs.occurrences, values)
 
     def sum_valid(self, values: Ints) -> int:
-        """Add up what the valid cases move."""
+        """Return the sum of values over the valid cases."""
         return exact_sum(self.valid_values(self.costs.occurrences), self.valid_values(values))
 
     @property
@@ -152,7 +152,7 @@ Known = dict[tuple[int, int, tuple[int, ...]], Invocation]
 
 @dataclass
 class Invocations(Generic[OneLevel]):
-    """Make invocations of the levels of a dataflow, each of them once.
+    """The invocations of a dataflow's levels, each made once.
 
     ``costs_of`` gives the costs of one from its depth, its level and the actual sizes.
     """

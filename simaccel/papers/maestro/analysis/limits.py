@@ -1,4 +1,4 @@
-"""The limit of each cluster level: the cycles of its steps by what takes longest in them."""
+"""The limit of each cluster level: the cycles of its steps by their longest part."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LevelLimits:
 
 
 def limits_of(top: Invocation, times: InvocationTimes, point: int = 0) -> list[LevelLimits]:
-    """Return the levels from the outermost; of the longest of several sub-clusters each."""
+    """Return the levels from the outermost, each of the longest of several sub-clusters."""
     weights: dict[int, int] = defaultdict(int)
     waiting: list[dict[int, Invocation]] = [{id(top): top}]
     weights[id(top)] = 1
@@ -92,7 +92,7 @@ def _level(
 def _longest(
     invocation: Invocation, times: InvocationTimes, point: int
 ) -> list[tuple[Invocation, int]]:
-    """Return what is inside of each case and takes longest, with how often it happens."""
+    """Return the longest invocation inside each case, with its number of occurrences."""
     if not invocation.shares:
         return []
     counts = invocation.valid_values(invocation.costs.occurrences)

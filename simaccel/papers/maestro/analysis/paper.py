@@ -1,4 +1,4 @@
-"""Traffic and work of a case as the paper means them: counted tile by tile, over outputs.
+"""Traffic and work of a case as the paper defines them: counted tile by tile, over outputs.
 
 What the released tool counts otherwise are *corrections*, each of which can be left out.
 """
@@ -99,7 +99,7 @@ class PaperTraffic:
         return self._new(role, self.union, is_union=True)
 
     def copies(self) -> Ints:
-        """Return how many sums of an output leave: one, or of each sub-cluster its own."""
+        """Return the number of sums of an output that leave: one, or one of each sub-cluster."""
         is_apart = self.level.spatial.dim in self.dims("output") or self.rules.reduction
         return np.ones_like(self.active) if is_apart else self.active
 
@@ -117,7 +117,7 @@ class PaperTraffic:
         return found
 
     def outputs(self) -> tuple[Ints, Ints, Ints]:
-        """Return the outputs that leave, the sums that return, and those read to be added to."""
+        """Return (outputs that leave, sums that return, sums read above to be added to)."""
         dims = self.dims("output")
         volume = self._volume("output", self.union)
         copies = self.copies()
@@ -177,7 +177,7 @@ class PaperTraffic:
         return found
 
     def _count_positions(self, dim: str, sizes: Mapping[str, Ints]) -> Ints:
-        """Positions of a dimension; without the stride, as many outputs as rows less the filter."""
+        """Return positions of a dimension; without the stride, outputs are rows less the filter."""
         axis = next((one for one in self.axes["input"] if one[0] == dim and one[1]), None)
         if self.rules.stride or axis is None:
             return sizes[dim]
@@ -185,14 +185,14 @@ class PaperTraffic:
         return found
 
     def _is_new(self, dims: frozenset[str]) -> Bools:
-        """Whether the tile of a tensor with these dimensions is another than in the step before."""
+        """Return whether a tensor's tile, of these dimensions, differs from the step before."""
         places = [self.cases.index[dim] for dim in dims if dim in self.cases.index]
         is_moved = (np.array(places)[:, None] == self.cases.changing).any(axis=0)
         found: Bools = (self.cases.changing < 0) | is_moved | self._wraps(places)
         return found
 
     def _wraps(self, places: Sequence[int]) -> Bools:
-        """Whether one of these maps begins again, as one outside of it has moved."""
+        """Return whether one of these maps begins again, as one outside of it has moved."""
         cases = self.cases
         inside = np.array(places)[:, None] > cases.changing
         found: Bools = (inside & (cases.positions[places] == INIT) & ~cases.unrolled[places]).any(
@@ -201,7 +201,7 @@ class PaperTraffic:
         return found & (cases.changing >= 0)
 
     def _new(self, role: Role, sizes: Mapping[str, Ints], *, is_union: bool) -> Ints:
-        """Elements of a tile that weren't there in the step before."""
+        """Return the elements of a tile that weren't in it in the step before."""
         cases, dims = self.cases, self.dims(role)
         places = [cases.index[dim] for dim in sorted(dims)]
         wraps, whole = self._wraps(places), self._volume(role, sizes)
@@ -217,7 +217,7 @@ class PaperTraffic:
     def _new_elements(
         self, role: Role, place: int, sizes: Mapping[str, Ints], *, is_union: bool
     ) -> Ints:
-        """New elements where one map alone has moved: all but what its last tile had, too."""
+        """Return the new elements where one map alone has moved: all but the overlap."""
         directive = self.cases.maps[place]
         units = self.level.units if directive.spatial else 1
         step = directive.offset * units
