@@ -78,13 +78,11 @@ class SearchEffort:
     near_in_less: float = 1.1
     """The same in a smaller room than the best's: to tell what is good there."""
     starts: int = 3
-    """Candidates whose neighbours are looked at; where bounds are loose, of each way to hold
-    operands."""
+    """Candidates whose neighbours are looked at."""
     loose: float = 0.02
     """Bounds are loose where they leave a larger gain than that, relative to the whole workload:
-    then rounds go on from more candidates, with all patience."""
-    lowest: int = 100
-    """Candidates of the lowest bounds that starts of each way to hold operands are taken from."""
+    then each way to hold operands is searched on its own, from more candidates, with all patience.
+    """
     near_patience: int = 48
     """Runs of neighbours without a gain after which a round ends."""
     most_near: int = 256

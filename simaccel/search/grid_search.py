@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from simaccel.analytic.family import FamilyLoops
+from simaccel.analytic.family import FamilyLoops, ints
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import nodes
 from simaccel.search.accounts import (
@@ -75,6 +75,8 @@ def _search_grid(grid: CandidateSet, goal: Goal, limit: float, name: str) -> Sea
     for room in [goal.room] if once else _rooms(goal.room, goal.accelerator):
         if not (climb.walks and goal.is_over):
             climb.go(room)
+    for way in climb.loose_ways():
+        climb.go(goal.room, way)
     return SearchResult(climb.best, climb.account(name), climb.sets)
 
 
@@ -110,75 +112,55 @@ class _Climb:
         near = (walk for walk in self.walks if walk.candidates is not self.grid)
         return sum(len(walk.cycles) for walk in near)
 
-    def go(self, room: int) -> None:
-        """Walk through what fits into a room, and climb from the best."""
-        walk = self._walk(self.grid, room, self.goal.stopping(self.grid, room), self.below)
-        beams: dict[tuple[int, int | None], list[int]] = {}
-        loose = self._is_loose(self.grid.bound(room), room)
-        for number in self._starts(walk, room, loose=loose):
-            way = int(self.grid.holding[number]) if loose else None
-            beams.setdefault((int(self.grid.family_of(number)), way), []).append(number)
-        for (family, _), beam in beams.items():
-            if loose:
-                ran = [walk.score(number).value for number in walk.numbers() if number in beam]
-                self._climb(family, beam, room, min(ran, default=self.limit))
-            elif not self.goal.is_over and self.near < self.goal.most_near:
-                self._climb(family, beam, room, self.below)
+    def go(self, room: int, way: int | None = None) -> None:
+        """Walk through what fits into a room, and climb from the best.
 
-    def _starts(self, walk: CandidateWalk, room: int, *, loose: bool) -> list[int]:
-        """Return candidates of the grid whose neighbours are looked at.
-
-        Where bounds are ``loose``, some of each way to hold operands, each of which has a climb of
-        its own: what is near the best of another way may be better than all of the grid.
+        ``way``: of holding operands, which alone is walked through, as if nothing was known. What
+        is near the best of another way may be better than what is near the best of all.
         """
+        known = self.best
+        if way is not None:
+            self.best = None
+        walk = self._walk(self.grid, room, self.goal.stopping(self.grid, room), way)
         promising = [*walk.numbers(), *map(int, walk.first)]
         starts = _different(self.grid, promising, EFFORT.starts)
-        if not loose:
-            return starts
-        fits, ways = self.grid.fitting(room), self.grid.holding
-        lowest = fits[np.argsort(self.grid.bounds[fits], kind="stable")]
-        for way in np.unique(ways[fits])[: EFFORT.holdings]:
-            ran = [number for number in promising if ways[number] == way]
-            first = lowest[ways[lowest] == way][: EFFORT.lowest].tolist()
-            starts += _different(self.grid, [*ran, *first], EFFORT.starts)
-        return list(dict.fromkeys(starts))
+        families = self.grid.family_of(ints(starts)).tolist()
+        for family in dict.fromkeys(families):
+            if not self.goal.is_over and (way is not None or self.near < self.goal.most_near):
+                pairs = zip(starts, families, strict=True)
+                beam = [number for number, of in pairs if of == family]
+                self._climb(family, beam, room, way)
+        able = (tree for tree in (known, self.best) if tree is not None)
+        self.best = min(able, key=lambda tree: tree.rank, default=None)
 
-    def _is_loose(self, bound: float, room: int) -> bool:
-        """Return whether much more could be gained than was, by a bound of what is left."""
-        goal = self.goal
-        if goal.objective != "cycles" or goal.held_bytes or goal.patience or room < goal.room:
-            return False
-        best = self.below
-        whole = max(best, goal.part * goal.parts)
-        gain = (best - bound) / whole if best < float("inf") else 1.0
-        return gain > EFFORT.loose
+    def loose_ways(self) -> list[int]:
+        """Return the ways to hold operands, if bounds leave much of the whole workload to gain."""
+        goal, ways = self.goal, np.unique(self.grid.holding[self.grid.fitting(self.goal.room)])
+        is_timed = goal.objective == "cycles" and not goal.held_bytes and goal.patience is None
+        if not is_timed or self.best is None or goal.is_over:
+            return []
+        whole = max(self.best.value, goal.part * goal.parts)
+        gain = (self.best.value - self.grid.bound(goal.room)) / whole
+        return ways[: EFFORT.holdings].tolist() if gain > EFFORT.loose else []
 
-    def _climb(self, family: int, beam: list[int], room: int, best: float) -> None:
-        """Look at neighbours of some candidates, then at those of the best of these, and so on.
-
-        ``best``: the objective that the climb begins with.
-        """
+    def _climb(self, family: int, beam: list[int], room: int, way: int | None) -> None:
+        """Look at neighbours of some candidates, then at those of the best of these, and so on."""
         source, idle = self.grid, 0
+        stopping, may_idle = self.goal.near_stopping(loose=way is not None), int(way is not None)
         for _ in range(EFFORT.rounds):
             candidates = self._neighbours(source, beam, self.grid.limits[family])
-            if candidates is None or not beam:
-                return
-            bound = candidates.bound(room)
+            if candidates is None:
+                break
             enough = 1 if self.goal.patience else 1 - self.goal.gap
-            if bound >= self.below * enough - self.goal.slack:
-                return
-            loose = self._is_loose(bound, room)
-            below = best if loose else self.below
-            stopping = self.goal.near_stopping(loose=loose)
-            before, tree = below, self.best
-            walk = self._walk(candidates, room, stopping, below, loose=loose)
-            best = min(best, walk.best)
-            after = best if loose else self.below
-            is_same = not loose and self.best is tree
-            idle += after > before * (1 - (self.goal.gap - EFFORT.gap) / 2) or is_same
-            if idle > loose:
-                return  # one as good with a smaller buffer has room for other tiles
-            source, beam = candidates, _next_beam(walk, loose=loose)
+            if candidates.bound(room) >= self.below * enough - self.goal.slack:
+                break
+            before, best = self.below, self.best
+            walk = self._walk(candidates, room, stopping, way)
+            enough = 1 - (self.goal.gap - EFFORT.gap) / 2
+            idle = idle + 1 if self.below > before * enough or self.best is best else 0
+            if idle > may_idle:
+                break  # one as good with a smaller buffer has room for other tiles
+            source, beam = candidates, _next_beam(walk, loose=way is not None)
 
     def _neighbours(
         self, source: CandidateSet, beam: Sequence[int], limits: Sequence[Limit]
@@ -192,21 +174,15 @@ class _Climb:
         return self.around[key]
 
     def _walk(
-        self,
-        candidates: CandidateSet,
-        room: int,
-        stopping: StoppingRule,
-        below: float,
-        *,
-        loose: bool = False,
+        self, candidates: CandidateSet, room: int, stopping: StoppingRule, way: int | None
     ) -> CandidateWalk:
         is_near = candidates is not self.grid
         is_less = not is_near and room < self.goal.room and self.goal.gap == EFFORT.gap
-        near = EFFORT.near_in_less if is_less or loose else EFFORT.near
-        walk = CandidateWalk(candidates, near, is_near=is_near)
+        near = EFFORT.near_in_less if is_less or way is not None else EFFORT.near
+        walk = CandidateWalk(candidates, near, is_near=is_near, way=None if is_near else way)
         if self.goal.start is not None and not is_near:
             walk.likely = candidates.with_tiles(self.goal.start)
-        walk.go(room, stopping, below)
+        walk.go(room, stopping, self.below)
         for number in walk.numbers()[:1]:
             best = walk.score(number)
             if best.value < self.limit and (self.best is None or best.rank < self.best.rank):

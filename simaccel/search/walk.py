@@ -68,6 +68,8 @@ class CandidateWalk:
     curve: list[tuple[int, float]] = field(default_factory=list)
     likely: Ints = field(default_factory=lambda: ints([]))
     """Candidates that are likely good, a few of which run first."""
+    way: int | None = None
+    """The way to hold operands in the array that candidates have, if not all are walked through."""
     is_near: bool = False
     """Whether candidates are neighbours of others, those with the fewest changes first."""
     of_each: Ints = field(default_factory=lambda: ints([]))
@@ -79,6 +81,8 @@ class CandidateWalk:
         """Run candidates until none can be much better than the best, or below ``below``."""
         candidates = self.candidates
         fits = candidates.fitting(room)
+        if self.way is not None:
+            fits = fits[candidates.holding[fits] == self.way]
         bounds = candidates.values(fits, candidates.bounds[fits])
         inside = bounds < below
         fits, bounds = fits[inside], bounds[inside]
