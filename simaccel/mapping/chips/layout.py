@@ -304,7 +304,11 @@ def _have_together(before: ChipLayout, behind: ChipLayout, digits: Digits) -> bo
     >>> _have_together(ChipLayout(halves), ChipLayout(sixths), ())  # chip 1 has no second sixth
     False
     """
-    pairs = list(zip(before.dims, behind.dims, strict=True))
+    pairs = [
+        _without_common(own, its, digits) for own, its in zip(before.dims, behind.dims, strict=True)
+    ]
+    before = ChipLayout(tuple(own for own, _ in pairs))
+    behind = ChipLayout(tuple(its for _, its in pairs))
     shape = [math.prod(digit.size for dim in pair for digit in dim) for pair in pairs]
     others = _digits((*before.dims, *behind.dims)) - set(digits)
     members = _chips(digits)
@@ -315,6 +319,16 @@ def _have_together(before: ChipLayout, behind: ChipLayout, digits: Digits) -> bo
         if not all(there[behind.box(shape, first + member)].all() for member in members):
             return False
     return True
+
+
+def _without_common(own: Digits, its: Digits, digits: Digits) -> tuple[Digits, Digits]:
+    """Return two cuts of a dimension without what they begin with alike, but for ``digits``.
+
+    What both begin with says in which part of the dimension a chip is, in the same way.
+    """
+    n = _common(own, its)
+    n = next((at for at in range(n) if own[at] in digits), n)
+    return own[n:], its[n:]
 
 
 def _chips(digits: Iterable[ChipAxis]) -> list[int]:

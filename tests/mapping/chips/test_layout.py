@@ -78,6 +78,15 @@ def test_collectives_bring_what_the_reader_needs(seed: int) -> None:
     assert all(has[chip] >= _elements(read, shape, chip) for chip in chips)
 
 
+def test_groups_that_are_alike_are_looked_at_once() -> None:
+    """256 groups of 16 chips, in each of which parts of rows become parts of columns."""
+    groups, rows, columns = ChipAxis(16, 256), ChipAxis(4, 4), ChipAxis(1, 4)
+    made = ChipLayout(((groups, rows), (columns,)))
+    read = ChipLayout(((groups, columns), (rows,)))
+    (step,) = moves(made, read)
+    assert (step.kind, step.digits) == ("all_to_all", (columns, rows))
+
+
 @pytest.mark.parametrize(
     ("made", "read", "expected"),
     [  # 16 rows in 4 parts
