@@ -83,8 +83,8 @@ class _Simaccel(Commands):
                 click.echo(f"error: {printable(str(line), keep=chr(10))}", err=True)
             ctx.exit(error.exit_code)
         except MemoryError as error:  # under a limit of the shell, or of a container
-            told = f"error: not enough memory: {error}".removesuffix(": ")
-            click.echo(told, err=True)
+            message = f"error: not enough memory: {error}".removesuffix(": ")
+            click.echo(message, err=True)
             ctx.exit(1)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
@@ -145,8 +145,8 @@ _COMMANDS = {
 """Each command: where it is, and the first paragraph of its help."""
 
 
-def _print_version(ctx: click.Context, _param: click.Parameter, asked: bool) -> None:
-    if not asked or ctx.resilient_parsing:
+def _print_version(ctx: click.Context, _param: click.Parameter, is_wanted: bool) -> None:
+    if not is_wanted or ctx.resilient_parsing:
         return
     from simaccel.version import version
 

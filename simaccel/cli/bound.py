@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 @json_option
 def bound(
     *,
-    asked: WorkloadOptions,
+    options: WorkloadOptions,
     imperfect: bool,
     uneven: bool,
     bypass: bool,
@@ -77,11 +77,11 @@ def bound(
     both; each is attained by a mapping that `simaccel run --mapping` executes.
     """
     paths = {"--csv": table, "--plot": plot, "-o": output}
-    files = OutputFiles(paths, force, _inputs(asked, hw))
+    files = OutputFiles(paths, force, _inputs(options, hw))
     from simaccel.experiment.precision import gather_placed
 
     workload, accelerator, room = gather_placed(
-        asked.read,
+        options.read,
         lambda: _accelerator(hw, overrides),
         lambda: _room(buffer),
     )
@@ -106,10 +106,10 @@ def bound(
     files.write("--plot", lambda: draw_bound(report, title))
 
 
-def _inputs(asked: WorkloadOptions, hw: str | None) -> list[Path]:
+def _inputs(options: WorkloadOptions, hw: str | None) -> list[Path]:
     from simaccel.importers.accelerators import accelerator_path
 
-    found = [Path(asked.name)] if asked.is_file() else []
+    found = [Path(options.name)] if options.is_file() else []
     try:
         return [*found, *([accelerator_path(hw)] if hw is not None else [])]
     except InputError:  # which reading the accelerator reports

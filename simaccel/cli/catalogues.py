@@ -185,23 +185,23 @@ def _plugin_table() -> tuple[str | Table, ...]:
 @force_option
 @json_option
 def show_workload(
-    asked: WorkloadOptions, plot: str | None, mapping: str | None, force: bool, as_json: bool
+    options: WorkloadOptions, plot: str | None, mapping: str | None, force: bool, as_json: bool
 ) -> None:
     """Show the operators of a workload: ranks, tensors, MACs and bytes."""
     from simaccel.report.figures.style import require_figure_target
 
-    inputs = [asked.name] if asked.is_file() else []
+    inputs = [options.name] if options.is_file() else []
     inputs += [mapping] if mapping else []
     if plot is not None:
         require_figure_target(plot, force=force, inputs=inputs)
-    workload = asked.read_anyway()
+    workload = options.read_anyway()
     from simaccel.report.catalogues import import_lines, import_table, workload_table
     from simaccel.report.titles import workload_title
     from simaccel.workload import describe
 
     if plot is not None:
         _plot(workload, plot, mapping, force=force, inputs=inputs)
-    imported = asked.import_file() if asked.is_onnx() else None
+    imported = options.import_file() if options.is_onnx() else None
     rows = describe(workload)
     if as_json:
         operators = [vars(row) for row in rows]
@@ -215,13 +215,13 @@ def show_workload(
         nodes = {kept: entries} if entries else {}
         show_json({**named, "macs": workload.macs, "operators": operators, **nodes})
         return
-    told = (
+    notes = (
         (import_table(imported), *import_lines(imported)) if imported else workload.account.lines()
     )
     title = [workload_title(workload), f"{cycles_text(workload.macs)} MACs"]
     title += [f"{count_text(len(rows), 'operator')}"]
     title += [f"repeated {workload.repeat} times"] if workload.repeat > 1 else []
-    show(", ".join(title), workload_table(rows), f"fingerprint: {workload.fingerprint}", *told)
+    show(", ".join(title), workload_table(rows), f"fingerprint: {workload.fingerprint}", *notes)
     if plot is not None:
         show(f"figure: {plot}")
 

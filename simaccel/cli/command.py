@@ -220,8 +220,8 @@ def _help_option(
 ) -> click.Option:
     """Return ``--help-TOPIC``, which writes more of the help than ``--help``."""
 
-    def show(ctx: click.Context, _param: click.Parameter, asked: bool) -> None:
-        if not asked or ctx.resilient_parsing:
+    def show(ctx: click.Context, _param: click.Parameter, is_wanted: bool) -> None:
+        if not is_wanted or ctx.resilient_parsing:
             return
         formatter = ctx.make_formatter()
         write(ctx.command, formatter)

@@ -108,7 +108,7 @@ if TYPE_CHECKING:
 def compare(
     ctx: click.Context,
     *,
-    asked: ExperimentOptions,
+    experiment: ExperimentOptions,
     sweep: tuple[str, ...],
     each: str | None,
     pareto: str | None,
@@ -138,20 +138,20 @@ def compare(
     """
     from simaccel.cli import lists
 
-    files = OutputFiles({"--csv": table, "--plot": plot}, force, asked.inputs())
-    asked, sweep = lists.sweep_chips(asked, sweep)
+    files = OutputFiles({"--csv": table, "--plot": plot}, force, experiment.inputs())
+    experiment, sweep = lists.sweep_chips(experiment, sweep)
     if pareto is not None:
         from simaccel.cli.exhibit import compare_fronts
 
-        ctx.exit(compare_fronts(asked, pareto, files, jobs, as_json=as_json))
+        ctx.exit(compare_fronts(experiment, pareto, files, jobs, as_json=as_json))
     if exhibit is not None:
         from simaccel.cli.exhibit import show_bandwidths, show_exhibit, with_defaults
 
-        asked, sweep = with_defaults(asked, exhibit, sweep)
+        experiment, sweep = with_defaults(experiment, exhibit, sweep)
     if exhibit == "bandwidth":
-        ctx.exit(show_bandwidths(asked, target, files, jobs, as_json=as_json))
+        ctx.exit(show_bandwidths(experiment, target, files, jobs, as_json=as_json))
     wanted = lists.WantedRows(files, sweep, each, mappings, stages, micro_batches)
-    every, shown = gather(lambda: wanted.points(asked), lambda: lists.metrics_of(metrics))
+    every, shown = gather(lambda: wanted.points(experiment), lambda: lists.metrics_of(metrics))
     points = [replace(point, fast_forward=fast_forward) for point in every]
     lists.require_tokens(shown, points)
     lists.refuse_lists(points, exhibit)

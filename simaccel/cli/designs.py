@@ -61,11 +61,11 @@ def explore_directed(ctx: click.Context, readers: InputReaders, outputs: OutputF
         NoDesignError: no design is within the limits.
 
     """
-    asked, as_json = ctx.params, ctx.params["as_json"]
+    params, as_json = ctx.params, ctx.params["as_json"]
     taken = {name: outputs.options[name] for name in ("--csv", "--plot-frontier")}
     files = OutputFiles(taken, outputs.force, outputs.inputs)
     read, within, objectives, _ = gather(
-        partial(_inputs, asked, readers),
+        partial(_inputs, params, readers),
         partial(_read_limits, readers),
         partial(_objectives, ctx),
         files.require,
@@ -85,7 +85,7 @@ def explore_directed(ctx: click.Context, readers: InputReaders, outputs: OutputF
     from simaccel.study.directed import sweep_directed
 
     space, limits = _space(read), DesignLimits(**within)
-    prices = PAPER_ERA if asked["prices"] == "paper" else PRESENT
+    prices = PAPER_ERA if params["prices"] == "paper" else PRESENT
     designs: DirectedDesigns = sweep_directed(space, prices, limits, objectives)
     title = designs_title(designs)
     written = files.write("--csv", lambda: designs_csv(designs))
@@ -109,13 +109,13 @@ class _Inputs:
     axes: dict[str, tuple[int, ...]]
 
 
-def _inputs(asked: dict[str, Any], readers: InputReaders) -> _Inputs:
+def _inputs(params: dict[str, Any], readers: InputReaders) -> _Inputs:
     """Read what is swept."""
-    if asked["dataflow"] != DIRECTIVES:
+    if params["dataflow"] != DIRECTIVES:
         allowed = f"{DIRECTIVES}, with {', '.join(DESIGN_AXES)} as axes"
-        raise InputError([fault("--dataflow", asked["dataflow"] or "nothing", allowed)])
+        raise InputError([fault("--dataflow", params["dataflow"] or "nothing", allowed)])
     accelerators, axes, *loads = gather(
-        readers.accelerators, partial(_axes, asked["axes"]), *readers.loads
+        readers.accelerators, partial(_axes, params["axes"]), *readers.loads
     )
     (load,), (accelerator,) = (
         _single_value("--workload", loads),
@@ -224,10 +224,10 @@ def _read_limits(readers: InputReaders) -> dict[str, float]:
 
 def _objectives(ctx: click.Context) -> list[Objective]:
     """Read by what designs are best: by all, if nothing is said."""
-    asked = ctx.params["objective"]
+    objective = ctx.params["objective"]
     if not _is_given(ctx, "objective"):
         return [*_OBJECTIVES.values()]
-    if asked not in _OBJECTIVES:
+    if objective not in _OBJECTIVES:
         allowed = f"{', '.join(_OBJECTIVES)}, with a description's own design space"
-        raise InputError([fault("--objective", asked, allowed)])
-    return [_OBJECTIVES[asked]]
+        raise InputError([fault("--objective", objective, allowed)])
+    return [_OBJECTIVES[objective]]

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 @mapping_option
 @estimate_option
 @json_option
-def estimate(asked: ExperimentOptions, estimates: tuple[str, ...], as_json: bool) -> None:
+def estimate(experiment: ExperimentOptions, estimates: tuple[str, ...], as_json: bool) -> None:
     """Predict the counts, the work and the lower bound of a run, without simulation."""
     own = read_estimates(estimates)
-    workload, accelerator, mapping = asked.read_mapping()
+    workload, accelerator, mapping = experiment.read_mapping()
     from simaccel.report import estimates as report
     from simaccel.report.estimates import estimate_table
     from simaccel.verbs.estimating import estimate_of, fitting
@@ -69,7 +69,7 @@ def estimate(asked: ExperimentOptions, estimates: tuple[str, ...], as_json: bool
 @json_option
 def map_workload(
     *,
-    asked: ExperimentOptions,
+    experiment: ExperimentOptions,
     output: str | None,
     jobs: Jobs,
     report: SearchReport,
@@ -81,11 +81,11 @@ def map_workload(
 
     With --mapspace, and on spatial arrays, the best mapping of a mapspace is searched.
     """
-    files = OutputFiles({"-o": output, "--plot": report.plot}, force, asked.inputs())
-    asked.require_search(report.given_options())
+    files = OutputFiles({"-o": output, "--plot": report.plot}, force, experiment.inputs())
+    experiment.require_search(report.given_options())
     files.require()
-    nests = _nest_inputs(asked) if asked.searches() and not dry_run else None
-    read = asked.read() if nests is None else None
+    nests = _nest_inputs(experiment) if experiment.searches() and not dry_run else None
+    read = experiment.read() if nests is None else None
     from simaccel.cli.map_options import MapOptions, map_dataflow, map_nests
     from simaccel.cli.outlook import show_inputs_outlook
     from simaccel.mapping.files import mapping_text
@@ -99,24 +99,26 @@ def map_workload(
         text=text,
     )
     if nests is not None:
-        map_nests(asked, nests, jobs, wanted)
+        map_nests(experiment, nests, jobs, wanted)
     elif read is not None and dry_run:
-        anew = asked.searches() and wanted.asks_more
-        show_inputs_outlook(asked, read, wanted.options, runs=False, as_json=as_json, anew=anew)
+        anew = experiment.searches() and wanted.asks_more
+        show_inputs_outlook(
+            experiment, read, wanted.options, runs=False, as_json=as_json, anew=anew
+        )
     elif read is not None:
-        map_dataflow(asked, read, jobs, wanted)
+        map_dataflow(experiment, read, jobs, wanted)
 
 
-def _nest_inputs(asked: ExperimentOptions) -> NestInputs:
+def _nest_inputs(experiment: ExperimentOptions) -> NestInputs:
     """Read what the search of a mapspace needs."""
     from simaccel.experiment.precision import gather_placed
     from simaccel.hardware.dataflow import parse_constraints
 
     workload, accelerator, strategy, constraints, _ = gather_placed(
-        asked.workload.read,
-        asked.accelerator,
-        asked.sought.strategy,
-        lambda: parse_constraints(asked.sought.constraints),
-        lambda: asked.names(several=False),
+        experiment.workload.read,
+        experiment.accelerator,
+        experiment.search.strategy,
+        lambda: parse_constraints(experiment.search.constraints),
+        lambda: experiment.names(several=False),
     )
     return workload, accelerator, strategy, constraints

@@ -37,26 +37,28 @@ def _study_of(exhibit: Exhibit) -> dict[str, str]:
 
 
 def with_defaults(
-    asked: ExperimentOptions, exhibit: Exhibit, sweep: tuple[str, ...]
+    experiment: ExperimentOptions, exhibit: Exhibit, sweep: tuple[str, ...]
 ) -> tuple[ExperimentOptions, tuple[str, ...]]:
     """Return the options and the sweep, with those of the saved study where none are given."""
     study = _study_of(exhibit)
     if sweep and "sweep" not in study:
         allowed = "nothing with --exhibit, except granularity"
         require_none([fault("--sweep", ", ".join(sweep), allowed)])
-    if asked.dataflow is None and not asked.searches():
-        asked = replace(asked, dataflow=study["dataflow"])
-    return asked, sweep or ((_buffers(asked, study["sweep"]),) if "sweep" in study else ())
+    if experiment.dataflow is None and not experiment.searches():
+        experiment = replace(experiment, dataflow=study["dataflow"])
+    return experiment, sweep or (
+        (_buffers(experiment, study["sweep"]),) if "sweep" in study else ()
+    )
 
 
-def _buffers(asked: ExperimentOptions, sweep: str) -> str:
+def _buffers(experiment: ExperimentOptions, sweep: str) -> str:
     """Return a sweep of buffers without those that are too small for the array."""
     from simaccel.cli.sweep import MOST_POINTS, read_axis
     from simaccel.hardware.sections import smallest_buffer
 
     settings = read_axis("--sweep", sweep, MOST_POINTS)
     try:
-        least = smallest_buffer(asked.accelerator().array)
+        least = smallest_buffer(experiment.accelerator().array)
     except InputError:  # said later, with all else that is wrong
         least = 0
     return f"buffer={','.join(str(one.value) for one in settings if one.place >= least)}"
@@ -129,22 +131,28 @@ def _needed_row(target: float, point: Point) -> StudyRow:
 
 
 def show_bandwidths(
-    asked: ExperimentOptions, target: float | None, files: OutputFiles, jobs: Jobs, *, as_json: bool
+    experiment: ExperimentOptions,
+    target: float | None,
+    files: OutputFiles,
+    jobs: Jobs,
+    *,
+    as_json: bool,
 ) -> int:
     """Find the bandwidth that each dataflow needs at each length; return the exit code."""
-    lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
+    seq_len = experiment.workload.seq_len
+    lengths = [None] if seq_len is None else seq_len.split(",")
     _, accelerator, names, *workloads = gather(
         files.require,
-        asked.accelerator,
-        lambda: asked.names(several=True),
-        *(replace(asked.workload, seq_len=length).read for length in lengths),
+        experiment.accelerator,
+        lambda: experiment.names(several=True),
+        *(replace(experiment.workload, seq_len=length).read for length in lengths),
     )
     from simaccel.experiment.parallel import run_with
     from simaccel.study.points import base_point
 
     wanted = TARGET if target is None else target
     points = [
-        replace(base_point(workload, accelerator), dataflow=name, options=asked.options)
+        replace(base_point(workload, accelerator), dataflow=name, options=experiment.options)
         for workload in workloads
         for name in names
     ]
@@ -207,7 +215,7 @@ def read_front(text: str) -> tuple[Figure, Figure]:
 
 
 def compare_fronts(
-    asked: ExperimentOptions,
+    experiment: ExperimentOptions,
     text: str,
     files: OutputFiles,
     jobs: Jobs,
@@ -215,16 +223,16 @@ def compare_fronts(
     as_json: bool,
 ) -> int:
     """Find the front of each dataflow or mapspace, show and write them; return the exit code."""
-    length = asked.workload.seq_len or ""
+    length = experiment.workload.seq_len or ""
     if "," in length:
         require_none([fault("--seq-len", length, "one length beside --pareto")])
     from simaccel.experiment.precision import gather_placed
 
     workload, accelerator, figures, names, _ = gather_placed(
-        asked.workload.read,
-        asked.accelerator,
+        experiment.workload.read,
+        experiment.accelerator,
         lambda: read_front(text),
-        lambda: asked.names(several=True),
+        lambda: experiment.names(several=True),
         files.require,
     )
     from simaccel.experiment.parallel import run_with
@@ -239,7 +247,7 @@ def compare_fronts(
     front = FrontFigures(*figures)
     for figure in (front.x, front.y):
         require_energies(accelerator, figure)
-    base = replace(base_point(workload, accelerator), options=asked.options)
+    base = replace(base_point(workload, accelerator), options=experiment.options)
     points = [replace(base, dataflow=name) for name in names]
     with jobs.working(os.cpu_count() or 1) as team, ProgressBar("finding fronts") as bar:
         rows = run_with(team, partial(_find_front, front), points, bar.show, lost=_lost_row)

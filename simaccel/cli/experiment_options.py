@@ -47,12 +47,12 @@ class ExperimentOptions:
     pipeline: bool = False
     mapping: str | None = None
     allow_overflow: bool = False
-    sought: SearchOptions = field(default_factory=SearchOptions)
+    search: SearchOptions = field(default_factory=SearchOptions)
 
     @property
     def options(self) -> Options:
         """Options of the scheduler."""
-        return self.sought.options(pipeline=self.pipeline, allow_overflow=self.allow_overflow)
+        return self.search.options(pipeline=self.pipeline, allow_overflow=self.allow_overflow)
 
     @property
     def objective(self) -> Objective:
@@ -131,7 +131,7 @@ class ExperimentOptions:
     @property
     def names_nothing(self) -> bool:
         """Whether neither a dataflow nor a mapspace nor a mapping is given."""
-        return self.dataflow is None and self.mapping is None and self.sought.mapspace is None
+        return self.dataflow is None and self.mapping is None and self.search.mapspace is None
 
     def read_mapping(self) -> tuple[Workload, Accelerator, Mapping]:
         """Read everything and let the scheduler make the mapping where none is given."""
@@ -144,25 +144,25 @@ class ExperimentOptions:
 
     def names(self, *, several: bool) -> list[str]:
         """Return the schedulers: dataflows or mapspaces."""
-        self.sought.require_constraints()
+        self.search.require_constraints()
         if self.searches():
-            beside = several and self.sought.mapspace is not None and not self.is_spatial()
+            beside = several and self.search.mapspace is not None and not self.is_spatial()
             self._refuse_dataflow(beside=beside)
             default: Sequence[Strategy] = STRATEGIES if several else (MAPSPACE,)
             first = self._dataflows(several=True) if beside and self.dataflow else []
-            strategies = self.sought.strategies(default) if several else [self.sought.strategy()]
+            strategies = self.search.strategies(default) if several else [self.search.strategy()]
             return [*require_dataflows(first), *strategies]
-        if self.sought.constraints:
+        if self.search.constraints:
             from simaccel.hardware.dataflow import tree_constraints
 
-            tree_constraints(self.sought.constraints)
+            tree_constraints(self.search.constraints)
         names = require_dataflows(self._dataflows(several=several))
         self._refuse_idle(names)
         return names
 
     def _refuse_idle(self, names: Sequence[str]) -> None:
         """Refuse options of a search that do nothing with these dataflows."""
-        given = dict(self.sought.given_options())
+        given = dict(self.search.given_options())
         names_of = ("--patience", "--budget-seconds", "--within")
         ending: dict[str, object] = {one: given[one] for one in names_of if one in given}
         if ending:
@@ -186,7 +186,7 @@ class ExperimentOptions:
         """Return whether a mapspace is searched: where one is given, and on spatial arrays."""
         if self.mapping is not None or self.is_directed():
             return False
-        if self.sought.mapspace is not None:
+        if self.search.mapspace is not None:
             return True
         return self.is_spatial() and not self._is_plugged()
 
@@ -239,7 +239,7 @@ class ExperimentOptions:
             "--pipeline": self.pipeline or None,
         }
         if self.is_spatial():
-            given["--stationarity"] = self.sought.stationarity
+            given["--stationarity"] = self.search.stationarity
         require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
 
 

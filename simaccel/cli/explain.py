@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @json_option
 def explain(
     *,
-    asked: ExperimentOptions,
+    experiment: ExperimentOptions,
     output: str | None,
     estimates: tuple[str, ...],
     force: bool,
@@ -55,10 +55,10 @@ def explain(
 
     Where two of them differ, the page has the difference and the assumption that causes it.
     """
-    files = OutputFiles({"-o": output}, force, asked.inputs())
+    files = OutputFiles({"-o": output}, force, experiment.inputs())
     files.require()
     own = read_estimates(estimates)
-    inputs = asked.read()
+    inputs = experiment.read()
     from simaccel.diagnosis.attribution import MOST_RUNS, attribute
     from simaccel.diagnosis.explanation import explain as explained_of
     from simaccel.experiment.run import simulate
@@ -69,12 +69,14 @@ def explain(
     from simaccel.report.titles import experiment_title
 
     directed: tuple[DirectedLayer, ...] = ()
-    if asked.is_directed():
-        directed = load_directives(asked.workload.name).select_layer(asked.workload.layer).layers
+    if experiment.is_directed():
+        directed = (
+            load_directives(experiment.workload.name).select_layer(experiment.workload.layer).layers
+        )
     with ProgressBar("simulating") as bar:
         result = simulate(
             *inputs,
-            options=asked.options,
+            options=experiment.options,
             progress=lambda cycle, done: bar.show(done, f"cycle {cycle:,}"),
             fast_forward=fast_forward,
         )

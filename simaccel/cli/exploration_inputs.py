@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simaccel.cli.choices import DIRECTIVES, EXPERTS_AXIS, STRATEGIES
 from simaccel.cli.experiment_options import dataflow_names, read_accelerator
 from simaccel.cli.faults import fault, gather, require_none
-from simaccel.cli.search_options import SearchOptions, take_sought
+from simaccel.cli.search_options import SearchOptions, take_search_options
 from simaccel.cli.several_runs import StageCounts
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError, suggest
@@ -40,7 +40,7 @@ class WantedSpace:
     axes: tuple[str, ...]
     dataflow: str | None
     pipeline: bool
-    sought: SearchOptions
+    search: SearchOptions
     counts: StageCounts
     objective: str
     where: tuple[str, ...]
@@ -50,16 +50,16 @@ class WantedSpace:
         cls, options: dict[str, Any], sizes: WorkloadOptions, objective: str
     ) -> WantedSpace:
         """Take the options out of what click passes."""
-        sought = take_sought(options)
+        search = take_search_options(options)
         where = (*options.pop("where"), *options.pop("limits"))
         names = ("hw", "overrides", "workloads", "axes", "dataflow", "pipeline")
         others = {name: options.pop(name) for name in names}
         stages = options.pop("stages")
         counts = StageCounts(None if stages is None else int(stages), options.pop("micro_batches"))
         along = [text for text in others["axes"] if text.startswith(EXPERTS_AXIS)]
-        sizes = sizes.for_experts(sought.expert_parallel or next(iter(along), None))
+        sizes = sizes.for_experts(search.expert_parallel or next(iter(along), None))
         return cls(
-            **others, sizes=sizes, sought=sought, counts=counts, where=where, objective=objective
+            **others, sizes=sizes, search=search, counts=counts, where=where, objective=objective
         )
 
     def read(self) -> list[Any]:
@@ -68,7 +68,7 @@ class WantedSpace:
             partial(read_accelerators, self.hw, self.overrides),
             partial(_axes, self.axes),
             self._dataflows,
-            self.sought.require_constraints,
+            self.search.require_constraints,
             *(partial(read_load, text, self.sizes) for text in self.workloads),
         )
         return [*inputs[:3], inputs[4:]]
@@ -98,7 +98,7 @@ class WantedSpace:
 
     def _options_by_field(self, dataflows: Sequence[str]) -> dict[str, str]:
         """Return the fields that options set, with the names of the options."""
-        given = {"dataflow": dataflows, **self.sought.parallel()}
+        given = {"dataflow": dataflows, **self.search.parallel()}
         given |= {"pipeline_parallel": self.counts.stages}
         given |= {"micro_batches": self.counts.micro_batches}
         return {name: f"--{name.replace('_', '-')}" for name, value in given.items() if value}
@@ -127,8 +127,8 @@ class WantedSpace:
         from simaccel.search.effort import OBJECTIVES as SEARCHED
 
         searched = self.objective if self.objective in SEARCHED else None
-        sought = replace(self.sought, objective=searched)
-        return replace(sought.options(pipeline=self.pipeline), patience=None)
+        search = replace(self.search, objective=searched)
+        return replace(search.options(pipeline=self.pipeline), patience=None)
 
     def _dataflows(self) -> tuple[str, ...]:
         """Read the names of dataflows and mapspaces."""
@@ -136,7 +136,7 @@ class WantedSpace:
         faults = []
         options = {
             "--dataflow": (self.dataflow, [*dataflow_names(), DIRECTIVES]),
-            "--mapspace": (self.sought.mapspace, STRATEGIES),
+            "--mapspace": (self.search.mapspace, STRATEGIES),
         }
         for option, (text, known) in options.items():
             for name in [name.strip() for name in text.split(",")] if text else []:

@@ -146,14 +146,14 @@ def explore_command(
     ctx: click.Context,
     /,
     *,
-    asked: WorkloadOptions,
+    options: WorkloadOptions,
     store: str | None,
     sample: int | None,
     how: Any,  # noqa: ANN401 - one of the choices
     jobs: Jobs,
     dry_run: bool,
     as_json: bool,
-    **options: Any,  # noqa: ANN401 - what click passes
+    **others: Any,  # noqa: ANN401 - what click passes
 ) -> None:
     """Explore a design space: map each design and run it on the machine.
 
@@ -164,13 +164,13 @@ def explore_command(
     from simaccel.cli.explore import ExplorationFiles, show_cost
     from simaccel.study.manifest import open_store, store_in
 
-    del options["prices"]  # of a description's own space alone
-    objective = options.pop("objective")  # of the designs; a search gets it, too, if it can
-    wanted = WantedSpace.take_options(options, asked, objective)
-    outputs = ExplorationFiles.take_options(options, wanted.inputs())
+    del others["prices"]  # of a description's own space alone
+    objective = others.pop("objective")  # of the designs; a search gets it, too, if it can
+    wanted = WantedSpace.take_options(others, options, objective)
+    outputs = ExplorationFiles.take_options(others, wanted.inputs())
     if directed.is_directed_space(wanted.axes):
         hardware = partial(read_accelerators, wanted.hw, wanted.overrides)
-        loads = [partial(whole_load, text, asked) for text in wanted.workloads]
+        loads = [partial(whole_load, text, options) for text in wanted.workloads]
         directed.explore_directed(
             ctx, directed.InputReaders(hardware, loads, wanted.limits), outputs
         )
@@ -186,7 +186,7 @@ def explore_command(
     from simaccel.study.explore import ExplorationObjective, explore
     from simaccel.study.space import draw
 
-    seed = wanted.sought.seed or 0
+    seed = wanted.search.seed or 0
     designs = draw(space, sample, how, seed)
     require_none(
         fault("--axis", f"{len(designs):,} designs", f"at most {MOST_DESIGNS:,}, or --sample N")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SIZES: Final = ("batch", "prompt", "kv_len")
 _LISTED: Final = (*_SIZES, "phase")
 _DEGREES: Final = ("tensor_parallel", "data_parallel", "expert_parallel")
-_SOUGHT: Final = (*_DEGREES, "objective")
+_SEARCH_FIELDS: Final = (*_DEGREES, "objective")
 _NAMED: Final = ("accelerator", "batch", "phase", "prompt", "kv-len", "objective")
 """Axes of lists."""
 _LOG_RATIO: Final = 8
@@ -36,21 +36,21 @@ _MOST: Final = 1000
 class OptionVariant:
     """The options with one value of each list, and these values."""
 
-    asked: ExperimentOptions
+    experiment: ExperimentOptions
     settings: tuple[Setting, ...] = ()
 
 
-def variants(asked: ExperimentOptions) -> list[OptionVariant]:
+def variants(experiment: ExperimentOptions) -> list[OptionVariant]:
     """Return the options with each value of each list: names, sizes, degrees, objectives."""
     lists: list[tuple[str, tuple[Setting, ...]]] = []
-    hw = [] if Path(asked.hw).exists() else _values("--hw", asked.hw)
+    hw = [] if Path(experiment.hw).exists() else _values("--hw", experiment.hw)
     if len(hw) > 1:
         lists.append(
             ("hw", tuple(Setting(ACCELERATOR, name, name, place=at) for at, name in enumerate(hw)))
         )
-    for name in (*_LISTED, *_SOUGHT):
+    for name in (*_LISTED, *_SEARCH_FIELDS):
         option = f"--{name.replace('_', '-')}"
-        holder = asked.sought if name in _SOUGHT else asked.workload
+        holder = experiment.search if name in _SEARCH_FIELDS else experiment.workload
         values = _values(option, getattr(holder, name) or "")
         if len(values) > 1:
             lists.append((name, _list_settings(name, values)))
@@ -62,18 +62,20 @@ def variants(asked: ExperimentOptions) -> list[OptionVariant]:
         raise InputError([fault("lists", named, f"at most {_MOST:,} runs together")])
     names = [name for name, _ in lists]
     return [
-        OptionVariant(_apply_points(asked, dict(zip(names, points, strict=True))), points)
+        OptionVariant(_apply_points(experiment, dict(zip(names, points, strict=True))), points)
         for points in product(*(points for _, points in lists))
     ]
 
 
 def sweep_chips(
-    asked: ExperimentOptions, sweep: tuple[str, ...]
+    experiment: ExperimentOptions, sweep: tuple[str, ...]
 ) -> tuple[ExperimentOptions, tuple[str, ...]]:
     """Return the options and sweeps, with a list of ``--chips`` as a sweep."""
-    lists = tuple(text for text in asked.overrides if text.startswith("chips=") and "," in text)
-    others = tuple(text for text in asked.overrides if text not in lists)
-    return replace(asked, overrides=others), (*sweep, *lists)
+    lists = tuple(
+        text for text in experiment.overrides if text.startswith("chips=") and "," in text
+    )
+    others = tuple(text for text in experiment.overrides if text not in lists)
+    return replace(experiment, overrides=others), (*sweep, *lists)
 
 
 def _values(option: str, text: str) -> list[str]:
@@ -100,12 +102,13 @@ def _list_settings(name: str, values: Sequence[str]) -> tuple[Setting, ...]:
     return tuple(Setting(axis, at, str(at), place=at) for at in places)
 
 
-def _apply_points(asked: ExperimentOptions, points: dict[str, Setting]) -> ExperimentOptions:
+def _apply_points(experiment: ExperimentOptions, points: dict[str, Setting]) -> ExperimentOptions:
     chosen = {name: str(point.value) for name, point in points.items()}
-    hw = chosen.pop("hw", asked.hw)
-    sought = {name: chosen.pop(name) for name in _SOUGHT if name in chosen}
-    workload = replace(asked.workload, **chosen)  # type: ignore[arg-type]
-    return replace(asked, hw=hw, workload=workload, sought=replace(asked.sought, **sought))  # type: ignore[arg-type]
+    hw = chosen.pop("hw", experiment.hw)
+    of_search = {name: chosen.pop(name) for name in _SEARCH_FIELDS if name in chosen}
+    workload = replace(experiment.workload, **chosen)  # type: ignore[arg-type]
+    search = replace(experiment.search, **of_search)  # type: ignore[arg-type]
+    return replace(experiment, hw=hw, workload=workload, search=search)
 
 
 @dataclass(frozen=True)
@@ -119,12 +122,12 @@ class WantedRows:
     stages: str | None
     micro_batches: int | None
 
-    def points(self, asked: ExperimentOptions) -> list[Point]:
+    def points(self, experiment: ExperimentOptions) -> list[Point]:
         """Cross lists, settings, lengths and dataflows; all faults together.
 
         A fault of all values of the lists is reported once.
         """
-        first, *others = variants(asked)
+        first, *others = variants(experiment)
         own = self._points_of(first)
         made = gather(*(partial(self._points_of, other) for other in others))
         every = [*own, *(point for points in made for point in points)]
@@ -134,20 +137,21 @@ class WantedRows:
         """Return the points of one value of each list."""
         from simaccel.cli.sweep import read_sweep, swept_points
 
-        asked = variant.asked
+        experiment = variant.experiment
         along = next((text for text in self.sweep if text.startswith(EXPERTS_AXIS)), None)
         if along is not None:
-            asked = replace(asked, workload=asked.workload.for_experts(along))
-        lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
+            experiment = replace(experiment, workload=experiment.workload.for_experts(along))
+        seq_len = experiment.workload.seq_len
+        lengths = [None] if seq_len is None else seq_len.split(",")
         counts = {"pipeline_parallel": self.stages, "micro_batches": self.micro_batches}
         mapping = ", ".join(self.mappings)
         _, accelerator, names, sweep, estimates, *workloads = gather(
             self.files.require,
-            asked.accelerator,
-            lambda: asked.names(several=True),
-            lambda: read_sweep(self.sweep, asked, **counts, mapping=mapping),
-            asked.workload.estimates,
-            *(replace(asked.workload, seq_len=length).read for length in lengths),
+            experiment.accelerator,
+            lambda: experiment.names(several=True),
+            lambda: read_sweep(self.sweep, experiment, **counts, mapping=mapping),
+            experiment.workload.estimates,
+            *(replace(experiment.workload, seq_len=length).read for length in lengths),
         )
         from simaccel.verbs.comparing import alone_points
 
@@ -168,42 +172,44 @@ class WantedRows:
             for point in (base.place_workloads() for base in bases)
             for way in (
                 *mapped_ways(point, self.mappings),
-                *scheduled_ways(point, self._names_of(point, names, asked), asked),
+                *scheduled_ways(point, self._names_of(point, names, experiment), experiment),
             )
         ]
 
     def _names_of(
-        self, point: Point, names: Sequence[str], asked: ExperimentOptions
+        self, point: Point, names: Sequence[str], experiment: ExperimentOptions
     ) -> Sequence[str]:
         """Return the dataflows or mapspaces of a point: ``names``, where some are given.
 
         Otherwise none beside mappings, the default one where runs differ in something else, and
         without an attention none of those that only attentions tell apart.
         """
-        if not asked.names_nothing or any(text.startswith("dataflow=") for text in self.sweep):
+        if not experiment.names_nothing or any(text.startswith("dataflow=") for text in self.sweep):
             return names
         if self.mappings:
             return []
         from simaccel.schedulers import default_dataflow
 
         default = default_dataflow(point.accelerator, point.workload)
-        lists = (asked.workload.seq_len, asked.sought.stationarity)
+        lists = (experiment.workload.seq_len, experiment.search.stationarity)
         differ = point.settings or any("," in (text or "") for text in lists)
         if self.stages is not None or differ:
             return [default]
         return names if default in FUSING else [name for name in names if name not in FUSING]
 
 
-def scheduled_ways(point: Point, names: Sequence[str], asked: ExperimentOptions) -> list[Point]:
+def scheduled_ways(
+    point: Point, names: Sequence[str], experiment: ExperimentOptions
+) -> list[Point]:
     """Return a point for each dataflow, mapspace and given stationarity."""
-    held_names = asked.sought.stationarity
+    held_names = experiment.search.stationarity
     held = held_names.split(",") if held_names else [None]
     return [
         with_mapping(
             replace(
                 point,
                 dataflow=name,
-                options=replace(asked.options, stationarity=stationarity),  # type: ignore[arg-type]
+                options=replace(experiment.options, stationarity=stationarity),  # type: ignore[arg-type]
                 label=f"{name} {stationarity}" if len(held) > 1 else "",
             )
         )

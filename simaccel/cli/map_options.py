@@ -72,19 +72,21 @@ class MapOptions:
         if self.output is not None:
             self.files.write("-o", lambda: mapping_text(mapping))
 
-    def say_given_up(self, asked: ExperimentOptions) -> None:
+    def say_given_up(self, experiment: ExperimentOptions) -> None:
         """Print the cost of the choice among near-ties, beside a mapping that is printed."""
-        tolerance = asked.options.tolerance
-        for line in given_up_amounts(self.report.gave, asked.objective, tolerance):
+        tolerance = experiment.options.tolerance
+        for line in given_up_amounts(self.report.gave, experiment.objective, tolerance):
             click.echo(line, err=self.output is None)  # what is printed is a file for --mapping
 
 
-def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: MapOptions) -> None:
+def map_dataflow(
+    experiment: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: MapOptions
+) -> None:
     """Map a workload by a dataflow; save and print the mapping."""
-    workload, accelerator, mapping = _map_to_fit(asked, read, jobs, wanted.report)
+    workload, accelerator, mapping = _map_to_fit(experiment, read, jobs, wanted.report)
     wanted.save(mapping)
     title = experiment_title(workload, accelerator, mapping.dataflow)
-    objective = asked.objective
+    objective = experiment.objective
     wanted.report.draw(objective, title, wanted.files)
     if wanted.as_json:
         searches = wanted.report.json(objective, accelerator) if wanted.report.explain else {}
@@ -97,26 +99,28 @@ def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: Map
     else:
         footprint = estimate_of(workload, accelerator, mapping).prediction.buffer_bytes
         click.echo(f"{wanted.output}: {mapping.dataflow}, footprint {bytes_text(footprint)}")
-    wanted.say_given_up(asked)
+    wanted.say_given_up(experiment)
 
 
 def _map_to_fit(
-    asked: ExperimentOptions, read: Inputs, jobs: Jobs, report: SearchReport
+    experiment: ExperimentOptions, read: Inputs, jobs: Jobs, report: SearchReport
 ) -> tuple[Workload, Accelerator, Mapping]:
     """Schedule, and refuse a mapping that doesn't fit the buffer."""
     workload, accelerator, mapping = read
     if not isinstance(mapping, Mapping):
         with jobs.working() as team:
-            options = replace(asked.options, each=team.run_each, gave=report.gave.append)
+            options = replace(experiment.options, each=team.run_each, gave=report.gave.append)
             note = report.accounts.append
             mapping = schedule_workload(workload, accelerator, mapping, options, record=note)
     return workload, accelerator, fitting(workload, accelerator, mapping)
 
 
-def map_nests(asked: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: MapOptions) -> None:
+def map_nests(
+    experiment: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: MapOptions
+) -> None:
     """Search a mapspace, print the mapping, and save it."""
     workload, accelerator, strategy, constraints = read
-    options = settle_options(asked.options, accelerator)
+    options = settle_options(experiment.options, accelerator)
     searched = choices(workload, accelerator, strategy, constraints, options.stationarity)
     report = wanted.report
     with jobs.working() as team, ProgressBar("searching") as bar:
@@ -125,7 +129,7 @@ def map_nests(asked: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: Ma
         if not wanted.asks_more:
             mapping = schedule_workload(workload, accelerator, strategy, options)
             click.echo(wanted.text(mapping), nl=False)
-            wanted.say_given_up(asked)
+            wanted.say_given_up(experiment)
             return
         mapped = search_all(searched, options, workload)
         mapping = mapping_from(workload, accelerator, strategy, mapped)
@@ -155,7 +159,7 @@ def map_nests(asked: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: Ma
     for nest in mapped if report.explain else ():
         _explain(nest)
     show(*([f"mapping: {wanted.output}"] if wanted.output else []))
-    wanted.say_given_up(asked)
+    wanted.say_given_up(experiment)
 
 
 def _explain(mapped: NestResult) -> None:

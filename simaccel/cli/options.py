@@ -22,7 +22,7 @@ from simaccel.cli.choices import (
 )
 from simaccel.cli.experiment_options import DATAFLOW, ExperimentOptions
 from simaccel.cli.faults import fault, require_none
-from simaccel.cli.search_options import SEARCH_OPTIONS, take_sought
+from simaccel.cli.search_options import SEARCH_OPTIONS, take_search_options
 from simaccel.cli.settings import (
     OF_RUNS,
     OF_SEARCH,
@@ -141,7 +141,7 @@ def add_options(command: Command, options: Sequence[Callable[[Command], Command]
 
 
 def workload_options(command: Command) -> Command:
-    """Add the options that give a workload its sizes; the command gets ``asked``.
+    """Add the options that give a workload its sizes; the command gets ``options``.
 
     The command has ``name``, the workload's name, as an argument or option of its own.
     """
@@ -150,7 +150,7 @@ def workload_options(command: Command) -> Command:
     def with_workload(**options: Any) -> None:  # noqa: ANN401 - what click passes
         _take_sums(options)
         names = [field.name for field in fields(WorkloadOptions)]
-        command(asked=WorkloadOptions(**{name: options.pop(name) for name in names}), **options)
+        command(options=WorkloadOptions(**{name: options.pop(name) for name in names}), **options)
 
     return add_options(with_workload, _SIZES)
 
@@ -194,15 +194,15 @@ def set_option(command: Command) -> Command:
 
 
 def experiment_options(command: Command) -> Command:
-    """Add the options that choose an experiment; the command gets ``asked``."""
+    """Add the options that choose an experiment; the command gets ``experiment``."""
 
     @wraps(command)
     def with_experiment(**options: Any) -> None:  # noqa: ANN401 - what click passes
         names = ("hw", "overrides", "dataflow", "pipeline", "mapping", "allow_overflow")
         chosen = {name: options.pop(name) for name in names if name in options}
-        sought = take_sought(options)
-        workload = options.pop("asked").for_experts(sought.expert_parallel)
-        command(asked=ExperimentOptions(workload=workload, sought=sought, **chosen), **options)
+        search = take_search_options(options)
+        workload = options.pop("options").for_experts(search.expert_parallel)
+        command(experiment=ExperimentOptions(workload=workload, search=search, **chosen), **options)
 
     plain = [name for name in DATAFLOWS if "-" not in name]
     options = (

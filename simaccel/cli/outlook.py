@@ -41,7 +41,7 @@ def show_outlook(
 
 
 def show_inputs_outlook(
-    asked: ExperimentOptions,
+    experiment: ExperimentOptions,
     read: Inputs,
     files: Files,
     *,
@@ -63,7 +63,7 @@ def show_inputs_outlook(
         fitting(workload, accelerator, dataflow)
     name = dataflow.dataflow if isinstance(dataflow, Tree) else dataflow
     title = experiment_title(workload, accelerator, name)
-    searches = [(name, outlook(*read, asked.options, anew=anew))]
+    searches = [(name, outlook(*read, experiment.options, anew=anew))]
     show_outlook(title, searches, files, runs=runs, as_json=as_json)
 
 

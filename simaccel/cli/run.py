@@ -88,7 +88,7 @@ _HINT = "many PEs do nothing: --designs runs arrays of other shapes, and other d
 @click.option("--quiet", is_flag=True, hidden=True)
 def run(
     *,
-    asked: ExperimentOptions,
+    experiment: ExperimentOptions,
     trace: str | None,
     table: str | None,
     force: bool,
@@ -113,16 +113,16 @@ def run(
     estimates and their errors beside the cycles.
     """
     paths = {"--trace": trace, "--csv": table, "--plot": plot}
-    how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
-    if several.run_and_show(asked, dry_run=dry_run, **how):
+    how = {"fast_forward": fast_forward, "quiet": quiet}
+    if several.run_and_show(experiment, dry_run=dry_run, as_json=as_json, **how):
         return
-    files = OutputFiles(paths, force, asked.inputs())
+    files = OutputFiles(paths, force, experiment.inputs())
     files.require()
-    asked.require_search(report.given_options())
-    own, entries = read_estimates(estimates), asked.workload.estimates()
-    inputs = asked.read()
+    experiment.require_search(report.given_options())
+    own, entries = read_estimates(estimates), experiment.workload.estimates()
+    inputs = experiment.read()
     if dry_run:
-        show_inputs_outlook(asked, inputs, paths, runs=True, as_json=as_json)
+        show_inputs_outlook(experiment, inputs, paths, runs=True, as_json=as_json)
         return
     from simaccel.report.comparison import designs_json, designs_table
     from simaccel.report.estimates import of_result, own_estimate_json, own_estimate_parts
@@ -131,26 +131,27 @@ def run(
     from simaccel.report.tables import csv_text
 
     _require_small(inputs if checked else ())
-    unsearched, inputs = inputs, _search_mapspace(asked, inputs, jobs, report, quiet=quiet)
-    result = _run(asked, inputs, report, trace, force=force, fast_forward=fast_forward, quiet=quiet)
+    unsearched, inputs = inputs, _search_mapspace(experiment, inputs, jobs, report, quiet=quiet)
+    result = _run(experiment, inputs, report, trace, force=force, **how)
     checks, compared = _check(inputs[0], result) if checked else (), of_result(own, result)
     known = {**entries, **own}
     written = [f"trace: {trace}"] if trace else []
     written += files.write("--csv", lambda: csv_text(operator_rows(result, known)))
     written += files.write("--plot", lambda: result.plot().figure)
-    beside = _run_neighbours(unsearched, asked.options, jobs, quiet=quiet) if designs else []
+    beside = _run_neighbours(unsearched, experiment.options, jobs, quiet=quiet) if designs else []
     if as_json:
         document = _json(result, checks) | own_estimate_json(compared)
-        show_json(document | _search_json(report, asked, result) | designs_json(result, beside))
+        document |= _search_json(report, experiment, result)
+        show_json(document | designs_json(result, beside))
     elif quiet and table != STDOUT:
         show(against_bound(result))
     elif table != STDOUT:
-        parts = _parts(asked, result, known, top)
+        parts = _parts(experiment, result, known, top)
         parts += [*_check_parts(checks), *result.cost_lines(), *own_estimate_parts(compared)]
         parts += [designs_table(result, beside)] if beside else []
         parts += [_HINT] if result.limit.name == UNFILLED and not beside else []
-        parts += _search_parts(asked, report, result)
-        show(*parts, *(_detail(asked, result) if detail else []), *written)
+        parts += _search_parts(experiment, report, result)
+        show(*parts, *(_detail(experiment, result) if detail else []), *written)
 
 
 def _require_small(inputs: Sequence[Any]) -> None:
@@ -162,13 +163,13 @@ def _require_small(inputs: Sequence[Any]) -> None:
 
 
 def _parts(
-    asked: ExperimentOptions, result: Result, estimates: Mapping[str, float], top: int | None
+    experiment: ExperimentOptions, result: Result, estimates: Mapping[str, float], top: int | None
 ) -> list[Table | str]:
     """Return the title, the answer and the longest rows."""
     from simaccel.report import results
     from simaccel.report.default_dataflow import dataflow_reason, start_lines
 
-    why = dataflow_reason(result) if asked.is_default else ""
+    why = dataflow_reason(result) if experiment.is_default else ""
     answer = results.answer_lines(result, result.speedups)
     table = results.operators_table(result, estimates, top)
     return [f"{result.title}{why}", *answer, *start_lines(result), table]
@@ -201,7 +202,7 @@ def _check(whole: Workload, result: Result) -> tuple[OperatorCheck, ...]:
 
 
 def _run(
-    asked: ExperimentOptions,
+    experiment: ExperimentOptions,
     inputs: Inputs,
     report: SearchReport,
     trace: str | None,
@@ -214,7 +215,9 @@ def _run(
 
     with ProgressBar("simulating", quiet=quiet) as bar:
         how: dict[str, Any] = {
-            "options": replace(asked.options, note=_teller(asked, bar), gave=report.gave.append),
+            "options": replace(
+                experiment.options, note=_teller(experiment, bar), gave=report.gave.append
+            ),
             "progress": lambda cycle, done: bar.show(done, f"cycle {cycles_text(cycle)}"),
             "fast_forward": fast_forward,
         }
@@ -223,9 +226,9 @@ def _run(
         return record(trace, *inputs, force=force, **how)
 
 
-def _teller(asked: ExperimentOptions, bar: ProgressBar) -> Note:
+def _teller(experiment: ExperimentOptions, bar: ProgressBar) -> Note:
     """Return a callback for each operator, or fused group, whose search has ended."""
-    objective = asked.objective
+    objective = experiment.objective
 
     def tell(one: SearchAccount) -> None:
         found = f", best {objective} {one.value:,.6g}" if isfinite(one.value) else ""
@@ -235,7 +238,7 @@ def _teller(asked: ExperimentOptions, bar: ProgressBar) -> Note:
 
 
 def _search_mapspace(
-    asked: ExperimentOptions, inputs: Inputs, jobs: Jobs, report: SearchReport, *, quiet: bool
+    experiment: ExperimentOptions, inputs: Inputs, jobs: Jobs, report: SearchReport, *, quiet: bool
 ) -> Inputs:
     """Search a mapspace with a progress bar, in several processes with ``--jobs``."""
     from simaccel.experiment.scheduling import schedule_workload
@@ -244,11 +247,11 @@ def _search_mapspace(
     workload, accelerator, dataflow = inputs
     if isinstance(dataflow, Tree):
         return inputs
-    if not (asked.searches() or jobs.given_options() or report.given_options()):
+    if not (experiment.searches() or jobs.given_options() or report.given_options()):
         return inputs
     with jobs.working() as team, ProgressBar("searching", quiet=quiet) as bar:
         options = replace(
-            asked.options, each=team.run_each, watch=bar.show, note=_teller(asked, bar)
+            experiment.options, each=team.run_each, watch=bar.show, note=_teller(experiment, bar)
         )
         options, note = replace(options, gave=report.gave.append), report.accounts.append
         mapping = schedule_workload(workload, accelerator, dataflow, options, record=note)
@@ -256,15 +259,15 @@ def _search_mapspace(
 
 
 def _search_parts(
-    asked: ExperimentOptions, report: SearchReport, result: Result
+    experiment: ExperimentOptions, report: SearchReport, result: Result
 ) -> list[Table | str]:
     """Return the table of the search, if it is wanted, and what its choice gave up."""
     from simaccel.experiment.run import given_up_json, result_json
     from simaccel.report.accounts import given_up_lines
 
-    table = [report.table(asked.objective, result.accelerator)] if report.explain else []
-    gave = given_up_json(report.gave, asked.objective)
-    lines = given_up_lines(result_json(result) | gave, asked.options.tolerance) if gave else []
+    table = [report.table(experiment.objective, result.accelerator)] if report.explain else []
+    gave = given_up_json(report.gave, experiment.objective)
+    lines = given_up_lines(result_json(result) | gave, experiment.options.tolerance) if gave else []
     return [*table, *lines]
 
 
@@ -276,15 +279,17 @@ def _json(result: Result, checks: Sequence[OperatorCheck]) -> dict[str, Any]:
     return {**result_json(result), **pod_json(result), **checked}
 
 
-def _search_json(report: SearchReport, asked: ExperimentOptions, result: Result) -> dict[str, Any]:
+def _search_json(
+    report: SearchReport, experiment: ExperimentOptions, result: Result
+) -> dict[str, Any]:
     from simaccel.experiment.run import given_up_json
 
-    gave = given_up_json(report.gave, asked.objective)
-    searches = report.json(asked.objective, result.accelerator) if report.explain else {}
+    gave = given_up_json(report.gave, experiment.objective)
+    searches = report.json(experiment.objective, result.accelerator) if report.explain else {}
     return {**gave, **searches}
 
 
-def _detail(asked: ExperimentOptions, result: Result) -> list[Table | str]:
+def _detail(experiment: ExperimentOptions, result: Result) -> list[Table | str]:
     """Return the tables of waits, kinds, engines and energy, and the lines below them."""
     from simaccel.report import results
     from simaccel.report.default_dataflow import measured_lines
@@ -304,10 +309,10 @@ def _detail(asked: ExperimentOptions, result: Result) -> list[Table | str]:
         from simaccel.report.generation import classes_line
 
         tables.append(classes_line(result))
-    if asked.workload.is_onnx():
+    if experiment.workload.is_onnx():
         from simaccel.report.catalogues import import_line
 
-        tables.append(import_line(asked.workload.import_file()))
+        tables.append(import_line(experiment.workload.import_file()))
     if (parameters.get("kind"), parameters.get("scope")) == ("network", "model"):
         from simaccel.report.catalogues import whole_line
 

@@ -136,7 +136,7 @@ class _Share(click.ParamType[float]):
         return found
 
 
-def take_sought(given: dict[str, Any]) -> SearchOptions:
+def take_search_options(given: dict[str, Any]) -> SearchOptions:
     """Remove the options of a search from click's options, and return them."""
     return SearchOptions(**{name: given.pop(name) for name in FIELDS if name in given})
 

@@ -49,7 +49,7 @@ class SeveralRuns:
 
     def run_and_show(
         self,
-        asked: ExperimentOptions,
+        experiment: ExperimentOptions,
         *,
         dry_run: bool,
         fast_forward: bool,
@@ -62,20 +62,21 @@ class SeveralRuns:
         """
         if self.tokens is None and self.stages is None:
             return False
-        whole = asked.workload.read if self.tokens is None else asked.workload.require_transformer
+        options = experiment.workload
+        read_model = options.read if self.tokens is None else options.require_transformer
         accelerator, (dataflow,), read = gather(
-            asked.accelerator, lambda: asked.names(several=False), whole
+            experiment.accelerator, lambda: experiment.names(several=False), read_model
         )
-        phases = {"": read} if self.tokens is None else self._phases(asked)
+        phases = {"": read} if self.tokens is None else self._phases(experiment)
         first = next(iter(phases.values()))
-        dataflow = asked.choose_dataflow(dataflow, first, accelerator)
+        dataflow = experiment.choose_dataflow(dataflow, first, accelerator)
         from simaccel.report.titles import experiment_title
 
         varied = () if self.tokens is None else ("phase",)
         title = experiment_title(first, accelerator, dataflow, varied=varied)
         title += "" if self.tokens is None else f", {self.tokens} tokens"
         stages = None if self.stages is None else int(self.stages)
-        cut = {**vars(StageCounts(stages, self.micro_batches)), "options": asked.options}
+        cut = {**vars(StageCounts(stages, self.micro_batches)), "options": experiment.options}
         if dry_run:
             _forecast(title, phases, accelerator, dataflow, cut, as_json=as_json)
             return True
@@ -94,7 +95,7 @@ class SeveralRuns:
                 from simaccel.report import generation
 
                 how |= {**self._sizes, "progress": bar.show}
-                tokens = asked.workload.generation(
+                tokens = options.generation(
                     lambda model, of: make_tokens(model, accelerator, dataflow, **how, **of)
                 )
                 document, table = (
@@ -116,11 +117,11 @@ class SeveralRuns:
         sizes = {"tokens": self.tokens, "lengths": self.lengths}
         return {name: n for name, n in sizes.items() if n is not None}
 
-    def _phases(self, asked: ExperimentOptions) -> dict[str, Workload]:
+    def _phases(self, experiment: ExperimentOptions) -> dict[str, Workload]:
         """Return the prefill and the decode steps that are simulated, by name."""
         from simaccel.experiment.generation import planned_phases
 
-        prefill, decodes = asked.workload.generation(
+        prefill, decodes = experiment.workload.generation(
             lambda model, figures: planned_phases(model, **self._sizes, **figures)
         )
         return {"prefill": prefill, **{f"decode after {n}": step for n, step in decodes.items()}}
@@ -219,7 +220,7 @@ def _take_several(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--quiet", is_flag=True, hidden=True)
 def generate(
     *,
-    asked: ExperimentOptions,
+    experiment: ExperimentOptions,
     several: SeveralRuns,
     dry_run: bool,
     fast_forward: bool,
@@ -232,4 +233,4 @@ def generate(
     A few decode steps are simulated, at lengths that are spread over the generation.
     """
     how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
-    several.run_and_show(asked, dry_run=dry_run, **how)
+    several.run_and_show(experiment, dry_run=dry_run, **how)

@@ -65,10 +65,10 @@ def _require_parameters(setting: Setting, workload: Workload) -> None:
             raise InputError([fault("--sweep", setting.axis.name, allowed)])
 
 
-def read_sweep(texts: Sequence[str], asked: ExperimentOptions, **beside: object) -> Settings:
+def read_sweep(texts: Sequence[str], experiment: ExperimentOptions, **beside: object) -> Settings:
     """Read what was given for --sweep; empty if nothing was.
 
-    ``beside``: values of options that ``asked`` has not, by what they set.
+    ``beside``: values of options that ``experiment`` has not, by what they set.
     """
     if not texts:
         return ()
@@ -78,20 +78,20 @@ def read_sweep(texts: Sequence[str], asked: ExperimentOptions, **beside: object)
     settings: Settings
     settings, _ = gather(
         lambda: read_axis("--sweep", texts[0], MOST_POINTS),
-        lambda: _require_alone(texts[0], asked, beside),
+        lambda: _require_alone(texts[0], experiment, beside),
     )
     return settings
 
 
-def _require_alone(text: str, asked: ExperimentOptions, beside: Mapping[str, object]) -> None:
+def _require_alone(text: str, experiment: ExperimentOptions, beside: Mapping[str, object]) -> None:
     """Refuse options that the sweep decides."""
     parameter = parameter_of(text.partition("=")[0].strip())
     if parameter is None:
         return
     allowed = f"nothing with --sweep {parameter.axis.name}, which sets it"
     options = {
-        "workload": vars(asked.workload),
-        "mapping": {**vars(asked.sought), **vars(asked), **beside},
+        "workload": vars(experiment.workload),
+        "mapping": {**vars(experiment.search), **vars(experiment), **beside},
         "accelerator": {},
     }[parameter.axis.of]
     fields = (*parameter.fields, *(["mapspace"] if parameter.axis.name == FLOWS.name else []))
@@ -103,7 +103,7 @@ def _require_alone(text: str, asked: ExperimentOptions, beside: Mapping[str, obj
     ]
     faults += [
         fault("--set", override, allowed)
-        for override in asked.overrides
+        for override in experiment.overrides
         if override.partition("=")[0].strip() in parameter.fields
     ]
     if parameter.axis.of == "mapping" and beside.get("mapping"):

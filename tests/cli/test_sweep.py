@@ -365,7 +365,7 @@ def test_experts_are_spread_as_their_list_spreads_them() -> None:
     sizes = WorkloadOptions("mixtral-8x7b", phase="decode", kv_len="8", batch="1", scope="model")
     asked = ExperimentOptions("mxu_128", pod, sizes, dataflow="naive", allow_overflow=True)
     degrees = SearchOptions(expert_parallel="1,2")
-    listed = replace(asked, workload=sizes.for_experts("1,2"), sought=degrees)
+    listed = replace(asked, workload=sizes.for_experts("1,2"), search=degrees)
 
     def points(options: ExperimentOptions, *sweep: str) -> list[tuple[str, int | None]]:
         files = OutputFiles({}, force=False, inputs=[])

@@ -47,7 +47,7 @@ def plot(
     output: str,
     kind: str,
     force: bool,
-    **asked: Any,  # noqa: ANN401 - the rest of what click passes
+    **figure_options: Any,  # noqa: ANN401 - the rest of what click passes
 ) -> None:
     """Draw the engines over time, the bandwidths, the use of the buffer, and the stalls.
 
@@ -58,13 +58,13 @@ def plot(
 
     kinds = KINDS if kind == "all" else (kind,)
     require_figure_target(output, force=force, inputs=(file,))
-    start, end = asked["start"], asked["end"]
+    start, end = figure_options["start"], figure_options["end"]
     if start is not None and end is not None and end <= start:
         require_none([fault("--to", end, f"a cycle after --from {start}")])
     with sound(file, accounts=True) as trace:
         from simaccel.report.figures.page import FigureOptions, plot_trace
 
-        shown = plot_trace(trace, output, FigureOptions(kinds=kinds, **asked), force=force)
+        shown = plot_trace(trace, output, FigureOptions(kinds=kinds, **figure_options), force=force)
     for name in kinds:
         first, last = shown.cycles(name)
         show(f"{name}: cycles {cycles_text(first)} to {cycles_text(last)}")
