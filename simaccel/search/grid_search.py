@@ -140,7 +140,8 @@ class _Climb:
         if not is_timed or self.best is None or goal.is_over:
             return []
         whole = max(self.best.value, goal.part * goal.parts)
-        gain = (self.best.value - self.grid.bound(goal.room)) / whole
+        bound = min(candidates.bound(goal.room) for candidates in self.sets)
+        gain = (self.best.value - bound) / whole
         return ways[: EFFORT.holdings].tolist() if gain > EFFORT.loose else []
 
     def _climb(self, family: int, beam: list[int], room: int, way: int | None) -> None:
