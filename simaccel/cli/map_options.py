@@ -75,7 +75,7 @@ class MapOptions:
     def say_given_up(self, experiment: ExperimentOptions) -> None:
         """Print the cost of the choice among near-ties, beside a mapping that is printed."""
         tolerance = experiment.options.tolerance
-        for line in given_up_amounts(self.report.gave, experiment.objective, tolerance):
+        for line in given_up_amounts(self.report.losses, experiment.objective, tolerance):
             click.echo(line, err=self.output is None)  # what is printed is a file for --mapping
 
 
@@ -109,7 +109,9 @@ def _map_to_fit(
     workload, accelerator, mapping = read
     if not isinstance(mapping, Mapping):
         with jobs.working() as team:
-            options = replace(experiment.options, each=team.run_each, gave=report.gave.append)
+            options = replace(
+                experiment.options, each=team.run_each, on_losses=report.losses.append
+            )
             note = report.accounts.append
             mapping = schedule_workload(workload, accelerator, mapping, options, record=note)
     return workload, accelerator, fitting(workload, accelerator, mapping)
@@ -125,7 +127,9 @@ def map_nests(
     report = wanted.report
     with jobs.working() as team, ProgressBar("searching") as bar:
         options = replace(options, each=team.run_each, watch=bar.show)
-        options = replace(options, note=report.accounts.append, gave=report.gave.append)
+        options = replace(
+            options, on_account=report.accounts.append, on_losses=report.losses.append
+        )
         if not wanted.asks_more:
             mapping = schedule_workload(workload, accelerator, strategy, options)
             click.echo(wanted.text(mapping), nl=False)
@@ -133,7 +137,7 @@ def map_nests(
             return
         mapped = search_all(searched, options, workload)
         mapping = mapping_from(workload, accelerator, strategy, mapped)
-    kept = RememberedMapping(mapping, report.accounts, report.gave)
+    kept = RememberedMapping(mapping, report.accounts, report.losses)
     remember(workload, accelerator, strategy, options, kept)
     wanted.save(mapping)
     title = f"{workload.name} on {accelerator.name}: {strategy}"

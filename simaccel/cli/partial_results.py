@@ -35,7 +35,7 @@ def keep_partial_results(
     partial = None if table in {None, STDOUT} else partial_path(real_path(str(table)))
     finished, kept, written = 0, 0, time.monotonic()
 
-    def note(number: int, row: StudyRow) -> None:
+    def record_row(number: int, row: StudyRow) -> None:
         nonlocal finished, kept, written
         rows[number] = row
         finished += 1
@@ -44,7 +44,7 @@ def keep_partial_results(
             written = time.monotonic()
 
     try:
-        yield note
+        yield record_row
     except BaseException:
         if partial is not None:
             kept = finished if finished and _write(partial, rows) else kept

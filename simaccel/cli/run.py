@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions, Inputs
     from simaccel.experiment.check import OperatorCheck
     from simaccel.schedulers import Options
-    from simaccel.search.accounts import Note, SearchAccount
+    from simaccel.search.accounts import OnAccount, SearchAccount
     from simaccel.study.points import StudyRow
     from simaccel.verbs.running import Result
     from simaccel.workload import Workload
@@ -216,7 +216,9 @@ def _run(
     with ProgressBar("simulating", quiet=quiet) as bar:
         how: dict[str, Any] = {
             "options": replace(
-                experiment.options, note=_teller(experiment, bar), gave=report.gave.append
+                experiment.options,
+                on_account=_teller(experiment, bar),
+                on_losses=report.losses.append,
             ),
             "progress": lambda cycle, done: bar.show(done, f"cycle {cycles_text(cycle)}"),
             "fast_forward": fast_forward,
@@ -226,7 +228,7 @@ def _run(
         return record(trace, *inputs, force=force, **how)
 
 
-def _teller(experiment: ExperimentOptions, bar: ProgressBar) -> Note:
+def _teller(experiment: ExperimentOptions, bar: ProgressBar) -> OnAccount:
     """Return a callback for each operator, or fused group, whose search has ended."""
     objective = experiment.objective
 
@@ -251,9 +253,12 @@ def _search_mapspace(
         return inputs
     with jobs.working() as team, ProgressBar("searching", quiet=quiet) as bar:
         options = replace(
-            experiment.options, each=team.run_each, watch=bar.show, note=_teller(experiment, bar)
+            experiment.options,
+            each=team.run_each,
+            watch=bar.show,
+            on_account=_teller(experiment, bar),
         )
-        options, note = replace(options, gave=report.gave.append), report.accounts.append
+        options, note = replace(options, on_losses=report.losses.append), report.accounts.append
         mapping = schedule_workload(workload, accelerator, dataflow, options, record=note)
         return workload, accelerator, mapping
 
@@ -266,8 +271,10 @@ def _search_parts(
     from simaccel.report.accounts import given_up_lines
 
     table = [report.table(experiment.objective, result.accelerator)] if report.explain else []
-    gave = given_up_json(report.gave, experiment.objective)
-    lines = given_up_lines(result_json(result) | gave, experiment.options.tolerance) if gave else []
+    losses = given_up_json(report.losses, experiment.objective)
+    lines = (
+        given_up_lines(result_json(result) | losses, experiment.options.tolerance) if losses else []
+    )
     return [*table, *lines]
 
 
@@ -284,9 +291,9 @@ def _search_json(
 ) -> dict[str, Any]:
     from simaccel.experiment.run import given_up_json
 
-    gave = given_up_json(report.gave, experiment.objective)
+    losses = given_up_json(report.losses, experiment.objective)
     searches = report.json(experiment.objective, result.accelerator) if report.explain else {}
-    return {**gave, **searches}
+    return {**losses, **searches}
 
 
 def _detail(experiment: ExperimentOptions, result: Result) -> list[Table | str]:

@@ -26,7 +26,7 @@ class SearchReport:
     explain: bool
     plot: str | None
     accounts: list[SearchAccount] = field(default_factory=list)
-    gave: list[ObjectiveLosses] = field(default_factory=list)
+    losses: list[ObjectiveLosses] = field(default_factory=list)
 
     def given_options(self) -> dict[str, object]:
         """Return the options that were given."""

@@ -214,16 +214,16 @@ def run_all(
     watch: Watch,
     *,
     lost: Callable[[Task], Found] = raise_died,
-    note: Callable[[int, Found], None] = lambda _number, _found: None,
+    on_result: Callable[[int, Found], None] = lambda _number, _found: None,
     address: str | None = None,
 ) -> list[Found]:
     """Return the results of ``work`` on each task, in their order; at most ``jobs`` run at a time.
 
-    ``lost`` gives the result of a task whose process died; ``note`` is called with each result at
+    ``lost`` gives the result of a task whose process died; ``on_result`` is called with each at
     once.
     """
     with open_workers(min(jobs, len(tasks)), address) as team:
-        return run_with(team, work, tasks, watch, lost=lost, note=note)
+        return run_with(team, work, tasks, watch, lost=lost, on_result=on_result)
 
 
 def run_with(
@@ -233,13 +233,13 @@ def run_with(
     watch: Watch,
     *,
     lost: Callable[[Task], Found] = raise_died,
-    note: Callable[[int, Found], None] = lambda _number, _found: None,
+    on_result: Callable[[int, Found], None] = lambda _number, _found: None,
 ) -> list[Found]:
     """Return the results of ``work`` on each task, done by workers that are open (``team``)."""
     results: dict[int, Found] = {}
     with closing(team.run_numbered(work, tasks, lost)) as done:
         for number, result in done:
             results[number] = result
-            note(number, result)
+            on_result(number, result)
             watch(len(results) / len(tasks), f"{len(results)} of {len(tasks)} runs")
     return [results[number] for number in range(len(tasks))]

@@ -279,12 +279,12 @@ _BEST: Final[dict[Objective, str]] = {
 }
 
 
-def given_up_json(gave: Sequence[ObjectiveLosses], objective: Objective) -> dict[str, Any]:
+def given_up_json(losses: Sequence[ObjectiveLosses], objective: Objective) -> dict[str, Any]:
     """Return the differences to the best mapping in cycles, bytes and energy; empty without any.
 
     The best is the sum over the groups' searches, each alone.
     """
-    total = sum(gave, start=ObjectiveLosses())
+    total = sum(losses, start=ObjectiveLosses())
     different = total != ObjectiveLosses()
     return {"given_up": {"against": _BEST[objective], **vars(total)}} if different else {}
 

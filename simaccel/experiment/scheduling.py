@@ -19,12 +19,12 @@ from simaccel.schedulers import (
     DATAFLOWS,
     MAPSPACES,
     Options,
+    canonical_dataflow,
     make_mapping,
-    plain_dataflow,
     settle_options,
 )
 from simaccel.schedulers.parallel import whole_mapping
-from simaccel.search.accounts import Note, ObjectiveLosses, SearchAccount, ignore
+from simaccel.search.accounts import ObjectiveLosses, OnAccount, SearchAccount, ignore
 from simaccel.workload import VECTORS, Vector, Workload
 
 
@@ -34,7 +34,7 @@ def schedule_workload(
     dataflow: str,
     options: Options | None = None,
     *,
-    record: Note = ignore,
+    record: OnAccount = ignore,
 ) -> Mapping:
     """Schedule a workload.
 
@@ -59,7 +59,7 @@ def schedule_workload(
 
 
 def _map_single_core(
-    workload: Workload, accelerator: Accelerator, dataflow: str, options: Options, record: Note
+    workload: Workload, accelerator: Accelerator, dataflow: str, options: Options, record: OnAccount
 ) -> Mapping:
     return recall_or_search(
         workload,
@@ -78,30 +78,30 @@ def recall_or_search(
     options: Options,
     search: Callable[[Options], Mapping],
     *,
-    record: Note = ignore,
+    record: OnAccount = ignore,
 ) -> Mapping:
     """Return the stored mapping of an equal search, or search and store the result.
 
-    ``record`` is called with the account of each search, also stored ones; ``options.note`` only
-    with those of this call. Dataflows that map a workload alike share one entry.
+    ``record`` is called with the account of each search, also stored ones; ``options.on_account``
+    only with those of this call. Dataflows that map a workload alike share one entry.
     """
     accounts: list[SearchAccount] = []
-    gave: list[ObjectiveLosses] = []
+    losses: list[ObjectiveLosses] = []
 
     def note(account: SearchAccount) -> None:
-        options.note(account)
+        options.on_account(account)
         accounts.append(account)
 
-    plain = plain_dataflow(dataflow, workload)
+    plain = canonical_dataflow(dataflow, workload)
     known = recall(workload, accelerator, plain, options)
     if known is None:
-        mapping = search(replace(options, note=note, gave=gave.append))
-        known = RememberedMapping(mapping, accounts, gave)
+        mapping = search(replace(options, on_account=note, on_losses=losses.append))
+        known = RememberedMapping(mapping, accounts, losses)
         remember(workload, accelerator, plain, options, known)
     for account in known.accounts:
         record(account)
-    for trade in known.gave:
-        options.gave(trade)
+    for loss in known.losses:
+        options.on_losses(loss)
     return replace(known.mapping, dataflow=dataflow)
 
 
@@ -111,7 +111,7 @@ class RememberedMapping:
 
     mapping: Mapping
     accounts: Sequence[SearchAccount] = ()
-    gave: Sequence[ObjectiveLosses] = ()
+    losses: Sequence[ObjectiveLosses] = ()
 
 
 def remember(
@@ -126,7 +126,7 @@ def remember(
         kept = {
             "mapping": mapping_text(known.mapping),
             "searches": [asdict(account) for account in known.accounts],
-            "gave": [asdict(trade) for trade in known.gave],
+            "gave": [asdict(loss) for loss in known.losses],
         }
         key = result_key("mapping", accelerator, workload, options, dataflow=dataflow)
         cache().remember(key, kept)
@@ -142,8 +142,8 @@ def recall(
         require_same(workload, mapping)
         require_mapping(workload, mapping, file="a remembered mapping")
         accounts = [_account(account) for account in document["searches"]]
-        trades = [ObjectiveLosses(**trade) for trade in document["gave"]]
-        return RememberedMapping(mapping, accounts, trades)
+        losses = [ObjectiveLosses(**loss) for loss in document["gave"]]
+        return RememberedMapping(mapping, accounts, losses)
 
     if not is_lasting(workload, dataflow, options):
         return None

@@ -42,7 +42,7 @@ _MOST_BYTES: Final = 2**25
 """Of an entry: seconds to read; a larger one is not written."""
 _UNREAD: Final = frozenset({"source", "description"})
 """Fields of an accelerator that don't affect results."""
-_UNDECISIVE: Final = ("each", "note", "gave", "watch", "ends", "allow_overflow")
+_UNDECISIVE: Final = ("each", "on_account", "on_losses", "watch", "ends", "allow_overflow")
 """Options that don't affect results: processes and callbacks."""
 
 

@@ -102,19 +102,19 @@ def given_up_lines(result: Mapping[str, Any], tolerance: float) -> list[str]:
 
     ``result``: a run as JSON has it, with what was ``given_up`` (``given_up_json``).
     """
-    gave = result.get("given_up")
-    if gave is None:
+    losses = result.get("given_up")
+    if losses is None:
         return []
-    shares = ", ".join(_shares(gave, result))
-    line = f"chosen within {100 * tolerance:g}%: {shares} against {gave['against']}"
+    shares = ", ".join(_shares(losses, result))
+    line = f"chosen within {100 * tolerance:g}%: {shares} against {losses['against']}"
     return [line] if shares else []
 
 
 def given_up_amounts(
-    gave: Sequence[ObjectiveLosses], objective: Objective, tolerance: float
+    losses: Sequence[ObjectiveLosses], objective: Objective, tolerance: float
 ) -> list[str]:
     """Return the line for a mapping that has not run: cycles, bytes and energy, not shares."""
-    total = given_up_json(gave, objective).get("given_up")
+    total = given_up_json(losses, objective).get("given_up")
     if total is None:
         return []
     every = (
@@ -131,12 +131,12 @@ def given_up_amounts(
     return [f"chosen within {100 * tolerance:g}%: {amounts} {against}"] if amounts else []
 
 
-def _shares(gave: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[str]:
+def _shares(losses: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[str]:
     moved = total_of(result["bytes"]["dram"])
     every = (
-        ("cycles", gave["cycles"], result["cycles"]),
-        ("DRAM bytes", gave["dram_bytes"], moved),
-        ("energy", gave["energy_pj"], total_of(result["energy_pj"])),
+        ("cycles", losses["cycles"], result["cycles"]),
+        ("DRAM bytes", losses["dram_bytes"], moved),
+        ("energy", losses["energy_pj"], total_of(result["energy_pj"])),
     )
     for name, more, of in every:
         if more and not math.isnan(of) and of > more:

@@ -162,13 +162,13 @@ def bound_json(report: BoundReport) -> dict[str, Any]:
 
 def _chosen_json(report: BoundReport) -> dict[str, Any]:
     chosen = report.chosen
-    asked: dict[str, Any] = {"asked_bytes": report.room}
+    buffer: dict[str, Any] = {"asked_bytes": report.room}
     if chosen is None:
         smallest = report.found.front.smallest
-        return {**asked, "smallest_buffer_bytes": smallest, "dram_bytes": None}
+        return {**buffer, "smallest_buffer_bytes": smallest, "dram_bytes": None}
     mapping = report.found.mapping(chosen)
     return {
-        **asked,
+        **buffer,
         "buffer_bytes": chosen.buffer_bytes,
         "dram_bytes": chosen.dram_bytes,
         "machine_dram_bytes": chosen.moved_bytes,

@@ -199,13 +199,13 @@ def choice_lines(rows: Sequence[StudyRow]) -> list[str]:
     """Return the cost of choices among near-ties of the first rows, and the number of others."""
     names = varied_names(rows)
     every = ((row, given_up_lines(row.result or {}, row.tolerance)) for row in rows)
-    gave = [(row, line) for row, lines in every for line in lines]
+    losses = [(row, line) for row, lines in every for line in lines]
     lines = [
         f"{', '.join((*_place_texts(row, names), row.dataflow))}: {line}"
-        for row, line in gave[:_FEW_ROWS]
+        for row, line in losses[:_FEW_ROWS]
     ]
-    more = count_text(len(gave) - _FEW_ROWS, "more row")
-    return [*lines, *([f"... and {more}: --json has given_up"] if len(gave) > _FEW_ROWS else [])]
+    more = count_text(len(losses) - _FEW_ROWS, "more row")
+    return [*lines, *([f"... and {more}: --json has given_up"] if len(losses) > _FEW_ROWS else [])]
 
 
 def problem_lines(rows: Sequence[StudyRow]) -> list[str]:
@@ -242,13 +242,13 @@ def comparison_json(rows: Sequence[StudyRow]) -> list[dict[str, Any]]:
     """Return the rows as a list (the format of ``simaccel compare --json``)."""
     documents: list[dict[str, Any]] = []
     for row, faster in zip(rows, speedups(rows), strict=True):
-        asked = place_json(row)
+        key = place_json(row)
         if row.result is None:
             failed = {"problem": row.problem, "exit_code": row.exit_code}
-            documents.append({**asked, **failed, "fits": row.fits})
+            documents.append({**key, **failed, "fits": row.fits})
         else:
             documents.append(
-                {**row.result, **asked, **_extra_columns(row, faster, own=has_given(rows))}
+                {**row.result, **key, **_extra_columns(row, faster, own=has_given(rows))}
             )
     return documents
 

@@ -267,9 +267,9 @@ def exploration_page(exploration: ExploredDesigns, title: str) -> str:
     best = best or rows_shown(exploration)
     shown = [row_cells(exploration, row) for row in best]
     marks = [_class(row) for row in best]
-    asked = f"objective: {exploration.plan.objective}"
+    objective = f"objective: {exploration.plan.objective}"
     limits = ", ".join(map(str, exploration.plan.limits))
-    lines = [asked + (f"; limits: {limits}" if limits else ""), *counted_lines(exploration)]
+    lines = [objective + (f"; limits: {limits}" if limits else ""), *counted_lines(exploration)]
     every = [[_plain(value) for value in row.values()] for row in rows(exploration)]
     with style():
         pictures = {

@@ -62,7 +62,7 @@ MAPSPACES = _lazy_schedulers(dict.fromkeys(STRATEGIES, "spatial"))
 """Schedulers that search a mapspace, on arrays of both kinds, by name."""
 
 
-def plain_dataflow(dataflow: str, workload: Workload) -> str:
+def canonical_dataflow(dataflow: str, workload: Workload) -> str:
     """Return the dataflow that has the same mapping of a workload, one for all that have it.
 
     Without an attention granularities have no meaning, and what fuses only attentions fuses

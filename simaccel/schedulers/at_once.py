@@ -44,13 +44,13 @@ Strand = list[int]
 """Numbers of units."""
 
 
-def fastest_at_once(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Body:
+def parallelise_groups(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Body:
     """Return the first of some sequences of groups, or one with groups at once that is faster.
 
     Those are made of each of the sequences, one window after the other.
     """
     best, goal = bodies[0], search.goal
-    if not goal.is_shared or goal.objective != "cycles" or goal.asked or goal.is_over:
+    if not goal.is_shared or goal.objective != "cycles" or goal.constraints or goal.is_over:
         return best
     least = measure_groups(workload, best, goal).value
     for body, is_open in product(bodies, (False, True)):
@@ -224,7 +224,7 @@ class _Division:
             if count > 1:
                 noc = cores.noc.model_copy(update={"shape": None})
                 on = one_core(on, cores=cores.model_copy(update={"count": count, "noc": noc}))
-            goal = replace(goal, judge=Judge(on, goal.judge.each), note=ignore)
+            goal = replace(goal, judge=Judge(on, goal.judge.each), on_account=ignore)
             self.searches[count] = TreeSearch(goal)
         return self.searches[count]
 

@@ -18,11 +18,11 @@ from typing import Final
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
-from simaccel.schedulers.at_once import fastest_at_once
+from simaccel.schedulers.at_once import parallelise_groups
 from simaccel.schedulers.generators import STAGED, attention_kinds, steps_of
 from simaccel.schedulers.naive import fixed_search
-from simaccel.schedulers.near_ways import choose, frugal_way
-from simaccel.schedulers.residency import hold_between, may_differ
+from simaccel.schedulers.near_ways import cheapest_near_tie, choose
+from simaccel.schedulers.residency import fusion_depends_on_residency, hold_between
 from simaccel.schedulers.resident_attention import GRANULARITIES
 from simaccel.schedulers.schedule_steps import (
     SHARED_ROWS,
@@ -60,7 +60,7 @@ def schedule(
     search = fixed_search(goal, options) if family == "naive" else TreeSearch(goal)
     choice = _Choice(workload, search, options, name)
     bodies = choice.ways()
-    goal.asked.require_met()
+    goal.constraints.require_met()
     choice.note_accounts()
     if family == "naive":
         return mapping_of(workload, name, bodies[0])
@@ -70,7 +70,7 @@ def schedule(
     best = choose(workload, bodies, search)
     if goal.is_shared:
         apart = choice.map_unfused() if family == "best" else []
-        best = fastest_at_once(workload, unique([best, *bodies[:1], *apart]), search)
+        best = parallelise_groups(workload, unique([best, *bodies[:1], *apart]), search)
     return mapping_of(workload, name, best)
 
 
@@ -129,7 +129,9 @@ class _Choice:
             new = [account for number, account in accounts.items() if number not in known]
             if new:
                 merged = merge_accounts(name, new) if len(new) > 1 else new[0]
-                self.search.goal.note(replace(merged, floor=max(account.floor for account in new)))
+                self.search.goal.on_account(
+                    replace(merged, floor=max(account.floor for account in new))
+                )
             known |= set(accounts)
 
     def _best_ways(self, steps: Sequence[ScheduleStep]) -> list[Body]:
@@ -138,7 +140,7 @@ class _Choice:
         goal = self.search.goal
         if goal.objective != "cycles" or not goal.tolerance or goal.is_over:
             return [body_of(way)]
-        return [body_of(way), body_of(frugal_way(self.steps, way, self.search))]
+        return [body_of(way), body_of(cheapest_near_tie(self.steps, way, self.search))]
 
     def _cheapest(self, steps: Sequence[ScheduleStep]) -> list[ScheduleStep]:
         """Return the cheapest way of steps, all of them searched.
@@ -198,7 +200,7 @@ class _Choice:
                 bodies += whole
             several = len(kinds) > 1 and differ
             for body in whole if several else ():
-                if product or may_differ(self.workload, body, self.search):
+                if product or fusion_depends_on_residency(self.workload, body, self.search):
                     bodies += [way for kind in kinds for way in self._way_with([kind])]
         return bodies
 

@@ -80,14 +80,14 @@ def _refuse_options(options: Options, accelerator: Accelerator) -> None:
     """Refuse what only a search can follow."""
     allowed = "nothing with deployed, whose kernels are the compiler's; --dataflow best searches"
     held = options.stationarity
-    asked = {
+    texts = {
         "--stationarity": held if held not in (None, accelerator.systolic.stationarity) else "",
         "--constrain": ", ".join(options.constraints),
         "--pipeline": "yes" * options.pipeline,
         "--objective": options.objective if options.objective != "cycles" else "",
     }
     require_none(
-        [Fault(option, "dataflow", value, allowed) for option, value in asked.items() if value]
+        [Fault(option, "dataflow", value, allowed) for option, value in texts.items() if value]
     )
 
 

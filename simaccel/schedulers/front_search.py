@@ -19,7 +19,7 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Tree
 from simaccel.pareto import Front, beaten, pick_evenly
-from simaccel.schedulers.at_once import fastest_at_once
+from simaccel.schedulers.at_once import parallelise_groups
 from simaccel.schedulers.residency import hold_between
 from simaccel.schedulers.sequences import measure_groups, score, unique
 from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
@@ -65,13 +65,13 @@ class FrontSearch:
         self,
         workload: Workload,
         goal: Goal,
-        asked: FrontFigures,
+        figures: FrontFigures,
         trees: Callable[[Goal], TreeSearch] = TreeSearch,
     ) -> None:
-        self.workload, self.asked, self.trees = workload, asked, trees
+        self.workload, self.figures, self.trees = workload, figures, trees
         self.goal = replace(goal, objective="edp")
         self.search = trees(self.goal)
-        self.objectives = asked.objectives
+        self.objectives = figures.objectives
         self.searches = {one: trees(replace(goal, objective=one)) for one in self.objectives}
 
     @property
@@ -107,7 +107,7 @@ class FrontSearch:
         """Return the front of a few mappings of the same operators."""
         scored = ((body, score(self.workload, body, self.goal)) for body in some)
         found = [_alternative(body, one) for body, one in scored if one is not None]
-        kept = tuple(best_of(self.asked, found))
+        kept = tuple(best_of(self.figures, found))
         front = Front(points=kept, seen=len(found), proved=False)
         return self._times(front, operators_of(kept[0].body)[0]) if kept else front
 
@@ -117,7 +117,7 @@ class FrontSearch:
         for body in bodies:
             with suppress(SimaccelError):  # the machine takes fewer trees than the closed form
                 found.append(_alternative(body, measure_groups(self.workload, body, self.goal)))
-        return Front(points=tuple(best_of(self.asked, found)), seen=len(found), proved=False)
+        return Front(points=tuple(best_of(self.figures, found)), seen=len(found), proved=False)
 
     def hold_and_place(
         self, front: Front[Alternative], others: Sequence[Alternative], *, holds: bool
@@ -132,14 +132,14 @@ class FrontSearch:
         for objective, by in self.searches.items():
             for way in ways if objective != "footprint" else ():
                 held = hold_between(self.workload, way, by) if holds else [way]
-                bodies += [fastest_at_once(self.workload, [body], by) for body in held]
+                bodies += [parallelise_groups(self.workload, [body], by) for body in held]
         return self.merge_fronts([front, self.whole_front(unique(bodies))])
 
     def join_fronts(self, fronts: Sequence[Front[Alternative]]) -> Front[Alternative]:
         """Return the front of operators that run one after the other."""
         found: list[Alternative] = list(fronts[0].points)
         for one in fronts[1:]:
-            found = join_alternatives(self.asked, found, one.points)
+            found = join_alternatives(self.figures, found, one.points)
         return Front(
             points=tuple(found),
             seen=sum(one.seen for one in fronts),
@@ -149,7 +149,7 @@ class FrontSearch:
     def merge_fronts(self, fronts: Sequence[Front[Alternative]]) -> Front[Alternative]:
         """Return the front of several ways to do the same."""
         return Front(
-            points=tuple(best_of(self.asked, [one for front in fronts for one in front.points])),
+            points=tuple(best_of(self.figures, [one for front in fronts for one in front.points])),
             seen=sum(one.seen for one in fronts),
             proved=all(one.proved for one in fronts),
         )
@@ -176,14 +176,16 @@ class FrontSearch:
         if fits.size <= EFFORT.exact:
             run = self._run_places([(grid, int(row)) for row in fits], body_of, ends, FOREVER)
             proved = not self.goal.is_over
-            best = tuple(best_of(self.asked, [*run.values(), *ends])) if ends else (*run.values(),)
+            best = (
+                tuple(best_of(self.figures, [*run.values(), *ends])) if ends else (*run.values(),)
+            )
             return Front(points=best, seen=int(fits.size), proved=proved)
         run = self._run_places(self._lowest(grid), body_of, ends, _RUNS)
         seen = int(fits.size)
         for near in () if self.goal.is_over else self._neighbours(list(run)):
             run |= self._run_places(self._lowest(near), body_of, ends, _RUNS)
             seen += int(near.fitting(self.goal.room).size)
-        best = tuple(best_of(self.asked, [*run.values(), *ends]))
+        best = tuple(best_of(self.figures, [*run.values(), *ends]))
         return Front(points=best, seen=seen, proved=False)
 
     def _ends(self, grid: CandidateSet, body_of: Callable[[Tree], Body]) -> list[Alternative]:
@@ -197,12 +199,12 @@ class FrontSearch:
                 limit = result.best.value * (1 + goal.tolerance)
                 scored += look_for_cheaper(result.best, result.sets, goal.room, limit)
             found += [_alternative(body_of(one.tree), one) for one in scored]
-        return best_of(self.asked, found)
+        return best_of(self.figures, found)
 
     def _lower_limits(self, grid: CandidateSet, which: Ints) -> Floats:
         """Return what the figures of some candidates are not below."""
         rows = (grid.bounds, grid.energy, grid.dram, grid.space)
-        return np.stack([rows[at][which].astype(np.float64) for at in self.asked.parts], axis=1)
+        return np.stack([rows[at][which].astype(np.float64) for at in self.figures.parts], axis=1)
 
     def _lowest(self, grid: CandidateSet) -> list[Place]:
         """Return candidates whose bounds lie evenly on the first fronts of bounds."""
@@ -235,7 +237,7 @@ class FrontSearch:
         """Return the front of some places; those whose bounds ``ends`` or others beat don't run."""
         if not places:
             return {}
-        parts, known = self.asked.parts, dict[int, Alternative]()
+        parts, known = self.figures.parts, dict[int, Alternative]()
         least = np.concatenate(
             [self._lower_limits(grid, ints([number])) for grid, number in places]
         )

@@ -38,7 +38,7 @@ def front(
     accelerator: Accelerator,
     dataflow: str,
     options: Options,
-    asked: FrontFigures,
+    figures: FrontFigures,
 ) -> Front[Alternative]:
     """Return the mappings of a scheduler that no other one it sees beats in both figures.
 
@@ -53,7 +53,7 @@ def front(
     goal = Goal.from_options(accelerator, options, workload)
     is_fixed = dataflow.partition("-")[0] == "naive"
     trees = partial(naive.fixed_search, options=options) if is_fixed else TreeSearch
-    explorer = FrontSearch(workload, goal, asked, trees)
+    explorer = FrontSearch(workload, goal, figures, trees)
     best = _front(explorer, dataflow, options)
     if not best.points:
         raise NothingFitsError(

@@ -112,7 +112,7 @@ def _steps(
         if part is not None:
             yield from _attention(workload, part, start, search, options, "best")
         elif apart := fusion_fault(workload, names[:count]):
-            options.note(_omitted_account(names[:count], apart))
+            options.on_account(_omitted_account(names[:count], apart))
         else:
             yield from _chain(workload, names[:count], start, search)
 

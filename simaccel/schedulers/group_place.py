@@ -44,7 +44,7 @@ class GroupPlace:
     error: float = 1.0
     """Cost of the group with nothing held, divided by its bound."""
 
-    def promise(self, held: Sequence[ResidentTensor]) -> Price:
+    def expected_cost(self, held: Sequence[ResidentTensor]) -> Price:
         """Return the cost of the group with some tensors held; from its bound if not searched."""
         key = self._key(held)
         if key in self._known:
@@ -52,7 +52,7 @@ class GroupPlace:
         room = self.room(held)
         if room < 0 or (held and self._is_cut()):
             return NOWHERE
-        value, moved = self._grid(held).promise(room)
+        value, moved = self._grid(held).bound_and_bytes(room)
         return additive_value(value, self.search.goal) * self.error, moved
 
     def is_known(self, held: Sequence[ResidentTensor]) -> bool:
@@ -63,7 +63,7 @@ class GroupPlace:
         """Search the group with nothing held, and compare the result with its bound."""
         self.find(())
         value = self._known[self._key(())][0][0]
-        bound = additive_value(self._grid(()).promise(self.room(()))[0], self.search.goal)
+        bound = additive_value(self._grid(()).bound_and_bytes(self.room(()))[0], self.search.goal)
         self.error = max(1.0, value / bound) if 0 < bound < NOWHERE[0] else 1.0
 
     def find(self, held: Sequence[ResidentTensor]) -> None:
@@ -161,7 +161,7 @@ class GroupPlace:
             lambda: GroupSearch(
                 self.group,
                 lambda: [self._fuse_held(touched)],
-                replace(self.search.goal, note=ignore),
+                replace(self.search.goal, on_account=ignore),
                 {},
                 {},
                 "kept",

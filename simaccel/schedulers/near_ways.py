@@ -52,7 +52,7 @@ def choose(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Bo
         for at in dict.fromkeys((cheapest, fastest))
     ]
     body, chosen = min(saved, key=lambda pair: pair[1].cost(goal.objective))
-    goal.gave(losses(chosen, min(least, chosen, key=lambda figures: figures.rank)))
+    goal.on_losses(losses(chosen, min(least, chosen, key=lambda figures: figures.rank)))
     return body
 
 
@@ -74,7 +74,7 @@ def _measure(
 # -- other ways to fuse
 
 
-def frugal_way(
+def cheapest_near_tie(
     steps: Sequence[ScheduleStep], way: Sequence[ScheduleStep], search: TreeSearch
 ) -> list[ScheduleStep]:
     """Return the way that costs least of those that are not slower than the fastest by more.
@@ -84,8 +84,10 @@ def frugal_way(
     """
     goal = search.goal
     limit = value_of(way, sum) * (1 + goal.tolerance)
-    promising = sorted(_promising(steps, way, limit, goal.room), key=lambda promise: promise[0])
-    new = [step.find_least_costly(most) for _, step, most in promising[: EFFORT.frugal]]
+    saving_steps = sorted(
+        _steps_of_fewer_bytes(steps, way, limit, goal.room), key=lambda saving: saving[0]
+    )
+    new = [step.find_least_costly(most) for _, step, most in saving_steps[: EFFORT.fewer_bytes]]
     searched = [step for step in (*steps, *new) if step and step.scored]
     states: dict[int, list[_State]] = {0: [_State(0.0, 0.0, ())]}
     for stop in range(1, way[-1].stop + 1):
@@ -104,7 +106,7 @@ def _cost_of_step(step: ScheduleStep) -> float:
     return _cost(step.scored, "cycles") * step.times
 
 
-def _promising(
+def _steps_of_fewer_bytes(
     steps: Sequence[ScheduleStep], way: Sequence[ScheduleStep], limit: float, room: int
 ) -> Iterator[tuple[float, ScheduleStep, float]]:
     """Yield how many bytes more steps move, if fewer, than the part of a way that they replace.
@@ -184,7 +186,7 @@ def _save_within(
     saving = [
         (kind.saving(limit_of(kind), objective) * kind.times, at) for at, kind in enumerate(kinds)
     ]
-    worth = [pair for pair in saving if pair[0] > EFFORT.worth * _cost(known, objective)]
+    worth = [pair for pair in saving if pair[0] > EFFORT.least_saving * _cost(known, objective)]
     most_first = sorted(worth, key=lambda pair: (-pair[0], pair[1]))
     few = [kinds[at] for _, at in most_first[: EFFORT.kinds]]
     choices = [(kind, kind.origin.cheaper_choices(limit_of(kind), kind.held_bytes)) for kind in few]

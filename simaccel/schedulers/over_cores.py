@@ -27,7 +27,7 @@ from simaccel.search.core_cuts import CutBounds, cuts_of_one_rank, parallel
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Body, mapping_of, operators_of
 from simaccel.search.problems import Options
-from simaccel.search.tree_constraints import asked_spreads, unmet
+from simaccel.search.tree_constraints import read_spreads, unmet_spreads
 from simaccel.workload import Operator, Workload
 
 Schedule = Callable[[Workload, Accelerator, str, Options], Mapping]
@@ -50,17 +50,17 @@ def over_cores(
         SimaccelError: as of ``schedule``.
 
     """
-    asked = asked_spreads(options.spread, accelerator.cores.count)
+    spreads = read_spreads(options.spread, accelerator.cores.count)
     options = replace(options, spread=())
-    first = schedule(workload, one_core(accelerator), dataflow, replace(options, gave=ignore))
-    quiet = replace(options, note=ignore, gave=ignore)
-    goal = Goal.from_options(accelerator, replace(options, note=ignore), workload)
+    first = schedule(workload, one_core(accelerator), dataflow, replace(options, on_losses=ignore))
+    quiet = replace(options, on_account=ignore, on_losses=ignore)
+    goal = Goal.from_options(accelerator, replace(options, on_account=ignore), workload)
     search = _Search(
-        workload, goal, lambda part, core: schedule(part, core, dataflow, quiet), asked
+        workload, goal, lambda part, core: schedule(part, core, dataflow, quiet), spreads
     )
     spread = tuple(group for part in first.body for group in search.part(part))
-    require_none(unmet(asked, search.met))
-    bodies: list[Body] = [spread] if asked else [first.body, spread]
+    require_none(unmet_spreads(spreads, search.met))
+    bodies: list[Body] = [spread] if spreads else [first.body, spread]
     values = [measure_groups(workload, body, goal).value for body in bodies]
     return mapping_of(workload, first.dataflow, bodies[values.index(min(values))])
 
@@ -73,11 +73,11 @@ class _Search:
         workload: Workload,
         goal: Goal,
         schedule: Callable[[Workload, Accelerator], Mapping],
-        asked: Map[str, int],
+        spreads: Map[str, int],
     ) -> None:
         self.workload, self.accelerator, self.goal = workload, goal.accelerator, goal
         self.schedule = schedule
-        self.asked = asked
+        self.spreads = spreads
         self.met: set[str] = set()
         """Ranks that were asked for, and are spread."""
         self.known: dict[object, tuple[int, int] | None] = {}
@@ -93,7 +93,7 @@ class _Search:
         for group in part.groups:
             single = self.schedule(self.workload.select_operators(group.operators), alone)
             groups += [inner for first in single.groups for inner in self._best(first)]
-        if self.asked:
+        if self.spreads:
             return groups
         bodies: list[Body] = [(part,), groups]
         values = [measure_groups(whole, body, self.goal).value for body in bodies]
@@ -104,8 +104,8 @@ class _Search:
         whole = self.workload.select_operators(group.operators)
         space = space_of(whole, Group(operators=group.operators, tree=()))
         ranks = list(parallel(space))
-        if asked := [rank for rank in ranks if rank in self.asked]:
-            return self._search_spread(whole, group, space, asked)
+        if required := [rank for rank in ranks if rank in self.spreads]:
+            return self._search_spread(whole, group, space, required)
         cuts = list(self._cuts(space))
         key = key_of(space, ()) if len(space.operators) == 1 else None
         if key is not None and key in self.known:
@@ -138,7 +138,7 @@ class _Search:
         bodies = [
             (value_of_groups(whole, body, self.goal), rank, body)
             for rank in ranks
-            for tile in [-(-space.sizes[rank] // self.asked[rank])]
+            for tile in [-(-space.sizes[rank] // self.spreads[rank])]
             for body in self._bodies(whole, group, space, rank, tile)
         ]
         value, rank, body = min(bodies, key=lambda scored: scored[0], default=(math.inf, "", ()))

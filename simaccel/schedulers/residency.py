@@ -55,7 +55,7 @@ def _hold_sections(workload: Workload, body: Body, search: TreeSearch) -> list[B
     )
 
 
-def may_differ(workload: Workload, body: Body, search: TreeSearch) -> bool:
+def fusion_depends_on_residency(workload: Workload, body: Body, search: TreeSearch) -> bool:
     """Return whether another way to fuse the same operators may be the best beside what is held.
 
     It may where not all that could be held fits beside a fused group: a slower way may hold more.
@@ -109,10 +109,10 @@ def _section(
         place.begin()
     nothing: Way = [() for _ in places]
     best = _way(places, few, nothing)
-    frugal, goal = best, search.goal
+    cheapest, goal = best, search.goal
     if goal.objective == "cycles" and goal.tolerance:
-        frugal = _way(places, few, best, _total(places, best)[0] * (1 + goal.tolerance))
-    made = (list(_build_groups(places, way)) if any(way) else body for way in (best, frugal))
+        cheapest = _way(places, few, best, _total(places, best)[0] * (1 + goal.tolerance))
+    made = (list(_build_groups(places, way)) if any(way) else body for way in (best, cheapest))
     return next(made), next(made)
 
 
@@ -177,7 +177,7 @@ def _way(
 
 
 def _total(places: Sequence[GroupPlace], way: Way) -> Price:
-    prices = [place.promise(held) for place, held in zip(places, way, strict=True)]
+    prices = [place.expected_cost(held) for place, held in zip(places, way, strict=True)]
     return sum(value for value, _ in prices), sum(moved for _, moved in prices)
 
 
@@ -200,7 +200,7 @@ def _cheapest(
         for held, labels in ways.items():
             for new in _subsets(fresh):
                 now = tuple(resident for resident in few if resident in held or resident in new)
-                value, moved = place.promise(now)
+                value, moved = place.expected_cost(now)
                 after = frozenset(resident for resident in now if resident.last > at)
                 if value < NOWHERE[0]:
                     further.setdefault(after, []).extend(

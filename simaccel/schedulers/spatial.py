@@ -55,7 +55,7 @@ def choices(
     workload: Workload,
     accelerator: Accelerator,
     strategy: Strategy,
-    asked: Constraints,
+    constraints: Constraints,
     held: Stationarity | None = None,
 ) -> list[Choice]:
     """Return the einsums that are to be mapped, all of them checked before anything is searched.
@@ -72,11 +72,11 @@ def choices(
         if not isinstance(operator, Einsum):
             continue
         array = accelerator.array
-        limits(operator, levels(accelerator), {}, asked)  # what no array knows is said first
+        limits(operator, levels(accelerator), {}, constraints)  # what no array knows is said first
         by_held: dict[Stationarity | None, Constraints] = (
             {None: parse_constraints(array.dataflow)}
             if isinstance(array, SpatialArraySpec)
-            else dict(dataflows(operator, asked).items())
+            else dict(dataflows(operator, constraints).items())
         )
         every.append(
             tuple(
@@ -86,7 +86,7 @@ def choices(
                     accelerator=accelerator,
                     strategy=strategy,
                     dataflow=dataflow,
-                    asked=asked,
+                    constraints=constraints,
                     stationarity=stationarity,
                 )
                 for stationarity, dataflow in by_held.items()
@@ -113,7 +113,7 @@ def search_all(
 
     """
     seen: dict[object, tuple[NestResult, ObjectiveLosses]] = {}
-    gave = ObjectiveLosses()
+    total = ObjectiveLosses()
     waiting = len({shape_of(choice[0]) for choice in choices})
     best = []
     for at, choice in enumerate(choices):
@@ -127,10 +127,10 @@ def search_all(
 
             seen[shape] = _best(choice, replace(options.share(waiting - len(seen)), watch=watch))
         mapped, losses = seen[shape]
-        gave += losses.times(1 if workload is None else workload.times(target.einsum.name))
+        total += losses.times(1 if workload is None else workload.times(target.einsum.name))
         target = replace(target, stationarity=mapped.target.stationarity)
         best.append(figures_of_mapping(target, mapped.found))
-    options.gave(gave)
+    options.on_losses(total)
     return best
 
 
@@ -187,7 +187,7 @@ def _best(choice: Choice, options: Options) -> tuple[NestResult, ObjectiveLosses
         raise empty
     if len(searches) == 1 and not decides(options.effort.aim, options.tolerance):
         target, found_alone = every[strategy][0]
-        options.note(_account(target, found_alone))
+        options.on_account(_account(target, found_alone))
         return figures_of_mapping(target, found_alone), ObjectiveLosses()
     judge = Judge(choice[0].accelerator, options.each)
     picked = _pick(every, strategy, options, judge, {})
@@ -247,7 +247,7 @@ def _pick(
     if best is None:
         assert refused is not None  # noqa: S101 - the machine took none
         raise refused
-    options.note(replace(merge_accounts(strategy, accounts), value=best.scored.value))
+    options.on_account(replace(merge_accounts(strategy, accounts), value=best.scored.value))
     known[strategy] = best
     return best
 
@@ -358,8 +358,8 @@ def elite(mapped: NestResult) -> Iterator[tuple[Group]]:
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, strategy: Strategy
 ) -> WholeMapping:
-    asked = parse_constraints(options.constraints)
-    found = choices(workload, accelerator, strategy, asked, options.stationarity)
+    constraints = parse_constraints(options.constraints)
+    found = choices(workload, accelerator, strategy, constraints, options.stationarity)
     mapped = search_all(found, options, workload)
     return mapping_from(workload, accelerator, strategy, mapped)
 

@@ -227,7 +227,7 @@ class StagedAttention:
         Between two counts nothing has more rows than the larger one, or more room than the smaller.
         """
 
-        def promise(low: int, high: int) -> float:
+        def lowest_bound(low: int, high: int) -> float:
             return self._bound_of((high - 1) * unit, self._room((low + 1) * unit))
 
         tried, best, idle = list[int](), self._best(), 0
@@ -235,7 +235,7 @@ class StagedAttention:
             low, high = between.pop(0)
             if high - low <= 1:
                 continue
-            if promise(low, high) >= best * (1 - EFFORT.gap):
+            if lowest_bound(low, high) >= best * (1 - EFFORT.gap):
                 break
             middle = self._middle(low, high, unit)
             tried.append(middle * unit)
@@ -243,7 +243,7 @@ class StagedAttention:
             idle = 0 if value < best * (1 - EFFORT.gain) else idle + 1
             best = min(best, value)
             between += [(middle, high), (low, middle)]
-            between.sort(key=lambda few: promise(*few))
+            between.sort(key=lambda few: lowest_bound(*few))
         return tried
 
     def _middle(self, low: int, high: int, unit: int) -> int:
@@ -298,7 +298,7 @@ class StagedAttention:
         search, aims = self.search, list[Objective]()
         if search.goal.objective == "edp":
             aims = ["cycles", "energy"]
-        goals = [replace(search.goal, objective=aim, note=ignore) for aim in aims]
+        goals = [replace(search.goal, objective=aim, on_account=ignore) for aim in aims]
         return [search, *(TreeSearch(goal, search.einsum_trees, search.rows) for goal in goals)]
 
     def place(

@@ -178,7 +178,7 @@ class GroupSearch:
             account = merge_accounts(self.label, accounts)
             account = replace(account, left=min(account.left, left))
             account = with_floor(account, self.sets[0], goal)
-            self.goal.note(account)
+            self.goal.on_account(account)
         return GroupSearchResult(best, limit, (*sets, *self.sets), account)
 
     def find_cheaper(self, limit: float, held_bytes: int = 0) -> list[ScoredTree]:
@@ -280,7 +280,7 @@ class TreeSearch:
     def quiet(self) -> TreeSearch:
         """Return the same search with all results so far, without reports of what it does."""
         found = copy(self)
-        found.goal = replace(self.goal, note=ignore)
+        found.goal = replace(self.goal, on_account=ignore)
         return found
 
     def on_one_core(self) -> TreeSearch:
@@ -352,7 +352,7 @@ class TreeSearch:
         names, goal = names_of(space.operators), self.goal
         ranks = [name for kind, name in names if kind == "rank"]
         # what is asked of ranks goes by their names
-        key = (key_of(space, kept), more, tuple(ranks) if goal.asked else (), goal.is_shared)
+        key = (key_of(space, kept), more, tuple(ranks) if goal.constraints else (), goal.is_shared)
         if key not in self._seen:
             new = GroupSearch(group, make_sets, goal, {}, {}, label)
             self._seen[key] = names, new

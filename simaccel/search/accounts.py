@@ -21,10 +21,10 @@ from simaccel.workload import Einsum, Workload
 from simaccel.workload.matmul import part_of
 
 SAME: Final = "same"
-ASKED: Final = "not asked"
+NOT_ALLOWED: Final = "not asked"
 ROOM: Final = "too large"
 BOUND: Final = "by bound"
-RULES: Final = (SAME, ASKED, ROOM, BOUND)
+RULES: Final = (SAME, NOT_ALLOWED, ROOM, BOUND)
 """By which a candidate leaves a search without running.
 
 It is the same as another but for loops of one trip, not as asked, too large for a memory, or its
@@ -76,7 +76,7 @@ class SearchAccount:
     @property
     def choices(self) -> int:
         """Number of different candidates that are as a user asks."""
-        return self.space - self.pruned.get(SAME, 0) - self.pruned.get(ASKED, 0)
+        return self.space - self.pruned.get(SAME, 0) - self.pruned.get(NOT_ALLOWED, 0)
 
     @property
     def searched(self) -> str:
@@ -130,8 +130,8 @@ class ObjectiveLosses:
         return ObjectiveLosses(count * self.cycles, count * self.dram_bytes, count * self.energy_pj)
 
 
-Gave = Callable[[ObjectiveLosses], None]
-Note = Callable[[SearchAccount], None]
+OnLosses = Callable[[ObjectiveLosses], None]
+OnAccount = Callable[[SearchAccount], None]
 
 
 def ignore(*_told: object) -> None:

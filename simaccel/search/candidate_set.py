@@ -287,9 +287,9 @@ class CandidateSet:
 
     def bound(self, room: int) -> float:
         """Return what the objective of no candidate that fits is below; infinite if none fits."""
-        return self.promise(room)[0]
+        return self.bound_and_bytes(room)[0]
 
-    def promise(self, room: int) -> tuple[float, float]:
+    def bound_and_bytes(self, room: int) -> tuple[float, float]:
         """Return the bound, and the least DRAM bytes of those that have it; infinite if none fit.
 
         No objective of a candidate that fits into ``room`` bytes is below the bound.

@@ -69,7 +69,7 @@ def grids_on_cores(
         return grids
     more = [
         family
-        for cut in promising(others, list(grids.values()), goal)
+        for cut in competitive_cuts(others, list(grids.values()), goal)
         for of_piece in families(cut.space).values()
         for family in cut.families_around(of_piece)
     ]
@@ -79,13 +79,13 @@ def grids_on_cores(
 
 def cuts_of(group: Group, space: IterationSpace, goal: Goal) -> list[PricedCut]:
     """Return the cuts of a group, the one with the lowest floor first, of equals most cores."""
-    accelerator, spreads = goal.accelerator, goal.asked.spreads
+    accelerator, spreads = goal.accelerator, goal.constraints.spreads
     cuts: list[CoreCut | None] = [None]
     if goal.is_spread:
         cuts += cuts_of_one_rank(space, accelerator)
     if spreads and goal.is_spread:
-        own = list(_asked_spreads(group, space, spreads))
-        goal.asked.spread.update(rank for rank, _ in own)
+        own = list(_required_spreads(group, space, spreads))
+        goal.constraints.spread.update(rank for rank, _ in own)
         if own:
             cuts = [CoreCut((spread,), space.sizes) for _, spread in own]
     floors = CutBounds(space, accelerator)
@@ -93,7 +93,7 @@ def cuts_of(group: Group, space: IterationSpace, goal: Goal) -> list[PricedCut]:
     return sorted(priced, key=lambda cut: (cut.floor, math.prod(cut.space.sizes.values())))
 
 
-def promising(
+def competitive_cuts(
     cuts: Sequence[PricedCut], sets: Sequence[CandidateSet], goal: Goal
 ) -> list[PricedCut]:
     """Return cuts that may be better than what the likeliest candidates of others take."""
@@ -149,23 +149,24 @@ def _piece(space: IterationSpace, cut: CoreCut | None) -> IterationSpace:
     return replace(space, sizes={**space.sizes, **{one.rank: one.tile for one in cut.spreads}})
 
 
-def _asked_spreads(
+def _required_spreads(
     group: Group, space: IterationSpace, spreads: Map[str, int]
 ) -> Iterator[tuple[str, Spread]]:
     """Yield the given ranks that may be cut over cores, with the spread.
 
     What is merged with others is cut where it is the outermost of them.
     """
-    able, plain = set(parallel(space)), space_of(space.workload, replace(group, merged={})).sizes
-    for asked, count in spreads.items():
-        for name in able:
+    parallel_ranks = set(parallel(space))
+    plain = space_of(space.workload, replace(group, merged={})).sizes
+    for spread_rank, count in spreads.items():
+        for name in parallel_ranks:
             ranks = group.merged.get(name, (name,))
-            if asked not in ranks:
+            if spread_rank not in ranks:
                 continue
-            at = ranks.index(asked)
+            at = ranks.index(spread_rank)
             if math.prod(plain[rank] for rank in ranks[:at]) == 1:
                 inner = math.prod(plain[rank] for rank in ranks[at + 1 :])
-                yield asked, Spread(name, -(-plain[asked] // count) * inner, CORES)
+                yield spread_rank, Spread(name, -(-plain[spread_rank] // count) * inner, CORES)
 
 
 class CutBounds:

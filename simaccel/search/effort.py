@@ -54,7 +54,7 @@ class SearchEffort:
     """The least improvement that counts."""
     patience: int = 24
     """Runs without a gain after which a walk ends, unless all sizes are few."""
-    full_stake: float = 0.02
+    full_patience_gain: float = 0.02
     """What a walk may gain, by its lowest bound left, with which it has all its patience."""
     least_patience: float = 0.25
     """The least part of its patience that a walk has."""
@@ -121,11 +121,11 @@ class SearchEffort:
     """Times that what is near the least costly one is looked at."""
     about: float = 0.002
     """What costs by no more than this part more is about as good."""
-    frugal: int = 6
+    fewer_bytes: int = 6
     """Steps that are searched because they promise fewer bytes, at most."""
     kinds: int = 12
     """Kinds of groups that are searched for what costs less: those that may save most."""
-    worth: float = 0.001
+    least_saving: float = 0.001
     """Of the cost of a workload: what a group has to be able to save for that."""
     states: int = 64
     """Combinations of groups that are weighed at once, at most."""

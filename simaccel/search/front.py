@@ -126,17 +126,17 @@ def unbeaten_layers(least: Floats, left: Ints, size: int) -> Ints:
     return found
 
 
-def best_of(asked: FrontFigures, found: Sequence[Alternative]) -> list[Alternative]:
+def best_of(figures: FrontFigures, found: Sequence[Alternative]) -> list[Alternative]:
     """Return the alternatives that no other one equals or beats."""
     if not found:
         return []
-    rows = np.array([one.parts for one in found], dtype=np.float64)[:, asked.parts]
+    rows = np.array([one.parts for one in found], dtype=np.float64)[:, figures.parts]
     kept = undominated_rows(rows)
     return [found[int(at)] for at in pick_evenly(kept, _MOST)]
 
 
 def join_alternatives(
-    asked: FrontFigures, first: Sequence[Alternative], second: Sequence[Alternative]
+    figures: FrontFigures, first: Sequence[Alternative], second: Sequence[Alternative]
 ) -> list[Alternative]:
     """Return the front of all pairs: an alternative of the first operators, and one of the next."""
     if not first or not second:
@@ -147,6 +147,6 @@ def join_alternatives(
     )
     rows = ones[:, None, :] + others[None, :, :]
     rows[:, :, _SPACE] = np.maximum(ones[:, None, _SPACE], others[None, :, _SPACE])
-    kept = undominated_rows(rows.reshape(-1, ones.shape[1])[:, asked.parts])
+    kept = undominated_rows(rows.reshape(-1, ones.shape[1])[:, figures.parts])
     pairs = (divmod(int(at), len(second)) for at in pick_evenly(kept, _MOST))
     return [first[left].join(second[other]) for left, other in pairs]

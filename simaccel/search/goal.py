@@ -10,7 +10,7 @@ from typing import Any
 from simaccel.analytic.family import Family, ints
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.mapping.tree import Group
-from simaccel.search.accounts import Gave, Note, floor_of_group, ignore
+from simaccel.search.accounts import OnAccount, OnLosses, floor_of_group, ignore
 from simaccel.search.candidate_set import CandidateSet, capacity
 from simaccel.search.effort import EFFORT, Objective
 from simaccel.search.judge import Judge
@@ -23,21 +23,21 @@ from simaccel.workload import Workload
 
 @dataclass(frozen=True)
 class Goal:
-    """An objective on an accelerator, with the constraints of a search.
+    """The objective of a search, its accelerator, its constraints, and when it may stop.
 
-    ``judge``: runs mappings. ``stationarity``: what the array holds, if that is not free;
-    ``asked``: other constraints; ``patience``: runs without a gain after which a search ends, in
-    place of the optimality gap; ``until``: monotonic time at which it does; ``note`` is handed the
-    account of each search.
+    ``judge`` runs mappings on the accelerator. ``stationarity``: the operand that the array holds
+    (None: free). ``constraints``: the user's on the trees. ``patience``: runs without a gain after
+    which a search ends, instead of at the optimality gap. ``until``: the monotonic time in seconds
+    at which it ends in any case. ``on_account`` is called with the account of each search.
     """
 
     judge: Judge
     objective: Objective = "cycles"
     stationarity: Stationarity | None = None
-    asked: TreeConstraints = NOTHING
+    constraints: TreeConstraints = NOTHING
     patience: int | None = None
     until: float | None = None
-    note: Note = ignore
+    on_account: OnAccount = ignore
     held_bytes: int = 0
     """Of the buffer, for what is kept around what is searched."""
     part: float = 0.0
@@ -48,7 +48,7 @@ class Goal:
     """Of the best objective, what is given up for what else matters (`near_ties`), relative."""
     origins: dict[object, Any] = field(default_factory=dict)
     """Candidates that groups of the goal were chosen from, and the bytes held beside them."""
-    gave: Gave = ignore
+    on_losses: OnLosses = ignore
     """Told what the whole workload gives up."""
     start: Mapping[str, int] | None = None
     """Innermost tiles by rank that are likely good: candidates that have them run first."""
@@ -73,11 +73,11 @@ class Goal:
             ),
             options.patience,
             options.end_time(),
-            options.note,
+            options.on_account,
             part=0.0 if options.patience else _part(workload, accelerator, options.objective),
             parts=count,
             tolerance=options.tolerance,
-            gave=options.gave,
+            on_losses=options.on_losses,
         )
 
     @property
@@ -99,11 +99,11 @@ class Goal:
             families = [
                 replace(family, held=dict.fromkeys(family.held, which)) for family in families
             ]
-        return [self.asked.cut(family) for family in families]
+        return [self.constraints.cut(family) for family in families]
 
     def candidates(self, group: Group, families: Sequence[Family]) -> CandidateSet:
         """Return the candidates of families that meet the user's constraints."""
-        allows = self.asked.allows if self.asked else None
+        allows = self.constraints.allows if self.constraints else None
         return CandidateSet(group, families, self.judge, self.objective, allows, self.tolerance)
 
     @property
@@ -140,7 +140,7 @@ class Goal:
         if grid.is_complete() and grid.fitting(room).size <= EFFORT.exact * grid.cuts:
             gap = self.gap - EFFORT.gap
             return StoppingRule(gap, float("inf"), self.slack, until=self.until)
-        patience = EFFORT.patience // (1 if self.start is None else 2) // self.hurry
+        patience = EFFORT.patience // (1 if self.start is None else 2) // self.patience_divisor
         return StoppingRule(self.gap, patience, self.slack, self.part, self.gap / 2, self.until)
 
     @property
@@ -154,7 +154,7 @@ class Goal:
         Sooner where much is given up anyway, unless bounds are so ``loose`` that far more may be
         gained.
         """
-        patience = EFFORT.near_patience // (1 if loose else self._less) // self.hurry
+        patience = EFFORT.near_patience // (1 if loose else self._less) // self.patience_divisor
         gain = self.gap / 2
         return StoppingRule(
             self.gap, patience, 0.0, self.part, gain=gain, until=self.until, equals=self.equals
@@ -176,7 +176,7 @@ class Goal:
         return self.is_spread and self.accelerator.cores.count > 1
 
     @property
-    def hurry(self) -> int:
+    def patience_divisor(self) -> int:
         """By what patience is divided: as cores wait for one another, bounds end few walks."""
         return 2 if self.is_shared else 1
 

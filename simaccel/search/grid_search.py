@@ -15,8 +15,8 @@ from simaccel.analytic.family import FamilyLoops, ints
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import nodes
 from simaccel.search.accounts import (
-    ASKED,
     BOUND,
+    NOT_ALLOWED,
     ROOM,
     SAME,
     SearchAccount,
@@ -122,8 +122,8 @@ class _Climb:
         if way is not None:
             self.best = None
         walk = self._walk(self.grid, room, self.goal.stopping(self.grid, room), way)
-        promising = [*walk.numbers(), *map(int, walk.first)]
-        starts = _different(self.grid, promising, EFFORT.starts)
+        candidates = [*walk.numbers(), *map(int, walk.first)]
+        starts = _different(self.grid, candidates, EFFORT.starts)
         families = self.grid.family_of(ints(starts)).tolist()
         for family in dict.fromkeys(families):
             if not self.goal.is_over and (way is not None or self.near < self.goal.most_near):
@@ -208,7 +208,7 @@ class _Climb:
             space=grid.size,
             pruned={
                 SAME: grid.same,
-                ASKED: grid.excluded,
+                NOT_ALLOWED: grid.excluded,
                 ROOM: len(grid) - fits,
                 BOUND: fits - len(of_grid),
             },

@@ -13,7 +13,7 @@ from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.energy.required import require_energies
 from simaccel.mapping.structure import fusion_faults
 from simaccel.mapping.tree import Group, Mapping
-from simaccel.search.accounts import Gave, Note, ignore
+from simaccel.search.accounts import OnAccount, OnLosses, ignore
 from simaccel.search.effort import Each, Effort, Objective, Watch
 from simaccel.workload import Einsum, Vector, Workload
 
@@ -39,8 +39,8 @@ class Options:
     ``objective``: what a dataflow makes small. ``stationarity``: what the array holds (None: free).
     ``constraints`` as on the command line; ``patience``: runs without an improvement after which a
     dataflow's search ends; ``tolerance``: of all mappings within it of the best (relative) the one
-    is taken that a user would choose (`near_ties`), and ``gave`` is told what that gives up;
-    ``each`` may run pieces of work in other processes; ``note`` is handed the account of each
+    is taken that a user would choose (`near_ties`), and ``on_losses`` is told what that gives up;
+    ``each`` may run pieces of work in other processes; ``on_account`` is handed the account of each
     search. Of mapspaces: ``effort`` of a search, and ``watch`` that is told how it stands; the
     effort's budget is that of the whole workload's search, which ends at ``ends`` of the monotonic
     clock, in seconds, once it has begun. Of transformers on several chips: chips that share a layer
@@ -59,8 +59,8 @@ class Options:
     patience: int | None = None
     tolerance: float = WITHIN
     each: Each = map
-    note: Note = ignore
-    gave: Gave = ignore
+    on_account: OnAccount = ignore
+    on_losses: OnLosses = ignore
     watch: Watch = ignore
     tensor_parallel: int | None = None
     data_parallel: int | None = None

@@ -26,14 +26,14 @@ from simaccel.workload.matmul import part_of
 _SPREAD: Final = re.compile(r"([^\s=]+)=cores:([1-9][0-9]{0,3})")
 
 
-def asked_spreads(texts: Sequence[str], count: int) -> dict[str, int]:
+def read_spreads(texts: Sequence[str], count: int) -> dict[str, int]:
     """Return over how many of ``count`` cores each rank is to be spread.
 
     Raises:
         InputError: a text that can't be read, or more cores than there are.
 
     """
-    asked: dict[str, int] = {}
+    spreads: dict[str, int] = {}
     wrong: list[Fault] = []
     for text in texts:
         match = _SPREAD.fullmatch(text)
@@ -42,15 +42,15 @@ def asked_spreads(texts: Sequence[str], count: int) -> dict[str, int]:
         elif int(match[2]) > count:
             wrong.append(Fault("--spread", "spread", text, f"1 to {count} cores"))
         else:
-            asked[match[1]] = int(match[2])
+            spreads[match[1]] = int(match[2])
     require_none(wrong)
-    return asked
+    return spreads
 
 
-def unmet(asked: Iterable[str], spread: Collection[str]) -> list[Fault]:
+def unmet_spreads(ranks: Iterable[str], spread: Collection[str]) -> list[Fault]:
     """Return the faults of ranks that were to be spread and that no group could."""
     allowed = "a rank that an operator has, does not sum over and does not need whole"
-    return [Fault("--spread", "spread", rank, allowed) for rank in asked if rank not in spread]
+    return [Fault("--spread", "spread", rank, allowed) for rank in ranks if rank not in spread]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class TreeConstraints:
             for level in ("rows", "cols")
             if level in limits and limits[level].ranks is not None
         }
-        return cls(limits.get("dram", LevelConstraint()), sides, asked_spreads(spreads, cores))
+        return cls(limits.get("dram", LevelConstraint()), sides, read_spreads(spreads, cores))
 
     def cut(self, family: Family) -> Family:
         """Return a family with only the tiles that the constraints allow.
@@ -135,7 +135,7 @@ class TreeConstraints:
             for rank in ranks
             if rank.lower() not in known
         ]
-        require_none([*faults, *unmet(self.spreads, self.spread)])
+        require_none([*faults, *unmet_spreads(self.spreads, self.spread)])
 
     def _ranks(self) -> list[str]:
         return list(

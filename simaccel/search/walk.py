@@ -34,7 +34,7 @@ class StoppingRule:
     until: float | None = None
     equals: int = EFFORT.patience
 
-    def patience_at(self, stake: float) -> float:
+    def patience_at(self, gain: float) -> float:
         """Return the runs without a gain after which a walk ends that may gain so much, relative.
 
         >>> rule = StoppingRule(patience=24)
@@ -43,7 +43,7 @@ class StoppingRule:
         """
         if not self.gap:  # as the user says
             return self.patience
-        return self.patience * min(1, max(stake / EFFORT.full_stake, EFFORT.least_patience))
+        return self.patience * min(1, max(gain / EFFORT.full_patience_gain, EFFORT.least_patience))
 
     def allowed_bound(self, best: float) -> float:
         """Return how far the lowest bound left may be below ``best`` when the search ends."""
@@ -117,7 +117,7 @@ class CandidateWalk:
             self.ended = "bounds"
         elif lowest >= self.best - stopping.allowed_bound(self.best) and self._has_run(idle):
             self.ended = "close"
-        elif idle >= stopping.patience_at(self._stake(lowest, stopping.part)):
+        elif idle >= stopping.patience_at(self._possible_gain(lowest, stopping.part)):
             self.ended = "patience"
         elif self.cycles and stopping.until is not None and time.monotonic() >= stopping.until:
             self.ended = "budget"
@@ -125,7 +125,7 @@ class CandidateWalk:
             return False
         return True
 
-    def _stake(self, lowest: float, part: float) -> float:
+    def _possible_gain(self, lowest: float, part: float) -> float:
         """Return what may be gained of a part of the workload, relative."""
         return (self.best - lowest) / max(self.best, part) if self.best < float("inf") else 1.0
 

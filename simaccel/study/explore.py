@@ -71,19 +71,19 @@ def cost_of(
 ) -> ExplorationCost:
     """Count the runs, and estimate their time from a few; nothing runs."""
     rows, able = _screen_designs(designs, plan)
-    asked = {each.key: each for design in able.values() for each in run_keys(design)}
-    todo = [each for each in asked.values() if store.get(each.key) is None]
+    runs_by_key = {each.key: each for design in able.values() for each in run_keys(design)}
+    todo = [each for each in runs_by_key.values() if store.get(each.key) is None]
     timed = todo[:: -(-len(todo) // _TIMED) or 1]
     seconds = sum(map(_expected_seconds, timed)) * len(todo) / max(len(timed), 1)
-    stored = len(asked) - len(todo)
+    stored = len(runs_by_key) - len(todo)
     return ExplorationCost(len(rows), len(rows) - len(able), len(todo), stored, len(timed), seconds)
 
 
-def _expected_seconds(asked: RunKey) -> float:
+def _expected_seconds(key: RunKey) -> float:
     """Return about the CPU seconds of a run and its search."""
-    cut = {"stages": asked.stages, "micro_batches": asked.micro_batches}
+    cut = {"stages": key.stages, "micro_batches": key.micro_batches}
     with suppress(SimaccelError):  # which its record says
-        ahead = outlooks(asked.workload, asked.accelerator, asked.dataflow, asked.options, **cut)
+        ahead = outlooks(key.workload, key.accelerator, key.dataflow, key.options, **cut)
         return sum((one.seconds or 0.0) + one.run_seconds for _, one in ahead)
     return 0.0
 
@@ -92,13 +92,13 @@ def _records(
     designs: Iterable[Point], team: TaskWorkers, store: ResultStore, watch: Callable[[str], Watch]
 ) -> tuple[list[list[Record]], int]:
     """Return the records of all workloads of each design, and the number of runs that were made."""
-    asked = [run_keys(design) for design in designs]
-    every = {each.key: each for runs in asked for each in runs}
+    keys_of_designs = [run_keys(design) for design in designs]
+    every = {each.key: each for runs in keys_of_designs for each in runs}
     records: dict[str, Record] = {key: store.get(key) for key in every}
     tasks = [each for key, each in every.items() if records[key] is None]
     lost = {"problem": LOST, "lost": True}
 
-    def note(number: int, record: Record) -> None:
+    def keep_record(number: int, record: Record) -> None:
         key = tasks[number].key
         records[key] = record
         if record is not lost:
@@ -106,9 +106,9 @@ def _records(
             records[key] = store.get(key)
 
     if tasks:
-        run_with(team, run, tasks, watch("exploring"), lost=lambda _: lost, note=note)
+        run_with(team, run, tasks, watch("exploring"), lost=lambda _: lost, on_result=keep_record)
     made = sum(records[each.key] is not lost for each in tasks)
-    return [[records[each.key] for each in runs] for runs in asked], made
+    return [[records[each.key] for each in runs] for runs in keys_of_designs], made
 
 
 def explore(

@@ -41,7 +41,7 @@ def pareto(
     accelerator: Accelerator,
     dataflow: str,
     options: Options,
-    asked: FrontFigures,
+    figures: FrontFigures,
 ) -> Front[FrontPoint]:
     """Return the front of the mappings that a scheduler considers, each run on the machine.
 
@@ -51,9 +51,9 @@ def pareto(
 
     """
     options = settle_options(options, accelerator)
-    for figure in (asked.x, asked.y):
+    for figure in (figures.x, figures.y):
         require_energies(accelerator, figure)
-    frontier = front(workload, accelerator, dataflow, options, asked)
+    frontier = front(workload, accelerator, dataflow, options, figures)
     chosen = [frontier.points[int(at)] for at in pick_evenly(np.arange(len(frontier.points)), MOST)]
     results = [
         simulate(workload, accelerator, mapping_of(workload, dataflow, tree.body))
@@ -66,7 +66,7 @@ def pareto(
     points = [
         FrontPoint(mapping_document(result.mapping), front_figures(result)) for result in results
     ]
-    signs = {COLUMNS[name]: -1 if name == "utilisation" else 1 for name in (asked.x, asked.y)}
+    signs = {COLUMNS[name]: -1 if name == "utilisation" else 1 for name in (figures.x, figures.y)}
     rows = np.array(
         [[sign * (point.figures[name] or 0) for name, sign in signs.items()] for point in points]
     )

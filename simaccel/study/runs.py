@@ -79,9 +79,9 @@ def run_keys(point: Point) -> list[RunKey]:
 
 def run_point(point: Point) -> StudyRow:
     """Run a point of one workload; what the user can cause becomes a row with its reason."""
-    (asked,) = run_keys(point)
+    (run_key,) = run_keys(point)
     try:
-        record, resident = _simulate_key(asked)
+        record, resident = _simulate_key(run_key)
     except SimaccelError as error:
         overflows = isinstance(error, MemoryOverflowError)
         row = replace(point.row, problem=str(error), overflows=overflows)
@@ -94,91 +94,96 @@ def run_points(
     points: Sequence[Point],
     team: TaskWorkers,
     watch: Watch,
-    note: Callable[[int, StudyRow], None],
+    on_row: Callable[[int, StudyRow], None],
     store: ResultStore,
 ) -> list[StudyRow]:
     """Return the rows of points of one workload: those in the store, and those of runs.
 
-    ``note`` is called with each row at once. A row whose process died is not stored.
+    ``on_result`` is called with each row at once. A row whose process died is not stored.
     """
     keys = [run_keys(point)[0].key for point in points]
     rows: dict[int, StudyRow] = {}
     for at, (key, point) in enumerate(zip(keys, points, strict=True)):
         if (kept := store.get(key)) is not None:
             rows[at] = replace(point.row, **json.loads(kept))
-            note(at, rows[at])
+            on_row(at, rows[at])
     rest = [at for at in range(len(points)) if at not in rows]
 
     def keep(number: int, row: StudyRow) -> None:
         at = rest[number]
         rows[at] = row
-        note(at, row)
+        on_row(at, row)
         if row.exit_code != WorkerDiedError.exit_code:
             store.put(keys[at], json.dumps(plain({name: getattr(row, name) for name in ROW})))
 
     if rest:
         todo = [points[at] for at in rest]
         run_with(
-            team, run_point, todo, watch, lost=lambda point: point.row.without_process(), note=keep
+            team,
+            run_point,
+            todo,
+            watch,
+            lost=lambda point: point.row.without_process(),
+            on_result=keep,
         )
     return [rows[at] for at in range(len(points))]
 
 
-def run(asked: RunKey) -> Record:
+def run(run_key: RunKey) -> Record:
     """Run, and return the figures that are stored, or the ``problem`` that a user can cause."""
     try:
-        return record_of(*_simulate_key(asked))
+        return record_of(*_simulate_key(run_key))
     except MemoryOverflowError as error:
         return {"problem": error.shortage, "overflows": True}
     except SimaccelError as error:
         return {"problem": str(error).partition("\n")[0]}
 
 
-def _directed_mapping(asked: RunKey) -> Mapping | None:
+def _directed_mapping(run_key: RunKey) -> Mapping | None:
     """Return the mapping of a description; None for runs with a scheduler."""
-    if not asked.description:
+    if not run_key.description:
         return None
-    names = {one.name for one in asked.workload.operators}
-    layers = [one for one in parse_directives(asked.description).layers if one.name in names]
-    mapping = directed_mapping(layers, asked.workload, asked.accelerator)
-    require_mapping(asked.workload, mapping, asked.accelerator, "description")
+    names = {one.name for one in run_key.workload.operators}
+    layers = [one for one in parse_directives(run_key.description).layers if one.name in names]
+    mapping = directed_mapping(layers, run_key.workload, run_key.accelerator)
+    require_mapping(run_key.workload, mapping, run_key.accelerator, "description")
     return mapping
 
 
-def _simulate_key(asked: RunKey) -> tuple[Record, int]:
+def _simulate_key(run_key: RunKey) -> tuple[Record, int]:
     """Return a run as JSON has it, with what its choice gave up, and the resident bytes.
 
     A search leaves objects that refer to one another; many of them are collected before the next.
     """
     before = sys.getallocatedblocks()
     try:
-        return _simulate_alone(asked)
+        return _simulate_alone(run_key)
     finally:
         if sys.getallocatedblocks() - before > _MANY_BLOCKS:
             gc.collect()
 
 
-def _simulate_alone(asked: RunKey) -> tuple[Record, int]:
-    dataflow = _directed_mapping(asked) or asked.dataflow
-    if asked.stages is not None:
+def _simulate_alone(run_key: RunKey) -> tuple[Record, int]:
+    dataflow = _directed_mapping(run_key) or run_key.dataflow
+    if run_key.stages is not None:
         pipeline = run_pipeline(
-            asked.workload,
-            asked.accelerator,
+            run_key.workload,
+            run_key.accelerator,
             dataflow,
-            stages=asked.stages,
-            micro_batches=asked.micro_batches,
-            options=asked.options,
-            fast_forward=asked.fast_forward,
+            stages=run_key.stages,
+            micro_batches=run_key.micro_batches,
+            options=run_key.options,
+            fast_forward=run_key.fast_forward,
         )
         return pipeline_row(pipeline), pipeline.resident_bytes
-    gave: list[ObjectiveLosses] = []
+    losses: list[ObjectiveLosses] = []
     result = simulate(
-        asked.workload,
-        asked.accelerator,
+        run_key.workload,
+        run_key.accelerator,
         dataflow,
-        options=replace(asked.options, gave=gave.append),
-        fast_forward=asked.fast_forward,
+        options=replace(run_key.options, on_losses=losses.append),
+        fast_forward=run_key.fast_forward,
     )
-    options = asked.options
+    options = run_key.options
     searched = options.effort.aim if dataflow in STRATEGIES else options.objective
-    return {**result_json(result), **given_up_json(gave, searched)}, resident_bytes(result)
+    return {**result_json(result), **given_up_json(losses, searched)}, resident_bytes(result)

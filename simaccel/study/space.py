@@ -253,9 +253,9 @@ class DesignBuilder:
 
 def with_mapping(point: Point) -> Point:
     """Return a point with what its settings ask of the scheduler, and with their stages."""
-    asked = point.fields("mapping")
-    stages, micro_batches = counts_with(point.stages, point.micro_batches, asked)
-    options = options_with(point.options, asked)
+    mapping_fields = point.fields("mapping")
+    stages, micro_batches = counts_with(point.stages, point.micro_batches, mapping_fields)
+    options = options_with(point.options, mapping_fields)
     return replace(point, options=options, stages=stages, micro_batches=micro_batches)
 
 

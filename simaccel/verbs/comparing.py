@@ -124,9 +124,9 @@ def compare(  # noqa: PLR0913 - one keyword an option of the command
 
     """
     places = _places(_as_list(workload), _as_list(accelerator), each, settings)
-    asked = as_options(options, objective)
+    options = as_options(options, objective)
     points = [
-        replace(point, dataflow=name, options=asked, fast_forward=fast_forward).place_workloads()
+        replace(point, dataflow=name, options=options, fast_forward=fast_forward).place_workloads()
         for point in places
         for name in _dataflows(dataflows, point.accelerator)
     ]

@@ -131,8 +131,8 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     limits, read = read[: len(where)], read[len(where) :]
     there, read = read[: len(hardware)], read[len(hardware) :]
     made, dimensions = read[: len(loads)], read[len(loads) :]
-    asked = options or Options()
-    space = DesignSpace(tuple(there), tuple(made), tuple(dimensions), names, asked)
+    options = options or Options()
+    space = DesignSpace(tuple(there), tuple(made), tuple(dimensions), names, options)
     space.require_energies(objective)
     require_sizes(space.axes, space.loads)
     require_described(space.dataflows, space.loads)

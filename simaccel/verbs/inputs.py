@@ -77,14 +77,16 @@ def as_options(options: Options | None, objective: Objective | None) -> Options:
         InputError: there is no such objective.
 
     """
-    asked = Options() if options is None else options
+    options = Options() if options is None else options
     if objective is None:
-        return asked
+        return options
     if objective not in OBJECTIVES:
         raise InputError(
             [Fault("simaccel", "objective", objective, suggest(objective, OBJECTIVES))]
         )
-    return replace(asked, objective=objective, effort=replace(asked.effort, objective=objective))
+    return replace(
+        options, objective=objective, effort=replace(options.effort, objective=objective)
+    )
 
 
 def as_inputs(

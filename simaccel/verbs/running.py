@@ -184,10 +184,10 @@ def simulate(
         SimaccelError: what can't be read, nothing fits, a deadlock.
 
     """
-    asked = as_options(options, objective)
-    inputs = as_inputs(workload, accelerator, dataflow, settings, asked)
+    options = as_options(options, objective)
+    inputs = as_inputs(workload, accelerator, dataflow, settings, options)
     result = experiment.simulate(
-        *inputs, options=asked, progress=progress, fast_forward=fast_forward
+        *inputs, options=options, progress=progress, fast_forward=fast_forward
     )
     return wrap_result(result)
 
@@ -216,13 +216,13 @@ def record(  # noqa: PLR0913 - one keyword an option of the command
     """
     from simaccel.experiment import recording  # h5py only where it is needed
 
-    asked = as_options(options, objective)
-    inputs = as_inputs(workload, accelerator, dataflow, settings, asked)
+    options = as_options(options, objective)
+    inputs = as_inputs(workload, accelerator, dataflow, settings, options)
     result = recording.record(
         path,
         *inputs,
         force=force,
-        options=asked,
+        options=options,
         progress=progress,
         fast_forward=fast_forward,
     )

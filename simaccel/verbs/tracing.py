@@ -128,10 +128,12 @@ class Trace(trace.TraceReader):
         if kind is not None and kind not in KINDS:
             raise InputError([Fault("plot", "kind", kind, suggest(kind, KINDS))])
         kinds = KINDS if kind is None else (kind,)
-        asked = FigureOptions(kinds=kinds, start=start, end=end, operator=operator, columns=2)
-        shown = what_is_shown(self, asked)
+        figure_options = FigureOptions(
+            kinds=kinds, start=start, end=end, operator=operator, columns=2
+        )
+        shown = what_is_shown(self, figure_options)
 
         def draw() -> Figure:
-            return draw_page(self, shown, asked)
+            return draw_page(self, shown, figure_options)
 
         return Plot(draw)

@@ -170,15 +170,15 @@ def test_what_a_search_gave_up_is_told_by_all_commands(cli: Call, search: str) -
     line = f"--hw toy --workload gemm --shape M=16,K=16,N=16 {search} --objective cycles"
     assert "given_up" not in json.loads(cli(f"run {line} --set within=0 --json").stdout)
     line += " --set within=20%"
-    gave = json.loads(cli(f"run {line} --json").stdout)["given_up"]
-    assert gave["against"] == "the fastest"
-    assert gave["cycles"] > 0 > gave["dram_bytes"]
+    losses = json.loads(cli(f"run {line} --json").stdout)["given_up"]
+    assert losses["against"] == "the fastest"
+    assert losses["cycles"] > 0 > losses["dram_bytes"]
     (row,) = json.loads(cli(f"compare {line} --json").stdout)
-    assert row["given_up"] == gave
+    assert row["given_up"] == losses
     said = cli(f"run {line}").stdout.splitlines()
     (told,) = (one for one in said if one.startswith("chosen within 20%: +"))
     assert told in cli(f"compare {line}").stdout.replace("\n", " ")
-    assert f"chosen within 20%: +{gave['cycles']:.0f} cycles, -" in cli(f"map {line}").stderr
+    assert f"chosen within 20%: +{losses['cycles']:.0f} cycles, -" in cli(f"map {line}").stderr
 
 
 @pytest.mark.parametrize("command", ["run", "map", "compare", "estimate"])

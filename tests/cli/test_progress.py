@@ -130,7 +130,7 @@ def test_a_run_of_a_network_tells_of_each_layer(monkeypatch: pytest.MonkeyPatch)
     def searched(workload: Workload, on: Accelerator, _: str, options: Options) -> Mapping:
         for at, operator in enumerate(workload.operators):
             name = operator.name
-            options.note(
+            options.on_account(
                 SearchAccount(name=name, operators=(name,), space=9, ran=1 + at, value=100 + at)
             )
         return make_mapping(workload, on, "naive-m")

@@ -73,7 +73,7 @@ def test_how_it_was_searched_is_remembered(searches: list[str]) -> None:
 def test_progress_is_told_of_searches_alone(searches: list[str]) -> None:
     progress: list[SearchAccount] = []
     for _ in range(2):
-        scheduling.schedule_workload(_GEMM, _TOY, "flex", Options(note=progress.append))
+        scheduling.schedule_workload(_GEMM, _TOY, "flex", Options(on_account=progress.append))
     assert searches == ["flex"]
     assert len(progress) == 1
 

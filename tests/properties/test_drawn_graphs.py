@@ -18,7 +18,7 @@ from simaccel.dataflows import ON_ANY_ARRAY
 from simaccel.experiment.check import check
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
-from simaccel.schedulers import Options, make_mapping, plain_dataflow
+from simaccel.schedulers import Options, canonical_dataflow, make_mapping
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount
 from simaccel.search.effort import Effort
@@ -91,7 +91,7 @@ def test_values_of_random_graphs(chunk: int) -> None:
         of = drawn_workload(1000 + seed, *(() if seed == 0 else (3, 3)))
         mappings = _all_right(of, [*ON_ANY_ARRAY, "ruby-s"], EFFORT)
         for dataflow, mapping in mappings.items():
-            assert mapping.body == mappings[plain_dataflow(dataflow, of)].body
+            assert mapping.body == mappings[canonical_dataflow(dataflow, of)].body
 
 
 @pytest.mark.usefixtures("shared")
@@ -100,7 +100,7 @@ def test_values_of_many_small_graphs(chunk: int) -> None:
     """Of dataflows that have the same mapping of a graph one is searched."""
     for seed in (*range(chunk, ROWS, PARTS), *new_seeds(PARTS, chunk, PARTS)):
         of = workload_of(drawn_row(seed))
-        _all_right(of, dict.fromkeys(plain_dataflow(name, of) for name in ON_ANY_ARRAY), QUICK)
+        _all_right(of, dict.fromkeys(canonical_dataflow(name, of) for name in ON_ANY_ARRAY), QUICK)
 
 
 def test_small_graphs_have_what_larger_ones_have() -> None:
@@ -280,7 +280,7 @@ def test_a_group_of_what_sees_different_extents(case: str, dataflow: str) -> Non
 
 def test_what_is_left_out_is_told() -> None:
     accounts: list[SearchAccount] = []
-    make_mapping(CASES["a border in between"][1], EDGE, "best", Options(note=accounts.append))
+    make_mapping(CASES["a border in between"][1], EDGE, "best", Options(on_account=accounts.append))
     (left,) = [one for one in accounts if one.left_out]
     assert left.operators == ("A", "B")
     assert left.says == "left out: A sees another box of A.O"

@@ -67,7 +67,7 @@ def test_on_systolic_arrays(strategy: str) -> None:
             accelerator=accelerator,
             strategy=strategy,  # type: ignore[arg-type]
             dataflow=dataflow,
-            asked={},
+            constraints={},
             stationarity=stationarity,
         )
         (space,) = target.spaces()

@@ -47,7 +47,7 @@ def test_small_products_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for mapping in together:
         places = {group.name: group.place for group in mapping.groups}
         assert places == {"left": range(1), "right": range(1, 2), "sum": None}
-    monkeypatch.setattr(choice, "fastest_at_once", _apart)
+    monkeypatch.setattr(choice, "parallelise_groups", _apart)
     apart = _cycles(of, make_mapping(of, EDGE, "flex", QUICK))
     assert all(_cycles(of, mapping) < 0.8 * apart for mapping in together)
 
@@ -73,7 +73,7 @@ def test_what_is_not_faster_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     of, slow = branches(k=32), with_values(EDGE, {"dram.bandwidth_bytes_per_second": 10**9}, "test")
     found = make_mapping(of, slow, "flex", QUICK)
     assert not faults(of, found, slow)
-    monkeypatch.setattr(choice, "fastest_at_once", _apart)
+    monkeypatch.setattr(choice, "parallelise_groups", _apart)
     apart = make_mapping(of, slow, "flex", QUICK)
     cycles = [Machine(slow, lower(of, one)).run().cycles for one in (found, apart)]
     assert cycles[0] <= cycles[1]

@@ -25,7 +25,7 @@ _NONE = Effort(budget_seconds=1e-9)
 
 def _ran(dataflow: str, effort: Effort, **options: object) -> list[SearchAccount]:
     accounts: list[SearchAccount] = []
-    asked = Options(effort=effort, note=accounts.append, **options)  # type: ignore[arg-type]
+    asked = Options(effort=effort, on_account=accounts.append, **options)  # type: ignore[arg-type]
     block = build("bert", seq_len=128, batch=1) if DRAWS > 1 else attention_workload(1, 1, 4, 4)
     make_mapping(block, load_accelerator("edge"), dataflow, asked)
     return accounts
@@ -60,7 +60,7 @@ def test_nothing_more_is_held_between_groups_once_it_is_over() -> None:
 
 def test_operators_of_a_mapspace_share_it() -> None:
     accounts: list[SearchAccount] = []
-    options = Options(effort=_NONE, note=accounts.append)
+    options = Options(effort=_NONE, on_account=accounts.append)
     on = load_accelerator("eyeriss_like", ["dram.bandwidth_bytes_per_second=1 GB/s"])
     make_mapping(conv2d(m=16, c=16, p=14, q=14, r=3, s=3), on, "ruby-s", options)
     assert {one.ended for one in accounts} == {"budget"}

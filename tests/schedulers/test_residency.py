@@ -21,7 +21,7 @@ from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.residency import may_differ
+from simaccel.schedulers.residency import fusion_depends_on_residency
 from simaccel.schedulers.resident_tensors import resident_tensors, tight
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.goal import Goal
@@ -158,7 +158,7 @@ def test_a_fused_group_matters_where_not_all_fits_beside_it(capacity: int, diffe
           do last sfu
         """,
     ).body
-    assert may_differ(of, body, TreeSearch(Goal(Judge(_on(capacity))))) is differs
+    assert fusion_depends_on_residency(of, body, TreeSearch(Goal(Judge(_on(capacity))))) is differs
 
 
 def test_sums_and_activations_are_made_in_place() -> None:

@@ -47,7 +47,7 @@ def _target(limits: list[str]) -> MappingTarget:
         accelerator=accelerator,
         strategy="ruby-s",
         dataflow=parse_constraints(accelerator.array.dataflow),
-        asked={},
+        constraints={},
     )
 
 
@@ -65,8 +65,8 @@ def test_a_search_gives_good_mappings_that_spread_the_work_differently() -> None
 def test_the_choice_takes_fewer_cycles_than_what_the_search_alone_finds() -> None:
     accelerator = load_accelerator("eyeriss_like", LIMITS)
     alone = _searched(*LIMITS)
-    asked = choices(WORKLOAD, accelerator, "ruby-s", {})
-    (chosen,) = search_all(asked, Options(effort=EFFORT))
+    mapped = choices(WORKLOAD, accelerator, "ruby-s", {})
+    (chosen,) = search_all(mapped, Options(effort=EFFORT))
     assert double_buffered(chosen) != double_buffered(alone)
 
     def cycles(mapping: Mapping) -> int:

@@ -20,7 +20,7 @@ from simaccel.program.lowering import lower
 from simaccel.program.program import DoesNotFitError
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.accounts import ASKED, SAME, SearchAccount
+from simaccel.search.accounts import NOT_ALLOWED, SAME, SearchAccount
 from simaccel.search.candidate_set import capacity
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
@@ -37,7 +37,7 @@ def _searched(
 ) -> tuple[int, list[SearchAccount]]:
     accounts: list[SearchAccount] = []
     asked = options or Options()
-    asked = Options(**{**vars(asked), "note": accounts.append})
+    asked = Options(**{**vars(asked), "on_account": accounts.append})
     mapping = make_mapping(workload, on, dataflow, asked)
     return _run(workload, mapping, on), accounts
 
@@ -93,7 +93,7 @@ def test_ranks_beyond_sixteen_are_not_called_whole() -> None:
     ("space", "pruned", "complete", "says"),
     [
         (1, {}, True, "the only candidate"),
-        (6, {SAME: 3, ASKED: 2}, True, "the only candidate"),
+        (6, {SAME: 3, NOT_ALLOWED: 2}, True, "the only candidate"),
         (6, {SAME: 3}, True, "optimal of all its tile sizes and orders"),
         (6, {}, False, "optimal of a grid of tile sizes"),
     ],
@@ -127,7 +127,7 @@ def test_no_mapping_is_below_the_floor() -> None:
     """37 x 11 x 13 MACs on 4 x 4 PEs."""
     macs = 37 * 11 * 13
     accounts: list[SearchAccount] = []
-    options = Options(note=accounts.append)
+    options = Options(on_account=accounts.append)
     workload = gemm(m=37, k=11, n=13)
     mapping = make_mapping(workload, _TOY, "flex", options)
     (account,) = accounts

@@ -50,8 +50,8 @@ def test_the_choice_is_that_of_a_brute_force(shape: tuple[int, int, int], tolera
     every = _candidates(workload, on, tolerance)
     fastest = min(one.cycles for one in every)
     near = [one for one in every if one.cycles <= fastest * (1 + tolerance)]
-    gave: list[ObjectiveLosses] = []
-    options = Options(tolerance=tolerance, gave=gave.append)
+    losses: list[ObjectiveLosses] = []
+    options = Options(tolerance=tolerance, on_losses=losses.append)
     result = simulate(workload, on, "flex", options=options)
     dram = sum(n for (level, _), n in result.run.moved.items() if level.startswith("dram"))
     energy = sum(
@@ -63,7 +63,7 @@ def test_the_choice_is_that_of_a_brute_force(shape: tuple[int, int, int], tolera
     least = min(one.cost("cycles") for one in near)
     assert energy == pytest.approx(least[1])
     assert dram == least[2]
-    assert result.run.cycles - sum(one.cycles for one in gave) == fastest
+    assert result.run.cycles - sum(one.cycles for one in losses) == fastest
 
 
 def test_what_one_group_leaves_of_the_tolerance_goes_to_another() -> None:
@@ -97,10 +97,10 @@ def test_a_larger_buffer_moves_no_more_bytes_for_about_the_same_cycles() -> None
         for factor in (1, 2):
             room = f"buffer.capacity_bytes={2 * factor} KiB"
             on = replace(case, settings=(*case.settings, room)).accelerator
-            gave: list[ObjectiveLosses] = []
-            run = simulate(case.workload, on, "flex", options=Options(gave=gave.append)).run
+            losses: list[ObjectiveLosses] = []
+            run = simulate(case.workload, on, "flex", options=Options(on_losses=losses.append)).run
             dram = sum(n for (level, _), n in run.moved.items() if level.startswith("dram"))
-            costs.append((run.cycles, dram, run.cycles - sum(one.cycles for one in gave)))
+            costs.append((run.cycles, dram, run.cycles - sum(one.cycles for one in losses)))
         (before, moved, _), (_, more, fastest) = costs
         assert before > fastest * (1 + TOLERANCE / 2) or more <= moved
 
@@ -125,13 +125,13 @@ def test_more_buffer_never_takes_more_at_equal_limits(
     found = []
     for room in (small, large):
         on = load_accelerator("toy", [f"buffer.capacity_bytes={room} B", *settings_of])
-        gave: list[ObjectiveLosses] = []
-        options = Options(tolerance=0.05, gave=gave.append)
+        losses: list[ObjectiveLosses] = []
+        options = Options(tolerance=0.05, on_losses=losses.append)
         try:
             result = simulate(gemm(m=m, k=k, n=n), on, "flex", options=options)
         except NothingFitsError:
             return
-        limit = 1.05 * (result.run.cycles - sum(one.cycles for one in gave))
+        limit = 1.05 * (result.run.cycles - sum(one.cycles for one in losses))
         run = result.run
         dram = sum(n for (level, _), n in run.moved.items() if level.startswith("dram"))
         energy = sum(
@@ -169,9 +169,9 @@ def test_what_is_given_up_is_remembered(tmp_path: Path, monkeypatch: pytest.Monk
     workload, on = gemm(m=512, k=768, n=768), load_accelerator("edge")
     told = []
     for _ in range(2):
-        gave: list[ObjectiveLosses] = []
-        simulate(workload, on, "flex", options=Options(gave=gave.append))
-        told.append(gave)
+        losses: list[ObjectiveLosses] = []
+        simulate(workload, on, "flex", options=Options(on_losses=losses.append))
+        told.append(losses)
     assert told[0] == told[1]
     (one,) = told[0]
     assert one.cycles > 0
@@ -179,7 +179,7 @@ def test_what_is_given_up_is_remembered(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_nothing_is_given_up_at_zero() -> None:
-    gave: list[ObjectiveLosses] = []
-    options = Options(tolerance=0.0, gave=gave.append)
+    losses: list[ObjectiveLosses] = []
+    options = Options(tolerance=0.0, on_losses=losses.append)
     make_mapping(gemm(m=33, k=17, n=9), load_accelerator("toy"), "flex", options)
-    assert gave == []
+    assert losses == []

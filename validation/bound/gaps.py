@@ -50,7 +50,7 @@ U = TypeVar("U")
 
 @dataclass(frozen=True)
 class Gap:
-    """What the machine takes and what it takes at least; ``note``: why there is no mapping."""
+    """What the machine takes and what it takes at least; ``on_result``: why there is no mapping."""
 
     cycles: int = 0
     bound: int = 0
@@ -62,7 +62,7 @@ class Gap:
     """What the busier of array and SFU waits for most."""
     idle: float = 0.0
     """Part of the run that it waits."""
-    note: str = ""
+    keep_result: str = ""
 
     @property
     def gap(self) -> float:
@@ -134,7 +134,7 @@ def measure_all(
             results[int(path.stem)] = pickle.loads(path.read_bytes())  # noqa: S301 - our own
     left = [number for number in range(len(points)) if number not in results]
 
-    def note(at: int, result: U) -> None:
+    def keep_result(at: int, result: U) -> None:
         if kept is not None:
             part = kept / f"{left[at]}.part"
             part.write_bytes(pickle.dumps(result))
@@ -145,7 +145,7 @@ def measure_all(
         jobs = processes or os.cpu_count() or 1
         results |= zip(
             left,
-            run_all(work, remaining, jobs, bar.show, note=note) if remaining else (),
+            run_all(work, remaining, jobs, bar.show, on_result=keep_result) if remaining else (),
             strict=True,
         )
     return [results[number] for number in range(len(points))]

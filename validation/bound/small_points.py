@@ -269,7 +269,7 @@ def _target(einsum: Einsum, tensors: Map[str, Tensor], accelerator: Accelerator)
         accelerator=accelerator,
         strategy="ruby",
         dataflow=free,
-        asked=free,
+        constraints=free,
     )
 
 

@@ -21,7 +21,7 @@ from simaccel.errors import SimaccelError
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware.memory import dram_bytes
 from simaccel.run.conservation import require_program
-from simaccel.schedulers import Options, plain_dataflow
+from simaccel.schedulers import Options, canonical_dataflow
 from simaccel.workload import Workload
 from validation.searches import QUICK
 
@@ -85,7 +85,7 @@ def rows(only: str, dataflows: str, options: Options) -> Iterator[dict[str, Any]
         of = load_workload(name, **sizes)
         known: dict[str, dict[str, Any]] = {}
         for dataflow in dataflows.split(","):
-            plain = plain_dataflow(dataflow, of)
+            plain = canonical_dataflow(dataflow, of)
             if plain not in known:
                 known[plain] = ran(of, plain, options)
             yield {"workload": name, "phase": phase, "dataflow": dataflow, **known[plain]}

@@ -27,7 +27,7 @@ from simaccel.experiment.check import check
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.experiment.store import OFF, VARIABLE
 from simaccel.run.conservation import require_program
-from simaccel.schedulers import plain_dataflow
+from simaccel.schedulers import canonical_dataflow
 from simaccel.search.accounts import SearchAccount
 from simaccel.workload import Workload
 from tests.drawn_graphs import drawn_workload
@@ -67,7 +67,7 @@ class Mapped:
 def mapped(dataflows: Sequence[str], seed: int) -> list[Mapped]:
     """Map a graph by each dataflow, run it, and check its values; those alike once."""
     of = drawn_workload(seed)
-    plain = {dataflow: plain_dataflow(dataflow, of) for dataflow in dataflows}
+    plain = {dataflow: canonical_dataflow(dataflow, of) for dataflow in dataflows}
     results = {name: _mapped(of, seed, name) for name in dict.fromkeys(plain.values())}
     return [replace(results[plain[dataflow]], dataflow=dataflow) for dataflow in dataflows]
 

@@ -124,7 +124,7 @@ def goal(point: Point) -> MappingTarget:
         accelerator=accelerator,
         strategy=point.strategy,
         dataflow=parse_constraints(accelerator.array.dataflow),
-        asked={},
+        constraints={},
     )
 
 

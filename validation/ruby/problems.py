@@ -69,7 +69,7 @@ def target(
         accelerator=accelerator,
         strategy=strategy,
         dataflow=constraints,
-        asked=parse_constraints(asked),
+        constraints=parse_constraints(asked),
     )
 
 

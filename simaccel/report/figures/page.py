@@ -33,7 +33,7 @@ from simaccel.report.figures.style import (
     style,
 )
 from simaccel.report.figures.timeline import timeline_panel
-from simaccel.report.figures.window import Panel, ShownWindow, asked_window, operator_span
+from simaccel.report.figures.window import Panel, ShownWindow, operator_span, selected_window
 from simaccel.report.titles import experiment_title
 from simaccel.trace import TraceReader
 from simaccel.units import ARRAY
@@ -69,7 +69,7 @@ class FigureOptions:
 
 
 def plot_trace(
-    trace: TraceReader, path: str | Path, asked: FigureOptions, *, force: bool = False
+    trace: TraceReader, path: str | Path, options: FigureOptions, *, force: bool = False
 ) -> ShownWindow:
     """Draw figures of a trace to a file: png, svg or pdf by its suffix.
 
@@ -83,12 +83,12 @@ def plot_trace(
     inputs = (trace.path,)
     require_figure_target(path, force=force, inputs=inputs)
     with style():
-        shown = what_is_shown(trace, asked)
-        save_figure(draw_page(trace, shown, asked), path, force=force, inputs=inputs)
+        shown = what_is_shown(trace, options)
+        save_figure(draw_page(trace, shown, options), path, force=force, inputs=inputs)
     return shown
 
 
-def what_is_shown(trace: TraceReader, asked: FigureOptions) -> ShownWindow:
+def what_is_shown(trace: TraceReader, options: FigureOptions) -> ShownWindow:
     """Work out which cycles are drawn.
 
     Raises:
@@ -97,18 +97,18 @@ def what_is_shown(trace: TraceReader, asked: FigureOptions) -> ShownWindow:
     """
     if trace.cycles == 0:
         raise InputError([Fault(str(trace.path), "cycles", 0, "a run of at least one cycle")])
-    window = asked_window(trace, asked.start, asked.end, asked.operator)
+    window = selected_window(trace, options.start, options.end, options.operator)
     whole = window.start, window.end
-    if (asked.start, asked.end) == (None, None):
-        whole = operator_span(trace, asked.operator)
-    return ShownWindow(window, whole, asked.engine)
+    if (options.start, options.end) == (None, None):
+        whole = operator_span(trace, options.operator)
+    return ShownWindow(window, whole, options.engine)
 
 
-def draw_page(trace: TraceReader, shown: ShownWindow, asked: FigureOptions) -> Figure:
+def draw_page(trace: TraceReader, shown: ShownWindow, options: FigureOptions) -> Figure:
     """Draw the panels of some kinds below each other. Call it inside ``style()``."""
-    columns = asked.columns or (1 if len(asked.kinds) == 1 else 2)
+    columns = options.columns or (1 if len(options.kinds) == 1 else 2)
     width = SINGLE_COLUMN_INCHES if columns == 1 else DOUBLE_COLUMN_INCHES
-    panels = [_PANELS[kind](trace, shown) for kind in asked.kinds]
+    panels = [_PANELS[kind](trace, shown) for kind in options.kinds]
     heading = wrap_text(_run_text(trace), width, TITLE_POINTS)
     titles = [wrap_text(panel.title, width) for panel in panels]
     heights = [

@@ -47,7 +47,7 @@ class _Place:
     earliest: int
 
 
-def asked_window(
+def selected_window(
     trace: TraceReader, start: int | None, end: int | None, operator: str | None = None
 ) -> CycleWindow:
     """Return the window from ``start`` up to ``end``, or where both are None the default one.

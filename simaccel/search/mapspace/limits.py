@@ -30,7 +30,7 @@ class MappingLimits:
 
 
 def limits(
-    einsum: Einsum, hierarchy: Hierarchy, dataflow: Constraints, asked: Constraints
+    einsum: Einsum, hierarchy: Hierarchy, dataflow: Constraints, constraints: Constraints
 ) -> MappingLimits:
     """Combine a dataflow with the user's constraints; the user's word counts.
 
@@ -42,18 +42,18 @@ def limits(
 
     """
     faults = [*_unknown_levels(hierarchy, dataflow, "dataflow")]
-    faults += [*_unknown_levels(hierarchy, asked, "--constrain")]
-    faults += [*_unknown_ranks(einsum, asked), *_contradictions(einsum, asked)]
+    faults += [*_unknown_levels(hierarchy, constraints, "--constrain")]
+    faults += [*_unknown_ranks(einsum, constraints), *_contradictions(einsum, constraints)]
     if faults:
         raise InputError(faults)
     both = {
         name: _drop_unknown_ranks(einsum, dataflow.get(name, _FREE)).override_with(
-            _drop_unknown_ranks(einsum, asked.get(name, _FREE))
+            _drop_unknown_ranks(einsum, constraints.get(name, _FREE))
         )
         for name in hierarchy.names
     }
     for level in hierarchy.levels:
-        said = _kinds_given(_drop_unknown_ranks(einsum, asked.get(level.name, _FREE)))
+        said = _kinds_given(_drop_unknown_ranks(einsum, constraints.get(level.name, _FREE)))
         if level is hierarchy.levels[0]:
             faults += _at_outermost(level.name, both[level.name], said)
         faults += _impossible(einsum, level, both[level.name], said)
@@ -109,9 +109,9 @@ def _drop_unknown_ranks(einsum: Einsum, given: LevelConstraint) -> LevelConstrai
     return LevelConstraint.model_validate(fields)
 
 
-def _contradictions(einsum: Einsum, asked: Constraints) -> Iterator[Fault]:
+def _contradictions(einsum: Einsum, constraints: Constraints) -> Iterator[Fault]:
     """Find constraints that contradict each other; over a dataflow the user's word counts."""
-    for level, constraint in asked.items():
+    for level, constraint in constraints.items():
         given = _drop_unknown_ranks(einsum, constraint)
         for rank, pieces in given.factors.items():
             if given.ranks is not None and rank not in given.ranks and pieces != 1:

@@ -80,7 +80,7 @@ class MappingTarget:
     accelerator: Accelerator
     strategy: Strategy
     dataflow: Constraints = field(default_factory=dict)
-    asked: Constraints = field(default_factory=dict)
+    constraints: Constraints = field(default_factory=dict)
     stationarity: Stationarity | None = None
     room: Hierarchy | None = None
 
@@ -98,7 +98,7 @@ class MappingTarget:
 
         """
         self._require_nestable()
-        return spaces(self.einsum, self.hierarchy, self.strategy, self.dataflow, self.asked)
+        return spaces(self.einsum, self.hierarchy, self.strategy, self.dataflow, self.constraints)
 
     @cached_property
     def workload(self) -> Workload:

@@ -121,7 +121,7 @@ def figures_of_mapping(target: MappingTarget, found: MapspaceResult) -> NestResu
 
 def _conflicting_constraints(target: MappingTarget) -> str:
     """Return the reason for no mapping: constraints without any one of which there are mappings."""
-    every = merge_constraints(target.dataflow, target.asked)
+    every = merge_constraints(target.dataflow, target.constraints)
     parts = single(every)
     guilty = []
     for text, _, _ in parts:
@@ -129,12 +129,12 @@ def _conflicting_constraints(target: MappingTarget) -> str:
         for other, level, part in parts:
             if other != text:
                 rest = merge_constraints(rest, {level: part})
-        if _has_mappings(replace(target, dataflow=rest, asked={})):
+        if _has_mappings(replace(target, dataflow=rest, constraints={})):
             guilty.append(text)
     what = f"{target.einsum.name}: no {target.strategy} mapping"
     if guilty:
         return f"{what} within the constraints; without {' or without '.join(guilty)} there are"
-    if parts and _has_mappings(replace(target, dataflow={}, asked={})):
+    if parts and _has_mappings(replace(target, dataflow={}, constraints={})):
         texts = ", ".join(text for text, _, _ in parts)
         return (
             f"{what} within the constraints {texts}; without any one of them there is none either"

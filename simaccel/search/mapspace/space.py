@@ -224,7 +224,7 @@ def spaces(
     hierarchy: Hierarchy,
     strategy: Strategy,
     dataflow: Constraints | None = None,
-    asked: Constraints | None = None,
+    constraints: Constraints | None = None,
 ) -> tuple[EinsumMapspace, ...]:
     """Return the mapspaces of a strategy: one, except where there is a choice of what to pad.
 
@@ -235,14 +235,14 @@ def spaces(
         InputError: constraints that can't be.
 
     """
-    allowed = limits(einsum, hierarchy, dataflow or {}, asked or {})
+    allowed = limits(einsum, hierarchy, dataflow or {}, constraints or {})
     if strategy != "padded":
         return (
             EinsumMapspace(einsum=einsum, hierarchy=hierarchy, mapspace=strategy, limits=allowed),
         )
     made = []
     for padded in _pad_einsums(einsum, hierarchy, allowed):
-        again = limits(padded, hierarchy, dataflow or {}, asked or {})
+        again = limits(padded, hierarchy, dataflow or {}, constraints or {})
         made.append(
             EinsumMapspace(einsum=padded, hierarchy=hierarchy, mapspace="pfm", limits=again)
         )

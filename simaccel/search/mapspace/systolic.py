@@ -27,7 +27,7 @@ def dataflow(einsum: Einsum, stationarity: Stationarity) -> Constraints:
     }
 
 
-def dataflows(einsum: Einsum, asked: Constraints) -> dict[Stationarity, Constraints]:
+def dataflows(einsum: Einsum, constraints: Constraints) -> dict[Stationarity, Constraints]:
     """Return the constraints of all stationarities that the user's constraints allow.
 
     Raises:
@@ -50,11 +50,11 @@ def dataflows(einsum: Einsum, asked: Constraints) -> dict[Stationarity, Constrai
     possible = {
         stationarity: limits
         for stationarity, limits in every.items()
-        if not list(_unmet_constraints(limits, asked))
+        if not list(_unmet_constraints(limits, constraints))
     }
     if not possible:
         texts = {
-            stationarity: ", ".join(_unmet_constraints(limits, asked))
+            stationarity: ", ".join(_unmet_constraints(limits, constraints))
             for stationarity, limits in every.items()
         }
         why = "; ".join(f"{name} without {text}" for name, text in texts.items())
@@ -62,9 +62,9 @@ def dataflows(einsum: Einsum, asked: Constraints) -> dict[Stationarity, Constrai
     return possible
 
 
-def _unmet_constraints(limits: Constraints, asked: Constraints) -> Iterator[str]:
+def _unmet_constraints(limits: Constraints, constraints: Constraints) -> Iterator[str]:
     """Return which constraints an array of this stationarity can't satisfy."""
-    for text, level, part in single(asked):
+    for text, level, part in single(constraints):
         limit = limits.get(level, LevelConstraint())
         named = {rank.lower() for rank in (*(part.ranks or ()), *part.factors, *part.most)}
         known = {rank.lower() for rank in (limit.ranks or named)}

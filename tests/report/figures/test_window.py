@@ -10,10 +10,10 @@ from simaccel.errors import InputError
 from simaccel.report.figures.window import (
     READABLE_EVENTS,
     CycleWindow,
-    asked_window,
     default_window,
     operator_span,
     operators_in_window,
+    selected_window,
 )
 from simaccel.trace import CommandSite, RepeatedSegment, Stall, TraceError, TraceReader
 
@@ -209,11 +209,11 @@ def test_a_window_outside_of_the_run_is_refused(
     toy: TraceReader, start: int | None, end: int | None, fault: str
 ) -> None:
     with pytest.raises(InputError, match=fault):
-        asked_window(toy, start, end)
+        selected_window(toy, start, end)
 
 
 def test_an_open_window_goes_to_the_border_of_the_run(toy: TraceReader) -> None:
-    assert asked_window(toy, 460, None) == CycleWindow(460, toy.cycles)
-    assert asked_window(toy, None, 1) == CycleWindow(0, 1)
+    assert selected_window(toy, 460, None) == CycleWindow(460, toy.cycles)
+    assert selected_window(toy, None, 1) == CycleWindow(0, 1)
     with pytest.raises(InputError, match=r"operator: got 'L\+sofmax'; did you mean 'L\+"):
-        asked_window(toy, None, None, "L+sofmax")
+        selected_window(toy, None, None, "L+sofmax")

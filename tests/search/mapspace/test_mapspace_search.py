@@ -49,7 +49,7 @@ def target(
     einsum: Einsum,
     accelerator: Accelerator,
     strategy: Strategy = "ruby-s",
-    asked: Sequence[str] = (),
+    constraints: Sequence[str] = (),
     dataflow: Sequence[str] = (),
 ) -> MappingTarget:
     names = [one.tensor for one in (*einsum.inputs, einsum.output)]
@@ -59,7 +59,7 @@ def target(
         accelerator=accelerator,
         strategy=strategy,
         dataflow=parse_constraints(dataflow),
-        asked=parse_constraints(asked),
+        constraints=parse_constraints(constraints),
     )
 
 
@@ -135,7 +135,7 @@ def test_no_pruned_order_costs_less_or_otherwise() -> None:
             "dram.interleave_bytes=16",
         ],
     )
-    goal = target(einsum, accelerator, "pfm", asked=["pe=C,R", "rows=M", "buffer.C=1"])
+    goal = target(einsum, accelerator, "pfm", constraints=["pe=C,R", "rows=M", "buffer.C=1"])
     (space,) = goal.spaces()
     for _, nests in blocks(space, 40):
         every, kept = set(), set()
@@ -288,7 +288,7 @@ def test_an_einsum_of_one_input() -> None:
 
 
 def test_the_paper_s_example_reads_as_the_paper_writes_it() -> None:
-    mapped = map_einsum(target(rank_one(100), toy(6), asked=["pe.d=1"]), Effort())
+    mapped = map_einsum(target(rank_one(100), toy(6), constraints=["pe.d=1"]), Effort())
     assert mapped.group.tree[:1] == (Loop("d", 6),)
     assert Spread("d", 1, "cols") in mapped.group.tree
     assert mapped.bounds == ("compute",)
@@ -306,7 +306,7 @@ def test_what_bounds_a_mapping() -> None:
 
 
 def test_the_constraint_that_leaves_nothing_is_named() -> None:
-    goal = target(product_of(4, 4, 4), toy(4), "pfm", asked=["cols.m=3", "pe=k"])
+    goal = target(product_of(4, 4, 4), toy(4), "pfm", constraints=["cols.m=3", "pe=k"])
     with pytest.raises(EmptyMapspaceError) as caught:
         map_einsum(goal, Effort())
     said = "gemm: no pfm mapping within the constraints; without cols.m=3 there are"
@@ -314,8 +314,14 @@ def test_the_constraint_that_leaves_nothing_is_named() -> None:
 
 
 def test_a_constraint_that_doesn_t_fit_the_memory_is_named() -> None:
-    asked = ["pe.m=8", "pe.k=8", "cols=n"]
-    goal = target(product_of(8, 8, 8), toy(4, 64), "pfm", dataflow=asked[:1], asked=asked[1:])
+    constraints = ["pe.m=8", "pe.k=8", "cols=n"]
+    goal = target(
+        product_of(8, 8, 8),
+        toy(4, 64),
+        "pfm",
+        dataflow=constraints[:1],
+        constraints=constraints[1:],
+    )
     with pytest.raises(EmptyMapspaceError) as caught:
         map_einsum(goal, Effort())
     said = "within the constraints; without pe.m=8 or without pe.k=8 there are"
@@ -330,7 +336,7 @@ def test_a_rank_that_only_the_dataflow_leaves_out_may_be_the_guilty_one() -> Non
 
 
 def test_two_constraints_that_leave_nothing_each() -> None:
-    goal = target(product_of(4, 4, 4), toy(4), "pfm", asked=["cols.m=3", "cols.k=3"])
+    goal = target(product_of(4, 4, 4), toy(4), "pfm", constraints=["cols.m=3", "cols.k=3"])
     with pytest.raises(EmptyMapspaceError, match="without any one of them there is none either"):
         map_einsum(goal, Effort())
 
@@ -383,9 +389,9 @@ def test_a_larger_mapspace_is_never_worse_however_short_the_search(
 
 def test_smaller_mapspaces_are_searched_first_also_where_one_is_empty_or_complete() -> None:
     """No perfect chain has 3 of 16 on the PEs; with 4 the perfect mapspace is seen to its end."""
-    for asked, more in (("cols.m=3", 0), ("cols.m=4", 1)):
-        goal = target(product_of(16, 12, 12), toy(4, 64), "ruby-s", asked=[asked])
-        perfect = target(product_of(16, 12, 12), toy(4, 64), "pfm", asked=[asked])
+    for constraints, more in (("cols.m=3", 0), ("cols.m=4", 1)):
+        goal = target(product_of(16, 12, 12), toy(4, 64), "ruby-s", constraints=[constraints])
+        perfect = target(product_of(16, 12, 12), toy(4, 64), "pfm", constraints=[constraints])
         (space,) = perfect.spaces()
         limit = Effort(exhaustive=space.size(), patience=2_000)
         found = map_einsum(goal, limit).found

@@ -138,8 +138,8 @@ def test_orders_that_move_the_same_are_one() -> None:
 
 
 def test_a_given_order_is_kept() -> None:
-    asked = parse_constraints(["dram.order=n,m"])
-    (space,) = spaces(product_of(4, 4, 4), toy(), "pfm", asked=asked)
+    constraints = parse_constraints(["dram.order=n,m"])
+    (space,) = spaces(product_of(4, 4, 4), toy(), "pfm", constraints=constraints)
     names = list(space.einsum.ranks)
     seen = set()
     for _, nests in blocks(space):
@@ -186,14 +186,14 @@ def test_keeps_are_what_memories_can() -> None:
         assert all(outermost)
         assert not buffer[1]
         assert all(pe)
-    asked = parse_constraints(["buffer.keep=output"])
-    (one,) = spaces(product_of(2, 2, 2), eyeriss(), "pfm", asked=asked)
+    constraints = parse_constraints(["buffer.keep=output"])
+    (one,) = spaces(product_of(2, 2, 2), eyeriss(), "pfm", constraints=constraints)
     assert one.limits.keeps == (((True,) * 3, (False, False, True), (True,) * 3),)
 
 
 def test_constraints_hold_in_every_mapping() -> None:
     texts = ["cols=M", "rows.K=2", "pe.N<=2", "buffer.M=all"]
-    (space,) = spaces(product_of(4, 4, 4), eyeriss(), "ruby", asked=parse_constraints(texts))
+    (space,) = spaces(product_of(4, 4, 4), eyeriss(), "ruby", constraints=parse_constraints(texts))
     rank = {name: at for at, name in enumerate(space.einsum.ranks)}
     total = 0
     for _, nests in blocks(space):
@@ -213,8 +213,8 @@ def test_a_dataflow_may_name_ranks_that_others_have_and_the_user_overrides_it() 
     rank = {name: at for at, name in enumerate(space.einsum.ranks)}
     assert seen[:, rank["m"]].max() == 2
     assert seen[:, rank["n"]].max() == 1
-    asked = parse_constraints(["cols=N"])
-    (other,) = spaces(product_of(4, 4, 9), eyeriss(), "pfm", dataflow, asked)
+    constraints = parse_constraints(["cols=N"])
+    (other,) = spaces(product_of(4, 4, 9), eyeriss(), "pfm", dataflow, constraints)
     seen = np.concatenate([n.factors[:, 2] for _, n in blocks(other)])
     assert (seen[:, rank["m"]].max(), seen[:, rank["n"]].max()) == (1, 3)
 
@@ -251,9 +251,9 @@ def test_impossible_constraints_are_named(text: str, message: str) -> None:
 
 
 def test_a_perfect_factor_that_divides_nothing_leaves_no_chain() -> None:
-    asked = parse_constraints(["cols.M=3"])
-    (perfect,) = spaces(product_of(4, 1, 1), eyeriss(), "pfm", asked=asked)
-    (imperfect,) = spaces(product_of(4, 1, 1), eyeriss(), "ruby-s", asked=asked)
+    constraints = parse_constraints(["cols.M=3"])
+    (perfect,) = spaces(product_of(4, 1, 1), eyeriss(), "pfm", constraints=constraints)
+    (imperfect,) = spaces(product_of(4, 1, 1), eyeriss(), "ruby-s", constraints=constraints)
     assert (perfect.size(), imperfect.size()) == (0, 4 * imperfect.chain_counts()[1])
 
 
@@ -304,9 +304,9 @@ def test_chains_move_to_others_of_the_mapspace(strategy: Strategy) -> None:
 
 
 def test_what_contradicts_itself_is_refused() -> None:
-    asked = parse_constraints(["cols.m=2", "cols=N"])
+    constraints = parse_constraints(["cols.m=2", "cols=N"])
     with pytest.raises(InputError) as caught:
-        limits(product_of(6, 6, 6), eyeriss(), {}, asked)
+        limits(product_of(6, 6, 6), eyeriss(), {}, constraints)
     assert str(caught.value) == "--constrain: cols.m: got 2; allowed: 1, as cols=n leaves it out"
     with pytest.raises(InputError) as caught:
         parse_constraints(["cols.M=2", "cols.m=3", "cols.M=2", "pe.M=3"])
@@ -315,8 +315,8 @@ def test_what_contradicts_itself_is_refused() -> None:
 
 
 def test_over_a_dataflow_the_user_may_ask_for_other_ranks() -> None:
-    dataflow, asked = parse_constraints(["cols=N"]), parse_constraints(["cols.M=2"])
-    (space,) = spaces(product_of(6, 6, 6), eyeriss(), "ruby", dataflow, asked)
+    dataflow, constraints = parse_constraints(["cols=N"]), parse_constraints(["cols.M=2"])
+    (space,) = spaces(product_of(6, 6, 6), eyeriss(), "ruby", dataflow, constraints)
     assert space.size() > 0
 
 
