@@ -16,8 +16,7 @@ def unknown_field(field: str, leaves: Sequence[str]) -> str:
     """Return a suggestion for an unknown field, from its own section if one is similar."""
     name, rest = field.partition(".")[::2]
     sections = dict.fromkeys(leaf.partition(".")[0] for leaf in leaves)
-    if field in sections:
-        own = (leaf for leaf in leaves if leaf.startswith(f"{field}."))
+    if own := [leaf for leaf in leaves if leaf.startswith(f"{field}.")]:
         return f"its fields, {', '.join(leaf for leaf in own if not leaf.endswith('source'))}"
     near = get_close_matches(name, sections, n=1, cutoff=0.7)
     section = f"{near[0]}." if near and rest else ""

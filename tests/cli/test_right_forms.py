@@ -39,6 +39,8 @@ def test_a_section_that_a_file_lacks_may_be_a_name(cli: Call, tmp_path: Path) ->
         ("buffer.capacity_bytes=64", "at least 2 KiB, one 2-byte operand of a 32 x 32 fold"),
         ("precision=int3", "its fields, precision.weights, precision.activations"),
         ("cores=4", "its fields, cores.count, "),
+        ("cores.noc=3", "its fields, cores.noc.multicast, "),
+        ("compiler.attention=no", "its fields, compiler.attention.heads_at_once, "),
     ],
 )
 def test_one_mistake_in_a_setting_is_one_line(cli: Call, setting: str, told: str) -> None:
