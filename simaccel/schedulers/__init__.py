@@ -1,4 +1,4 @@
-"""Schedulers: a workload and an accelerator are turned into a mapping."""
+"""Schedulers: each turns a workload and an accelerator into a mapping."""
 
 from functools import partial
 from importlib import import_module
@@ -55,18 +55,18 @@ def _lazy_schedulers(modules: dict[str, str]) -> dict[str, Scheduler]:
 
 DATAFLOWS = Registry("simaccel.dataflows", _lazy_schedulers(NAMES), _accept)
 _ON_CORES = ("flex", "flat", "flash", "best")
-"""Families of dataflows that search what each of several cores does; of others each has one."""
+"""Families of dataflows that search for several cores; others are mapped to one core first."""
 _PLAIN = {"naive": "naive", "flex": "flex", "flat": "flex", "flash": "flex"}
-"""What the dataflows of a family are where there is no attention."""
+"""The equivalent of each family of dataflows on a workload without attention."""
 MAPSPACES = _lazy_schedulers(dict.fromkeys(STRATEGIES, "spatial"))
 """Schedulers that search a mapspace, on arrays of both kinds, by name."""
 
 
 def canonical_dataflow(dataflow: str, workload: Workload) -> str:
-    """Return the dataflow that has the same mapping of a workload, one for all that have it.
+    """Return the one name for all dataflows that map this workload in the same way.
 
-    Without an attention granularities have no meaning, and what fuses only attentions fuses
-    nothing.
+    Without an attention, granularities mean nothing, and a dataflow that only fuses attentions
+    fuses nothing.
     """
     if any(isinstance(part, tuple) for part in parts(workload)):
         return dataflow
@@ -74,10 +74,10 @@ def canonical_dataflow(dataflow: str, workload: Workload) -> str:
 
 
 def default_dataflow(accelerator: Accelerator, workload: Workload) -> str:
-    """Return the default dataflow of a workload on an accelerator.
+    """Return the dataflow of a workload on an accelerator where the user names none.
 
-    On chips whose compiler is described ``deployed``; on another systolic array ``flat``, which
-    fuses attentions, or ``flex`` where there is none.
+    That is ``deployed`` on chips whose compiler is described. On other systolic arrays it is
+    ``flat``, which fuses attentions, or ``flex`` if there is no attention.
     """
     if accelerator.compiler.described:
         return DEPLOYED

@@ -1,11 +1,11 @@
-"""Groups at once: groups that don't depend on one another, on some of the cores each.
+"""Concurrent groups: groups that don't depend on each other run at once, each on some of the cores.
 
-In a window of consecutive groups those that make what another one reads are a strand. Where a
-window has several strands, cores are divided among them by the cycles that each takes on one core;
-strands that are more than cores come one after the other, the longest first to the core that has
-least to do. What a group does on its cores is searched for so many, with their part of the
-bandwidth of memories. The machine has the last word:
-what is not faster stays as it was.
+In a window of consecutive groups, those connected by a tensor form a strand. If a window has
+several strands, the cores are divided among them in proportion to the cycles that each takes on one
+core. If there are more strands than cores, they run one after the other: the longest goes first,
+each to the core with the least work so far. Each group is searched for the number of cores that it
+gets and their part of the memory bandwidth. The new schedule is kept only if it is faster on the
+machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from simaccel.search.judge import Body, Judge, mapping_of
 from simaccel.workload import Workload
 
 _LONGEST = 8
-"""Groups of a window, at most."""
+"""Most groups of a window."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class _Unit:
 
 
 Strand = list[int]
-"""Numbers of units."""
+"""Indices of the groups of a strand."""
 
 
 def parallelise_groups(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Body:
-    """Return the first of some sequences of groups, or one with groups at once that is faster.
+    """Return the schedule with independent groups run concurrently, if that is faster.
 
-    Those are made of each of the sequences, one window after the other.
+    Each of ``bodies`` is tried, window by window; without a gain the result is the first of them.
     """
     best, goal = bodies[0], search.goal
     if not goal.is_shared or goal.objective != "cycles" or goal.constraints or goal.is_over:
@@ -230,7 +230,7 @@ class _Division:
 
 
 def divide(cycles: Sequence[float], cores: int) -> list[range]:
-    """Return the cores of each of several strands that take so many cycles on one core.
+    """Return the cores of each strand, given the cycles that each strand takes on one core.
 
     >>> divide([600, 200], 4), divide([5, 4, 3], 2)
     ([range(0, 3), range(3, 4)], [range(0, 1), range(1, 2), range(1, 2)])

@@ -1,11 +1,12 @@
-"""An attention's L, softmax and A as one group: ranks, and families of FLAT-tiles.
+"""Attention as one group (L, softmax and A): its ranks, and families of FLAT-tiles.
 
-A FLAT-tile (FLAT, section 5.1) holds rows of the intermediate from L to A. Where K and V of a head
-don't fit beside a row block they are tiled and streamed again for each row block; with a loop over
-keys that all three share, softmax is online (FlashAttention, Dao et al. 2022).
+A FLAT-tile (FLAT, section 5.1) is the rows of the intermediate that go from L to A at once. If K
+and V of a head don't fit beside a row block, they are tiled and streamed again for each row block;
+with a loop over keys that all three operators share, softmax is online (FlashAttention, Dao et al.
+2022).
 
-Inside a FLAT-tile L and A may have tiles and orders of their own: then Q, K, V and Z need room for
-a tile each and not for all of the FLAT-tile, which is what makes whole heads and samples fit.
+Inside a FLAT-tile, L and A may have tiles and loop orders of their own. Then the buffer holds one
+tile each of Q, K, V and Z instead of all of the FLAT-tile, so that whole heads and samples fit.
 """
 
 from __future__ import annotations
@@ -28,16 +29,17 @@ from simaccel.units import ARRAY, SFU
 from simaccel.workload import Vector, Workload
 
 _SLOTS = ((2, 2), (1, 1), (1, 3))
-"""Of Q and Z, which come once a row block, and of K and V, which stream."""
+"""Slots of Q and Z, which are loaded once a row block, and of K and V, which are streamed."""
 FlatTile = tuple[int, int, int]
 """Heads, rows and keys of a FLAT-tile."""
 
 
 @dataclass(frozen=True)
 class AttentionProblem:
-    """An attention of a workload; ``g`` is the rank of heads (of all samples), "" if there is one.
+    """An attention of a workload, and the names of its ranks.
 
-    ``q``: rows, ``c``: keys, ``heads``: heads of a sample.
+    ``g``: heads of all samples together ("" if there is one). ``q``: rows. ``c``: keys. ``heads``:
+    heads of one sample.
     """
 
     workload: Workload
@@ -47,7 +49,7 @@ class AttentionProblem:
 
     @cached_property
     def tensors(self) -> tuple[str, str, str, str, str]:
-        """Q, K, S, V and Z."""
+        """Names of Q, K, S, V and Z."""
         logit, attend = (
             self.space.bound_operator(self.part[0]),
             self.space.bound_operator(self.part[2]),
@@ -62,7 +64,7 @@ class AttentionProblem:
 
     @cached_property
     def heads(self) -> tuple[str, ...]:
-        """Ranks that all tensors have."""
+        """Ranks that all five tensors have."""
         logit, attend = (
             self.space.bound_operator(self.part[0]),
             self.space.bound_operator(self.part[2]),
@@ -72,7 +74,7 @@ class AttentionProblem:
 
     @cached_property
     def rows(self) -> tuple[str, ...]:
-        """Ranks of Q, S and Z that K and V lack; the last one is cut first."""
+        """Ranks of Q, S and Z that K and V lack; the last is the first to be tiled."""
         logit = self.space.bound_operator(self.part[0])
         return tuple(
             rank
@@ -82,12 +84,12 @@ class AttentionProblem:
 
     @property
     def intermediates(self) -> tuple[str, str]:
-        """S and P: the softmax's input and output."""
+        """Input and output of the softmax: S and P."""
         softmax = self.space.bound_operator(self.part[1])
         return softmax.names[0], softmax.output.name
 
     def merged_ranks(self, name: str) -> dict[str, tuple[str, ...]]:
-        """Return an operator's own ranks that this group sees as one."""
+        """Return which ranks of an operator form each rank of the group."""
         group = Group(operators=self.part, tree=(), merged=self.merged)
         seen = self.space.bound_operator(name)
         found: dict[str, tuple[str, ...]] = {}
@@ -99,7 +101,7 @@ class AttentionProblem:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row of the intermediate."""
+        """Bytes of one row of the intermediate."""
         seen = self.space.bound_operator(self.part[1])
         return in_bytes(self.size((self.c,)), max(seen.inputs[0].bits, seen.output.bits))
 
@@ -112,13 +114,13 @@ class AttentionProblem:
         return heads_per_sample(self.workload, merged, self.part[0])
 
     def widths(self, accelerator: Accelerator) -> list[int]:
-        """Return how much of its rows softmax takes at once: all (0), or most, if cut."""
+        """Return the candidate widths of softmax's column tiles; 0: whole rows."""
         seen = self.space.bound_operator(self.part[1])
         assert isinstance(seen.operator, Vector)  # noqa: S101 - narrows the type
         return [0, *widths_of(self.space, seen, seen.operator, accelerator)[1:2]]
 
     def size(self, ranks: Sequence[str]) -> int:
-        """Return the product of the sizes of some ranks."""
+        """Return the product of the sizes of ``ranks``."""
         found = 1
         for rank in ranks:
             found *= self.space.sizes[rank]
@@ -126,7 +128,7 @@ class AttentionProblem:
 
 
 def problem_of(workload: Workload, part: Attention) -> AttentionProblem:
-    """Return an attention with its ranks merged."""
+    """Return an attention as a problem of its own, with merged ranks."""
     merged = mergeable(workload, part)
     return AttentionProblem(
         workload, part, merged, space_of(workload, Group(operators=part, tree=(), merged=merged))
@@ -141,10 +143,10 @@ def flat_families(
     pipelined: bool,
     widths: Sequence[int] = (0,),
 ) -> Iterator[Family]:
-    """Yield families of FLAT-tiles with every pair of stationarities.
+    """Yield the families of FLAT-tiles, with every pair of stationarities.
 
-    ``widths``: how much of its rows softmax takes at once, a family each; 0: all of it. None where
-    they are ``pipelined`` and each tile is all there is: nothing comes before the last one.
+    ``widths``: widths of softmax's column tiles, a family each (0: whole rows). ``pipelined``
+    leaves out tiles that cover all heads and rows, with which nothing could overlap.
     """
     if pipelined and not online:
         whole = problem.size(problem.heads), problem.size(problem.rows)
@@ -166,10 +168,10 @@ def tiled_families(
     inner: Sequence[tuple[int, int]],
     widths: Sequence[int] = (0,),
 ) -> Iterator[Family]:
-    """Yield families of FLAT-tiles in which L and A are tiled head by head.
+    """Yield families of FLAT-tiles in which L and A are tiled further, head by head.
 
-    ``inner``: rows and keys of their tiles; in both orders, with every pair of stationarities;
-    ``widths`` as of `flat_families`.
+    ``inner``: rows and keys of those inner tiles; each in both loop orders and with every pair of
+    stationarities. ``widths`` as for `flat_families`.
     """
     heads, rows, _ = (
         ints(list(column)).reshape(-1, 1, 1, 1, 1) for column in zip(*tiles, strict=True)

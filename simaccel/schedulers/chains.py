@@ -1,7 +1,7 @@
-"""Operators fused by the rows that they share: what is between them never leaves the chip.
+"""Chains of operators, fused by the rows that they share: intermediates never leave the chip.
 
-All operators of a chain run on one block of rows before the next one; an intermediate has all its
-columns, as the rows of S in FLAT.
+All operators of a chain process one block of rows before the next block begins. An intermediate has
+all its columns on chip, as a row of S has in FLAT.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from simaccel.workload import Einsum, Workload
 
 _INPUTS = 2
 _MANY = 2
-"""Einsums beyond which all hold the same, and have fewer sizes."""
+"""Einsums of a chain up to which stationarities vary independently and all tile sizes are tried."""
 
 
 @dataclass(frozen=True)
 class OperatorChain:
-    """Operators in order, each after the first reading what another of them makes.
+    """Consecutive operators, each but the first reading an output of another of them.
 
-    ``rows``: ranks that all of them have and none sums over or normalises; none of a sum of ranks,
-    whose blocks would overlap. ``between``: tensors that only they touch.
+    ``rows``: ranks that all operators have and none reduces or normalises over; sliding windows are
+    excluded, as their blocks would overlap. ``between``: tensors that only these operators use.
     """
 
     group: Group
@@ -43,7 +43,7 @@ class OperatorChain:
 
 
 def chain_of(workload: Workload, names: Sequence[str]) -> OperatorChain | None:
-    """Return operators as a chain; None if they are none, or nothing could be shared."""
+    """Return operators as a chain; None if they don't form one or have no rows in common."""
     try:
         merged = mergeable(workload, names)
         group = Group(operators=tuple(names), tree=(), merged=merged)
@@ -79,9 +79,9 @@ def chain_of(workload: Workload, names: Sequence[str]) -> OperatorChain | None:
 
 
 def fusion_fault(workload: Workload, names: Sequence[str]) -> str:
-    """Return why no tree runs operators as one of which the last reads what others make.
+    """Return why no tree fuses operators of which the last reads outputs of the others.
 
-    Empty if trees do, or if fewer of the operators can't be one already.
+    Empty if some tree does, or if already a shorter part of them can't be fused.
     """
     why = _reason_apart(workload, names)
     shorter = (names[1:], names[:-1]) if len(names) > 2 else ()  # noqa: PLR2004 - a pair
@@ -98,7 +98,7 @@ def _reason_apart(workload: Workload, names: Sequence[str]) -> str:
 
 
 def chain_family(chain: OperatorChain, accelerator: Accelerator) -> Family:
-    """Return the family of a chain."""
+    """Return the candidate trees of a chain as one family."""
     branch, held = _whole(chain, accelerator)
     family = Family(chain.space, branch, {}, held=held)
     first = take(family, tuple(ints(0) for _ in family.shape))
@@ -207,7 +207,7 @@ def _kept_intermediates(chain: OperatorChain) -> list[str]:
 
 
 def made_in_place(chain: OperatorChain, seen: BoundOperator) -> bool:
-    """Return whether an operator overwrites its first input, which no later operator reads."""
+    """Return whether an operator may overwrite its first input, which no later operator reads."""
     source = seen.inputs[0]
     return (
         not isinstance(seen.operator, Einsum)

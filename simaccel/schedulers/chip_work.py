@@ -1,4 +1,4 @@
-"""Work of one of several chips, as far as it is known before anybody has mapped it."""
+"""Work of one of several chips, estimated before anything is mapped."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from simaccel.workload import Einsum, Operator, Workload
 from simaccel.workload.matmul import part_of
 
 _LASTING: Final = ("weight", "cache")
-"""Tensors of which each layer has its own, all the time."""
+"""Kinds of tensors that occupy memory for every layer at the same time."""
 _Cuts = Sequence[tuple[str, int]]
 
 
 @dataclass(frozen=True)
 class ChipWork:
-    """Bytes and cycles of what a chip does of a workload that is cut along ranks of operators."""
+    """Bytes and cycles of one chip's share of a workload that is cut along ranks."""
 
     workload: Workload
     accelerator: Accelerator
     known: dict[tuple[str, _Cuts], Fraction] = field(default_factory=dict)
 
     def cycles(self, spreads: Spreads) -> Fraction:
-        """Return the least cycles: MACs or bytes of each operator, one after the other."""
+        """Return a lower bound: for each operator its MACs or its bytes, whichever takes longer."""
         total = Fraction()
         for operator in self.workload.operators:
             key = operator.name, tuple(spreads[operator.name])
@@ -41,7 +41,7 @@ class ChipWork:
         return total
 
     def bytes_beyond(self, spreads: Spreads) -> int:
-        """Return the bytes of weights and caches, of all layers, that a chip has no room for."""
+        """Return the bytes of weights and caches of all layers beyond the capacity of a chip."""
         workload, lasting = self.workload, dict[str, int]()
         for operator in workload.operators:
             cuts = dict(spreads[operator.name])

@@ -1,10 +1,10 @@
-"""One choice for all dataflows: the best way of steps, with tensors held and groups at once.
+"""The choice of a mapping by dynamic programming, for all dataflows.
 
-The steps of a dataflow (`generators`) say what may map each run of consecutive operators; the
-fastest way from the first operator to the last follows by dynamic programming (`schedule_steps`).
-Whole mappings compete by their runs on the machine: the fastest way by its parts, ways of one kind
-of attention, each also with tensors held between groups. Before a step is searched, a bound of the
-whole workload says whether it could gain anything with it.
+A dataflow's steps (`generators`) say how runs of consecutive operators can be mapped. The cheapest
+path of steps through the workload follows by dynamic programming (`schedule_steps`). Several paths
+then compete by a run of the whole on the machine: the cheapest by the sum of its steps and those
+with a single kind of attention, each also with tensors held between groups. A step is searched only
+if a lower bound says that the workload could gain from it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from simaccel.search.problems import Options, Scheduler, parts
 from simaccel.workload import Workload
 
 _UNFUSED: Final = ("alone", STAGED)
-"""What maps operators one by one."""
+"""Kinds of steps that map operators one by one."""
 
 
 def schedule(
@@ -59,9 +59,9 @@ def schedule(
     goal = Goal.from_options(accelerator, options, workload)
     search = fixed_search(goal, options) if family == "naive" else TreeSearch(goal)
     choice = _Choice(workload, search, options, name)
-    bodies = choice.ways()
+    bodies = choice.bodies()
     goal.constraints.require_met()
-    choice.note_accounts()
+    choice.report_accounts()
     if family == "naive":
         return mapping_of(workload, name, bodies[0])
     if family == "best" or accelerator.compiler.resident:
@@ -76,9 +76,9 @@ def schedule(
 
 @dataclass
 class _Choice:
-    """The ways of a dataflow's steps through a workload.
+    """Mappings of a workload by paths of a dataflow's steps.
 
-    ``below``: cycles of a mapping of the whole that others have to be able to beat.
+    ``below``: cycles of a mapping of the whole workload, which others have to be able to beat.
     """
 
     workload: Workload
@@ -92,7 +92,7 @@ class _Choice:
         self.steps = steps_of(self.workload, self.search.quiet(), self.options, self.name)
         self.searched: list[ScheduleStep] = []
 
-    def ways(self) -> list[Body]:
+    def bodies(self) -> list[Body]:
         """Return mappings of the whole workload, the best by the sum of its parts first.
 
         Raises:
@@ -104,11 +104,11 @@ class _Choice:
         fuses = len(plain) < len(self.steps)
         if fuses and goal.objective == "cycles" and not goal.is_shared:
             with suppress(SimaccelError):  # some operator doesn't fit alone
-                bodies = self._best_ways(plain)
-                self.below = self._worth_beating(bodies[0])
+                bodies = self._best_bodies(plain)
+                self.below = self._value_to_beat(bodies[0])
         if not bodies or (fuses and self._can_gain(self.steps)):
-            bodies = [*self._best_ways(self.steps), *bodies]
-        return bodies if goal.is_over else unique([*bodies, *self._ways_of_kinds(bodies[0])])
+            bodies = [*self._best_bodies(self.steps), *bodies]
+        return bodies if goal.is_over else unique([*bodies, *self._bodies_of_kinds(bodies[0])])
 
     def map_unfused(self) -> list[Body]:
         """Return the mapping with all operators one by one, if there is one."""
@@ -117,8 +117,8 @@ class _Choice:
             return [body_of(self._cheapest(_afresh(steps)))]
         return []
 
-    def note_accounts(self) -> None:
-        """Tell of each search, of those for the same operators together."""
+    def report_accounts(self) -> None:
+        """Report the account of each search, merging those of the same operators."""
         spans: dict[tuple[int, int, str], dict[int, SearchAccount]] = {}
         for step in self.searched:
             if step.account:
@@ -134,16 +134,16 @@ class _Choice:
                 )
             known |= set(accounts)
 
-    def _best_ways(self, steps: Sequence[ScheduleStep]) -> list[Body]:
-        """Return the best way of steps, and of its near-ties the one that costs least."""
-        way = self._cheapest(steps)
+    def _best_bodies(self, steps: Sequence[ScheduleStep]) -> list[Body]:
+        """Return the cheapest path of steps, and its least costly near-tie."""
+        path = self._cheapest(steps)
         goal = self.search.goal
         if goal.objective != "cycles" or not goal.tolerance or goal.is_over:
-            return [body_of(way)]
-        return [body_of(way), body_of(cheapest_near_tie(self.steps, way, self.search))]
+            return [body_of(path)]
+        return [body_of(path), body_of(cheapest_near_tie(self.steps, path, self.search))]
 
     def _cheapest(self, steps: Sequence[ScheduleStep]) -> list[ScheduleStep]:
-        """Return the cheapest way of steps, all of them searched.
+        """Return the cheapest path of steps, all of them searched.
 
         Raises:
             SimaccelError: there is none.
@@ -151,15 +151,15 @@ class _Choice:
         """
         goal, count = self.search.goal, len(self.workload.operators)
         left = goal.slack * len(parts(self.workload))
-        way = cheapest_searched(steps, count, goal, left, lambda step: self._can_gain([], step))
-        refused = next((step.refused for step in way or steps if step.refused), None)
+        path = cheapest_searched(steps, count, goal, left, lambda step: self._can_gain([], step))
+        refused = next((step.refused for step in path or steps if step.refused), None)
         if refused is not None:
             raise refused
         self.searched += [step for step in steps if step.account]
-        return way
+        return path
 
     def _can_gain(self, steps: Sequence[ScheduleStep], over: ScheduleStep | None = None) -> bool:
-        """Return whether a way of steps, or one over a step, may beat what is known by enough.
+        """Return whether a path of steps, or one over a step, may beat the known mapping by enough.
 
         Array and SFU have their work, whatever stays on chip, and DRAM has what must cross it.
         """
@@ -174,17 +174,17 @@ class _Choice:
         goal, names = self.search.goal, [one.name for one in self.workload.operators]
         return floor_of_group(self.workload, names, goal.accelerator, goal.objective)
 
-    def _worth_beating(self, body: Body) -> float:
-        """Return the objective that another mapping has to be below to be worth a search."""
+    def _value_to_beat(self, body: Body) -> float:
+        """Return the objective below which another mapping is worth a search."""
         goal, held = self.search.goal, hold_between(self.workload, body, self.search)
         return (1 - goal.gap) * min(
             measure_groups(self.workload, each, goal).value for each in unique([body, *held])
         )
 
-    def _ways_of_kinds(self, first: Body) -> list[Body]:
-        """Return ways with attentions of one kind: a whole may be better than the best by parts.
+    def _bodies_of_kinds(self, first: Body) -> list[Body]:
+        """Return the mappings with attentions of one kind each, which may beat the best by parts.
 
-        What is held beside an attention differs from kind to kind, and what runs beside it.
+        What can be held beside an attention, or run beside it, differs from kind to kind.
         """
         goal, bodies = self.search.goal, list[Body]()
         families: dict[str, list[str]] = {}
@@ -196,16 +196,16 @@ class _Choice:
         for kinds in families.values():
             whole = [first]
             if self.name == "best":
-                whole = self._way_with(kinds)
+                whole = self._bodies_with(kinds)
                 bodies += whole
             several = len(kinds) > 1 and differ
             for body in whole if several else ():
                 if product or fusion_depends_on_residency(self.workload, body, self.search):
-                    bodies += [way for kind in kinds for way in self._way_with([kind])]
+                    bodies += [body for kind in kinds for body in self._bodies_with([kind])]
         return bodies
 
-    def _way_with(self, kinds: Sequence[str]) -> list[Body]:
-        """Return the cheapest way with attentions of some kinds alone, if it may be better."""
+    def _bodies_with(self, kinds: Sequence[str]) -> list[Body]:
+        """Return the cheapest path with attentions of some kinds alone, if it may be better."""
         others = {SHARED_ROWS, *attention_kinds(self.name)} - set(kinds)
         steps = [step for step in self.steps if step.kind not in others]
         inside = [step for step in steps if step.kind in kinds]

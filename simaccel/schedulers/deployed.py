@@ -52,12 +52,12 @@ from simaccel.units import ARRAY, SFU
 from simaccel.workload import Operator, Vector, Workload
 
 _LONGEST = 12
-"""Operators of a kernel, at most."""
+"""Most operators of a kernel."""
 Make = Callable[[Sizes], Tree]
 
 
 def make_kernels(workload: Workload, accelerator: Accelerator, options: Options) -> Tiles:
-    """Write down the kernels of a compiled workload (`compile_graph`).
+    """Write down the kernels that the chip's compiler makes of a workload (after `compile_graph`).
 
     Raises:
         NotMappableError: the accelerator says nothing of its compiler, or its array can't do an

@@ -1,4 +1,4 @@
-"""Einsums and vector operators on their own: families of trees on a systolic array."""
+"""Families of trees of single einsums and single vector operators on a systolic array."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Merged = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class RankRoles:
-    """The ranks of an einsum by what they play on a systolic array, those of size 1 left out."""
+    """The ranks of an einsum by their role on a systolic array, without ranks of size 1."""
 
     g: tuple[str, ...]
     m: tuple[str, ...]
@@ -36,7 +36,7 @@ class RankRoles:
 
 
 def roles(space: IterationSpace, seen: BoundOperator) -> RankRoles:
-    """Return which ranks play g, m, k and n.
+    """Return which ranks of an einsum act as g, m, k and n.
 
     Raises:
         NotMappableError: the einsum is none that a systolic array folds.
@@ -66,7 +66,7 @@ def roles(space: IterationSpace, seen: BoundOperator) -> RankRoles:
 
 
 def tilings(space: IterationSpace, ranks: tuple[str, ...], side: int) -> list[dict[str, int]]:
-    """Return tiles of ranks that play one part: outer ones are cut first, inner ones stay whole."""
+    """Return tile sizes of ranks with one role: outer ranks are cut first, inner stay whole."""
     tiles: list[dict[str, int]] = []
     for at, rank in enumerate(ranks):
         outer = dict.fromkeys(ranks[:at], 1)
@@ -83,7 +83,7 @@ def tilings(space: IterationSpace, ranks: tuple[str, ...], side: int) -> list[di
 def tiles_by_rank(
     space: IterationSpace, parts: RankRoles, accelerator: Accelerator
 ) -> dict[str, Ints]:
-    """Return the tiles of the ranks of m, k and n, on the last three of six axes."""
+    """Return the tile sizes of the ranks of m, k and n, on the last three of six array axes."""
     array = accelerator.systolic
     side = max(1, min(array.rows, array.cols))
     found: dict[str, Ints] = {}
@@ -95,7 +95,7 @@ def tiles_by_rank(
 
 
 def batch_loops(parts: RankRoles) -> tuple[FamilyLoops, ...]:
-    """Return loops over single positions of the ranks that all tensors have, if there are any."""
+    """Return loops over single positions of the batch ranks, which all tensors have."""
     places = tuple(map(ints, range(len(parts.g))))
     return (FamilyLoops(parts.g, (ints(1),) * len(parts.g), places),) if parts.g else ()
 
@@ -107,7 +107,7 @@ def einsum_families(
     *,
     kept: Sequence[str] = (),
 ) -> list[Family]:
-    """Return every order, stationarity and tile size; ``kept`` tensors are around the group."""
+    """Return families with every loop order, stationarity and tile size; ``kept`` stays on chip."""
     parts = roles(space, seen)
     tiles = tiles_by_rank(space, parts, accelerator)
     orders = np.array(list(permutations(range(3))), dtype=np.int64)
@@ -136,11 +136,12 @@ def vector_families(
     kept: Sequence[str] = (),
     over: bool = False,
 ) -> Iterator[Family]:
-    """Yield blocks of rows of a vector operator; where its axis may be cut, in two kinds.
+    """Yield families of row blocks of a vector operator, with whole rows and with cut ones.
 
-    They have some positions of the last rank of rows, or all of it and some of the one before.
-    Without an axis they are a piece of one row, or several whole rows. ``kept`` tensors are around
-    the group; ``over``: the output takes the place of the first input, which is one of them.
+    A block is a part of the last rank of rows, or all of it and a part of the rank before. An
+    operator without a normalised axis has blocks within one row, or of several whole rows.
+    ``kept``: tensors that stay on chip around the group. ``over``: the output overwrites the first
+    input, which is kept.
     """
     axis = space.axes.get(seen.name)
     outer = [rank for rank in seen.ranks if rank != axis and rank in seen.output.names]
@@ -185,21 +186,22 @@ def vector_families(
 def widths_of(
     space: IterationSpace, seen: BoundOperator, vector: Vector, accelerator: Accelerator
 ) -> list[int]:
-    """Return the sizes of an axis's pieces, the largest first: all of it, and if it may be cut.
+    """Return the candidate widths of a normalised axis, the whole row first.
 
-    Cut, it takes a pass for statistics and one to normalise, where a whole row takes three.
+    A row that is cut needs two passes, one for statistics and one to normalise; a whole row needs
+    three.
     """
     axis = space.axes.get(seen.name)
     if not axis:
         return [1]
-    some = tile_sizes(space.sizes[axis], accelerator.array.cols)[-2::-1]
-    return [space.sizes[axis], *(some if "statistics" in VECTORS[vector.kind].steps else [])]
+    cut_widths = tile_sizes(space.sizes[axis], accelerator.array.cols)[-2::-1]
+    return [space.sizes[axis], *(cut_widths if "statistics" in VECTORS[vector.kind].steps else [])]
 
 
 def row_merges(vector: Vector) -> dict[str, tuple[str, ...]]:
-    """Return the ranks of rows that a vector operator sees as one: all before the last.
+    """Return which ranks of a vector operator are merged: all ranks of rows but the last.
 
-    Without an axis all of them are one.
+    Without a normalised axis, all ranks are merged.
     """
     rows = tuple(rank for rank in vector.input.ranks if rank != vector.axis)
     together = rows[:-1] if vector.axis else rows

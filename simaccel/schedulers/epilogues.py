@@ -1,7 +1,7 @@
-"""Epilogues: vector operators that follow an einsum tile by tile, in its group.
+"""Epilogues: vector operators that are fused with an einsum and follow it tile by tile.
 
-A bias, an activation or a residual is applied to each tile of the output when its sums are
-complete, as compilers do: what is between them never leaves the chip, nor is it ever there whole.
+As in compilers, a bias, an activation or a residual is applied to each output tile once its sums
+are complete. The intermediates never leave the chip, nor are they ever whole on it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from simaccel.workload import Vector, Workload
 from simaccel.workload.names import tensor_of
 
 LONGEST = 8
-"""Vector operators that follow an einsum, at most."""
+"""Most vector operators of an epilogue."""
 
 
 def epilogue(workload: Workload, names: Sequence[str]) -> OperatorChain | None:
-    """Return an einsum and elementwise operators after it as a chain; None if they are none.
+    """Return an einsum with the elementwise operators after it as a chain; None if they are none.
 
-    A dimension that it makes of several ranks (tokens in groups) is cut by one of them over chips,
-    where those after it have one rank for it: they are no chain, also if a chip has one group.
+    An einsum whose output has a dimension made of several ranks (tokens in groups) has no epilogue:
+    over chips it is cut along one of these ranks, where later operators have a single rank for the
+    dimension.
     """
     others = [workload.operator(name) for name in names[1:]]
     if not all(isinstance(after, Vector) and not after.axis for after in others):
@@ -41,7 +42,7 @@ def epilogue(workload: Workload, names: Sequence[str]) -> OperatorChain | None:
 
 
 def is_epilogue(chain: OperatorChain) -> bool:
-    """Return whether all of a chain but an einsum at its beginning is elementwise on its output."""
+    """Return whether a chain is an einsum followed by elementwise operators on its output."""
     first, *others = chain.space.operators
     vectors = [isinstance(one.operator, Vector) for one in (first, *others)]
     if vectors[0] or not all(vectors[1:]):
@@ -51,7 +52,7 @@ def is_epilogue(chain: OperatorChain) -> bool:
 
 
 def chains(workload: Workload) -> dict[str, OperatorChain]:
-    """Return einsums with as many operators after each as can follow it, by the einsum's name."""
+    """Return each einsum with its longest epilogue, by the einsum's name."""
     known: dict[str, OperatorChain] = {}
     names = [operator.name for operator in workload.operators]
     for at in range(len(names)):
@@ -66,7 +67,7 @@ def chains(workload: Workload) -> dict[str, OperatorChain]:
 def search_epilogue(
     search: TreeSearch, chain: OperatorChain, kept: Sequence[str] = ()
 ) -> GroupSearch:
-    """Return the candidates of an einsum with its epilogue; ``kept`` tensors are around them."""
+    """Return the search for an einsum with its epilogue, while ``kept`` tensors stay on chip."""
 
     def families(space: IterationSpace) -> list[Family]:
         return families_of(replace(chain, space=space), search.accelerator, kept)
@@ -85,10 +86,10 @@ def search_epilogue(
 def families_of(
     chain: OperatorChain, accelerator: Accelerator, kept: Sequence[str] = ()
 ) -> list[Family]:
-    """Return the family in which the sums of a tile are complete before what follows them.
+    """Return the family of an einsum with its epilogue, empty if the chain is no epilogue.
 
-    None of a chain that is no epilogue. Axes: stationarity, order of the output's loops, slots,
-    tiles of m, of k and of n.
+    The sums of a tile are complete before the epilogue begins. Array axes: stationarity, loop order
+    of the output, slots, tiles of m, of k and of n.
 
     Raises:
         NotMappableError: the einsum is none that a systolic array folds.

@@ -1,7 +1,7 @@
-"""FLAT: L, softmax and A fused under shared outer loops, and flash, with key tiles.
+"""FLAT: L, softmax and A fused under shared outer loops; and flash, which tiles the keys, too.
 
-Granularities (FLAT, section 5.1): rows of all heads of all samples (M), of whole samples (B), of
-whole heads (H), or row blocks of one head (R).
+Granularities of a FLAT-tile (FLAT, section 5.1): all samples (M), whole samples (B), whole heads
+(H), or row blocks of one head (R).
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from simaccel.search.problems import Options
 from simaccel.search.sizes import FEW, tile_sizes
 
 _SIDES = 16
-"""Rows of up to so many whole array sides are tried, beside even blocks."""
+"""Most row blocks of whole array sides that are tried, beside even divisions."""
 _KEY_SIDES = 8
-"""Key tiles of so many array sides are all tried."""
+"""Key tiles of up to this many array sides are all candidates."""
 _ROWS = 256
-"""Row counts that are all tried; of more, so many, and what is between them, neighbours find."""
+"""Most numbers of rows that are tried; of more, evenly spaced ones, and local search looks between.
+"""
 _HEADS = (2, 3, 4, 6, 8)
-"""Whole heads that flash has on chip at once."""
+"""Numbers of whole heads that flash may have on chip at once."""
 _INNER = 4
-"""Rows, and keys, of tiles inside a FLAT-tile."""
+"""About how many sizes of rows, and of keys, are tried for tiles inside a FLAT-tile."""
 
 
 def flat_tiles(
     problem: AttentionProblem, granularity: str, accelerator: Accelerator, keys: Sequence[int] = ()
 ) -> list[FlatTile]:
-    """Return candidate FLAT-tiles of one granularity; heads and rows need not divide.
+    """Return the candidate FLAT-tiles of a granularity; heads and rows need not divide evenly.
 
-    ``keys``: sizes of their key tiles (candidates of their own if there are none).
+    ``keys``: sizes of key tiles (empty: chosen here).
     """
     keys = keys or _key_tiles(problem, accelerator)
     blocks = _blocks(problem, granularity, accelerator)
@@ -82,17 +83,17 @@ def _may_fit(problem: AttentionProblem, granularity: str, accelerator: Accelerat
 def fitting_kinds(
     problem: AttentionProblem, kinds: Sequence[str], accelerator: Accelerator
 ) -> list[str]:
-    """Return the kinds of which something may fit, of `flat` the last one in any case."""
+    """Return the kinds of attention that may fit the buffer; of `flat` at least the last."""
     flat = [kind for kind in kinds if kind.startswith("flat")]
     fit = [kind for kind in flat if _may_fit(problem, kind[-1], accelerator)] or flat[-1:]
     return [kind for kind in kinds if kind not in flat or kind in fit]
 
 
 def other_rows(problem: AttentionProblem, accelerator: Accelerator) -> list[FlatTile]:
-    """Return FLAT-tiles of all row counts that fit and that `flat_tiles` leaves out.
+    """Return the fitting FLAT-tiles with numbers of rows that `flat_tiles` leaves out.
 
-    Where they are many, of those that make as many blocks the smallest, and whole array sides: the
-    last block of a larger one is smaller, and nothing else differs.
+    If they are many, only the smallest for each number of blocks, and multiples of the array side:
+    a larger block only makes the last one smaller.
     """
     q, side = problem.size(problem.rows), accelerator.array.rows
     most = min(q - 1, capacity(accelerator) // problem.row_bytes)
@@ -104,10 +105,10 @@ def other_rows(problem: AttentionProblem, accelerator: Accelerator) -> list[Flat
 
 
 def block_sizes(extent: int) -> list[int]:
-    """Return the smallest block of each number of blocks that a rank can be cut into.
+    """Return the smallest block size for each number of blocks that a rank can be cut into.
 
-    A larger block that makes as many needs more room and moves as much; only its last one is
-    smaller. Ranks of a few positions have all sizes, as in `tile_sizes`.
+    A larger block that gives the same number of blocks needs more room and moves as much. Ranks of
+    few positions have all sizes, as in `tile_sizes`.
 
     >>> block_sizes(18), block_sizes(7)
     ([1, 2, 3, 4, 5, 6, 9, 18], [1, 2, 3, 4, 5, 6, 7])
@@ -118,7 +119,7 @@ def block_sizes(extent: int) -> list[int]:
 
 
 def flash_tiles(problem: AttentionProblem, accelerator: Accelerator) -> list[FlatTile]:
-    """Return candidate row and key blocks of flash; keys in one block are `_whole_keys`."""
+    """Return the candidate row and key blocks of flash; a single block of keys is `_whole_keys`."""
     c = problem.size((problem.c,))
     keys = [k for k in tile_sizes(c, accelerator.array.cols) if k < c]
     return [(heads, r, k) for heads, r in _flash_rows(problem, accelerator) for k in keys]
@@ -140,7 +141,7 @@ def _flash_rows(problem: AttentionProblem, accelerator: Accelerator) -> list[tup
 def candidates(
     problem: AttentionProblem, search: TreeSearch, options: Options, kind: str
 ) -> GroupSearch:
-    """Return the candidates of an attention as one group: ``flat-`` a granularity, or ``flash``."""
+    """Return the search of an attention as one group; ``kind``: such as ``flat-b`` or ``flash``."""
     group, goal = Group(operators=problem.part, tree=(), merged=problem.merged), search.goal
     granularity = kind.partition("-")[2]
 
@@ -160,7 +161,7 @@ def candidates(
 def families(
     problem: AttentionProblem, accelerator: Accelerator, options: Options, granularities: str
 ) -> list[Family]:
-    """Return all families of FLAT-tiles; without granularities those of flash."""
+    """Return all families of FLAT-tiles of some granularities; if empty, those of flash."""
     kinds = [f"flat-{letter}" for letter in granularities]
     letters = [kind[-1] for kind in fitting_kinds(problem, kinds, accelerator)] or [""]
     return [

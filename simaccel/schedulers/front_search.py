@@ -1,8 +1,8 @@
-"""The mappings that a scheduler chooses among, as a front: of each part, then of the workload.
+"""Pareto fronts of the mappings that a scheduler considers: of each part, then of the workload.
 
-Of a grid of a dataflow those run on the machine that no other one's bounds beat, then what is near
-their front. Where the grid is small enough all of its candidates run, but for those whose bounds
-are beaten: that front is exact.
+Of a part's candidates, those on the front of the lower bounds run on the machine, then those near
+the resulting front. If there are few candidates, all run except those whose bounds are dominated;
+that front is exact.
 """
 
 from __future__ import annotations
@@ -44,21 +44,24 @@ from simaccel.search.scored_tree import ScoredTree
 from simaccel.workload import Workload
 
 _STARTS: Final = 8
-"""Places of a front whose neighbours are looked at."""
+"""Most points of a front from which the local search starts."""
 _RUNS: Final = 48
-"""Mappings of one part that run on the machine, where not all may; they lie evenly on the front."""
+"""Most mappings of a part that run on the machine, evenly spaced on the front."""
 _WAYS: Final = 4
-"""Whole ways, evenly on their front, in which tensors may be held, and groups run at once."""
+"""Most mappings of the whole workload, evenly spaced on the front, that are tried with held tensors
+and concurrent groups.
+"""
 _AT_ONCE: Final = 8
-"""Candidates that run on the machine before it is looked who may still be on the front."""
+"""Candidates that run before the front is updated."""
 Place = tuple[CandidateSet, int]
-"""A candidate: its grid, and its number there."""
+"""A candidate: its set, and its index there."""
 
 
 class FrontSearch:
-    """Finds the alternatives of parts of one workload; alike operators are looked at once.
+    """The search for fronts of parts of one workload; identical operators are searched once.
 
-    ``trees``: makes the search of single operators' trees. ``searches``: for each figure alone.
+    ``trees``: the search of trees of single operators. ``searches``: the same for each figure
+    alone.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class FrontSearch:
     # -- parts ------------------------------------------------------------------------------------
 
     def alike_front(self, searched: GroupSearch) -> Front[Alternative]:
-        """Return the front of a group whose candidates are those of all that are mapped alike."""
+        """Return the front of a group, computed once for all groups with the same candidates."""
         group = searched.group
         if "front" not in searched.known:
             names = dict(searched.names)
@@ -104,7 +107,7 @@ class FrontSearch:
         return self._times(replace(front, points=points), group.operators[0])
 
     def bodies(self, some: Iterable[Body]) -> Front[Alternative]:
-        """Return the front of a few mappings of the same operators."""
+        """Return the front of alternative mappings of the same operators."""
         scored = ((body, score(self.workload, body, self.goal)) for body in some)
         found = [_alternative(body, one) for body, one in scored if one is not None]
         kept = tuple(best_of(self.figures, found))
@@ -112,7 +115,7 @@ class FrontSearch:
         return self._times(front, operators_of(kept[0].body)[0]) if kept else front
 
     def whole_front(self, bodies: Iterable[Body]) -> Front[Alternative]:
-        """Return the front of some mappings of the whole workload."""
+        """Return the front of alternative mappings of the whole workload."""
         found = []
         for body in bodies:
             with suppress(SimaccelError):  # the machine takes fewer trees than the closed form
@@ -122,10 +125,10 @@ class FrontSearch:
     def hold_and_place(
         self, front: Front[Alternative], others: Sequence[Alternative], *, holds: bool
     ) -> Front[Alternative]:
-        """Return a front of whole ways, and of some of them with tensors held and groups at once.
+        """Return a front extended by mappings with held tensors and with concurrent groups.
 
-        ``others``: ways that may be better so, though they are not on the front; ``holds``: whether
-        tensors may be held between groups.
+        ``others``: mappings off the front that may improve in this way. ``holds``: whether tensors
+        may be held between groups.
         """
         ways = unique([way.body for way in (*_sample(front.points), *_sample(others))])
         bodies = []
@@ -147,7 +150,7 @@ class FrontSearch:
         )
 
     def merge_fronts(self, fronts: Sequence[Front[Alternative]]) -> Front[Alternative]:
-        """Return the front of several ways to do the same."""
+        """Return the front of several alternatives for the same operators."""
         return Front(
             points=tuple(best_of(self.figures, [one for front in fronts for one in front.points])),
             seen=sum(one.seen for one in fronts),

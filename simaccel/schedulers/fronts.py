@@ -1,4 +1,4 @@
-"""The front of the mappings that each scheduler sees, by its name."""
+"""The Pareto front of the mappings that a scheduler considers, by the scheduler's name."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from simaccel.search.problems import NothingFitsError, Options
 from simaccel.workload import Vector, Workload
 
 _ROOMS: Final = 2
-"""Buffers, each a quarter of the one before, in which flex stages the rows that stay on chip."""
+"""Buffer sizes in which flex stages resident rows, each a quarter of the one before."""
 _WITH_STEPS: Final = ("naive", "flex", "flat", "flash", "best")
-"""Dataflows whose candidates are known, with or without a granularity."""
+"""Dataflows whose candidates are enumerated, with or without a granularity."""
 
 
 def front(
@@ -40,10 +40,10 @@ def front(
     options: Options,
     figures: FrontFigures,
 ) -> Front[Alternative]:
-    """Return the mappings of a scheduler that no other one it sees beats in both figures.
+    """Return the Pareto front, in two figures, of the mappings that a scheduler considers.
 
-    Of each part of the workload (operators that are mapped together) the front is found alone, with
-    its cycles on the machine; that of the workload follows, as parts run one after the other.
+    The front of each part of the workload (operators that are mapped together) is found alone, with
+    cycles from the machine. That of the workload follows, as parts run one after the other.
 
     Raises:
         NothingFitsError: no mapping of the scheduler fits the buffer.

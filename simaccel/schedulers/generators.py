@@ -1,6 +1,6 @@
-"""Generators: what may map some consecutive operators, by dataflow, as steps of a schedule.
+"""Generators: the steps of a dataflow, each a way to map some consecutive operators.
 
-Single runs and fronts of mappings choose among the same steps.
+The search for one mapping and the search for a front use the same steps.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from simaccel.search.problems import Attention, Options, attention_of, parts
 from simaccel.workload import Einsum, Workload
 
 STAGED: Final = "flex"
-"""Attentions whose operators run one after the other, with rows that stay on chip."""
+"""The kind of attention whose operators run one after the other, with rows resident on chip."""
 _ATTENTIONS: Final = {"naive": STAGED}
-"""What maps attentions, where that isn't what the dataflow is called."""
+"""Kinds of attention of dataflows, if not of the same name."""
 _FAMILIES: Final = ("flat", "flash", STAGED)
 
 
 def steps_of(
     workload: Workload, search: TreeSearch, options: Options, dataflow: str = "best"
 ) -> list[ScheduleStep]:
-    """Return all steps of a dataflow, none of them searched.
+    """Return all steps of a dataflow; nothing is searched yet.
 
-    `best` has any run of consecutive operators; others have attentions by their own granularities,
-    each other operator alone, and elementwise operators behind it where the compiler has them so.
+    ``best`` may fuse any run of consecutive operators. Other dataflows have attentions at their
+    granularities, single operators, and epilogues where the chip's compiler fuses them.
     """
     names = [operator.name for operator in workload.operators]
     if dataflow == "best":
@@ -47,7 +47,7 @@ def steps_of(
 
 
 def attention_kinds(dataflow: str) -> list[str]:
-    """Return the kinds of a dataflow's attentions: a family, and a granularity where it has any.
+    """Return the kinds of attention of a dataflow: its family, with each granularity if it has any.
 
     >>> attention_kinds("flat-h"), attention_kinds("flash"), attention_kinds("naive")
     (['flat-h'], ['flash'], ['flex-m', 'flex-b', 'flex-h', 'flex-r'])

@@ -1,4 +1,4 @@
-"""A group in its place among others: its candidates and their cost beside tensors that are held."""
+"""A group at its place in the schedule, and its cost while other tensors are held in the buffer."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from simaccel.search.near_ties import decides
 from simaccel.workload import Workload
 
 Price = tuple[float, float]
-"""The objective, then DRAM bytes for equal values."""
+"""The objective, and the DRAM bytes that decide between equal values."""
 NOWHERE: Price = (float("inf"), float("inf"))
 
 
 @dataclass
 class GroupPlace:
-    """A group in the sequence; ``fixed_bytes`` of the buffer are already kept around it."""
+    """A group in the sequence; ``fixed_bytes`` of the buffer are always kept around it."""
 
     workload: Workload
     group: Group
@@ -42,10 +42,10 @@ class GroupPlace:
     fixed: tuple[Keep, ...] = ()
     fixed_bytes: int = 0
     error: float = 1.0
-    """Cost of the group with nothing held, divided by its bound."""
+    """The cost of the group with nothing held, relative to its lower bound."""
 
     def expected_cost(self, held: Sequence[ResidentTensor]) -> Price:
-        """Return the cost of the group with some tensors held; from its bound if not searched."""
+        """Return the cost with tensors held, estimated from the bound until it is searched."""
         key = self._key(held)
         if key in self._known:
             return self._known[key][0]
@@ -56,23 +56,23 @@ class GroupPlace:
         return additive_value(value, self.search.goal) * self.error, moved
 
     def is_known(self, held: Sequence[ResidentTensor]) -> bool:
-        """Whether the group has been searched with these tensors held."""
+        """Return whether the group has been searched with these tensors held."""
         return self._key(held) in self._known
 
     def begin(self) -> None:
-        """Search the group with nothing held, and compare the result with its bound."""
+        """Search the group with nothing held, and compare the result with its lower bound."""
         self.find(())
         value = self._known[self._key(())][0][0]
         bound = additive_value(self._grid(()).bound_and_bytes(self.room(()))[0], self.search.goal)
         self.error = max(1.0, value / bound) if 0 < bound < NOWHERE[0] else 1.0
 
     def find(self, held: Sequence[ResidentTensor]) -> None:
-        """Search the group with these tensors held."""
+        """Search the group with these tensors held, unless that is known."""
         if not self.is_known(held):
             self._known[self._key(held)] = self._find_price(held, self.room(held))
 
     def tree(self, held: Sequence[ResidentTensor]) -> Tree:
-        """Return the tree that was found with these tensors held."""
+        """Return the best tree found with these tensors held."""
         return self._known[self._key(held)][1]
 
     def _find_price(self, held: Sequence[ResidentTensor], room: int) -> tuple[Price, Tree]:
@@ -107,7 +107,7 @@ class GroupPlace:
 
     @property
     def is_searched(self) -> bool:
-        """Whether the group is searched again: an operator with its epilogue; others stay."""
+        """Whether the group's trees can be searched again, as for an operator and its epilogue."""
         alone = len(self.group.operators) == 1 or self._chain is not None
         return alone and not self.fixed
 
@@ -133,12 +133,12 @@ class GroupPlace:
         return mine, self.room(held)
 
     def room(self, held: Sequence[ResidentTensor]) -> int:
-        """Return the bytes of the buffer that are left beside some tensors."""
+        """Return the bytes of the buffer that are free while tensors are held."""
         taken = sum(one.n_bytes for one in held) + self.fixed_bytes
         return capacity(self.search.goal.accelerator) - taken
 
     def search_held(self, held: Sequence[ResidentTensor]) -> GroupSearch:
-        """Return the candidates of a group that is searched again, with some tensors held."""
+        """Return the search of the group's trees with these tensors held."""
         roots, search = self._kept_tensors(held), self.search.on_one_core() if held else self.search
         if self._chain is not None:
             return search_epilogue(search, self._chain, roots)

@@ -1,4 +1,4 @@
-"""Trees of the kernels that a chip's compiler makes of products, and what follows them."""
+"""Trees of the kernels that a chip's compiler makes of products and their epilogues."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from simaccel.schedulers.einsums import RankRoles
 from simaccel.units import ARRAY, SFU
 
 Sizes = dict[str, int]
-"""Sizes of tiles by their ranks."""
+"""Tile sizes by rank."""
 _TURNS: Final = 2
-"""Rows of inputs at once, in rows of the array."""
+"""Rows of inputs that are processed at once, in multiples of the array's rows."""
 
 
 def taps_of(seen: BoundOperator) -> tuple[str, ...]:
-    """Return the ranks of a window that an einsum sums over."""
+    """Return the ranks of a sliding window that an einsum reduces over."""
     inner = (rank for view in seen.inputs for dim in view.terms if len(dim) > 1 for rank, _ in dim)
     return tuple(dict.fromkeys(rank for rank in inner if rank in seen.reduced))
 
@@ -44,18 +44,18 @@ def _taps_apart(space: IterationSpace, parts: RankRoles, on: Accelerator) -> lis
 
 
 def cut_loops(space: IterationSpace, ranks: Sequence[str], tiles: Sizes) -> list[Loop]:
-    """Return loops over ranks that are cut."""
+    """Return loops over the ranks that are tiled."""
     return [Loop(rank, tiles[rank]) for rank in ranks if tiles[rank] < space.sizes[rank]]
 
 
 def halve_side(sizes: Sizes, ranks: Sequence[str]) -> Sizes:
-    """Return sizes of which the first rank that is longer than 1 is halved."""
+    """Return the sizes with the first rank longer than 1 halved."""
     rank = next(rank for rank in ranks if sizes[rank] > 1)
     return sizes | {rank: -(-sizes[rank] // 2)}
 
 
 def shrink_sizes(space: IterationSpace, ranks: Sequence[str], most: int) -> Sizes:
-    """Return sizes of ranks that have at most so many positions together, the last ones whole."""
+    """Return sizes of ranks whose product is at most ``most``; inner ranks stay whole."""
     found = {}
     for rank in reversed(ranks):
         found[rank] = min(space.sizes[rank], max(1, most))
@@ -70,7 +70,7 @@ def whole_tree(
     chain: OperatorChain | None,
     on: Accelerator,
 ) -> Tree:
-    """Bring the operands, work, take the result away: no tile has a second slot."""
+    """Return the kernel that loads its operands, works, and stores the result, without overlap."""
     seen = space.operators[0]
     a, b = seen.names[:2]
     taps = _taps_apart(space, parts, on)
@@ -89,10 +89,10 @@ def streamed_tree(
     chain: OperatorChain | None,
     on: Accelerator,
 ) -> Tree:
-    """Go through columns of the second operand; while some are worked on the next come.
+    """Return the kernel that streams columns of the second operand, loading the next meanwhile.
 
-    Where array and vector unit work in turn (`CompilerSpec.in_turn`), sums have one slot, which is
-    free when the last operator has written its result beside them.
+    If array and vector unit work in turn (`CompilerSpec.in_turn`), the sums have one slot, which is
+    free once the last operator has written its result.
     """
     seen = space.operators[0]
     a, b = seen.names[:2]
@@ -114,10 +114,11 @@ def streamed_tree(
 def rows_tree(
     space: IterationSpace, parts: RankRoles, chain: OperatorChain | None, on: Accelerator
 ) -> Tree | None:
-    """Hold the weights of a convolution and go through rows of its inputs, of which the next come.
+    """Return the kernel of a convolution that holds the weights and streams rows of the inputs.
 
-    None where inputs are held (`CompilerSpec.held`), or weights are larger. Rows at once are more
-    than the array has, so that they enter for longer than weights shift in.
+    None if the compiler doesn't choose the smaller operand to hold (`CompilerSpec.held`), or the
+    weights aren't the smaller one. More rows are processed at once than the array has, so that
+    streaming takes longer than shifting weights in.
     """
     seen = space.operators[0]
     if on.compiler.held != "smaller" or parts.g or not is_convolution(seen):
@@ -165,10 +166,10 @@ def _with_epilogue(
 def converted_tree(
     space: IterationSpace, seen: BoundOperator, parts: RankRoles, tiles: Sizes, ahead: int = 0
 ) -> Tree:
-    """Return a product whose operands and result the vector unit converts, each whole.
+    """Return the kernel of a product whose operands and result the vector unit converts as a whole.
 
-    Rows are cut inside of the columns, so that the second operand is converted once for all rows.
-    ``ahead``: 1 to convert the next operands while one is worked on.
+    Rows are tiled inside columns, so that the second operand is converted once. ``ahead``: 1 if the
+    next operands are converted while the array works.
     """
     by_output = {item.output.name: item for item in space.operators}
     a, b = (by_output.get(name) for name in seen.names[:2])
@@ -210,10 +211,10 @@ def converted_blocks_tree(
     blocks: ConvertedBlocksSpec,
     ahead: int,
 ) -> Tree | None:
-    """Return a product in blocks, whose operands are converted anew for each.
+    """Return the kernel of a product in blocks whose operands are converted again for each block.
 
-    ``ahead``: 1 to convert the next block while one is worked on. Sums of a block grow over its
-    depth. None where sums are no deeper than a block, of which nothing comes ahead.
+    ``ahead``: 1 if the next block is converted while the array works. The sums of a block
+    accumulate over its depth. None if the depth fits one block and nothing is converted ahead.
     """
     sides = (parts.m, blocks.rows), (parts.n, blocks.columns), (parts.k, blocks.depth)
     tiles = [shrink_sizes(space, ranks, most) for ranks, most in sides]
@@ -240,7 +241,7 @@ def converted_blocks_tree(
 
 
 def tilings(ranks: Mapping[str, int], sublanes: int, lanes: int) -> Iterator[Sizes]:
-    """Yield the padded sizes of ranks by which of them lie along lanes and along sublanes."""
+    """Yield the padded sizes of ranks for each choice of the ranks on lanes and on sublanes."""
     for along in ranks:
         padded = {along: -(-ranks[along] // lanes) * lanes}
         down = [rank for rank in ranks if rank != along]
@@ -250,10 +251,10 @@ def tilings(ranks: Mapping[str, int], sublanes: int, lanes: int) -> Iterator[Siz
 
 
 def is_convolution(seen: BoundOperator) -> bool:
-    """Return whether an operator reads windows, also of 1 x 1, whose taps are no ranks."""
+    """Return whether an operator reads sliding windows, 1 x 1 ones included."""
     return any(len(dim.terms) > 1 for given in seen.operator.inputs for dim in given.projection)
 
 
 def is_plain(seen: BoundOperator) -> bool:
-    """Return whether each operand of an operator is read or written position by position."""
+    """Return whether each operand of an operator is indexed by its ranks, without windows."""
     return all(len(dim) == 1 for view in (*seen.inputs, seen.output) for dim in view.terms)

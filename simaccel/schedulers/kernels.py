@@ -1,8 +1,8 @@
-"""A workload as a chip's compiler sees it: what it adds to the graph before it makes kernels.
+"""A workload as a chip's compiler sees it, with the operators that the compiler adds.
 
-Numbers that the array doesn't multiply are converted by the vector unit, keys that query heads
-share are repeated for them, and what a program is given lies on the chip (`CompilerSpec`). Values
-stay as they are. What is compiled already is left alone.
+The vector unit converts number formats that the array doesn't multiply and repeats keys for the
+query heads that share them, and a program's inputs lie on the chip (`CompilerSpec`). Values stay
+the same. A workload that is already compiled is left alone.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from simaccel.workload.files import parse_workload
 from simaccel.workload.vectors.copy import COPY
 
 CONVERTED: Final = "converted"
-"""Tensors in numbers that the array multiplies, and the operators that make them."""
+"""Part of the names of converted tensors and of the operators that convert them."""
 ROOT_KIND: Final = "inverse_deviation"
-"""The kind of the operator that makes a number of each row of a layer norm."""
+"""Kind of the operator that computes one number for each row of a layer norm."""
 REPEATED: Final = "repeated"
-"""Keys and values for each query head, and the operators that write them."""
+"""Suffix of keys and values that are repeated for each query head, and of their operators."""
 
 MEAN, SQUARE, ROOT = "mean", "square", "root"
-"""What is known of the rows of a norm, and the operators that make it."""
+"""Suffixes of a norm's row statistics, and of the operators that compute them."""
 
 
 def compile_graph(
     workload: Workload, accelerator: Accelerator, share: Callable[[Workload], Pod | None]
 ) -> Workload:
-    """Return a workload as the compiler of an accelerator sees it; unchanged without one.
+    """Return a workload as the accelerator's compiler sees it; unchanged without a compiler.
 
-    ``share``: finds what each of several chips does of it; None where each does all of it.
+    ``share``: returns one chip's part of the workload if it is cut over several; None: each does
+    all.
     """
     if not accelerator.compiler.described:
         return workload
@@ -187,7 +188,7 @@ def _norm_kernels(norm: Vector) -> list[Vector]:
 
 
 def is_elementwise(operator: Operator) -> bool:
-    """Return whether an operator is elementwise, and neither a copy nor a part of a norm."""
+    """Return whether an operator is elementwise, but neither a copy nor a part of a norm."""
     each = (*operator.inputs, operator.output)
     return (
         isinstance(operator, Vector)
@@ -366,4 +367,4 @@ _STAYING: Final = {
     "activations": _activations,
     "weights": _resident_weights,
 }
-"""What finds the tensors that `CompilerSpec.stays` says."""
+"""Functions that find the tensors named by `CompilerSpec.stays`."""

@@ -27,11 +27,11 @@ from simaccel.units import ARRAY
 from simaccel.workload.names import tensor_of
 
 _FOLDS_HIGH = 4
-"""Height of the fixed A tile in array sides."""
+"""Height of the fixed tile of A, in array sides."""
 
 
 def fixed_search(goal: Goal, options: Options) -> TreeSearch:
-    """Return the search in which an einsum has its fixed tile alone, and rows fixed heights.
+    """Return the search in which an einsum has a single fixed tile, and row blocks a fixed height.
 
     Raises:
         InputError: constraints, which fixed tiles have no room for.

@@ -1,10 +1,9 @@
-"""Near-ties of whole workloads: of all about as good as the best, what costs least.
+"""Near-ties of whole workloads: the least costly mapping within the tolerance of the best.
 
-Of those about as fast as the fastest that is less energy where it is known, else fewer bytes; of
-those about as good in another objective fewer cycles. Whole mappings are compared by their runs, so
-what is chosen is never worse than the best by more than the tolerance. What is left of it goes to
-the groups that save most with it: each has some trees that cost less and take longer, and of all
-combinations of them the one with the least cost is taken.
+The cost is energy where it is known, else DRAM bytes, if the objective is cycles; it is cycles for
+other objectives. Whole mappings are compared by runs, so the choice is never worse than the best by
+more than the tolerance. What is left of the tolerance is spent on the groups that save most: each
+has alternative trees that are cheaper and slower, and the combination of the least cost is taken.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from simaccel.workload import Workload
 
 
 def choose(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Body:
-    """Return what a user would choose of several mappings of a workload, or a cheaper near-tie.
+    """Return the least costly mapping within the tolerance of the fastest.
 
-    What that gives up is told to the goal.
+    The losses against the fastest are reported to ``Goal.on_losses``.
 
     Raises:
         SimaccelError: the machine refuses all of them.
@@ -71,34 +70,34 @@ def _measure(
         raise refused
 
 
-# -- other ways to fuse
+# -- other fusions
 
 
 def cheapest_near_tie(
-    steps: Sequence[ScheduleStep], way: Sequence[ScheduleStep], search: TreeSearch
+    steps: Sequence[ScheduleStep], path: Sequence[ScheduleStep], search: TreeSearch
 ) -> list[ScheduleStep]:
-    """Return the way that costs least of those that are not slower than the fastest by more.
+    """Return the least costly path of steps within the tolerance of the cheapest path ``path``.
 
-    ``way``: the fastest. Of steps that weren't searched, as others have slightly lower bounds, the
-    least costly tree is looked for if they may move fewer bytes.
+    Steps that were not searched, as others have slightly lower bounds, are searched for their least
+    costly tree if they may move fewer bytes.
     """
     goal = search.goal
-    limit = value_of(way, sum) * (1 + goal.tolerance)
+    limit = value_of(path, sum) * (1 + goal.tolerance)
     saving_steps = sorted(
-        _steps_of_fewer_bytes(steps, way, limit, goal.room), key=lambda saving: saving[0]
+        _steps_of_fewer_bytes(steps, path, limit, goal.room), key=lambda saving: saving[0]
     )
     new = [step.find_least_costly(most) for _, step, most in saving_steps[: EFFORT.fewer_bytes]]
     searched = [step for step in (*steps, *new) if step and step.scored]
     states: dict[int, list[_State]] = {0: [_State(0.0, 0.0, ())]}
-    for stop in range(1, way[-1].stop + 1):
-        ways = [
+    for stop in range(1, path[-1].stop + 1):
+        paths = [
             _State(state.value + step.value, state.cost + _cost_of_step(step), (*state.taken, step))
             for step in searched
             if step.stop == stop
             for state in states.get(step.start, ())
         ]
-        states[stop] = _keep_undominated(ways, limit)
-    return list(states[way[-1].stop][-1].taken)
+        states[stop] = _keep_undominated(paths, limit)
+    return list(states[path[-1].stop][-1].taken)
 
 
 def _cost_of_step(step: ScheduleStep) -> float:
@@ -107,15 +106,15 @@ def _cost_of_step(step: ScheduleStep) -> float:
 
 
 def _steps_of_fewer_bytes(
-    steps: Sequence[ScheduleStep], way: Sequence[ScheduleStep], limit: float, room: int
+    steps: Sequence[ScheduleStep], path: Sequence[ScheduleStep], limit: float, room: int
 ) -> Iterator[tuple[float, ScheduleStep, float]]:
-    """Yield how many bytes more steps move, if fewer, than the part of a way that they replace.
+    """Yield the steps that may move fewer bytes than the part of a path that they replace.
 
-    With each the objective that it is not above in a way within the limit.
+    With each the difference in bytes, and its highest objective in a path within the limit.
     """
-    left = limit - value_of(way, sum)
+    left = limit - value_of(path, sum)
     for step in steps:
-        inside = [part for part in way if step.start <= part.start and part.stop <= step.stop]
+        inside = [part for part in path if step.start <= part.start and part.stop <= step.stop]
         whole = sum(part.stop - part.start for part in inside) == step.stop - step.start
         if step.body is not None or not whole:
             continue
@@ -128,7 +127,7 @@ def _steps_of_fewer_bytes(
 
 @dataclass(frozen=True)
 class _State:
-    """A combination: what it takes of the objective, its cost, and what was taken."""
+    """A combination of choices: its objective, its cost, and the choices."""
 
     value: float
     cost: float
@@ -136,7 +135,7 @@ class _State:
 
 
 def _keep_undominated(states: Sequence[_State], limit: float) -> list[_State]:
-    """Return states within a limit, each of less cost than those of a better objective."""
+    """Return the states within a limit, each of less cost than those of a better objective."""
     kept = keep_cheaper(
         (state for state in states if state.value <= limit),
         rank=lambda state: (state.value, state.cost),
@@ -154,9 +153,9 @@ def _cost(scored: ScoredTree, objective: Objective) -> float:
 
 @dataclass
 class _Kind:
-    """Parts of a mapping that were chosen alike, beside ``held_bytes`` of the buffer.
+    """Parts of a mapping that the same search chose, while ``held_bytes`` of the buffer were held.
 
-    ``members``: each part, and its own origin. ``times``: how often they run in all.
+    ``members``: each part with its search. ``times``: how often they run in all.
     """
 
     origin: PartSearch
@@ -166,7 +165,7 @@ class _Kind:
     times: int = 0
 
     def saving(self, limit: float, objective: Objective) -> float:
-        """Return what another choice may save at most, each time."""
+        """Return the most that another choice may save in each run."""
         return _cost(self.now, objective) - self.origin.least_cost(limit, self.held_bytes)
 
 

@@ -1,9 +1,9 @@
-"""Spreads over cores of what schedulers map that know of one core: those of mapspaces, and rules.
+"""Several cores for schedulers that map a single one: mapspaces, and rules such as `strips`.
 
-A mapping for one core comes first. Then each of its groups is mapped anew as one core with a piece
-of a rank sees it, with its part of the bandwidth of memories; all cores run what comes of that, and
-what one core did, on the machine. So no workload is slower than on one core alone. What a cut takes
-at least (`core_cuts`) leaves out most of them.
+The workload is mapped to one core first. Then each group is mapped again as a core sees it that has
+a piece of one rank and its part of the memory bandwidth. Both the result and the first mapping,
+spread over all cores, run on the machine, so no workload is slower than on one core. Lower bounds
+of cuts (`core_cuts`) exclude most of them.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def over_cores(
     options: Options,
     schedule: Schedule,
 ) -> Mapping:
-    """Return the mapping of a workload on all cores, no slower than on one of them.
+    """Return the mapping of a workload on all cores, which is no slower than on one of them.
 
-    If the user gives ranks, these are spread wherever that is possible.
+    Ranks that the user gives are spread wherever that is possible.
 
     Raises:
         InputError: what is asked for can't be read, or no group can have it.

@@ -34,30 +34,30 @@ from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
 KINDS: Final = ("transformer", "attention")
 BATCH: Final = "b"
 _HEADS: Final = ("g", "h", "r")
-"""Ranks of heads, from the outside in: of K and V (or all), and those that share one."""
+"""Ranks of heads, outermost first: of K and V (or of all), and of queries that share a head."""
 _INNER: Final = "f"
 _VOCABULARY: Final = "v"
 _HIDDEN: Final = "e"
 _TOKENS: Final = ("n", BATCH)
-"""Ranks of tokens, the first that can be divided is cut: in decode that of the batch."""
+"""Ranks of tokens, of which the first divisible one is cut; in decode that of the batch."""
 _EXPERTS: Final = "x"
 GROUPS: Final = "u"
-"""Groups of tokens, which masks bring to places of experts, in decode cut like the batch."""
+"""Rank of the groups of tokens that masks distribute to experts; in decode cut like the batch."""
 _PLACES: Final = "t"
-"""Tokens of an expert, group by group."""
+"""Rank of the tokens of an expert within a group."""
 Spreads = Mapping[str, tuple[tuple[str, int], ...]]
-"""By operator: ranks and the number of pieces of each, from the outside in."""
+"""Ranks and numbers of pieces by operator, outermost first."""
 KeptOnce = Mapping[str, tuple[str, ...]]
-"""By operator: weights that lie once on all chips."""
+"""Weights, by operator, that are stored once and sharded over the chips."""
 
 
 @dataclass(frozen=True)
 class ParallelDegrees:
-    """Chips that share a layer, groups of them that share experts, and groups that share nothing.
+    """Degrees of tensor, data and expert parallelism.
 
-    All groups share a batch. ``sequence``: chips that share a layer have tokens each in norms and
-    residuals. ``alike``: chips that share experts do the same in all other layers, as a batch
-    can't be cut over them.
+    ``sequence``: norms and residuals are cut by tokens over the chips of tensor parallelism.
+    ``alike``: chips of expert parallelism do the same in all other layers, as the batch can't be
+    cut over them.
     """
 
     tensor: int
@@ -79,7 +79,7 @@ class ParallelDegrees:
 
     @property
     def batch(self) -> int:
-        """Parts of a batch."""
+        """Number of parts that the batch is cut into."""
         return self.data if self.alike else self.data * self.expert
 
 
@@ -92,9 +92,9 @@ def degrees_of(
     sequence: bool = False,
     stages: int = 1,
 ) -> ParallelDegrees:
-    """Return how chips are used; a degree that is not given takes the remaining chips.
+    """Return the degrees of parallelism of a pod; one that isn't given takes the remaining chips.
 
-    ``stages``: groups of chips that have some of the layers each; the degrees are those of a group.
+    ``stages``: pipeline stages, each of which has these degrees.
 
     Raises:
         InputError: there are not as many chips.
@@ -118,13 +118,13 @@ def degrees_of(
 
 
 def degrees_text(options: Options) -> str:
-    """Return the degrees that options say, in words."""
+    """Return the degrees of some options in words."""
     tensor, data, expert = (degree or 1 for degree in options.degrees)
     return ParallelDegrees(tensor, data, expert, options.sequence_parallel).name
 
 
 def spread_over(workload: Workload, degrees: ParallelDegrees) -> Spreads:
-    """Return the spreads of each operator of a transformer.
+    """Return how each operator of a transformer is cut over the chips.
 
     Raises:
         InputError: the workload is none, or a size can't be divided by a degree.
@@ -188,7 +188,7 @@ def _cuts_of_tokens(operator: Operator, degrees: ParallelDegrees) -> Iterator[tu
 
 
 def expert_count(workload: Workload) -> int:
-    """Return the experts of a workload; 0 if it has none."""
+    """Return the number of experts of a workload; 0 if it has none."""
     return max((operator.ranks.get(_EXPERTS, 0) for operator in workload.operators), default=0)
 
 
@@ -278,9 +278,9 @@ def _cuts_of_batch(operator: Operator, degrees: ParallelDegrees) -> Iterator[tup
 
 
 def sharded_weights(workload: Workload, spreads: Spreads, count: int) -> KeptOnce:
-    """Return the weights of products that several of so many chips would have alike, by operator.
+    """Return by operator the weights that can be sharded instead of replicated over the chips.
 
-    Those of which no dimension can be cut over the chips stay as they are.
+    Weights without a divisible dimension stay replicated.
     """
     kept: dict[str, tuple[str, ...]] = {}
     for operator in workload.operators:
@@ -312,9 +312,9 @@ def _is_shardable(
 def share_of(
     workload: Workload, spreads: Spreads, chips: ChipPod, once: KeptOnce | None = None
 ) -> Pod:
-    """Return what each chip does, before anybody has mapped it: its workload and exchanges.
+    """Return each chip's workload and the exchanges, before anything is mapped.
 
-    ``once``: weights that lie once on all chips.
+    ``once``: weights that are sharded over the chips.
 
     Raises:
         InputError: what can't be cut.
@@ -362,7 +362,7 @@ def whole_mapping(
     chips: ChipPod,
     once: KeptOnce | None = None,
 ) -> MappingTree:
-    """Return the mapping of all chips: that of one, with spreads at the outside of each group.
+    """Return the mapping of all chips: that of one chip, with spreads outermost in each group.
 
     Raises:
         MistakeError: it would not be this mapping on each chip.

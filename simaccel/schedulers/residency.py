@@ -1,11 +1,11 @@
 """Residency: intermediates that stay on chip from one group of a mapping to a later one.
 
-An intermediate lives from the group that makes it to the last one that reads it. If it is held in
-the buffer, it is neither stored nor loaded, and the groups in between have less room. Which
-intermediates are held is determined by dynamic programming over the groups in order; a state is the
-set of tensors held between two groups. The cost of a state is at first a lower bound (that of its
-best candidate); when a cheapest path uses the state, its groups are searched with the room that is
-left. Whether what comes out of it is better is for runs of the whole to say.
+An intermediate lives from the group that makes it to the last one that reads it. While it is held
+in the buffer it is neither stored nor loaded, and the groups in between have less room. Which
+intermediates are held follows from dynamic programming over the groups in order, with the set of
+held tensors as the state. The cost of a group in a state is at first a lower bound; if the cheapest
+path uses the state, the group is searched with the room that is left. Runs of the whole decide
+whether the result is better.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from simaccel.workload import Workload
 
 
 def hold_between(workload: Workload, body: Body, search: TreeSearch) -> list[Body]:
-    """Return groups with tensors held between them, as far as that seems to pay.
+    """Return alternatives to ``body`` with tensors held between groups, if that seems to pay.
 
-    The best, and of those that are about as fast what moves fewest bytes: ``body`` itself where
-    nothing pays. Tensors that are already kept around groups stay so; when the time budget ends,
-    nothing changes.
+    They are the best, and of those about as fast the one with the fewest DRAM bytes; ``body``
+    itself if nothing pays. Tensors that are already kept around groups stay so. Nothing changes
+    once the time budget is used up.
     """
     if search.goal.objective == "footprint" or search.goal.is_over:
         return [body]
@@ -50,16 +50,16 @@ def hold_between(workload: Workload, body: Body, search: TreeSearch) -> list[Bod
 def _hold_sections(workload: Workload, body: Body, search: TreeSearch) -> list[Body]:
     runs = [list(run) for _, run in groupby(body, lambda one: times_of(workload, one))]
     sections = [_section(workload, run, search) for run in runs]
-    return unique(
-        [tuple(part for few in way for part in few) for way in zip(*sections, strict=True)]
-    )
+    pairs = zip(*sections, strict=True)
+    return unique([tuple(part for section in pair for part in section) for pair in pairs])
 
 
 def fusion_depends_on_residency(workload: Workload, body: Body, search: TreeSearch) -> bool:
-    """Return whether another way to fuse the same operators may be the best beside what is held.
+    """Return whether holding tensors could change the best fusion of these operators.
 
-    It may where not all that could be held fits beside a fused group: a slower way may hold more.
-    And where all that the group loads could be held: its time is no longer that of its loads.
+    It could if not everything that could be held fits beside a fused group, as a slower fusion may
+    leave more room; or if everything that a group loads could be held, as its time no longer
+    depends on loads.
     """
     mapping = mapping_of(workload, "", body)
     predicted = {
@@ -107,12 +107,17 @@ def _section(
         return body, body
     for place in places:
         place.begin()
-    nothing: Way = [() for _ in places]
-    best = _way(places, few, nothing)
+    nothing: Residents = [() for _ in places]
+    best = _search_residents(places, few, nothing)
     cheapest, goal = best, search.goal
     if goal.objective == "cycles" and goal.tolerance:
-        cheapest = _way(places, few, best, _total(places, best)[0] * (1 + goal.tolerance))
-    made = (list(_build_groups(places, way)) if any(way) else body for way in (best, cheapest))
+        cheapest = _search_residents(
+            places, few, best, _total(places, best)[0] * (1 + goal.tolerance)
+        )
+    made = (
+        list(_build_groups(places, residents)) if any(residents) else body
+        for residents in (best, cheapest)
+    )
     return next(made), next(made)
 
 
@@ -140,19 +145,19 @@ def _weighable_tensors(found: Sequence[ResidentTensor], goal: Goal) -> list[Resi
     return kept
 
 
-Way = list[tuple[ResidentTensor, ...]]
+Residents = list[tuple[ResidentTensor, ...]]
 """The tensors held while each group runs."""
 
 
-def _way(
+def _search_residents(
     places: Sequence[GroupPlace],
     few: Sequence[ResidentTensor],
-    known: Way,
+    known: Residents,
     limit: float | None = None,
-) -> Way:
-    """Return the best path after a few rounds of search; ``known``: one that is searched.
+) -> Residents:
+    """Return the best tensors to hold after a few rounds of search; ``known``: some searched ones.
 
-    With a ``limit`` of the objective that is the one that moves fewest bytes.
+    With a ``limit`` of the objective, the best are those that move the fewest bytes within it.
     """
 
     def rank(price: Price) -> Price:
@@ -164,51 +169,53 @@ def _way(
     for _ in range(EFFORT.held_rounds if price[0] < NOWHERE[0] else 0):
         if places[0].search.goal.is_over:
             break
-        way = _cheapest(places, few, limit)
-        unknown = [(p, held) for p, held in zip(places, way, strict=True) if not p.is_known(held)]
+        residents = _cheapest(places, few, limit)
+        unknown = [
+            (p, held) for p, held in zip(places, residents, strict=True) if not p.is_known(held)
+        ]
         for place, held in unknown:
             place.find(held)
-        total = rank(_total(places, way))
+        total = rank(_total(places, residents))
         if total < price:
-            best, price = way, total
+            best, price = residents, total
         if not unknown:
             break
     return best
 
 
-def _total(places: Sequence[GroupPlace], way: Way) -> Price:
-    prices = [place.expected_cost(held) for place, held in zip(places, way, strict=True)]
+def _total(places: Sequence[GroupPlace], residents: Residents) -> Price:
+    prices = [place.expected_cost(held) for place, held in zip(places, residents, strict=True)]
     return sum(value for value, _ in prices), sum(moved for _, moved in prices)
 
 
-Label = tuple[Price, Way]
-"""What a way has cost so far."""
+Label = tuple[Price, Residents]
+"""The cost of a path so far, and the tensors held along it."""
 
 
 def _cheapest(
     places: Sequence[GroupPlace], few: Sequence[ResidentTensor], limit: float | None
-) -> Way:
+) -> Residents:
     """Return the tensors to hold while each group runs, by dynamic programming.
 
     A state is what is held between two groups; of its labels only the best is kept, or with a
     limit those that move fewer bytes than all with a better objective.
     """
-    ways: dict[frozenset[ResidentTensor], list[Label]] = {frozenset(): [((0.0, 0.0), [])]}
+    states: dict[frozenset[ResidentTensor], list[Label]] = {frozenset(): [((0.0, 0.0), [])]}
     for at, place in enumerate(places):
         fresh = [resident for resident in few if resident.first == at]
         further: dict[frozenset[ResidentTensor], list[Label]] = {}
-        for held, labels in ways.items():
+        for held, labels in states.items():
             for new in _subsets(fresh):
                 now = tuple(resident for resident in few if resident in held or resident in new)
                 value, moved = place.expected_cost(now)
                 after = frozenset(resident for resident in now if resident.last > at)
                 if value < NOWHERE[0]:
                     further.setdefault(after, []).extend(
-                        ((before[0] + value, before[1] + moved), [*way, now])
-                        for before, way in labels
+                        ((before[0] + value, before[1] + moved), [*residents, now])
+                        for before, residents in labels
                     )
-        ways = {held: _keep_undominated(labels, limit) for held, labels in further.items()}
-    labels = [label for every in ways.values() for label in every]
+        states = {held: _keep_undominated(labels, limit) for held, labels in further.items()}
+    labels = [label for every in states.values() for label in every]
     if limit is None:
         return min(labels, key=lambda label: label[0])[1]
     able = [label for label in labels if label[0][0] <= limit]
@@ -228,19 +235,22 @@ def _subsets(some: Sequence[ResidentTensor]) -> Iterator[tuple[ResidentTensor, .
         yield tuple(one for at, one in enumerate(some) if number >> at & 1)
 
 
-def _build_groups(places: Sequence[GroupPlace], way: Way) -> Iterator[Group | ResidentScope]:
+def _build_groups(
+    places: Sequence[GroupPlace], residents: Residents
+) -> Iterator[Group | ResidentScope]:
     """Yield the groups, those that hold tensors together in one scope."""
     groups = [
-        replace(place.group, tree=place.tree(held)) for place, held in zip(places, way, strict=True)
+        replace(place.group, tree=place.tree(held))
+        for place, held in zip(places, residents, strict=True)
     ]
     at = 0
     while at < len(groups):
         end = at + 1
-        while end < len(groups) and _holds_from_before(places, way, end):
+        while end < len(groups) and _holds_from_before(places, residents, end):
             end += 1
         keeps = dict.fromkeys(
             keep
-            for place, held in zip(places[at:end], way[at:end], strict=True)
+            for place, held in zip(places[at:end], residents[at:end], strict=True)
             for keep in (*place.fixed, *(Keep(resident.name) for resident in held))
         )
         inside = tuple(groups[at:end])
@@ -248,7 +258,7 @@ def _build_groups(places: Sequence[GroupPlace], way: Way) -> Iterator[Group | Re
         at = end
 
 
-def _holds_from_before(places: Sequence[GroupPlace], way: Way, at: int) -> bool:
+def _holds_from_before(places: Sequence[GroupPlace], residents: Residents, at: int) -> bool:
     """Return whether a tensor is held from the previous group to this one."""
     fixed = bool(places[at].fixed) and places[at].fixed is places[at - 1].fixed
-    return fixed or any(one.first < at for one in way[at])
+    return fixed or any(one.first < at for one in residents[at])

@@ -1,8 +1,8 @@
 """L, softmax and A one after the other, with rows of the intermediate that stay on chip.
 
-Between them the intermediate of the whole batch is alive. As much of it stays as fits, in units of
-a granularity (FLAT, sections 5.1 and 5.3): all samples and heads (M), whole samples (B), whole
-heads (H), or any number of rows (R). The rest crosses DRAM.
+Between the operators, the intermediate of the whole batch is alive. As much of it stays on chip as
+fits, in units of a granularity (FLAT, sections 5.1 and 5.3): all samples and heads (M), whole
+samples (B), whole heads (H), or any number of rows (R). The rest goes to DRAM and back.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from simaccel.search.judge import Body
 
 GRANULARITIES: Final = "mbhr"
 ALL: Final = 16
-"""So many numbers of resident units, beside none, are all tried (as sizes of ranks are)."""
+"""Up to this many numbers of resident units are all tried, beside none."""
 _SHARES: Final = (0.0, 0.25, 0.5, 0.75, 0.875, 0.9375, 0.96875, 1.0)
-"""Shares of the largest possible resident part that a front has."""
+"""Shares of the most resident rows that a front has."""
 
 Placed = tuple[Group, str, Tree]
-"""An operator's group, the intermediate that it reads or makes, and its tree where that spills."""
+"""An operator's group, the intermediate that it reads or writes, and its tree for rows in DRAM."""
 
 
 def units(problem: AttentionProblem, granularity: str, accelerator: Accelerator) -> tuple[int, int]:
-    """Return the rows of a unit of a granularity, and how many units fit if nothing else does."""
+    """Return the rows of one unit of a granularity, and how many units fit an empty buffer."""
     g, q = problem.size(problem.heads), problem.size(problem.rows)
     unit = {"m": g * q, "b": problem.per_sample * q, "h": q, "r": 1}[granularity]
     if len(problem.heads) > 1 or len(problem.rows) != 1:
@@ -38,7 +38,7 @@ def units(problem: AttentionProblem, granularity: str, accelerator: Accelerator)
 
 
 def few_counts(problem: AttentionProblem, granularity: str, accelerator: Accelerator) -> list[int]:
-    """Return numbers of rows that may stay: all if they are few, else some shares of the most."""
+    """Return candidate numbers of resident rows: all of them if few, else shares of the most."""
     unit, most = units(problem, granularity, accelerator)
     if most <= ALL:
         return [unit * count for count in range(most + 1)]
@@ -49,7 +49,7 @@ def few_counts(problem: AttentionProblem, granularity: str, accelerator: Acceler
 def stage_attention(problem: AttentionProblem, rows: int, placed: Sequence[Placed]) -> Body:
     """Return L, softmax and A one after the other, with ``rows`` of the intermediate kept on chip.
 
-    Resident rows have the tiles of the others, so that they share their slots.
+    Resident rows have the same tiles as the others, so that both share slots.
     """
     if not rows:
         return tuple(replace(group, tree=spilled) for group, _, spilled in placed)
@@ -110,7 +110,7 @@ def _part_tree(
 
 
 def parts_of(problem: AttentionProblem) -> Iterator[tuple[str, str]]:
-    """Yield L, softmax and A, each with the intermediate that it reads or makes."""
+    """Yield L, softmax and A, each with the intermediate that it reads or writes."""
     logit, softmax, attend = problem.part
     s, weights = problem.tensors[2], problem.workload.operator(softmax).output.tensor
     yield from ((logit, s), (softmax, s), (attend, weights))

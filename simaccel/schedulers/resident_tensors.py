@@ -16,7 +16,7 @@ from simaccel.workload.names import tensor_of
 class ResidentTensor:
     """A tensor that could be held from group ``first`` to group ``last``.
 
-    ``tensors``: it, and those made over it in place one after the other.
+    ``tensors``: the tensor and those that overwrite it in place, in order.
     """
 
     tensors: tuple[str, ...]
@@ -26,21 +26,21 @@ class ResidentTensor:
 
     @property
     def name(self) -> str:
-        """The tensor whose tile it is."""
+        """The tensor that gives the tile its name."""
         return self.tensors[0]
 
 
 def times_of(workload: Workload, one: Group | ResidentScope) -> tuple[bool, int]:
-    """Return whether a part runs once, and how often it runs: tensors are held among equal ones."""
+    """Return what decides whether groups can share held tensors: if and how often they repeat."""
     group = one if isinstance(one, Group) else one.groups[0]
     return group.operators[0] in workload.once, workload.times(group.operators[0])
 
 
 def resident_tensors(workload: Workload, groups: Sequence[Group]) -> list[ResidentTensor]:
-    """Return the intermediates that go from one group to a later one, and that nobody else reads.
+    """Return the intermediates that go from one group to later ones and have no other reader.
 
-    What a vector operator makes over its input in place has its tile, if nobody reads the input
-    later.
+    An output of a vector operator that overwrites its input shares the input's tile, if no later
+    operator reads the input.
     """
     lives = dict(_lives(workload, groups))
     over = _in_place_outputs(workload, groups, lives)
@@ -84,7 +84,7 @@ def _users(workload: Workload) -> dict[str, list[Operator]]:
 
 
 def touches(operator: Operator, tensor: str) -> bool:
-    """Return whether an operator reads or makes a tensor."""
+    """Return whether an operator reads or writes a tensor."""
     return any(given.tensor == tensor for given in (*operator.inputs, operator.output))
 
 
@@ -107,7 +107,7 @@ def _in_place_outputs(
 
 
 def tight(tree: Tree) -> Tree:
-    """Return a tree with as few slots as it may have: one, or two where an iteration is early."""
+    """Return a tree with the fewest slots: one, or two where an iteration begins early."""
     most = 2 if any(isinstance(node, Fork) and node.ahead for node in tree) else 1
     return tuple(
         replace(node, slots=min(node.slots, most))
@@ -120,7 +120,7 @@ def tight(tree: Tree) -> Tree:
 
 
 def remove_tiles(tree: Tree, kept: set[str], own: dict[str, str]) -> Tree:
-    """Return a tree without the tiles of some tensors; ``own``: what was made over one of them."""
+    """Return a tree without the tiles of ``kept``; ``own``: outputs that overwrite one of these."""
     nodes: list[Node] = []
     for node in tree:
         if isinstance(node, Keep) and tensor_of(node.tensor) in kept:

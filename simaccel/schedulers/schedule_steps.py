@@ -1,4 +1,4 @@
-"""Steps of a schedule, each some operators as one run, and the cheapest way that they make."""
+"""Steps of a schedule, each a run of operators, and the cheapest path of steps."""
 
 from __future__ import annotations
 
@@ -17,53 +17,53 @@ from simaccel.search.scored_tree import ScoredTree
 
 SHARED_ROWS: Final = "shared rows"
 Total = Callable[[Iterable[float]], float]
-"""Of the objectives of groups: their sum, or the largest of what they need of the buffer."""
+"""Combines the objectives of groups: their sum, or for the footprint their maximum."""
 
 
 class PartSearch(Protocol):
-    """Search for the mapping of some operators: a `GroupSearch`, or a `StagedAttention`."""
+    """Search for mappings of some operators: a `GroupSearch` or a `StagedAttention`."""
 
     account: SearchAccount | None
 
     @property
     def least_work(self) -> float:
-        """Cycles of array and SFU that each mapping takes."""
+        """Cycles of array and SFU that any mapping takes."""
 
     def bound(self, room: int) -> float:
-        """Return what the objective of no mapping that fits is below; infinite if none fits."""
+        """Return a lower bound of the objective in ``room`` bytes; infinite if nothing fits."""
 
     def map(self, kind: str, limit: float) -> Mapped | None:
-        """Return the best mapping of a kind; None if none is below a limit."""
+        """Return the best mapping of a kind with an objective below ``limit``, if there is one."""
 
     def map_cheaply(self, limit: float) -> Mapped | None:
-        """Return a mapping that costs little and is not above a limit, if one is known."""
+        """Return the least costly known mapping with an objective of at most ``limit``, if any."""
 
     def fewest_bytes(self, room: int, limit: float) -> float:
-        """Return the fewest bytes that a mapping may move that is not above a limit."""
+        """Return the fewest DRAM bytes of mappings whose bound is at most ``limit``."""
 
     # -- of a part of a mapping that was chosen from it
 
     def figures_of(self, part: Part, held_bytes: int) -> ScoredTree | None:
-        """Return the figures that the part was chosen by; None if they aren't known."""
+        """Return the figures by which a part of a mapping was chosen; None if they are unknown."""
 
     def least_cost(self, limit: float, held_bytes: int) -> float:
-        """Return what the cost of no choice is below whose objective is not above a limit."""
+        """Return a lower bound of the cost of choices with an objective of at most ``limit``."""
 
     def cheaper_choices(self, limit: float, held_bytes: int) -> list[tuple[object, ScoredTree]]:
-        """Return what costs less, with figures; none is above a limit."""
+        """Return less costly choices and their figures, with objectives of at most ``limit``."""
 
     def choose(self, part: Part, choice: object) -> Part:
-        """Return a part with another choice in its place."""
+        """Return a part of a mapping with another choice in its place."""
 
 
 @dataclass
 class ScheduleStep:
-    """Operators ``start`` to ``stop`` as one run, ``times`` one after the other.
+    """The operators from ``start`` up to ``stop`` as one part, which runs ``times`` times.
 
-    ``kind``: what maps them. ``value``: the objective of all runs, as one whose sum is small where
-    that of the workload is; before it has been searched, what it is not below. ``work``: cycles of
-    array and SFU that all runs take at least, whatever is on chip already. ``body``: what was
-    found, with its figures of one run (``scored``); empty where nothing is below what it had to be.
+    ``kind``: what maps them. ``value``: the objective of all runs, on a scale on which steps add
+    up; a lower bound until the step is searched. ``work``: least cycles of array and SFU of all
+    runs, whatever is held on chip. ``body``: the mapping found, with the figures of one run
+    (``scored``); empty if nothing was below the limit.
     """
 
     start: int
@@ -94,7 +94,7 @@ class ScheduleStep:
         return value**2 if self.goal.objective == "edp" else value
 
     def find(self, limit: float) -> None:
-        """Search for what is below a limit; a step that can't be taken has an infinite value."""
+        """Search for the best below a limit; the value is infinite if there is none."""
         gain = EFFORT.fused_gain if self.kind == SHARED_ROWS else 0.0
         try:
             mapped = self.candidates.map(self.kind, self._scale_to_single(limit * (1 - gain)))
@@ -108,10 +108,9 @@ class ScheduleStep:
             self.value = self._scale_to_all(self.scored.value)
 
     def find_least_costly(self, limit: float) -> ScheduleStep | None:
-        """Return the step with what costs least of its candidates, as far as is seen.
+        """Return the step with the least costly candidate whose objective is at most ``limit``.
 
-        None if no candidate has an objective that is not above a limit, or if it is an attention
-        whose operators run one after the other.
+        None if no candidate is known, or for an attention whose operators run one after the other.
         """
         found = self.candidates.map_cheaply(self._scale_to_single(limit))
         if found is None:
@@ -121,29 +120,30 @@ class ScheduleStep:
         return step
 
     def leave_out(self) -> None:
-        """Take the step as one that is no gain."""
+        """Exclude the step: no path can gain by it."""
         self.body, self.scored, self.value = (), None, float("inf")
 
     @property
     def ties(self) -> tuple[int, int]:
-        """Bytes moved and kept, of what was found."""
+        """DRAM bytes and buffer bytes of the mapping found, which decide between equal values."""
         return (self.scored.dram_bytes, self.scored.buffer_bytes) if self.scored else (0, 0)
 
 
 def cheapest(steps: Sequence[ScheduleStep], count: int, total: Total = sum) -> list[ScheduleStep]:
-    """Return the steps of the cheapest way; none if they don't lead there.
+    """Return the cheapest path of steps over ``count`` operators; empty if there is none.
 
-    Of equals, the one that moves and keeps the fewest bytes where that is known, else the first.
+    Of equally cheap paths, the one with the fewest DRAM bytes and buffer bytes, as far as they are
+    known, else the first.
     """
     values, last = {0: 0.0}, dict[int, ScheduleStep]()
     for stop, ending in sorted(_by_stop(steps, 0, count).items()):
-        ways = [(total((values[s.start], s.value)), s) for s in ending if s.start in values]
-        if ways:
-            values[stop] = min(value for value, _ in ways)
-            equals = [step for value, step in ways if value == values[stop]]
+        paths = [(total((values[s.start], s.value)), s) for s in ending if s.start in values]
+        if paths:
+            values[stop] = min(value for value, _ in paths)
+            equals = [step for value, step in paths if value == values[stop]]
             tied = len(equals) > 1
-            last[stop] = min(equals, key=lambda s: _ties(_way(last, s))) if tied else equals[0]
-    return _way(last, last[count]) if count in last else []
+            last[stop] = min(equals, key=lambda s: _ties(_path(last, s))) if tied else equals[0]
+    return _path(last, last[count]) if count in last else []
 
 
 def _by_stop(steps: Iterable[ScheduleStep], start: int, stop: int) -> dict[int, list[ScheduleStep]]:
@@ -155,26 +155,26 @@ def _by_stop(steps: Iterable[ScheduleStep], start: int, stop: int) -> dict[int, 
     return found
 
 
-def _way(last: Mapping[int, ScheduleStep], step: ScheduleStep) -> list[ScheduleStep]:
-    """Return the way that ends with a step; ``last`` is the last step of the way to each place."""
-    way = [step]
-    while way[-1].start:
-        way.append(last[way[-1].start])
-    return way[::-1]
+def _path(last: Mapping[int, ScheduleStep], step: ScheduleStep) -> list[ScheduleStep]:
+    """Return the path that ends with a step; ``last``: the last step of the path to each place."""
+    path = [step]
+    while path[-1].start:
+        path.append(last[path[-1].start])
+    return path[::-1]
 
 
-def _ties(way: Sequence[ScheduleStep]) -> tuple[int, int]:
-    return sum(step.ties[0] for step in way), max(step.ties[1] for step in way)
+def _ties(path: Sequence[ScheduleStep]) -> tuple[int, int]:
+    return sum(step.ties[0] for step in path), max(step.ties[1] for step in path)
 
 
-def value_of(way: Sequence[ScheduleStep], total: Total) -> float:
-    """Return the objective of a way; 0 of none."""
-    return float(total([step.value for step in way])) if way else 0.0
+def value_of(path: Sequence[ScheduleStep], total: Total) -> float:
+    """Return the objective of a path; 0 if it is empty."""
+    return float(total([step.value for step in path])) if path else 0.0
 
 
-def body_of(way: Sequence[ScheduleStep]) -> Body:
-    """Return the groups of a way."""
-    return tuple(one for step in way for one in step.body or ())
+def body_of(path: Sequence[ScheduleStep]) -> Body:
+    """Return the groups of a path."""
+    return tuple(one for step in path for one in step.body or ())
 
 
 def least_total(
@@ -184,29 +184,29 @@ def least_total(
     figure: Callable[[ScheduleStep], float],
     over: ScheduleStep | None = None,
 ) -> float:
-    """Return the least total of a figure on a way of steps; infinite where there is none.
+    """Return the least total of a figure over all paths from ``start`` to ``stop``, else infinity.
 
-    ``over``: a step that it takes. A step that can't be taken, or was no gain, is in no way.
+    ``over``: a step that the path has to include. Steps that were left out are in no path.
     """
     if over is not None:
         before = least_total(steps, start, over.start, figure)
         return before + figure(over) + least_total(steps, over.stop, stop, figure)
     least = {start: 0.0}
     for end, ending in sorted(_by_stop(steps, start, stop).items()):
-        ways = [
+        paths = [
             least[step.start] + figure(step)
             for step in ending
             if step.start in least and step.value < float("inf")
         ]
-        if ways:
-            least[end] = min(ways)
+        if paths:
+            least[end] = min(paths)
     return least.get(stop, float("inf"))
 
 
 def least_work(
     steps: Sequence[ScheduleStep], count: int, over: ScheduleStep | None = None
 ) -> float:
-    """Return the work of the way with the least of it, from first operator to last."""
+    """Return the least work of all paths through the workload, which include ``over`` if given."""
     return least_total(steps, 0, count, lambda step: step.work, over)
 
 
@@ -217,21 +217,21 @@ def cheapest_searched(
     left: float = 0.0,
     can_gain: Callable[[ScheduleStep], bool] = lambda _: True,
 ) -> list[ScheduleStep]:
-    """Return the cheapest way of steps, or one that is at most ``left`` above it, all searched.
+    """Return a path of searched steps that is at most ``left`` above the cheapest.
 
-    A step is searched only where the cheapest way goes over it as far as is known: until then it
-    counts with its bound. Where the goal's time is up it is the cheapest that is known.
-    ``can_gain``: whether the whole workload can gain enough with a step, or it isn't searched.
+    A step counts with its bound until the cheapest path uses it; only then it is searched. If the
+    goal's time is up, the result is the cheapest path that is known. ``can_gain``: whether the
+    whole workload could gain enough by a step; otherwise it is not searched.
     """
     total = max if goal.objective == "footprint" else sum
     while True:
-        way = cheapest(open_steps, count, total)
+        path = cheapest(open_steps, count, total)
         known = cheapest([step for step in open_steps if step.body], count, total)
-        if known and (goal.is_over or value_of(known, total) - value_of(way, total) <= left):
+        if known and (goal.is_over or value_of(known, total) - value_of(path, total) <= left):
             return known
-        unknown = [step for step in way if step.body is None]
+        unknown = [step for step in path if step.body is None]
         if not unknown:
-            return way
+            return path
         for step in sorted(unknown, key=lambda step: (step.stop - step.start, step.work)):
             if known and goal.is_over:
                 break
@@ -245,10 +245,10 @@ def cheapest_searched(
 def _limit(
     steps: Sequence[ScheduleStep], step: ScheduleStep, count: int, total: Total, ceiling: float
 ) -> float:
-    """Return what a step has to be below to be in a way of at most ``ceiling``.
+    """Return the limit below which a step can be in a path of at most ``ceiling``.
 
-    That is what the other operators leave, by what is known of them, and what its own take one by
-    one; infinite where that isn't known.
+    It is what the bounds of the other operators leave, or what the step's operators take one by one
+    if that is less; infinite if neither is known.
     """
     limit = float("inf")
     if total is sum and ceiling < limit:

@@ -1,4 +1,4 @@
-"""Sequences of groups that are a whole workload, and their figures."""
+"""Sequences of groups that form a whole workload, and their figures."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from simaccel.workload import Workload
 
 
 def additive_value(value: float, goal: Goal) -> float:
-    """Return an objective of a group as one whose sum is small where that of all groups is.
+    """Return a group's objective on a scale on which the values of groups add up.
 
-    Energy times cycles of all are at least the square of the sum of each group's roots, and about
-    that where all take as much energy a cycle.
+    EDP is replaced by its root: the sum of the groups' roots, squared, is at most the EDP of the
+    whole, and close to it if all groups take about the same power.
     """
     return math.sqrt(value) if goal.objective == "edp" else value
 
 
 def unique(bodies: Sequence[Body]) -> list[Body]:
-    """Return different sequences in their order."""
+    """Return the different bodies, in their order."""
     found: list[Body] = []
     for body in bodies:
         if body not in found:
@@ -35,7 +35,7 @@ def unique(bodies: Sequence[Body]) -> list[Body]:
 
 
 def measure_groups(workload: Workload, body: Body, goal: Goal) -> ScoredTree:
-    """Return the figures of a workload's groups together.
+    """Return the figures of all groups of a workload together.
 
     Raises:
         SimaccelError: the machine refuses them.
@@ -48,7 +48,7 @@ def measure_groups(workload: Workload, body: Body, goal: Goal) -> ScoredTree:
 
 
 def value_of_groups(workload: Workload, body: Body, goal: Goal) -> float:
-    """Return the objective of a workload's groups; infinite where they can't run."""
+    """Return the objective of all groups of a workload; infinite if they can't run."""
     if faults(workload, mapping_of(workload, "", body), goal.accelerator):
         return float("inf")
     try:
@@ -60,7 +60,7 @@ def value_of_groups(workload: Workload, body: Body, goal: Goal) -> float:
 def score(
     workload: Workload, body: Body, goal: Goal, below: float = float("inf")
 ) -> ScoredTree | None:
-    """Return the figures of some groups; None if the machine refuses them, or not ``below``."""
+    """Return the figures of a body; None if the machine refuses it or it isn't ``below``."""
     alone = workload.select_operators(operators_of(body))
     most = below if goal.objective == "cycles" else float("inf")
     (cycles,) = goal.judge.cycles(alone, [body], most)
@@ -78,7 +78,7 @@ def _score_run(workload: Workload, body: Body, goal: Goal, cycles: float) -> Sco
 
 
 def objective_of(predicted: Prediction, goal: Goal, cycles: float) -> float:
-    """Return the objective of a mapping that takes so many cycles."""
+    """Return the objective of a mapping that takes ``cycles``."""
     if goal.objective == "cycles":
         return float(cycles)
     if goal.objective == "footprint":
@@ -90,7 +90,7 @@ def objective_of(predicted: Prediction, goal: Goal, cycles: float) -> float:
 
 
 def energy_of(predicted: Prediction, goal: Goal, cycles: float) -> float:
-    """Return the energy of a mapping that takes so many cycles; 0 where it is not known."""
+    """Return the energy in pJ of a mapping that takes ``cycles``; 0 if it is unknown."""
     if goal.accelerator.unknown_energies:
         return 0.0
     leaked = sum(one.bound_cycles for one in predicted.groups)

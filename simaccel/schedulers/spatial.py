@@ -1,6 +1,6 @@
-"""Schedulers of mapspaces: each einsum gets the best mapping that a mapspace has.
+"""Schedulers of mapspaces: each einsum gets the best mapping of a mapspace.
 
-On a systolic array there is a mapspace for each stationarity, and the best of the three counts.
+On a systolic array there is a mapspace for each stationarity, of which the best mapping is taken.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from simaccel.search.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Einsum, Vector, Workload
 
 _FEW: Final = 16
-"""Mappings of a search that a front has."""
+"""Most mappings of a search that a front has."""
 _RUNS: Final = 12
-"""Runs of good mappings without a gain after which no more are run."""
+"""Runs of good mappings without a gain after which no more run."""
 
 
 Choice = tuple[MappingTarget, ...]
-"""One einsum on one array, by what the array holds if it is systolic."""
+"""The alternatives of an einsum: on a systolic array one target for each stationarity."""
 
 
 def choices(
@@ -58,9 +58,9 @@ def choices(
     constraints: Constraints,
     held: Stationarity | None = None,
 ) -> list[Choice]:
-    """Return the einsums that are to be mapped, all of them checked before anything is searched.
+    """Return the einsums to map, all of them checked before the first search.
 
-    ``held``: what a systolic array holds, if that is not free.
+    ``held``: the stationarity of a systolic array (None: free).
 
     Raises:
         NotNestableError: an einsum that mapspaces don't take.
@@ -104,9 +104,9 @@ def choices(
 def search_all(
     choices: list[Choice], options: Options, workload: Workload | None = None
 ) -> list[NestResult]:
-    """Search each operator; those of one shape once.
+    """Search a mapping for each einsum; einsums of the same shape are searched once.
 
-    ``workload``: says how often each runs, and so what near-ties give up in all.
+    ``workload`` says how often each einsum runs, for the total losses of near-ties.
 
     Raises:
         EmptyMapspaceError: an operator has no mapping within the constraints.
@@ -147,7 +147,7 @@ class _Picked:
 
 
 Searched = list[tuple[MappingTarget, MapspaceResult]]
-"""What was found of one einsum: a search for each stationarity and room."""
+"""Results for one einsum: a search for each stationarity and buffer room."""
 
 
 def _best(choice: Choice, options: Options) -> tuple[NestResult, ObjectiveLosses]:
@@ -285,7 +285,7 @@ def _account(target: MappingTarget, result: MapspaceResult) -> SearchAccount:
 
 
 def rooms_of(hierarchy: Hierarchy) -> list[Hierarchy]:
-    """Return the hierarchies to search: as it is, and with room for two slots where they help."""
+    """Return the hierarchies to search: the given one, and those with room for two slots."""
     rooms = [hierarchy]
     first, *others = hierarchy.memories
     pipes = hierarchy.pipes
@@ -313,7 +313,7 @@ def _halve_levels(levels: Sequence[Level], names: set[str]) -> Iterator[Level]:
 
 
 def shape_of(target: MappingTarget) -> object:
-    """Return what einsums have in common that are searched once."""
+    """Return a key that einsums of the same search have in common."""
     einsum = target.einsum
     operands = (*einsum.inputs, einsum.output)
     widths = tuple(target.tensors[one.tensor].bits for one in operands)
@@ -323,7 +323,7 @@ def shape_of(target: MappingTarget) -> object:
 def mapping_from(
     workload: Workload, accelerator: Accelerator, strategy: Strategy, mapped: list[NestResult]
 ) -> WholeMapping:
-    """Put the mapping of a workload together; vector operators get the fastest blocks.
+    """Combine the results into a mapping; vector operators get their fastest blocks.
 
     Raises:
         NothingFitsError: not even the smallest block of a vector operator fits the buffer.
@@ -341,14 +341,14 @@ def mapping_from(
 
 
 def double_buffered(mapped: NestResult) -> Group:
-    """Return the mapping with two slots for tiles where the memory has room, inputs first."""
+    """Return the mapping with two slots for tiles where they fit, inputs first."""
     found = mapped.found
     assert found.best is not None  # noqa: S101 - narrows the type
     return mapped.target.group(found.space, found.best, double=True)
 
 
 def elite(mapped: NestResult) -> Iterator[tuple[Group]]:
-    """Yield the best mappings of a search that spread the work differently, two slots a tile."""
+    """Yield the best mappings of each spatial distribution, with two slots a tile."""
     found, target = mapped.found, mapped.target
     assert found.good is not None  # noqa: S101 - narrows the type
     for at in range(min(len(found.good), _FEW)):

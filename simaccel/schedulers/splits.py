@@ -1,9 +1,10 @@
-"""Splits of any workload over chips: all that are legal, and which of them is fastest.
+"""Splits of any workload over chips: all legal ones, and the fastest of them.
 
-A transformer is cut by its degrees (`simaccel.schedulers.parallel`). Any workload is cut along a
-rank that no weights have, such as its batch or its tokens, or by channels: each operator along the
-dimension that weights give its output, vector operators as what they read. What can't be cut so is
-done by all chips alike. Collectives follow from the cuts, and what isn't legal says why.
+A transformer is cut by its degrees of parallelism (`simaccel.schedulers.parallel`). Any other
+workload is cut along a rank that no weights have, such as the batch or tokens, or by channels: each
+product along the output dimension of its weights, and vector operators as their inputs. Operators
+that can't be cut are replicated. Collectives follow from the cuts; illegal splits are reported with
+the reason.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ _ROWS: Final = "rows"
 _COLUMNS: Final = "columns"
 _UNDIVIDED: Final = "undivided"
 _MOST_REPAIRS: Final = 8
-"""Times that operators which can't be cut are left whole."""
+"""Most rounds in which operators that can't be cut are left whole."""
 
 
 class SplitCost(NamedTuple):
-    """Cost of a split, what counts most first.
+    """Cost of a split, in the order of importance.
 
-    Bytes of weights and caches that a chip has no room for, its least cycles, and its MACs, of
-    which there are fewer where fewer chips do the same.
+    Bytes of weights and caches beyond a chip's capacity, a lower bound of the cycles, and the MACs
+    of all chips, which are fewer if fewer chips repeat the same work.
     """
 
     beyond: int
@@ -58,7 +59,7 @@ class SplitCost(NamedTuple):
 
 @dataclass(frozen=True)
 class LegalSplit:
-    """A way to cut a workload over chips, and what each of them does."""
+    """A legal cut of a workload over chips, and the share of each chip."""
 
     name: str
     workload: Workload
@@ -66,7 +67,7 @@ class LegalSplit:
     pod: Pod
 
     def cost(self, work: ChipWork) -> SplitCost:
-        """Return what it costs, which it is chosen by: the work of a chip, and its collectives."""
+        """Return the cost by which splits are compared: the work of a chip and its collectives."""
         workload, sent = self.pod.workload, Fraction()
         for exchange in self.pod.exchanges:
             for link in link_works(exchange, work.accelerator, workload.times(exchange.after)):
@@ -76,11 +77,11 @@ class LegalSplit:
 
 
 def fastest_split(workload: Workload, accelerator: Accelerator, *others: Workload) -> LegalSplit:
-    """Return the split of the least cycles of a chip, the first of equal ones.
+    """Return the split with the fewest cycles of a chip, the first of equals.
 
-    Of those that fit a chip's memory, else of those that are least too large. Where all chips are
-    no faster than fewer of them, or than one, the others do the same as those.
-    ``others``: other workloads that do the same, such as with tokens in groups.
+    Splits that fit a chip's memory come first, then those that exceed it least. If fewer chips, or
+    a single one, are as fast as all, the others replicate their work. ``others``: equivalent forms
+    of the workload, such as with tokens in groups.
     """
     workloads = workload, *others
     return _fastest(workloads, accelerator, repr([way.parameters for way in workloads]))
@@ -125,11 +126,11 @@ def _share_nothing(workload: Workload, accelerator: Accelerator) -> tuple[SplitC
 
 
 def spread_by_degrees(workload: Workload, degrees: ParallelDegrees) -> Spreads:
-    """Return the spreads of each operator of any workload.
+    """Return how each operator is cut by degrees of parallelism, of any workload.
 
-    Of a transformer as of `spread_over`. Else data parallelism cuts a rank that no weights have,
-    the one of most operators that it divides (images, tokens, rows of a product), and tensor
-    parallelism the channels.
+    Transformers as in `spread_over`. Otherwise data parallelism cuts the rank without weights that
+    most operators have and that is divisible (images, tokens, rows of a product), and tensor
+    parallelism cuts the channels.
 
     Raises:
         InputError: a size can't be divided by a degree, or there is nothing to cut so.
@@ -166,10 +167,10 @@ def spread_by_degrees(workload: Workload, degrees: ParallelDegrees) -> Spreads:
 def settle_degrees(
     options: Options, accelerator: Accelerator, workloads: Sequence[Workload]
 ) -> Options:
-    """Return options that say all degrees, as several runs of transformers share them.
+    """Return options with all degrees set, shared by several runs of a transformer.
 
-    Without any, all chips share each layer; if that isn't legal, those that are fastest of all
-    workloads together.
+    If none are given, all chips share each layer; if that isn't legal, the degrees that are fastest
+    over all workloads.
     """
     degrees = degrees_of(accelerator.pod, *options.degrees, sequence=options.sequence_parallel)
     is_open = accelerator.pod.count > 1 and {*options.degrees} == {None}
@@ -204,7 +205,7 @@ def _cost_of_degrees(
 def legal_splits(
     workload: Workload, accelerator: Accelerator, count: int
 ) -> tuple[list[LegalSplit], dict[str, str]]:
-    """Return all legal splits into ``count`` pieces, and by name what others would need."""
+    """Return the legal splits into ``count`` pieces, and by name what the other splits lack."""
     legal, reasons = list[LegalSplit](), dict[str, str]()
     ways = {n: RankCuts(workload, n) for n in _divisors(count)}
     for name, spreads in _possible_splits(ways, count, reasons):
@@ -252,7 +253,7 @@ def _without_cuts(workload: Workload, spreads: Spreads, error: InputError) -> Sp
 def name_legal_splits(
     error: InputError, workload: Workload, accelerator: Accelerator
 ) -> InputError:
-    """Return an error of a split with the names of all that are legal."""
+    """Return an error of a split extended by the names of all legal splits."""
     names = "none"
     for count in _divisors(accelerator.pod.count)[:-1]:
         legal, _ = legal_splits(workload, accelerator, count)

@@ -1,4 +1,4 @@
-"""The search of L, softmax and A one after the other: how many rows stay on chip between them."""
+"""Search of L, softmax and A one after the other: how many rows stay on chip between them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from simaccel.search.scored_tree import ScoredTree
 class StagedAttention:
     """An attention whose operators run one after the other.
 
-    ``known``: by the rows that stay on chip the best of them, None if nothing is below a limit,
+    ``known``: by the number of resident rows, the best mapping (None if none is below the limit),
     and that limit.
     """
 
@@ -39,13 +39,13 @@ class StagedAttention:
 
     @property
     def every_row(self) -> int:
-        """Rows of the intermediate of all samples and heads."""
+        """Rows of the intermediate, over all samples and heads."""
         return self.problem.size(self.problem.heads) * self.problem.size(self.problem.rows)
 
     # -- bounds
 
     def bound(self, room: int) -> float:
-        """Return what no objective of L, softmax and A is below; infinite where nothing fits."""
+        """Return a lower bound of the objective of L, softmax and A; infinite if nothing fits."""
         _, most = units(self.problem, "r", self.search.accelerator)
         some = min(most, self.every_row - 1)  # of all rows are resident at most, beside others
         found = min(self._bound_of(rows, room) for rows in {0, some})
@@ -72,9 +72,9 @@ class StagedAttention:
 
     @property
     def least_work(self) -> float:
-        """Cycles that L, softmax and A take, whatever is on chip of other tensors.
+        """Least cycles of L, softmax and A, whatever other tensors are held on chip.
 
-        Those of array and SFU, or of the rows of the intermediate that can't stay.
+        They are those of array and SFU, or of the transfers of rows that can't stay on chip.
         """
         return float(self.search.recall(("work", self.problem.part), self._least_work))
 
@@ -108,9 +108,9 @@ class StagedAttention:
     # -- rows
 
     def map(self, kind: str, limit: float = float("inf")) -> Mapped | None:
-        """Return the best with rows on chip, of the granularity that is the kind's last letter.
+        """Return the best mapping below ``limit``; the kind's last letter is its granularity.
 
-        None if none is below a limit.
+        None if there is none.
 
         Raises:
             NothingFitsError: no tiling fits the buffer.
@@ -143,36 +143,36 @@ class StagedAttention:
         return best
 
     def map_cheaply(self, limit: float) -> None:
-        """Return nothing: its operators' own steps are looked for where they cost less."""
+        """Return None: cheaper mappings are found by the steps of the single operators."""
 
     def fewest_bytes(self, room: int, limit: float) -> float:  # noqa: ARG002
-        """Return no promise of fewer bytes than what was found moves."""
+        """Return infinity: no mapping is known to move fewer bytes than the one found."""
         return float("inf")
 
     # -- other choices of an attention that is a part of a mapping
 
     def figures_of(self, part: Part, held_bytes: int) -> ScoredTree | None:  # noqa: ARG002
-        """Return the figures of a part of a mapping that was found here; None if none is it."""
+        """Return the figures of a part that was chosen here; None if it wasn't."""
         staged = (staged for staged, _ in self.known.values() if staged)
         return next((scored for body, scored in staged if body == (part,)), None)
 
     def least_cost(self, limit: float, held_bytes: int) -> float:  # noqa: ARG002
-        """Return what the cost of no choice is below."""
+        """Return a lower bound of the cost of any choice."""
         return 0.0
 
     def cheaper_choices(self, limit: float, held_bytes: int) -> list[tuple[object, ScoredTree]]:  # noqa: ARG002
-        """Return what costs less than the best in one piece, with figures; none above a limit."""
+        """Return less costly choices than the best and their figures, of at most ``limit``."""
         return [(body[0], one) for body, one in self.find_cheaper(limit) if len(body) == 1]
 
     def choose(self, part: Part, choice: object) -> Part:  # noqa: ARG002
-        """Return a choice, as a part of a mapping."""
+        """Return a choice as a part of a mapping."""
         assert isinstance(choice, Group | ResidentScope)  # noqa: S101 - narrows the type
         return choice
 
     def find_cheaper(self, limit: float) -> list[Mapped]:
-        """Return what costs less than the fastest and has no objective above a limit.
+        """Return mappings that cost less than the fastest, with objectives of at most ``limit``.
 
-        With the numbers of rows that are known, also by trees that cost less where rows spill.
+        The resident rows are those already searched; rows in DRAM may have less costly trees.
         """
         objective, room = self.search.goal.objective, self.search.goal.room
         able = [(rows, staged) for rows, (staged, _) in self.known.items() if staged]

@@ -1,10 +1,10 @@
-"""Strips: weights come fold by fold to activations that stay, as on a TPU (ISCA 2017, section 2).
+"""Strips: weights are loaded fold by fold for activations that stay, as on a TPU (ISCA 2017, 2).
 
-The array holds one fold of weights at a time; as many as its memory's staging takes wait in a FIFO
-of slots. A strip of columns adds up before the next one begins, over as many rows of the output
-as the accumulator takes. Weights lie in memory as whole folds, edges filled up with zeros. Vector
-operators on what an einsum makes follow it in its group, where both fit, so that weights for the
-einsum after them come meanwhile.
+The array holds one fold of weights at a time; the next ones wait in a FIFO of slots, as many as the
+memory's staging takes. The columns of a strip accumulate before the next strip begins, over as many
+output rows as the accumulator holds. Weights are stored as whole folds, with zeros at the edges.
+Vector operators on an einsum's output are fused with it if both fit, so that the weights of the
+next einsum load meanwhile.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from simaccel.units import ARRAY, SFU
 from simaccel.workload import Vector, Workload
 
 _SLOTS = 2
-"""Slots where no staging says how many."""
+"""Slots of weights if no staging limits them."""
 
 
 def strips(workload: Workload, accelerator: Accelerator, options: Options) -> Mapping:
-    """Schedule each einsum with the vector operators on what it makes, others on their own.
+    """Map each einsum with the vector operators on its output, and other operators alone.
 
     Raises:
         NotMappableError: the array can't do an operator.

@@ -1,4 +1,4 @@
-"""Searches for the best trees of single operators: those that are alike are searched once."""
+"""Searches for the best trees of single operators; identical operators are searched once."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ Mapped = tuple[Body, ScoredTree]
 
 @dataclass(frozen=True)
 class GroupSearchResult:
-    """The best of a group's candidates in some room, None if none is below ``limit``.
+    """The best of a group's candidates in some room; None if none is below ``limit``.
 
-    ``sets``: all that were looked at, with what is near the best; ``account``: of the searches.
+    ``sets``: the candidates considered, with the neighbours of the best. ``account``: of the
+    searches.
     """
 
     best: ScoredTree | None
@@ -52,7 +53,7 @@ class GroupSearchResult:
     account: SearchAccount | None = None
 
     def is_enough(self, limit: float, room: int) -> bool:
-        """Return whether this also says what is best below a limit in so much room."""
+        """Return whether this result also answers a search with another limit and room."""
         if self.best is None:
             return limit <= self.limit
         return self.best.buffer_bytes <= room
@@ -60,9 +61,9 @@ class GroupSearchResult:
 
 @dataclass
 class GroupSearch:
-    """All candidates of a group, and the names under which they were made.
+    """The candidates of a group, and the names under which they were made.
 
-    Groups that are mapped alike share what is known of them.
+    Groups that are mapped alike share the results.
     """
 
     group: Group
@@ -71,13 +72,13 @@ class GroupSearch:
     names: Names
     known: dict[object, Any]
     label: str = "alone"
-    """What accounts call the search."""
+    """Name of the search in accounts."""
     account: SearchAccount | None = None
-    """Of the search for the last mapping, whether it found one or not."""
+    """Account of the last search, whether it found a mapping or not."""
 
     @property
     def sets(self) -> Sequence[CandidateSet]:
-        """The grids, of one core and of pieces for several."""
+        """The candidate sets, for one core and for pieces on several."""
         if "sets" not in self.known:
             self.known["sets"] = self.make_sets()
         found: Sequence[CandidateSet] = self.known["sets"]
@@ -85,24 +86,24 @@ class GroupSearch:
 
     @property
     def candidates(self) -> CandidateSet:
-        """The first grid, which is the only one of a single operator."""
+        """The first candidate set; a single operator has no other."""
         return self.sets[0]
 
     def bound(self, room: int) -> float:
-        """Return what the objective of no candidate that fits is below; infinite if none fits."""
+        """Return a lower bound of the objective in ``room`` bytes; infinite if nothing fits."""
         return min(grid.bound(room) for grid in self.sets)
 
     @property
     def least_work(self) -> int:
-        """Cycles of array and SFU that each candidate takes."""
+        """Cycles of array and SFU that any candidate takes."""
         return min(grid.least_work for grid in self.sets)
 
     def fastest(
         self, held_bytes: int = 0, like: Tree = (), limit: float = float("inf")
     ) -> ScoredTree | None:
-        """Return the best below a limit, beside ``held_bytes`` of the buffer; None if none is.
+        """Return the best tree below ``limit`` beside ``held_bytes`` of the buffer, if any.
 
-        ``like``: a tree of the same operator with something else held: what has its tiles runs
+        ``like``: a tree of the same operator with other tensors held; candidates with its tiles run
         first.
         """
         best = self.find(held_bytes, like, limit).best
@@ -113,7 +114,7 @@ class GroupSearch:
         return best
 
     def map(self, kind: str, limit: float) -> Mapped | None:  # noqa: ARG002 - as of a staged one
-        """Return the best mapping of the group that is below a limit; None if none is.
+        """Return the group's best mapping with an objective below ``limit``; None if there is none.
 
         Raises:
             NothingFitsError: the machine takes no candidate, or none fits.
@@ -129,10 +130,7 @@ class GroupSearch:
         return None
 
     def map_cheaply(self, limit: float) -> Mapped | None:
-        """Return what costs least of all mappings that are not above a limit, as far as is seen.
-
-        Nothing else is searched; some candidates run.
-        """
+        """Return the least costly mapping of at most ``limit`` that a few runs find, if any."""
         seen = look_for_cheaper(None, self.sets, self.goal.room, limit)
         if not seen:
             return None
@@ -140,13 +138,13 @@ class GroupSearch:
         return (replace(self.group, tree=best.tree),), best
 
     def fewest_bytes(self, room: int, limit: float) -> float:
-        """Return the fewest bytes that a mapping moves whose bound is not above a limit."""
+        """Return the fewest DRAM bytes of mappings whose bound is at most ``limit``."""
         return min(grid.fewest(room, limit) for grid in self.sets)
 
     def find(
         self, held_bytes: int = 0, like: Tree = (), limit: float = float("inf")
     ) -> GroupSearchResult:
-        """Return what `fastest` is taken from, in the names of the candidates."""
+        """Return the result that `fastest` uses, in the names of the candidates."""
         found: dict[int, GroupSearchResult] = self.known.setdefault("found", {})
         room = self.goal.room - held_bytes
         for taken in sorted(found, reverse=True):
@@ -182,10 +180,10 @@ class GroupSearch:
         return GroupSearchResult(best, limit, (*sets, *self.sets), account)
 
     def find_cheaper(self, limit: float, held_bytes: int = 0) -> list[ScoredTree]:
-        """Return the best and what costs less, none with an objective above a limit.
+        """Return the best and the less costly trees, with objectives of at most ``limit``.
 
-        In the names of the candidates. Each costs less than those before it, which have a better
-        objective; some candidates that may be among them run.
+        They are in the names of the candidates, each slower and less costly than those before; a
+        few candidates run for it.
         """
         found = self.find(held_bytes)
         if found.best is None:
@@ -199,24 +197,23 @@ class GroupSearch:
         return self.find(held_bytes).best
 
     def least_cost(self, limit: float, held_bytes: int) -> float:
-        """Return what the cost of no choice is below whose objective is not above a limit."""
+        """Return a lower bound of the cost of choices with an objective of at most ``limit``."""
         room = self.goal.room - held_bytes
         return min(grid.least_cost(room, limit) for grid in self.sets)
 
     def cheaper_choices(self, limit: float, held_bytes: int) -> list[tuple[object, ScoredTree]]:
-        """Return what costs less than the best, with figures; none is above a limit."""
+        """Return less costly choices than the best and their figures, of at most ``limit``."""
         return [(scored.tree, scored) for scored in self.find_cheaper(limit, held_bytes)]
 
     def choose(self, part: Part, choice: object) -> Part:
-        """Return a part of a mapping with another choice."""
+        """Return a part of a mapping with another choice in its place."""
         assert isinstance(part, Group) and isinstance(choice, tuple)  # noqa: S101, PT018
         return replace(part, tree=rename_tree(choice, self.names))
 
     def sample_rooms(self, limit: float, held_bytes: int = 0) -> list[ScoredTree]:
-        """Return what ran and has no objective above a limit, the less room the later.
+        """Return trees that ran with at most ``limit``, each smaller and slower than those before.
 
-        In the names of the candidates. Each needs less of the buffer than those before it, which
-        have a better objective; of many some.
+        They are in the names of the candidates; of many, evenly spaced ones.
         """
         sets, room = self.find(held_bytes).sets, self.goal.room - held_bytes
         every = {id(candidates): candidates for candidates in sets}.values()
@@ -230,7 +227,7 @@ class GroupSearch:
 
     @property
     def nothing_fits(self) -> NothingFitsError:
-        """The error that says what the smallest candidate needs."""
+        """The error that names what the smallest candidate needs."""
         smallest = min(grid.smallest for grid in self.sets)
         return NothingFitsError(
             f"{self.group.name}: no tiling fits the buffer of {self.goal.room} B; the smallest "
@@ -245,14 +242,14 @@ class GroupSearch:
 
 
 EinsumTrees = Callable[..., list[Family]]
-"""Returns the trees of an einsum, as `einsum_families`."""
+"""Returns the candidate trees of an einsum, as `einsum_families` does."""
 
 
 class TreeSearch:
-    """Best trees of single operators on one accelerator; those that are alike are searched once.
+    """Best trees of single operators on one accelerator; identical operators are searched once.
 
-    ``einsum_trees``: of which an einsum has the best; ``rows``: height of the blocks of vector
-    operators, if it is fixed.
+    ``einsum_trees``: makes the candidates of an einsum. ``rows``: the height of vector operators'
+    blocks, if it is fixed.
     """
 
     def __init__(
@@ -271,20 +268,20 @@ class TreeSearch:
         return self.goal.accelerator
 
     def recall(self, key: object, make: Callable[[], Value]) -> Value:
-        """Return what is known of a group, or of a whole body; made when first asked for."""
+        """Return what is stored under a key, or make and store it."""
         if key not in self._memory:
             self._memory[key] = make()
         known: Value = self._memory[key]
         return known
 
     def quiet(self) -> TreeSearch:
-        """Return the same search with all results so far, without reports of what it does."""
+        """Return a search that shares all results and reports no accounts."""
         found = copy(self)
         found.goal = replace(self.goal, on_account=ignore)
         return found
 
     def on_one_core(self) -> TreeSearch:
-        """Return the same search, with what is known, that leaves other cores idle."""
+        """Return a search that shares all results and uses a single core."""
         found = copy(self)
         found.goal = replace(self.goal, is_spread=False)
         return found
@@ -298,9 +295,9 @@ class TreeSearch:
         *,
         over: bool = False,
     ) -> GroupSearch:
-        """Return an operator's candidates; ``kept`` tensors are around the group.
+        """Return the search of an operator, while ``kept`` tensors stay on chip around it.
 
-        ``merged``: ranks to be seen as one, where not all that can be; ``over`` as of
+        ``merged``: ranks that count as one (None: as many as possible). ``over`` as for
         `vector_families`.
 
         Raises:
@@ -344,10 +341,10 @@ class TreeSearch:
         *,
         label: str,
     ) -> GroupSearch:
-        """Return a group's candidates, those of one that is mapped alike where it is known.
+        """Return the search of a group, shared with groups that are mapped alike.
 
-        ``more``: what else decides the sets, beside the operators and what is ``kept`` around;
-        ``label``: what accounts call the search.
+        ``more``: what else decides the candidates, beside the operators and ``kept``. ``label``:
+        the name of the search in accounts.
         """
         names, goal = names_of(space.operators), self.goal
         ranks = [name for kind, name in names if kind == "rank"]
@@ -361,7 +358,7 @@ class TreeSearch:
         return replace(known, group=group, goal=goal, names=renamed)
 
     def fastest(self, workload: Workload, name: str) -> tuple[Group, ScoredTree]:
-        """Return an operator's group, and its best tree with its figures.
+        """Return an operator's group with its best tree, and the figures.
 
         Raises:
             NotMappableError: the array can't do the operator.
@@ -375,7 +372,7 @@ class TreeSearch:
         return searched.group, best
 
     def group(self, workload: Workload, name: str) -> Group:
-        """Return an operator's group with its best tree; errors as of ``fastest``."""
+        """Return an operator's group with its best tree; raises as ``fastest`` does."""
         searched = self.operator_candidates(workload, name)
         if len(searched.candidates) == len(searched.candidates.fitting(self.goal.room)) == 1:
             tree = rename_tree(searched.candidates.tree(0), searched.names)  # nothing to choose

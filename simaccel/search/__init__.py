@@ -1,1 +1,1 @@
-"""The one search: candidate trees in columns, mapspaces, near-ties; the machine judges."""
+"""The one search: candidates in columns, mapspaces and near-ties, judged by runs on the machine."""

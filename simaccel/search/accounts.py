@@ -1,6 +1,6 @@
-"""The account of a search: its space, what left it and why, what ran, and what came second.
+"""Accounts of searches: the size of the space, what was pruned and why, what ran, the runner-up.
 
-A scheduler hands an account of each group that it searches to `Goal.note`.
+A scheduler passes the account of each group that it searches to `Goal.on_account`.
 """
 
 from __future__ import annotations
@@ -25,25 +25,24 @@ NOT_ALLOWED: Final = "not asked"
 ROOM: Final = "too large"
 BOUND: Final = "by bound"
 RULES: Final = (SAME, NOT_ALLOWED, ROOM, BOUND)
-"""By which a candidate leaves a search without running.
-
-It is the same as another but for loops of one trip, not as asked, too large for a memory, or its
-bound is no better than what is found.
+"""Rules that prune a candidate without a run. It repeats another but for the order of loops of one
+trip, violates the user's constraints, is too large for a memory, or its bound is no better than the
+best so far.
 """
 Curve = tuple[tuple[int, float], ...]
-"""(candidates that ran until then, best objective) at each improvement."""
+"""(candidates run so far, best objective) at each improvement."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchAccount:
-    """One search. The objective is smaller where it is better.
+    """The account of one search; a smaller objective is better.
 
-    ``space``: candidates, all of them; ``pruned``: how many a rule took out; ``ran``: on the
-    machine, some of them ``near`` candidates that the space lacks. ``value``: objective of the
-    chosen one; ``runner_up``: of the next best that ran. ``left``: no candidate of the space is
-    below; one near it may be. ``complete``: the space has all sizes that its scheduler allows.
-    ``by_product``: those of a batch of products, of which it has one at a time.
-    ``floor``: no mapping at all is below. Both are 0 where nothing is known.
+    ``space``: number of candidates. ``pruned``: how many each rule excluded. ``ran``: how many ran
+    on the machine, of which ``near`` are neighbours outside the space. ``value``: objective of the
+    chosen one. ``runner_up``: that of the next best that ran. ``left``: lower bound of the rest of
+    the space (neighbours outside it may be better). ``complete``: the space has all sizes that its
+    scheduler allows. ``by_product``: it has the products of a batch one at a time. ``floor``: lower
+    bound of any mapping at all. ``left`` and ``floor`` are 0 if unknown.
     """
 
     name: str
@@ -61,32 +60,32 @@ class SearchAccount:
     ended: str = ""
     curve: Curve = ()
     left_out: str = ""
-    """Why no tree of these operators is in the search; then there is nothing else."""
+    """Why no tree fuses these operators; then nothing else is set."""
 
     @property
     def none_below(self) -> float:
-        """A value that neither the chosen one nor any candidate is below; 0 if not known."""
+        """Lower bound of the space, the chosen one included; 0 if unknown."""
         return min(self.left, self.value) or self.floor
 
     @property
     def gap(self) -> float | None:
-        """The optimality gap: how far the chosen one may be above its space; None if not known."""
+        """The optimality gap: how far the chosen one may be above the best of its space."""
         return max(self.value / self.left - 1, 0.0) if self.left > 0 else None
 
     @property
     def choices(self) -> int:
-        """Number of different candidates that are as a user asks."""
+        """Number of distinct candidates that satisfy the user's constraints."""
         return self.space - self.pruned.get(SAME, 0) - self.pruned.get(NOT_ALLOWED, 0)
 
     @property
     def searched(self) -> str:
-        """The space, by what it has: all sizes and orders that its dataflow allows, or a grid."""
+        """Contents of the space in words: all sizes and orders of the dataflow, or a grid."""
         space = "all its tile sizes and orders" if self.complete else "a grid of tile sizes"
         return f"{space}, one product at a time" if self.by_product else space
 
     @property
     def says(self) -> str:
-        """Distance of the chosen one from optimal, on the machine, or the reason for none."""
+        """Distance of the chosen one from the optimum in words, or the reason why it is unknown."""
         if self.left_out:
             return f"left out: {self.left_out}"
         if self.left >= self.value:
@@ -111,7 +110,7 @@ def _excess_text(ratio: float, places: int) -> str:
 
 @dataclass(frozen=True)
 class ObjectiveLosses:
-    """Losses of a mapping against the best one: near-ties are decided by what else matters."""
+    """Losses against the best mapping by choosing a near-tie that is better in other figures."""
 
     cycles: float = 0.0
     dram_bytes: float = 0.0
@@ -126,7 +125,7 @@ class ObjectiveLosses:
         )
 
     def times(self, count: int) -> ObjectiveLosses:
-        """Return it so many times."""
+        """Return the losses of ``count`` runs."""
         return ObjectiveLosses(count * self.cycles, count * self.dram_bytes, count * self.energy_pj)
 
 
@@ -135,11 +134,11 @@ OnAccount = Callable[[SearchAccount], None]
 
 
 def ignore(*_told: object) -> None:
-    """Take no notice of what is told."""
+    """Do nothing: the callback where nobody listens."""
 
 
 def merge_accounts(name: str, parts: Sequence[SearchAccount]) -> SearchAccount:
-    """Return the account of several spaces that were searched for the same operators."""
+    """Return one account of several spaces that were searched for the same operators."""
     ran, best, curve = 0, float("inf"), []
     for part in parts:
         for at, value in part.curve:
@@ -171,7 +170,7 @@ def merge_accounts(name: str, parts: Sequence[SearchAccount]) -> SearchAccount:
 
 
 def is_by_product(families: Iterable[Family]) -> bool:
-    """Return whether trees of a single einsum have one product of its batch at a time."""
+    """Return whether trees of a single einsum process one product of its batch at a time."""
     return all(map(_has_single_products, families))
 
 
@@ -190,10 +189,10 @@ def _has_single_products(family: Family) -> bool:
 def floor_of_group(
     workload: Workload, operators: Sequence[str], accelerator: Accelerator, objective: Objective
 ) -> float:
-    """Return what no mapping of operators as one group is below; 0 where nothing is known.
+    """Return a lower bound of the objective of operators as one group; 0 if there is none.
 
-    Cycles: those of the MACs on all PEs, or of the bytes that cross DRAM, and the memories beside
-    it, at least.
+    For cycles it is the MACs on all PEs, or the bytes that have to cross DRAM and the memories
+    beside it, whichever takes longer.
     """
     if objective not in ("cycles", "dram-bytes"):
         return 0.0

@@ -1,6 +1,6 @@
-"""The candidates of a group: counts, bounds and energies of all of them, in columns.
+"""The candidates of a group, with the counts, bounds and energies of all of them in columns.
 
-The objective of a candidate is never below its bound.
+A candidate's objective is never below its bound.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Values = npt.NDArray[np.float64]
 
 
 def capacity(accelerator: Accelerator) -> int:
-    """Return the buffer's capacity in bytes; a very large number if unlimited."""
+    """Return the buffer's capacity in bytes; a very large number if it is unlimited."""
     size = accelerator.buffer.capacity_bytes
     return UNLIMITED if size is None else size
 
@@ -45,10 +45,10 @@ def leakage(accelerator: Accelerator) -> float:
 
 @dataclass(eq=False)
 class CandidateSet:
-    """All different candidates of some families of one group, in one row; they run when needed.
+    """All distinct candidates of some families of one group, by number; they run when needed.
 
-    ``group``: without a tree. ``allows``: which candidates of a family are as a user constrains
-    them. ``tolerance``: of the best objective, what may be given up (`near_ties`).
+    ``group``: without a tree. ``allows``: returns which candidates of a family satisfy the user's
+    constraints. ``tolerance``: of near-ties, relative to the best objective (`near_ties`).
     """
 
     group: Group
@@ -58,11 +58,11 @@ class CandidateSet:
     allows: Callable[[Family], Bools] | None = None
     tolerance: float = 0.0
     limits: Sequence[Sequence[Limit]] = ()
-    """Of the numbers of each family; those of its own candidates where none are given."""
+    """Limits of the numbers of each family; by default those of its own candidates."""
     totals: list[GroupTotals] = field(default_factory=list)
-    """Of the first families, if they are known already."""
+    """Totals of the first families, if they are known already."""
     is_priced: bool = False
-    """Whether energies are known whatever the objective."""
+    """Whether energies are computed whatever the objective."""
 
     def __post_init__(self) -> None:
         """Count all candidates."""
@@ -113,7 +113,7 @@ class CandidateSet:
         return len(self.bounds)
 
     def family_of(self, which: Ints | int) -> Ints:
-        """Return the numbers of the families that candidates are from."""
+        """Return the index of the family of each candidate."""
         return ints(np.searchsorted(self._ends, which, side="right"))
 
     @property
@@ -123,18 +123,19 @@ class CandidateSet:
 
     @cached_property
     def workload(self) -> Workload:
-        """The operators of the group alone."""
+        """The workload of the group's operators alone."""
         return self.families[0].space.workload.select_operators(self.group.operators)
 
     @property
     def is_timed(self) -> bool:
-        """Whether the objective has cycles in it."""
+        """Whether the objective depends on cycles."""
         return self.objective in ("cycles", "edp")
 
     def is_complete(self) -> bool:
-        """Return whether the families have all sizes of tiles between their smallest and largest.
+        """Return whether the families have all tile sizes between their smallest and largest.
 
-        A rank that is not cut, or in units of a head's rows, is a constraint of the scheduler.
+        A rank that is never cut, or only in multiples of a head's rows, is a constraint of the
+        scheduler.
         """
         loops = (
             node
@@ -145,11 +146,11 @@ class CandidateSet:
         return all(_has_no_gap(tile) for node in loops for tile in node.tiles)
 
     def fitting(self, room: int) -> Ints:
-        """Return the numbers of the different candidates that fit into ``room`` bytes."""
+        """Return the numbers of the distinct candidates that fit ``room`` bytes."""
         return np.flatnonzero(self.space <= room)
 
     def with_tiles(self, tiles: Mapping[str, int]) -> Ints:
-        """Return the numbers of candidates whose innermost tiles have these sizes, by rank."""
+        """Return the numbers of the candidates with these innermost tile sizes, by rank."""
         numbers = []
         for number, family in enumerate(self.families):
             inner = {
@@ -167,7 +168,7 @@ class CandidateSet:
         return ints(np.concatenate(numbers))
 
     def values(self, which: Ints, cycles: Ints | Values) -> Values:
-        """Return the objective of candidates that take so many cycles."""
+        """Return the objectives of candidates that take ``cycles``."""
         if self.objective == "cycles":
             return cycles.astype(np.float64)
         if self.objective in ("energy", "edp"):
@@ -178,7 +179,7 @@ class CandidateSet:
         return column[which].astype(np.float64)
 
     def run(self, which: Ints, below: float = float("inf")) -> Values:
-        """Return the cycles of candidates on the machine; infinite where they are not ``below``."""
+        """Return the cycles of candidates on the machine; infinite if they are not ``below``."""
         numbers, ran = which.tolist(), self._ran
         new = [n for n in numbers if n not in ran or not ran[n].is_enough(below)]
         bodies = [self.body(self.tree(number)) for number in new]
@@ -186,7 +187,7 @@ class CandidateSet:
         return np.array([ran[number].cycles_below(below) for number in numbers], dtype=np.float64)
 
     def body(self, tree: Tree) -> Body:
-        """Return one mapping of the group, with what is kept around it."""
+        """Return the group with a tree, and the tensors kept around it, as a mapping."""
         group, around = replace(self.group, tree=tree), tuple(self._outer_keeps())
         return (ResidentScope(keeps=around, groups=(group,)) if around else group,)
 
@@ -203,18 +204,18 @@ class CandidateSet:
             yield from (replace(keep, tensor=name) for name in islice(own, 1))
 
     def extend(self, families: Sequence[Family]) -> CandidateSet:
-        """Return these candidates, and those of more families of the same group."""
+        """Return these candidates and those of more families of the same group."""
         if not families:
             return self
         return replace(self, families=[*self.families, *families], limits=(), totals=[*self.totals])
 
     @property
     def cuts(self) -> int:
-        """Number of different cuts for cores; that for one core is one, too."""
+        """Number of distinct cuts over cores, a single core included."""
         return len({family.cut and family.cut.spreads for family in self.families})
 
     def on_fewer_cores(self) -> CandidateSet | None:
-        """Return the candidates of families that don't take the most cores; None if all do."""
+        """Return the candidates that use fewer cores than the most; None if all use as many."""
         cores = [family.cores for family in self.families]
         some = [at for at, count in enumerate(cores) if count < max(cores)]
         if not some:
@@ -228,27 +229,27 @@ class CandidateSet:
 
     @property
     def is_shared(self) -> bool:
-        """Whether cores have pieces in some candidates."""
+        """Whether some candidates are cut over several cores."""
         return any(family.cut for family in self.families)
 
     def with_family(self, family: Family, limits: Sequence[Limit]) -> CandidateSet:
-        """Return candidates of another family of the same group; ``limits`` of its numbers."""
+        """Return the candidates of another family of the same group; ``limits`` of its numbers."""
         return replace(self, families=[family], limits=[limits], totals=[])
 
     def with_objective(self, objective: Objective) -> CandidateSet:
-        """Return the same candidates, counts and runs, with energies, for another objective."""
+        """Return the same candidates, counts and runs for another objective, with energies."""
         found = copy(self)
         found.objective, found.is_priced = objective, True
         return found
 
     def scored_runs(self, room: int) -> Iterator[ScoredTree]:
-        """Yield the candidates that ran to their end and fit."""
+        """Yield the candidates that ran to their end and fit ``room`` bytes."""
         for number, outcome in self._ran.items():
             if outcome.cycles_below(float("inf")) < float("inf") and self.space[number] <= room:
                 yield self.score(number, outcome.cycles)
 
     def family_of_one(self, number: int) -> Family:
-        """Return a candidate as a family of one; numbers that vary are arrays of one entry."""
+        """Return a candidate as a family of one; varying numbers are arrays of one entry."""
         return self._take_tree(number)[0]
 
     def tree(self, number: int) -> Tree:
@@ -256,7 +257,7 @@ class CandidateSet:
         return self._take_tree(number)[1]
 
     def number_of(self, tree: Tree) -> int | None:
-        """Return the number of the candidate that a tree was taken from; None if none was."""
+        """Return the number of the candidate that a tree comes from; None if it comes from none."""
         return next((number for number, (_, own) in self._alone.items() if own is tree), None)
 
     def _take_tree(self, number: int) -> tuple[Family, Tree]:
@@ -268,7 +269,7 @@ class CandidateSet:
         return self._alone[number]
 
     def score(self, number: int, cycles: float) -> ScoredTree:
-        """Return a candidate by its number, with its cycles."""
+        """Return a candidate with its figures, given its cycles."""
         which, more = ints([number]), cycles - self.bounds[number]
         leaked = leakage(self.accelerator) * more if self.energy[number] else 0.0
         return ScoredTree(
@@ -281,19 +282,16 @@ class CandidateSet:
         )
 
     def most_cycles(self, which: Ints, value: float) -> float:
-        """Return cycles in which candidates have at least an objective of so much."""
+        """Return the cycles up to which candidates have an objective of at most ``value``."""
         priced = self.objective == "edp" and which.size
         return value / max(float(self.energy[which].min()), 1e-9) if priced else value
 
     def bound(self, room: int) -> float:
-        """Return what the objective of no candidate that fits is below; infinite if none fits."""
+        """Return a lower bound of the objective in ``room`` bytes; infinite if nothing fits."""
         return self.bound_and_bytes(room)[0]
 
     def bound_and_bytes(self, room: int) -> tuple[float, float]:
-        """Return the bound, and the least DRAM bytes of those that have it; infinite if none fit.
-
-        No objective of a candidate that fits into ``room`` bytes is below the bound.
-        """
+        """Return `bound`, and the fewest DRAM bytes of the candidates that have it."""
         fits = self.fitting(room)
         if not fits.size:
             return float("inf"), float("inf")
@@ -302,19 +300,19 @@ class CandidateSet:
         return best, float(self.dram[fits[values == best]].min())
 
     def fewest(self, room: int, value: float) -> float:
-        """Return the fewest bytes that candidates move whose bound is not above an objective."""
+        """Return the fewest DRAM bytes of candidates whose bound is at most ``value``."""
         fits = self.fitting(room)
         fits = fits[self.values(fits, self.bounds[fits]) <= value]
         return float(self.dram[fits].min()) if fits.size else float("inf")
 
     def least_cost(self, room: int, value: float) -> float:
-        """Return the least main cost of candidates whose bound is not above an objective."""
+        """Return the least main cost of candidates whose bound is at most ``value``."""
         fits = self.fitting(room)
         costs = self.costs(fits[self.values(fits, self.bounds[fits]) <= value])
         return main_cost(tuple(costs.min(axis=1).tolist())) if costs.size else float("inf")
 
     def costs(self, which: Ints) -> Values:
-        """Return the costs of candidates, a column each, with their bounds in place of cycles."""
+        """Return the costs of candidates, a column each, with bounds in place of cycles."""
         first = np.zeros(which.size) if self.objective == "cycles" else self.bounds[which]
         rows = (first, self.energy[which], self.dram[which], self.space[which])
         return np.stack([np.asarray(row, dtype=np.float64) for row in rows])
@@ -339,7 +337,7 @@ class CandidateSet:
 
 
 def number_holdings(family: Family, number: int) -> Ints:
-    """Return a number for what the array holds in each operator, different in each family."""
+    """Return an index of what the array holds in each operator, unique over all families."""
     combined = ints(number)
     for kind in family.held.values():
         combined = ints(combined * len(STATIONARITIES) + kind)
@@ -347,7 +345,7 @@ def number_holdings(family: Family, number: int) -> Ints:
 
 
 def join_sets(sets: Sequence[CandidateSet]) -> CandidateSet:
-    """Return the candidates of several sets of one group as one."""
+    """Return the candidates of several sets of one group as one set."""
     first, *others = sets
     if not others:
         return first

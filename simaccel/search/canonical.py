@@ -1,4 +1,4 @@
-"""Operators that are mapped alike: what they have in common, and a tree under other names."""
+"""Groups that are mapped alike: the key that they share, and trees under other names."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from simaccel.workload.names import tensor_of
 NameList = list[tuple[str, str]]
 """(kind, name) of operators, tensors and ranks."""
 Names = Mapping[tuple[str, str], str]
-"""New names of operators, tensors and ranks: by (kind, old name)."""
+"""New names of operators, tensors and ranks, by (kind, old name)."""
 
 
 def rename_tree(tree: Tree, names: Names) -> Tree:
-    """Return a tree for an operator that is mapped alike, under its names."""
+    """Return the tree of one group under the names of another that is mapped alike."""
 
     def rename_node(node: Node) -> Node:
         if isinstance(node, Loop | Spread):
@@ -36,7 +36,7 @@ def rename_tree(tree: Tree, names: Names) -> Tree:
 
 
 def names_of(operators: Sequence[BoundOperator]) -> NameList:
-    """Return the names of operators, of their tensors, and of ranks in the order of their use."""
+    """Return the names of operators, of their tensors, and of ranks in the order of use."""
     found: dict[tuple[str, str], None] = {}
     for seen in operators:
         tensors = [("tensor", name) for name, _ in seen.uses]
@@ -52,7 +52,7 @@ def _used_ranks(seen: BoundOperator) -> list[str]:
 
 
 def key_of(space: IterationSpace, kept: Sequence[str]) -> object:
-    """Return what two groups have in common that are mapped alike, whatever their names."""
+    """Return a key that is equal for groups that are mapped alike, whatever their names."""
     places = {named: at for at, named in enumerate(names_of(space.operators))}
     number = {name: at for (kind, name), at in places.items() if kind == "rank"}
     tensor = {name: at for (kind, name), at in places.items() if kind == "tensor"}

@@ -1,8 +1,8 @@
-"""Cuts of a group for cores: which rank, over how many, and what each takes at least.
+"""Cuts of a group over cores: which rank, over how many cores, and a lower bound of each.
 
-Fewer cores than there are may be faster where all wait for one memory, so these are cuts, too. Of
-the most promising cut the candidate with the lowest bound runs; what other cuts surely take more
-than is left out. All candidates of the others are one set, which is searched as on one core.
+Fewer cores than there are may be faster if all wait for one memory, so these are cuts, too. The
+candidate with the lowest bound of the most promising cut runs; cuts with a higher lower bound are
+excluded. The candidates of the remaining cuts form one set, which is searched as for a single core.
 """
 
 from __future__ import annotations
@@ -26,27 +26,29 @@ from simaccel.search.goal import Goal
 from simaccel.workload import Workload
 
 _FEW: Final = 8
-"""Of so many cores any number may have pieces; of more, all, a half, a quarter and so on."""
+"""Up to this many cores any number of them is tried; of more cores all, a half, a quarter and so
+on.
+"""
 Key = TypeVar("Key")
 Families = Callable[[IterationSpace], Sequence[Family]]
-"""Makes the families of a space, that of a group or of a piece."""
+"""Makes the families of trees in an iteration space, of a group or of one core's piece."""
 
 
 @dataclass(frozen=True)
 class PricedCut:
-    """A cut, None for one core: ``space`` of a full piece, and the cycles of any of its trees."""
+    """A cut (None: one core) with the ``space`` of a full piece and a lower bound of its cycles."""
 
     space: IterationSpace
     cut: CoreCut | None
     floor: int
 
     def families_around(self, families: Sequence[Family]) -> list[Family]:
-        """Return families of the piece as parts of the cut."""
+        """Return a piece's families as parts of the cut."""
         return [replace(family, cut=self.cut) for family in families]
 
 
 def on_cores(group: Group, space: IterationSpace, goal: Goal, families: Families) -> CandidateSet:
-    """Return all candidates of a group, a core's and those of pieces for several."""
+    """Return all candidates of a group, on one core and cut over several."""
     return grids_on_cores(group, space, goal, lambda piece: {0: families(piece)})[0]
 
 
@@ -56,9 +58,10 @@ def grids_on_cores(
     goal: Goal,
     families: Callable[[IterationSpace], Map[Key, Sequence[Family]]],
 ) -> dict[Key, CandidateSet]:
-    """Return grids of a group by what ``families`` calls them; on several cores all are the first.
+    """Return candidate sets of a group by the keys of ``families``; over several cores only one.
 
-    There bounds are loose, as cores wait for one another, and end few walks: one is enough.
+    There bounds are loose, as cores wait for one another, and seldom end a search: one set is
+    enough.
     """
     first, *others = cuts_of(group, space, goal)
     grids = {
@@ -78,7 +81,7 @@ def grids_on_cores(
 
 
 def cuts_of(group: Group, space: IterationSpace, goal: Goal) -> list[PricedCut]:
-    """Return the cuts of a group, the one with the lowest floor first, of equals most cores."""
+    """Return the cuts of a group, the lowest bound first; of equals, the most cores first."""
     accelerator, spreads = goal.accelerator, goal.constraints.spreads
     cuts: list[CoreCut | None] = [None]
     if goal.is_spread:
@@ -96,7 +99,7 @@ def cuts_of(group: Group, space: IterationSpace, goal: Goal) -> list[PricedCut]:
 def competitive_cuts(
     cuts: Sequence[PricedCut], sets: Sequence[CandidateSet], goal: Goal
 ) -> list[PricedCut]:
-    """Return cuts that may be better than what the likeliest candidates of others take."""
+    """Return the cuts whose bound is below what the likeliest candidates of the others take."""
     if not cuts or goal.objective != "cycles":
         return list(cuts)
     taken = min((_quick(candidates, goal) for candidates in sets), default=float("inf"))
@@ -113,7 +116,7 @@ def _quick(candidates: CandidateSet, goal: Goal) -> float:
 
 
 def parallel(space: IterationSpace) -> Iterator[str]:
-    """Yield the ranks that all operators of a group have and cores may have pieces of."""
+    """Yield the ranks that all operators of a group have and that can be cut over cores."""
     for rank, size in space.sizes.items():
         every = all(
             any(rank in dict(space.derived.get(own, ((own, 1),))) for own in seen.ranks)
@@ -124,7 +127,7 @@ def parallel(space: IterationSpace) -> Iterator[str]:
 
 
 def numbers(count: int) -> list[int]:
-    """Return how many of so many cores may have pieces, the most first.
+    """Return the numbers of cores that are tried, the most first.
 
     >>> numbers(4), numbers(20)
     ([4, 3, 2], [20, 10, 5, 2])
@@ -135,7 +138,7 @@ def numbers(count: int) -> list[int]:
 
 
 def cuts_of_one_rank(space: IterationSpace, accelerator: Accelerator) -> Iterator[CoreCut]:
-    """Yield the cuts of each rank that may be cut, over several numbers of cores."""
+    """Yield the cuts along a single rank, over several numbers of cores."""
     for rank in parallel(space):
         size = space.sizes[rank]
         tiles = dict.fromkeys(-(-size // count) for count in numbers(accelerator.cores.count))
@@ -170,7 +173,7 @@ def _required_spreads(
 
 
 class CutBounds:
-    """Cycles that no tree with a cut is below: those of a piece's MACs, or of all bytes."""
+    """Lower bounds of the cycles of a cut: by the MACs of a piece, or by the bytes of all."""
 
     def __init__(self, space: IterationSpace, accelerator: Accelerator) -> None:
         names = [seen.name for seen in space.operators]
@@ -183,7 +186,7 @@ class CutBounds:
         }
 
     def floor_of(self, cut: CoreCut | None) -> int:
-        """Return the floor of a cut."""
+        """Return the lower bound of a cut."""
         times, macs = dict.fromkeys(self.read, 1), self.macs
         for spread in cut.spreads if cut else ():
             size = self.space.sizes[spread.rank]

@@ -1,8 +1,8 @@
-"""Fronts of mappings: those that no other beats in all given figures.
+"""Pareto fronts of mappings: those that no other beats in all of the chosen figures.
 
-The figures are kept as *parts* that add up over the operators of a workload (cycles, energy, DRAM
-bytes) or whose largest counts (buffer bytes), each the smaller the better. Utilisation follows from
-the cycles, energy times delay from energy and cycles.
+Figures are kept as *parts*, which add up over the operators of a workload (cycles, energy, DRAM
+bytes) or of which the maximum counts (buffer bytes); smaller is better. Utilisation follows from
+the cycles, EDP from energy and cycles.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from simaccel.search.judge import Body
 
 Figure = Literal["cycles", "utilisation", "energy", "edp", "dram-bytes", "footprint"]
 FIGURES: Final[tuple[Figure, ...]] = get_args(Figure)
-"""What a front may be of. Utilisation is better if larger, all others if smaller."""
+"""The figures of a front; a larger utilisation is better, all others are better if smaller."""
 _CYCLES, _ENERGY, _DRAM, _SPACE = range(4)
 _PARTS: Final[dict[Figure, tuple[int, ...]]] = {
     "cycles": (_CYCLES,),
@@ -39,22 +39,22 @@ OBJECTIVE_OF: Final[dict[Figure, Objective]] = {
     "dram-bytes": "dram-bytes",
     "footprint": "footprint",
 }
-"""What a search makes small for each figure."""
+"""The objective that a search minimises for each figure."""
 _MOST: Final = 2048
-"""Mappings of some operators that are kept; of more, some that lie evenly between the ends."""
+"""Most mappings of some operators that are kept; of more, evenly spaced ones."""
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class FrontFigures:
-    """Two figures of which a front is made."""
+    """The two figures of a front."""
 
     x: Figure
     y: Figure
 
     @property
     def parts(self) -> list[int]:
-        """The columns of parts that decide."""
+        """Indices of the parts that decide."""
         return sorted({*_PARTS[self.x], *_PARTS[self.y]})
 
     @property
@@ -65,9 +65,9 @@ class FrontFigures:
 
 @dataclass(frozen=True)
 class Alternative:
-    """A way to map some consecutive operators, with its figures.
+    """A mapping of consecutive operators, with its figures.
 
-    ``energy_pj`` has the leakage in ``cycles``; ``buffer_bytes`` are what the tiles need.
+    ``energy_pj`` includes the leakage during ``cycles``; ``buffer_bytes`` are what the tiles need.
     """
 
     body: Body
@@ -82,7 +82,7 @@ class Alternative:
         return self.cycles, self.energy_pj, self.dram_bytes, self.buffer_bytes
 
     def join(self, other: Alternative) -> Alternative:
-        """Return this and, after it, another."""
+        """Return this alternative followed by another."""
         return Alternative(
             (*self.body, *other.body),
             self.cycles + other.cycles,
@@ -93,11 +93,11 @@ class Alternative:
 
 
 def front_of(least: Floats, judge: Callable[[Ints], Floats], *, chunk: int) -> Ints:
-    """Return the numbers of a front.
+    """Return the numbers of the candidates on a front.
 
-    ``least``: what the figures of each candidate are not below, in columns; ``judge`` returns the
-    figures of some. Candidates are judged, some ``chunk`` at a time, until no other one's ``least``
-    is unbeaten.
+    ``least``: lower bounds of each candidate's figures, in columns. ``judge`` returns the figures
+    of some candidates. About ``chunk`` candidates are judged at a time, until the bounds of all
+    others are dominated.
     """
     figures = np.full(least.shape, np.inf)
     left = np.arange(len(least))
@@ -114,9 +114,9 @@ def front_of(least: Floats, judge: Callable[[Ints], Floats], *, chunk: int) -> I
 
 
 def unbeaten_layers(least: Floats, left: Ints, size: int) -> Ints:
-    """Return about ``size`` of what no other one's ``least`` beats, then of what only those beat.
+    """Return about ``size`` candidates: the front of ``least``, the front of the rest, and so on.
 
-    And so on; of each layer no more than ``size``, which lie evenly.
+    Of each layer at most ``size``, evenly spaced.
     """
     found = np.empty(0, dtype=np.int64)
     while left.size and found.size < size:
@@ -138,7 +138,7 @@ def best_of(figures: FrontFigures, found: Sequence[Alternative]) -> list[Alterna
 def join_alternatives(
     figures: FrontFigures, first: Sequence[Alternative], second: Sequence[Alternative]
 ) -> list[Alternative]:
-    """Return the front of all pairs: an alternative of the first operators, and one of the next."""
+    """Return the front of all sequences of an alternative of ``first`` and one of ``second``."""
     if not first or not second:
         return []
     ones, others = (

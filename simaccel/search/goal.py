@@ -1,4 +1,4 @@
-"""The goal of a search: an objective on an accelerator, and what candidates and stopping obey."""
+"""The goal of a search: its objective on an accelerator, its constraints, and when it stops."""
 
 from __future__ import annotations
 
@@ -39,25 +39,26 @@ class Goal:
     until: float | None = None
     on_account: OnAccount = ignore
     held_bytes: int = 0
-    """Of the buffer, for what is kept around what is searched."""
+    """Bytes of the buffer that hold tensors around what is searched."""
     part: float = 0.0
-    """Of the objective, what a part of a whole workload takes on average; 0 if it is the whole."""
+    """Objective that a part of the workload has on average, at least; 0 for a workload of one part.
+    """
     parts: int = 1
     """Parts of the workload, each counted once however often it runs."""
     tolerance: float = 0.0
-    """Of the best objective, what is given up for what else matters (`near_ties`), relative."""
+    """Share of the best objective that a near-tie may be worse (`near_ties`)."""
     origins: dict[object, Any] = field(default_factory=dict)
-    """Candidates that groups of the goal were chosen from, and the bytes held beside them."""
+    """The searches that chose each group, and the bytes held beside them."""
     on_losses: OnLosses = ignore
-    """Told what the whole workload gives up."""
+    """Called with the losses of the whole workload by its choice of a near-tie."""
     start: Mapping[str, int] | None = None
-    """Innermost tiles by rank that are likely good: candidates that have them run first."""
+    """Innermost tile sizes by rank that are likely good: candidates with these run first."""
     is_spread: bool = True
-    """Whether cores have pieces of what is searched, if there are several."""
+    """Whether the search may cut groups over several cores, if there are any."""
 
     @classmethod
     def from_options(cls, accelerator: Accelerator, options: Options, workload: Workload) -> Goal:
-        """Return the goal of a user's options for a workload.
+        """Return the goal that a user's options set for a workload.
 
         Raises:
             InputError: constraints that no tree of a systolic array has.
@@ -86,11 +87,11 @@ class Goal:
         return self.judge.accelerator
 
     def grid(self, group: Group, families: Sequence[Family]) -> CandidateSet:
-        """Return the candidates of a group's families, with the stationarity of the constraints."""
+        """Return the candidates of a group's families that satisfy stationarity and constraints."""
         return self.candidates(group, self._restrict_families(families))
 
     def extend_grid(self, grid: CandidateSet, families: Sequence[Family]) -> CandidateSet:
-        """Return a grid with the candidates of more families, by the same constraints."""
+        """Return a grid extended by more families, under the same constraints."""
         return grid.extend(self._restrict_families(families))
 
     def _restrict_families(self, families: Sequence[Family]) -> list[Family]:
@@ -113,28 +114,28 @@ class Goal:
 
     @property
     def room(self) -> int:
-        """Bytes of the buffer, less what is kept in it all along."""
+        """Bytes of the buffer that are free for the search."""
         return capacity(self.accelerator) - self.held_bytes
 
     @property
     def slack(self) -> float:
-        """Of the objective, what a search may leave: little of what a whole workload takes."""
+        """Absolute gap, in units of the objective, that a search may leave."""
         return EFFORT.gap * self.part
 
     @property
     def is_timed(self) -> bool:
-        """Whether cycles have a part in the objective."""
+        """Whether the objective depends on cycles."""
         return self.objective in ("cycles", "edp")
 
     @property
     def gap(self) -> float:
-        """The optimality gap; half of what is given up anyway, so that the choice is within it."""
+        """The optimality gap; half the tolerance of near-ties if that is larger."""
         return max(
             EFFORT.gap, self.tolerance / 2 if decides(self.objective, self.tolerance) else 0.0
         )
 
     def stopping(self, grid: CandidateSet, room: int) -> StoppingRule:
-        """Return when the walk through a grid ends: in small complete ones at no gap of its own."""
+        """Return when the search of a grid ends; small complete grids have no gap of their own."""
         if self.patience is not None:
             return StoppingRule(0.0, self.patience, gain=0.0, until=self.until, equals=self.equals)
         if grid.is_complete() and grid.fitting(room).size <= EFFORT.exact * grid.cuts:
@@ -145,14 +146,14 @@ class Goal:
 
     @property
     def most_near(self) -> int:
-        """Runs of neighbours after which no other family, and no smaller room, has any."""
+        """Runs of neighbours after which no further family, and no smaller room, is searched."""
         return EFFORT.most_near if self.gap == EFFORT.gap else EFFORT.most_near // EFFORT.less_near
 
     def near_stopping(self, *, loose: bool) -> StoppingRule:
-        """Return when the walk through neighbours ends.
+        """Return when the search of neighbours ends.
 
-        Sooner where much is given up anyway, unless bounds are so ``loose`` that far more may be
-        gained.
+        It ends earlier if the tolerance is large anyway, unless bounds are so ``loose`` that far
+        more may be gained.
         """
         patience = EFFORT.near_patience // (1 if loose else self._less) // self.patience_divisor
         gain = self.gap / 2
@@ -167,7 +168,7 @@ class Goal:
 
     @property
     def equals(self) -> int:
-        """Candidates that are equal by counts alone of which the fastest is sought."""
+        """Most candidates with equal counts that run to find the fastest of them."""
         return EFFORT.patience if self.patience is None else min(self.patience, EFFORT.patience)
 
     @property
@@ -177,7 +178,7 @@ class Goal:
 
     @property
     def patience_divisor(self) -> int:
-        """By what patience is divided: as cores wait for one another, bounds end few walks."""
+        """Divisor of patience: bounds are loose for several cores, so searches stop earlier."""
         return 2 if self.is_shared else 1
 
 

@@ -1,7 +1,7 @@
-"""One search for all schedulers: a grid of candidates, and what is near the best of it.
+"""One search for all schedulers: a grid of candidates, then the neighbours of the best.
 
-Candidates run on the machine (`candidates`), those of the grid of a scheduler's families first,
-then their neighbours (`neighbours`), until nothing near is better.
+The candidates of a scheduler's families run on the machine first (`candidates`), then their
+neighbours (`neighbours`), until none of these is better.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from simaccel.search.walk import CandidateWalk, StoppingRule
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The best candidate of a search, None if none fits or is below the limit, and its account.
+    """The best candidate of a search and its account; None if none fits or is below the limit.
 
-    ``sets``: the candidates that were looked at.
+    ``sets``: the candidate sets that were searched.
     """
 
     best: ScoredTree | None
@@ -47,11 +47,11 @@ class SearchResult:
 def search(
     grid: CandidateSet, goal: Goal, limit: float = float("inf"), name: str = ""
 ) -> SearchResult:
-    """Return the best candidate of a grid, or near it, that fits.
+    """Return the best candidate that fits, of a grid and its neighbours.
 
-    ``limit``: what its objective is to be below; ``name``: what the account calls the search. What
-    takes fewer cores is searched on its own where it may be better by more than is given up: so
-    more cores are not slower than fewer.
+    Only objectives below ``limit`` count. ``name``: the name of the search in its account.
+    Candidates on fewer cores are searched on their own if they may be better by more than the
+    tolerance, so that more cores are never slower than fewer.
     """
     goal = replace(goal, is_spread=grid.is_shared)
     result, fewer = _search_grid(grid, goal, limit, name), grid.on_fewer_cores()
@@ -81,7 +81,7 @@ def _search_grid(grid: CandidateSet, goal: Goal, limit: float, name: str) -> Sea
 
 
 def with_floor(account: SearchAccount, grid: CandidateSet, goal: Goal) -> SearchAccount:
-    """Return an account with what no mapping of the operators at all is below."""
+    """Return an account with a lower bound of any mapping of the operators."""
     if goal.held_bytes:  # what is held between groups need not move
         return account
     operators, workload = grid.group.operators, grid.workload

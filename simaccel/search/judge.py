@@ -1,4 +1,4 @@
-"""The judge of all searches: cycles of mappings on the machine, each of which runs once."""
+"""The judge of all searches: it runs each mapping on the machine once."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ from simaccel.workload import Workload
 Body = Sequence[Group | ResidentScope]
 FOREVER = float("inf")
 _LONG: Final = 0.1
-"""Seconds of a run from which on others go to other processes: of 0.04 two processes gain none."""
+"""Seconds from which runs go to other processes; at 0.04 s two processes gain nothing."""
 _START: Final = 2.0
-"""Seconds of such runs in this process before others go: as many as it takes to start processes."""
+"""Seconds of such runs before other processes are started, which takes about as long."""
 
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """The cycles of a run; one that was given up takes at least so many."""
+    """The cycles of a run; if it was aborted, a lower bound of them."""
 
     cycles: float
     is_exact: bool = True
     refused: SimaccelError | None = None
 
     def is_enough(self, below: float) -> bool:
-        """Return whether it says, without another run, if the cycles are below a limit."""
+        """Return whether the outcome decides if the cycles are below a limit."""
         return self.is_exact or self.cycles >= below
 
     def cycles_below(self, limit: float) -> float:
-        """Return the cycles; infinite where they are not below a limit."""
+        """Return the cycles; infinite if they are not below ``limit``."""
         return self.cycles if self.is_exact and self.cycles < limit else FOREVER
 
 
 @dataclass
 class Judge:
-    """Runs mappings on the machine of one accelerator; ``each`` may do so in other processes.
+    """Runs mappings on the machine of one accelerator; ``each`` may use other processes.
 
-    ``outcomes``: of all that ran, by what decides them. ``seconds``: of a run in this process, by
-    the workload; ``spent``: of long runs of which others could have done some.
+    ``outcomes``: of all runs, by what decides them. ``seconds``: of a run in this process, by
+    workload. ``spent``: seconds of long runs that other processes could have shared.
     """
 
     accelerator: Accelerator
@@ -70,14 +70,14 @@ class Judge:
     def cycles(
         self, workload: Workload, bodies: Sequence[Body], below: float = FOREVER
     ) -> list[float]:
-        """Return the cycles of groups that are a whole workload.
+        """Return the cycles of bodies that each map the whole workload.
 
-        Infinite where the machine refuses them, or takes no less than ``below``.
+        Infinite if the machine refuses a body, or if it isn't ``below``.
         """
         return [one.cycles_below(below) for one in self.judge(workload, bodies, below)]
 
     def judge(self, workload: Workload, bodies: Sequence[Body], below: float) -> list[RunOutcome]:
-        """Return the outcomes of groups; what isn't known of them is run."""
+        """Return the outcomes of bodies, running those that are not known."""
         plain = [_plain_body(workload, body) for body in bodies]
         keys = [(workload.fingerprint, key_of_body(body)) for body in plain]
         new = {
@@ -105,7 +105,7 @@ class Judge:
 
     @property
     def refusal(self) -> SimaccelError | None:
-        """The last mapping's fault that the machine refused, if it refused any."""
+        """The fault of the last mapping that the machine refused, if any."""
         faults = [one.refused for one in self.outcomes.values() if one.refused is not None]
         return faults[-1] if faults else None
 
@@ -137,13 +137,13 @@ def _run(task: _Task) -> RunOutcome:
 
 
 def mapping_of(workload: Workload, dataflow: str, body: Body) -> Mapping:
-    """Put a mapping together."""
+    """Return a body as a mapping."""
     reference = WorkloadReference(name=workload.name, fingerprint=workload.fingerprint)
     return Mapping(workload=reference, dataflow=dataflow, body=tuple(body))
 
 
 def operators_of(body: Body) -> list[str]:
-    """Return the operators of some groups, in order."""
+    """Return the operators of a body, in order."""
     found: list[str] = []
     for one in body:
         found += operators_of(one.groups) if isinstance(one, ResidentScope) else one.operators
@@ -197,7 +197,7 @@ def _plain_tree(
 
 
 def key_of_body(body: Body) -> tuple[object, ...]:
-    """Return what decides the cycles of some groups of one workload."""
+    """Return what decides the cycles of a body, among all bodies of one workload."""
     found: list[object] = []
     for one in body:
         if isinstance(one, ResidentScope):

@@ -1,8 +1,8 @@
-"""Near-ties of one group: candidates about as good as the best that cost less.
+"""Near-ties of one group: candidates within the tolerance of the best that cost less.
 
-Of those about as fast as the fastest that is less energy (where energies are known), then fewer
-bytes moved, then fewer bytes kept; of those about as good in energy, bytes or footprint fewer
-cycles. Energy times delay is a choice between the two already, and has none.
+The cost is energy (where it is known), then DRAM bytes, then buffer bytes, if the objective is
+cycles; it is cycles if the objective is energy, bytes or footprint. EDP already weighs two figures
+and has no near-ties.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from simaccel.search.neighbours import neighbours
 from simaccel.search.scored_tree import ScoredTree
 
 _UNKNOWN: Final = 2**62
-"""Cycles and bytes of what isn't known."""
+"""Cycles and bytes that stand for unknown ones."""
 
 
 def losses(chosen: ScoredTree, best: ScoredTree) -> ObjectiveLosses:
-    """Return what a choice gives up against the best of its objective."""
+    """Return the losses of a choice against the best of its objective."""
     return ObjectiveLosses(
         chosen.cycles - best.cycles,
         chosen.dram_bytes - best.dram_bytes,
@@ -37,17 +37,17 @@ def losses(chosen: ScoredTree, best: ScoredTree) -> ObjectiveLosses:
 
 
 def decides(objective: Objective, tolerance: float) -> bool:
-    """Return whether near-ties are decided at all."""
+    """Return whether near-ties are considered at all."""
     return tolerance > 0 and objective != "edp"
 
 
 def look_for_cheaper(
     best: ScoredTree | None, sets: Sequence[CandidateSet], room: int, limit: float
 ) -> list[ScoredTree]:
-    """Return the best, if it is known, and what costs less: no objective is above a limit.
+    """Return the best, if it is known, and less costly candidates of at most ``limit``.
 
-    Each costs less than those before it, which have a better objective. Some candidates that may
-    be among them run, and what is near the least costly one.
+    Each costs less and has a worse objective than those before it. Some candidates that may be
+    among them run, and neighbours of the least costly one.
     """
     every = {id(candidates): candidates for candidates in sets}.values()
     best = best or ScoredTree((), math.inf, _UNKNOWN, _UNKNOWN, _UNKNOWN, math.inf)
@@ -75,7 +75,7 @@ def look_for_cheaper(
 
 
 def settle_among(candidates: CandidateSet, number: int, best: ScoredTree) -> tuple[int, ScoredTree]:
-    """Return what a user would choose of a set, by its number and with its figures."""
+    """Return the least costly near-tie of a set: its number and its figures."""
     if not decides(candidates.objective, candidates.tolerance):
         return number, best
     choice = _Choice(best, candidates.objective, best.value * (1 + candidates.tolerance))

@@ -1,8 +1,8 @@
 """Local search: the candidates of a family that differ from a good one in one or two numbers.
 
-A grid has few sizes of each rank; between them, and with slots of each tensor its own, there is
-often something better. Neighbours of the best are judged like the grid, again from what they find,
-until nothing is better.
+A grid has few sizes of each rank; better ones often lie between them, or have other numbers of
+slots. The neighbours of the best are judged like the grid, and then the neighbours of the best of
+these, until nothing improves.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from simaccel.mapping.tree import Keep, nodes
 
 _SLOTS = (1, 2, 3)
 _TENSORS = 4
-"""Tensors whose slots vary all at once, at most: what one slot less frees, another tensor takes."""
+"""Most tensors whose slots vary together: a slot less of one frees room for another."""
 _PIECES = (-2, -1, 1, 2)
-"""How many more or fewer pieces a neighbour has of a rank."""
+"""Differences in the number of pieces of a rank between neighbours."""
 Row = dict[int, int]
-"""The numbers of one candidate, by the array of the family that they are from."""
+"""The numbers of one candidate, by the array of its family."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """Limits of a number of a family's candidates, and what it is a multiple of.
+    """The range of one number of a family's candidates, and what it is a multiple of.
 
-    A family whose grid holds a number fixed, or in units of a head's rows, is a constraint of its
+    A number that the grid holds fixed, or in multiples of a head's rows, is a constraint of the
     scheduler, which neighbours obey.
     """
 
@@ -67,10 +67,10 @@ def limits_of(family: Family) -> list[Limit]:
 def neighbours(
     starts: Sequence[Family], limits: Sequence[Limit], accelerator: Accelerator
 ) -> Family | None:
-    """Return candidates of one family and their neighbours; None if nothing in them may vary.
+    """Return some candidates and their neighbours as one family; None if no number may vary.
 
-    Those with the fewest changes come first. ``starts``: families of one, whose numbers that may
-    vary are arrays of one entry. ``limits``: of the family that they are from.
+    Those with the fewest changes come first. ``starts``: the candidates as families of one, whose
+    varying numbers are arrays of one entry. ``limits``: of the family that they come from.
     """
     every = [list(_rows(start, limits, accelerator)) for start in starts]
     if not any(every):

@@ -1,4 +1,4 @@
-"""Problems of a scheduler: a workload's operators, alone or as attentions."""
+"""The problem of a scheduler: its options, and a workload's operators, alone or as attentions."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from simaccel.search.effort import Each, Effort, Objective, Watch
 from simaccel.workload import Einsum, Vector, Workload
 
 WITHIN: Final = 0.01
-"""Of the best objective, what is given up by default for what else matters."""
+"""Default tolerance of near-ties, relative to the best objective."""
 _NO_TIME = 1e-9
-"""Seconds of a search whose time is up: it takes what it sees first."""
+"""Seconds for a search whose time is up: it takes the first mapping it finds."""
 
 
 class NotMappableError(SimaccelError):
-    """A dataflow doesn't take an operator of the workload; the message names it and the reason."""
+    """A dataflow can't map an operator of the workload; the message names it and the reason."""
 
 
 class NothingFitsError(SimaccelError):
@@ -36,19 +36,23 @@ class Options:
     """Options of a scheduler.
 
     ``pipeline``: softmax of a row block may overlap L of the next (two slots); `best` always may.
-    ``objective``: what a dataflow makes small. ``stationarity``: what the array holds (None: free).
-    ``constraints`` as on the command line; ``patience``: runs without an improvement after which a
-    dataflow's search ends; ``tolerance``: of all mappings within it of the best (relative) the one
-    is taken that a user would choose (`near_ties`), and ``on_losses`` is told what that gives up;
-    ``each`` may run pieces of work in other processes; ``on_account`` is handed the account of each
-    search. Of mapspaces: ``effort`` of a search, and ``watch`` that is told how it stands; the
-    effort's budget is that of the whole workload's search, which ends at ``ends`` of the monotonic
-    clock, in seconds, once it has begun. Of transformers on several chips: chips that share a layer
-    (``tensor_parallel``), groups of them that share a batch (None: the rest of the chips), and
-    groups that share experts; ``sequence_parallel``: chips of a layer have tokens each in norms and
-    residuals. Of any workload on several chips: weights that they would have alike lie once on all
-    (``shard_weights``). Of several cores: ranks that are to be spread, such as ``n=cores:4``.
-    ``allow_overflow``: run what needs more memory than there is.
+    ``objective``: the figure that a dataflow minimises. ``stationarity``: the operand that the
+    array holds (None: free). ``constraints`` as on the command line. ``patience``: runs without an
+    improvement after which a dataflow's search ends. ``tolerance``: of near-ties, relative to the
+    best objective: the least costly mapping within it is taken (`near_ties`), and ``on_losses`` is
+    called with the losses. ``each`` may run tasks in other processes. ``on_account`` is called with
+    the account of each search.
+
+    Of mapspaces: ``effort`` of a search, and ``watch``, which is called with its progress. The
+    effort's budget is for the search of the whole workload, which ends at ``ends`` (seconds of the
+    monotonic clock) once it has begun.
+
+    Of transformers on several chips: the degrees ``tensor_parallel`` (chips that share a layer),
+    ``data_parallel`` (groups that share a batch; None: the remaining chips) and ``expert_parallel``
+    (groups that share experts); with ``sequence_parallel``, norms and residuals are cut by tokens
+    over the chips of a layer. ``shard_weights``, of any workload on several chips: weights that
+    chips would replicate are stored once. ``spread``, on several cores: ranks to cut over them,
+    such as ``n=cores:4``. ``allow_overflow``: also run what needs more memory than there is.
     """
 
     pipeline: bool = False
@@ -73,24 +77,24 @@ class Options:
 
     @property
     def degrees(self) -> tuple[int | None, int | None, int | None]:
-        """Degrees of tensor, data and expert parallelism; None of those that aren't given."""
+        """Degrees of tensor, data and expert parallelism; None for those not given."""
         return self.tensor_parallel, self.data_parallel, self.expert_parallel
 
     def with_degrees(
         self, tensor: int | None = None, data: int | None = None, expert: int | None = None
     ) -> Options:
-        """Return options with other degrees, or with none."""
+        """Return options with other degrees, or without any."""
         return replace(self, tensor_parallel=tensor, data_parallel=data, expert_parallel=expert)
 
     def end_time(self) -> float | None:
-        """Return the time of the monotonic clock at which a search that goes on now is to end."""
+        """Return when a search that continues now has to end, in seconds of the monotonic clock."""
         budget = self.effort.budget_seconds
         if budget is None or self.ends is not None:
             return self.ends
         return time.monotonic() + budget
 
     def share(self, searches: int) -> Options:
-        """Return the options of the first of so many searches: its part of the time left."""
+        """Return the options of one of ``searches`` searches with its part of the time left."""
         until = self.end_time()
         if until is None:
             return self
@@ -103,8 +107,8 @@ class Options:
 def settle_options(options: Options, accelerator: Accelerator) -> Options:
     """Return options with the accelerator's defaults for those not given.
 
-    That is the stationarity of its array, and what mapspaces make small where its energies are
-    unknown: cycles. A budget of time begins now.
+    These are the stationarity of its array and, if its energies are unknown, cycles as the
+    objective of mapspaces. A time budget begins now.
 
     Raises:
         InputError: an objective that needs energies which the accelerator doesn't have.
@@ -123,11 +127,11 @@ def settle_options(options: Options, accelerator: Accelerator) -> Options:
 
 Scheduler = Callable[[Workload, Accelerator, Options], Mapping]
 Attention = tuple[str, str, str]
-"""L, softmax and A."""
+"""Names of L, softmax and A."""
 
 
 def attention_of(workload: Workload, names: Sequence[str]) -> Attention | None:
-    """Return operators as an attention, if they are one: no other reads their intermediates."""
+    """Return operators as an attention if they form one that keeps its intermediates to itself."""
     if len(names) != 3:  # noqa: PLR2004 - L, softmax, A
         return None
     logit, softmax, attend = map(workload.operator, names)
@@ -166,6 +170,6 @@ def _is_inside(workload: Workload, tensor: str) -> bool:
 
 
 def heads_per_sample(workload: Workload, merged: Sequence[str], logit: str) -> int:
-    """Return the heads of one sample: the sizes of all merged ranks but the first."""
+    """Return the heads of one sample: the product of all merged ranks but the first."""
     ranks = workload.operator(logit).ranks
     return math.prod(ranks.get(rank, 1) for rank in tuple(merged)[1:])

@@ -1,4 +1,4 @@
-"""Repeats: candidates of a family that are others again."""
+"""Repeats: candidates of a family that are the same as others."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from simaccel.analytic.family import Bools, Family, FamilyLoops, Ints, ints
 from simaccel.mapping.tree import Keep, nodes
 
 _MOST_CODES = 2**62
-"""Codes of rows beyond which they are counted anew."""
+"""Codes of rows beyond which they are renumbered."""
 
 
 def repeats(family: Family, shape: tuple[int, ...]) -> Bools:
-    """Return which candidates are others again: the same but for the order of loops of one trip."""
+    """Return which candidates repeat others: they differ only in the order of loops of one trip."""
     columns: list[tuple[int, Ints]] = []
 
     def note(array: Ints) -> None:

@@ -1,4 +1,4 @@
-"""Sizes of tiles that a grid tries, and loops over them."""
+"""Tile sizes that a grid tries, and loops over them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from simaccel.analytic.family import FamilyLoops, Ints, ints
 from simaccel.mapping.space import IterationSpace
 
 FEW: Final = 16
-"""Ranks of so many positions have all tile sizes."""
+"""Ranks of up to this many positions have all tile sizes."""
 _EVEN_PIECES = 8
-"""Into how many even pieces ranks are cut at most; more pieces differ little from rounded ones."""
+"""Most even pieces that a rank is cut into; more differ little from sizes of whole array sides."""
 _SIDES = (1, 2, 3, 4, 6, 8)
-"""How many array sides tiles fill where inner ranks take a part of one."""
+"""Numbers of array sides that a tile fills if inner ranks take a part of one."""
 
 
 def tile_sizes(extent: int, side: int) -> list[int]:
-    """Return candidate tile sizes of a rank: the rank, even cuts, and doublings of an array side.
+    """Return candidate tile sizes of a rank: all of it, even cuts, and doublings of an array side.
 
-    Cuts are even, or rounded up to whole array sides so that only the last tile has part folds.
-    Ranks of a few positions have all sizes.
+    Cuts are even, or rounded up to whole array sides, so that only the last tile has partial folds.
+    Ranks of few positions have all sizes.
 
     >>> tile_sizes(512, 32)
     [32, 64, 86, 96, 128, 171, 192, 256, 512]
@@ -47,8 +47,8 @@ def tile_sizes(extent: int, side: int) -> list[int]:
 def filling_tiles(extent: int, whole: int, side: int) -> list[int]:
     """Return tiles of a rank that fill whole array sides, with ``whole`` positions each.
 
-    The largest that need no more sides: of an output 56 wide, 9 rows are 504 positions, which fill
-    two sides of 256, and 10 rows begin a third.
+    These are the largest that need no further side: of an output 56 wide, 9 rows are 504 positions,
+    which fill two sides of 256, and 10 rows begin a third.
 
     >>> filling_tiles(56, 56, 256)
     [4, 9, 13, 18, 27, 36]
@@ -58,7 +58,7 @@ def filling_tiles(extent: int, whole: int, side: int) -> list[int]:
 
 
 def nested_loops(space: IterationSpace, ranks: Sequence[str], tile: Ints) -> list[FamilyLoops]:
-    """Return loops of several ranks whose blocks have so many positions together.
+    """Return loops over several ranks whose blocks have ``tile`` positions together.
 
     Inner ranks stay whole as long as the block is larger than they are.
     """

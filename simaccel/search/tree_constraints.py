@@ -1,9 +1,9 @@
-"""Constraints of the user on the trees of a systolic array, in the language of mapspaces.
+"""The user's constraints on the trees of a systolic array, in the notation of mapspaces.
 
-A tree cuts ranks in the loops outside of the buffer, which are those of `dram`: `dram.m=8` makes
-eight pieces of m (the smallest tiles that do), `dram.m<=8` eight at most, `dram=m,n` cuts no other
-rank, `dram.order=m,n` puts the loop over m outside of that over n. `rows=k` and `cols=n` say which
-ranks the array has down its rows and across its columns: so what it holds.
+A tree cuts ranks by the loops outside the buffer, which are those of `dram`: `dram.m=8` makes eight
+pieces of m (of the smallest tiles that do), `dram.m<=8` at most eight, `dram=m,n` cuts no other
+rank, `dram.order=m,n` puts the loop over m outside that over n. `rows=k` and `cols=n` say which
+ranks lie along the rows and columns of the array, and thus its stationarity.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SPREAD: Final = re.compile(r"([^\s=]+)=cores:([1-9][0-9]{0,3})")
 
 
 def read_spreads(texts: Sequence[str], count: int) -> dict[str, int]:
-    """Return over how many of ``count`` cores each rank is to be spread.
+    """Return the number of cores over which each rank is to be cut, at most ``count``.
 
     Raises:
         InputError: a text that can't be read, or more cores than there are.
@@ -48,23 +48,23 @@ def read_spreads(texts: Sequence[str], count: int) -> dict[str, int]:
 
 
 def unmet_spreads(ranks: Iterable[str], spread: Collection[str]) -> list[Fault]:
-    """Return the faults of ranks that were to be spread and that no group could."""
+    """Return the faults of ranks that were to be cut over cores and that no group could cut."""
     allowed = "a rank that an operator has, does not sum over and does not need whole"
     return [Fault("--spread", "spread", rank, allowed) for rank in ranks if rank not in spread]
 
 
 @dataclass(frozen=True)
 class TreeConstraints:
-    """Constraints on the trees of all groups; ranks of other groups are no concern of one.
+    """Constraints on the trees of all groups; a group ignores ranks that it doesn't have.
 
-    ``met``: the ranks of the groups that were searched; ``spread``: of ``spreads`` those that some
+    ``met``: ranks of the groups that were searched. ``spread``: those of ``spreads`` that some
     group has.
     """
 
     dram: LevelConstraint = field(default_factory=LevelConstraint)
     sides: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     spreads: Mapping[str, int] = field(default_factory=dict)
-    """Over how many cores ranks are to be spread, wherever that can be."""
+    """Numbers of cores over which ranks are to be cut, wherever possible."""
     met: set[str] = field(default_factory=set, compare=False)
     spread: set[str] = field(default_factory=set, compare=False)
 
@@ -76,7 +76,7 @@ class TreeConstraints:
     def from_texts(
         cls, texts: Sequence[str], spreads: Sequence[str] = (), cores: int = 1
     ) -> TreeConstraints:
-        """Read constraints from the texts of the command line, also those on ``cores``.
+        """Read constraints from the texts of the command line, those on ``cores`` included.
 
         Raises:
             InputError: every one that no tree of a systolic array has.
@@ -104,7 +104,7 @@ class TreeConstraints:
         return replace(family, branch=self._branch(family.branch, sizes))
 
     def allows(self, family: Family) -> Bools:
-        """Return which candidates satisfy the constraints, by broadcast."""
+        """Return which candidates satisfy the constraints, by broadcasting."""
         allowed: Bools = np.ones((), dtype=np.bool_)
         loops = (node for node in nodes(family.branch) if isinstance(node, FamilyLoops))
         for node in loops:
@@ -122,7 +122,7 @@ class TreeConstraints:
         return allowed
 
     def require_met(self) -> None:
-        """Refuse ranks that no group has.
+        """Refuse constraints on ranks that no group has.
 
         Raises:
             InputError: names each of them, and the ranks that there are.
@@ -201,7 +201,7 @@ class TreeConstraints:
 
 
 NOTHING: Final = TreeConstraints()
-"""No constraint."""
+"""No constraints."""
 
 
 def _has_rank(names: Sequence[str], rank: str) -> bool:

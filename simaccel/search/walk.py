@@ -1,7 +1,7 @@
-"""A walk through candidates in the order of their bounds; each one visited runs on the machine.
+"""A walk through candidates in the order of their lower bounds, each of which runs on the machine.
 
-Of candidates with about equal bounds those that move fewest bytes run first. The walk ends when no
-bound that is left is below the best run by more than the optimality gap.
+Of candidates with about equal bounds, those with the fewest DRAM bytes run first. The walk ends
+when no remaining bound is below the best run by more than the optimality gap.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from simaccel.search.scored_tree import ScoredTree
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """When a search ends, see `SearchEffort`; ``slack``: an absolute gap that is allowed.
+    """When a walk ends (see `SearchEffort`); ``slack``: an absolute gap that is allowed.
 
-    ``part``: what a part of the whole workload takes on average: of a smaller one little is gained.
-    ``until``: the monotonic time in seconds at which it ends in any case. ``equals``: the number of
-    candidates with equal counts that run, to find the fastest of them.
+    ``part``: what a part of the workload takes on average, as little is gained by a smaller one.
+    ``until``: the time, in seconds of the monotonic clock, at which the walk ends in any case.
+    ``equals``: most candidates with equal counts that run to find the fastest of them.
     """
 
     gap: float = EFFORT.gap
@@ -35,7 +35,7 @@ class StoppingRule:
     equals: int = EFFORT.patience
 
     def patience_at(self, gain: float) -> float:
-        """Return the runs without a gain after which a walk ends that may gain so much, relative.
+        """Return the patience (runs without a gain) of a walk that may gain a share ``gain``.
 
         >>> rule = StoppingRule(patience=24)
         >>> rule.patience_at(0.04), rule.patience_at(0.01), rule.patience_at(0.001)
@@ -46,17 +46,17 @@ class StoppingRule:
         return self.patience * min(1, max(gain / EFFORT.full_patience_gain, EFFORT.least_patience))
 
     def allowed_bound(self, best: float) -> float:
-        """Return how far the lowest bound left may be below ``best`` when the search ends."""
+        """Return how far the lowest remaining bound may be below ``best`` when the walk ends."""
         return max(best * self.gap, self.slack)
 
 
 @dataclass
 class CandidateWalk:
-    """A walk through the candidates that fit a room of the buffer, from the lowest bound on.
+    """A walk through the candidates that fit a room of the buffer, from the lowest bound up.
 
-    ``cycles`` of the candidates that ran, by number; infinite for runs that were no better than a
-    known result. ``near``: how many times as long as the best a run may take. ``left``: no
-    candidate that fits is below it. ``ended``: why the walk ended.
+    ``cycles``: of the candidates that ran, by number; infinite for runs that were aborted.
+    ``near``: how many times as long as the best a run may take. ``left``: lower bound of the
+    candidates that fit. ``ended``: why the walk ended.
     """
 
     candidates: CandidateSet
@@ -69,16 +69,16 @@ class CandidateWalk:
     likely: Ints = field(default_factory=lambda: ints([]))
     """Candidates that are likely good, a few of which run first."""
     way: int | None = None
-    """The way to hold operands in the array that candidates have, if not all are walked through."""
+    """Index of the stationarities that candidates have to have; None: any."""
     is_near: bool = False
     """Whether candidates are neighbours of others, those with the fewest changes first."""
     of_each: Ints = field(default_factory=lambda: ints([]))
-    """The first of each way to hold operands, whose runs need no patience."""
+    """The first candidate of each combination of stationarities, whose runs use no patience."""
     first: Ints = field(default_factory=lambda: ints([]))
-    """The first few in the order of the walk, whether they ran or not."""
+    """The first few candidates of the walk, whether they ran or not."""
 
     def go(self, room: int, stopping: StoppingRule, below: float = float("inf")) -> None:
-        """Run candidates until none can be much better than the best, or below ``below``."""
+        """Run candidates until none left can be much better than the best, or ``below``."""
         candidates = self.candidates
         fits = candidates.fitting(room)
         if self.way is not None:

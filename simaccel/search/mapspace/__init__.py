@@ -1,1 +1,1 @@
-"""Mapspaces: factors with remainders, constraints, search."""
+"""Mapspaces: factorisations with remainders, constraints, and their search."""

@@ -1,4 +1,4 @@
-"""One block of a search: mappings by number, drawn, or like the best so far; and what they cost."""
+"""Blocks of a search: mappings by number, random ones or variations of the best, with scores."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from simaccel.search.mapspace.ordered_tilings import best_orders
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
 
 Score = tuple[float, float]
-"""The objective and what decides between equals: the smaller the better."""
+"""The objective, and the figure that decides between equals; smaller is better."""
 ELITE: Final = 128
-"""Mappings in a population, at most."""
+"""Most mappings of a population."""
 _BLOCK: Final = 2048
-"""Mappings in a drawn block."""
+"""Mappings of a random block."""
 _NEW: Final = 0.125
-"""The part of a block that is drawn from everywhere once there are parents."""
+"""Share of a block that is drawn from the whole mapspace once there are parents."""
 _CROSSED, _KEPT_ANEW = 0.5, 0.1
 """How often a child has chains of a second parent, and roles of its own."""
 _OF_OTHER: Final = 0.5
-"""The part of the ranks that a crossed child has from the second parent."""
+"""Share of the ranks that a crossed child takes from its second parent."""
 _MIX: Final = 1_000_003
 
 
@@ -39,10 +39,10 @@ class MapspaceProblem:
 
 @dataclass(frozen=True)
 class Population:
-    """Good and different mappings, the best first.
+    """Good and distinct mappings, the best first.
 
-    ``values`` of the objective, ``ties`` that decide between equals, and ``niches``: numbers of the
-    ways to spread the work over the spatial levels.
+    ``values``: objectives. ``ties``: figures that decide between equals. ``niches``: numbers of the
+    ways to distribute work over the spatial levels.
     """
 
     values: Floats
@@ -60,13 +60,13 @@ class Population:
         return float(self.values[0]), float(self.ties[0])
 
     def take(self, which: Ints | slice) -> Population:
-        """Return some of them."""
+        """Return the mappings with these indices."""
         return Population(
             self.values[which], self.ties[which], self.niches[which], self.genes.take(which)
         )
 
     def join(self, other: Population | None) -> Population:
-        """Return the elite of both."""
+        """Return the elite of two populations."""
         if other is None:
             return self
         return Population(
@@ -91,37 +91,38 @@ class Population:
 
 @dataclass(frozen=True)
 class BlockTask:
-    """One block: ``start`` to ``stop`` of a complete search, or drawn mappings."""
+    """A block: tilings ``start`` to ``stop`` of an exhaustive search, or random mappings."""
 
     problem: MapspaceProblem
     objective: Objective
     space: int
-    """Which mapspace of the problem."""
+    """Index of the mapspace in the problem."""
     start: int = 0
     stop: int = 0
     seeds: tuple[tuple[int, ...], ...] = ()
-    """Of drawn mappings, so many for each seed."""
+    """Seeds of random mappings, each for a fixed number of them."""
     refine: bool = True
-    """Judge each tiling in its best orders, and draw more perfect chains than there are."""
+    """Evaluate each tiling in its best orders, and draw perfect chains more often than they occur.
+    """
     parents: Genes | None = None
 
 
 @dataclass(frozen=True)
 class BlockOutcome:
-    """The result of a block: how many mappings, its improvements, and its best.
+    """The result of a block: the number of mappings, the improvements, and the best.
 
-    A tiling is judged with all its orders: it is one that is drawn, but as many mappings.
+    A tiling is evaluated in all its orders: it counts as one that was drawn, but as many mappings.
     """
 
     space: int
     drawn: int
-    """Tilings gone through, those beyond fan-outs included."""
+    """Tilings drawn, those beyond fan-outs included."""
     gone: int
-    """Mappings judged, invalid ones included."""
+    """Mappings evaluated, invalid ones included."""
     tilings: int = 0
     valid: int = 0
     steps: tuple[tuple[int, int, float], ...] = ()
-    """(tilings, mappings until then, objective) of each improvement in the block; valid ones."""
+    """(valid tilings, valid mappings so far, objective) at each improvement in the block."""
     found: Population | None = None
 
 
@@ -135,7 +136,7 @@ def run_block(task: BlockTask) -> BlockOutcome:
 
 
 def judge(task: BlockTask, gone: int, genes: Genes, factors: Ints) -> BlockOutcome:
-    """Evaluate mappings, and give the best of them."""
+    """Evaluate mappings, and return the best of them."""
     target, space = task.problem.target, task.problem.spaces[task.space]
     orders = space.book.counts(factors) if task.refine else np.ones_like(genes.orders)
     copies = orders.prod(axis=1)

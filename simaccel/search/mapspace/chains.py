@@ -43,10 +43,10 @@ _MOST_CHAINS: Final = 2.0**61
 
 @dataclass(frozen=True, kw_only=True)
 class SplitLimit:
-    """The limits of a rank at a level: ``most`` pieces at most (None: any number).
+    """The limits of a rank at a level: at most ``most`` pieces (None: any number).
 
     ``exactly``: that many pieces, and no chain where fewer tiles arrive. ``whole``: as many pieces
-    as tiles arrive, so that the levels outside get one.
+    as tiles arrive, so that one is left for the levels outside.
     """
 
     spatial: bool = False
@@ -55,7 +55,7 @@ class SplitLimit:
     whole: bool = False
 
     def may_leave(self, mapspace: Mapspace) -> bool:
-        """Return whether the last tile may be split into fewer pieces than the others here.
+        """Return whether the last tile may be split into fewer pieces than the others.
 
         >>> SplitLimit(spatial=True).may_leave("ruby-s"), SplitLimit().may_leave("ruby-s")
         (True, False)
@@ -137,7 +137,7 @@ class ChainTable:
         """Number of chains."""
 
     def chains_at(self, numbers: Ints) -> Factors:
-        """Return the chains of these numbers (0 to ``count`` - 1), a row each."""
+        """Return the chains of some numbers (0 to ``count`` - 1), a row each."""
         rows = np.empty((len(numbers), len(self._steps) + 1), dtype=np.int64)
         state = np.zeros(len(numbers), dtype=np.int64)
         rest = np.asarray(numbers, dtype=np.int64)
@@ -151,12 +151,12 @@ class ChainTable:
         return rows
 
     def numbers(self, rows: Factors) -> Ints:
-        """Return the numbers of chains; their last column is ignored.
+        """Return the numbers of some chains; their last column is ignored.
 
-        A row that is not in the table gets the number of a chain near it: level by level from the
-        innermost the most pieces that are not more than the row's, else the fewest there are.
-        Chains of a smaller mapspace are in the table of a larger one: of the numbers of pieces
-        that make the same number of groups, one that leaves no remainder is the smallest.
+        A chain that is not in the table gets the number of a similar one: level by level from the
+        innermost, the most pieces that are no more than its own, else the fewest there are. Chains
+        of a smaller mapspace are in the table of a larger one: of the numbers of pieces that make
+        the same number of groups, one that leaves no remainder is the smallest.
         """
         numbers = np.zeros(len(rows), dtype=np.int64)
         state = np.zeros(len(rows), dtype=np.int64)
@@ -169,10 +169,10 @@ class ChainTable:
         return numbers
 
     def by_loops(self, marks: Sequence[int]) -> dict[int, int]:
-        """Count the chains by the levels where they have loops of more than one trip.
+        """Count the chains by the levels at which they have loops of more than one trip.
 
-        ``marks`` has a bit for each level, from the innermost to the outermost (0: not asked for);
-        the result has the number of chains for each union of bits.
+        ``marks``: a bit for each level, innermost first (0: not counted); the result has the number
+        of chains for each union of bits.
         """
         width = 1 + sum(set(marks))
         chains = np.zeros((len(self._left), width), dtype=np.int64)
@@ -189,7 +189,7 @@ class ChainTable:
 
 @lru_cache(256)
 def chain_table(size: int, splits: tuple[SplitLimit, ...], mapspace: Mapspace) -> ChainTable:
-    """Return the table of a rank; equal ones are made once."""
+    """Return the table of a rank; equal tables are made once."""
     return ChainTable(size, splits, mapspace)
 
 

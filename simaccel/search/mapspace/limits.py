@@ -1,4 +1,4 @@
-"""Constraints against one einsum and one hierarchy: what is allowed per rank and level."""
+"""Constraints on one einsum and one hierarchy: the factors allowed for each rank and level."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class MappingLimits:
     """Limits of mappings: hashable, and small to send to another process."""
 
     splits: tuple[tuple[SplitLimit, ...], ...]
-    """By rank, then by level from the innermost to the one below the outermost."""
+    """By rank, then by level, from the innermost to the last but one."""
     fixed: tuple[tuple[int, ...], ...]
     """By temporal level: ranks whose loops have this order."""
     keeps: tuple[Keep, ...]
-    """All that levels may keep."""
+    """All combinations of roles that levels may keep."""
 
 
 def limits(
     einsum: Einsum, hierarchy: Hierarchy, dataflow: Constraints, constraints: Constraints
 ) -> MappingLimits:
-    """Combine a dataflow with the user's constraints; the user's word counts.
+    """Combine the constraints of a dataflow with the user's, which take precedence.
 
-    Ranks of a dataflow that the einsum lacks are for other operators; those that the user names
-    have to exist.
+    A dataflow may name ranks that only other operators have; ranks that the user names have to
+    exist.
 
     Raises:
         InputError: unknown levels and ranks, factors that can't fit, and what a level can't do.
@@ -75,7 +75,7 @@ def limits(
 
 
 def rank_of(einsum: Einsum, name: str) -> str | None:
-    """Find a rank by its name in either case."""
+    """Return the rank of this name, in upper or lower case."""
     if name in einsum.ranks:
         return name
     return next((rank for rank in einsum.ranks if rank.lower() == name.lower()), None)

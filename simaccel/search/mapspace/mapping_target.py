@@ -1,4 +1,4 @@
-"""The target of a search of mappings: an einsum on an accelerator, and what candidates score."""
+"""The target of a search: an einsum on an accelerator, and the scores of candidate mappings."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ from simaccel.units import ARRAY, MAC
 from simaccel.workload import Einsum, Tensor, Workload
 
 MOST_MACS: Final = 2**50
-"""Beyond, accesses in 64-bit integers could wrap."""
+"""Beyond this, accesses could overflow 64-bit integers."""
 _BLOCK: Final = 1 << 13
 
 
 class NotNestableError(SimaccelError):
-    """An einsum that mapspaces don't take; the message has the reason."""
+    """An einsum that mapspaces can't express; the message has the reason."""
 
 
 def score(
     objective: Objective, totals: FamilyTotals, buffer_bytes: Ints | None = None
 ) -> tuple[Floats, Floats]:
-    """Return the objective of each candidate, and what decides between equals.
+    """Return the objective of each candidate, and the figure that decides between equals.
 
-    Cycles are the most that any resource works. ``buffer_bytes``: what the tiles need, if counts
-    don't say so.
+    Cycles are those of the busiest resource. ``buffer_bytes``: of the tiles, if the counts don't
+    have them.
     """
     cycles = totals.resource_bound()
     energy = np.asarray(sum(totals.energy_pj(cycles).values()))
@@ -69,10 +69,11 @@ def score(
 
 @dataclass(frozen=True, kw_only=True)
 class MappingTarget:
-    """An einsum on an accelerator, with the constraints of its mappings.
+    """An einsum on an accelerator, with the constraints on its mappings.
 
-    ``stationarity``: the operand that a systolic array holds. ``room``: levels of which mappings
-    may use less than their capacity.
+    ``dataflow``: constraints of the dataflow. ``constraints``: the user's. ``stationarity``: the
+    operand that a systolic array holds. ``room``: levels of which mappings may use less than their
+    capacity.
     """
 
     einsum: Einsum
@@ -86,7 +87,7 @@ class MappingTarget:
 
     @cached_property
     def hierarchy(self) -> Hierarchy:
-        """The levels of the accelerator, with the room that mappings may take."""
+        """The levels of the accelerator, with the room that mappings may use."""
         return self.room or levels(self.accelerator)
 
     def spaces(self) -> tuple[EinsumMapspace, ...]:
@@ -115,7 +116,7 @@ class MappingTarget:
 
     @property
     def leaf(self) -> Do:
-        """The leaf that does the work."""
+        """The leaf of the trees, which does the work."""
         systolic = isinstance(self.accelerator.array, ArraySpec)
         return Do(self.einsum.name, ARRAY if systolic else MAC, self.stationarity)
 
@@ -144,7 +145,7 @@ class MappingTarget:
         return tile_bytes(seen, list(ranks.sizes), self.hierarchy, candidates.keeps, tiles)
 
     def fits(self, space: EinsumMapspace, candidates: TilingBatch) -> Bools:
-        """Return which candidates fit the memories, and their staging, with one slot a tile."""
+        """Return which candidates fit the memories and their staging, with one slot for a tile."""
         tiles = self.tile_bytes(space, candidates)
         found = fit_memories(self.hierarchy, tiles)
         for at, roles, most in self._staging:
@@ -194,7 +195,7 @@ class MappingTarget:
     def score(
         self, space: EinsumMapspace, candidates: TilingBatch, objective: Objective
     ) -> tuple[Floats, Floats]:
-        """Return the scores of candidates, as of `score`."""
+        """Return the scores of candidates, as `score` does."""
         values, ties = np.empty((2, len(candidates)))
         for start in range(0, len(candidates), _BLOCK):
             part = slice(start, start + _BLOCK)

@@ -41,7 +41,8 @@ _ROWS: Final = 1 << 16
 _ROUND: Final = 4
 """Blocks with the same parents."""
 _TOGETHER: Final = 2
-"""Of those so many are judged as one: a few thousand mappings take little longer than one."""
+"""Of those, blocks that are evaluated as one: a few thousand mappings take little longer than one.
+"""
 _WORST: Final[Score] = (float("inf"), float("inf"))
 
 
@@ -50,10 +51,10 @@ Ended = Literal["all seen", "patience", "budget", "most"]
 
 @dataclass(frozen=True, kw_only=True)
 class MapspaceResult:
-    """The best mapping and how it was found; ``best`` is None if none was valid.
+    """The best mapping and how it was found; ``best`` is None if no mapping was valid.
 
-    ``good``: the best ones that spread the work differently over the spatial levels; the best of
-    all is the first of them.
+    ``good``: the best mapping of each distribution of work over the spatial levels, the best of all
+    first.
     """
 
     space: EinsumMapspace
@@ -67,9 +68,9 @@ class MapspaceResult:
     complete: bool
     ended: Ended
     curve: tuple[tuple[int, float], ...]
-    """(valid mappings until then, best objective) at each improvement."""
+    """(valid mappings so far, best objective) at each improvement."""
     inside: tuple[MapspaceResult, ...] = ()
-    """What was found in the smaller mapspaces that were searched before."""
+    """Results for the smaller mapspaces that were searched before."""
 
 
 def search_mapspace(
@@ -78,7 +79,7 @@ def search_mapspace(
     each: Each = map,
     watch: Watch = lambda _done, _note: None,
 ) -> MapspaceResult:
-    """Find the best mapping; ``each`` may run blocks in other processes."""
+    """Search the best mapping; ``each`` may run blocks in other processes."""
     started = time.monotonic()
     stages = _stages(problem, effort)
     done: dict[tuple[EinsumMapspace, ...], _Standing] = {}

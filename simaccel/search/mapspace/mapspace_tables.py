@@ -1,4 +1,4 @@
-"""The tables of a mapspace: chains by rank, orders by level and ranks that have loops there."""
+"""Tables of a mapspace: chains of each rank, and orders of each level by the ranks that loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from simaccel.workload import Einsum
 
 
 class MapspaceTables:
-    """The tables of one mapspace; what they hold is made when it is first asked for."""
+    """Tables of one mapspace, each made when it is first used."""
 
     def __init__(
         self, einsum: Einsum, hierarchy: Hierarchy, mapspace: Mapspace, limits: MappingLimits
@@ -52,7 +52,7 @@ class MapspaceTables:
         )
 
     def draw_perfect(self, rng: np.random.Generator, rank: int, n: int) -> Ints:
-        """Draw perfect chains of a rank that has some."""
+        """Draw random perfect chains of a rank that has some."""
         perfect = self.perfect[rank]
         drawn = perfect.chains_at(rng.integers(0, perfect.count, n))
         return self.tables[rank].numbers(drawn)
@@ -71,7 +71,7 @@ class MapspaceTables:
         return found.transpose(2, 0, 1)
 
     def orders(self, factors: Ints, keys: Ints) -> Ints:
-        """Return the orders (mapping, temporal level, rank): of all that differ, number ``key``."""
+        """Return the orders (mapping, temporal level, rank) by keys, modulo the distinct ones."""
         temporal = self.hierarchy.temporal
         found = np.empty((len(temporal), factors.shape[2], len(factors)), dtype=np.int64)
         for at, level in enumerate(temporal):
@@ -79,7 +79,7 @@ class MapspaceTables:
         return found.transpose(2, 0, 1)
 
     def best(self, factors: Ints, keeps: npt.NDArray[np.bool_]) -> list[BestOrders]:
-        """Return the orders of tilings that no other one beats, by temporal level."""
+        """Return the undominated orders of tilings, by temporal level."""
         temporal = self.hierarchy.temporal
         return [
             self._levels[at].best(factors[:, level] > 1, self._order_bits(at, factors, keeps))
@@ -109,7 +109,7 @@ class MapspaceTables:
 
     @cached_property
     def size(self) -> int:
-        """The number of mappings, from the chains of each rank by the levels where they loop."""
+        """The number of mappings."""
         marked = [at for at, orders in enumerate(self._levels) if orders.tensors]
         bit = {self.hierarchy.temporal[at]: 1 << i for i, at in enumerate(marked)}
         n_levels = len(self.hierarchy.levels)
@@ -131,11 +131,11 @@ class MapspaceTables:
 
 @dataclass(frozen=True)
 class BestOrders:
-    """Orders of one level that no other one beats, for tilings.
+    """The undominated orders of one level, for several tilings.
 
-    ``case`` (tiling): which of the cases below; ``counts`` (case): its orders; ``keys`` (case,
-    number), again from the first on where there are fewer; ``places`` (rank, case, number): where
-    loops stand.
+    ``case`` (tiling): index of the set of looping ranks. ``counts`` (case): number of orders.
+    ``keys`` (case, number): their keys, repeated from the first where a case has fewer. ``places``
+    (rank, case, number): position of each loop.
     """
 
     case: Ints

@@ -1,4 +1,4 @@
-"""The mapping of one einsum: its mapspace, the search, and the reason if nothing is found."""
+"""The search of one einsum's mapping in its mapspace, and the reason if there is none."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from simaccel.search.mapspace.mapspace_search import MapspaceResult, search_maps
 from simaccel.units import ARRAY
 
 _TRIES = 8
-"""Blocks that are drawn to test whether a mapspace has any valid mapping."""
+"""Random blocks that test whether a mapspace has any valid mapping."""
 
 
 class EmptyMapspaceError(SimaccelError):
-    """No mapping is left; the message names the constraint that leaves none."""
+    """A mapspace without a valid mapping; the message names the constraint that excludes all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class NestResult:
 
     @property
     def cycles(self) -> int:
-        """Cycles of the busiest resource, which the search compares."""
+        """Cycles of the busiest resource, by which the search compares."""
         return int(self.totals.resource_bound())
 
     @property
@@ -74,7 +74,7 @@ class NestResult:
 
     @property
     def bounds(self) -> tuple[str, ...]:
-        """The limit of the cycles: ``compute``, or a resource such as ``dram``."""
+        """Limits of the cycles: ``compute``, or a resource such as ``dram``."""
         cycles = self.cycles
         return tuple(
             "compute" if name == ARRAY else name
@@ -89,7 +89,7 @@ def map_einsum(
     each: Each = map,
     watch: Watch = lambda _done, _note: None,
 ) -> NestResult:
-    """Find the best mapping of an einsum.
+    """Search the best mapping of an einsum.
 
     Raises:
         InputError: impossible constraints.

@@ -1,11 +1,10 @@
-"""The best orders of tilings, all of them priced at once.
+"""The best loop orders of tilings, evaluated for all tilings at once.
 
-A tiling is a mapping without its orders. Which bytes a transfer moves depends on the order of one
-level alone: the innermost that has a loop over the tensor's ranks, since the loops of levels
-outside of it all move the tensor, and those of levels inside don't. So the bytes of any combination
-of orders are those of the first order of every level, and what each level's own order adds: the
-closed form counts as many columns as levels have orders together, not as many as they have
-combinations.
+A tiling is a mapping without loop orders. The bytes of a transfer depend on the order of one level
+alone: the innermost with a loop over the tensor's ranks, since all loops outside it move the tensor
+and none inside does. So the bytes of any combination of orders are those of the first order of
+every level, plus the difference that each level's own order makes: the closed form evaluates the
+sum of the levels' numbers of orders, not their product.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from simaccel.search.mapspace.space import EinsumMapspace
 from simaccel.search.mapspace.tiling_batch import TilingBatch, family_of_candidates
 
 _NUMBERS: Final = 1 << 16
-"""Combinations of orders, or columns, that are priced in one go; so arrays stay in the caches."""
+"""Combinations of orders, or columns, evaluated at once; few enough for the caches."""
 
 
 @dataclass(frozen=True)
 class OrderedTilings:
     """Tilings with the best of their orders.
 
-    ``values`` and ``ties``: their score. ``orders`` (tiling, temporal level): keys, as of `Genes`.
+    ``values`` and ``ties``: their score. ``orders`` (tiling, temporal level): keys, as in `Genes`.
     """
 
     values: Floats

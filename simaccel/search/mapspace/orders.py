@@ -20,19 +20,19 @@ from simaccel.hardware.levels import ROLES
 from simaccel.workload import Einsum
 
 Moves = tuple[tuple[frozenset[int], int | None], ...]
-"""By tensor: the loops that move it, and the one of its window that does."""
+"""By tensor: the loops that move it, and the loop of its sliding window among them, if any."""
 
 
 @dataclass(frozen=True)
 class Dependence:
-    """The ranks of one tensor, by index, and those that share a dimension with another rank."""
+    """Indices of the ranks of one tensor, and of those that share a dimension with another rank."""
 
     ranks: frozenset[int]
     sliding: frozenset[int] = frozenset()
 
 
 def dependences(einsum: Einsum) -> tuple[Dependence, ...]:
-    """Return what the operands of an einsum depend on, by role; a second input may be missing."""
+    """Return the ranks that each operand of an einsum depends on; a second input may be missing."""
     index = {rank: at for at, rank in enumerate(einsum.ranks)}
     by_role = []
     for operand in (*einsum.inputs, einsum.output):
@@ -70,10 +70,10 @@ def distinct_orders(
 def undominated_orders(
     orders: npt.NDArray[np.int64], tensors: tuple[Dependence, ...]
 ) -> npt.NDArray[np.int64]:
-    """Return which of some orders no other one beats, by number; of equal ones the first.
+    """Return the indices of the orders that no other one dominates; of equal ones the first.
 
-    One beats another where each tensor moves with fewer loops or the same, along the same window:
-    then nothing moves more bytes, whatever the sizes of the tiles and the other levels do.
+    An order dominates another if each tensor moves with a subset of the loops, along the same
+    window: then nothing moves more bytes, whatever the tile sizes and the other levels are.
 
     >>> product = (Dependence(frozenset({0})), Dependence(frozenset({0, 1})))
     >>> undominated_orders(np.array([[0, 1], [1, 0]]), product).tolist()

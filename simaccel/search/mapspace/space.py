@@ -39,17 +39,17 @@ INSIDE: Final[dict[Mapspace, tuple[Mapspace, ...]]] = {
 """Maximal proper sub-mapspaces of each mapspace."""
 _PERFECT: Final = 0.5
 _FAR: Final = 0.5
-"""How often a chain that moves gets any number of pieces at a level, not one near the old."""
+"""Probability that a chain gets any number of pieces at a level, instead of a similar one."""
 _KEYS: Final = 2**40
-"""Random numbers of orders: far more than orders, so that all are about as likely."""
+"""Random keys of orders: far more than orders, so that all are about equally likely."""
 
 
 @dataclass(frozen=True)
 class Genes:
     """Mappings as numbers, a row each.
 
-    ``chains`` (rank) of the table of each rank, ``orders`` (temporal level) modulo the number of
-    distinct orders, ``keeps`` of `MappingLimits.keeps`.
+    ``chains`` (rank): in the table of each rank. ``orders`` (temporal level): modulo the number of
+    distinct orders. ``keeps``: index in `MappingLimits.keeps`.
     """
 
     chains: Ints
@@ -61,12 +61,12 @@ class Genes:
         return len(self.chains)
 
     def take(self, which: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Genes:
-        """Return some of them."""
+        """Return the mappings with these indices."""
         return Genes(self.chains[which], self.orders[which], self.keeps[which])
 
     @classmethod
     def concatenate(cls, parts: list[Genes]) -> Genes:
-        """Put several after each other."""
+        """Return the mappings of several parts, one after the other."""
         return cls(
             np.concatenate([part.chains for part in parts]),
             np.concatenate([part.orders for part in parts]),
@@ -76,9 +76,9 @@ class Genes:
 
 @dataclass(frozen=True, kw_only=True)
 class EinsumMapspace:
-    """A mapspace; small, hashable, and the same in every process.
+    """A mapspace; small, hashable, and equal in every process.
 
-    ``einsum`` has the sizes that are run, padding included.
+    ``einsum`` has the sizes that run, padding included.
     """
 
     einsum: Einsum
@@ -88,7 +88,7 @@ class EinsumMapspace:
 
     @property
     def book(self) -> MapspaceTables:
-        """The tables, which are made once in a process."""
+        """The tables, made once in a process."""
         return _book(self)
 
     def chain_counts(self) -> tuple[int, ...]:
@@ -103,10 +103,10 @@ class EinsumMapspace:
         return self.book.size
 
     def random(self, rng: np.random.Generator, n: int, *, perfect: bool = False) -> Genes:
-        """Draw mappings, uniformly over the chains of each rank.
+        """Draw random mappings, uniform over the chains of each rank.
 
-        ``perfect``: every other chain is a perfect one where there are any. They are few among
-        chains with remainders, and good more often.
+        ``perfect``: every other chain is a perfect one, if there are any. They are few among chains
+        with remainders, and more often good.
         """
         chains = np.zeros((len(self.einsum.ranks), n), dtype=np.int64)
         perfect = perfect and self.mapspace != "pfm"
@@ -119,11 +119,11 @@ class EinsumMapspace:
         return Genes(chains.T, self.random_orders(rng, n), self.random_keeps(rng, n))
 
     def random_orders(self, rng: np.random.Generator, n: int) -> Ints:
-        """Draw keys of orders (mapping, temporal level)."""
+        """Draw random keys of orders (mapping, temporal level)."""
         return rng.integers(0, _KEYS, (n, len(self.hierarchy.memories)))
 
     def random_keeps(self, rng: np.random.Generator, n: int) -> Ints:
-        """Draw what memories keep."""
+        """Draw at random what memories keep."""
         return rng.integers(0, len(self.limits.keeps), n)
 
     @property
@@ -132,9 +132,9 @@ class EinsumMapspace:
         return tuple(replace(self, mapspace=name) for name in INSIDE[self.mapspace])
 
     def move_chains(self, rng: np.random.Generator, rank: int, numbers: Ints) -> Ints:
-        """Draw chains of a rank that are near the given ones.
+        """Draw chains of a rank that are similar to given ones.
 
-        One level makes more or fewer pieces; what it loses another one gets, or the outermost.
+        One level makes more or fewer pieces; another one, or the outermost, makes up for it.
         """
         table, n = self.book.tables[rank], len(numbers)
         chains = table.chains_at(numbers)
@@ -150,9 +150,9 @@ class EinsumMapspace:
         return table.numbers(chains)
 
     def nearest_tilings(self, candidates: TilingBatch) -> Genes:
-        """Return the tilings of this mapspace that are nearest to given ones, each in any order.
+        """Return the tilings of this mapspace that are most similar to given ones, in any order.
 
-        A tiling that is in the mapspace, or costs the same as one that is, gives that one.
+        A tiling that is in the mapspace, or costs the same as one that is, becomes that one.
         """
         known = self.book
         chains = np.stack(
@@ -167,7 +167,7 @@ class EinsumMapspace:
         return Genes(chains, np.zeros(candidates.orders.shape[:2], dtype=np.int64), kept)
 
     def fitting(self, genes: Genes) -> tuple[Genes, Ints]:
-        """Keep the mappings within the fan-outs; give them with their factors."""
+        """Return the mappings within the fan-outs, with their factors."""
         factors = self.book.factors(genes.chains)
         fits = self._within_fan_outs(factors)
         return genes.take(fits), rows(factors, fits)
@@ -181,7 +181,7 @@ class EinsumMapspace:
         return fits
 
     def candidates(self, genes: Genes, factors: Ints) -> TilingBatch:
-        """Write mappings out as arrays."""
+        """Return mappings as arrays of factors, orders and keeps."""
         return TilingBatch(
             factors=factors,
             orders=self.book.orders(factors, genes.orders),
@@ -190,13 +190,14 @@ class EinsumMapspace:
 
     @property
     def combinations(self) -> int:
-        """The number of combinations of chains: what `block` counts."""
+        """The number of combinations of chains, which `block` enumerates."""
         return prod(self.chain_counts())
 
     def block(self, start: int, stop: int) -> tuple[int, Genes, Ints]:
-        """Return the tilings of some combinations of chains that are within the fan-outs.
+        """Return the tilings of a range of combinations of chains that are within the fan-outs.
 
-        First how many mappings of `size` are gone through, then as of `fitting`.
+        The first result is the number of mappings of `size` in the range; the others are as of
+        `fitting`.
         """
         left = np.arange(start, stop, dtype=np.int64)
         chains = np.empty((len(left), len(self.chain_counts())), dtype=np.int64)
@@ -226,10 +227,10 @@ def spaces(
     dataflow: Constraints | None = None,
     constraints: Constraints | None = None,
 ) -> tuple[EinsumMapspace, ...]:
-    """Return the mapspaces of a strategy: one, except where there is a choice of what to pad.
+    """Return the mapspaces of a strategy: one, or for padding one for each choice of padded ranks.
 
-    Padding: at every spatial level one rank that may be split there is padded to a multiple of the
-    fan-out, and all is factorised perfectly; each choice of ranks is a mapspace.
+    Padding: at each spatial level, one rank that may be split there is padded to a multiple of the
+    fan-out, and everything is factorised perfectly.
 
     Raises:
         InputError: constraints that can't be.

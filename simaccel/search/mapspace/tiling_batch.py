@@ -59,9 +59,9 @@ class TilingBatch:
         )
 
     def tiles(self, sizes: Sequence[int]) -> Ints:
-        """Return the size of full tiles (level, rank, candidate) as they enter each level.
+        """Return the sizes of full tiles (level, rank, candidate) that enter each level.
 
-        After the last level: what a MAC gets.
+        The last entry is what a MAC gets.
         """
         _, n_levels, n_ranks = self.factors.shape
         entering = np.empty((n_levels + 1, n_ranks, len(self)), dtype=np.int64)
@@ -74,7 +74,7 @@ class TilingBatch:
 
 
 def rows(array: npt.NDArray[Value], which: Ints | Bools | slice) -> npt.NDArray[Value]:
-    """Return some candidates; those of one level and rank stay side by side in memory."""
+    """Return some candidates, such that those of one level and rank stay adjacent in memory."""
     last = np.moveaxis(array, 0, -1)
     return np.moveaxis(last[..., which], -1, 0)
 
@@ -146,8 +146,8 @@ def family_of_candidates(
 ) -> Family:
     """Return candidates as a family of trees.
 
-    ``slots`` by (temporal level, role, candidate); one each if not given. ``places``: where loops
-    stand at each temporal level, by (rank, candidate, order); as ``candidates`` say if not given.
+    ``slots`` (temporal level, role, candidate): one each by default. ``places``: positions of loops
+    at each temporal level, by (rank, candidate, order); by default those of ``candidates``.
     """
     tiles = candidates.tiles(list(space.sizes.values()))
     seen = space.operators[0]
@@ -217,10 +217,10 @@ def _loops(names: Sequence[str], outer: Ints, inner: Ints, places: Ints) -> Iter
 
 
 def tree_of_one(family: Family) -> Tree:
-    """Return the tree of a family of one, without loops that make one piece.
+    """Return the tree of a family of one, without loops of a single trip.
 
-    The sides of a fold are said also where they are 1, and a program ends at PEs also where one
-    PE has it all: a spread of one piece says so.
+    Spreads of a single piece remain where they state the sides of a fold, and at PEs, where the
+    program ends.
     """
     tree = tree_of(family)
     silent = {"rows", "cols"} - {node.level for node in tree if isinstance(node, Spread)}
