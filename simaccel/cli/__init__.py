@@ -1,7 +1,7 @@
 """The command line: thin click commands over experiments and reports.
 
-Whoever reads or checks what was given raises an `InputError` that names all that is wrong with it;
-docstrings name other errors only.
+Functions that read or check options raise an `InputError` with all faults at once; their docstrings
+name other errors only.
 """
 
 from simaccel.cli.app import main

@@ -20,7 +20,7 @@ INTERRUPTED = 130
 
 
 _LONG: Final = re.compile(r"\S{81,}")
-"""A word that makes a message too long to read."""
+"""Words that make a message too long to read."""
 
 
 @contextmanager

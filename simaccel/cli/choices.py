@@ -1,6 +1,6 @@
-"""Help texts and choices of modules that take long to load.
+"""Help texts and choices that belong to modules which take long to load.
 
-Each stands in the module that has it, too; a test holds the two together.
+Each is also in the module that it belongs to; a test keeps both equal.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ STRATEGIES: Final = effort.STRATEGIES
 OBJECTIVES: Final = effort.OBJECTIVES
 STATIONARITIES: Final = ("ws", "os", "is")
 WITHIN: Final = 0.01
-"""What a search gives up of its objective where nothing is given."""
+"""Default tolerance of a search, relative to its best objective."""
 PATIENCE: Final = effort.Effort.patience
 SCOPES: Final = ("la", "block", "model")
 PHASES: Final = ("prefill", "decode")
 CAUSAL_BLOCKS: Final = 8
 LENGTHS: Final = 5
 GROUPED: Final = "grouped"
-"""How tokens are spread over experts that are cut over chips."""
+"""The distribution of tokens to experts that are spread over chips."""
 SWEPT: Final = (
     *("buffer", "buffer-bandwidth", "dram-bandwidth", "dram-latency"),
     *("array", "clock", "seq-len", "batch"),
@@ -43,9 +43,9 @@ METRIC_NAMES: Final = (
     "fits",
 )
 TOP: Final = 10
-"""Rows of a table where nothing else is asked for."""
+"""Default number of rows of a table."""
 MOST_SHOWN: Final = 20
-"""Designs that `explore` prints."""
+"""Default number of designs that `explore` prints."""
 EXHIBITS: Final = ("roofline", "granularity", "breakdown", "bandwidth")
 TARGET: Final = 0.95
 EXPLORED: Final = ("cycles", "energy", "edp", "dram-bytes", "footprint", "area", "power")
@@ -68,22 +68,22 @@ CLUSTER_LEVELS: Final = 4
 
 
 class NamedValues(click.Choice[str]):
-    """One of some names; the nearest one is suggested for another."""
+    """An option type for one of several names, which suggests the nearest name."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:  # noqa: ANN401 - as click's own
-        """Read it; click reports what is wrong."""
+        """Return the name; click reports a wrong one."""
         if value not in self.choices:
             self.fail(f"got {value!r}; {suggest(value, self.choices)}", param, ctx)
         return str(value)
 
 
 class RowCount(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
-    """A number of rows, or None for ``all``."""
+    """An option type for a number of rows; ``all`` is None."""
 
     name = "rows"
 
     def convert(self, value: object, param: Any, ctx: Any) -> int | None:  # noqa: ANN401 - as click's own
-        """Read it; click says what is allowed."""
+        """Return the number; click reports a wrong one."""
         text = str(value)
         if text == "all":
             return None

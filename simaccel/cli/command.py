@@ -1,4 +1,4 @@
-"""Commands by name, and how each reads its options: once, none of them empty."""
+"""Commands by name, and the reading of their options, none of which is repeated or empty."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from simaccel.errors import Fault, InputError
 
 
 class Commands(click.Group):
-    """A group whose commands are loaded when they are used, as most of them take long to load.
+    """A group of commands, each imported when it is used, as most take long to load.
 
-    ``places`` has, for each command, its module and name in it, and its help.
+    ``places``: the module, the name in it, and the help of each command.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class Commands(click.Group):
         self.places = places
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - of click
-        """Name all commands."""
+        """Return the names of all commands."""
         return sorted(self.places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - of click
-        """Load a command."""
+        """Import a command."""
         if cmd_name not in self.places:
             return None
         module, _, name = f"simaccel.cli.{self.places[cmd_name][0]}".rpartition(".")
@@ -54,7 +54,7 @@ class Commands(click.Group):
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - of click
-        """Write the help of each command, without loading it."""
+        """Write the help of each command, without importing it."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, self.places[name][1]) for name in sorted(self.places)])
 
@@ -63,13 +63,14 @@ Values = Mapping[str, object]
 _OLD: Final = "simaccel.old_spellings"
 _WHOLE: Final = "simaccel.whole_help"
 _KEYED: Final = ("--set", "--dim", "--bytes-per-element")
-"""Options NAME=VALUE that may be given for several names, once for each, or once for all."""
+"""Options NAME=VALUE, which may be repeated for different names."""
 
 
 class Command(click.Command):
-    """A command with settings, which refuses an option that is given twice, or empty.
+    """A command with settings that refuses repeated and empty options.
 
-    ``shown``: settings that it has as options of their own. ``examples``: command lines.
+    ``shown``: settings that it has as options of their own. ``examples``: command lines for its
+    help.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class Command(click.Command):
             self.params.append(_help_option("settings", _write_settings))
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what the command does: on the first page, the first paragraph."""
+        """Write the description of the command; the short help has only the first paragraph."""
         first, *rest = cleandoc(self.help or "").split("\n\n")
         for paragraph in (first, *(rest if ctx.meta.get(_WHOLE) else ())):
             formatter.write_paragraph()
@@ -97,7 +98,7 @@ class Command(click.Command):
                 formatter.write_text(paragraph)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options by section: all of them, or a line for each that most runs need."""
+        """Write all options by section; the short help has a line for each of the most common."""
         whole, later = ctx.meta.get(_WHOLE), list[str]()
         for title, options in sections(self.get_params(ctx)):
             first = [option for option in options if whole or option.opts[-1] not in LATER]
@@ -117,7 +118,7 @@ class Command(click.Command):
                 formatter.write("".join(f"  simaccel {line}\n" for line in self.examples))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments."""
+        """Parse the arguments."""
         args, old = rewrite(self.get_params(ctx), args)
         ctx.meta[_OLD] = [*dict.fromkeys(old)]
         values, _, order = self.make_parser(ctx).parse_args(args=list(args))
@@ -135,7 +136,7 @@ class Command(click.Command):
         return rest
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:  # noqa: ANN401 - of click
-        """Read the arguments; settings are named as they are given in what is wrong."""
+        """Parse the arguments; errors name settings as the user writes them."""
         with self._respelling():
             return super().make_context(*args, **kwargs)
 
@@ -149,7 +150,7 @@ class Command(click.Command):
             raise InputError(respell(error.faults, self.params)) from None
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command, and show that it works where nothing else does for a while."""
+        """Run the command, with a progress bar wherever no other bar is shown."""
         with (
             self._respelling(),
             ProgressBar(ctx.info_name or "", quiet=bool(ctx.params.get("quiet")), waits=True),

@@ -1,4 +1,4 @@
-"""`simaccel explore` of a MAESTRO description's own space: PEs, NoC bandwidth, L1 and L2."""
+"""`simaccel explore` for the design space of a MAESTRO description: PEs, NoC bandwidth, L1, L2."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from simaccel.study.points import WeightedWorkload
 
 MOST_DESIGNS: Final = 10_000_000
-"""All figures of so many are in memory at once."""
+"""Most designs of a space, whose figures are all in memory at once."""
 _MOST_ANALYSED: Final = 200_000
-"""Pairs of PEs and bandwidth: each is another analysis."""
+"""Most pairs of PEs and bandwidth, each of which needs an analysis of its own."""
 _UM2_PER_MM2: Final = 1e6
 _OBJECTIVES: Final[dict[str, Objective]] = {
     "cycles": "throughput",
@@ -36,13 +36,13 @@ _OBJECTIVES: Final[dict[str, Objective]] = {
 
 
 def is_directed_space(axes: Sequence[str]) -> bool:
-    """Return whether an axis is one of a description's own design space."""
+    """Return whether an axis belongs to the design space of a MAESTRO description."""
     return any(text.partition("=")[0].strip() in DESIGN_AXES for text in axes)
 
 
 @dataclass(frozen=True)
 class InputReaders:
-    """The readers of accelerators, workloads and limits from options."""
+    """Functions that read accelerators, workloads and limits from the options."""
 
     accelerators: Callable[[], tuple[Accelerator, ...]]
     loads: Sequence[Callable[[], WeightedWorkload]]
@@ -54,7 +54,7 @@ def _is_given(ctx: click.Context, name: str) -> bool:
 
 
 def explore_directed(ctx: click.Context, readers: InputReaders, outputs: OutputFiles) -> None:
-    """Sweep the space, run the best few on the machine, show and write.
+    """Sweep the space, run the best few designs on the machine, and show and write the results.
 
     Raises:
         InputError: all faults of what was given.

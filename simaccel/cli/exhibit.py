@@ -1,4 +1,4 @@
-"""`simaccel compare --exhibit` (FLAT's figures 5, 9, 15, 17) and `--pareto`: fronts of mappings."""
+"""`simaccel compare --exhibit` (FLAT's figures 5, 9, 15, 17) and `--pareto`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _study_of(exhibit: Exhibit) -> dict[str, str]:
 def with_defaults(
     experiment: ExperimentOptions, exhibit: Exhibit, sweep: tuple[str, ...]
 ) -> tuple[ExperimentOptions, tuple[str, ...]]:
-    """Return the options and the sweep, with those of the saved study where none are given."""
+    """Return the options and the sweep, completed by those of the exhibit's saved study."""
     study = _study_of(exhibit)
     if sweep and "sweep" not in study:
         allowed = "nothing with --exhibit, except granularity"
@@ -72,7 +72,7 @@ def show_exhibit(
     *,
     as_json: bool,
 ) -> None:
-    """Show and write an exhibit that is made of the runs of a comparison."""
+    """Show and write an exhibit made of the rows of a comparison."""
     from simaccel.report.comparison import problem_lines
     from simaccel.report.exhibits import breakdown_rows, granularity_rows, roofline_rows
 
@@ -200,7 +200,7 @@ def _lost_row(point: Point) -> FrontRow:
 
 
 def read_front(text: str) -> tuple[Figure, Figure]:
-    """Read ``x,y``."""
+    """Read the two figures of a front, ``x,y``."""
     names = [name.strip() for name in text.split(",")]
     known = [figure for name in names for figure in FRONT_FIGURES if figure == name]
     faults = [
@@ -222,7 +222,7 @@ def compare_fronts(
     *,
     as_json: bool,
 ) -> int:
-    """Find the front of each dataflow or mapspace, show and write them; return the exit code."""
+    """Compute, show and write the front of each dataflow or mapspace; return the exit code."""
     length = experiment.workload.seq_len or ""
     if "," in length:
         require_none([fault("--seq-len", length, "one length beside --pareto")])

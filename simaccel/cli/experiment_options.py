@@ -1,4 +1,4 @@
-"""The options that commands share, and the objects that they describe."""
+"""The options of an experiment, and the objects that they describe."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     """What the search of a mapspace is made of."""
 
 DATAFLOW = "flat"
-"""What is used where nothing is given."""
+"""The default dataflow."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ExperimentOptions:
 
     @property
     def objective(self) -> Objective:
-        """The figure that a search makes small: of mapspaces another one by default."""
+        """The objective of the search; mapspaces have another default than dataflows."""
         from simaccel.schedulers import settle_options
 
         options = settle_options(self.options, self.accelerator())
@@ -75,7 +75,7 @@ class ExperimentOptions:
         return found
 
     def inputs(self) -> list[Path]:
-        """Name the files that are read: no output replaces one of them."""
+        """Return the files that are read, which no output may replace."""
         from simaccel.importers.accelerators import accelerator_path
 
         found = [Path(self.mapping)] if self.mapping else []
@@ -86,7 +86,7 @@ class ExperimentOptions:
         return found
 
     def read(self) -> Inputs:
-        """Read everything: workload, accelerator, and the scheduler's name or a mapping.
+        """Return the workload, the accelerator, and the name of a scheduler or a mapping.
 
         Raises:
             InputError: the faults of all of them together.
@@ -116,7 +116,7 @@ class ExperimentOptions:
         return workload, accelerator, mapping
 
     def choose_dataflow(self, name: str, workload: Workload, accelerator: Accelerator) -> str:
-        """Return the dataflow: the given one, or the default for the workload."""
+        """Return the dataflow that the user names, else the default of the workload."""
         if not self.is_default:
             return name
         from simaccel.schedulers import default_dataflow
@@ -125,16 +125,16 @@ class ExperimentOptions:
 
     @property
     def is_default(self) -> bool:
-        """Whether a systolic array gets the dataflow that is the workload's default."""
+        """Whether a systolic array runs the default dataflow of the workload."""
         return self.names_nothing and not self.is_spatial()
 
     @property
     def names_nothing(self) -> bool:
-        """Whether neither a dataflow nor a mapspace nor a mapping is given."""
+        """Whether neither a dataflow, a mapspace nor a mapping is given."""
         return self.dataflow is None and self.mapping is None and self.search.mapspace is None
 
     def read_mapping(self) -> tuple[Workload, Accelerator, Mapping]:
-        """Read everything and let the scheduler make the mapping where none is given."""
+        """Return the workload, the accelerator, and the mapping: the given one or a scheduler's."""
         workload, accelerator, dataflow = self.read()
         if isinstance(dataflow, str):
             from simaccel.experiment.scheduling import schedule_workload
@@ -143,7 +143,7 @@ class ExperimentOptions:
         return workload, accelerator, dataflow
 
     def names(self, *, several: bool) -> list[str]:
-        """Return the schedulers: dataflows or mapspaces."""
+        """Return the names of the schedulers: dataflows or mapspaces."""
         self.search.require_constraints()
         if self.searches():
             beside = several and self.search.mapspace is not None and not self.is_spatial()
@@ -178,12 +178,12 @@ class ExperimentOptions:
         return [name.strip() for name in names]
 
     def require_search(self, given: dict[str, object]) -> None:
-        """Refuse options that report a search if the dataflow does not search."""
+        """Refuse ``given`` options on the report of a search if the dataflow doesn't search."""
         if self.mapping is None and not self.searches():
             _refuse_unsearched(self._dataflows(several=False), given)
 
     def searches(self) -> bool:
-        """Return whether a mapspace is searched: where one is given, and on spatial arrays."""
+        """Return whether a mapspace is searched: if one is given, and on spatial arrays."""
         if self.mapping is not None or self.is_directed():
             return False
         if self.search.mapspace is not None:
@@ -253,12 +253,12 @@ def _refuse_unsearched(names: Sequence[str], given: dict[str, object]) -> None:
 
 
 def dataflow_names() -> list[str]:
-    """Name the dataflows: simaccel's own, and after them those of plug-ins."""
+    """Return the names of the dataflows: simaccel's own, then those of plug-ins."""
     return [*DATAFLOWS, *(name for name in plugins("simaccel.dataflows") if name not in DATAFLOWS)]
 
 
 def require_dataflows(names: list[str]) -> list[str]:
-    """Refuse names that no dataflow has."""
+    """Refuse names of no dataflow."""
     faults = []
     for name in names:
         if name in DATAFLOWS or name in dataflow_names():
@@ -273,7 +273,7 @@ def require_dataflows(names: list[str]) -> list[str]:
 def read_accelerator(
     name: str, overrides: Sequence[str] = (), *, allow_unmodelled: bool = False
 ) -> Accelerator:
-    """Load an accelerator that something is to run on."""
+    """Load an accelerator to run on, all parts of which are modelled."""
     from simaccel.importers.accelerators import load_accelerator
 
     accelerator = load_accelerator(name, overrides, allow_unmodelled=allow_unmodelled)

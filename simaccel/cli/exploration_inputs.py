@@ -1,4 +1,4 @@
-"""Inputs of `simaccel explore`: accelerators, workloads, axes and limits, as they are read."""
+"""The inputs of `simaccel explore`: accelerators, workloads, axes and limits."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from simaccel.workload import Workload
 
 MOST_DESIGNS: Final = 100_000
-"""The most designs without --sample; more are probably a mistake."""
+"""Most designs without --sample; more are probably a mistake."""
 
 
 @dataclass(frozen=True)
 class WantedSpace:
-    """The options as text."""
+    """The options that describe a design space, as text."""
 
     hw: tuple[str, ...]
     overrides: tuple[str, ...]
@@ -49,7 +49,7 @@ class WantedSpace:
     def take_options(
         cls, options: dict[str, Any], sizes: WorkloadOptions, objective: str
     ) -> WantedSpace:
-        """Take the options out of what click passes."""
+        """Remove these options from click's ``options``, and return them."""
         search = take_search_options(options)
         where = (*options.pop("where"), *options.pop("limits"))
         names = ("hw", "overrides", "workloads", "axes", "dataflow", "pipeline")
@@ -63,7 +63,7 @@ class WantedSpace:
         )
 
     def read(self) -> list[Any]:
-        """Read accelerators, axes, dataflows, and then the workloads."""
+        """Return the accelerators, axes and dataflows, and the texts of the workloads."""
         inputs = gather(
             partial(read_accelerators, self.hw, self.overrides),
             partial(_axes, self.axes),
@@ -80,7 +80,7 @@ class WantedSpace:
         dataflows: tuple[str, ...],
         texts: Sequence[Any],
     ) -> DesignSpace:
-        """Make the space of what was read."""
+        """Return the design space of what `read` returned."""
         loads = gather(*(partial(load_of, *text) for text in texts))
         from simaccel.study.space import (
             DesignSpace,
@@ -104,7 +104,7 @@ class WantedSpace:
         return {name: f"--{name.replace('_', '-')}" for name, value in given.items() if value}
 
     def limits(self) -> tuple[FigureLimit, ...]:
-        """Read the limits."""
+        """Return the limits of figures."""
         from simaccel.study.limits import read_limit
 
         return tuple(gather(*(partial(read_limit, text) for text in self.where)))
@@ -150,7 +150,7 @@ class WantedSpace:
 
 
 def read_accelerators(hw: Sequence[str], overrides: Sequence[str]) -> tuple[Accelerator, ...]:
-    """Read accelerators."""
+    """Return the accelerators, with overrides of their fields."""
     every: list[Accelerator] = gather(*(partial(read_accelerator, name, overrides) for name in hw))
     known = [accelerator.name for accelerator in every]
     again = [name for at, name in enumerate(known) if name in known[:at]]
@@ -180,7 +180,7 @@ def _require_once(axes: Sequence[Settings], given: Mapping[str, str]) -> None:
 
 
 def read_load(text: str, sizes: WorkloadOptions) -> tuple[Workload, float, str]:
-    """Read ``NAME [OPTION=VALUE ...]``: options of this workload alone, and its weight."""
+    """Return the workload, weight and name of ``NAME [OPTION=VALUE ...]``."""
     try:
         name, *words = shlex.split(text)
     except ValueError as error:
@@ -201,7 +201,7 @@ def read_load(text: str, sizes: WorkloadOptions) -> tuple[Workload, float, str]:
 
 
 def load_of(workload: Workload, weight: float, name: str) -> WeightedWorkload:
-    """Return a workload with its weight and, where the file has it, MAESTRO's description."""
+    """Return a workload with its weight and, if its file has it, the MAESTRO description."""
     from simaccel.study.points import WeightedWorkload
     from simaccel.study.space import description_of
 
@@ -209,7 +209,7 @@ def load_of(workload: Workload, weight: float, name: str) -> WeightedWorkload:
 
 
 def whole_load(text: str, sizes: WorkloadOptions) -> WeightedWorkload:
-    """Read all of a workload; errors as of `read_load`."""
+    """Return the weighted workload of a text; errors as of `read_load`."""
     return load_of(*read_load(text, sizes))
 
 

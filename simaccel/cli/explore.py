@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from simaccel.study.space import DesignSpace
 
 _SEARCH = [add for add, name in zip(SEARCH_OPTIONS, FIELDS, strict=True) if name != "objective"]
-"""Without the objective, which is the exploration's."""
+"""The search options without the objective, which the exploration has itself."""
 
 
 def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decorators
@@ -221,20 +221,20 @@ _PLOTS: Final = ("--plot-frontier", "--plot-pairs", "--plot-sensitivity")
 
 @dataclass(frozen=True)
 class ExplorationFiles(OutputFiles):
-    """The files of an exploration, and the rows of its table (``top``; None: all)."""
+    """The output files of an exploration, and the rows of its table (``top``; None: all)."""
 
     top: int | None = None
 
     @classmethod
     def take_options(cls, given: dict[str, Any], inputs: Sequence[Path]) -> ExplorationFiles:
-        """Take the options out of what click passes."""
+        """Remove these options from click's, and return them."""
         files = {"--csv": given.pop("table"), "--parquet": given.pop("parquet")}
         files |= {name: given.pop(name[2:].replace("-", "_")) for name in _PLOTS}
         files["-o"] = given.pop("output")
         return cls(files, given.pop("force"), inputs, given.pop("top"))
 
     def show(self, exploration: ExploredDesigns, space: DesignSpace, *, as_json: bool) -> None:
-        """Write the files, and print what goes to the terminal."""
+        """Write the files, and print the result to the terminal."""
         from simaccel.report.exploration import (
             counted_lines,
             effort_lines,
@@ -269,7 +269,7 @@ class ExplorationFiles(OutputFiles):
 def show_cost(
     designs: Iterable[Point], plan: ExplorationObjective, store: ResultStore, *, as_json: bool
 ) -> None:
-    """Show the cost of an exploration; nothing is stored."""
+    """Show the estimated cost of an exploration; nothing runs or is stored."""
     from simaccel.report.units import seconds_text
     from simaccel.study.explore import cost_of
 

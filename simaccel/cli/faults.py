@@ -1,4 +1,4 @@
-"""Faults of the command line, gathered so that all are reported together."""
+"""Faults of the command line, collected so that all are reported together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def fault(option: str, value: object, allowed: str) -> Fault:
 
 
 def require_stdout_free(output: str | None, option: str, *, others: Mapping[str, object]) -> None:
-    """Refuse other options that print, where an output is ``-``, standard output."""
+    """Refuse ``others``, options that print, if an output is ``-`` (standard output)."""
     allowed = f"a file for {option}: both go to standard output"
     given = [name for name, value in others.items() if value]
     require_none(fault(name, f"with {option} -", allowed) for name in given if output == STDOUT)

@@ -1,4 +1,4 @@
-"""Options of `compare` that take lists with commas: each value is run with each of the others."""
+"""Options of `compare` that take comma-separated lists, all combinations of which run."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _LISTED: Final = (*_SIZES, "phase")
 _DEGREES: Final = ("tensor_parallel", "data_parallel", "expert_parallel")
 _SEARCH_FIELDS: Final = (*_DEGREES, "objective")
 _NAMED: Final = ("accelerator", "batch", "phase", "prompt", "kv-len", "objective")
-"""Axes of lists."""
+"""Axes of the lists."""
 _LOG_RATIO: Final = 8
 _MOST: Final = 1000
 
 
 @dataclass(frozen=True)
 class OptionVariant:
-    """The options with one value of each list, and these values."""
+    """The options of one combination of the lists' values, and these values."""
 
     experiment: ExperimentOptions
     settings: tuple[Setting, ...] = ()
 
 
 def variants(experiment: ExperimentOptions) -> list[OptionVariant]:
-    """Return the options with each value of each list: names, sizes, degrees, objectives."""
+    """Return the options of each combination of the lists: names, sizes, degrees, objectives."""
     lists: list[tuple[str, tuple[Setting, ...]]] = []
     hw = [] if Path(experiment.hw).exists() else _values("--hw", experiment.hw)
     if len(hw) > 1:
@@ -70,7 +70,7 @@ def variants(experiment: ExperimentOptions) -> list[OptionVariant]:
 def sweep_chips(
     experiment: ExperimentOptions, sweep: tuple[str, ...]
 ) -> tuple[ExperimentOptions, tuple[str, ...]]:
-    """Return the options and sweeps, with a list of ``--chips`` as a sweep."""
+    """Return the options and the sweeps, with a list of ``--chips`` turned into a sweep."""
     lists = tuple(
         text for text in experiment.overrides if text.startswith("chips=") and "," in text
     )
@@ -113,7 +113,7 @@ def _apply_points(experiment: ExperimentOptions, points: dict[str, Setting]) -> 
 
 @dataclass(frozen=True)
 class WantedRows:
-    """The options that say what the rows of a comparison are, beside those of an experiment."""
+    """The options that describe the rows of a comparison, beside those of the experiment."""
 
     files: OutputFiles
     sweep: tuple[str, ...]
@@ -123,9 +123,9 @@ class WantedRows:
     micro_batches: int | None
 
     def points(self, experiment: ExperimentOptions) -> list[Point]:
-        """Cross lists, settings, lengths and dataflows; all faults together.
+        """Return a point for each combination of lists, settings, lengths and dataflows.
 
-        A fault of all values of the lists is reported once.
+        A fault that all values of the lists share is reported once.
         """
         first, *others = variants(experiment)
         own = self._points_of(first)
@@ -201,7 +201,7 @@ class WantedRows:
 def scheduled_ways(
     point: Point, names: Sequence[str], experiment: ExperimentOptions
 ) -> list[Point]:
-    """Return a point for each dataflow, mapspace and given stationarity."""
+    """Return a point for each dataflow, mapspace and stationarity."""
     held_names = experiment.search.stationarity
     held = held_names.split(",") if held_names else [None]
     return [
@@ -219,7 +219,7 @@ def scheduled_ways(
 
 
 def stage(points: Sequence[Point], stages: str | None, micro_batches: int | None) -> list[Point]:
-    """Return points as pipelines, if numbers of stages are given: a list, or one number."""
+    """Return the points as pipelines of each given number of stages."""
     if stages is None:
         every = [
             replace(point, micro_batches=point.micro_batches or micro_batches) for point in points
@@ -258,7 +258,7 @@ def mapped_ways(point: Point, files: Sequence[str]) -> list[Point]:
 
 
 def metrics_of(texts: Sequence[str]) -> list[Figure]:
-    """Read the metrics, given as lists with commas."""
+    """Return the metrics of comma-separated lists."""
     if not texts:
         return []
     from simaccel.study.figure_table import METRICS
@@ -271,7 +271,7 @@ def metrics_of(texts: Sequence[str]) -> list[Figure]:
 
 
 def require_tokens(metrics: Sequence[Figure], points: Sequence[Point]) -> None:
-    """Refuse metrics of tokens where no run has any: a part of a model makes none."""
+    """Refuse metrics of tokens if no run has any, as runs of a part of a model."""
     from simaccel.experiment.traffic import tokens_of
 
     if all(tokens_of(point.workload) is None for point in points):
@@ -280,7 +280,7 @@ def require_tokens(metrics: Sequence[Figure], points: Sequence[Point]) -> None:
 
 
 def refuse_lists(points: Sequence[Point], exhibit: Exhibit | None) -> None:
-    """Refuse lists that an exhibit, if there is one, has no columns for."""
+    """Refuse lists for which an exhibit has no columns."""
     settings = [setting for point in points for setting in point.settings] if exhibit else []
     names = dict.fromkeys(one.axis.name for one in settings)
     allowed = "one value beside --exhibit"

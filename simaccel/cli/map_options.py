@@ -1,4 +1,4 @@
-"""`simaccel map` with dataflows and mapspaces: the mapping, and how its search went."""
+"""`simaccel map` with dataflows and mapspaces: the mapping, and the report of its search."""
 
 from __future__ import annotations
 
@@ -43,37 +43,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MapOptions:
-    """The options of `map`: what to do with its result."""
+    """The options of `map` for its output."""
 
     files: OutputFiles
     report: SearchReport
     as_json: bool
     text: Callable[[Mapping], str]
-    """What is printed where nothing is written."""
+    """Returns the text that is printed if no file is written."""
 
     @property
     def output(self) -> str | None:
-        """The file of the mapping; None where it is printed."""
+        """The file of the mapping; None if it is printed."""
         output = self.files.paths.get("-o")
         return None if output == STDOUT else output
 
     @property
     def options(self) -> dict[str, str | None]:
-        """The files that are written, by option."""
+        """The output files by option."""
         return {**self.files.options, "-o": self.output}
 
     @property
     def asks_more(self) -> bool:
-        """Whether options need more than the mapping, so that a mapspace is searched anew."""
+        """Whether more than the mapping is needed, so that even a stored search runs again."""
         return bool(self.report.given_options() or self.as_json or self.output)
 
     def save(self, mapping: Mapping) -> None:
-        """Write the mapping where that is wanted."""
+        """Write the mapping if a file is given."""
         if self.output is not None:
             self.files.write("-o", lambda: mapping_text(mapping))
 
     def say_given_up(self, experiment: ExperimentOptions) -> None:
-        """Print the cost of the choice among near-ties, beside a mapping that is printed."""
+        """Print the losses of a near-tie beside the mapping."""
         tolerance = experiment.options.tolerance
         for line in given_up_amounts(self.report.losses, experiment.objective, tolerance):
             click.echo(line, err=self.output is None)  # what is printed is a file for --mapping
@@ -82,7 +82,7 @@ class MapOptions:
 def map_dataflow(
     experiment: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: MapOptions
 ) -> None:
-    """Map a workload by a dataflow; save and print the mapping."""
+    """Map a workload by a dataflow; write and print the mapping."""
     workload, accelerator, mapping = _map_to_fit(experiment, read, jobs, wanted.report)
     wanted.save(mapping)
     title = experiment_title(workload, accelerator, mapping.dataflow)
@@ -120,7 +120,7 @@ def _map_to_fit(
 def map_nests(
     experiment: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: MapOptions
 ) -> None:
-    """Search a mapspace, print the mapping, and save it."""
+    """Search a mapspace; write and print the mapping."""
     workload, accelerator, strategy, constraints = read
     options = settle_options(experiment.options, accelerator)
     searched = choices(workload, accelerator, strategy, constraints, options.stationarity)

@@ -1,4 +1,4 @@
-"""The click options that commands share."""
+"""The click options that several commands share."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _chips_option = option(
 
 
 def json_option(command: Command) -> Command:
-    """Add ``--format`` and, short for its form json, ``--json``; the command gets ``as_json``."""
+    """Add ``--format`` and its short form ``--json``; the command gets ``as_json``."""
     formats = click.option("--format", cls=FormatOption, expose_value=False)
     short = click.option("--json", "as_json", is_flag=True, hidden=True)
     return formats(short(command))
@@ -141,9 +141,9 @@ def add_options(command: Command, options: Sequence[Callable[[Command], Command]
 
 
 def workload_options(command: Command) -> Command:
-    """Add the options that give a workload its sizes; the command gets ``options``.
+    """Add the options for the sizes of a workload; the command gets them as ``options``.
 
-    The command has ``name``, the workload's name, as an argument or option of its own.
+    The command itself has ``name``, the workload's name, as an argument or option.
     """
 
     @wraps(command)
@@ -182,7 +182,7 @@ def settings_option(command: Command) -> Command:
 
 
 def set_option(command: Command) -> Command:
-    """Add the options that change fields of the accelerator; the command gets ``overrides``."""
+    """Add the options that override fields of the accelerator; the command gets ``overrides``."""
 
     @wraps(command)
     def with_fields(**options: Any) -> None:  # noqa: ANN401 - what click passes
@@ -248,7 +248,7 @@ _ALLOWED = "a whole number of cycles from 1 on, or NAME=CYCLES of an operator or
 
 
 def read_estimates(entries: Sequence[str]) -> dict[str, int]:
-    """Return cycles by the row that they are for."""
+    """Return the user's estimates in cycles, by the row that each is for."""
     outcome: dict[str, int] = {}
     faults = []
     for text in entries:
@@ -266,23 +266,23 @@ def read_estimates(entries: Sequence[str]) -> dict[str, int]:
 
 
 _MOST_A_PROCESSOR: Final = 4
-"""Each process takes tens of MB and a second to start; more of them than processors wait."""
+"""Most processes per processor; each takes tens of MB and a second to start."""
 
 
 @dataclass(frozen=True)
 class Jobs:
-    """That many processes of this computer, or those of a Dask scheduler."""
+    """The processes for parallel work: some of this computer, or those of a Dask scheduler."""
 
     count: int | None = None
     dask: str | None = None
 
     def given_options(self) -> dict[str, object]:
-        """Return the options that were given."""
+        """Return the options that the user gave."""
         every = {"--jobs": self.count, "--dask": self.dask}
         return {name: value for name, value in every.items() if value is not None}
 
     def working(self, default: int = 1) -> AbstractContextManager[TaskWorkers]:
-        """Yield the runner of tasks; ``default``: its processes if none are given."""
+        """Open the workers; ``default``: their number if the user gives none."""
         from simaccel.experiment.parallel import open_workers
 
         return open_workers(self.count or default, self.dask)

@@ -1,4 +1,4 @@
-"""`--dry-run` of run, map and compare: the cost of the searches, estimated beforehand."""
+"""`--dry-run` of run, map and compare: the estimated cost of searches and runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     """Searches by name, or the reason why one can't be."""
 
 Files = Mapping[str, str | None]
-"""Files that would be written, by option."""
+"""Output files by option."""
 
 
 def show_outlook(
@@ -30,9 +30,9 @@ def show_outlook(
     as_json: bool,
     lines: Sequence[str] = (),
 ) -> None:
-    """Print the estimated cost of searches; ``runs``: whether their results would be run.
+    """Print the estimated cost of searches, and of the runs after them if ``runs``.
 
-    ``lines``: what else is to say of them.
+    ``lines``: further lines to print.
     """
     if as_json:
         show_json(outlook_json(searches, files, runs=runs))
@@ -49,9 +49,9 @@ def show_inputs_outlook(
     as_json: bool,
     anew: bool = False,
 ) -> None:
-    """Print what the search, and the run if it ``runs``, of one experiment costs.
+    """Print the estimated cost of one experiment: its search, and its run if ``runs``.
 
-    ``anew``: it is searched even where the mapping is remembered.
+    ``anew``: the search is not answered from the store.
     """
     from simaccel.experiment.outlook import outlook
     from simaccel.mapping.tree import Mapping as Tree
@@ -68,9 +68,9 @@ def show_inputs_outlook(
 
 
 def outlooks_of(points: Sequence[Point], names: Sequence[str]) -> Outlooks:
-    """Return the outlooks of several searches, or the reason why one is impossible.
+    """Return the cost forecasts of several searches, or the reason why one is impossible.
 
-    A pipeline has one for each different stage.
+    A pipeline has one for each distinct stage.
     """
     from simaccel.experiment.outlook import outlooks
 
@@ -93,9 +93,9 @@ def outlooks_of(points: Sequence[Point], names: Sequence[str]) -> Outlooks:
 
 
 def outlook_lines(searches: Outlooks, files: Files, *, runs: bool) -> list[str]:
-    """Return the sum over searches, those that can't be, and the files that would be written.
+    """Return lines with the total cost, the impossible searches, and the files to be written.
 
-    ``runs``: what they find then runs on the machine.
+    ``runs``: the mappings found then run on the machine.
     """
     figures = outlook_json(searches, files, runs=runs)
     able = [each for _, each in searches if not isinstance(each, str)]
@@ -113,7 +113,7 @@ def outlook_lines(searches: Outlooks, files: Files, *, runs: bool) -> list[str]:
 
 
 def outlook_json(searches: Outlooks, files: Files, *, runs: bool) -> dict[str, Any]:
-    """Return searches that have not begun as one JSON object (``--dry-run --json``)."""
+    """Return the forecasts as one JSON object (``--dry-run --json``)."""
     able = [each for _, each in searches if not isinstance(each, str)]
     return {
         "searches": [

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _WIDTH = 120
-"""Columns where the output is no terminal: tables are whole in a file or a pipe."""
+"""Columns if the output is not a terminal, so that tables are complete in a file or pipe."""
 
 
 class UnwrittenError(SimaccelError):
-    """Standard output takes nothing."""
+    """Standard output can't be written."""
 
     exit_code = 1
 
@@ -70,7 +70,7 @@ def _refusal() -> Iterator[None]:
 
 @contextmanager
 def checked_output() -> Iterator[None]:
-    """Raise where standard output refuses what is printed in the block, or is closed before it.
+    """Raise if standard output is closed, or refuses what the block prints.
 
     Raises:
         UnwrittenError: says why.
@@ -90,12 +90,12 @@ def checked_output() -> Iterator[None]:
 
 
 def command_line() -> str:
-    """Return the command as it was given."""
+    """Return the command line of this process."""
     return shlex.join(["simaccel", *sys.argv[1:]])
 
 
 def show(*parts: Table | str) -> None:
-    """Print tables and lines; a terminal that is too narrow wraps lines, nothing is left out."""
+    """Print tables and lines; a narrow terminal wraps lines, and nothing is left out."""
     if all(isinstance(part, str) for part in parts):
         for part in parts:
             click.echo(part)
@@ -115,7 +115,7 @@ def show(*parts: Table | str) -> None:
 
 
 def show_json(document: object) -> None:
-    """Print one JSON value and nothing else; null stands for unknown numbers."""
+    """Print one JSON value and nothing else; unknown numbers are null."""
     click.echo(json.dumps(plain(document), indent=2, allow_nan=False))
 
 
@@ -125,9 +125,9 @@ _WORDS: Final = {"--trace": "trace", "-o": "page", "--csv": "table", "--parquet"
 
 @dataclass(frozen=True)
 class OutputFiles:
-    """The output files by option, and the input files, which are never replaced.
+    """The output files by option, and the input files, which they must not replace.
 
-    An option that begins with ``--plot`` is a figure.
+    Options that begin with ``--plot`` are figures.
     """
 
     options: Mapping[str, str | None]
@@ -141,7 +141,7 @@ class OutputFiles:
 
     @property
     def prints(self) -> bool:
-        """Whether one of them is standard output."""
+        """Whether one of the files is standard output."""
         return STDOUT in self.paths.values()
 
     @property
@@ -149,7 +149,7 @@ class OutputFiles:
         return {"force": self.force, "inputs": self.inputs}
 
     def require(self) -> None:
-        """Refuse what can't be written."""
+        """Refuse files that can't be written."""
         printed: dict[str, object] = {}
         for option, path in reversed(self.paths.items()):
             if not self._is_figure(option) and option not in _BINARY:
@@ -173,9 +173,10 @@ class OutputFiles:
         require_target(path, text=option not in _BINARY, **self._how)
 
     def write(self, option: str, make: Callable[..., Any]) -> list[str]:
-        """Write a file if it was given; return the line that names it.
+        """Write the file of an option, if it is given; return the line that reports it.
 
-        ``make`` gives a figure, or text, whole or in pieces; a binary file it writes to a path.
+        ``make`` returns a figure, or text as a whole or in pieces; for binary files it writes to a
+        path.
         """
         path = self.paths.get(option)
         if path is None:

@@ -1,4 +1,4 @@
-"""The finished points of a comparison, kept where it ends before its end."""
+"""The finished rows of a comparison, kept if it ends early."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simaccel.report.tables import csv_text
 from simaccel.study.points import StudyRow
 
 WRITE_SECONDS = 1.0
-"""The file is written at most so often: that much is lost at a SIGKILL."""
+"""Least time between two writes of the file: at most this much work is lost by a SIGKILL."""
 UNFINISHED = "not finished"
 
 
@@ -25,11 +25,11 @@ UNFINISHED = "not finished"
 def keep_partial_results(
     table: str | None, expected: Sequence[StudyRow]
 ) -> Iterator[Callable[[int, StudyRow], None]]:
-    """Yield a callback that records each finished row; on an error or signal they are saved.
+    """Yield a callback that records each finished row; they are saved on an error or a signal.
 
-    While the others run, the rows stand in a file beside ``table`` (CSV; the unfinished ones say
-    so). It goes when the block ends; after an error, Ctrl-C or a kill it stays, and the user is
-    told where. Where ``table`` is standard output, they are printed then.
+    While the others run, a CSV file beside ``table`` has the rows, with unfinished ones marked. It
+    is removed when the block ends normally; after an error, Ctrl-C or a kill it stays and its path
+    is reported. If ``table`` is standard output, the finished rows are printed in that case.
     """
     rows = [replace(row, problem=UNFINISHED, exit_code=1) for row in expected]
     partial = None if table in {None, STDOUT} else partial_path(real_path(str(table)))

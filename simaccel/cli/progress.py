@@ -1,8 +1,8 @@
-"""Progress on stderr: only in a terminal, and only where something takes a while.
+"""Progress on stderr: only in a terminal, and only if something takes longer than a second.
 
-A bar shows the part of the work that is done; above it is a line for each finished part, a layer or
-a run. Every command has a bar of its own, for what no other bar tells of: it gives way to the
-others, and to the output.
+A bar shows the completed share of the work, with a line above it for each completed part, such as a
+layer or a run. Each command also has a bar of its own for phases without another bar; it gives way
+to the others and to output.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 SILENT_SECONDS = 1.0
-"""What is over sooner shows no bar."""
+"""Work that is over sooner shows no bar."""
 _MOST_SECONDS = 2.0
-"""In which a bar is drawn, or never."""
+"""Time within which a bar is drawn, or never."""
 _SHOW_CURSOR = "\x1b[?25h"
 _open: list[ProgressBar] = []
-"""Bars that are open, the innermost last: the only one that is drawn."""
+"""Open bars, the innermost last, which is the only one drawn."""
 
 
 def clear_for_output() -> None:
-    """Remove the bar of a command before it prints its output."""
+    """Remove the command's bar before output is printed."""
     if _open and _open[-1].waits:
         _open[-1].pause()
 
 
 class ProgressBar:
-    """A progress bar that appears after a second, with or without a first report.
+    """A progress bar that appears after a second; a context manager.
 
-    A context manager. One that ``waits`` knows no part of the work that is done.
+    One that ``waits`` doesn't know the completed share.
     """
 
     def __init__(self, label: str, *, quiet: bool = False, waits: bool = False) -> None:
@@ -62,16 +62,17 @@ class ProgressBar:
         return self
 
     def resume(self) -> None:
-        """Draw after a moment."""
+        """Draw again after a moment."""
         self._timer = threading.Timer(SILENT_SECONDS, self._appear)
         self._timer.daemon = True
         self._timer.start()
 
     def pause(self) -> None:
-        """Draw nothing, until the bar inside of it has ended.
+        """Draw nothing until the bar inside this one has ended.
 
-        Ctrl-C may end an import of this thread without its lock being given back. The thread that
-        draws then waits for it for good with the bar's own lock, so that this one must not wait.
+        Ctrl-C may interrupt an import of this thread so that its lock is never released. The
+        drawing thread then waits for it forever while it holds the bar's lock, so this thread must
+        not wait for that lock.
         """
         if self._timer is not None:
             self._timer.cancel()
@@ -108,7 +109,7 @@ class ProgressBar:
                 _open[-1].resume()
 
     def line(self, text: str) -> None:
-        """Print a line for a finished part above the bar, unless all is over soon."""
+        """Print a line for a finished part above the bar, unless everything is over soon."""
         if self.hidden:
             return
         self._finished.append(text)
@@ -118,7 +119,7 @@ class ProgressBar:
             self._print(progress)
 
     def show(self, done: float, note: str = "") -> None:
-        """Show the part of the work that is done, from 0 to 1."""
+        """Show the completed share, from 0 to 1."""
         self._last = (done, note)
         if self.hidden or self._timer is None or (self._progress is None and not self._is_time()):
             return

@@ -1,4 +1,4 @@
-"""Rules of options, what each excludes or needs: a table, read before a command begins."""
+"""Rules on which options exclude or require others: a table, checked before a command begins."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from simaccel.errors import Fault
 
 
 class OptionRule(NamedTuple):
-    """Options of some commands that nothing goes with, or that nothing goes without.
+    """A rule on options of some commands: they exclude others, or require one of them.
 
-    ``beside``: options, any of which excludes ``options`` if it is given, or one of which they
-    need (``needs``); ``NAME=VALUE``: with this value. ``reason``: behind what is allowed.
-    ``taken``: options that go with it, where ``*`` stands for all others.
+    ``beside``: the options that each of ``options`` excludes or, with ``needs``, of which it
+    requires one; ``NAME=VALUE``: with this value. ``reason``: appended to what is allowed.
+    ``taken``: options that go with it nevertheless; ``*`` stands for all others.
     """
 
     commands: str
@@ -91,7 +91,7 @@ RULES: Final = (
 
 
 def require_rules(ctx: click.Context) -> None:
-    """Refuse options that exclude one another, or lack one that they need."""
+    """Refuse options that exclude one another, or lack one that they require."""
     options = _read_given(ctx)
     rules = (rule for rule in RULES if not rule.commands or ctx.info_name in rule.commands.split())
     require_none(dict.fromkeys(wrong for rule in rules for wrong in _faults(rule, options)))

@@ -1,4 +1,4 @@
-"""The options that choose a mapspace and how to search it."""
+"""The options of a mapspace and of its search."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from simaccel.search.effort import Objective
 
 MAPSPACE: Final[Strategy] = "ruby-s"
-"""The default mapspace of searches."""
+"""The default mapspace."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,14 +44,14 @@ class SearchOptions:
     spread: tuple[str, ...] = ()
 
     def given_options(self) -> Iterator[tuple[str, object]]:
-        """Return the options that were given."""
+        """Yield the options that the user gave."""
         names = {"constraints": "--constrain"}
         for name, value in vars(self).items():
             if value is not False and value not in (None, ()):  # a number may be 0
                 yield names.get(name, f"--{name.replace('_', '-')}"), value
 
     def strategies(self, default: Sequence[Strategy] = (MAPSPACE,)) -> list[Strategy]:
-        """Return the mapspaces of a list with commas."""
+        """Return the mapspaces of a comma-separated list."""
         if self.mapspace is None:
             return list(default)
         strategies: list[Strategy] = []
@@ -73,12 +73,12 @@ class SearchOptions:
         return first
 
     def degree(self, name: str) -> int | None:
-        """Return a degree of parallelism, the first of a list."""
+        """Return a degree of parallelism; of a list, the first."""
         text: str | None = getattr(self, name)
         return int(text.split(",")[0]) if text else None
 
     def parallel(self) -> dict[str, Any]:
-        """Return the degrees of parallelism, as fields of the scheduler's options."""
+        """Return the degrees of parallelism as fields of the scheduler's options."""
         names = ("tensor_parallel", "data_parallel", "expert_parallel")
         degrees = {name: self.degree(name) for name in names}
         switches = ("sequence_parallel", "shard_weights")
@@ -112,7 +112,7 @@ class SearchOptions:
         )
 
     def require_constraints(self) -> None:
-        """Check that the constraints can be read."""
+        """Refuse constraints that can't be read."""
         from simaccel.hardware.dataflow import parse_constraints
 
         parse_constraints(self.constraints)
@@ -137,7 +137,7 @@ class _Share(click.ParamType[float]):
 
 
 def take_search_options(given: dict[str, Any]) -> SearchOptions:
-    """Remove the options of a search from click's options, and return them."""
+    """Remove the options of a search from click's ``given``, and return them."""
     return SearchOptions(**{name: given.pop(name) for name in FIELDS if name in given})
 
 
@@ -145,7 +145,7 @@ _COMPARE: Final = "`simaccel compare` takes a list"
 
 
 class ListedValues(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
-    """One value of a pattern, or a list with commas, which only `compare` takes."""
+    """An option type for one value of a pattern, or for a comma-separated list (`compare` only)."""
 
     def __init__(self, name: str, pattern: str, allowed: str, *, once: bool = False) -> None:
         self.name = name
@@ -154,7 +154,7 @@ class ListedValues(click.ParamType):  # type: ignore[type-arg]  # generic in its
         self.once = once
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Read a value; click reports the allowed ones."""
+        """Return the value; click reports the allowed ones."""
         texts = [text.strip() for text in value.split(",")]
         command = None if ctx is None else ctx.command.name
         if len(texts) > 1 and command != "compare":

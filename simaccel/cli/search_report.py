@@ -1,4 +1,4 @@
-"""`--explain` and `--plot`: how the searches of a mapping went."""
+"""`--explain` and `--plot`: reports on the searches for a mapping."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SearchReport:
-    """The report of the searches: a table (or JSON), and a figure."""
+    """The report on the searches: a table or JSON, and a figure."""
 
     explain: bool
     plot: str | None
@@ -29,12 +29,12 @@ class SearchReport:
     losses: list[ObjectiveLosses] = field(default_factory=list)
 
     def given_options(self) -> dict[str, object]:
-        """Return the options that were given."""
+        """Return the options that the user gave."""
         every = {"--explain": "given" if self.explain else None, "--plot": self.plot}
         return {name: value for name, value in every.items() if value is not None}
 
     def draw(self, objective: Objective, title: str, files: OutputFiles) -> None:
-        """Draw how the searches went on, if that is wanted."""
+        """Draw the progress of the searches, if a file is given."""
         if self.plot is None:
             return
         if not any(account.curve for account in self.accounts):
@@ -46,7 +46,7 @@ class SearchReport:
         files.write("--plot", lambda: draw_convergence(curves, objective, title))
 
     def table(self, objective: Objective, accelerator: Accelerator) -> Table:
-        """Tabulate the searches."""
+        """Return the searches as a table."""
         from simaccel.report.accounts import accounts_table
 
         return accounts_table(self.accounts, objective, accelerator)
@@ -62,7 +62,7 @@ class SearchReport:
 def report_options(
     text: str, *, draws: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add ``--explain``, with the help ``text``, and, if ``draws``, ``--plot``.
+    """Add ``--explain`` with the help ``text`` and, if ``draws``, ``--plot``.
 
     The command gets both as ``report``, a `SearchReport`.
     """

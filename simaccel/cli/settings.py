@@ -1,4 +1,4 @@
-"""Settings: what few runs change, spelled ``--set NAME=VALUE``, and the sections of the help."""
+"""Settings: rarely changed options spelled ``--set NAME=VALUE``, and the sections of the help."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from simaccel.errors import Fault, InputError, suggest
 
 SOURCE: Final = "command line"
-"""The place of a fault that is no file."""
+"""The source of a fault that is in no file."""
 
 OF_WORKLOAD: Final = "of the workload"
 OF_SEARCH: Final = "of the mapping and its search"
@@ -33,7 +33,7 @@ _SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
         *("top", "detail", "metric", "format"),
     ),
 }
-"""Options by the section of the help that they are in; all others are in the last one."""
+"""Options by section of the help; all others are in the last section."""
 LATER: Final = frozenset(
     f"--{name}"
     for name in (
@@ -41,7 +41,7 @@ LATER: Final = frozenset(
         *("within", "patience", "constrain", "halo", "unit", "bypass", "metric", "each"),
     )
 )
-"""Options that the first page of a help only names."""
+"""Options that the short help only lists by name."""
 _OF_EXPERIMENT: Final = ("What runs", "Which mapping")
 _OTHERS: Final = "What is done"
 _FORMATS: Final[Mapping[str, Sequence[str]]] = {
@@ -55,9 +55,9 @@ _YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 
 class SettingOption(click.Option):
-    """An option that is spelled ``--set NAME=VALUE``; ``--NAME VALUE`` works for one release more.
+    """An option spelled ``--set NAME=VALUE``; ``--NAME VALUE`` works for one more release.
 
-    A command that shows it (`Command.shown`) takes both spellings.
+    A command that shows it (`Command.shown`) accepts both spellings.
     """
 
     def __init__(self, *args: Any, topic: str, **attributes: Any) -> None:  # noqa: ANN401 - of click
@@ -67,21 +67,21 @@ class SettingOption(click.Option):
 
     @property
     def spelling(self) -> str:
-        """The way in which a message names it."""
+        """The spelling that messages use."""
         return f"--set {self.long_name}" if self.hidden else f"--{self.long_name}"
 
     def record(self) -> tuple[str, str]:
-        """Return its name with what it takes, and its help."""
+        """Return its name with its argument, and its help."""
         taken = "yes|no" if self.is_flag else self.metavar or "VALUE"
         return f"{self.long_name}={taken}", self.help or ""
 
     def get_error_hint(self, ctx: click.Context | None) -> str:  # noqa: ARG002 - of click
-        """Name it in a message of click."""
+        """Return its name in a message of click."""
         return f"'{self.spelling}'"
 
 
 class MovedOption(click.Option):
-    """An option of another command now; it works here for one release more."""
+    """An option that another command has now; it works here for one more release."""
 
     def __init__(self, *args: Any, now: str, **attributes: Any) -> None:  # noqa: ANN401 - of click
         super().__init__(*args, **{**attributes, "hidden": True})
@@ -89,10 +89,10 @@ class MovedOption(click.Option):
 
 
 class FormatOption(click.Option):
-    """The form in which a command prints its result; `rewrite` reads it."""
+    """The option for the format of a command's result; `rewrite` reads it."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return it with the forms that the command has."""
+        """Return its help with the formats that the command has."""
         names = _formats(name for param in ctx.command.params for name in param.opts)
         return f"--format {'|'.join(names)}", "What is printed; --json is short for json."
 
@@ -105,9 +105,9 @@ def option(
     to: str = "",
     **how: Any,  # noqa: ANN401 - of click
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return click's option of ``--NAME VALUE`` with a help text; a switch, if it takes no value.
+    """Return a click option ``--NAME VALUE`` with a help text; a flag if it takes no value.
 
-    ``topic``: of a setting. ``to``: what the command calls it, if not by its name.
+    ``topic``: the topic of a setting. ``to``: the name of the command's parameter, if another.
     """
     words = spec.split(" ")
     names = [word for word in words if word.startswith("-")]
@@ -122,7 +122,7 @@ def option(
 
 
 def respell(faults: Iterable[Fault], params: Sequence[click.Parameter]) -> list[Fault]:
-    """Return faults that name settings as a command has them: ``--set patience``."""
+    """Return faults that name settings as the command has them: ``--set patience``."""
     names = {name: p.spelling for p in params if isinstance(p, SettingOption) for name in p.opts}
 
     def spell(text: str) -> str:
@@ -132,7 +132,7 @@ def respell(faults: Iterable[Fault], params: Sequence[click.Parameter]) -> list[
 
 
 def rewrite(params: Sequence[click.Parameter], args: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return arguments with settings and formats as click's options, and old spellings in them."""
+    """Return the arguments with settings and formats as click options, and old spellings used."""
     settings = {param.long_name: param for param in params if isinstance(param, SettingOption)}
     old = {
         name: param.spelling
@@ -206,7 +206,7 @@ def _formats(known: Iterable[str]) -> list[str]:
 
 
 def unknown_setting(params: Sequence[click.Parameter], text: str) -> Fault:
-    """Return what is wrong with ``--set`` of a command that has no accelerator."""
+    """Return the fault of a ``--set`` that a command without accelerator doesn't know."""
     names = [param.long_name for param in params if isinstance(param, SettingOption)]
     return Fault(
         SOURCE, "--set", text, f"NAME=VALUE; {suggest(text.partition('=')[0].strip(), names)}"
@@ -228,7 +228,7 @@ def sections(params: Sequence[click.Parameter]) -> Iterator[tuple[str, list[clic
 
 
 def is_of_experiment(param: click.Parameter) -> bool:
-    """Return whether an option chooses what runs, or its mapping, not what is shown of it."""
+    """Return whether an option decides what runs, not what is shown of it."""
     if isinstance(param, SettingOption):
         return True
     names = {name for title in _OF_EXPERIMENT for name in _SECTIONS[title]}
@@ -236,7 +236,7 @@ def is_of_experiment(param: click.Parameter) -> bool:
 
 
 def settings_by_topic(params: Sequence[click.Parameter]) -> dict[str, list[SettingOption]]:
-    """Return the settings that a command doesn't show as options, by topic."""
+    """Return the settings that are not options of a command, by topic."""
     settings = [param for param in params if isinstance(param, SettingOption) and param.hidden]
     by_topic = {topic: [one for one in settings if one.topic == topic] for topic in _TOPICS}
     return {topic: some for topic, some in by_topic.items() if some}

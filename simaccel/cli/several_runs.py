@@ -1,4 +1,4 @@
-"""Generations and pipelines, which run several workloads: their options, runs and forecasts."""
+"""Generations and pipelines, which run several workloads: options, runs and cost forecasts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StageCounts:
-    """The stages of a pipeline and its micro-batches, as given."""
+    """The numbers of pipeline stages and micro-batches, as given."""
 
     stages: int | None = None
     micro_batches: int | None = None
@@ -40,7 +40,7 @@ class StageCounts:
 
 @dataclass(frozen=True)
 class SeveralRuns:
-    """Tokens to generate, and lengths to simulate; stages of a pipeline, and its micro-batches."""
+    """The options of a generation (tokens, lengths to simulate) and of a pipeline (stages)."""
 
     tokens: int | None = None
     lengths: int | None = None
@@ -56,9 +56,9 @@ class SeveralRuns:
         as_json: bool,
         quiet: bool,
     ) -> bool:
-        """Run and show a generation or a pipeline, if one is given; return whether it was.
+        """Run and show a generation or a pipeline if one is given; return whether it is.
 
-        With ``dry_run`` what is to be searched and run is estimated.
+        With ``dry_run``, only the cost of searches and runs is estimated.
         """
         if self.tokens is None and self.stages is None:
             return False
@@ -176,7 +176,7 @@ def pipeline_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def several_runs_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add options of pipelines, and the old ones of generations; the command gets ``several``."""
+    """Add the options of pipelines, and old ones of generations; the command gets ``several``."""
     moved = {"--generate": "tokens", "--lengths": "lengths"}
     for old, name in moved.items():
         now = f"`simaccel generate` with --{name}"
@@ -185,7 +185,7 @@ def several_runs_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def generation_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of a generation, which may be cut in stages; the command gets ``several``."""
+    """Add the options of a generation, with pipeline stages; the command gets ``several``."""
     tokens = option(
         "--tokens N",
         "Tokens that are generated, after a prefill of --prompt tokens.",

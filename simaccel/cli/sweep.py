@@ -1,4 +1,4 @@
-"""Axes as they are written, ``NAME=FROM:TO:STEP`` or ``NAME=A,B,...``; the points of a sweep."""
+"""Axes in text form, ``NAME=FROM:TO:STEP`` or ``NAME=A,B,...``, and the points of a sweep."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from simaccel.study.points import Point, Setting
 
 MOST_POINTS: Final = 1000
-"""A longer sweep is a typing error, or work for a script."""
+"""Most points of a sweep; a longer one is a typing error, or work for a script."""
 
 
 def swept_points(
     settings: Settings, workloads: Sequence[Workload], accelerator: Accelerator
 ) -> list[Point]:
-    """Return a point without a dataflow at each setting and of each workload."""
+    """Return a point without a dataflow for each setting and each workload."""
     make = DesignBuilder()
     pairs = product(settings, workloads)
     points: list[Point] = gather(*(partial(_swept, make, *pair, accelerator) for pair in pairs))
@@ -66,9 +66,9 @@ def _require_parameters(setting: Setting, workload: Workload) -> None:
 
 
 def read_sweep(texts: Sequence[str], experiment: ExperimentOptions, **beside: object) -> Settings:
-    """Read what was given for --sweep; empty if nothing was.
+    """Return the settings of --sweep; empty if it is not given.
 
-    ``beside``: values of options that ``experiment`` has not, by what they set.
+    ``beside``: values of options that are not in ``experiment``, by what they set.
     """
     if not texts:
         return ()
@@ -113,10 +113,10 @@ def _require_alone(text: str, experiment: ExperimentOptions, beside: Mapping[str
 
 
 _LOG_RATIO: Final = 8
-"""A list whose largest value is so many times its smallest is drawn on a logarithmic axis."""
+"""Ratio of the largest to the smallest value from which an axis is logarithmic."""
 _FORMS: Final = "FROM:TO:xK, FROM:TO:+STEP or A,B,..., as in 64KiB:64MiB:x2"
 _DOTS: Final = ".."
-"""As ranges are written elsewhere."""
+"""A range in the notation of other tools."""
 _STEPS: Final = "xK with a whole K >= 2, or +STEP with a STEP that FROM and TO could be, not 0"
 
 
@@ -139,7 +139,7 @@ def read_axis(
     find: Find = parameter_of,
     suggested: Callable[[str], str] = suggest_parameter,
 ) -> tuple[Setting, ...]:
-    """Read an axis: its settings, at most ``limit``."""
+    """Return the settings of an axis, at most ``limit``."""
     parameter, points, log = read_points(option, text, limit, find, suggested)
     settings = [parameter.setting(values) for values in points]
     words = [isinstance(setting.value, str | bool) for setting in settings]
@@ -159,7 +159,7 @@ def read_points(
     find: Find = parameter_of,
     suggested: Callable[[str], str] = suggest_parameter,
 ) -> tuple[Parameter, tuple[Values, ...], bool]:
-    """Read the points of an axis alone, perhaps millions; also whether it is logarithmic."""
+    """Return the points of an axis, perhaps millions, and whether it is logarithmic."""
     name, equals, points_text = (part.strip() for part in text.partition("="))
     if not equals:
         raise InputError([fault(option, text, f"NAME= and {_FORMS}")])

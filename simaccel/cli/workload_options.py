@@ -1,4 +1,4 @@
-"""The options that choose a workload, and the workload that they describe."""
+"""The options of a workload, and the workload that they describe."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _FIELD = re.compile(r"`(\w+)`")
 
 
 def number(text: str) -> object:
-    """Read a whole number; leave other text to whoever says what is allowed."""
+    """Return a whole number, or the text itself if it is none."""
     return int(text) if _NUMBER.fullmatch(text.strip()) else text
 
 
 @dataclass(frozen=True)
 class WorkloadOptions:
-    """The options that choose a workload, as given (None or empty: not given)."""
+    """The options of a workload, as given (None or empty: not given)."""
 
     name: str
     seq_len: str | None = None
@@ -69,7 +69,7 @@ class WorkloadOptions:
     allow_unmodelled: bool = False
 
     def for_experts(self, parallel: str | None) -> WorkloadOptions:
-        """Return options whose tokens are spread so that experts can be on several chips."""
+        """Return options that distribute tokens such that experts can be on several chips."""
         is_free = parallel is not None and self.experts is None
         return replace(self, experts=GROUPED) if is_free else self
 
@@ -80,7 +80,7 @@ class WorkloadOptions:
         return found
 
     def read_anyway(self) -> Workload:
-        """Build the workload, whatever of its file is left out."""
+        """Build the workload, however much of its file is left out."""
         from simaccel.importers.workloads import kind_of_file, load_workload
 
         document = self.name if kind_of_file(self.name) == "document" else None
@@ -92,7 +92,7 @@ class WorkloadOptions:
         return _rename_fields(load, document)
 
     def generation(self, make: Callable[[str | Transformer, dict[str, Any]], Made]) -> Made:
-        """Make something of a transformer's name and its options (no phase among them)."""
+        """Return ``make`` called with a transformer's name and its options without the phase."""
         model, document = self.require_transformer()
 
         def make_workload() -> Made:
@@ -105,7 +105,7 @@ class WorkloadOptions:
         return _rename_fields(make_workload)
 
     def require_transformer(self) -> tuple[str | Transformer, dict[str, Any]]:
-        """Return a transformer, or its name, and what its file says of a run; refuse all else."""
+        """Return a transformer or its name, and the run options of its file; refuse all else."""
         from simaccel.importers.workloads import kind_of_file
         from simaccel.workload import TRANSFORMERS, transformer_names
 
@@ -147,7 +147,7 @@ class WorkloadOptions:
         return kind_of_file(self.name) == "onnx"
 
     def estimates(self) -> Mapping[str, float]:
-        """Read estimates of one's own, in cycles by layer, where the file has them."""
+        """Return the user's estimates in the file, in cycles by layer."""
         if not self.name.lower().endswith(".csv"):
             return {}
         from simaccel.importers.scalesim.topology import load_estimates
@@ -159,7 +159,7 @@ class WorkloadOptions:
         return {name: n for name, n in estimates.items() if self.layer in (None, name)}
 
     def import_file(self) -> ImportedWorkload:
-        """Read an ONNX file with what became of its nodes."""
+        """Return an ONNX file as imported, with the treatment of each node."""
         from simaccel.importers.onnx_files import load_onnx
 
         self.read_anyway()  # which refuses what an ONNX file does not take

@@ -1,1 +1,1 @@
-"""Studies: rows of settings, each run, and the table of what came out; no text."""
+"""Studies: rows of settings, the run of each, and a table of the results; no text output."""

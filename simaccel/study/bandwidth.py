@@ -1,7 +1,7 @@
 """The bandwidth that a workload needs: the smallest with which it reaches a utilisation.
 
-FLAT (Kao et al., ASPLOS 2023), figure 17. Each bandwidth that is tried has a search and a run of
-its own, as an architect would choose the mapping after the memory.
+FLAT (Kao et al., ASPLOS 2023), figure 17. The workload is mapped and run again for each bandwidth
+that is tried, as an architect would choose the mapping for the memory.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from simaccel.workload import Workload
 
 FIELD: Final = "dram.bandwidth_bytes_per_second"
 _STEP: Final = 1.05
-"""How near the bandwidth is found, as a ratio."""
+"""Precision of the bandwidth, as a ratio."""
 _STRIDE: Final = 4
-"""By how much bandwidths differ that are tried first."""
+"""Ratio of consecutive bandwidths that are tried first."""
 _WIDEST: Final = 64
-"""More than so many times what the array could eat in a cycle is never asked for."""
+"""The widest bandwidth that is tried, in multiples of what the array can use per cycle."""
 _LEAST: Final = 256
-"""Less than a byte in so many cycles is never asked for."""
+"""The narrowest bandwidth that is tried is one byte in this many cycles."""
 
 
 @dataclass(frozen=True)
 class NeededBandwidth:
-    """The smallest bandwidth found, in bytes per second, and the utilisation there.
+    """The smallest bandwidth found, in bytes per second, and the utilisation with it.
 
-    ``bytes_per_second`` is None where none is enough; the utilisation is then that of the widest.
+    ``bytes_per_second`` is None if no bandwidth is enough; the utilisation is then that of the
+    widest.
     """
 
     bytes_per_second: int | None
@@ -50,8 +51,8 @@ def needed_bandwidth(
 ) -> NeededBandwidth:
     """Return the smallest DRAM bandwidth, to 5%, with which a dataflow reaches a utilisation.
 
-    By bisection from the accelerator's own bandwidth (or from 1 B per cycle, if it has no limit):
-    more bandwidth is assumed to be no worse.
+    It is found by bisection, from the accelerator's own bandwidth or, if that is unlimited, from 1
+    B per cycle; more bandwidth is assumed to be no worse.
 
     Raises:
         SimaccelError: the dataflow doesn't take the workload, or nothing fits.

@@ -1,7 +1,7 @@
-"""The design space of a description's own dataflow: swept by the analysis, the best run.
+"""The design space of a MAESTRO description: swept by the analysis, the best designs run.
 
-The analysis gives cycles, energy and the needed sizes of L1 and L2; the machine runs the same
-dataflow on as many PEs and as wide a NoC, with memories as large as its mapping needs.
+The analysis gives cycles, energy and the required sizes of L1 and L2. The machine runs the same
+dataflow with as many PEs and as wide a NoC, and with memories as large as its mapping needs.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from simaccel.papers.maestro.dataflows.translating import directed_mapping
 from simaccel.workload import Workload
 
 SHOWN: Final = 3
-"""The best few designs by each objective."""
+"""Best designs by each objective."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DirectedSpace:
-    """A described layer, the accelerator whose NoC and lanes are taken, and what is swept.
+    """A described layer, the accelerator that gives its NoC and lanes, and the swept values.
 
-    Sizes that are empty are those of the accelerator (PEs, elements per cycle) or what the analysis
-    demands (bytes of L1 and L2).
+    Empty values are those of the accelerator (PEs, elements per cycle) or what the analysis
+    requires (bytes of L1 and L2).
     """
 
     directed: DirectedLayer
@@ -66,7 +66,7 @@ class DirectedSpace:
         return bits.pop() // BYTE
 
     def space(self) -> DirectiveSpace:
-        """Return what the analysis sweeps."""
+        """Return the space that the analysis sweeps."""
         width = self.element_bytes
         (layer,) = self.workload.operators
         tensors = (self.workload.tensors[operand.tensor] for operand in layer.inputs)
@@ -86,9 +86,9 @@ class DirectedSpace:
 
 @dataclass(frozen=True, kw_only=True)
 class BestDesign:
-    """One of the best designs by an objective, ``rank`` 1 the best.
+    """One of the best designs by an objective, with ``rank`` 1 for the best.
 
-    ``machine_cycles`` is None where, with a ``problem``, it doesn't run.
+    ``machine_cycles`` is None if it doesn't run, for the reason ``problem``.
     """
 
     objective: Objective
@@ -100,7 +100,7 @@ class BestDesign:
 
 @dataclass(frozen=True, kw_only=True)
 class DirectedDesigns:
-    """A space that was swept in ``seconds``, and the best of it."""
+    """A space that was swept in ``seconds``, and its best designs."""
 
     space: DirectedSpace
     prices: DesignPrices

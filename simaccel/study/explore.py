@@ -27,7 +27,7 @@ from simaccel.study.space import Settings
 
 @dataclass(frozen=True)
 class ExplorationObjective:
-    """Limits of designs, and the figures to minimise."""
+    """The limits of designs, and the figures to minimise."""
 
     limits: tuple[FigureLimit, ...] = ()
     objective: str = "edp"
@@ -35,7 +35,7 @@ class ExplorationObjective:
 
 @dataclass(frozen=True)
 class ExploredDesigns:
-    """All designs in their order, and the numbers of runs."""
+    """All designs in order, and the numbers of runs."""
 
     dimensions: tuple[Settings, ...]
     plan: ExplorationObjective
@@ -46,15 +46,16 @@ class ExploredDesigns:
 
 
 _TIMED: Final = 3
-"""Runs whose times are extrapolated to all."""
+"""Runs of which the times are estimated; the mean stands for all."""
 
 
 @dataclass(frozen=True)
 class ExplorationCost:
-    """Runs and seconds that an exploration takes.
+    """The estimated cost of an exploration: runs and seconds.
 
-    ``outside``: designs that are impossible or too large; ``runs``: one for each workload of a
-    design that is not in the ``store``; ``timed``: runs by whose time that of all is estimated.
+    ``outside``: designs that are impossible or exceed the limits. ``runs``: one for each workload
+    of a design that is not in the store (``stored``). ``timed``: runs whose estimated time is
+    extrapolated to all.
     """
 
     designs: int
@@ -63,13 +64,13 @@ class ExplorationCost:
     stored: int
     timed: int
     cpu_seconds: float
-    """Estimated CPU seconds of all runs, from those of the ``timed`` ones."""
+    """Estimated CPU seconds of all runs."""
 
 
 def cost_of(
     designs: Iterable[Point], plan: ExplorationObjective, store: ResultStore
 ) -> ExplorationCost:
-    """Count the runs, and estimate their time from a few; nothing runs."""
+    """Return the estimated cost of an exploration; nothing runs."""
     rows, able = _screen_designs(designs, plan)
     runs_by_key = {each.key: each for design in able.values() for each in run_keys(design)}
     todo = [each for each in runs_by_key.values() if store.get(each.key) is None]
@@ -120,9 +121,9 @@ def explore(
     store: ResultStore | None = None,
     watch: Callable[[str], Watch] = lambda _label: lambda _done, _note: None,
 ) -> ExploredDesigns:
-    """Run designs on the machine, except those that are impossible or too large.
+    """Run designs on the machine, except those that are impossible or exceed the limits.
 
-    ``store`` keeps the results; ``watch`` returns the callback for the progress of a step.
+    ``store`` keeps the results. ``watch`` returns the progress callback of a step.
     """
     store = store or ResultStore()
     rows, able = _screen_designs(designs, plan)
@@ -172,7 +173,7 @@ def _add_figures(
 
 
 def mark_best(rows: Sequence[StudyRow], plan: ExplorationObjective) -> list[StudyRow]:
-    """Mark the frontier and the best among the rows within the limits, of each scenario."""
+    """Mark, for each scenario, the frontier and the best of the rows within the limits."""
     scenarios: dict[tuple[str, ...], dict[int, Figures]] = {}
     for at, row in enumerate(rows):
         if row.within and row.figures is not None:

@@ -1,4 +1,4 @@
-"""Figures of runs and designs: each one's names, unit, and where it comes from, stated once."""
+"""Figures of runs and designs: the names, unit and source of each, stated once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ Unit = Literal["count", "cycles", "s", "share", "B", "pJ", "Js", "mW", "mm2", "1
 class Figure:
     """A figure: its name in data (``column``), in tables (``heading``) and on axes (``label``).
 
-    ``name``: in options, empty where none takes it. ``path``: its place in a run as JSON has it
-    (`result_json`), a table there is summed; empty where it follows from other figures. Of several
-    chips, energy, power, EDP, area and tokens are those of all of them; cycles and bytes of each.
+    ``name``: in options, empty if none accepts it. ``path``: its place in a run as JSON
+    (`result_json`), where a table is summed; empty if it is derived from other figures. Of several
+    chips, energy, power, EDP, area and tokens are those of all chips, cycles and bytes those of
+    each.
     """
 
     column: str
@@ -29,7 +30,7 @@ class Figure:
 
     @property
     def of_tokens(self) -> bool:
-        """Whether it is known of runs with tokens (or images) only."""
+        """Whether only runs with tokens (or images) have it."""
         return "token" in self.column
 
 
@@ -83,11 +84,11 @@ FIGURES: Final[Mapping[str, Figure]] = {figure.column: figure for figure in _ALL
 METRICS: Final[Mapping[str, Figure]] = {figure.name: figure for figure in _ALL if figure.name}
 """Figures by the name that ``--metric`` takes."""
 DRAM_FIGURES: Final = tuple(name for name in FIGURES if name.startswith("dram_"))
-"""DRAM bytes: all, by way, by class of tensors, and what a design moves at least."""
+"""DRAM bytes: in total, by direction, by class of tensors, and the lower bound."""
 
 
 def place_of(record: Any, path: str) -> Any:  # noqa: ANN401 - plain data of any form
-    """Return what stands at a place of a run as JSON has it, or of an object.
+    """Return the value at a path of a run as JSON, or of an object.
 
     >>> place_of({"bytes": {"dram": {"read": {"Q": 8}}}}, "bytes.dram.read")
     {'Q': 8}
@@ -98,7 +99,7 @@ def place_of(record: Any, path: str) -> Any:  # noqa: ANN401 - plain data of any
 
 
 def total_of(value: Any) -> Any:  # noqa: ANN401 - a number of any kind
-    """Return a number, of a table of numbers or tables their sum.
+    """Return a number; of a table of numbers or tables, their sum.
 
     >>> total_of({"read": {"Q": 8, "K": 3}, "write": {}})
     11

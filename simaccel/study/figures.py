@@ -1,4 +1,4 @@
-"""Figures of runs and designs: sums over workloads, and what follows from them."""
+"""Figures of runs and designs: sums over workloads, and what is derived from them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from simaccel.study.points import Figures, Point, Record, base_point, chips_alik
 
 _MINIMISED: Final = ("energy", "edp", "dram-bytes", "footprint", "area", "power")
 OBJECTIVES: Final = {"cycles": "seconds", **{name: METRICS[name].column for name in _MINIMISED}}
-"""Objectives and their figures; cycles are compared in seconds, as clocks may differ."""
+"""The figure of each objective; cycles are compared in seconds, as clocks may differ."""
 FRONTIER: Final = ("seconds", "energy_pj", "area_mm2", "footprint_bytes")
 """The figures of the Pareto frontier."""
 
 
 def record_of(run: Record, resident_bytes: int) -> Record:
-    """Return what is stored of a run as JSON has it: figures, and the energy of all chips."""
+    """Return what is stored of a run: its figures as JSON, with the energy of all chips."""
     return {
         **{c: total_of(place_of(run, one.path)) for c, one in FIGURES.items() if one.path},
         "ideal_cycles": run["utilisation"] * run["cycles"],
@@ -146,9 +146,9 @@ def objective_of(figures: Mapping[str, float | int | None], objective: str) -> f
 
 
 def frontier(designs: Sequence[Figures]) -> list[bool]:
-    """Return for each design whether no other is as good in all of ``FRONTIER`` and better in one.
+    """Return for each design whether it is on the Pareto frontier of the figures ``FRONTIER``.
 
-    An unknown figure counts as infinite.
+    Unknown figures count as infinite.
     """
     if not designs:
         return []

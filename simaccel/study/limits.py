@@ -1,4 +1,4 @@
-"""Limits of figures, as they are written: ``area_mm2<=16``."""
+"""Limits of figures, as text such as ``area_mm2<=16``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LIMIT: Final = re.compile(r"\s*([a-z0-9_]+)\s*(<=|>=|<|>)\s*(.+?)\s*")
 
 @dataclass(frozen=True)
 class FigureLimit:
-    """A figure that must be so large or so small; what is unknown is never within a limit."""
+    """An upper or lower limit of a figure; an unknown figure is never within it."""
 
     figure: str
     sign: str

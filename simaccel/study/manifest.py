@@ -1,4 +1,4 @@
-"""The folder of an exploration: stored runs, and a manifest with versions, commands and host."""
+"""The folder of an exploration: its runs, and a manifest with versions, commands and host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MANIFEST: Final = "manifest.json"
 RUNS: Final = "runs"
 ROWS: Final = "rows"
 ROW: Final = ("result", "figures", "problem", "exit_code", "overflows")
-"""Fields of a row that a run makes, which the store keeps."""
+"""Fields of a row that a run sets, which the store keeps."""
 
 
 def store_in(
@@ -33,9 +33,10 @@ def store_in(
     kind: str = RUNS,
     is_whole: Callable[[Any], bool] | None = None,
 ) -> ResultStore:
-    """Return the store of runs in a folder, which need not exist; None: in memory only.
+    """Return the store in a folder, which may not exist yet; None: in memory only.
 
-    ``kind``: runs of designs, or rows of comparisons, which ``is_whole`` tells from damaged ones.
+    ``kind``: runs of designs or rows of comparisons. ``is_whole`` tells intact entries from damaged
+    ones.
 
     Raises:
         InputError: the folder contains other files, or it can't be made.
@@ -48,7 +49,7 @@ def store_in(
 
 
 def is_record(document: object) -> bool:
-    """Return whether plain data are the record of a run: figures, or the reason for none."""
+    """Return whether plain data is the record of a run: figures, or a problem."""
     if not isinstance(document, dict):
         return False
     if "problem" in document:
@@ -69,14 +70,14 @@ def is_record(document: object) -> bool:
 
 
 def is_row(document: object) -> bool:
-    """Return whether plain data are what a run makes of a row, as text: columns have an order."""
+    """Return whether a text holds the fields of a row that a run sets, in the order of columns."""
     with suppress(ValueError):
         return isinstance(document, str) and json.loads(document).keys() == {*ROW}
     return False
 
 
 def open_store(store: ResultStore, command: str, seed: int) -> None:
-    """Make the folder, and add the command to its manifest, unless it is there already.
+    """Create the folder, and add the command to its manifest, unless it is there already.
 
     Raises:
         InputError: the folder can't be written.

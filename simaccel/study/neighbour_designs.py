@@ -1,6 +1,6 @@
-"""The workload on designs next to an accelerator: each differs in one thing, is mapped and run.
+"""Designs next to an accelerator: each differs in one thing, is mapped, and runs.
 
-What is *infinitely fast* bounds what a change can gain; these are changes that one can build.
+An infinitely fast resource bounds the gain of a change; these are changes that can be built.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from simaccel.workload import Workload
 _TWICE: Final = 2
 DESIGN: Final = Axis("design", "design", "design", named=True)
 _HOLDING: Final = Axis("design", "design", "design", "mapping", named=True)
-"""Where what the array holds differs."""
+"""Axis of designs that differ in the array's stationarity."""
 
 
 def neighbour_designs(
     accelerator: Accelerator, dataflow: str | Tree, options: Options
 ) -> tuple[Setting, ...]:
-    """Return the designs next to an accelerator: what they set.
+    """Return the designs next to an accelerator, as settings.
 
-    Twice the buffer, twice the channels of each memory outside, twice the banks where they are
-    modelled, arrays of as many PEs with half or twice the rows, and the other stationarities where
-    one is fixed.
+    They have twice the buffer, twice the channels of each memory off chip, twice the banks if these
+    are modelled, half or twice the rows of the array with as many PEs, and the other stationarities
+    if one is fixed.
     """
     return (
         *_buffers(accelerator),
@@ -99,7 +99,7 @@ def run_designs(
     options: Options,
     watch: Callable[[float, str], None] = lambda _done, _note: None,
 ) -> list[StudyRow]:
-    """Map the workload to each design and run it; a mapping of one's own stays as it is."""
+    """Map the workload to each design and run it; a mapping given by the user is kept."""
     workload, accelerator, dataflow = inputs
     base = replace(base_point(workload, accelerator), dataflow=dataflow, options=options)
     rows = []

@@ -1,4 +1,4 @@
-"""The parameters that can be varied: fields of the accelerator, sizes of the workload."""
+"""The parameters that can be varied: fields of the accelerator, and sizes of the workload."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from simaccel.study.points import Axis, Setting, Value
 from simaccel.workload.sizes import MAX_SIZE
 
 Values = tuple[Value, ...]
-"""One point: a value for each of the fields that the parameter sets."""
+"""One value for each of the fields that a parameter sets."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
     """A parameter that can be swept.
 
-    ``read`` and ``write`` translate one value (``read`` raises ValueError with what is allowed);
-    ``fields`` are what it sets, of the accelerator or among the workload's parameters, and
-    ``apart`` says whether each field can have a value of its own, as in 32x64.
+    ``read`` and ``write`` convert one value (``read`` raises ValueError with what is allowed).
+    ``fields``: what it sets, of the accelerator or of the workload's parameters. ``apart``: whether
+    each field can have a value of its own, as in 32x64.
     """
 
     axis: Axis
@@ -38,7 +38,7 @@ class Parameter:
     apart: bool = False
 
     def values(self, text: str) -> Values:
-        """Read a point of a list.
+        """Return the values of one point of a list.
 
         Raises:
             ValueError: with what is allowed.
@@ -55,7 +55,7 @@ class Parameter:
         return (value,) * len(self.fields)
 
     def setting(self, values: Values) -> Setting:
-        """Return a point as a setting on the axis."""
+        """Return a point as a setting on the parameter's axis."""
         fields = dict(zip(self.fields, values, strict=True))
         if self.apart:
             text = "x".join(map(self.write, values))
@@ -65,7 +65,7 @@ class Parameter:
 
 
 def whole_number(text: str, *, least: int, most: int) -> int:
-    """Read a whole number between two.
+    """Return a whole number from ``least`` to ``most``.
 
     Raises:
         ValueError: with what is allowed.
@@ -126,7 +126,7 @@ _ALL = (
     _size("batch", "batch", "batch (sequences)"),
 )
 PARAMETERS: Final = {parameter.axis.name: parameter for parameter in _ALL}
-"""What has a short name for --sweep and --axis; a new parameter is one entry."""
+"""Parameters with a short name for --sweep and --axis."""
 
 
 def _scalar(text: str) -> Value:
@@ -192,10 +192,10 @@ _OF_WORKLOAD: Final = "workload."
 
 
 def parameter_of(name: str) -> Parameter | None:
-    """Return the parameter of a name of --axis or --sweep: a parameter, or a field by its path.
+    """Return the parameter of --axis or --sweep with this short name or field path.
 
-    A path is one of the accelerator (``dram.channels``), or of the workload's parameters
-    (``workload.prompt``); None if there is no such field.
+    A path is a field of the accelerator (``dram.channels``) or a parameter of the workload
+    (``workload.prompt``); None if there is none.
     """
     if name in PARAMETERS:
         return PARAMETERS[name]
@@ -231,7 +231,7 @@ def _of_field(name: str, read: Callable[[str], Value], text: str) -> Value:
 
 
 def suggest_parameter(name: str) -> str:
-    """Return what to write instead of a name that no parameter has."""
+    """Return a text that suggests a parameter instead of an unknown name."""
     if name in (replaced := replaced_fields(Accelerator)):
         return replaced[name]
     near = suggest(name, [*PARAMETERS, *_MAPPING, *leaf_fields(Accelerator)])

@@ -1,4 +1,4 @@
-"""Pareto fronts: the mappings of a scheduler that no other one beats in two figures."""
+"""Pareto fronts: the mappings of a scheduler that no other one dominates in two figures."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from simaccel.study.points import Figures
 from simaccel.workload import Workload
 
 MOST: Final = 64
-"""The most points of a front that are run; of more, evenly spaced ones are selected."""
+"""Most points of a front that run; of more, evenly spaced ones."""
 COLUMNS: Final[Mapping[Figure, str]] = {name: METRICS[name].column for name in FIGURES}
-"""The columns of figures that a front may be of."""
+"""The columns of the figures that a front may have."""
 
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """One mapping of a front as a document, and the figures of its run."""
+    """A mapping of a front as a document, and the figures of its run."""
 
     mapping: dict[str, Any]
     figures: Figures
@@ -82,6 +82,6 @@ def pareto(
 
 
 def front_figures(result: ExperimentResult) -> Figures:
-    """Return a run's figures for fronts; the footprint is what the mapping reserves."""
+    """Return the figures of a run for fronts; the footprint is what the mapping reserves."""
     found = run_figures(result) | {"footprint_bytes": result.prediction.buffer_bytes}
     return {column: found[column] for column in COLUMNS.values()}

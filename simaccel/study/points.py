@@ -1,4 +1,4 @@
-"""The parts of a study: axes, settings on them, points to run, and their rows."""
+"""The elements of a study: axes, settings on them, points to run, and their rows."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 Value = int | float | str
 Of = Literal["accelerator", "workload", "mapping"]
 Record = dict[str, Any]
-"""What came out of a run, as plain data."""
+"""Result of a run as plain data."""
 Figures = dict[str, float | int | None]
-"""Figures by name, which ends with the unit; None is unknown."""
+"""Figures by name, which ends with the unit; None: unknown."""
 LOST: Final = "its process died; is there enough memory?"
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Something that varies: ``name`` as users write it, ``column`` as data names it.
+    """A dimension of a study: ``name`` in options, ``column`` in data, ``label`` in figures.
 
-    ``label``: its name in figures. ``of``: whose fields are set. ``log``: its values multiply. The
-    values of one that is ``named`` are names without an order.
+    ``of``: the object whose fields it sets. ``log``: values are spaced by ratios. ``named``: values
+    are names without an order.
     """
 
     name: str
@@ -41,14 +41,14 @@ class Axis:
 
 
 ACCELERATOR: Final = Axis("accelerator", "accelerator", "accelerator", named=True)
-"""Where points differ in their accelerator."""
+"""The axis of different accelerators."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One value on an axis: as data has it, as people read it, and the fields that it sets.
+    """One value on an axis, as data and as text, and the fields that it sets.
 
-    ``place``: where it lies on the axis.
+    ``place``: its position on the axis.
     """
 
     axis: Axis
@@ -60,9 +60,9 @@ class Setting:
 
 @dataclass(frozen=True)
 class WeightedWorkload:
-    """A workload, and how often it counts.
+    """A workload and its weight in sums.
 
-    ``description``: the text of the MAESTRO description, ``source``, that it was read from.
+    ``description``: the text of the MAESTRO description, ``source``, from which it was read.
     """
 
     workload: Workload
@@ -72,7 +72,7 @@ class WeightedWorkload:
 
 
 def usual_options() -> Options:
-    """Return the scheduler's options where none are given."""
+    """Return the default options of a scheduler."""
     from simaccel.schedulers import Options  # noqa: PLC0415 - what only reads does without
 
     return Options()
@@ -80,12 +80,12 @@ def usual_options() -> Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One point of a study: what it is made of, or why it can't be (``problem``).
+    """One point of a study: its workloads, accelerator, dataflow and options, or its ``problem``.
 
-    ``stages``: of a pipeline, with ``micro_batches`` (None: as many). ``label``: what tables call
-    the dataflow, if not its name. ``estimate_cycles``: an estimate of one's own. ``seq_len``: the
-    tokens of a sequence of the model that it is, or is a part of. ``whole``: the workload that it
-    is one operator of.
+    ``stages``: of a pipeline, with ``micro_batches`` (None: as many as stages). ``label``: the
+    dataflow in tables, if not its name. ``estimate_cycles``: the user's estimate. ``seq_len``:
+    sequence length of the model that it is, or is a part of. ``whole``: the workload of which it is
+    one operator.
     """
 
     accelerator: Accelerator
@@ -104,12 +104,12 @@ class Point:
 
     @property
     def workload(self) -> Workload:
-        """The only workload, or the first."""
+        """The first workload."""
         return self.loads[0].workload
 
     @property
     def name(self) -> str:
-        """The name of the dataflow, in tables."""
+        """The name of the dataflow in tables."""
         flow = self.dataflow
         return self.label or (flow if isinstance(flow, str) else flow.dataflow)
 
@@ -119,7 +119,7 @@ class Point:
         return {name: value for fields in chosen for name, value in fields.items()}
 
     def place_workloads(self) -> Point:
-        """Return it with its workloads as they are on its accelerator (``place_on``)."""
+        """Return the point with its workloads adapted to its accelerator (``place_on``)."""
         loads = (
             replace(
                 load,
@@ -131,7 +131,7 @@ class Point:
 
     @property
     def row(self) -> StudyRow:
-        """Its row, without a result."""
+        """The point's row, without a result."""
         return StudyRow(
             self.name,
             self.seq_len,
@@ -145,14 +145,14 @@ class Point:
 
 @dataclass(frozen=True)
 class StudyRow:
-    """One point of a study with what came out, or the reason why nothing did (``problem``).
+    """A point of a study with its result, or the reason why there is none (``problem``).
 
-    ``dataflow``: its name in tables. ``result``: the run as JSON has it; ``figures``: those of all
-    its workloads, weighted. ``tolerance``: of the choice among near-ties. ``within``: all limits
-    hold, as far as figures are known. ``frontier``: no other row of its scenario is better;
-    ``best``: of these it has the smallest objective. ``limit``: the resource or wait that limits
-    it, by its name in `LIMITS`. ``chips``: their number. ``overflows``: it doesn't run because a
-    memory of a chip doesn't hold the tensors.
+    ``dataflow``: its name in tables. ``result``: the run as JSON. ``figures``: of all workloads,
+    weighted. ``tolerance``: of the choice among near-ties. ``within``: whether the known figures
+    are within all limits. ``frontier``: no other row of its scenario dominates it. ``best``: it has
+    the smallest objective on the frontier. ``limit``: the resource or wait that limits it, by its
+    name in `LIMITS`. ``chips``: their number. ``overflows``: it doesn't run because tensors exceed
+    a chip's memory.
     """
 
     dataflow: str
@@ -173,24 +173,24 @@ class StudyRow:
 
     @property
     def run(self) -> Record:
-        """The result of a row that ran."""
+        """The result; only for a row that ran."""
         assert self.result is not None  # noqa: S101 - a caller's promise
         return self.result
 
     @property
     def memory_share(self) -> float | None:
-        """Share of the fullest memory of a chip that tensors take; None: not known."""
+        """Share of the fullest memory of a chip that tensors take; None: unknown."""
         return None if self.figures is None else self.figures["memory_share"]
 
     @property
     def fits(self) -> bool | None:
-        """Whether the memories of a chip hold weights, caches and activations; None: not known."""
+        """Whether weights, caches and activations fit the memories of a chip; None: unknown."""
         share = self.memory_share
         return False if self.overflows else None if share is None else share <= 1
 
     @property
     def lead(self) -> Setting | None:
-        """The first setting, over which figures are drawn; None where nothing is varied."""
+        """The first setting, which is the x axis of figures; None if nothing is varied."""
         return next(iter(self.settings), None)
 
     @property
@@ -200,12 +200,12 @@ class StudyRow:
 
     @property
     def place(self) -> tuple[object, ...]:
-        """The place that it shares with the rows that it is compared with."""
+        """Key of the rows that it is compared with."""
         return self.settings, self.seq_len
 
     @property
     def scenario(self) -> tuple[str, ...]:
-        """Sizes of workloads, which are asked of a design and not a choice of it."""
+        """Sizes of the workloads, which are requirements and not choices of a design."""
         return tuple(one.text for one in self.settings if one.axis.of == "workload")
 
     @property
@@ -214,12 +214,12 @@ class StudyRow:
         return self.exit_code == WorkerDiedError.exit_code
 
     def without_process(self) -> StudyRow:
-        """Return it as one whose process died."""
+        """Return the row as one whose process died."""
         return replace(self, problem=LOST, exit_code=WorkerDiedError.exit_code)
 
 
 def base_point(workload: Workload, accelerator: Accelerator, *settings: Setting) -> Point:
-    """Return the point of a workload on an accelerator before a dataflow is chosen."""
+    """Return the point of a workload on an accelerator, without a dataflow."""
     loads, length = (WeightedWorkload(workload),), seq_len_of(workload)
     return Point(accelerator=accelerator, loads=loads, settings=settings, seq_len=length)
 
@@ -231,7 +231,7 @@ def seq_len_of(workload: Workload) -> int | None:
 
 
 def chips_alike(record: Record) -> int:
-    """Return the chips that do what a run, as JSON has it, shows of one (or of one of each)."""
+    """Return how many chips do the same as the one (or one of each kind) that a run shows."""
     count: int = record.get("chips_alike") or record.get("chip_count", 1)
     return count
 
@@ -239,7 +239,7 @@ def chips_alike(record: Record) -> int:
 def memory_share(demands: Sequence[Mapping[str, Any]]) -> float | None:
     """Return the share of the fullest memory that tensors take; None: no capacity is known.
 
-    ``demands``: as JSON has them (``result_json``). Above 1 they don't fit.
+    ``demands``: as in JSON (``result_json``). Above 1 they don't fit.
     """
     sizes = [(each["needed_bytes"], each["capacity_bytes"]) for each in demands]
     return max((needed / capacity for needed, capacity in sizes if capacity), default=None)

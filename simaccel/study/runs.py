@@ -1,4 +1,4 @@
-"""One workload of one design: what decides what comes out, and its run."""
+"""Runs of one workload on one design, and the keys under which their results are stored."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ from simaccel.study.space import DIRECTIVES
 from simaccel.workload import Workload
 
 _MANY_BLOCKS: Final = 50_000
-"""Blocks of memory: collecting them takes 0.1 s, and a run that leaves them some seconds."""
+"""Blocks of memory from which garbage is collected after a run: it takes 0.1 s, and saves seconds.
+"""
 
 
 @dataclass(frozen=True)
 class RunKey:
-    """One run; ``description``: that of the workload, with its dataflows.
+    """All that decides the result of a run; ``description``: of the workload, with its dataflows.
 
-    ``stages``: of a pipeline, with ``micro_batches`` (None: as many).
+    ``stages``: of a pipeline, with ``micro_batches`` (None: as many as stages).
     """
 
     workload: Workload
@@ -54,14 +55,14 @@ class RunKey:
 
     @cached_property
     def key(self) -> str:
-        """The digest of all that decides what comes out."""
+        """Digest of everything that decides the result."""
         others = {"dataflow": str(self.dataflow), "description": self.description}
         others |= {"stages": str(self.stages), "micro_batches": str(self.micro_batches)}
         return result_key("run", self.accelerator, self.workload, self.options, **others)
 
 
 def run_keys(point: Point) -> list[RunKey]:
-    """Return the runs of a point: one for each of its workloads."""
+    """Return the runs of a point, one for each of its workloads."""
     return [
         RunKey(
             load.workload,
@@ -78,7 +79,7 @@ def run_keys(point: Point) -> list[RunKey]:
 
 
 def run_point(point: Point) -> StudyRow:
-    """Run a point of one workload; what the user can cause becomes a row with its reason."""
+    """Run a point of one workload; an error that the user can cause becomes the row's problem."""
     (run_key,) = run_keys(point)
     try:
         record, resident = _simulate_key(run_key)
@@ -97,9 +98,9 @@ def run_points(
     on_row: Callable[[int, StudyRow], None],
     store: ResultStore,
 ) -> list[StudyRow]:
-    """Return the rows of points of one workload: those in the store, and those of runs.
+    """Return the rows of points of one workload, from the store or by running them.
 
-    ``on_result`` is called with each row at once. A row whose process died is not stored.
+    ``on_row`` is called with each row at once. A row whose process died is not stored.
     """
     keys = [run_keys(point)[0].key for point in points]
     rows: dict[int, StudyRow] = {}
@@ -130,7 +131,7 @@ def run_points(
 
 
 def run(run_key: RunKey) -> Record:
-    """Run, and return the figures that are stored, or the ``problem`` that a user can cause."""
+    """Return the stored figures of a run, or the ``problem`` if the user caused an error."""
     try:
         return record_of(*_simulate_key(run_key))
     except MemoryOverflowError as error:

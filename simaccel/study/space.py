@@ -1,4 +1,4 @@
-"""Design spaces: the product of what varies, or a draw of it, and the designs in it."""
+"""Design spaces: the product of all axes, or a sample of it, and the designs in it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 Draw = Literal["latin", "random"]
 DIRECTIVES: Final = "directives"
-"""The dataflow that a MAESTRO description says of its layers."""
+"""The dataflow that a MAESTRO description gives for its layers."""
 DATAFLOW, MAPSPACE = "flat", "ruby-s"
-"""What schedules where nothing is given: on a systolic array, on a spatial one."""
+"""Default schedulers: on a systolic array, and on a spatial one."""
 _KEPT = 4096
-"""Accelerators and workloads that designs share."""
+"""Most accelerators and workloads that designs share."""
 HARDWARE: Final = Axis("hw", "accelerator", "accelerator", named=True)
 FLOWS: Final = Axis("dataflow", "dataflow", "dataflow", "mapping", named=True)
 Settings = tuple[Setting, ...]
@@ -44,7 +44,7 @@ def _setting(axis: Axis, name: str, fields: Mapping[str, Value]) -> Setting:
 
 
 def description_of(name: str) -> str:
-    """Return the MAESTRO description that a workload is read from; empty where it is none.
+    """Return the MAESTRO description from which a workload is read; empty if it is none.
 
     Raises:
         InputError: the file can't be read.
@@ -55,11 +55,11 @@ def description_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class DesignSpace:
-    """Accelerators, weighted workloads, and axes whose product is explored.
+    """Accelerators, weighted workloads and axes, whose product is explored.
 
-    ``options``: of the scheduler, unless an axis sets them; ``stages`` and ``micro_batches``, too.
-    ``dataflows``: names of dataflows and mapspaces; none: `flat` on systolic arrays and `ruby-s` on
-    spatial ones.
+    ``options``: of the scheduler, unless an axis sets them; likewise ``stages`` and
+    ``micro_batches``. ``dataflows``: names of dataflows and mapspaces; if empty, `flat` on systolic
+    arrays and `ruby-s` on spatial ones.
     """
 
     accelerators: tuple[Accelerator, ...]
@@ -72,7 +72,7 @@ class DesignSpace:
 
     @property
     def dimensions(self) -> tuple[Settings, ...]:
-        """All that varies: accelerators and dataflows, where there are several, and the axes."""
+        """All dimensions: accelerators and dataflows, if there are several, and the axes."""
         flows = (_setting(FLOWS, name, {"dataflow": name}) for name in self.dataflows)
         first = [tuple(_setting(HARDWARE, one.name, {}) for one in self.accelerators), tuple(flows)]
         return (*(settings for settings in first if len(settings) > 1), *self.axes)
@@ -90,11 +90,11 @@ class DesignSpace:
 
     @property
     def size(self) -> int:
-        """Designs in the whole product."""
+        """Number of designs in the product."""
         return prod(map(len, self.dimensions))
 
     def designs(self, numbers: Iterable[int]) -> Iterator[Point]:
-        """Make designs by their numbers in the product, the last axis running fastest."""
+        """Yield designs by their numbers in the product, of which the last axis varies fastest."""
         make = DesignBuilder()
         dimensions = self.dimensions
         bases = {hardware.name: self._base(hardware) for hardware in self.accelerators}
@@ -126,10 +126,11 @@ class DesignSpace:
 
 
 def draw(space: DesignSpace, count: int | None, how: Draw = "latin", seed: int = 0) -> list[int]:
-    """Return the numbers of the designs that are explored, ascending; all without a ``count``.
+    """Return the numbers of the designs to explore, ascending; all without a ``count``.
 
-    ``random``: each design as likely as any other. ``latin``: a Latin hypercube (McKay, Beckman and
-    Conover, Technometrics 1979): each setting of an axis as often as any other, or once more.
+    ``random``: each design is equally likely. ``latin``: a Latin hypercube (McKay, Beckman and
+    Conover, Technometrics 1979), in which the settings of an axis occur equally often, give or take
+    one.
     """
     if count is None or count >= space.size:
         return list(range(space.size))
@@ -141,7 +142,7 @@ def draw(space: DesignSpace, count: int | None, how: Draw = "latin", seed: int =
 
 
 _TRIES = 100
-"""Exchanges that are tried for each design that was drawn twice."""
+"""Most exchanges tried for each design that was drawn twice."""
 
 
 def _latin(sizes: Sequence[int], count: int, chance: random.Random) -> list[tuple[int, ...]]:
@@ -199,13 +200,13 @@ def _number(places: Sequence[int], sizes: Sequence[int]) -> int:
 
 
 class DesignBuilder:
-    """Makes points by their settings; accelerators and workloads that they share are made once."""
+    """Builds points from their settings; equal accelerators and workloads are built once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, str], Any] = {}
 
     def point(self, base: Point, source: str) -> Point:
-        """Return ``base`` as its settings make it.
+        """Return ``base`` with its settings applied.
 
         Raises:
             InputError: no accelerator can have these values, a workload has no such parameter, or
@@ -218,7 +219,7 @@ class DesignBuilder:
         return made
 
     def sized_point(self, base: Point, source: str) -> Point:
-        """Return ``base`` with the accelerator and the workloads that its settings say.
+        """Return ``base`` with its settings of accelerator and workloads applied.
 
         Raises:
             InputError: no accelerator can have these values, or a workload has no such parameter.
@@ -252,7 +253,7 @@ class DesignBuilder:
 
 
 def with_mapping(point: Point) -> Point:
-    """Return a point with what its settings ask of the scheduler, and with their stages."""
+    """Return a point with its settings of the scheduler and of stages applied."""
     mapping_fields = point.fields("mapping")
     stages, micro_batches = counts_with(point.stages, point.micro_batches, mapping_fields)
     options = options_with(point.options, mapping_fields)
@@ -273,7 +274,7 @@ def _resize_workload(workload: Workload, values: Mapping[str, Value], source: st
 
 
 def require_sizes(axes: Sequence[Settings], loads: Sequence[WeightedWorkload]) -> None:
-    """Refuse axes of workloads that no workload has.
+    """Refuse axes of parameters that no workload has.
 
     Raises:
         InputError: names each of them.
@@ -293,7 +294,7 @@ def require_sizes(axes: Sequence[Settings], loads: Sequence[WeightedWorkload]) -
 
 
 def require_described(dataflows: Sequence[str], loads: Sequence[WeightedWorkload]) -> None:
-    """Refuse the dataflows of a description where a workload has none.
+    """Refuse the dataflow `directives` for workloads without a description.
 
     Raises:
         InputError: names each such workload, or what is wrong with its description.
@@ -311,13 +312,13 @@ def require_described(dataflows: Sequence[str], loads: Sequence[WeightedWorkload
 
 
 DEGREES: Final = ("tensor_parallel", "data_parallel", "expert_parallel")
-"""Degrees of parallelism of a layer, which the scheduler's options have."""
+"""Degrees of parallelism within a layer, among the scheduler's options."""
 STAGES: Final = ("pipeline_parallel", "micro_batches")
-"""Stages of a pipeline (None: no pipeline), and micro-batches (None: as many)."""
+"""Stages of a pipeline (None: no pipeline), and micro-batches (None: as many as stages)."""
 
 
 def options_with(options: Options, values: Mapping[str, Value]) -> Options:
-    """Return options with the values of axes."""
+    """Return options with values of axes."""
     changed: dict[str, Any] = {
         name: values[name] in (True, "true")
         for name in ("pipeline", "sequence_parallel", "shard_weights")
@@ -334,7 +335,7 @@ def options_with(options: Options, values: Mapping[str, Value]) -> Options:
 def counts_with(
     stages: int | None, micro_batches: int | None, values: Mapping[str, Value]
 ) -> tuple[int | None, int | None]:
-    """Return the counts of a pipeline with the values of axes."""
+    """Return the stages and micro-batches with values of axes."""
     given = zip(STAGES, (stages, micro_batches), strict=True)
     found = (values.get(name, count) for name, count in given)
     first, second = (None if count is None else int(count) for count in found)
@@ -348,7 +349,7 @@ def require_degrees(
     stages: int | None,
     micro_batches: int | None,
 ) -> None:
-    """Refuse degrees of parallelism that aren't those of chips, layers and batch.
+    """Refuse degrees of parallelism that don't match chips, layers and batch.
 
     Raises:
         InputError: says why.

@@ -1,4 +1,4 @@
-"""Types of arguments: a verb refuses by name what it can't take, before it does anything."""
+"""Types of arguments: a function refuses wrong ones by name before it does anything."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _WORDS: Final[Mapping[Any, str]] = {
 def check_types(
     *others: str,
 ) -> Callable[[Callable[_Arguments, _Returned]], Callable[_Arguments, _Returned]]:
-    """Let a function refuse arguments that are not of their annotated types.
+    """Decorate a function such that it refuses arguments of other than their annotated types.
 
-    ``others``: arguments that it reads itself, with an error of its own.
+    ``others``: arguments that the function checks itself.
 
     Raises:
         InputError: of the call, with each wrong argument.

@@ -35,19 +35,19 @@ class Bound(ShownResult, BoundReport):
 
     @property
     def title(self) -> str:
-        """The title, with the workload; of several chips one is thought to do all of it."""
+        """The title, with the workload; several chips are treated as one that does everything."""
         on = self.accelerator
         alone = f", all of it on one of {on.pod.count} chips" if on and on.pod.count > 1 else ""
         return f"{workload_title(self.found.workload)}: least DRAM traffic{alone}"
 
     @property
     def points(self) -> list[tuple[int, int]]:
-        """Pairs of bytes of the buffer and least bytes moved."""
+        """Pairs of buffer bytes and least bytes moved."""
         return [(room, moved) for room, moved in self.found.front.points()]
 
     @property
     def mapping(self) -> Mapping | None:
-        """The mapping that attains the bound for ``buffer``; None where there is none."""
+        """The mapping that attains the bound for ``buffer``; None if there is none."""
         return None if self.chosen is None else self.found.mapping(self.chosen)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""`compare`: runs side by side, and what they show in a notebook."""
+"""`compare`: runs side by side, and their tables and figures in a notebook."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EACH: Final = ("operator",)
-"""What ``each`` may be."""
+"""Allowed values of ``each``."""
 _FEW_OPERATORS: Final = 4
-"""Operators of which fused bounds over every tile size take a second."""
+"""Operators up to which fused bounds of every tile size take about a second."""
 _MANY_OPERATORS: Final = 12
-"""More operators have no fused bound in a figure, which would take minutes."""
+"""Operators beyond which figures have no fused bound, as it would take minutes."""
 Each = Callable[[Callable[[Point], StudyRow], Sequence[Point]], Iterable[StudyRow]]
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison(ShownResult):
-    """Runs side by side: a row each, in order; one that does not run has its reason."""
+    """Runs side by side: one row each, in order; one that doesn't run has the reason."""
 
     title: str
     rows: tuple[StudyRow, ...]
@@ -113,11 +113,11 @@ def compare(  # noqa: PLR0913 - one keyword an option of the command
 ) -> Comparison:
     """Run workloads on accelerators with several dataflows, one after the other.
 
-    Names or objects, as for ``simulate``, one or several of each. ``dataflows`` may be mapspaces,
-    too; None takes naive, flex, flat and flash, on a spatial array the mapspaces. With
-    ``each="operator"`` every operator runs alone. A CSV file of layers with a column ``Estimate``
-    has estimates of one's own, whose errors stand beside. ``objective`` and ``settings`` as for
-    ``simulate``. ``run_all`` may run tasks in parallel.
+    Names or objects, as for ``simulate``, one or several of each. ``dataflows`` may also be
+    mapspaces; None takes naive, flex, flat and flash, or on a spatial array the mapspaces. With
+    ``each="operator"`` every operator runs alone. If a workload is a CSV file of layers with a
+    column ``Estimate``, the rows have these estimates and their errors. ``objective`` and
+    ``settings`` as for ``simulate``. ``run_all`` may run tasks in parallel.
 
     Raises:
         InputError: what can't be read. A run that fails is a row that says why.
@@ -137,7 +137,7 @@ def compare(  # noqa: PLR0913 - one keyword an option of the command
 
 
 def title_of(points: Sequence[Point]) -> str:
-    """Return what all points have in common."""
+    """Return a title of what all points have in common."""
     first = points[0]
     lead = next(iter(first.settings), None)
     if lead is not None and lead.axis == _OPERATOR:
@@ -156,10 +156,10 @@ def title_of(points: Sequence[Point]) -> str:
 
 
 def slopes_of(points: Sequence[Point]) -> dict[int | None, tuple[SlopeSeries, ...]]:
-    """Return the bounds of the DRAM bytes of each length: of operators alone, and fused.
+    """Return the bounds of the DRAM bytes at each length: of single operators, and fused.
 
-    None if weights or caches have memories of their own, which a bound doesn't distinguish, and for
-    operators whose bound isn't known.
+    None if weights or caches have memories of their own, which the bound doesn't distinguish, or if
+    the bound of an operator is unknown.
     """
     found: dict[int | None, tuple[SlopeSeries, ...]] = {}
     for point in points:
@@ -191,7 +191,7 @@ def _slopes(workload: Workload) -> Iterator[SlopeSeries]:
 
 
 def operators_alone(workload: Workload) -> Iterator[tuple[Setting, Workload]]:
-    """Return each operator of a workload as a workload of its own, that runs once."""
+    """Yield each operator of a workload as a workload of its own that runs once."""
     for at, operator in enumerate(workload.operators):
         alone = workload.select_operators([operator.name])
         document = einsums_document(alone.name, alone.operators, alone.tensors.values())
@@ -200,7 +200,7 @@ def operators_alone(workload: Workload) -> Iterator[tuple[Setting, Workload]]:
 
 
 def require_each(each: str | None) -> None:
-    """Refuse what ``each`` can't be.
+    """Refuse other than the allowed values of ``each``.
 
     Raises:
         InputError: says what it may be.
@@ -257,7 +257,7 @@ def _places(
 def alone_points(
     workload: Workload, accelerator: Accelerator, each: str | None, estimates: Mapping[str, float]
 ) -> list[Point]:
-    """Return a point without a dataflow, or one for each operator, with its own estimate."""
+    """Return a point without a dataflow, or one for each operator, with the user's estimates."""
     point = base_point(workload, accelerator)
     if each is None:
         complete = all(operator.name in estimates for operator in workload.operators)

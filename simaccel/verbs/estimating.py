@@ -1,4 +1,4 @@
-"""`estimate`: what is predicted of a run, and what that shows in a notebook."""
+"""`estimate`: the prediction for a run, and its tables in a notebook."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class EstimateResult(ShownResult):
-    """The figures of a mapping's tree: counts, work, bound; nothing was simulated."""
+    """The prediction for a mapping: counts, work, lower bound; nothing is simulated."""
 
     workload: Workload
     accelerator: Accelerator
@@ -53,7 +53,7 @@ class EstimateResult(ShownResult):
 
     @property
     def bound_cycles(self) -> int:
-        """Cycles that no run is below."""
+        """Lower bound of the cycles of any run."""
         return self.prediction.bound_cycles
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ def estimate(
 
 
 def fitting(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> Mapping:
-    """Return a mapping that fits the buffer.
+    """Return the mapping if it fits the buffer.
 
     Raises:
         DoesNotFitError: it needs more.
@@ -115,7 +115,7 @@ def fitting(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> M
 
 
 def estimate_of(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> EstimateResult:
-    """Return what is predicted of a mapping."""
+    """Return the prediction for a mapping."""
     pod = pod_of(workload, mapping, accelerator)
     predicted = predict(pod.workload, pod.mapping, accelerator, pod.exchanges, pod.parts)
     return EstimateResult(pod.workload, accelerator, pod.mapping, predicted)

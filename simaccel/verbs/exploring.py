@@ -1,4 +1,4 @@
-"""`explore`: a design space, and what it shows in a notebook."""
+"""`explore`: a design space, and its tables and figures in a notebook."""
 
 from __future__ import annotations
 
@@ -42,15 +42,16 @@ if TYPE_CHECKING:
 
 _PICTURES: Final = ("frontier", "pairs", "sensitivity")
 Axes = Mapping[str, Sequence[Value]]
-"""Values by axis, named as for ``simaccel explore --axis``: buffer, dram-bandwidth, array, ..., a
-field of the accelerator by its path (several with commas), ``workload.FIELD``, or what the
-scheduler is asked (stationarity, pipeline, patience, degrees of parallelism such as
-tensor_parallel and pipeline_parallel)."""
+"""Values by axis, named as for ``simaccel explore --axis``: buffer, dram-bandwidth, array and so
+on; a field of the accelerator by its path (or several, comma-separated); ``workload.FIELD``; or an
+option of the scheduler (stationarity, pipeline, patience, degrees of parallelism such as
+tensor_parallel and pipeline_parallel).
+"""
 
 
 @dataclass(frozen=True, repr=False)
 class Exploration(ShownResult):
-    """All designs of a space in their order, and what is known of each."""
+    """All designs of a space in order, with their figures."""
 
     space: DesignSpace
     points: Points
@@ -110,10 +111,9 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
 ) -> Exploration:
     """Explore the product of accelerators, dataflows and ``axes``, or a ``sample`` of it.
 
-    Each design is mapped, and run on the machine. ``workloads`` may have weights:
-    ``{"bert": 3, "alexnet": 1}``. ``where``: limits, such as ``area_mm2<=16``. ``settings``: values
-    for fields of all accelerators. ``store``: a folder that keeps what was run; nothing in it is
-    run again.
+    Each design is mapped, and runs on the machine. ``workloads`` may have weights: ``{"bert": 3,
+    "alexnet": 1}``. ``where``: limits, such as ``area_mm2<=16``. ``settings``: values for fields of
+    all accelerators. ``store``: a folder that keeps the results, so that nothing runs twice.
 
     Raises:
         InputError: all that can't be read. A design that can't be is a point that says why.

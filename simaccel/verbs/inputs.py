@@ -1,4 +1,4 @@
-"""Names or objects: what a verb takes for a workload, an accelerator and a dataflow."""
+"""Names or objects: the arguments for a workload, an accelerator and a dataflow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WorkloadLike = Workload | str | Path
 AcceleratorLike = Accelerator | str | Path
 """An accelerator, or what ``load_accelerator`` reads."""
 DataflowLike = Mapping | str | Path | None
-"""A mapping, the path of its file, the name of a dataflow or mapspace; None: what suits."""
+"""A mapping, the path of its file, or the name of a dataflow or mapspace; None: the default."""
 
 
 def as_workload(source: WorkloadLike) -> Workload:
@@ -45,7 +45,7 @@ def as_workload(source: WorkloadLike) -> Workload:
 
 
 def as_accelerator(source: AcceleratorLike, settings: Settings = ()) -> Accelerator:
-    """Return an accelerator as it is, or load it; ``settings`` replace values of it.
+    """Return an accelerator as it is, or load it; ``settings`` override fields.
 
     Raises:
         InputError: it is neither, it can't be read, or too much of its file is left out.
@@ -71,7 +71,7 @@ def _replace_values(accelerator: Accelerator, settings: Settings) -> Accelerator
 
 
 def as_options(options: Options | None, objective: Objective | None) -> Options:
-    """Return options of the scheduler; an ``objective`` stands for theirs.
+    """Return the options of the scheduler, with ``objective`` in place of theirs if it is given.
 
     Raises:
         InputError: there is no such objective.
@@ -96,7 +96,9 @@ def as_inputs(
     settings: Settings = (),
     options: Options | None = None,
 ) -> tuple[Workload, Accelerator, str | Mapping]:
-    """Read all three; a path of a mapping is read for the workload. ``options``: the split.
+    """Return all three, loaded; a mapping file is checked against the workload.
+
+    ``options`` decide how the workload is split over chips.
 
     Raises:
         InputError: the faults of all of them.
@@ -124,7 +126,7 @@ def resolve_mapping(
     dataflow: str | Mapping,
     options: Options | None = None,
 ) -> Mapping:
-    """Return a mapping as it is, checked, or let a scheduler make it.
+    """Return a mapping as it is after a check, or let a scheduler make it.
 
     Raises:
         SimaccelError: nothing fits, or the mapping is for another workload.

@@ -1,4 +1,4 @@
-"""`simulate` and `record`: one run on the machine, and what it shows in a notebook."""
+"""`simulate` and `record`: one run on the machine, and its tables in a notebook."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 _MOST_BARS: Final = 40
 _JOULES: Final = 1e-12
-"""Of a picojoule."""
+"""Joules of a picojoule."""
 
 
 class Result(ShownResult, experiment.ExperimentResult):
-    """The result of one run; a notebook shows it as tables."""
+    """The result of one run; a notebook displays it as tables."""
 
     def __repr__(self) -> str:
         return f"<Result {self.title}: {results.against_bound(self)}>"
@@ -64,16 +64,16 @@ class Result(ShownResult, experiment.ExperimentResult):
 
     @cached_property
     def speedups(self) -> LimitSpeedups:
-        """Gains by freeing its limits; the program runs once more for each of up to three."""
+        """Speedups without each of its limits; up to three further runs of the program."""
         return speedups_of(self, self.limit)
 
     def summary(self) -> str:
-        """Return what ``simaccel run`` prints of it, without the table: a line for each thing."""
+        """Return what ``simaccel run`` prints, without the table: one line for each figure."""
         lines = (self.title, *results.answer_lines(self, self.speedups), *self.cost_lines())
         return "\n".join(lines)
 
     def cost_lines(self) -> list[str]:
-        """Return the lines of traffic and energy, and of several cores and chips."""
+        """Return the lines on traffic and energy, and on several cores and chips."""
         first = [results.traffic_line(self), results.energy_line(self)]
         return [*first, *core_line(self), *pod_lines(self)]
 
@@ -89,18 +89,18 @@ class Result(ShownResult, experiment.ExperimentResult):
 
     @property
     def energy_joules(self) -> float | None:
-        """Energy in J, of all chips (the figure ``energy_pj``); None: not known."""
+        """Energy of all chips in joules (the figure ``energy_pj``); None: unknown."""
         pj = self.figures["energy_pj"]
         return None if pj is None else pj * _JOULES
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Tokens (of networks images) a second, of all chips; None: it is of none."""
+        """Tokens (for networks images) per second of all chips; None if it processes none."""
         return self.figures["tokens_per_second"]
 
     @cached_property
     def figures(self) -> Figures:
-        """Figures of all chips by column, with units; None: not known."""
+        """Figures of all chips by column, which ends with the unit; None: unknown."""
         return run_figures(self)
 
     @property
@@ -113,7 +113,7 @@ class Result(ShownResult, experiment.ExperimentResult):
         return result_json(self)
 
     def to_pandas(self, what: str = "operators") -> pd.DataFrame:
-        """Return a data frame: a row for each of ``operators``, ``engines`` or ``stalls``.
+        """Return a data frame with a row for each of ``operators``, ``engines`` or ``stalls``.
 
         Raises:
             InputError: there is no such table.
@@ -152,7 +152,7 @@ class Result(ShownResult, experiment.ExperimentResult):
 
 
 def wrap_result(found: experiment.ExperimentResult) -> Result:
-    """Return a result as one that a notebook shows."""
+    """Return a result of an experiment as one that a notebook displays."""
     return Result(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
@@ -169,12 +169,12 @@ def simulate(
     progress: Progress | None = None,
     fast_forward: bool = True,
 ) -> Result:
-    """Run a workload on an accelerator, beside what is predicted of it.
+    """Run a workload on an accelerator, and predict its counts and its lower bound.
 
-    ``dataflow``: of a scheduler, a mapping or the Path of its file; None takes what suits the
-    array. ``objective``: the figure that a search makes small; ``settings``: values for fields of
-    the accelerator by path; ``options``: all options of the scheduler. ``progress`` is called with
-    cycle and share.
+    ``dataflow``: the name of a scheduler, a mapping or the Path of its file; None: the default of
+    the array. ``objective``: the figure that a search minimises. ``settings``: values for fields of
+    the accelerator, by path. ``options``: all options of the scheduler. ``progress`` is called with
+    the cycle and the completed share.
 
     >>> from simaccel import gemm
     >>> simulate(gemm(9, 7, 5), "toy", objective="energy", settings={"array.rows": 8}).cycles
@@ -207,7 +207,7 @@ def record(  # noqa: PLR0913 - one keyword an option of the command
     progress: Progress | None = None,
     fast_forward: bool = True,
 ) -> Result:
-    """Do what ``simulate`` does and write the trace to ``path``; ``Trace.open`` reads it.
+    """Run as ``simulate`` does, and write the trace to ``path``; ``Trace.open`` reads it.
 
     Raises:
         SimaccelError: as for ``simulate``.

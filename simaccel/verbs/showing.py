@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 Rows = Sequence[Mapping[str, Any]]
 _DPI: Final = 110
-"""Of pictures inline: about 770 pixels for the width of two columns."""
+"""Resolution of inline pictures: about 770 pixels for the width of two columns."""
 
 
 class Plot:
-    """A figure that a notebook shows as a picture; ``figure`` is matplotlib's."""
+    """A figure that a notebook displays as a picture; ``figure`` is matplotlib's."""
 
     def __init__(self, draw: Callable[[], Figure]) -> None:
         from simaccel.report.figures.style import style
@@ -68,7 +68,7 @@ def frame(rows: Rows) -> pd.DataFrame:
 
 
 class ShownResult:
-    """A result: a title, tables and lines for a notebook, rows for a data frame, a figure."""
+    """A result: title, tables and lines for a notebook, rows for a data frame, and a figure."""
 
     if TYPE_CHECKING:
 
@@ -93,7 +93,7 @@ class ShownResult:
         return parts_html(self.title, self._parts())
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a data frame with the rows, and the columns, that the command writes as CSV.
+        """Return a data frame with the rows and columns that the command writes as CSV.
 
         Raises:
             ImportError: pandas is not installed.

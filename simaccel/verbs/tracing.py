@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class StallReport(ShownResult):
-    """Cycles of a run by cause, the reasons, and the gain from each resource without limit."""
+    """Cycles of a run by cause, their explanation, and the gain by unlimited resources."""
 
     title: str
     analysis: StallAnalysis
@@ -27,7 +27,7 @@ class StallReport(ShownResult):
 
     @property
     def verdict(self) -> str:
-        """The verdict, in a few sentences."""
+        """The verdict in a few sentences."""
         from simaccel.report.stall_verdicts import verdicts
 
         return " ".join(verdicts(self.analysis, self._part))
@@ -86,7 +86,7 @@ class Trace(trace.TraceReader):
         return f"<Trace {self.title}: {self.cycles:,} cycles, {self.n_rows:,} rows{partial}>"
 
     def diagnose(self, operator: str | None = None, *, what_if: bool = True) -> StallReport:
-        """Return cycles by cause, and with ``what_if`` the gain if a resource were infinitely fast.
+        """Return the cycles by cause and, with ``what_if``, the gain by infinitely fast resources.
 
         Raises:
             InputError: the run has no such operator.
@@ -115,8 +115,8 @@ class Trace(trace.TraceReader):
     ) -> Plot:
         """Draw a figure of the trace (timeline, bandwidth, occupancy, stalls), or all of them.
 
-        As ``simaccel trace plot``: by default of a steady period of the run or of an operator,
-        else of the cycles from ``start`` up to ``end``.
+        By default it shows a steady period of the run or of an operator, as ``simaccel trace plot``
+        does, else the cycles from ``start`` up to ``end``.
 
         Raises:
             InputError: there is no such figure, operator or window.

@@ -1,4 +1,4 @@
-"""`simaccel trace export`: a trace for the programs that people look at time lines with."""
+"""`simaccel trace export`: a trace in the formats of other programs."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 _LANES, _BINS, _AT_MOST = "engine,tile", "1000", "500000"
 _PARQUET: Final = "parquet"
-"""The format that is no text."""
+"""The only binary format."""
 _TABLES: Final = ("csv", _PARQUET)
-"""Formats that people sum: they have all that was asked for, or nothing."""
+"""Formats whose rows are summed up: they contain the whole selection, or nothing."""
 
 
 @click.command(cls=Command)

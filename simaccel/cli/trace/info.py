@@ -1,4 +1,4 @@
-"""`simaccel trace info` and `diff`: what ran, whether a file is sound, why two runs differ."""
+"""`simaccel trace info` and `diff`: what ran, whether a file is intact, and why two runs differ."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from simaccel.trace import TraceReader
 
 _REPRODUCE = ("accelerator", "workload", "mapping")
-"""Texts of the header that `simaccel run` takes as files."""
+"""Texts of the header that are input files of `simaccel run`."""
 
 
 @click.command(cls=Command)

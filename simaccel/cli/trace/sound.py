@@ -1,4 +1,4 @@
-"""Opening a trace as every command does: what is shown was checked."""
+"""Opening of a trace, with checks before anything of it is shown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def require_files(*files: str) -> None:
-    """Refuse what is no trace by its first bytes, before anything long is loaded.
+    """Refuse files that are not traces, by their first bytes, before slow imports.
 
     Raises:
         TraceError: the first that is none.
@@ -32,9 +32,9 @@ def sound(
     *,
     accounts: bool = False,
 ) -> Iterator[TraceReader]:
-    """Open a trace whose rows add up to what the run counted.
+    """Open a trace and check that its rows add up to the counts of the run.
 
-    ``require`` refuses, by its counts, what needs not be read; ``accounts`` as for ``check``.
+    ``require`` refuses a trace by its counts, before it is read. ``accounts`` as for ``check``.
 
     Raises:
         TraceError: they don't, or it is no trace.
@@ -51,7 +51,7 @@ def sound(
 
 
 def run_title(trace: TraceReader) -> str:
-    """Return the title of a run; its path for a trace without these texts."""
+    """Return the title of a run; the path of a trace that lacks the texts for it."""
     texts = (trace.header.workload, trace.header.accelerator, trace.header.mapping)
     if not all(texts):
         return str(trace.path)

@@ -1,4 +1,4 @@
-"""`simaccel trace stalls`: where the cycles went, why, and what a faster resource would gain."""
+"""`simaccel trace stalls`: where the cycles went, why, and the gain by faster resources."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def stalls(
 
 
 def verdict_lines(trace: TraceReader, *, what_if: bool) -> list[str]:
-    """Return the analysis of a trace's stalls, with what-if runs if they are wanted."""
+    """Return the analysis of a trace's stalls, with what-if runs if ``what_if``."""
     from simaccel.diagnosis.stalls import diagnose
     from simaccel.diagnosis.verdict import analysis_of
     from simaccel.report.stall_verdicts import verdicts
@@ -101,7 +101,7 @@ def verdict_lines(trace: TraceReader, *, what_if: bool) -> list[str]:
 
 
 def window(start: str, end: str | None, cycles: int = MAX_CYCLE) -> tuple[int, int]:
-    """Read the two ends of a window of a run of so many cycles, if they are known."""
+    """Return the two ends of a window; ``cycles``: of the run, if they are known."""
     low, high = number(start), cycles if end is None else number(end)
     known, faults = cycles < MAX_CYCLE, list[Fault]()
     if not isinstance(low, int) or not 0 <= low < cycles:
