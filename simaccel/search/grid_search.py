@@ -199,9 +199,11 @@ class _Climb:
     def account(self, name: str) -> SearchAccount:
         """Return how the search went."""
         grid, first = self.grid, self.walks[0]
-        of_grid = {n for walk in self.walks if walk.candidates is grid for n in walk.cycles}
+        ran = {run for walk in self.walks for run in walk.runs}
+        of_grid = sum(candidates == id(grid) for candidates, _ in ran)
         fits = grid.fitting(self.goal.room).size
-        values = sorted(walk.score(n).value for walk in self.walks for n in walk.numbers())
+        scores = (walk.score(n) for walk in self.walks for n in walk.numbers())
+        values = sorted({score.tree: score.value for score in scores}.values())
         return SearchAccount(
             name=name,
             operators=grid.group.operators,
@@ -210,10 +212,10 @@ class _Climb:
                 SAME: grid.same,
                 NOT_ALLOWED: grid.excluded,
                 ROOM: len(grid) - fits,
-                BOUND: fits - len(of_grid),
+                BOUND: fits - of_grid,
             },
-            ran=len(of_grid) + self.near,
-            near=self.near,
+            ran=len(ran),
+            near=len(ran) - of_grid,
             value=float("inf") if self.best is None else self.best.value,
             runner_up=values[1] if len(values) > 1 else None,
             left=first.left,
@@ -226,13 +228,13 @@ class _Climb:
 
 def _joined_curves(walks: Sequence[CandidateWalk]) -> tuple[tuple[int, float], ...]:
     """Return the improvements of walks one after the other, by the candidates that ran."""
-    before, best, found = 0, float("inf"), []
+    known, best, found = set[tuple[int, int]](), float("inf"), list[tuple[int, float]]()
     for walk in walks:
         for at, value in walk.curve:
             if value < best:
                 best = value
-                found.append((before + at, value))
-        before += len(walk.cycles)
+                found.append((len(known.union(walk.runs[:at])), value))
+        known.update(walk.runs)
     return tuple(found)
 
 

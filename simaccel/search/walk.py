@@ -203,6 +203,11 @@ class CandidateWalk:
                 self.curve.append((len(self.cycles), self.best))
         return self.best < before - stopping.gain * max(self.best, stopping.part)
 
+    @property
+    def runs(self) -> list[tuple[int, int]]:
+        """The candidates that ran, in order: (identity of their set, number in it)."""
+        return [(id(self.candidates), number) for number in self.cycles]
+
     def numbers(self) -> list[int]:
         """Return the candidates that ran with finite cycles, the best first."""
         ran = [number for number, cycles in self.cycles.items() if np.isfinite(cycles)]

@@ -258,6 +258,19 @@ def test_the_chosen_flat_tile_is_the_best_of_all_candidates(tiles: list[FlatTile
         alone.require_chosen(room)
 
 
+def test_the_runner_up_is_another_tree() -> None:
+    """Also where what ran is looked at again, in less room or for its way to hold operands."""
+    on, workload = _toy(), gemm(m=20, k=12, n=24)
+    space = space_of(workload, GEMM)
+    families = einsum_families(space, space.bound_operator("gemm"), on)
+    found = search(_goal(on).grid(GEMM, families), _goal(on))
+    trees = {one.tree: one.value for each in found.sets for one in each.scored_runs(UNLIMITED)}
+    assert [found.account.value, found.account.runner_up] == sorted(trees.values())[:2]
+    steps = [at for at, _ in found.account.curve]
+    assert steps == sorted(steps)
+    assert steps[-1] <= found.account.ran
+
+
 @given(st.integers(1, 5000), st.integers(1, 300))
 def test_tile_sizes(extent: int, side: int) -> None:
     """Sorted, from 1 to the rank, the rank itself among them, few enough to try all triples."""
