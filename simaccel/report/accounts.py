@@ -1,4 +1,4 @@
-"""Accounts of searches, as a table and as JSON, and what their choices among near-ties give up."""
+"""Accounts of searches as a table and as JSON, and the losses by choices among near-ties."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def accounts_table(
     accounts: Sequence[SearchAccount], objective: Objective, accelerator: Accelerator
 ) -> Table:
-    """Tabulate the searches: what left each by which rule, what ran, and what was chosen."""
+    """Tabulate the searches: candidates, how many each rule pruned, runs, and the chosen one."""
     scale = objective_scale(objective, accelerator)
     rows = [account_json(account, scale) for account in accounts]
     columns = (
@@ -52,9 +52,9 @@ def _pruned_text(rule: str, pruned: Mapping[str, int]) -> str:
 
 
 def objective_scale(objective: Objective, accelerator: Accelerator) -> float:
-    """Return what a search's objective is multiplied with for data: EDP is pJ cycles in searches.
+    """Return the factor from a search's objective to data: searches have EDP in pJ cycles.
 
-    In data and text it is joule seconds; cycles, pJ and bytes stay as they are.
+    In data and text it is in joule seconds; cycles, pJ and bytes are the same in both.
     """
     return edp_js(1, accelerator.seconds(1)) if objective == "edp" else 1
 
@@ -69,7 +69,7 @@ def value_text(value: float, objective: Objective) -> str:
 
 
 def account_json(account: SearchAccount, scale: float) -> dict[str, Any]:
-    """Return an account as one JSON object; objectives, ``scale`` times those of the search."""
+    """Return an account as one JSON object, with objectives multiplied by ``scale``."""
     return {
         "operators": list(account.operators),
         "search": account.name,
@@ -88,7 +88,7 @@ def account_json(account: SearchAccount, scale: float) -> dict[str, Any]:
 
 
 def convergence_json(curve: Curve, scale: float) -> list[dict[str, float]]:
-    """Return the improvements of a search: mappings until then, and the objective."""
+    """Return the improvements of a search: mappings so far, and the objective."""
     return [{"mappings": n, "objective": scale * value} for n, value in curve]
 
 
@@ -100,7 +100,7 @@ _SEEN: Final = 0.0001
 def given_up_lines(result: Mapping[str, Any], tolerance: float) -> list[str]:
     """Return the line with the differences to the best mapping; none without a difference.
 
-    ``result``: a run as JSON has it, with what was ``given_up`` (``given_up_json``).
+    ``result``: a run as JSON, with ``given_up`` (``given_up_json``).
     """
     losses = result.get("given_up")
     if losses is None:
@@ -113,7 +113,7 @@ def given_up_lines(result: Mapping[str, Any], tolerance: float) -> list[str]:
 def given_up_amounts(
     losses: Sequence[ObjectiveLosses], objective: Objective, tolerance: float
 ) -> list[str]:
-    """Return the line for a mapping that has not run: cycles, bytes and energy, not shares."""
+    """Return the line for a mapping that has not run, with amounts instead of shares."""
     total = given_up_json(losses, objective).get("given_up")
     if total is None:
         return []

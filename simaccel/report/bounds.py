@@ -1,4 +1,4 @@
-"""Tables, JSON and CSV of a bound: the DRAM traffic that mappings attain with a buffer."""
+"""Tables, JSON and CSV of a bound: the DRAM traffic that mappings can attain with a buffer."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from simaccel.report.units import bytes_text, cycles_text
 from simaccel.workload import Workload
 
 _ROWS = 16
-"""Points that a table shows at most."""
+"""Most points of a table."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoundReport:
-    """A bound with what it is compared with: compulsory bytes, an accelerator, one buffer."""
+    """A bound, and what it is compared with: compulsory bytes, an accelerator, one buffer."""
 
     found: WorkloadBound
     mapspace: Mapspace
@@ -41,9 +41,10 @@ class BoundReport:
         return self.found.operations / dram_bytes
 
     def performance(self, dram_bytes: int) -> float | None:
-        """Return the operations per second that array and DRAM bandwidth allow.
+        """Return the operations per second that the array and the memory bandwidths allow.
 
-        Memories beside the DRAM move what they can meanwhile, and what is theirs alone at least.
+        Memories beside the DRAM transfer as much as they can at the same time, and at least what
+        only they hold.
         """
         if self.accelerator is None:
             return None
@@ -60,7 +61,7 @@ class BoundReport:
 
 
 def bound_table(report: BoundReport) -> Table:
-    """Tabulate the front, at most so many of its points."""
+    """Tabulate the front; of many points, evenly spaced ones."""
     names = ["buffer", "DRAM", "of compulsory", "ops/B"]
     names += ["ops/s"] if report.accelerator else []
     table = make_table((), names)
@@ -81,7 +82,7 @@ def bound_table(report: BoundReport) -> Table:
 
 
 def bound_lines(report: BoundReport) -> list[str]:
-    """Return the lines above the front: the bound for the given buffer, its end, and the gap."""
+    """Return the lines above the front: the bound for the given buffer, the front's end, gap."""
     room, moved = report.found.front.largest
     effectual = f"maximal effectual buffer {bytes_text(room)} ({cycles_text(room)} B)"
     compulsory = f"{moved / report.compulsory_bytes:.3f} x the compulsory "
@@ -93,7 +94,7 @@ def bound_lines(report: BoundReport) -> list[str]:
 
 
 def front_lines(report: BoundReport) -> list[str]:
-    """Return the lines below the front: how many points and mappings, and what was not tried."""
+    """Return the lines below the front: counts of points and mappings, and what was not tried."""
     bound = report.found
     lines = [f"{len(bound.front)} points over {cycles_text(bound.mappings)} mappings"]
     if not bound.all_sizes:
@@ -179,7 +180,7 @@ def _chosen_json(report: BoundReport) -> dict[str, Any]:
 
 
 def bound_rows(report: BoundReport) -> list[Row]:
-    """Return the points as plain rows; with an accelerator also what it could do."""
+    """Return the points as plain rows; with an accelerator also its performance."""
     rows = []
     for room, moved in report.found.front.points():
         row: Row = {

@@ -1,4 +1,4 @@
-"""Tables of what there is: accelerators, workloads, DRAM parts, imported models, traces."""
+"""Tables of catalogues: accelerators, workloads, DRAM parts, imported models."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from simaccel.workload import Einsum, Model, Network, OperatorRow, Transformer, 
 
 
 def accelerators_table(accelerators: Sequence[Accelerator]) -> Table:
-    """Tabulate accelerators, one a row: of a chip its peak, memory and bandwidth, and its use."""
+    """Tabulate accelerators, one per row: peak, memory and bandwidth of a chip, and its purpose."""
     peak = "{:,.4g}".format
     columns = (
         *texts("name"),
@@ -55,7 +55,7 @@ def models_table(models: Sequence[Model]) -> Table:
 
 
 def transformer_figures(one: Transformer) -> dict[str, int]:
-    """Count parameters, those active in a token, and bytes of the cache per token (2 B each)."""
+    """Return the parameters, those active per token, and the cache bytes per token (2 B each)."""
     return {
         "parameters": one.parameters,
         "active_parameters": one.active_parameters,
@@ -81,7 +81,7 @@ def transformers_table(transformers: Sequence[Transformer]) -> Table:
 
 
 def network_figures(one: Network) -> dict[str, int]:
-    """Count the layers, the different ones among them, and MACs and weights for one image."""
+    """Return the counts of layers, of distinct ones, and of MACs and weights for one image."""
     layers = one.layers
     return {
         "layers": len(layers),
@@ -139,7 +139,7 @@ def part_figures(part: DramPart) -> dict[str, object]:
 
 
 def patterns_table(rows: Sequence[Mapping[str, str | float | None]]) -> Table:
-    """Tabulate what patterns get from a part, one a row."""
+    """Tabulate the throughput of access patterns on a part, one per row."""
     table = make_table(("pattern", "settings"), tuple(_PATTERN_FIGURES.values()), ())
     for row in rows:
         cells = [str(row[name]) for name in ("pattern", "settings")]
@@ -148,7 +148,7 @@ def patterns_table(rows: Sequence[Mapping[str, str | float | None]]) -> Table:
 
 
 def number_text(value: str | float | None) -> str:
-    """Write a figure with four digits; one that there is not as a dash.
+    """Return a figure with four digits; a missing one as a dash.
 
     >>> number_text(0.123456), number_text(None)
     ('0.1235', '-')
@@ -157,7 +157,7 @@ def number_text(value: str | float | None) -> str:
 
 
 def import_table(imported: ImportedWorkload) -> Table:
-    """Tabulate nodes by what became of them, with their shares of MACs and of other elements."""
+    """Tabulate nodes by their treatment, with their shares of MACs and of other elements."""
     table = make_table(
         ("nodes",), ("count", "MACs", "share", "other elements", "share"), ("kinds",)
     )
@@ -174,7 +174,7 @@ def import_table(imported: ImportedWorkload) -> Table:
 
 
 def import_lines(imported: ImportedWorkload) -> list[str]:
-    """Return how many nodes were constants, and which are not taken."""
+    """Return lines with the number of constant nodes, and with the unsupported nodes."""
     lines = [f"{imported.constants} nodes are constants", _shared_text(imported)]
     stored = ", ".join(imported.parted[:MOST_LISTED])
     lines += [f"stored for a reader in another form: {stored}"] if stored else []
@@ -182,7 +182,7 @@ def import_lines(imported: ImportedWorkload) -> list[str]:
 
 
 def import_line(imported: ImportedWorkload) -> str:
-    """Return a line with the parts of an imported model that a run leaves out."""
+    """Return a line with the parts of an imported model that a run omits."""
     found = imported.workload.account.totals()
     works = sum(one for _, _, one in found.values()) or 1
     parts = [f"{nodes} {how}" for how, (nodes, _, _) in found.items()]
@@ -199,7 +199,7 @@ def _shared_text(imported: ImportedWorkload) -> str:
 
 
 def whole_line(workload: Workload) -> str:
-    """Return a line with the parts of a network that a run leaves out, and their share."""
+    """Return a line with the parts of a network that a run omits, and their share."""
     filters = [one for one in workload.operators if isinstance(one, Einsum)]
     biases = sum(one.ranks.get("m", one.ranks.get("g", 1)) for one in filters)
     tensors = workload.tensors.items()

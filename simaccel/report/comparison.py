@@ -1,4 +1,4 @@
-"""A table of several runs side by side."""
+"""Tables of several runs side by side."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ SHOWN: Final = (
     *("cycles", "bound_cycles", "seconds", "utilisation", "dram_bytes", "dram_bound_bytes"),
     *("energy_pj", "power_mw"),
 )
-"""Figures of a run in a table."""
+"""Figures of a run that the table has."""
 FULL: Final = 0.25
-"""The share of a memory from which tables say whether it holds the tensors."""
+"""Share of a memory from which the table says whether it holds the tensors."""
 _FITS: Final = "memory_share"
 """What the column *fits* says, which also tells whether all is in memory."""
 _FEW_ROWS: Final = 2
-"""So many rows say below the table what they gave up."""
+"""Rows whose losses by near-ties are printed below the table."""
 
 
 def series_of(row: StudyRow) -> str:
-    """Name the line of a figure that a row belongs to: its dataflow, and what else differs."""
+    """Return the name of a row's series in figures: the dataflow, and what else differs."""
     length = [] if row.seq_len is None else [f"{row.seq_len} tokens"]
     points = [
         point.text if point.axis.named else f"{point.axis.name} {point.text}"
@@ -51,7 +51,7 @@ def series_of(row: StudyRow) -> str:
 
 
 def speedups(rows: Sequence[StudyRow]) -> list[float | None]:
-    """Divide the cycles of the first dataflow of the same point and length by those of each row."""
+    """Return each row's speedup over the first dataflow of the same point and length."""
     first: dict[tuple[object, ...], StudyRow] = {}
     found: list[float | None] = []
     for row in rows:
@@ -64,9 +64,9 @@ def speedups(rows: Sequence[StudyRow]) -> list[float | None]:
 
 
 def comparison_table(rows: Sequence[StudyRow], metrics: Sequence[Figure] = ()) -> Table:
-    """Tabulate runs, with metrics of one's choice as columns after the others.
+    """Tabulate runs; ``metrics`` are further columns.
 
-    One that has no result gets its reason from ``problem_lines``.
+    A run without a result has its reason in ``problem_lines``.
     """
     names, several = varied_names(rows), len({row.dataflow for row in rows}) > 1
     fits = shows_fits(rows) or any(metric.column == _FITS for metric in metrics)
@@ -96,7 +96,7 @@ def comparison_table(rows: Sequence[StudyRow], metrics: Sequence[Figure] = ()) -
 
 
 def figure_cells(row: StudyRow, columns: Iterable[str]) -> list[str]:
-    """Write figures of a row, each by its column; of a row that does not run a dash for each."""
+    """Return the texts of a row's figures, by column; dashes if it has no result."""
     figures = row.figures
     return [
         "-" if figures is None else figure_text(figures[column], FIGURES[column].unit)
@@ -105,24 +105,24 @@ def figure_cells(row: StudyRow, columns: Iterable[str]) -> list[str]:
 
 
 def has_given(rows: Sequence[StudyRow]) -> bool:
-    """Return whether any row has an estimate of the user."""
+    """Return whether any row has a user's estimate."""
     return any(row.estimate_cycles is not None for row in rows)
 
 
 def given_error(row: StudyRow) -> float | None:
-    """Return (given - simulated) / simulated cycles, None where one of both is not there."""
+    """Return (estimate - simulated) / simulated cycles; None if either is missing."""
     if row.estimate_cycles is None or row.result is None:
         return None
     return float((row.estimate_cycles - row.result["cycles"]) / row.result["cycles"])
 
 
 def shows_fits(rows: Sequence[StudyRow]) -> bool:
-    """Return whether a memory is so full that a table says of each row whether it fits."""
+    """Return whether a memory is so full that the table has a column on whether tensors fit."""
     return any(row.fits is False or (row.memory_share or 0.0) >= FULL for row in rows)
 
 
 def fits_text(row: StudyRow) -> str:
-    """Say whether the memories of a chip hold the tensors, and how full the fullest is."""
+    """Return whether the memories of a chip hold the tensors, and how full the fullest is."""
     if row.fits is None or row.memory_share is None:
         return "-" if row.fits is None else "no"
     percent = math.ceil(round(100 * row.memory_share, 6))
@@ -139,7 +139,7 @@ def _given_texts(row: StudyRow) -> list[str]:
 
 
 def terms_lines(rows: Sequence[StudyRow]) -> list[str]:
-    """Return a line for each estimate of the user: the terms of the bound, and the waits."""
+    """Return a line for each user's estimate: the terms of the bound, and the waits."""
     names = varied_names(rows)
     return [
         f"{', '.join((*_place_texts(row, names), row.dataflow))}: "
@@ -160,7 +160,7 @@ def _consists(result: dict[str, Any]) -> str:
 
 
 def area_lines(rows: Sequence[StudyRow]) -> list[str]:
-    """Return the area of the accelerator: once, or at each point where it differs."""
+    """Return the area of the accelerator: once, or at each point if it differs."""
     at: dict[str, list[str]] = {}
     for row in rows:
         if row.result is not None:
@@ -178,9 +178,9 @@ def _area_text(row: StudyRow) -> str:
 
 
 def varied_names(rows: Sequence[StudyRow]) -> list[str]:
-    """Name what differs from row to row beside the dataflow: the swept parameter, the length.
+    """Return what differs between rows beside the dataflow: the swept parameter, the length.
 
-    A length that all rows of a sweep share is left to the title.
+    The title has a length that all rows of a sweep share.
     """
     point = rows[0].lead
     names = [one.axis.name for one in rows[0].settings]
@@ -196,7 +196,7 @@ def _place_texts(row: StudyRow, names: Sequence[str]) -> list[str]:
 
 
 def choice_lines(rows: Sequence[StudyRow]) -> list[str]:
-    """Return the cost of choices among near-ties of the first rows, and the number of others."""
+    """Return the losses by near-ties of the first rows, and the number of further rows."""
     names = varied_names(rows)
     every = ((row, given_up_lines(row.result or {}, row.tolerance)) for row in rows)
     losses = [(row, line) for row, lines in every for line in lines]
@@ -209,7 +209,7 @@ def choice_lines(rows: Sequence[StudyRow]) -> list[str]:
 
 
 def problem_lines(rows: Sequence[StudyRow]) -> list[str]:
-    """Return why runs have no result; in a sweep the first reason per dataflow and length."""
+    """Return why runs have no result; of a sweep, the first reason of each dataflow and length."""
     names = varied_names(rows)
     point = rows[0].lead
     lengths_are_points = point is not None and point.axis.column == "seq_len"
@@ -233,7 +233,7 @@ def _problem_line(rows: Sequence[StudyRow], names: Sequence[str]) -> str:
 
 
 def place_json(row: StudyRow) -> dict[str, Any]:
-    """Return the key of a row: the value of the sweep, the length, the dataflow."""
+    """Return the key of a row: the values of the sweep, the length, the dataflow."""
     swept = {point.axis.column: point.value for point in row.settings}
     return {**swept, "seq_len": row.seq_len, "dataflow": row.dataflow}
 
@@ -262,12 +262,11 @@ def _extra_columns(row: StudyRow, faster: float | None, *, own: bool) -> Row:
 
 
 def comparison_rows(rows: Sequence[StudyRow], metrics: Sequence[Figure] = ()) -> list[Row]:
-    """Return a row for each run, as CSV has them; None where there is nothing.
+    """Return a CSV row for each run; missing values are None.
 
-    The first columns are the settings. ``array_*_cycles`` say where the cycles of the array went
-    and sum to ``cycles``. There are no wall times: the same input gives the same rows. ``metrics``:
-    columns that are asked for and that it has not anyway. With estimates of one's own, they and
-    their errors stand before ``problem``.
+    The first columns are the settings. ``array_*_cycles`` divide the cycles of the array by cause
+    and sum to ``cycles``. There are no wall times, so the same input gives the same rows.
+    ``metrics``: further columns. The user's estimates and their errors stand before ``problem``.
     """
     table = []
     for row, faster in zip(rows, speedups(rows), strict=True):
@@ -290,7 +289,7 @@ _COLUMNS: Final = (
     *("array_busy_cycles", "array_idle_cycles"),
     *(f"array_{cause.name.lower()}_cycles" for cause in STALLS),
 )
-"""Columns in their order; one for the work of each resource follows."""
+"""Columns in order, followed by the work of each resource."""
 
 
 def _figures(row: StudyRow) -> Row:
@@ -327,7 +326,7 @@ def designs_table(result: ExperimentResult, rows: Sequence[StudyRow]) -> Table:
 
 
 def designs_json(result: ExperimentResult, rows: Sequence[StudyRow]) -> dict[str, Any]:
-    """Return the designs as JSON: fields, figures and speedup, or the problem; nothing of none."""
+    """Return the designs as JSON: fields, figures and speedup, or the problem; empty if none."""
     documents = []
     every = _with_base(result, rows)
     for row, faster in list(zip(every, _speedups_over(every), strict=True))[1:]:

@@ -1,4 +1,4 @@
-"""Lines on a chip's compiler: why its kernels run, how far they are from what was measured."""
+"""Lines on a chip's compiler: why its kernels run, and how far they are from measurements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simaccel.workload import Workload
 
 
 def start_lines(result: ExperimentResult) -> list[str]:
-    """Return a line on what a host takes to start the program, if the chip's compiler has it."""
+    """Return a line on the time a host takes to start the program, if the compiler states it."""
     cycles, seconds = result.program_start_cycles, result.accelerator.seconds
     whole = seconds_text(seconds(cycles + result.run.cycles))
     text = f"start of the program: {seconds_text(seconds(cycles))} ({cycles_text(cycles)} cycles)"
@@ -18,7 +18,7 @@ def start_lines(result: ExperimentResult) -> list[str]:
 
 
 def measured_lines(result: ExperimentResult) -> list[str]:
-    """Return how far runs of this chip are from measured operators of the kinds that a run has."""
+    """Return the deviation from measured operators on this chip, for the kinds that a run has."""
     compiler = result.accelerator.compiler
     if not compiler.measured or result.mapping.dataflow != DEPLOYED:
         return []
@@ -58,7 +58,7 @@ def _attention(workload: Workload) -> set[str]:
 
 
 def dataflow_reason(result: ExperimentResult) -> str:
-    """Return why a dataflow was chosen by default, and what it leaves to the DRAM."""
+    """Return why a dataflow is the default, and what it leaves to the DRAM."""
     if result.mapping.dataflow == DEPLOYED:
         return " (default: the kernels of the chip's compiler; best is what the hardware could do)"
     why = "fuses attention" if result.mapping.dataflow == "flat" else "no attention to fuse"

@@ -1,4 +1,4 @@
-"""Tables, CSV and JSON of directives: of their analysis, and of their design space."""
+"""Tables, CSV and JSON of MAESTRO directives: their analysis, and their design space."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def directives_json(
     limits: Sequence[Sequence[LevelLimits]],
     effects: Sequence[Effects],
 ) -> list[dict[str, Any]]:
-    """Return layers as ``simaccel directives --json`` does: keys as published runs have columns."""
+    """Return layers as JSON, with the column names of published runs as keys."""
     objects = []
     for at, layer_analysis in enumerate(analysed):
         row = _inputs(layer_analysis, network) | layer_analysis.figures()
@@ -49,7 +49,7 @@ def directives_json(
 
 
 def reuse(analysed: LayerAnalysis, role: str) -> float | None:
-    """Return the L1 reads of a tensor for each element that leaves (or enters) L2."""
+    """Return the L1 reads of a tensor per element that leaves (or enters) L2."""
     figures = analysed.figures()
     way = "write" if role == "output" else "read"
     moved = figures[f"{role}_l2_{way}"]
@@ -70,7 +70,7 @@ def room_notes(analysed: Sequence[LayerAnalysis]) -> list[str]:
 
 
 def mac_notes(analysed: Sequence[LayerAnalysis]) -> list[str]:
-    """Return notes on layers whose maps overlap or leave gaps, so that their MACs differ."""
+    """Return notes on layers whose maps overlap or leave gaps, which changes their MACs."""
     found = []
     for one in analysed:
         made, true = (int(one.columns[f"macs_{name}"][0]) for name in ("counted", "true"))
@@ -110,7 +110,7 @@ def directives_table(analysed: Sequence[LayerAnalysis]) -> Table:
 def limits_table(
     analysed: Sequence[LayerAnalysis], limits: Sequence[Sequence[LevelLimits]]
 ) -> Table:
-    """Tabulate the cluster levels: what their cycles go to."""
+    """Tabulate the cluster levels: the contributions to their cycles."""
     table = make_table(
         ("layer", "level"), ("units", "starts", "cycles", *CAUSES, "BW peak", "mean")
     )
@@ -131,7 +131,7 @@ def limits_table(
 
 
 def corrections_table(effects: Sequence[Effects]) -> Table:
-    """Tabulate the corrections of the default reading, and what they change over all layers."""
+    """Tabulate the corrections of the default reading, and their effects over all layers."""
     table = make_table(("correction", "defect"), ("cycles", "L2 access", "energy"), ("says",))
     for name, correction in CORRECTIONS.items():
         added: dict[str, float] = {}
@@ -225,7 +225,7 @@ _OF_DESIGNS: Final = {
 
 
 def designs_title(found: DirectedDesigns) -> str:
-    """Return what was explored, and within which limits."""
+    """Return the title: what was explored, and within which limits."""
     units = {"area_mm2": "mm2", "power_mw": "mW"}
     given = [f"{most:g} {units[name]}" for name, most in _limits(found).items() if most is not None]
     within = f", within {' and '.join(given)}" if given else ""
@@ -265,7 +265,7 @@ _DESIGN_COLUMNS: Final = (
 
 
 def designs_table(found: DirectedDesigns) -> Table:
-    """Tabulate the best few designs by each objective, with what the machine makes of them."""
+    """Tabulate the best few designs by each objective, with the machine's cycles."""
     return tabulate(found.best, _DESIGN_COLUMNS, bold=lambda best: best.rank == 1)
 
 
@@ -283,13 +283,13 @@ def designs_lines(found: DirectedDesigns) -> list[str]:
 
 
 def designs_effort(found: DirectedDesigns) -> str:
-    """Return the time of the sweep, the only line that differs in a second run."""
+    """Return the time of the sweep: the only line that differs in a second run."""
     rate = found.designs.count / max(found.seconds, 1e-9)
     return f"swept in {found.seconds:.2f} s, {rounded_count(rate)} designs a second"
 
 
 def designs_csv(found: DirectedDesigns) -> Iterator[str]:
-    """Yield lines of all valid designs, PEs first and L2 last, after one of names."""
+    """Yield CSV lines of all valid designs, ordered by PEs first and L2 last, after a header."""
     yield ",".join(_OF_DESIGNS.values()) + "\n"
     places = np.nonzero(found.designs.is_valid)
     for start in range(0, len(places[0]), _CHUNK):
@@ -313,6 +313,6 @@ def designs_json(found: DirectedDesigns) -> dict[str, Any]:
 
 
 def _best_json(one: BestDesign) -> dict[str, Any]:
-    told = {"machine_cycles": one.machine_cycles, "problem": one.problem or None}
+    outcome = {"machine_cycles": one.machine_cycles, "problem": one.problem or None}
     figures = {column: getattr(one.design, name) for name, column in _OF_DESIGNS.items()}
-    return {"objective": one.objective, "rank": one.rank, **figures, **told}
+    return {"objective": one.objective, "rank": one.rank, **figures, **outcome}

@@ -1,4 +1,4 @@
-"""Tables of predictions, and of one's own numbers of cycles beside a run or its bound."""
+"""Tables of predictions, and of a user's estimates beside a run or its bound."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def own_estimates(
     predicted: Prediction,
     run: Run | None = None,
 ) -> list[OwnEstimate]:
-    """Return each number beside the row that it is for, or the whole.
+    """Return each estimate beside its row, or beside the total.
 
     Raises:
         InputError: there is no such row.
@@ -108,7 +108,7 @@ def own_estimates(
 
 
 def of_result(given: Mapping[str, int], result: ExperimentResult) -> list[OwnEstimate]:
-    """Return each number beside its row of a run.
+    """Return each estimate beside its row of a run.
 
     Raises:
         InputError: there is no such row.
@@ -118,7 +118,7 @@ def of_result(given: Mapping[str, int], result: ExperimentResult) -> list[OwnEst
 
 
 def own_estimate_sections(outcome: Sequence[OwnEstimate]) -> dict[str, Table]:
-    """Return a table for each number: its terms to the last cycle, titled by what it lacks."""
+    """Return a table for each estimate, its terms to the last cycle, titled by what it lacks."""
     sections = {}
     for item in outcome:
         table = make_table(("term",), ("cycles", "of all"), ("in the estimate",))
@@ -131,7 +131,7 @@ def own_estimate_sections(outcome: Sequence[OwnEstimate]) -> dict[str, Table]:
 
 
 def own_estimate_parts(outcome: Sequence[OwnEstimate]) -> list[Table | str]:
-    """Return the tables, each below its title."""
+    """Return these tables, each below its title."""
     return [part for section in own_estimate_sections(outcome).items() for part in section]
 
 
@@ -165,7 +165,7 @@ def _cells(one: OwnEstimate, cycles: int) -> tuple[str, str]:
 
 
 def own_estimate_json(outcome: Sequence[OwnEstimate]) -> dict[str, Any]:
-    """Return the numbers with their terms as JSON; nothing where there are none."""
+    """Return the estimates with their terms as JSON; empty without any."""
     estimates = [
         {
             "name": item.name,

@@ -102,7 +102,7 @@ def granularity_rows(
 ) -> list[Row]:
     """Return the utilisation of the attentions by dataflow and buffer size (Fig. 9).
 
-    For a workload without attention, the utilisation of all operators.
+    For a workload without attention, it is that of all operators.
     """
     figures: list[Row] = []
     for row in rows:
@@ -166,7 +166,7 @@ PARTS: Final = ("projections", ATTENTION, "other einsums", "vector operators")
 
 
 def part_of(workload: Workload, operators: Sequence[str]) -> str:
-    """Return the part of a model that a group belongs to."""
+    """Return the part of a model to which a group belongs."""
     attentions = {name for part in parts(workload) if isinstance(part, tuple) for name in part}
     if {*operators} & attentions:
         return ATTENTION
@@ -233,7 +233,7 @@ _KNOWN: Final = {column.path: column for column in _COLUMNS}
 
 
 def exhibit_table(rows: Sequence[Row]) -> Table:
-    """Return an exhibit as a table, without columns that are equal in all rows."""
+    """Return an exhibit as a table, without columns that are constant."""
     hidden = {"macs", *["seq_len"] * (len({row["seq_len"] for row in rows}) == 1)}
     shown = [_KNOWN.get(name, Column(name, name)) for name in rows[0] if name not in hidden]
 

@@ -19,7 +19,7 @@ from simaccel.units import cause_text
 _TOP_CAUSES = 3
 _ON_CHIP = ("buffer read", "write", "NoC in", "out")
 _AT_A_LEVEL = ("stays", "summed", "again", "returns")
-"""What a dimension does to a tensor in the memory that is named after it."""
+"""Effects of a dimension on a tensor in a memory level."""
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
 body {{ font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem;
@@ -69,7 +69,7 @@ def explanation_html(
     sections: Mapping[str, Table],
     lines: Sequence[str],
 ) -> str:
-    """Return the page as one HTML document that needs nothing else: figures, summary, tables."""
+    """Return the page as one self-contained HTML document: figures, summary, tables."""
     from simaccel.report.figures.analyses import draw_analyses, draw_shares, shared_groups
     from simaccel.report.figures.style import style, svg_text
 
@@ -124,8 +124,8 @@ def _bound_text(bound: Row) -> str:
 
 
 def _error_of(group: Row) -> str:
-    told, cycles = group["directives"]["cycles"], group["machine"]["cycles"]
-    return "-" if told is None else error_text((told - cycles) / cycles)
+    predicted, cycles = group["directives"]["cycles"], group["machine"]["cycles"]
+    return "-" if predicted is None else error_text((predicted - cycles) / cycles)
 
 
 _ANALYSES: Final = (
@@ -199,14 +199,18 @@ def _need_text(need: Row) -> str:
 
 def _time_rows(group: GroupExplanation) -> list[Row]:
     """Return a row for a group, and one for each of its operators with figures of its own."""
-    said = group.directives
-    times = said.operators
-    memory = f"the bytes of {said.memory}" if said.memory else ""
+    directives = group.directives
+    times = directives.operators
+    memory = f"the bytes of {directives.memory}" if directives.memory else ""
     if len(times) == 1:
         (each,) = times
-        texts = (memory, each.written, said.silent)
-        return [_time_row(group.run.name, said.cycles, each.transfers, texts)]
-    rows = [_time_row(group.run.name, said.cycles, None, (memory, said.written, said.silent))]
+        texts = (memory, each.written, directives.silent)
+        return [_time_row(group.run.name, directives.cycles, each.transfers, texts)]
+    rows = [
+        _time_row(
+            group.run.name, directives.cycles, None, (memory, directives.written, directives.silent)
+        )
+    ]
     return rows + [
         _time_row(f"  {each.operator}", each.cycles, each.transfers, (each.written, each.silent))
         for each in times
@@ -215,8 +219,8 @@ def _time_rows(group: GroupExplanation) -> list[Row]:
 
 def _time_row(name: str, cycles: int | None, transfers: int | None, texts: Sequence[str]) -> Row:
     known = None if cycles is None else transfers
-    said = ": ".join(filter(None, texts))
-    return {"group": name, "cycles": cycles, "transfers": known, "said": said}
+    text = ": ".join(filter(None, texts))
+    return {"group": name, "cycles": cycles, "transfers": known, "said": text}
 
 
 def _disagreement_rows(group: GroupExplanation) -> Iterator[Row]:

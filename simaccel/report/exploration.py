@@ -1,4 +1,4 @@
-"""Tables of an exploration: for people, as CSV, JSON, Parquet and one HTML page."""
+"""Tables of an exploration: for the terminal, as CSV, JSON, Parquet and one HTML page."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from simaccel.study.space import DesignSpace
 from simaccel.units import LIMITS
 
 MOST_ROWS = 20
-"""Designs in a table unless another number is asked for; files have all."""
+"""Default number of designs in a table; files have all."""
 _MOST_REASONS: Final = 3
 _VALUE: Final = re.compile(r"\bgot .*?; (?=allowed: )")
-"""The value in the reason of a design that does not run."""
+"""The value within the problem of a design that doesn't run."""
 _SHOWN: Final = (
     *("cycles", "bound_cycles", "seconds", "utilisation", "dram_bytes", "dram_bound_bytes"),
     *("energy_pj", "edp_js", "area_mm2", "power_mw", "footprint_bytes"),
@@ -36,12 +36,12 @@ _OF_MODELS: Final = (
     *("first_token_seconds", "token_seconds", "tokens_per_second", "tokens_per_second_per_chip"),
     *("tokens_per_second_per_user", "energy_per_token_pj", "resident_bytes"),
 )
-"""Shown of whole transformers; with one chip nothing of each chip."""
+"""Figures of whole transformers only; those per chip are left out for a single chip."""
 _OF_CHIPS: Final = ("tokens_per_second_per_chip", "resident_bytes")
 
 
 def exploration_title(found: ExploredDesigns, space: DesignSpace) -> str:
-    """Return what was explored."""
+    """Return the title: what was explored."""
     loads = ", ".join(
         load.workload.name + (f" x {load.weight:g}" if load.weight != 1 else "")
         for load in space.loads
@@ -53,7 +53,7 @@ def exploration_title(found: ExploredDesigns, space: DesignSpace) -> str:
 
 
 def exploration_table(found: ExploredDesigns, most: int | None = MOST_ROWS) -> Table:
-    """Tabulate designs, ``most`` of them (None: all), the best first."""
+    """Tabulate the best ``most`` designs (None: all)."""
     names = [one[0].axis.name for one in found.dimensions]
     table = make_table(names, figure_heads(found), ("limit", ""))
     for column in table.columns[-2:]:
@@ -78,15 +78,15 @@ def _shown_figures(explored: ExploredDesigns) -> list[str]:
 
 
 def figure_heads(explored: ExploredDesigns) -> list[str]:
-    """Return the headings of the figures that people read."""
+    """Return the headings of the figures in the table."""
     heads = [FIGURES[column].heading for column in _shown_figures(explored)]
     return [*heads, *["fits"] * shows_fits(explored.rows)]
 
 
 def rows_shown(found: ExploredDesigns, most: int | None = MOST_ROWS) -> list[StudyRow]:
-    """Return designs by scenario and objective; those outside the limits, or without a run, last.
+    """Return designs by scenario and objective; those outside the limits or without a run last.
 
-    At most ``most``, None: all.
+    At most ``most`` (None: all).
     """
 
     def order(row: StudyRow) -> tuple[Any, ...]:
@@ -98,7 +98,7 @@ def rows_shown(found: ExploredDesigns, most: int | None = MOST_ROWS) -> list[Stu
 
 
 def row_cells(explored: ExploredDesigns, point: StudyRow) -> list[str]:
-    """Write the row of a design: its settings, its figures, what limits it, its mark."""
+    """Return the texts of a design's row: settings, figures, what limits it, its mark."""
     texts = [setting.text for setting in point.settings]
     fits = [fits_text(point)] if shows_fits(explored.rows) else []
     limit = LIMITS[point.limit] if point.limit else "-"
@@ -116,7 +116,7 @@ def mark(one: StudyRow) -> str:
 
 
 def counted_lines(exploration: ExploredDesigns, most: int | None = MOST_ROWS) -> list[str]:
-    """Return the number of designs of each kind; ``most``: of those that the table shows."""
+    """Return the number of designs of each kind; ``most``: of those in the table."""
     points = exploration.rows
     failed = [point for point in points if point.problem]
     outside = sum(not point.within and not point.problem for point in points)
@@ -154,7 +154,7 @@ def _name_design(one: StudyRow) -> str:
 
 
 def effort_lines(found: ExploredDesigns) -> list[str]:
-    """Return the effort of this run, the only line that differs in a second run."""
+    """Return the effort of this run: the only line that differs in a second run."""
     return [
         f"runs: {found.ran:,} made, {found.reused:,} taken from the store",
         *(
@@ -165,7 +165,7 @@ def effort_lines(found: ExploredDesigns) -> list[str]:
 
 
 def columns(found: ExploredDesigns) -> list[str]:
-    """Name the columns of CSV and Parquet."""
+    """Return the column names of CSV and Parquet."""
     axes = [_axis_column(one[0].axis) for one in found.dimensions]
     return [*axes, *FIGURES, "fits", "limit", "within", "frontier", "best", "problem"]
 
@@ -176,7 +176,7 @@ def _axis_column(axis: Axis) -> str:
 
 
 def rows(found: ExploredDesigns) -> list[dict[str, Any]]:
-    """Return all designs in their order, as data; what is unknown is None."""
+    """Return all designs in order as data; unknown values are None."""
     return [_row(found, one) for one in found.rows]
 
 
@@ -261,7 +261,7 @@ for (const head of document.querySelectorAll("div.all th")) head.onclick = () =>
 
 
 def exploration_page(exploration: ExploredDesigns, title: str) -> str:
-    """Return the page, which needs nothing else."""
+    """Return the page, a self-contained HTML document."""
     names = [dimension[0].axis.name for dimension in exploration.dimensions]
     best = [row for row in rows_shown(exploration, None) if row.frontier][:MOST_ROWS]
     best = best or rows_shown(exploration)

@@ -39,7 +39,7 @@ def _is_prefill(row: Row) -> bool:
 
 
 def phases_table(generation: Generation) -> Table:
-    """Tabulate the prefill, the decode steps that were simulated, and all of them together."""
+    """Tabulate the prefill, the simulated decode steps, and the total."""
     parts = {f"prefill {generation.prompt}": generation.prefill}
     parts |= {f"decode after {step.kv_len}": step.figures for step in generation.steps}
     rows = [{"phase": name, **vars(figures)} for name, figures in parts.items()]
@@ -60,7 +60,7 @@ def phases_table(generation: Generation) -> Table:
 
 
 def generation_lines(generation: Generation) -> list[str]:
-    """Return the lines of times, rates and energy, and of the sum over steps."""
+    """Return the lines on times, rates and energy, and on the sum over steps."""
     cut = [] if generation.plan is None else [cut_line(generation.plan)]
     if generation.plan is None and generation.options and generation.accelerator.pod.count > 1:
         cut = [f"cut: {degrees_text(generation.options)}"]
@@ -111,7 +111,7 @@ def generation_json(generation: Generation) -> dict[str, Any]:
 
 
 def classes_line(result: ExperimentResult) -> str:
-    """Return what classes of tensors a run of a transformer moves, with the least beside it."""
+    """Return the DRAM bytes of a transformer by class of tensors, with the lower bound."""
     moved = dram_by_class(result.workload, result.run.moved)
     least = least_dram_bytes(result.workload)
     parts = [
@@ -129,7 +129,7 @@ def classes_line(result: ExperimentResult) -> str:
 
 
 def pipeline_table(run: PipelineRun) -> Table:
-    """Tabulate the stages that were run."""
+    """Tabulate the stages that ran."""
     seconds = run.accelerator.seconds
     columns = (
         Column("stage", "name", kind="text"),
@@ -148,7 +148,7 @@ def _share_text(name: str, busy: Mapping[str, float]) -> str:
 
 
 def cut_line(plan: PipelinePlan) -> str:
-    """Return how chips and batch are cut."""
+    """Return how chips and batch are divided."""
     group, sequences = plan.group.pod.count, plan.batch // plan.micro_batches
     shared = plan.options.tensor_parallel == group
     cut = "" if shared else f" ({degrees_text(plan.options)})"
@@ -159,13 +159,13 @@ def cut_line(plan: PipelinePlan) -> str:
 
 
 def sent_line(plan: PipelinePlan) -> str:
-    """Return how chips and batch are cut, and what goes from stage to stage."""
+    """Return how chips and batch are divided, and the transfers between stages."""
     sent = bytes_text(plan.message_bytes)
     return f"{cut_line(plan)}; {sent} from each chip to the next stage"
 
 
 def pipeline_lines(run: PipelineRun) -> list[str]:
-    """Return the lines of a step: its time, its bubbles, and tokens per second."""
+    """Return the lines on a step: its time, its bubbles, and tokens per second."""
     time = seconds_text(run.seconds)
     head = f"time per token {time}"
     if run.plan.phase != "decode":

@@ -1,4 +1,4 @@
-"""Tables of mappings that were searched: what they are, what they cost, and what limits them."""
+"""Tables of searched mappings: their structure, their costs, and what limits them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COLUMNS: Final = (
 
 
 def mapped_table(mapped: Sequence[NestResult], vectors: Sequence[GroupPrediction] = ()) -> Table:
-    """Tabulate the best mapping of each einsum, and the vector operators, which have no choice."""
+    """Tabulate the best mapping of each einsum, and the vector operators, which aren't searched."""
     none = dict.fromkeys(("mapspace", "utilisation", "edp_js", "mapspace_size", "mappings_tried"))
     rows = [mapped_json(one, "cycles") for one in mapped]
     rows += [
@@ -63,12 +63,12 @@ def _energy_text(picojoules: float) -> str:
 
 
 def tree_text(mapped: NestResult) -> str:
-    """Write the tree, a line for each node, from the outermost."""
+    """Return the tree, a line for each node, outermost first."""
     return "\n".join(tree_lines(mapped.group.tree))
 
 
 def accesses_table(mapped: NestResult) -> Table:
-    """Tabulate what each level reads and writes of each tensor, and what that costs.
+    """Tabulate the reads and writes of each level by tensor, and their cost.
 
     The NoC reads what it distributes and writes what it collects.
     """
@@ -141,7 +141,7 @@ def _instances(mapped: NestResult) -> dict[str, int]:
 
 
 def fanouts_table(mapped: NestResult) -> Table:
-    """Tabulate how much of each fan-out is used."""
+    """Tabulate the utilisation of each fan-out."""
     table = make_table(("level", "split"), ("used", "fan-out", "in use"))
     spreads, instances = _spreads(mapped), _instances(mapped)
     for level in mapped.target.hierarchy.fanouts:
@@ -159,7 +159,7 @@ def mapspace_json(
     vectors: Sequence[GroupPrediction],
     objective: Objective,
 ) -> dict[str, Any]:
-    """Return all operators with their sums, each as often as it runs."""
+    """Return all operators with their sums over repetitions."""
     einsums = [mapped_json(nest, objective) for nest in mapped]
     others = [_vector_json(vector) for vector in vectors]
     times = [*(workload.times(nest.target.einsum.name) for nest in mapped), *[1] * len(others)]

@@ -21,7 +21,7 @@ _COLUMNS: Final = (
 )
 """Figures in the order of tables and CSV."""
 SHOWN: Final = 16
-"""Points of a dataflow in a table; files have all."""
+"""Most points of a dataflow in a table; files have all."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class FrontRow:
 
     @property
     def points(self) -> tuple[Figures, ...]:
-        """The figures of the points of the front."""
+        """The figures of the points on the front."""
         return tuple(point.figures for point in self.front.points)
 
 
 def pareto_table(rows: Sequence[FrontRow], x: str, y: str) -> Table:
-    """Return fronts as a table, their two columns first; of many points, spaced ones."""
+    """Return fronts as a table, their two figures first; of many points, evenly spaced ones."""
     names = [x, y, *(column for column in _COLUMNS if column not in {x, y})]
     table = make_table(("dataflow",), [FIGURES[name].heading for name in names])
     for number, row in enumerate(rows):
@@ -93,7 +93,7 @@ def pareto_json(rows: Sequence[FrontRow], x: str, y: str) -> dict[str, Any]:
 
 
 def pareto_csv(rows: Sequence[FrontRow]) -> str:
-    """Return one line a point after a line of names; what has no front has ``error`` instead."""
+    """Return a CSV line for each point; a dataflow without a front has ``error`` instead."""
     empty = dict.fromkeys(("dataflow", *_COLUMNS, "problem"))
     table: list[dict[str, Any]] = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""Several chips together, of which a run shows one."""
+"""Several chips together, of which a run simulates one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _NAMED: Final = 4
 _REPEATED: Final = 1.1
-"""Times the workload's MACs that chips may do without a word."""
+"""Ratio of the MACs of all chips to the workload's, from which a line reports it."""
 
 
 def sent_bytes(result: ExperimentResult) -> int:
@@ -37,7 +37,7 @@ def sent_bytes(result: ExperimentResult) -> int:
 
 
 def core_line(result: ExperimentResult) -> Iterator[str]:
-    """Return the busy shares of the arrays of several cores and of their DRAM."""
+    """Return the busy shares of the arrays of several cores, and of their DRAM."""
     cores, run = result.accelerator.cores.count, result.run
     if cores == 1:
         return
@@ -49,7 +49,7 @@ def core_line(result: ExperimentResult) -> Iterator[str]:
 
 
 def pod_lines(result: ExperimentResult) -> Iterator[str]:
-    """Return the lines of all chips: exchanges, busy shares, tokens."""
+    """Return the lines on all chips: exchanges, busy shares, tokens."""
     chips = result.accelerator.pod
     if chips.count == 1:
         return
@@ -111,7 +111,7 @@ def _exchanges_text(result: ExperimentResult) -> str:
 
 
 _MOST_CUTS = 4
-"""Ways in which operators are cut that are told apart."""
+"""Most ways of cutting operators that are listed separately."""
 
 
 def _cuts_text(result: ExperimentResult) -> str:
@@ -163,7 +163,7 @@ def _shares_text(shares: dict[str, float]) -> str:
 
 
 def pod_json(result: ExperimentResult) -> dict[str, Any]:
-    """Return what all chips do as one JSON object; nothing of one chip alone."""
+    """Return the figures of all chips as one JSON object; empty for a single chip."""
     chips = result.accelerator.pod
     if chips.count == 1:
         return {}

@@ -50,16 +50,16 @@ if TYPE_CHECKING:
 
 _FIGURES: Final = ("cycles", "seconds", "utilisation", "dram_bytes", "energy_pj")
 TOP = 10
-"""Rows that a table has where nothing else is asked for."""
+"""Default number of rows of a table."""
 _TOP_CAUSES = 2
 _MUCH = 0.25
-"""The share of a memory that is worth a line."""
+"""Share of a memory from which a line reports it."""
 _SHARES = dict.fromkeys(("dram_latency", "drain", "idle", "start"), "waiting")
-"""What a limit is for its part of the time, where it isn't busy."""
+"""Phrases for the share of a limit that is not a busy resource."""
 _MOST_CAUSES = 3
 _SMALLEST_WAIT = 0.00005
 SMALLEST_SHARE = 0.0005
-"""Below this a share of the cycles is not worth a place in a row."""
+"""Smallest share of the cycles that a row mentions."""
 
 
 _ESTIMATES: Final = (
@@ -75,10 +75,9 @@ _COLUMNS: Final = (
 def operators_table(
     result: ExperimentResult, estimates: Mapping[str, float] | None = None, top: int | None = TOP
 ) -> Table:
-    """Tabulate the rows that take longest, the others together, and the total.
+    """Tabulate the rows that take longest, the remaining ones together, and the total.
 
-    ``estimates``: of one's own, which stand beside with their errors; ``top``: how many rows; None:
-    all.
+    ``estimates``: the user's, shown with their errors. ``top``: number of rows (None: all).
     """
     run, every = result.run, operator_rows(result, estimates)
     every.sort(key=lambda row: -row["cycles"])
@@ -123,9 +122,9 @@ def _join_rows(rows: Sequence[dict[str, Any]], accelerator: Accelerator) -> dict
 
 
 def waits_table(result: ExperimentResult) -> Table:
-    """Tabulate each row's bound by terms, in the run's order, and what the array waits for in it.
+    """Tabulate in program order the terms of each row's bound, and the waits of the array.
 
-    Of a row that others overlap the bound is the work of its busiest resource.
+    The bound of a row that overlaps with others is the work of its busiest resource.
     """
     table = make_table(
         ("operator",), ("cycles", "bound"), ("terms of the bound", "stalls of the array")
@@ -140,7 +139,7 @@ def waits_table(result: ExperimentResult) -> Table:
 
 
 def kinds_table(result: ExperimentResult) -> Table:
-    """Tabulate kinds of operators by what limits them: how many, their cycles, their part."""
+    """Tabulate kinds of operators by what limits them: number, cycles and share."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in result.rows:
         key = kind_of(result.workload, row.run.name), row.limit.text
@@ -204,7 +203,7 @@ def _limit_text(result: ExperimentResult, speedups: LimitSpeedups) -> str:
 
 
 def traffic_line(result: ExperimentResult) -> str:
-    """Return what crosses the DRAM channels: in all, by class, and what has to."""
+    """Return the bytes over the DRAM channels: in total, by class, and the lower bound."""
     moved = {name: n for name, n in dram_by_class(result.workload, result.run.moved).items() if n}
     parts = [f"{name} {bytes_text(n)}" for name, n in moved.items()]
     line = bound_line(result) + (f"; {', '.join(parts)}" if len(parts) > 1 else "")
@@ -229,7 +228,7 @@ def energy_line(result: ExperimentResult) -> str:
 
 
 def answer_lines(result: ExperimentResult, speedups: LimitSpeedups) -> list[str]:
-    """Return the answer, misfits, and parts of files that are not taken."""
+    """Return the answer, tensors that don't fit, and parts of files that are not used."""
     accounts = (result.accelerator.account, result.workload.account)
     left = [line for account in accounts for line in account.lines()]
     full = (_room_line(demand) for demand in result.memories if demand.share >= _MUCH)
@@ -251,7 +250,7 @@ def _stalls_of_array(run: Run | OperatorRun) -> str:
 
 
 def engines_table(result: ExperimentResult) -> Table:
-    """Tabulate where the cycles of each engine went, in percent."""
+    """Tabulate the cycles of each engine by cause, in percent."""
     engines, cycles = result.run.engines, result.run.cycles
     totals: Counter[str] = Counter()
     for engine in engines.values():
@@ -267,7 +266,7 @@ def engines_table(result: ExperimentResult) -> Table:
 
 
 def channels_line(result: ExperimentResult) -> str:
-    """Return how busy each channel was; channels of one memory are one entry."""
+    """Return the busy share of each channel; channels of one memory are combined."""
     served: dict[str, list[int]] = {}
     for name, n in result.run.served_cycles.items():
         served.setdefault(name.rstrip("0123456789"), []).append(n)
@@ -280,7 +279,7 @@ def channels_line(result: ExperimentResult) -> str:
 
 
 def buffer_line(result: ExperimentResult) -> str:
-    """Return how much of the buffer was in use."""
+    """Return how much of the buffer was used."""
     room = bytes_text(result.accelerator.buffer.capacity_bytes)
     return (
         f"buffer: peak {bytes_text(result.run.peak_buffer_bytes)}, "
@@ -289,7 +288,7 @@ def buffer_line(result: ExperimentResult) -> str:
 
 
 def size_line(result: ExperimentResult) -> str:
-    """Return how large the accelerator is, and the average power of the run."""
+    """Return the area of the accelerator, and the average power of the run."""
     energy = energy_pj(result.run, result.accelerator)
     found = area_and_power(result.accelerator, energy, result.run.cycles)
     by_part, mm2 = found["area_um2"], found["area_mm2"]
@@ -302,12 +301,12 @@ def size_line(result: ExperimentResult) -> str:
 
 
 def bound_line(result: ExperimentResult) -> str:
-    """Return what the run moves with DRAM, and what any mapping with its groups has to."""
+    """Return the DRAM bytes of the run, and the lower bound of any mapping with its groups."""
     return dram_text(dram_bytes(result.run.moved), floor_json(result.floor))
 
 
 def dram_text(moved: int, bound: Mapping[str, int | None]) -> str:
-    """Return what is moved with DRAM, and what has to be, in words."""
+    """Return the DRAM bytes and their lower bound in words."""
     return (
         f"DRAM: {bytes_text(moved)} moved, bound of these groups "
         f"{bytes_text(bound['bound_bytes'])} with {bytes_text(bound['on_chip_bytes'])} on chip, "
@@ -316,7 +315,7 @@ def dram_text(moved: int, bound: Mapping[str, int | None]) -> str:
 
 
 def against_bound(result: ExperimentResult) -> str:
-    """Return the machine's cycles beside those that no run is below, and what the others are."""
+    """Return the machine's cycles beside the lower bound, and the causes of the difference."""
     predicted, cycles = result.prediction, result.run.cycles
     time = seconds_text(result.accelerator.seconds(cycles))
     largest = max(predicted.bound_terms, key=lambda name: predicted.bound_terms[name])
@@ -328,7 +327,7 @@ def against_bound(result: ExperimentResult) -> str:
 
 
 def waiting_text(run: Run | OperatorRun, terms: Mapping[str, int]) -> str:
-    """Return the cycles beyond a bound in percent, by the causes that have the most of them."""
+    """Return the cycles beyond a bound in percent, by their largest causes."""
     causes = waiting_by_cause(run, terms)
     if not causes:
         return "no cycle more"
@@ -344,14 +343,14 @@ def waiting_text(run: Run | OperatorRun, terms: Mapping[str, int]) -> str:
 
 
 def cost_line(result: ExperimentResult) -> str:
-    """Return what the run cost."""
+    """Return the cost of the run: its wall time and events."""
     events, seconds = cycles_text(result.run.events), seconds_text(result.wall_seconds)
     searched = f", the search before it {seconds_text(result.search_seconds)}"
     return f"{events} events in {seconds} of wall time{searched if result.search_seconds else ''}"
 
 
 def checked_table(checks: Sequence[OperatorCheck]) -> Table:
-    """Tabulate what a check compared; of a sample, the share of the work that was executed."""
+    """Tabulate the results of a check; of a sample, with the share of the work executed."""
     sampled = any(check.executed < 1 for check in checks)
     columns = (
         Column("operator, a sample" if sampled else "checked operator", "operator", kind="text"),

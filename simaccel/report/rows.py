@@ -22,11 +22,11 @@ from simaccel.units import ARRAY, STALLS
 def operator_rows(
     result: ExperimentResult, estimates: Mapping[str, float] | None = None
 ) -> list[Row]:
-    """Return a row for each operator or fused group, in the run's order.
+    """Return a row for each operator or fused group, in program order.
 
-    Its cycles of the run, or the work of its busiest resource if that is more (``busy_cycles``),
-    bound, limit, work, stalls of the array, DRAM bytes, energy. ``given`` has estimates of one's
-    own, in cycles by operator: their error is (estimate - simulated) / simulated cycles.
+    It has cycles of the run, or the work of its busiest resource if that is more (``busy_cycles``),
+    bound, limit, work, stalls of the array, DRAM bytes and energy. ``given``: the user's estimate
+    in cycles, with the error (estimate - simulated) / simulated.
     """
     rows = []
     for operator_row in result.rows:
@@ -53,20 +53,20 @@ def operator_rows(
 
 
 def work_figures(resources: Mapping[str, int]) -> Row:
-    """Return the cycles of each resource's work by column."""
+    """Return the cycles of each resource by column."""
     return {f"{name}_work_cycles": cycles for name, cycles in resources.items()}
 
 
 def stall_figures(stalls: Mapping[str, int]) -> Row:
-    """Return the stalls of the array by column, the same for every run."""
+    """Return the stalls of the array by column; all runs have the same columns."""
     names = (cause.name.lower() for cause in STALLS)
     return {f"array_{name}_cycles": stalls.get(name, 0) for name in names}
 
 
 def traffic_figures(moved: Mapping[str, Any], by_class: Mapping[str, int]) -> Row:
-    """Return DRAM bytes by column: all, read and written, by class, and by way and tensor.
+    """Return DRAM bytes by column: total, read, written, by class, and by direction and tensor.
 
-    ``moved``: as `moved_tree` gives it. The last column is text: ``read A 63; write C 90``.
+    ``moved``: as of `moved_tree`. The last column is text: ``read A 63; write C 90``.
     """
     ways = moved["dram"]
     sums = {way: sum(by_tensor.values()) for way, by_tensor in ways.items()}
@@ -82,7 +82,7 @@ def traffic_figures(moved: Mapping[str, Any], by_class: Mapping[str, int]) -> Ro
 
 
 def given_figures(cycles: float | None, simulated: int | None) -> Row:
-    """Return an estimate of one's own and its error, None where one of both is not there."""
+    """Return a user's estimate and its error; None if either number is missing."""
     error = None
     if cycles is not None and simulated is not None:
         error = (cycles - simulated) / simulated
@@ -122,14 +122,14 @@ def stall_rows(result: ExperimentResult) -> list[Row]:
 
 
 _TENSORS = 8
-"""Tensors with a row of their own, the dearest; the others share one."""
+"""Most tensors with rows of their own, the costliest; the others share one."""
 
 
 def energy_table(result: ExperimentResult) -> Table | str:
-    """Tabulate the energy of operators, of moving tensors, and the total by level.
+    """Tabulate the energy by operator, of moving tensors, and in total by level.
 
-    Where it is not known, as of a SCALE-Sim configuration, a line says so. The tensors' part is in
-    the operators' already; MACs, SFU and leakage are no tensor's.
+    If it is unknown, as for a SCALE-Sim configuration, a line says so. The part of tensors is
+    contained in that of operators; MACs, SFU and leakage belong to no tensor.
     """
     accelerator, run = result.accelerator, result.run
     if accelerator.unknown_energies:

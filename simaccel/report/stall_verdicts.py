@@ -1,4 +1,4 @@
-"""Sentences on the stalls of a trace: on the run, its kinds of operator, those that cost most."""
+"""Sentences on the stalls of a trace: the run, kinds of operators, the costliest operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simaccel.report.verdict import engine_text, sentences
 from simaccel.units import ARRAY, LIMITS, SFU
 
 _WORTH_A_LEAD: Final = 0.2
-"""An operator with less of the cycles doesn't stand for the run, which then comes first."""
+"""Smallest share of the cycles with which an operator is described before the whole run."""
 _WORTH_A_VERDICT: Final = 0.04
 _WORTH_A_SUM: Final = 0.1
 _WORTH_A_PLACE: Final = 0.005
@@ -22,10 +22,10 @@ _MOST_NAMES: Final = 5
 
 
 def verdicts(analysis: StallAnalysis, part: OperatorDiagnosis) -> Iterator[str]:
-    """Return what an expert would: of one operator, or of those that make up the run.
+    """Yield the diagnosis of one operator, or of the operators that dominate the run.
 
-    Of a run the operator that costs most comes first, with those like it; where it is a small part
-    of the run, after what holds of the whole.
+    For a run, the operator with most cycles comes first, with similar ones; if it is a small part,
+    the diagnosis of the whole run comes before it.
     """
     diagnosis = analysis.diagnosis
     if len(diagnosis.operators) == 1:
@@ -49,9 +49,9 @@ def verdicts(analysis: StallAnalysis, part: OperatorDiagnosis) -> Iterator[str]:
 
 
 def by_kind(analysis: StallAnalysis) -> Iterator[str]:
-    """Sum up by kind of operator and what limits it, where a kind has several operators.
+    """Yield a summary by kind of operator and limit, for kinds with several operators.
 
-    Of vector operators that wait for DRAM also the work that stays where their tensors do not move.
+    For DRAM-bound vector operators, it includes the cycles left if their tensors stayed on chip.
     """
     groups: dict[tuple[str, str], list[OperatorDiagnosis]] = {}
     for part in analysis.diagnosis.operators:
@@ -60,7 +60,7 @@ def by_kind(analysis: StallAnalysis) -> Iterator[str]:
     total = analysis.diagnosis.total.cycles
     for (kind, limit), parts in sorted(groups.items(), key=lambda item: -_cycles(item[1])):
         share = _cycles(parts) / total
-        if len(parts) < 2 or share < _WORTH_A_SUM:  # noqa: PLR2004 - one is told of already
+        if len(parts) < 2 or share < _WORTH_A_SUM:  # noqa: PLR2004 - one was reported already
             continue
         text = f"{short_share_text(share)} of the cycles: {kinds_text(len(parts), kind)}, {limit}"
         if "DRAM" in limit and all(_is_vector(part) for part in parts):
@@ -92,11 +92,11 @@ def _lead(
 ) -> str:
     """Tell of the operator that costs most, and of a dataflow that moves fewer bytes for it."""
     share = short_share_text(part.cycles / analysis.diagnosis.total.cycles)
-    said = sentences(analysis.scene(part))
+    diagnosis = sentences(analysis.scene(part))
     others = next((group[1:] for group in alike if group[0] is part), ())
-    told = said[:1] if is_bound(part) else [*said, *_names_text(others)]
+    shown = diagnosis[:1] if is_bound(part) else [*diagnosis, *_names_text(others)]
     return " ".join(
-        [f"{part.name} costs most, {share} of the cycles.", *told, *_describe_proposal(analysis)]
+        [f"{part.name} costs most, {share} of the cycles.", *shown, *_describe_proposal(analysis)]
     )
 
 
@@ -145,7 +145,7 @@ def _bound_together(found: Diagnosis) -> Iterator[str]:
 
 
 def kinds_text(count: int, kind: str) -> str:
-    """Write how many operators or groups of a kind there are.
+    """Return the number of operators or groups of a kind in words.
 
     >>> kinds_text(3, "fused GEMM"), kinds_text(2, "elementwise"), kinds_text(1, "row-wise")
     ('3 fused GEMMs', '2 elementwise passes', '1 row-wise pass')

@@ -1,4 +1,4 @@
-"""Tables of where the cycles of a trace went, and what could be gained."""
+"""Tables of the cycles of a trace by cause, and of possible gains."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from simaccel.trace import Stall
 from simaccel.units import FREED, cause_text
 
 _SMALLEST_SHARE = 0.0005
-"""Below this a cause has no column."""
+"""Causes with smaller shares have no column."""
 _MOST_WAITS = 12
 _SMALLEST_WAIT = 0.01
 
 
 def overview_table(diagnosis: Diagnosis, top: int | None = None) -> Table:
-    """Tabulate the operators: what the compute engine of each does, in percent of its cycles.
+    """Tabulate the activity of each operator's compute engine, in percent of its cycles.
 
-    ``top``: how many, the longest first, and the others together; None: all, as they run.
+    ``top``: number of rows, the longest first, and the remaining ones together; None: all, in
+    program order.
     """
     causes = _causes(diagnosis.operators, lambda part: [part.compute])
     table = make_table(
@@ -73,7 +74,7 @@ def _join_cells(
 
 
 def engines_table(part: OperatorDiagnosis) -> Table:
-    """Tabulate what each engine did: cycles, and below them the part of all cycles."""
+    """Tabulate the activity of each engine in cycles and in percent."""
     causes = ["busy", *_causes([part], lambda one: list(one.engines), 0.0)]
     table = make_table((part.name,), _headers(causes))
     for engine in part.engines:
@@ -112,7 +113,7 @@ def _causes(
 
 
 def waits_table(part: OperatorDiagnosis) -> Table | None:
-    """Tabulate the longest waits: of one operator those of all engines, else the compute one's."""
+    """Tabulate the longest waits: of one operator's engines, or of the run's compute engine."""
     whole = part.name == TOTAL
     table = make_table(
         ("engine", *(["operator"] if whole else []), "root cause", "waits for"),
@@ -133,7 +134,7 @@ def _longest(part: OperatorDiagnosis, *, whole: bool) -> list[Stall]:
 
 
 def direct_text(wait: Stall) -> str:
-    """Return what an engine waits for directly."""
+    """Return the direct cause of a wait."""
     if not wait.tile:
         return "the end of the operator" if wait.cause == "drain" else "its own access"
     if wait.kind == "end":
@@ -144,7 +145,7 @@ def direct_text(wait: Stall) -> str:
 
 
 def what_if_table(what_if: WhatIfResult, operator: str) -> Table:
-    """Tabulate the cycles with resources freed, of the whole run or of one operator."""
+    """Tabulate the cycles with unlimited resources, of the whole run or of one operator."""
     table = make_table(("infinitely fast",), ("cycles", "saved", "speedup"), ("meaning",))
     before = cycles_of(what_if.base, operator) or 0
     add_row(table, ("nothing", cycles_text(before), "", "", "the run as it is"))

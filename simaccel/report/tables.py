@@ -26,20 +26,20 @@ else:  # a type for those who make tables, without loading rich
 Row = dict[str, Any]
 Kind = Literal["text", "figure", "wrapped"]
 _GAP: Final = 2
-"""Between two columns."""
+"""Spaces between two columns."""
 _WIDEST: Final = 1000
-"""More than any cell needs."""
+"""Width beyond that of any cell."""
 _CELL: Final = "padding:.1em .8em .1em 0;white-space:pre-line;vertical-align:top;text-align:"
 _LINE: Final = "border-bottom:1px solid #8888;"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its heading, where a row has its value, and how that is written.
+    """A column of a table: its heading, the place of its value in a row, and its format.
 
-    ``path``: keys or attributes, one inside of the other, with dots between; empty: the row itself.
-    ``text``: a unit (a table of numbers there is summed), or a function; ``missing`` stands for
-    None. ``kind``: figures stand right, texts left; in narrow terminals wrapped ones give way.
+    ``path``: keys or attributes, nested by dots; empty: the row itself. ``text``: a unit (for which
+    a table of numbers is summed), or a function. ``missing`` stands for None. ``kind``: figures are
+    right-aligned, texts left-aligned; in narrow terminals flexible texts wrap.
     """
 
     heading: str
@@ -49,7 +49,7 @@ class Column:
     missing: str = "-"
 
     def cell(self, row: Any) -> str:  # noqa: ANN401 - an object or plain data
-        """Write the value of a row."""
+        """Return the text of a row's value."""
         value: Any = place_of(row, self.path) if self.path else row
         if value is None:
             return self.missing
@@ -57,7 +57,7 @@ class Column:
 
 
 def texts(*names: str) -> tuple[Column, ...]:
-    """Return columns of texts that rows have by these names."""
+    """Return columns for values that are texts already, by name."""
     return tuple(Column(name, name, kind="text") for name in names)
 
 
@@ -68,9 +68,9 @@ def tabulate(
     apart: Callable[[Any], object] = bool,
     bold: Callable[[Any], bool] = lambda _: False,
 ) -> Table:
-    """Make a table of rows; ``total`` is the last one, bold.
+    """Return a table of rows; ``total`` is the last one, in bold.
 
-    Rows stand apart from those before of which ``apart`` returns something else; some are ``bold``.
+    A line separates rows for which ``apart`` returns different values; ``bold`` selects bold rows.
     """
     columns = list(columns)
     table = _empty_table((column.heading, column.kind) for column in columns)
@@ -87,9 +87,9 @@ def tabulate(
 
 
 def make_table(texts: Sequence[str], figures: Sequence[str], flexible: Sequence[str] = ()) -> Table:
-    """Make an empty table: columns of texts, of figures, and of texts that may wrap.
+    """Return an empty table with columns of texts, of figures, and of texts that may wrap.
 
-    Only the last kind gives way in a narrow terminal.
+    Only the last kind shrinks in a narrow terminal.
     """
     kinds: dict[Kind, Sequence[str]] = {"text": texts, "figure": figures, "wrapped": flexible}
     return _empty_table((name, kind) for kind, names in kinds.items() for name in names)
@@ -115,14 +115,14 @@ def _empty_table(columns: Iterable[tuple[str, Kind]]) -> Table:
 
 
 def add_row(table: Table, cells: Iterable[str], style: str = "") -> None:
-    """Add a row of plain texts: brackets in a name are no markup."""
+    """Add a row of plain texts: brackets in them are not markup."""
     from rich.text import Text
 
     table.add_row(*(Text(cell) for cell in cells), style=style or None)
 
 
 def least_width(table: Table, console: Console) -> int:
-    """Return the columns of a terminal that a table needs to be whole.
+    """Return the width of a terminal in which a table is complete.
 
     Texts that may wrap need the width of their longest word.
     """
@@ -137,13 +137,13 @@ def least_width(table: Table, console: Console) -> int:
 
 
 def parts_html(title: str, parts: Iterable[Table | str]) -> str:
-    """Return a title, tables and lines as one HTML fragment; all texts are escaped."""
+    """Return a title, tables and lines as one HTML fragment with all texts escaped."""
     body = [f"<div>{escape(x)}</div>" if isinstance(x, str) else table_html(x) for x in parts]
     return "\n".join((f"<p><b>{escape(title)}</b></p>", *body))
 
 
 def table_html(table: Table) -> str:
-    """Return a table as HTML: the same cells, its sections apart."""
+    """Return a table as HTML, with the same cells and sections."""
     head = "".join(_cell_html("th", one, one.header, _LINE) for one in table.columns)
     cells = list(zip(*(one.cells for one in table.columns), strict=True))
     rows = []
@@ -161,7 +161,7 @@ def _cell_html(tag: str, column: RichColumn, content: object, line: str) -> str:
 
 
 def csv_text(rows: Sequence[Row]) -> str:
-    """Return rows as CSV, the keys of all of them as its header; what is unknown is empty."""
+    """Return rows as CSV, with the keys of all rows as the header; unknown values are empty."""
     out = io.StringIO()
     names = dict.fromkeys(name for row in rows for name in row)
     writer = csv.DictWriter(out, list(names), restval="", lineterminator="\n")

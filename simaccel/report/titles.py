@@ -1,4 +1,4 @@
-"""Titles of tables, pictures and pages: the workload and the accelerator, in a line."""
+"""Titles of tables, pictures and pages: the workload and the accelerator in one line."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def experiment_title(
     varied: Container[str] = (),
     also: Sequence[str] = (),
 ) -> str:
-    """Return the title of an experiment, without the parameters that ``varied`` names.
+    """Return the title of an experiment, without the parameters in ``varied``.
 
-    ``also``: what is said of them all, behind the names.
+    ``also``: texts to append after the names.
     """
     last = [] if dataflow is None else [f"dataflow {dataflow}"]
     workload = place_on(workload, accelerator)
@@ -32,7 +32,7 @@ def experiment_title(
 
 
 def wrap_title(title: str, width: int) -> str:
-    """Break a title into lines of at most so many characters, between its parts.
+    """Break a title into lines of at most ``width`` characters, between its parts.
 
     >>> wrap_title("bert on edge, scope block, batch 1", 20).splitlines()
     ['bert on edge,', 'scope block, batch 1']
@@ -49,7 +49,7 @@ def wrap_title(title: str, width: int) -> str:
 
 
 def phase_words(workloads: Iterable[Workload], varied: Container[str]) -> list[str]:
-    """Say what each of several phases takes in, where no column has it.
+    """Return descriptions of phases whose token counts are in no column.
 
     >>> from simaccel.workload import transformer
     >>> sizes = {"prompt": 9, "kv_len": 64}
@@ -70,7 +70,7 @@ def _phase_text(parameters: Mapping[str, Any], varied: Container[str]) -> str:
 
 
 def workload_title(workload: Workload) -> str:
-    """Return what a workload is, with its sizes."""
+    """Return the name of a workload with its sizes."""
     return ", ".join(_workload_words(workload, ()))
 
 

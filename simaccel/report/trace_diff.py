@@ -17,12 +17,12 @@ _FIGURES: Final = ("cycles_a", "cycles_b", "difference")
 _TOTAL: Final = {"name": "total", "operator": "total"}
 _MOST_FIELDS = 8
 _NAMED = 0.1
-"""Smaller shares of the difference are not named in the sentence."""
+"""Smallest share of the difference that the sentence names."""
 _MOST_NAMED = 3
 
 
 def groups_table(difference: Difference) -> Table:
-    """Tabulate the cycles of each operator, and their total."""
+    """Tabulate the cycles of each operator in both runs, and the totals."""
     rows = [
         {
             **_group_json(group),
@@ -43,9 +43,9 @@ def _fusion_text(group: str, names: Sequence[str]) -> str:
 
 
 def causes_table(difference: Difference) -> Table:
-    """Tabulate operators and causes by how much they changed, and their total.
+    """Tabulate the largest changes by operator and cause, and the total.
 
-    The smallest changes are summed in one row, so that the rows always add up.
+    The remaining changes share a row, so that the rows always add up.
     """
     changed = [share for share in difference.shares if share.difference]
     shown = difference.shares[: min(len(changed), _MOST_ROWS)]
@@ -74,7 +74,7 @@ def _whole(difference: Difference) -> dict[str, Any]:
 
 
 def signed_text(cycles: int) -> str:
-    """Write a difference of cycles.
+    """Return a difference of cycles with its sign.
 
     >>> signed_text(1234), signed_text(-5), signed_text(0)
     ('+1,234', '-5', '0')
@@ -83,7 +83,7 @@ def signed_text(cycles: int) -> str:
 
 
 def difference_lines(found: Difference) -> Iterator[str]:
-    """Return the fields that differ between the runs, then the effect on the cycles."""
+    """Yield the fields in which the runs differ, then the effects on the cycles."""
     for field in found.fields[:_MOST_FIELDS]:
         yield f"{field.name}: {field.a} in A, {field.b} in B"
     if len(found.fields) > _MOST_FIELDS:
@@ -111,8 +111,8 @@ def _by_cause(found: Difference) -> str:
     changed = sum(map(abs, sums.values()))
     ranked = sorted(sums.items(), key=lambda pair: -abs(pair[1]))
     named = [pair for pair in ranked if pair[1] and abs(pair[1]) >= _NAMED * changed]
-    told = [_cause_text(cause, n) for cause, n in named[:_MOST_NAMED]]
-    return f" In all, {engine_text(found.engine)} {', '.join(told)}." if told else ""
+    texts = [_cause_text(cause, n) for cause, n in named[:_MOST_NAMED]]
+    return f" In all, {engine_text(found.engine)} {', '.join(texts)}." if texts else ""
 
 
 def _cause_text(cause: str, cycles: int) -> str:

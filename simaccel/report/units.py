@@ -1,4 +1,4 @@
-"""Figures as people read them: three significant digits and a unit."""
+"""Figures as text: three significant digits and a unit."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _JOULE_SECONDS = tuple(f"{unit}s" for unit in ("aJ", "fJ", *_JOULES))
 _WATTS = ("nW", "uW", "mW", "W", "kW")
 _TWO_DIGITS = 9.95
 _SMALLEST_ERROR = 5e-5
-"""What rounds to 0.00%."""
+"""Errors below this round to 0.00%."""
 _ROUNDS = 8
-"""Times that names which look alike are told apart, at most."""
+"""Most rounds of making equal short names distinct."""
 _HEAD = 4
-"""Letters that stay of what names have in common."""
+"""Letters that remain of a common beginning of names."""
 
 
 def cycles_text(cycles: int) -> str:
-    """Write a count of cycles, events or MACs.
+    """Return a count of cycles, events or MACs as text.
 
     >>> cycles_text(1234567)
     '1,234,567'
@@ -36,7 +36,7 @@ def cycles_text(cycles: int) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """Write a time.
+    """Return a time as text.
 
     >>> seconds_text(0.00123), seconds_text(75), seconds_text(7200), seconds_text(0)
     ('1.23 ms', '75.0 s', '2.00 h', '0 s')
@@ -50,7 +50,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def bytes_text(n_bytes: float | None) -> str:
-    """Write a size in bytes, or that it has no limit.
+    """Return a size in bytes as text; None is unlimited.
 
     >>> bytes_text(47815066), bytes_text(None)
     ('45.6 MiB', 'unlimited')
@@ -59,7 +59,7 @@ def bytes_text(n_bytes: float | None) -> str:
 
 
 def rate_text(bytes_per_second: int | None) -> str:
-    """Write a bandwidth; K, M, G are powers of 1000.
+    """Return a bandwidth as text; K, M, G are powers of 1000.
 
     >>> rate_text(122_880_000_000), rate_text(None)
     ('123 GB/s', 'unlimited')
@@ -70,7 +70,7 @@ def rate_text(bytes_per_second: int | None) -> str:
 
 
 def energy_text(picojoules: float) -> str:
-    """Write an energy.
+    """Return an energy as text.
 
     >>> energy_text(12.3e9), energy_text(0.25)
     ('12.3 mJ', '0.250 pJ')
@@ -79,7 +79,7 @@ def energy_text(picojoules: float) -> str:
 
 
 def work_energy_text(picojoules: float | None) -> str:
-    """Write the energy of work, which is none only where nothing has a price.
+    """Return the energy of work as text; 0 is unknown, as it means that nothing has a price.
 
     >>> work_energy_text(0.25), work_energy_text(0), work_energy_text(float("nan"))
     ('0.250 pJ', 'unknown', 'unknown')
@@ -88,7 +88,7 @@ def work_energy_text(picojoules: float | None) -> str:
 
 
 def edp_text(joule_seconds: float | None) -> str:
-    """Write a product of energy and delay.
+    """Return an energy-delay product as text.
 
     >>> edp_text(2e-6), edp_text(2.42e-15), edp_text(0), edp_text(None)
     ('2.00 uJs', '2.42 fJs', 'unknown', 'unknown')
@@ -99,7 +99,7 @@ def edp_text(joule_seconds: float | None) -> str:
 
 
 def power_text(milliwatts: float | None) -> str:
-    """Write a power; none is that of an energy that is not known.
+    """Return a power as text; 0 means that the energy is unknown.
 
     >>> power_text(450), power_text(1234.5), power_text(0.01), power_text(0)
     ('450 mW', '1.23 W', '10.0 uW', 'unknown')
@@ -110,7 +110,7 @@ def power_text(milliwatts: float | None) -> str:
 
 
 def area_text(mm2: float | None) -> str:
-    """Write an area.
+    """Return an area as text.
 
     >>> area_text(16.6999), area_text(None)
     ('16.7 mm2', 'unknown')
@@ -119,7 +119,7 @@ def area_text(mm2: float | None) -> str:
 
 
 def rate_of_tokens_text(rate: float) -> str:
-    """Write a rate of tokens a second.
+    """Return a rate of tokens per second as text.
 
     >>> rate_of_tokens_text(1034.2), rate_of_tokens_text(7.123)
     ('1,034', '7.12')
@@ -129,7 +129,7 @@ def rate_of_tokens_text(rate: float) -> str:
 
 
 def share_text(part: float) -> str:
-    """Write a part of one in percent.
+    """Return a share in percent.
 
     >>> share_text(0.4567)
     '45.7%'
@@ -138,7 +138,7 @@ def share_text(part: float) -> str:
 
 
 def fine_share_text(part: float) -> str:
-    """Write a part of one in percent with two places.
+    """Return a share in percent with two decimals.
 
     >>> fine_share_text(0.0041), fine_share_text(0.00001)
     ('0.41%', '<0.01%')
@@ -147,7 +147,7 @@ def fine_share_text(part: float) -> str:
 
 
 def short_share_text(part: float) -> str:
-    """Write a part of one in percent with two digits.
+    """Return a share in percent with two significant digits.
 
     >>> short_share_text(0.4567), short_share_text(0.0456), short_share_text(0.999)
     ('46%', '4.6%', '100%')
@@ -157,7 +157,7 @@ def short_share_text(part: float) -> str:
 
 
 def count_text(count: int, what: str) -> str:
-    """Write how many things there are.
+    """Return a number of things as text.
 
     >>> count_text(1, "design"), count_text(1200, "design")
     ('1 design', '1,200 designs')
@@ -166,7 +166,7 @@ def count_text(count: int, what: str) -> str:
 
 
 def short_name(name: str, width: int = 28) -> str:
-    """Write a name in at most so many characters: the middle of a longer one gives way.
+    """Return a name of at most ``width`` characters; of a longer one the middle is cut out.
 
     >>> short_name("FF1"), short_name("BatchNormalization_conv2d_17.scaled", 20)
     ('FF1', 'BatchNormal…7.scaled')
@@ -178,9 +178,9 @@ def short_name(name: str, width: int = 28) -> str:
 
 
 def short_names(names: Sequence[str], width: int = 28) -> list[str]:
-    """Write names in at most so many characters each, different ones differently.
+    """Return names of at most ``width`` characters, distinct if the names are.
 
-    Of those that would look alike, what they begin with in common gives way.
+    If they would be equal, their common beginning is shortened.
 
     >>> short_names(["/encoder/0/reduced/conv", "/encoder/1/reduced/conv", "/decoder/conv"], 16)
     ['/enc…0/re…d/conv', '/enc…1/re…d/conv', '/decoder/conv']
@@ -209,7 +209,7 @@ def _tell_apart(names: Sequence[str], width: int) -> dict[str, str]:
 
 
 def error_text(error: float) -> str:
-    """Write a relative error with its sign, in percent.
+    """Return a relative error in percent, with its sign.
 
     >>> error_text(-0.001234), error_text(0.2), error_text(-1e-7), error_text(0.0)
     ('-0.12%', '+20.00%', '<0.01%', '0%')
@@ -220,7 +220,7 @@ def error_text(error: float) -> str:
 
 
 def rounded_count(number: float) -> str:
-    """Write an estimated count with two or three digits that mean something.
+    """Return an estimated count with two or three significant digits.
 
     >>> rounded_count(1234567), rounded_count(999)
     ('1.23 million', '999')
@@ -232,7 +232,7 @@ def rounded_count(number: float) -> str:
 
 
 def space_text(count: int) -> str:
-    """Write a count of mappings, which may be astronomical.
+    """Return a count of mappings, which may be very large, as text.
 
     >>> space_text(1234567), space_text(10**12)
     ('1,234,567', '1.00e+12')
@@ -241,7 +241,7 @@ def space_text(count: int) -> str:
 
 
 UNKNOWN: Final = "unknown"
-"""What a figure that is not known is called."""
+"""The text of an unknown figure."""
 _TEXTS: Final[Mapping[Unit, Callable[[Any], str]]] = {
     **dict.fromkeys(("count", "cycles"), lambda n: cycles_text(round(n))),
     "s": seconds_text,
@@ -256,7 +256,7 @@ _TEXTS: Final[Mapping[Unit, Callable[[Any], str]]] = {
 
 
 def figure_text(value: float | None, unit: Unit) -> str:
-    """Write a figure in its unit.
+    """Return a figure in its unit as text.
 
     >>> figure_text(2e9, "pJ"), figure_text(1536, "B"), figure_text(None, "B")
     ('2.00 mJ', '1.50 KiB', 'unknown')
@@ -265,7 +265,7 @@ def figure_text(value: float | None, unit: Unit) -> str:
 
 
 def terms_text(cycles: Mapping[str, int]) -> str:
-    """Write cycles by term as a sum, the largest first.
+    """Return cycles by term as a sum, the largest term first.
 
     >>> terms_text({"fill": 9, "array": 64, "dram_latency": 3})
     'array 64 + fill 9 + DRAM latency 3'

@@ -1,4 +1,4 @@
-"""The verdict on the stalls of an operator, in a sentence: one to three sentences."""
+"""The verdict on the stalls of an operator, in one to three sentences."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from simaccel.units import ARRAY, FREED, LINK, SFU, UNITS
 from simaccel.workload.names import is_sums
 
 _SATURATED = 0.85
-"""From here on a channel has hardly a cycle left."""
+"""Share of busy cycles from which a channel counts as saturated."""
 _FULL_PES = 0.75
-"""Below this part of an array's busy cycles its PEs are worth a remark."""
+"""Share of busy PEs below which a verdict mentions them."""
 _ONE_WAY = 0.95
 _MOSTLY = 0.6
 _LARGE_PART = 0.2
@@ -40,7 +40,7 @@ _ENGINES = {
 
 
 def sentences(scene: VerdictFigures) -> list[str]:
-    """Return what bounds an operator, or what its compute engine waits for, and what to change."""
+    """Return what limits an operator, or what its compute engine waits for, and what to change."""
     part, engine = scene.part, scene.engine
     if is_bound(part):
         return [_bound(scene), *advice(scene.gains)]
@@ -50,12 +50,12 @@ def sentences(scene: VerdictFigures) -> list[str]:
     who = engine_text(engine)
     plain = engine == part.unit_name(ARRAY) or part.name == TOTAL
     subject = _name(part) if plain else f"{who[0].upper()}{who[1:]} in {_name(part)}"
-    said = _direct(scene, worst[0])
+    directly = _direct(scene, worst[0])
     reason = _wait_reason(scene, worst[0])
-    lines = [f"{subject} waits {_share(scene, worst[0])} of its time{said}: {reason}."]
+    lines = [f"{subject} waits {_share(scene, worst[0])} of its time{directly}: {reason}."]
     for cause in worst[1:]:
         direct = _direct(scene, cause)
-        again = "" if direct == said else direct
+        again = "" if direct == directly else direct
         lines.append(f"Another {_share(scene, cause)}{again}: {_wait_reason(scene, cause)}.")
     return [*lines, *advice(scene.gains)]
 
@@ -104,7 +104,7 @@ def _unclear(scene: VerdictFigures) -> str:
 
 
 def engine_text(engine: str) -> str:
-    """Name an engine in a sentence."""
+    """Return the name of an engine in a sentence."""
     plain, (chip, core) = without_core(engine), divmod(core_of_name(engine), CHIP)
     beside = "" if plain == LINK else " beside the links"
     where = beside if core == REMOTE else f" of core {core}" if core else ""
@@ -174,8 +174,8 @@ def _tensor(part: OperatorDiagnosis) -> str:
     if not tensor or n_bytes < _MOSTLY * (reads + writes).total():
         return ""
     ways = [(reads[tensor], "read"), (writes[tensor], "written")]
-    told = " and ".join(f"{bytes_text(n)} {way}" for n, way in ways if n)
-    return f", {short_share_text(n_bytes / (reads + writes).total())} of it for {tensor} ({told})"
+    parts = " and ".join(f"{bytes_text(n)} {way}" for n, way in ways if n)
+    return f", {short_share_text(n_bytes / (reads + writes).total())} of it for {tensor} ({parts})"
 
 
 def _dram_latency(scene: VerdictFigures) -> str:
@@ -183,8 +183,8 @@ def _dram_latency(scene: VerdictFigures) -> str:
     if one is None:
         return "what was read from DRAM is still on its way"
     use = dram_use(scene)
-    told = scene.share("dram_bandwidth") >= WORTH_SAYING
-    busy = "" if use is None or told else f", while DRAM runs at {use_text(use)}"
+    was_reported = scene.share("dram_bandwidth") >= WORTH_SAYING
+    busy = "" if use is None or was_reported else f", while DRAM runs at {use_text(use)}"
     return (
         f"a load arrives {one.dram.latency_cycles} cycles after its turn and too few are on "
         f"their way{busy}"
@@ -306,7 +306,7 @@ _WHY: dict[str, Callable[[VerdictFigures], str]] = {
 
 
 def use_text(use: BandwidthUse) -> str:
-    """Say it; of a part that has bytes from before its first cycle no more than the limit.
+    """Return the use of a bandwidth; of a part with earlier bytes at most the limit.
 
     >>> use_text(BandwidthUse(48e9, 50e9)), use_text(BandwidthUse(51e9, 50e9))
     ('48.0 of 50.0 GB/s (96%)', '50.0 GB/s (100%, and some before)')
@@ -325,7 +325,7 @@ _SLOTS = ("slots",)
 
 
 def freed_text(case: Sequence[str]) -> str:
-    """Name a case of freed resources.
+    """Return the name of a case of unlimited resources.
 
     >>> freed_text(("array", "noc")), freed_text(("sfu",))
     ('array and NoC', 'SFU')
@@ -334,7 +334,7 @@ def freed_text(case: Sequence[str]) -> str:
 
 
 def advice(gains: Mapping[tuple[str, ...], float]) -> Iterator[str]:
-    """Return what would help most, by the runs with something freed."""
+    """Yield the changes that would help most, by runs with unlimited resources."""
     if not gains:
         return
     most = max(gains.values())

@@ -24,12 +24,12 @@ Figures = Sequence[float | None]
 _ROW_INCHES: Final = 0.17
 _REST_INCHES: Final = 0.85
 _LEAST_END: Final = 1.06
-"""Smallest end of the axes: right of the machine's line."""
+"""Smallest right end of the axes, relative to the machine's line."""
 _DIRECTIVES: Final = "directives"
 
 
 def draw_analyses(explained: Sequence[GroupExplanation]) -> Figure:
-    """Draw cycles and DRAM bytes in panels of their own. Call it inside ``style()``."""
+    """Draw cycles and DRAM bytes in separate panels. Call it inside ``style()``."""
     figure = new_figure(DOUBLE_COLUMN_INCHES, _REST_INCHES + _ROW_INCHES * len(explained))
     cycles, moved = figure.subplots(1, 2, sharey=True)
     machine = [group.run.cycles for group in explained]
@@ -98,7 +98,7 @@ Row = tuple[str, Disagreement]
 
 
 def shared_groups(explained: Sequence[GroupExplanation]) -> list[Row]:
-    """Return the groups whose directives' runtime differs, where shares were measured."""
+    """Return the groups whose directives' runtime differs and whose shares were measured."""
     return [
         (one.run.name, each)
         for one in explained
@@ -108,7 +108,7 @@ def shared_groups(explained: Sequence[GroupExplanation]) -> list[Row]:
 
 
 def draw_shares(rows: Sequence[Row]) -> Figure:
-    """Draw shares of differences as bars from 0 to both sides. Call it inside ``style()``."""
+    """Draw shares of the differences as bars to both sides of 0. Call it inside ``style()``."""
     kinds = dict.fromkeys(
         share.assumption
         for _, each in rows

@@ -1,4 +1,4 @@
-"""Parts that the figures share: the axis of cycles, titles, legends and room for them."""
+"""Elements that figures share: the axis of cycles, titles, legends and their space."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ _UNITS: Final = (
     (1, "cycles"),
 )
 _FIRST_UNIT: Final = 2
-"""A unit is used from this many of it on, so that ticks have few digits after the point."""
+"""Smallest value of an axis, in a unit, from which the unit is used: keeps ticks short."""
 _LETTERS_PER_INCH: Final = 18.5
-"""Of ``SMALL_POINTS``; a little fewer than fit, as letters differ in width."""
+"""Letters per inch of type size ``SMALL_POINTS``; a few less than fit, as widths differ."""
 _WIDE_INCHES: Final = 5
 _KEY_INCHES: Final = 0.3
-"""Of a legend's patch and the space around it."""
+"""Width of a legend's patch and the space around it."""
 _LINE_INCHES: Final = 0.14
 _GAP_INCHES: Final = 0.1
 _DIGITS: Final = 4
-"""Of places in parts of a figure."""
+"""Digits of positions, in fractions of a figure."""
 
 
 def look(cause: str) -> dict[str, Any]:
-    """Return the colour and hatch of a cause as matplotlib takes them."""
+    """Return the colour and hatch of a cause as arguments of matplotlib."""
     return fill(*CAUSE_COLOURS.get(cause, UNKNOWN_CAUSE))
 
 
 def fill(colour: str, hatch: str) -> dict[str, Any]:
-    """Return a colour and a hatch, both without an edge, as matplotlib takes them."""
+    """Return a colour and a hatch, both without an edge, as arguments of matplotlib."""
     return {"facecolor": colour, "hatch": hatch or None, "edgecolor": "#000000", "linewidth": 0.0}
 
 
 def width_inches(axes: Axes) -> float:
-    """Return the width of the whole figure of some axes."""
+    """Return the width of the figure that contains the axes."""
     return float(axes.get_figure(root=True).get_size_inches()[0])  # type: ignore[union-attr]
 
 
 def cycle_unit(cycles: int) -> tuple[int, str]:
-    """Choose the unit of an axis that is so many cycles long.
+    """Return the unit for an axis of this many cycles.
 
     >>> cycle_unit(26_198_550), cycle_unit(104_859)
     ((1000000, 'million cycles'), (1, 'cycles'))
@@ -66,7 +66,7 @@ def cycle_unit(cycles: int) -> tuple[int, str]:
 
 
 def cycle_axis(axes: Axes, start: int, end: int) -> None:
-    """Label the x axis; what is drawn counts from ``start``, so that ticks stay short."""
+    """Label the x axis; drawn values count from ``start``, so that ticks stay short."""
     length = end - start
     size, unit = cycle_unit(length)
     wide = width_inches(axes) > _WIDE_INCHES
@@ -79,7 +79,7 @@ def cycle_axis(axes: Axes, start: int, end: int) -> None:
 
 
 def number_text(value: float) -> str:
-    """Write the number of a tick.
+    """Return the text of a tick.
 
     >>> number_text(12500), number_text(2.50), number_text(-0.0)
     ('12,500', '2.5', '0')
@@ -89,10 +89,10 @@ def number_text(value: float) -> str:
 
 
 def freeze_layout(figure: Figure) -> None:
-    """Lay a figure out, once.
+    """Lay a figure out once, with rounded positions.
 
-    The layout's solver leaves noise in the last bits, and names of clip paths in SVG hash all of
-    them: places are rounded, so that the same figure gives the same bytes.
+    The solver of the layout leaves noise in the last bits, and SVG hashes all of them for the names
+    of clip paths; rounding makes the same figure give the same bytes.
     """
     engine = figure.get_layout_engine()
     if engine is not None:  # drawing it, without rendering, would do the same and draw all besides
@@ -109,7 +109,7 @@ def freeze_layout(figure: Figure) -> None:
 
 
 def settle(figure: Figure) -> None:
-    """Lay a figure out, once: all axes get the same left and right edge."""
+    """Lay a figure out once: all axes get the same left and right edges."""
     freeze_layout(figure)
     places = {axes: axes.get_position() for axes in figure.axes}
     left = round(max(place.x0 for place in places.values()), _DIGITS)
@@ -119,31 +119,31 @@ def settle(figure: Figure) -> None:
 
 
 def wrap_text(text: str, width_inches: float, points: float = SMALL_POINTS) -> str:
-    """Break a text of a type size into lines that fit a width."""
+    """Break a text of a type size into lines of a width."""
     letters = width_inches * _LETTERS_PER_INCH * SMALL_POINTS / points
     return textwrap.fill(text, int(letters))
 
 
 def steps(axes: Axes, values: Any, edges: Any, low: Any = 0, **look: Any) -> None:  # noqa: ANN401 - of matplotlib
-    """Fill the steps between two lines; the limits of the axes stay, they take long to find."""
+    """Fill the steps between two lines; the axes keep their limits, which are slow to compute."""
     look = {"linewidth": 0} | look
     axes.add_artist(StepPatch(values, edges, baseline=low, fill=True, **look))
 
 
 def heading(axes: Axes, text: str) -> None:
-    """Put a short text right above axes."""
+    """Put a short text directly above the axes."""
     axes.set_title(text, fontsize="small", pad=2)
 
 
 def cause_keys(causes: Iterable[str]) -> list[Artist]:
-    """Return what explains the causes that occur."""
+    """Return the legend entries of the causes."""
     return [
         Patch(label=CAUSE_LABELS.get(cause, cause), **look(cause)) for cause in in_order(causes)
     ]
 
 
 def legend_columns(keys: Sequence[Artist], width_inches: float) -> int:
-    """Count the columns of a legend in which the longest text has room, none of them empty."""
+    """Return how many columns a legend has room for, none of them empty."""
     longest = max(len(str(key.get_label())) for key in keys) / _LETTERS_PER_INCH + _KEY_INCHES
     rows = -(-len(keys) // max(1, int(width_inches / longest)))
     return -(-len(keys) // rows)
@@ -157,7 +157,7 @@ def legend_inches(keys: Sequence[Artist], width_inches: float) -> float:
 
 
 def legend_below(figure: FigureBase, keys: Sequence[Artist], width_inches: float) -> None:
-    """Explain colours below everything, row by row."""
+    """Put a legend below everything, filled row by row."""
     if not keys:
         return
     columns = legend_columns(keys, width_inches)
@@ -167,5 +167,5 @@ def legend_below(figure: FigureBase, keys: Sequence[Artist], width_inches: float
 
 
 def text_inches(text: str) -> float:
-    """Return the height of lines of the small type."""
+    """Return the height of a text in the small type."""
     return _LINE_INCHES * len(text.splitlines()) + _GAP_INCHES

@@ -24,7 +24,7 @@ _HEIGHT_INCHES: Final = 0.31
 _LOW_INCHES: Final = 0.18
 _HEADING_INCHES: Final = 0.21
 _NEARLY_EMPTY: Final = 0.2
-"""A plot is low if the resource never moves more than this share of its limit."""
+"""Share of its limit that a resource never exceeds in a low plot."""
 _FRAME_INCHES: Final = 0.4
 _NAMES: Final = {
     "dram": "DRAM",
@@ -36,7 +36,7 @@ _NAMES: Final = {
     "links": "links between chips",
 }
 _ROOM: Final = 1.12
-"""The end of the axis, relative to the limit."""
+"""End of the axis, relative to the limit."""
 _GIGA: Final = 1e9
 _TICKS: Final = 3
 _LARGE: Final = 1000
@@ -44,13 +44,13 @@ _LARGE: Final = 1000
 
 @dataclass(frozen=True)
 class ResourceRate:
-    """Bytes per cycle of one resource, on average in each bin."""
+    """Bytes per cycle of one resource, averaged over each bin."""
 
     name: str
     edges: Cycles
     bytes_per_cycle: npt.NDArray[np.float64]
     limit: float | None
-    """Bytes per cycle at most; None: unlimited."""
+    """Most bytes per cycle; None: unlimited."""
 
     @property
     def is_low(self) -> bool:
@@ -66,7 +66,7 @@ class ResourceRate:
 
     @property
     def text(self) -> str:
-        """Name, and peak and mean as a share of the limit."""
+        """The name, with peak and mean as shares of the limit."""
         name = _NAMES.get(self.name, f"{self.name} memory")
         if self.limit is None:
             return f"{name}: unlimited, takes no cycles"
@@ -100,7 +100,7 @@ def bandwidth_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
 
 
 def draw_flows(figure: FigureBase, drawn: list[ResourceRate], clock_hz: int) -> None:
-    """Draw flows below each other: bytes per cycle on the left, GB/s on the right."""
+    """Draw flows below one another: bytes per cycle on the left axis, GB/s on the right."""
     heights = [flow.height_inches for flow in drawn]
     grid = figure.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=heights)
     for axes, flow in zip(grid[:, 0], drawn, strict=True):

@@ -1,4 +1,4 @@
-"""Figure of a comparison: utilisation and the stalls of the array, one bar a run."""
+"""Figure of a comparison: utilisation and stalls of the array, one bar for each run."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from simaccel.units import ARRAY, SFU
 
 UTILISATION: Final = "utilisation (% of peak MACs)"
 _EDGE: Final = 0.6
-"""From the middle of the first and last row to the edge, in rows."""
+"""Distance from the middle of the first and last row to the edge, in rows."""
 ARRAY_CYCLES: Final = "cycles of the PE array (%)"
 FILLED: Final = "utilisation (busy beyond it: with empty PEs)"
-"""A line across a stack."""
+"""Label of the line across a stack."""
 
 _BAR, _GAP = 0.8, 0.6
 _ROW_INCHES, _REST_INCHES = 0.17, 1.1
 _SEEN = 0.25
-"""Percent of the cycles; what takes less in every run is not seen, and has no place in a legend."""
+"""Percent of the cycles below which a cause is neither visible nor in the legend."""
 
 
 def array_shares(result: dict[str, Any]) -> dict[str, float]:
-    """Return what the array did as percent of the cycles: busy, idle and each stall cause.
+    """Return what the array does in percent of the cycles: busy, idle and each stall cause.
 
-    Where it does no work, it waits for the SFU: for its work, and for what it waits for itself.
+    While it waits for the SFU, it waits for the SFU's work or for what the SFU waits for.
     """
     array, cycles = result["engines"][ARRAY], result["cycles"]
     parts = {"busy": array["busy"], "idle": array["idle"], **array["stalls"]}
@@ -53,7 +53,7 @@ def array_shares(result: dict[str, Any]) -> dict[str, float]:
 
 
 def causes_of(rows: Sequence[StudyRow]) -> list[str]:
-    """List what the array does in any of the runs, as far as it is seen, in the order of stacks."""
+    """Return the visible causes of any of the runs, in the order of stacks."""
     shares = [array_shares(row.result) for row in rows if row.result is not None]
     return in_order({cause for one in shares for cause, share in one.items() if share >= _SEEN})
 
@@ -61,7 +61,7 @@ def causes_of(rows: Sequence[StudyRow]) -> list[str]:
 def cause_parts(
     results: Sequence[dict[str, Any] | None], causes: Iterable[str]
 ) -> dict[str, tuple[list[float], str, str]]:
-    """Return what arrays did as parts of stacks (`draw_stacks`); a run that failed has none."""
+    """Return the causes of each run as parts of stacks (`draw_stacks`); a failed run has none."""
     shares = [{} if result is None else array_shares(result) for result in results]
     return {
         CAUSE_LABELS[cause]: ([one.get(cause, 0.0) for one in shares], *CAUSE_COLOURS[cause])
@@ -70,7 +70,7 @@ def cause_parts(
 
 
 def draw_comparison(rows: Sequence[StudyRow], title: str) -> Figure:
-    """Draw two panels: utilisation a run, and where the cycles of the array went.
+    """Draw two panels: the utilisation of each run, and the cycles of its array by cause.
 
     Call it inside ``style()``.
     """
@@ -87,7 +87,7 @@ def draw_comparison(rows: Sequence[StudyRow], title: str) -> Figure:
 
 
 def legend_of(axes: Axes) -> tuple[list[Artist], list[str]]:
-    """Return handles and labels of a stack, in the order of stacks; the line across it is last."""
+    """Return handles and labels of a stack in its order; the line across it is last."""
     handles, labels = axes.get_legend_handles_labels()
     pairs = sorted(zip(handles, labels, strict=True), key=lambda pair: pair[1] == FILLED)
     return [handle for handle, _ in pairs], [label for _, label in pairs]
@@ -147,14 +147,14 @@ _METRIC_WIDTH: Final = 1.7 * SINGLE_COLUMN_INCHES
 _METRIC_HEIGHT: Final = 2.9
 _BARS: Final = 0.8
 _MOST_FLAT: Final = 6
-"""Names on an axis up to which they lie flat."""
+"""Most names on an axis that are written horizontally."""
 _NAN: Final = float("nan")
 
 
 def draw_metric(rows: Sequence[StudyRow], title: str, metric: Metric) -> Figure:
-    """Draw a metric, a line or a colour for each dataflow. Call it inside ``style()``.
+    """Draw a metric, with a line or a colour for each dataflow. Call it inside ``style()``.
 
-    What is not known, or did not run, is left out.
+    Unknown values and failed runs are left out.
     """
     rows = list(map(_over_a_number, rows))
     figure = new_figure(_METRIC_WIDTH, _METRIC_HEIGHT, title)

@@ -1,4 +1,4 @@
-"""Figure of searches: the best objective so far against the mappings evaluated."""
+"""Figure of searches: the best objective so far over the mappings evaluated."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from simaccel.report.figures.style import SERIES_COLOURS, SMALL_POINTS, Figure, 
 
 _WIDTH_INCHES, _HEIGHT_INCHES = 3.3, 2.4
 _LABELS_INCHES: Final = 0.6
-"""Left of the axes, which a title begins with."""
+"""Width left of the axes, at which the title begins."""
 _MOST_LINEAR: Final = 3
-"""Ranges of the objective up to which its axis is linear."""
+"""Largest ratio of objectives with a linear axis."""
 _MOST_NAMED: Final = 8
-"""Curves that get a name; of more, all are grey."""
+"""Most curves with names; if there are more, all are grey."""
 
 
 Searched = tuple[str, tuple[tuple[int, float], ...], int]
-"""Name of a search, (mappings, objective) at its improvements, and all its mappings."""
+"""Name of a search, (mappings, objective) of its improvements, and all its mappings."""
 
 
 def draw_convergence(searched: Sequence[Searched], objective: str, title: str) -> Figure:
-    """Draw a step for each improvement, over what was found in the end; a curve a search.
+    """Draw the objective of each search as steps, relative to its final value.
 
     Operators of one shape are searched once and share a curve.
     """

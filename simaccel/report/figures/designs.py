@@ -18,7 +18,7 @@ from simaccel.report.units import bytes_text
 from simaccel.study.directed import DirectedDesigns
 
 MOST_POINTS: Final = 20_000
-"""Of more designs, every so many are drawn."""
+"""Most designs drawn; of more, evenly spaced ones."""
 _LOG_RATIO: Final = 8
 
 

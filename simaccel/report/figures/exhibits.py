@@ -144,14 +144,14 @@ _MOST_NAMES: Final = 20
 _TERA: Final = 1e12
 _MINOR: Final = (2, 5)
 _ABOVE, _BELOW = 0.65, 0.4
-"""Places of a roof's name along it."""
+"""Positions of a roof's name along it."""
 
 
 def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> Figure:
-    """Draw MACs per second over MACs per byte, and names, of those first that lose most cycles.
+    """Draw MACs per second over MACs per byte; names first where most cycles are lost.
 
-    A second axis counts operations. Beside the bandwidth of DRAM, the rate at which a systolic
-    array takes its weights is a roof of its own.
+    A second axis counts operations. Beside the DRAM bandwidth, the rate at which a systolic array
+    loads its weights is a roof of its own.
     """
     finite = [row for row in rows if row["macs_per_byte"] != float("inf")]
     hertz = accelerator.clock_hz / _TERA

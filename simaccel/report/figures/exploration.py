@@ -1,4 +1,4 @@
-"""Figures of an exploration: the frontier, pairs of figures, and what each axis does."""
+"""Figures of an exploration: the frontier, pairs of figures, and the effect of each axis."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _value(figures: dict[str, Any], name: str) -> float:
 
 
 _MOST_NAMED = 10
-"""Designs of a frontier that are named where they lie."""
+"""Most designs of a frontier that have names."""
 
 
 def draw_frontier(explored: ExploredDesigns, title: str) -> Figure:
@@ -57,7 +57,7 @@ def draw_frontier(explored: ExploredDesigns, title: str) -> Figure:
 
 
 def draw_pairs(explored: ExploredDesigns, title: str) -> Figure:
-    """Draw each two figures of the frontier against each other. Call it inside ``style()``."""
+    """Draw each pair of the frontier's figures. Call it inside ``style()``."""
     return _draw_pairs(explored, list(combinations(FRONTIER, 2)), title, 4.4)
 
 
@@ -120,8 +120,7 @@ def _name_frontier(ax: Axes, explored: ExploredDesigns, x: str, y: str) -> None:
 def draw_sensitivity(exploration: ExploredDesigns, title: str) -> Figure:
     """Draw the objective at each setting of each axis: the best design, and the geometric mean.
 
-    A line for each scenario; relative to the best design of its scenario. Call it inside
-    ``style()``.
+    There is a line for each scenario, relative to its best design. Call it inside ``style()``.
     """
     shown = [
         dimension

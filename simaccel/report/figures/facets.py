@@ -1,4 +1,4 @@
-"""Styles of series, panels, legends, axes and names of points, which figures share."""
+"""Styles of series, panels, legends, axes and names of points that figures share."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from simaccel.report.units import figure_text, short_name
 from simaccel.study.figure_table import FIGURES
 
 EDGE: Final[dict[str, Any]] = {"edgecolor": "#333333", "linewidth": 0.3}
-"""Around what is filled; also the colour of hatches."""
+"""Edges of filled shapes; also the colour of hatches."""
 _NUMBERED: Final = 7.0
-"""The least part of a stack that carries its number, in percent of the axis."""
+"""The smallest part of a stack with a number, in percent of the axis."""
 _WHITE: Final = {"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 0.8}
 _FAMILIES: Final = ("flat", "flex", "flash", "naive")
-"""Each keeps its colour from figure to figure; others take the next ones."""
+"""Dataflows with the same colour in every figure; others take the following colours."""
 _LINES: Final = ("-", "--", "-.", ":")
 _LOG_TICKS: Final = ((1.0, (1.0, 2.0, 5.0)), (2.5, (1.0, 3.0)), (math.inf, (1.0,)))
-"""Up to so many decades: the ticks in each."""
+"""(most decades of an axis, its ticks in each decade)"""
 _INTERVALS: Final = 4
-"""Of a linear axis, about."""
+"""About the number of intervals of a linear axis."""
 _LOG_RATIO: Final = 8
-"""An axis is logarithmic where its largest value is so many times its smallest."""
+"""Ratio of the largest to the smallest value from which an axis is logarithmic."""
 
 
 @dataclass(frozen=True)
 class SeriesStyle:
-    """The style of a dataflow: a colour for its family, a marker of its own."""
+    """The style of a dataflow: the colour of its family, and a marker of its own."""
 
     colour: str
     hatch: str
@@ -48,18 +48,18 @@ class SeriesStyle:
 
     @property
     def line_look(self) -> dict[str, Any]:
-        """The style of a line with markers, as matplotlib takes it."""
+        """The style of a line with markers, as arguments of matplotlib."""
         return {"linestyle": self.line, **self.marker_look}
 
     @property
     def marker_look(self) -> dict[str, Any]:
-        """The style of markers, as matplotlib takes it."""
+        """The style of markers, as arguments of matplotlib."""
         edge = {"markeredgecolor": "white", "markeredgewidth": 0.4}
         return {"color": self.colour, "marker": self.marker, "markersize": 4, **edge}
 
 
 def looks(names: Iterable[str]) -> dict[str, SeriesStyle]:
-    """Return each dataflow its look; ``flat`` and ``flat-r`` share a colour, not line and marker.
+    """Return the style of each dataflow; ``flat`` and ``flat-r`` share a colour only.
 
     >>> [look.line for look in looks(["flat", "flat-r", "naive"]).values()]
     ['-', '--', '-']
@@ -85,7 +85,7 @@ def _family(name: str) -> str:
 
 
 def draw_panels(figure: FigureBase, count: int, most: int, *, sharey: bool = False) -> list[Axes]:
-    """Return ``count`` axes, at most ``most`` side by side, with a grid."""
+    """Return ``count`` axes with grids, at most ``most`` in a row."""
     across = max(1, min(most, count))
     down = max(1, -(-count // across))
     every = list(figure.subplots(down, across, squeeze=False, sharey=sharey).flat)
@@ -105,10 +105,10 @@ def draw_stacks(
     lying: bool = False,
     numbered: bool = False,
 ) -> None:
-    """Draw bars of parts, one on the other; those below zero to the other side.
+    """Draw bars as stacks of parts; negative parts go to the other side.
 
-    ``parts``: values at the places, colour and hatch, by label. ``numbered``: those that have room
-    carry their numbers.
+    ``parts``: by label, the values at the positions, colour and hatch. ``numbered``: parts with
+    enough room show their values.
     """
     ends = {side: [0.0] * len(places) for side in (False, True)}
     draw = axes.barh if lying else axes.bar
@@ -128,7 +128,7 @@ def draw_legend(
     columns: int = 6,
     where: Literal["outside lower center", "outside right upper"] = "outside lower center",
 ) -> None:
-    """Explain below, or somewhere else, each once, what the panels name."""
+    """Draw one legend for all panels, by default below them."""
     named: dict[str, Any] = {}
     for axes in panels:
         handles, labels = axes.get_legend_handles_labels()
@@ -138,7 +138,7 @@ def draw_legend(
 
 
 def label_axis(axis: Axis, column: str, low: float, high: float) -> None:
-    """Name the axis of a figure, and write its few ticks as tables do."""
+    """Label the axis of a figure, with a few ticks written as in tables."""
     figure = FIGURES[column]
 
     def tick(value: float, _: object) -> str:
@@ -152,9 +152,9 @@ def label_axis(axis: Axis, column: str, low: float, high: float) -> None:
 
 
 def scale_axis(axis: Axis, low: float, high: float, *, of_bytes: bool = False) -> None:
-    """Let an axis be logarithmic where values are far from each other, with few ticks.
+    """Make an axis logarithmic if its values are far apart, with few ticks.
 
-    Those of bytes are powers of two, or multiples of one.
+    Ticks of bytes are powers of two, or multiples of one.
     """
     from matplotlib.ticker import LogLocator, MaxNLocator, MultipleLocator, NullLocator
 
@@ -174,15 +174,15 @@ def scale_axis(axis: Axis, low: float, high: float, *, of_bytes: bool = False) -
 
 _LETTERS: Final = 22
 _SAME: Final = 3.0
-"""Points on paper that are nearer than this have one name, in typographic points."""
+"""Points nearer than this share a name, in typographic points."""
 _BESIDE: Final = 4.0
-"""Between a point and a name right beside it, in typographic points."""
+"""Distance between a point and a name right beside it, in typographic points."""
 _RINGS: Final = (12, 18, 26, 36, 50, 66)
-"""Distances of names that have a line to their point."""
+"""Distances of names with a line to their point, in typographic points."""
 _TURNS: Final = 16
 """Directions that are tried at each distance."""
 _MARK: Final = 2.0
-"""Half the size of a point that no name lies on, in typographic points."""
+"""Half the size of a point, which no name may cover, in typographic points."""
 _NOTE: Final[dict[str, Any]] = {
     "fontsize": "x-small",
     "ha": "center",
@@ -200,10 +200,11 @@ def name_points(
     most: int,
     colours: Mapping[str, str] | None = None,
 ) -> None:
-    """Write names beside points, or with a thin line to them; points at one place have one name.
+    """Write names beside points, or with a thin line to them; points at one place share a name.
 
-    All else is drawn and laid out before. ``points``: in data, the most important first;
-    ``colours``: of texts that aren't black. A name that finds no free place is left out.
+    Everything else has to be drawn and laid out before. ``points``: in data coordinates, the most
+    important first. ``colours``: of texts that aren't black. A name without a free place is left
+    out.
     """
     from matplotlib.path import Path
     from matplotlib.transforms import Bbox

@@ -1,4 +1,4 @@
-"""Figure of a workload: operators from top to bottom, the tensors between them, what is fused."""
+"""Figure of a workload: operators from top to bottom, tensors between them, and fused groups."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from simaccel.report.units import bytes_text, short_name
 from simaccel.workload import Operator, Vector, Workload
 
 MOST: Final = 400
-"""Operators one below or beside another."""
+"""Most operators below or beside one another."""
 _BAND: Final = 45
-"""Rows of a band; more stand in bands side by side."""
+"""Most rows of a band; further bands stand beside it."""
 _BOX_WIDTH: Final = 1.6
 _BOX_HEIGHT: Final = 0.34
 _ROW_INCHES: Final = 0.62
@@ -39,7 +39,7 @@ _LABEL: Final[dict[str, Any]] = {
     "zorder": 4,  # above arrows, which stand where they have to
 }
 _FROM_OUTSIDE: Final = ("input", "cache")
-"""Kinds of tensors that come in where no operator makes them."""
+"""Kinds of tensors that are drawn as inputs if no operator makes them."""
 _SINGLE: Final = "#FFFFFF"
 Place = tuple[float, float]
 
@@ -47,7 +47,7 @@ Place = tuple[float, float]
 def draw_graph(workload: Workload, groups: Mapping[str, str] | None = None) -> Figure:
     """Draw operators with MACs (or elements) and weights, and the tensors between them with bytes.
 
-    ``groups``: the group of each operator in a mapping; those of one group have one colour.
+    ``groups``: the group of each operator in a mapping; each group has a colour.
 
     Raises:
         InputError: more operators one below or beside another than a picture holds.
@@ -228,9 +228,9 @@ def _draw_box(
     work = f"{_short(operator.macs)} MACs"
     if not operator.macs:
         kind = operator.kind if isinstance(operator, Vector) else ""
-        told = [kind.replace("_", " ")] if kind and kind not in operator.name else []
+        kinds = [kind.replace("_", " ")] if kind and kind not in operator.name else []
         elements = operator.elements if isinstance(operator, Vector) else 0
-        work = ", ".join([*told, f"{_short(elements)} el."])
+        work = ", ".join([*kinds, f"{_short(elements)} el."])
     second = f"{work}, W {bytes_text(weights)}" if weights else work
     style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": SMALL_POINTS - 1}
     axes.text(x, y + 0.075, short_name(operator.name, _LETTERS), fontweight="bold", **style)

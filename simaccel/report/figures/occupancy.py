@@ -1,4 +1,4 @@
-"""Tiles that hold the buffer's bytes in a window, stacked, with the buffer's capacity."""
+"""The tiles in the buffer over a window, stacked, with the buffer's capacity."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ from simaccel.trace import TraceError, TraceReader
 from simaccel.trace.schema import IN_PES, Cycles
 
 MOST_STEPS: Final = 4_000
-"""Changes of one tile; a window with more is drawn as means of bins."""
+"""Most changes of a tile; a window with more is drawn as means of bins."""
 MOST_TILES: Final = 11
 BINS: Final = 400
 _HEIGHT_INCHES: Final = 1.5
 _OTHERS: Final = "#BBBBBB"
 _ROOM: Final = 1.08
 _FAR: Final = 3
-"""A capacity of more times the peak than this lies above what is drawn."""
+"""A capacity of more than this times the peak is outside the plot."""
 _LIMIT: Final[dict[str, Any]] = {"color": LIMIT_COLOUR, "linestyle": "--", "linewidth": 0.8}
 _UNITS: Final = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 
 
 @dataclass(frozen=True)
 class BufferOccupancy:
-    """Bytes by tile and step of time."""
+    """Bytes by tile and time step."""
 
     edges: Cycles
     """First cycle of each step, and the cycle after the last one."""
     tiles: tuple[str, ...]
     n_bytes: npt.NDArray[np.float64]
     exact: bool
-    """Whether the bytes stay the same within a step; otherwise they are means."""
+    """Whether the bytes are constant within a step; otherwise they are means."""
 
     @property
     def peak_bytes(self) -> float:
-        """Bytes of all tiles together at most."""
+        """Peak of the bytes of all tiles together."""
         return float(self.n_bytes.sum(axis=0).max(initial=0))
 
 
 def occupied_bytes(
     trace: TraceReader, start: int, end: int, *, most_steps: int = MOST_STEPS
 ) -> BufferOccupancy:
-    """Return the bytes that each tile holds; tiles that hold nothing in the window are left out.
+    """Return the bytes of each tile; tiles that are empty in the window are left out.
 
-    Where there are more than ``MOST_TILES``, those with the lowest peaks are one.
+    Beyond ``MOST_TILES``, the tiles with the lowest peaks are combined.
     """
     levels = _steps(trace, start, end, most_steps) or _bins(trace, start, end)
     peaks = levels.n_bytes.max(axis=1, initial=0)
@@ -97,7 +97,7 @@ def _in_buffer(trace: TraceReader) -> tuple[str, ...]:
 
 
 def occupancy_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
-    """Draw the tiles of the window on top of each other."""
+    """Return a panel with the stacked tiles of the window."""
     window = shown.window
     drawn = occupied_bytes(trace, window.start, window.end)
     capacity = trace.accelerator().buffer.capacity_bytes
@@ -137,7 +137,7 @@ def _is_far(drawn: BufferOccupancy, capacity: int) -> bool:
 
 
 def draw_occupied(axes: Axes, drawn: BufferOccupancy, capacity: int | None) -> None:
-    """Stack the bytes of the tiles; ``capacity`` (bytes, None: unlimited) is a line."""
+    """Draw the stacked bytes of the tiles; ``capacity`` (bytes, None: unlimited) is a line."""
     edges = drawn.edges - drawn.edges[0]
     far = capacity is None or _is_far(drawn, capacity)
     top = max(drawn.peak_bytes, 0 if capacity is None or far else capacity) or 1

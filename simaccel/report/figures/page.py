@@ -51,13 +51,13 @@ _LEFT: Final = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class FigureOptions:
-    """The kinds and the window of a trace to draw.
+    """The kinds of figures of a trace, and their window.
 
-    Timeline and occupancy show the window from cycle ``start`` up to ``end``, by default a
-    readable steady period with its fill (see ``default_window``), of ``operator`` if there is
-    one. Bandwidth and stalls show the window only if it is given; otherwise all cycles of the
-    operator, or of the run. ``engine``: whose stalls are stacked. One kind is drawn at the width
-    of a column, several at that of two, unless ``columns`` says 1 or 2.
+    Timeline and occupancy show the window from cycle ``start`` up to ``end``, by default a readable
+    steady period with its fill (see ``default_window``), of ``operator`` if it is given. Bandwidth
+    and stalls show the window only if it is given; otherwise all cycles of the operator or the run.
+    ``engine``: whose stalls are stacked. A single kind is as wide as a column, several as two,
+    unless ``columns`` says 1 or 2.
     """
 
     kinds: Sequence[str] = KINDS
@@ -73,7 +73,7 @@ def plot_trace(
 ) -> ShownWindow:
     """Draw figures of a trace to a file: png, svg or pdf by its suffix.
 
-    Gives which cycles are drawn.
+    The result says which cycles are drawn.
 
     Raises:
         InputError: the window is no part of the run, it has no such operator or engine, or the
@@ -89,7 +89,7 @@ def plot_trace(
 
 
 def what_is_shown(trace: TraceReader, options: FigureOptions) -> ShownWindow:
-    """Work out which cycles are drawn.
+    """Return the cycles that are drawn.
 
     Raises:
         InputError: see ``plot_trace``.
@@ -105,7 +105,7 @@ def what_is_shown(trace: TraceReader, options: FigureOptions) -> ShownWindow:
 
 
 def draw_page(trace: TraceReader, shown: ShownWindow, options: FigureOptions) -> Figure:
-    """Draw the panels of some kinds below each other. Call it inside ``style()``."""
+    """Draw the panels of all kinds below one another. Call it inside ``style()``."""
     columns = options.columns or (1 if len(options.kinds) == 1 else 2)
     width = SINGLE_COLUMN_INCHES if columns == 1 else DOUBLE_COLUMN_INCHES
     panels = [_PANELS[kind](trace, shown) for kind in options.kinds]

@@ -29,14 +29,14 @@ from simaccel.study.figure_table import FIGURES
 _WIDTH, _HEIGHT, _ROW = 1.5 * SINGLE_COLUMN_INCHES, 2.6, 0.14
 _COLUMNS: Final = 6
 _NAMED: Final = 6
-"""Points of a front that have figures beside them."""
+"""Most points of a front with figures beside them."""
 
 
 def draw_pareto(rows: Sequence[FrontRow], x: str, y: str, title: str) -> Figure:
-    """Draw the front of each dataflow; what lies between two points can be had at the worse one.
+    """Draw the front of each dataflow as steps: between two points the worse one is attained.
 
-    ``x`` and ``y``: columns. Figures stand beside points, from end to end of a front. Call it
-    inside ``style()``.
+    ``x`` and ``y``: columns. Some points, spaced from end to end of a front, have their figures
+    beside them. Call it inside ``style()``.
     """
     drawn = [row for row in rows if row.points]
     figure = new_figure(_WIDTH, _HEIGHT + _ROW * -(-len(drawn) // _COLUMNS), title)
@@ -71,11 +71,11 @@ def draw_pareto(rows: Sequence[FrontRow], x: str, y: str, title: str) -> Figure:
 
 _HEIGHT_INCHES = 2.5
 _BEYOND = 4
-"""How far the flat end is drawn after the maximal effectual buffer."""
+"""How far the flat end is drawn, relative to the maximal effectual buffer."""
 
 
 def draw_bound(report: BoundReport, title: str) -> Figure:
-    """Draw the front in two or, with an accelerator, three panels. Call it inside ``style()``."""
+    """Draw the front in two panels, or three with an accelerator. Call it inside ``style()``."""
     figure = new_figure(DOUBLE_COLUMN_INCHES, _HEIGHT_INCHES, title)
     panels = figure.subplots(1, 2 + (report.accelerator is not None))
     points = report.found.front.points()

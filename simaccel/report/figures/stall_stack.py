@@ -1,4 +1,4 @@
-"""Cycles of one engine, a bar per operator: busy, stalls by cause, idle."""
+"""Cycles of one engine, a bar for each operator: busy, stalls by cause, idle."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from simaccel.trace import TraceReader
 from simaccel.units import ARRAY, SFU
 
 MOST_OPERATORS: Final = 20
-"""More are drawn as one bar, the smallest together."""
+"""Most bars; further operators, the smallest, share one."""
 NO_OPERATOR: Final = "(none)"
 TOTAL: Final = "all"
 _BAR_HEIGHT: Final = 0.76
 _BAR_INCHES: Final = 0.16
 _FRAME_INCHES: Final = 0.65
 _LEAST_EXPLAINED: Final = 0.004
-"""A cause with a smaller part of every bar is no line of the legend."""
+"""Causes with smaller shares of every bar are not in the legend."""
 _LEAST_LABELLED_INCHES: Final = 0.28
 _AXES_SHARE: Final = 0.6
-"""About so much of a figure's width is left for bars, beside names and cycles."""
+"""About the share of the figure's width for bars, beside names and cycles."""
 _LETTERS_PER_INCH: Final = 5
-"""Of an operator's name, for each inch of the figure's width."""
+"""Letters of an operator's name per inch of the figure's width."""
 _DARK: Final = 0.5
 _FILLED_POINTS: Final = 1.4
 _BEHIND: Final = 101.5
-"""Percent at which the text after a bar begins."""
+"""Position of the text after a bar, in percent."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,16 @@ class StallStack:
 
     @property
     def total(self) -> int:
-        """Cycles by all causes."""
+        """Cycles of all causes."""
         return sum(self.cycles.values())
 
 
 def stall_stacks(
     trace: TraceReader, engine: str = ARRAY, *, start: int = 0, end: int | None = None
 ) -> list[StallStack]:
-    """Sum an engine's cycles by operator and cause; if there are several, the last is their sum.
+    """Return an engine's cycles by operator and cause; if there are several, the last is their sum.
 
-    Operators stand in the order of the program. From ``MOST_OPERATORS`` on the smallest are one.
+    Operators are in program order. Beyond ``MOST_OPERATORS``, the smallest share one stack.
 
     Raises:
         InputError: the trace has no such engine.
@@ -125,7 +125,7 @@ def _join_stacks(name: str, stacks: Sequence[StallStack]) -> StallStack:
 
 
 def stalls_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
-    """Draw a bar for each operator, and one for all of them."""
+    """Return a panel with a bar for each operator, and one for all of them."""
     start, end = shown.whole
     stacks = stall_stacks(trace, shown.engine, start=start, end=end)
     is_whole = (start, end) == (0, trace.cycles)
@@ -140,7 +140,7 @@ def stalls_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
 
 
 def ideal_cycles(trace: TraceReader, stacks: Sequence[StallStack]) -> dict[str, float]:
-    """Return the cycles that the MACs of each stack take on all PEs, by its name."""
+    """Return the cycles of each stack's MACs if all PEs were busy, by its name."""
     of, on = trace.workload(), trace.accelerator()
     every = [operator.name for operator in of.operators]
     known = {
@@ -174,9 +174,9 @@ def draw_stall_stacks(
     engine: str,
     ideal: Mapping[str, float] | None = None,
 ) -> None:
-    """Draw one bar per stack, in percent of its cycles; its cycles stand after it.
+    """Draw one bar for each stack, in percent of its cycles, which are written after it.
 
-    ``ideal``: cycles by stack at which a line says how many of the PEs' MACs are used.
+    ``ideal``: cycles by stack at which a line marks the utilisation of the PEs.
     """
     run = stacks[-1].total
     size, unit = cycle_unit(run)

@@ -33,14 +33,14 @@ TITLE_POINTS: Final = 7.5
 SUFFIXES: Final = (".png", ".svg", ".pdf")
 DPI: Final = 300
 _LETTERS_PER_INCH: Final = 15
-"""Of a title."""
+"""Letters of a title per inch."""
 
 CAUSE_COLOURS: Final[Mapping[str, tuple[str, str]]] = {
     name: (cause.colour, cause.hatch) for name, cause in CAUSES.items()
 }
 """Colour (RGB hex) and matplotlib hatch of each activity of an engine, in the order of stacks."""
 CAUSE_LABELS: Final = {name: cause.label for name, cause in CAUSES.items()}
-"""Texts for causes."""
+"""Labels of causes."""
 
 SERIES_COLOURS: Final = (
     "#0072B2",
@@ -52,7 +52,7 @@ SERIES_COLOURS: Final = (
     "#F0E442",
     "#882255",
 )
-"""Colours of series that are no causes (tiles, dataflows), in the order of their use."""
+"""Colours of series (tiles, dataflows), in the order of use."""
 SERIES_HATCHES: Final = ("", "////", "..", "xxxx", "\\\\\\\\", "----")
 SERIES_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
 LIMIT_COLOUR: Final = "#000000"
@@ -104,9 +104,9 @@ _NO_DATES: Final[Mapping[str, Mapping[str, None]]] = MappingProxyType(
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw in this style inside the ``with`` block; build and save a figure in one.
+    """Set the style of figures in a ``with`` block, in which a figure is built and saved.
 
-    matplotlib's settings are as before afterwards.
+    Afterwards, matplotlib's settings are as before.
     """
     import matplotlib as mpl
 
@@ -130,7 +130,7 @@ def new_figure(width_inches: float, height_inches: float, title: str = "") -> Fi
 
 
 def svg_text(figure: Figure) -> str:
-    """Return a figure as an element of a page. Call it inside ``style()``."""
+    """Return a figure as an SVG element of a page. Call it inside ``style()``."""
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata=dict(_NO_DATES[".svg"]))
     text = out.getvalue()
@@ -138,7 +138,7 @@ def svg_text(figure: Figure) -> str:
 
 
 def in_order(causes: Iterable[str]) -> list[str]:
-    """Sort causes as stacks and legends show them; unknown ones come last.
+    """Return causes in the order of stacks and legends; unknown ones come last.
 
     >>> in_order({"idle", "sfu", "busy"})
     ['busy', 'sfu', 'idle']
@@ -150,7 +150,7 @@ def in_order(causes: Iterable[str]) -> list[str]:
 def require_figure_target(
     path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()
 ) -> Path:
-    """Refuse a path that a figure can't be written to, before anything is drawn.
+    """Refuse a path to which a figure can't be written, before anything is drawn.
 
     Raises:
         InputError: the suffix is none of ``SUFFIXES``, or as of ``require_target``.

@@ -35,13 +35,13 @@ from simaccel.study.points import Axis, Setting, StudyRow
 _ACROSS, _STACKS_ACROSS = 3, 4
 _LINES_INCHES, _STACK_INCHES, _REST_INCHES = 2.1, 1.7, 0.5
 _MOST_STACK_ROWS = 6
-"""More small panels than these don't fit a page; the lines are drawn alone then."""
+"""Most rows of small panels on a page; beyond it only the lines are drawn."""
 _MOST_TICKS: Final = 12
-"""Names of points that stand beside each other across the whole figure."""
+"""Most names of points across the figure."""
 _STRIP, _STRIP_INCHES = 9.0, 0.13
-"""Height of a row of crosses: on the axis, in percent, and on paper."""
+"""Height of a row of crosses: on the axis in percent, and on paper in inches."""
 _MOST_APART, _MOST_NUMBERED = 24, 6
-"""Points of a stack that have room for a gap between them, or for numbers in slices."""
+"""Most points of a stack with gaps between them, and with numbers in their parts."""
 _NAN = float("nan")
 
 
@@ -57,11 +57,11 @@ Slopes = Mapping[int | None, Sequence[SlopeSeries]]
 
 
 def draw_sweep(rows: Sequence[StudyRow], title: str, slopes: Slopes | None = None) -> Figure:
-    """Draw one line per dataflow (a panel per length), and below a stack per dataflow.
+    """Draw a line for each dataflow (a panel for each length), and below it a stack for each.
 
-    Where a dataflow does not run its line has a gap, and a cross stands under the axis. With
-    ``slopes``, bounds by sequence length, what was moved (if anything was) stands above them.
-    Call it inside ``style()``.
+    Where a dataflow doesn't run, its line has a gap and a cross stands below the axis. With
+    ``slopes``, bounds by sequence length, the measured DRAM bytes stand above them. Call it inside
+    ``style()``.
     """
     panels, slopes = _panels(rows), slopes if any(row.result for row in rows) else None
     names = list(dict.fromkeys(row.dataflow for row in rows))
@@ -243,7 +243,7 @@ DRAM: Final = "bytes to and from DRAM"
 ON_CHIP: Final = "memory on chip"
 _SLOPE_LINES: Final = ("-", "--", "-.")
 _BEYOND: Final = 2.0
-"""How far slopes go on beside the measured points."""
+"""How far slopes extend beyond the measured points."""
 
 
 def draw_slopes(
@@ -252,7 +252,7 @@ def draw_slopes(
     look: dict[str, SeriesStyle],
     slopes: Sequence[SlopeSeries],
 ) -> None:
-    """Draw what each dataflow moved as points, and below it the slopes."""
+    """Draw the DRAM bytes of each dataflow as points, and below them the bounds."""
     rooms = [room for row in rows if (room := _memory_on_chip(row)) is not None]
     for name, style in look.items():
         ran = [(_memory_on_chip(row), row.result) for row in rows if row.dataflow == name]

@@ -1,7 +1,7 @@
 """Activities of each engine in a window of cycles, as bars coloured by stall cause.
 
-Where a window holds more events than an eye can part, each lane is cut into bins, and a bin is
-filled with the shares of what is done in it.
+If a window has more events than can be distinguished, each lane is cut into bins, which show the
+share of each activity.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from simaccel.trace.schema import Cycles
 from simaccel.units import ARRAY
 
 MOST_BARS: Final = 2_000
-"""Bars of one engine; a window with more is drawn in bins."""
+"""Most bars of one engine; a window with more is drawn in bins."""
 BINS: Final = 400
 _LANE_HEIGHT: Final = 0.8
 _LEAST_HATCHED_INCHES: Final = 0.02
 _LANE_INCHES: Final = 0.17
 _STRIP_INCHES: Final = 0.22
 _LEAST_WINDOW: Final = 0.004
-"""Of the run's width: a narrower window would not be seen in the strip."""
+"""Smallest visible share of the run's width for the window in the overview strip."""
 _LEAST_EXPLAINED: Final = 0.004
-"""A cause with a smaller part of every lane is a few pixels, and no line of the legend."""
+"""Causes with smaller shares of every lane are not in the legend."""
 _FRAME_INCHES: Final = 0.4
 
 
 @dataclass(frozen=True)
 class EngineLane:
-    """One engine: by cause the first cycle and the number of cycles of each bar."""
+    """One engine: by cause, the first cycle and the number of cycles of each bar."""
 
     name: str
     bars: Mapping[str, Cycles]
@@ -46,7 +46,7 @@ class EngineLane:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The bars of a window, clipped to it."""
+    """The bars in a window, clipped to it."""
 
     start: int
     end: int
@@ -54,11 +54,11 @@ class Timeline:
 
     @property
     def causes(self) -> list[str]:
-        """Causes that occur, in the order of legends."""
+        """Causes that occur, in legend order."""
         return in_order({cause for lane in self.lanes for cause in lane.bars})
 
     def shares(self) -> dict[str, float]:
-        """Return the largest part of a lane that each cause takes."""
+        """Return the largest share of a lane that each cause has."""
         cycles = self.end - self.start
         return {
             cause: max(
@@ -88,12 +88,12 @@ class BinnedTimeline:
 
     @property
     def causes(self) -> list[str]:
-        """Causes that occur, in the order of legends."""
+        """Causes that occur, in legend order."""
         occurs = self.utilisation.cycles.any(axis=(0, 2))
         return in_order(np.array(self.utilisation.causes)[occurs].tolist())
 
     def shares(self) -> dict[str, float]:
-        """Return the largest part of a lane that each cause takes."""
+        """Return the largest share of a lane that each cause has."""
         parts = self.utilisation.cycles.sum(axis=2) / (self.end - self.start)
         largest = parts.max(axis=0)
         names = self.utilisation.causes
@@ -103,9 +103,9 @@ class BinnedTimeline:
 def timeline(
     trace: TraceReader, start: int, end: int, *, most_bars: int = MOST_BARS
 ) -> Timeline | BinnedTimeline:
-    """Return what to draw of the cycles from ``start`` up to ``end``.
+    """Return the bars or bins of the cycles from ``start`` up to ``end``.
 
-    No more than ``most_bars`` events of an engine are expanded.
+    At most ``most_bars`` events of an engine are expanded.
     """
     lanes = []
     for engine in trace.engines:
@@ -121,7 +121,7 @@ def timeline(
 
 
 def timeline_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
-    """Draw the engines of the window, with a mark where its steady period begins."""
+    """Return a panel with the engines of the window, and a mark where its steady period begins."""
     window = shown.window
     drawn = timeline(trace, window.start, window.end)
     means = "" if isinstance(drawn, Timeline) else f" ({BINS} bins)"
@@ -181,7 +181,7 @@ def _draw_strip(axes: Axes, run: BinnedTimeline, window: CycleWindow) -> None:
 
 
 def draw_timeline(axes: Axes, drawn: Timeline | BinnedTimeline) -> None:
-    """Draw lanes from top to bottom; the x axis counts cycles from the window's start."""
+    """Draw lanes from top to bottom; the x axis counts from the window's start."""
     if isinstance(drawn, Timeline):
         names = [lane.name for lane in drawn.lanes]
         _draw_bars(axes, drawn)

@@ -1,8 +1,8 @@
-"""The cycles of a figure by default: one steady period with the fill before it.
+"""The default window of a figure: one steady period, with the fill before it.
 
-A trace knows what repeats: its segments. The segments of one period in which the run spends most
-of its cycles are its steady state. If one of their periods, with all that comes before it since
-the operator began, is more than an eye can part, the period inside it is looked at, and so on.
+A trace states what repeats: its segments. The segments of the period in which the run spends most
+of its cycles are its steady state. If one such period, with everything since the operator began,
+has more events than can be distinguished, the period inside it is considered, and so on.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from simaccel.report.units import cycles_text, seconds_text
 from simaccel.trace import RepeatedSegment, TraceError, TraceReader
 
 READABLE_EVENTS: Final = 400
-"""Events of one engine that can be told apart in a figure of two columns."""
+"""Most events of an engine that can be distinguished in a figure of two columns."""
 _ROWS_PER_EVENT: Final = 8
-"""A window may have more stored rows than events, as rows that say the same are one event."""
+"""Most stored rows per event of a window, as equal consecutive rows are one event."""
 _TWINS: Final = 8
-"""So many segments of one period are tried, the earliest first."""
+"""Most segments of one period that are tried, the earliest first."""
 
 
 @dataclass(frozen=True)
 class CycleWindow:
     """The cycles from ``start`` up to ``end``; the last ``period_cycles`` may be a steady period.
 
-    ``times``: how often the run does that period in a row; 0 where there is none.
+    ``times``: how often the run repeats that period in a row; 0 if there is none.
     """
 
     start: int
@@ -50,7 +50,7 @@ class _Place:
 def selected_window(
     trace: TraceReader, start: int | None, end: int | None, operator: str | None = None
 ) -> CycleWindow:
-    """Return the window from ``start`` up to ``end``, or where both are None the default one.
+    """Return the window from ``start`` up to ``end``, or the default one if both are None.
 
     Raises:
         InputError: it is no part of the run, or the trace has no such operator.
@@ -76,7 +76,7 @@ def selected_window(
 
 
 def require_operator(trace: TraceReader, operator: str) -> None:
-    """Refuse an operator that the trace does not have.
+    """Refuse an operator that the trace doesn't have.
 
     Raises:
         InputError: it names those that there are.
@@ -89,10 +89,10 @@ def require_operator(trace: TraceReader, operator: str) -> None:
 
 
 def default_window(trace: TraceReader, operator: str | None = None) -> CycleWindow:
-    """Choose the window: the steady period with most cycles that is readable, and its fill.
+    """Return the readable steady period with most cycles, and its fill.
 
-    ``operator`` selects a period with events of that operator. Where no period is readable with its
-    fill, the window is a period alone, or what can be read of the first one.
+    ``operator`` selects a period with events of that operator. If no period is readable with its
+    fill, the window is a period alone, or the readable beginning of the first one.
     """
     roots = trace.segments()
     alone: list[CycleWindow] = []
@@ -169,7 +169,7 @@ def _operators(trace: TraceReader, segment: RepeatedSegment) -> set[str]:
 def operators_in_window(trace: TraceReader, start: int, end: int) -> set[str]:
     """Return the operators that an engine works on from cycle ``start`` up to ``end``.
 
-    An engine that idles or waits may have the site of a command that is long done.
+    An engine that is idle or waits may have the site of a command that ended long ago.
     """
     rows = trace.account(("operator", "cause"), start, end)
     return {row.operator for row in rows if row.cause == "busy"}
@@ -221,7 +221,7 @@ def _readable(trace: TraceReader, start: int, end: int) -> CycleWindow:
 
 
 def operator_span(trace: TraceReader, operator: str | None) -> tuple[int, int]:
-    """Return the first cycle that works on an operator, and the cycle after the last one."""
+    """Return the first cycle of work on an operator, and the cycle after the last."""
     return _span(trace, operator, 0, trace.cycles)
 
 
@@ -259,14 +259,14 @@ class ShownWindow:
     engine: str
 
     def cycles(self, kind: str) -> tuple[int, int]:
-        """Return the first cycle that a kind of figure shows, and the cycle after the last one."""
+        """Return the first cycle that a kind of figure shows, and the cycle after the last."""
         close = kind in ("timeline", "occupancy")
         return (self.window.start, self.window.end) if close else self.whole
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Something to draw on a figure, or a part of one.
+    """An element of a figure.
 
     Attributes:
         title: what it shows.

@@ -1,4 +1,4 @@
-"""A trace as one HTML page that needs nothing else: no network, no library, no server."""
+"""A trace as one self-contained HTML page: no network, no library, no server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SCRIPTS = ("model.js", "lanes.js", "loops.js", "tip.js", "viewer.js")
 
 
 def page_text(data: dict[str, Any]) -> str:
-    """Put the page together around a document."""
+    """Return the page around a document."""
     # A "<" in the data, in a tile's name say, could end the script element that holds them.
     embedded = json.dumps(data, separators=(",", ":"), sort_keys=True).replace("<", "\\u003c")
     parts = {
@@ -35,9 +35,9 @@ def page_text(data: dict[str, Any]) -> str:
 def write_page(
     trace: TraceReader, path: str | Path, *, force: bool = False, said: Sequence[str] = ()
 ) -> int:
-    """Write a trace's page to ``path`` and give its size in bytes.
+    """Write the page of a trace to ``path``, and return its size in bytes.
 
-    ``said``: sentences that stand on top, such as those of `simaccel trace stalls`.
+    ``said``: sentences at the top, such as those of `simaccel trace stalls`.
 
     Raises:
         InputError: the page can't be written (see ``require_target``), or would replace the trace.

@@ -1,4 +1,4 @@
-"""A trace as the document that the page shows: plain data, as large as the stored rows."""
+"""A trace as the document that the page shows: plain data, in proportion to the stored rows."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from simaccel.trace.schema import CAUSES
 from simaccel.trace.series import limits_of
 
 MAX_CYCLES: Final = 2**53
-"""Up to here a number of JavaScript is an exact integer."""
+"""Largest integer that a JavaScript number represents exactly."""
 MAX_ROWS: Final = 4_000_000
-"""More stored rows make a page of more than some 30 MB, which browsers open slowly."""
+"""Most stored rows; more make a page of over 30 MB, which browsers open slowly."""
 
 _MOST_PICOJOULES: Final = 1e30
 
@@ -38,7 +38,7 @@ def document(trace: TraceReader) -> dict[str, Any]:
 
 
 def run_facts(trace: TraceReader) -> dict[str, Any]:
-    """Return what ran, and how much each channel moves in a cycle at most.
+    """Return what ran, and the most that each channel moves in a cycle.
 
     Raises:
         TraceError: the header does not tell.
@@ -86,7 +86,7 @@ def _dram(figures: dict[str, Any]) -> str:
 
 
 def timeline(trace: TraceReader) -> dict[str, Any]:
-    """Return what the page shows of the rows.
+    """Return the rows in the form that the page shows.
 
     Raises:
         TraceError: as for ``document``, the header apart.
@@ -114,7 +114,7 @@ def timeline(trace: TraceReader) -> dict[str, Any]:
 
 
 def loops(trace: TraceReader) -> list[TreeLine]:
-    """Measure the program's operators, loops and commands.
+    """Return the program's operators, loops and commands, with their cycles.
 
     Raises:
         TraceError: the program can't be read or is not that of the rows.
@@ -129,7 +129,7 @@ def loops(trace: TraceReader) -> list[TreeLine]:
 
 
 def engine_works(trace: TraceReader) -> dict[str, Work]:
-    """Measure what each engine did, by site."""
+    """Return the work of each engine by site."""
     activities = ActivityTable()
     trees = {name: lane_tree(trace.track(name), activities) for name in trace.engines}
     causes, sites = activities.column("cause"), activities.column("site")
@@ -137,7 +137,7 @@ def engine_works(trace: TraceReader) -> dict[str, Work]:
 
 
 def require_small(trace: TraceReader) -> None:
-    """Refuse a trace that no page can show, by its counts alone.
+    """Refuse a trace that is too large for a page, by its counts alone.
 
     Raises:
         TraceError: it has no cycle, too many, or too many rows; says what to do instead.

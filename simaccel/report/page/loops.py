@@ -35,7 +35,7 @@ from simaccel.trace.sites import command_text
 from simaccel.units import ARRAY, COMPUTE_UNITS, Cause
 
 OPERATORS = "operators"
-"""Stands for the critical engine of a loop around operators, each of which has its own."""
+"""The "critical engine" of a loop around operators, each of which has its own."""
 Window = tuple[int, int]
 
 
@@ -44,22 +44,22 @@ class TreeLine:
     """One line of the loop tree: an operator, a loop or a command."""
 
     text: str
-    """As in the program's text form."""
+    """Text as in the program's text form."""
     kind: str
     """``operator``, ``loop`` or ``command``."""
     depth: int
     site: int
-    """Of a command; 0 else."""
+    """Site of a command; otherwise 0."""
     lane: str
-    """Critical engine; empty where no engine spends a cycle."""
+    """Critical engine; empty if no engine spends a cycle here."""
     cycles: int
-    """Cycles of the critical engine here, idle ones apart."""
+    """Cycles of the critical engine here, without idle ones."""
     busy: int
-    """Those of them in which it works."""
+    """Cycles in which it works."""
     executions: int
-    """How often the body (of an operator, of a loop) or the command is executed in the run."""
+    """How often the run executes the command, or the body of the operator or loop."""
     window: Window | None
-    """One iteration or execution; None where nothing works or the run did not end."""
+    """One iteration or execution; None if nothing works or the run didn't end."""
     exact: bool
     """Whether the window is exact."""
 
@@ -126,9 +126,9 @@ class Work:
         return _Stretch(node, node.cycles, dict(pairs))
 
     def row(self, site: int, n: int) -> tuple[int, int, int]:
-        """Find the busy cycle ``n``, counted from 0, of a site: (cycle, row's start, row's end).
+        """Return busy cycle ``n`` of a site, counted from 0: (cycle, row's start, row's end).
 
-        Whole repetitions are passed by division, so the work grows with the stored rows.
+        Whole repetitions are skipped by division, so the work grows with the stored rows.
         """
         stretches, at = self._stretches, 0
         while True:
@@ -146,8 +146,8 @@ class Work:
             stretches = list(stretch.inner)
 
     def _row(self, rows: RowSequence, at: int, site: int, n: int) -> tuple[int, int, int]:
-        mine = self._busy[rows.activities] & (self._sites[rows.activities] == site)
-        done = np.cumsum(np.where(mine, rows.lengths, 0))
+        of_site = self._busy[rows.activities] & (self._sites[rows.activities] == site)
+        done = np.cumsum(np.where(of_site, rows.lengths, 0))
         row = int(np.searchsorted(done, n, "right"))
         end = at + int(rows.lengths[: row + 1].sum())
         return end - int(done[row]) + n, end - int(rows.lengths[row]), end
@@ -160,10 +160,10 @@ def loop_tree(
     *,
     complete: bool = True,
 ) -> list[TreeLine]:
-    """Measure every operator, loop and command of a program, in the order of its text form.
+    """Return every operator, loop and command of a program with its cycles, in textual order.
 
-    ``works`` are the lanes of the engines. Where the run is not ``complete``, nothing says how
-    long an iteration is, so there are no windows.
+    ``works``: the work of each engine. If the run isn't ``complete``, the length of an iteration is
+    unknown, so there are no windows.
 
     Raises:
         ValueError: the sites are not those of the program.

@@ -1,8 +1,8 @@
-"""A lane's whole run as a small tree: rows, and bodies that happen several times.
+"""A lane's whole run as a small tree: rows, and bodies that repeat.
 
-This is what the page holds. Only lengths are kept, no start cycles: the rows of a lane tile the
-run, so where a row starts is the sum of what stands before it. A body is kept once, however
-often it happens, so the tree grows with the stored rows and never with the cycles of the run.
+The page stores this. It has only lengths and no start cycles: the rows of a lane tile the run, so a
+row starts at the sum of the lengths before it. A repeated body is stored once, so the tree grows
+with the stored rows and not with the cycles of the run.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from simaccel.trace.schema import KEY, Cycles, Events
 from simaccel.trace.track import ChainTrack, RepeatTrack, RowTrack, Track
 
 _MOST_CODES = 2**62
-"""More numbers would not fit their type."""
+"""Most codes that fit their integer type."""
 Activity = tuple[int, ...]
-"""What makes a row's activity: the numbers of the columns ``KEY``."""
+"""Identifies a row's activity: the values of the columns ``KEY``."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowSequence:
-    """Rows of a lane one after the other."""
+    """Consecutive rows of a lane."""
 
     lengths: Cycles
     """Cycles of each row."""
     activities: Cycles
-    """What happens in each row: numbers in ``Activities``."""
+    """Activity of each row, by its number in ``ActivityTable``."""
     served: Cycles
-    """Cycles of service in each row of a channel; 0 else."""
+    """Cycles of service in each row of a channel; otherwise 0."""
 
     @property
     def cycles(self) -> int:
@@ -40,7 +40,7 @@ class RowSequence:
 
 @dataclass(frozen=True, eq=False)
 class RepeatedBody:
-    """A body that happens ``times`` times in a row, ``times`` > 1."""
+    """A body that repeats ``times`` times in a row, ``times`` > 1."""
 
     times: int
     body: Sequence[RowSequence | RepeatedBody]
@@ -55,12 +55,12 @@ Tree = Sequence[RowSequence | RepeatedBody]
 
 
 def cycles_of(tree: Tree) -> int:
-    """Length of a stretch in cycles."""
+    """Return the cycles of a tree."""
     return sum(node.cycles for node in tree)
 
 
 class ActivityTable:
-    """Activities by number: each different one is kept once for all lanes."""
+    """Activities by number, each stored once for all lanes."""
 
     def __init__(self) -> None:
         self._numbers: dict[Activity, int] = {}
@@ -104,7 +104,7 @@ def _codes(rows: Events) -> Cycles:
 
 
 def lane_tree(track: ChainTrack, activities: ActivityTable) -> Tree:
-    """Turn a track of a trace into the page's tree."""
+    """Return a track of a trace as a tree of the page."""
 
     def nodes_of(node: Track) -> Iterator[RowSequence | RepeatedBody]:
         if isinstance(node, RowTrack):
