@@ -59,9 +59,7 @@ def test_what_is_fixed_is_not_faster(seed: int) -> None:
     ("seed", "options"),
     [
         (19, {"stationarity": "ws"}),  # 13,994 cycles freely, 12,808 so, when it was searched less
-        (29, {"constraints": ("dram.order=m,c",)}),  # 7,757, 6,266
         (34, {"constraints": ("rows=k",)}),  # 13,947, 12,413
-        (53, {"constraints": ("dram.r=3",)}),  # 35,169, 26,260
     ],
 )
 def test_near_ways_are_searched_where_bounds_are_loose(seed: int, options: dict[str, Any]) -> None:
