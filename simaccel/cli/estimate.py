@@ -101,7 +101,7 @@ def map_workload(
     if nests is not None:
         map_nests(experiment, nests, jobs, wanted)
     elif read is not None and dry_run:
-        anew = experiment.searches() and wanted.asks_more
+        anew = experiment.searches() and wanted.needs_search
         show_inputs_outlook(
             experiment, read, wanted.options, runs=False, as_json=as_json, anew=anew
         )

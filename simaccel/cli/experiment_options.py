@@ -71,7 +71,7 @@ class ExperimentOptions:
         allowed = self.workload.allow_unmodelled
         found = read_accelerator(self.hw, self.overrides, allow_unmodelled=allowed)
         if not (self.workload.precision or self.workload.bytes_per_element):
-            ask_for_precision(found, self.hw)
+            warn_of_default_formats(found, self.hw)
         return found
 
     def inputs(self) -> list[Path]:
@@ -281,7 +281,7 @@ def read_accelerator(
     return accelerator
 
 
-def ask_for_precision(accelerator: Accelerator, name: str) -> None:
+def warn_of_default_formats(accelerator: Accelerator, name: str) -> None:
     """Warn once about a user's accelerator without default number formats."""
     from simaccel.hardware.load import accelerator_files
 

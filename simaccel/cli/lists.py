@@ -171,8 +171,8 @@ class WantedRows:
             way.place_workloads()
             for point in (base.place_workloads() for base in bases)
             for way in (
-                *mapped_ways(point, self.mappings),
-                *scheduled_ways(point, self._names_of(point, names, experiment), experiment),
+                *points_of_mappings(point, self.mappings),
+                *points_of_schedulers(point, self._names_of(point, names, experiment), experiment),
             )
         ]
 
@@ -198,7 +198,7 @@ class WantedRows:
         return names if default in FUSING else [name for name in names if name not in FUSING]
 
 
-def scheduled_ways(
+def points_of_schedulers(
     point: Point, names: Sequence[str], experiment: ExperimentOptions
 ) -> list[Point]:
     """Return a point for each dataflow, mapspace and stationarity."""
@@ -242,7 +242,7 @@ def stage(points: Sequence[Point], stages: str | None, micro_batches: int | None
     ]
 
 
-def mapped_ways(point: Point, files: Sequence[str]) -> list[Point]:
+def points_of_mappings(point: Point, files: Sequence[str]) -> list[Point]:
     """Return a point for each mapping file.
 
     Raises:

@@ -63,7 +63,7 @@ class MapOptions:
         return {**self.files.options, "-o": self.output}
 
     @property
-    def asks_more(self) -> bool:
+    def needs_search(self) -> bool:
         """Whether more than the mapping is needed, so that even a stored search runs again."""
         return bool(self.report.given_options() or self.as_json or self.output)
 
@@ -72,7 +72,7 @@ class MapOptions:
         if self.output is not None:
             self.files.write("-o", lambda: mapping_text(mapping))
 
-    def say_given_up(self, experiment: ExperimentOptions) -> None:
+    def print_losses(self, experiment: ExperimentOptions) -> None:
         """Print the losses of a near-tie beside the mapping."""
         tolerance = experiment.options.tolerance
         for line in given_up_amounts(self.report.losses, experiment.objective, tolerance):
@@ -99,7 +99,7 @@ def map_dataflow(
     else:
         footprint = estimate_of(workload, accelerator, mapping).prediction.buffer_bytes
         click.echo(f"{wanted.output}: {mapping.dataflow}, footprint {bytes_text(footprint)}")
-    wanted.say_given_up(experiment)
+    wanted.print_losses(experiment)
 
 
 def _map_to_fit(
@@ -130,10 +130,10 @@ def map_nests(
         options = replace(
             options, on_account=report.accounts.append, on_losses=report.losses.append
         )
-        if not wanted.asks_more:
+        if not wanted.needs_search:
             mapping = schedule_workload(workload, accelerator, strategy, options)
             click.echo(wanted.text(mapping), nl=False)
-            wanted.say_given_up(experiment)
+            wanted.print_losses(experiment)
             return
         mapped = search_all(searched, options, workload)
         mapping = mapping_from(workload, accelerator, strategy, mapped)
@@ -163,7 +163,7 @@ def map_nests(
     for nest in mapped if report.explain else ():
         _explain(nest)
     show(*([f"mapping: {wanted.output}"] if wanted.output else []))
-    wanted.say_given_up(experiment)
+    wanted.print_losses(experiment)
 
 
 def _explain(mapped: NestResult) -> None:

@@ -217,7 +217,7 @@ def _run(
         how: dict[str, Any] = {
             "options": replace(
                 experiment.options,
-                on_account=_teller(experiment, bar),
+                on_account=_account_printer(experiment, bar),
                 on_losses=report.losses.append,
             ),
             "progress": lambda cycle, done: bar.show(done, f"cycle {cycles_text(cycle)}"),
@@ -228,7 +228,7 @@ def _run(
         return record(trace, *inputs, force=force, **how)
 
 
-def _teller(experiment: ExperimentOptions, bar: ProgressBar) -> OnAccount:
+def _account_printer(experiment: ExperimentOptions, bar: ProgressBar) -> OnAccount:
     """Return a callback for each operator, or fused group, whose search has ended."""
     objective = experiment.objective
 
@@ -256,7 +256,7 @@ def _search_mapspace(
             experiment.options,
             each=team.run_each,
             watch=bar.show,
-            on_account=_teller(experiment, bar),
+            on_account=_account_printer(experiment, bar),
         )
         options, note = replace(options, on_losses=report.losses.append), report.accounts.append
         mapping = schedule_workload(workload, accelerator, dataflow, options, record=note)

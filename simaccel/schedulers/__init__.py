@@ -130,8 +130,8 @@ __all__ = [
     "NothingFitsError",
     "Options",
     "Scheduler",
+    "canonical_dataflow",
     "default_dataflow",
     "make_mapping",
-    "plain_dataflow",
     "settle_options",
 ]

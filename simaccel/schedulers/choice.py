@@ -158,14 +158,14 @@ class _Choice:
         self.searched += [step for step in steps if step.account]
         return path
 
-    def _can_gain(self, steps: Sequence[ScheduleStep], over: ScheduleStep | None = None) -> bool:
+    def _can_gain(self, steps: Sequence[ScheduleStep], through: ScheduleStep | None = None) -> bool:
         """Return whether a path of steps, or one over a step, may beat the known mapping by enough.
 
         Array and SFU have their work, whatever stays on chip, and DRAM has what must cross it.
         """
         if self.below == float("inf"):
             return True
-        work = least_work(steps or self.steps, len(self.workload.operators), over)
+        work = least_work(steps or self.steps, len(self.workload.operators), through)
         return max(self._floor, work) < self.below
 
     @cached_property

@@ -134,14 +134,14 @@ def vector_families(
     *,
     rows: int | None = None,
     kept: Sequence[str] = (),
-    over: bool = False,
+    overwrites: bool = False,
 ) -> Iterator[Family]:
     """Yield families of row blocks of a vector operator, with whole rows and with cut ones.
 
     A block is a part of the last rank of rows, or all of it and a part of the rank before. An
     operator without a normalised axis has blocks within one row, or of several whole rows.
-    ``kept``: tensors that stay on chip around the group. ``over``: the output overwrites the first
-    input, which is kept.
+    ``kept``: tensors that stay on chip around the group. ``overwrites``: the output replaces the
+    first input, which is kept.
     """
     axis = space.axes.get(seen.name)
     outer = [rank for rank in seen.ranks if rank != axis and rank in seen.output.names]
@@ -155,7 +155,7 @@ def vector_families(
     widths = widths_of(space, seen, vector, accelerator)
     in_place = seen.inputs[0].ranks == seen.output.ranks
     if {seen.names[0], seen.output.name} & set(kept):
-        in_place = over
+        in_place = overwrites
     names = [*seen.names] if in_place else [*seen.names, seen.output.name]
     names = [tensor for tensor in names if tensor_of(tensor) not in kept]
     around = tuple(Keep(tensor) for tensor in kept)

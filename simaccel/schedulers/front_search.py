@@ -38,7 +38,7 @@ from simaccel.search.front import (
 from simaccel.search.goal import Goal
 from simaccel.search.grid_search import search
 from simaccel.search.judge import FOREVER, Body, operators_of
-from simaccel.search.near_ties import decides, look_for_cheaper
+from simaccel.search.near_ties import find_cheaper, has_near_ties
 from simaccel.search.neighbours import limits_of, neighbours
 from simaccel.search.scored_tree import ScoredTree
 from simaccel.workload import Workload
@@ -84,7 +84,7 @@ class FrontSearch:
 
     # -- parts ------------------------------------------------------------------------------------
 
-    def alike_front(self, searched: GroupSearch) -> Front[Alternative]:
+    def front_of_group(self, searched: GroupSearch) -> Front[Alternative]:
         """Return the front of a group, computed once for all groups with the same candidates."""
         group = searched.group
         if "front" not in searched.known:
@@ -122,7 +122,7 @@ class FrontSearch:
                 found.append(_alternative(body, measure_groups(self.workload, body, self.goal)))
         return Front(points=tuple(best_of(self.figures, found)), seen=len(found), proved=False)
 
-    def hold_and_place(
+    def hold_and_parallelise(
         self, front: Front[Alternative], others: Sequence[Alternative], *, holds: bool
     ) -> Front[Alternative]:
         """Return a front extended by mappings with held tensors and with concurrent groups.
@@ -198,9 +198,9 @@ class FrontSearch:
             goal = self.searches[objective].goal
             result = search(grid.with_objective(objective), goal)
             scored = [one for some in result.sets for one in some.scored_runs(goal.room)]
-            if result.best and decides(objective, goal.tolerance):
+            if result.best and has_near_ties(objective, goal.tolerance):
                 limit = result.best.value * (1 + goal.tolerance)
-                scored += look_for_cheaper(result.best, result.sets, goal.room, limit)
+                scored += find_cheaper(result.best, result.sets, goal.room, limit)
             found += [_alternative(body_of(one.tree), one) for one in scored]
         return best_of(self.figures, found)
 

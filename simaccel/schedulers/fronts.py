@@ -15,7 +15,7 @@ from simaccel.schedulers import make_mapping, naive, spatial
 from simaccel.schedulers.attention import AttentionProblem
 from simaccel.schedulers.front_search import FrontSearch
 from simaccel.schedulers.generators import steps_of
-from simaccel.schedulers.resident_attention import few_counts, stage_attention
+from simaccel.schedulers.resident_attention import candidate_counts, stage_attention
 from simaccel.schedulers.schedule_steps import SHARED_ROWS, ScheduleStep
 from simaccel.schedulers.staged_attention import StagedAttention
 from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
@@ -77,7 +77,9 @@ def _front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alte
     if not holds and not explorer.goal.is_shared:
         return front
     plain = [step for step in steps if step.kind != SHARED_ROWS]
-    return explorer.hold_and_place(front, _join_steps(explorer, plain, fronts).points, holds=holds)
+    return explorer.hold_and_parallelise(
+        front, _join_steps(explorer, plain, fronts).points, holds=holds
+    )
 
 
 def _single_front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alternative]:
@@ -111,7 +113,7 @@ def _join_steps(
 
 def _step_front(explorer: FrontSearch, step: ScheduleStep) -> Front[Alternative]:
     if isinstance(step.candidates, GroupSearch):
-        return explorer.alike_front(step.candidates)
+        return explorer.front_of_group(step.candidates)
     assert isinstance(step.candidates, StagedAttention)  # noqa: S101 - narrows the type
     return _staged_front(explorer, step.candidates, step.kind[-1])
 
@@ -123,7 +125,7 @@ def _staged_front(
     problem = staged.problem
     alone = explorer.join_fronts(
         [
-            explorer.alike_front(
+            explorer.front_of_group(
                 explorer.search.operator_candidates(
                     explorer.workload, name, problem.merged_ranks(name)
                 )
@@ -137,7 +139,7 @@ def _staged_front(
 
 def _resident(explorer: FrontSearch, problem: AttentionProblem, granularity: str) -> Iterator[Body]:
     """Yield the best with rows that stay for each figure, and some with other numbers of rows."""
-    counts = few_counts(problem, granularity, explorer.accelerator)
+    counts = candidate_counts(problem, granularity, explorer.accelerator)
     for objective in explorer.objectives:
         staged = StagedAttention(problem, explorer.searches[objective])
         with suppress(NothingFitsError):
@@ -167,7 +169,7 @@ def _mapspace(explorer: FrontSearch, strategy: Strategy, options: Options) -> Fr
     for operator in workload.operators:
         if isinstance(operator, Vector):
             alike = explorer.search.operator_candidates(workload, operator.name)
-            parts.append(explorer.alike_front(alike))
+            parts.append(explorer.front_of_group(alike))
         else:
             parts.append(explorer.bodies(groups[operator.name]))
     return replace(explorer.join_fronts(parts), proved=False)

@@ -14,9 +14,9 @@ from simaccel.schedulers.chains import OperatorChain
 from simaccel.schedulers.epilogues import epilogue, search_epilogue
 from simaccel.schedulers.resident_tensors import (
     ResidentTensor,
+    minimise_slots,
     remove_tiles,
-    tight,
-    touches,
+    uses_tensor,
 )
 from simaccel.schedulers.sequences import additive_value
 from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
@@ -24,7 +24,7 @@ from simaccel.search.accounts import ignore
 from simaccel.search.candidate_set import CandidateSet, capacity
 from simaccel.search.canonical import rename_tree
 from simaccel.search.judge import key_of_body
-from simaccel.search.near_ties import decides
+from simaccel.search.near_ties import has_near_ties
 from simaccel.workload import Workload
 
 Price = tuple[float, float]
@@ -117,14 +117,14 @@ class GroupPlace:
         return [
             one
             for one in held
-            if any(touches(operator, name) for operator in operators for name in one.tensors)
+            if any(uses_tensor(operator, name) for operator in operators for name in one.tensors)
         ]
 
     def _kept_tensors(self, held: Sequence[ResidentTensor]) -> tuple[str, ...]:
         """Return the names of the group's tensors that are held, one for each resident tensor."""
         operators = [self.workload.operator(name) for name in self.group.operators]
         return tuple(
-            next(name for name in one.tensors if any(touches(by, name) for by in operators))
+            next(name for name in one.tensors if any(uses_tensor(by, name) for by in operators))
             for one in self._touched_tensors(held)
         )
 
@@ -144,8 +144,10 @@ class GroupPlace:
             return search_epilogue(search, self._chain, roots)
         (name,) = self.group.operators
         made = self.workload.operator(name).output.tensor
-        over = made not in roots and any(made in resident.tensors for resident in held)
-        return search.operator_candidates(self.workload, name, self.group.merged, roots, over=over)
+        overwrites = made not in roots and any(made in resident.tensors for resident in held)
+        return search.operator_candidates(
+            self.workload, name, self.group.merged, roots, overwrites=overwrites
+        )
 
     def _grid(self, held: Sequence[ResidentTensor]) -> CandidateSet:
         return (
@@ -172,14 +174,14 @@ class GroupPlace:
         """Return a tree, those that cost less or leave more room, and each with few slots."""
         goal, trees = self.search.goal, [piece.tree]
         origin, held_bytes = goal.origins.get(key_of_body((self.group,)), (None, 0))
-        can_be_other = decides(goal.objective, goal.tolerance) and not goal.is_shared
+        can_be_other = has_near_ties(goal.objective, goal.tolerance) and not goal.is_shared
         if can_be_other and isinstance(origin, GroupSearch):
             least = origin.find(held_bytes).best
             limit = least.value * (1 + goal.tolerance) if least else 0.0
             others = origin.find_cheaper(limit, held_bytes)
             others += origin.sample_rooms(limit, held_bytes)
             trees += [rename_tree(one.tree, origin.names) for one in others]
-        return list(dict.fromkeys(each for tree in trees for each in (tree, tight(tree))))
+        return list(dict.fromkeys(each for tree in trees for each in (tree, minimise_slots(tree))))
 
     def _fuse_held(self, held: Sequence[ResidentTensor]) -> CandidateSet:
         """Return candidates of a fused group with held tensors: its tree, and near-ties."""
@@ -190,8 +192,8 @@ class GroupPlace:
         group = piece_of(self.group, {**space.sizes, **tiles})
         space = space_of(self.workload, group)
         kept = {name for resident in held for name in resident.tensors}
-        over = aliases_of(space, group.tree, self.fixed)
-        sources = {out: self.workload.in_place.get(out) for out in over if out not in kept}
+        aliases = aliases_of(space, group.tree, self.fixed)
+        sources = {out: self.workload.in_place.get(out) for out in aliases if out not in kept}
         own = {out: source for out, source in sources.items() if source in kept}
         families = [
             replace(

@@ -20,7 +20,7 @@ from simaccel.schedulers.sequences import measure_groups, unique, value_of_group
 from simaccel.schedulers.tree_search import Part, TreeSearch
 from simaccel.search.effort import EFFORT, Objective
 from simaccel.search.judge import Body, key_of_body, operators_of
-from simaccel.search.near_ties import decides, losses
+from simaccel.search.near_ties import has_near_ties, losses
 from simaccel.search.scored_tree import ScoredTree, main_cost
 from simaccel.workload import Workload
 
@@ -35,7 +35,7 @@ def choose(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Bo
 
     """
     goal, few = search.goal, unique(bodies)
-    is_decided = decides(goal.objective, goal.tolerance)
+    is_decided = has_near_ties(goal.objective, goal.tolerance)
     if len(few) == 1 and (not is_decided or goal.is_over):
         return few[0]
     scored = dict(_measure(workload, few, search))

@@ -23,7 +23,7 @@ from simaccel.mapping.tree import Group, Mapping, ResidentScope, Spread
 from simaccel.schedulers.sequences import measure_groups, value_of_groups
 from simaccel.search.accounts import ignore
 from simaccel.search.canonical import key_of
-from simaccel.search.core_cuts import CutBounds, cuts_of_one_rank, parallel
+from simaccel.search.core_cuts import CutBounds, cuts_of_one_rank, parallel_ranks
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Body, mapping_of, operators_of
 from simaccel.search.problems import Options
@@ -103,7 +103,7 @@ class _Search:
         """Return a group as it is, or what takes its place on all cores."""
         whole = self.workload.select_operators(group.operators)
         space = space_of(whole, Group(operators=group.operators, tree=()))
-        ranks = list(parallel(space))
+        ranks = list(parallel_ranks(space))
         if required := [rank for rank in ranks if rank in self.spreads]:
             return self._search_spread(whole, group, space, required)
         cuts = list(self._cuts(space))

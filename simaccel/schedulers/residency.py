@@ -22,8 +22,8 @@ from simaccel.pareto import keep_cheaper
 from simaccel.schedulers.group_place import NOWHERE, GroupPlace, Price
 from simaccel.schedulers.resident_tensors import (
     ResidentTensor,
+    repetition_of,
     resident_tensors,
-    times_of,
 )
 from simaccel.schedulers.sequences import unique
 from simaccel.schedulers.tree_search import TreeSearch
@@ -48,7 +48,7 @@ def hold_between(workload: Workload, body: Body, search: TreeSearch) -> list[Bod
 
 
 def _hold_sections(workload: Workload, body: Body, search: TreeSearch) -> list[Body]:
-    runs = [list(run) for _, run in groupby(body, lambda one: times_of(workload, one))]
+    runs = [list(run) for _, run in groupby(body, lambda one: repetition_of(workload, one))]
     sections = [_section(workload, run, search) for run in runs]
     pairs = zip(*sections, strict=True)
     return unique([tuple(part for section in pair for part in section) for pair in pairs])
@@ -65,7 +65,7 @@ def fusion_depends_on_residency(workload: Workload, body: Body, search: TreeSear
     predicted = {
         group.name: group for group in predict(workload, mapping, search.accelerator).groups
     }
-    for _, run in groupby(body, lambda part: times_of(workload, part)):
+    for _, run in groupby(body, lambda part: repetition_of(workload, part)):
         places = list(_places(workload, list(run), search))
         groups = [place.group for place in places]
         few = _weighable_tensors(resident_tensors(workload, groups), search.goal)

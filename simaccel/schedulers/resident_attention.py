@@ -37,7 +37,9 @@ def units(problem: AttentionProblem, granularity: str, accelerator: Accelerator)
     return unit, min(g * q, capacity(accelerator) // problem.row_bytes) // unit
 
 
-def few_counts(problem: AttentionProblem, granularity: str, accelerator: Accelerator) -> list[int]:
+def candidate_counts(
+    problem: AttentionProblem, granularity: str, accelerator: Accelerator
+) -> list[int]:
     """Return candidate numbers of resident rows: all of them if few, else shares of the most."""
     unit, most = units(problem, granularity, accelerator)
     if most <= ALL:

@@ -30,7 +30,7 @@ class ResidentTensor:
         return self.tensors[0]
 
 
-def times_of(workload: Workload, one: Group | ResidentScope) -> tuple[bool, int]:
+def repetition_of(workload: Workload, one: Group | ResidentScope) -> tuple[bool, int]:
     """Return what decides whether groups can share held tensors: if and how often they repeat."""
     group = one if isinstance(one, Group) else one.groups[0]
     return group.operators[0] in workload.once, workload.times(group.operators[0])
@@ -83,7 +83,7 @@ def _users(workload: Workload) -> dict[str, list[Operator]]:
     return users
 
 
-def touches(operator: Operator, tensor: str) -> bool:
+def uses_tensor(operator: Operator, tensor: str) -> bool:
     """Return whether an operator reads or writes a tensor."""
     return any(given.tensor == tensor for given in (*operator.inputs, operator.output))
 
@@ -106,13 +106,13 @@ def _in_place_outputs(
     return sources
 
 
-def tight(tree: Tree) -> Tree:
+def minimise_slots(tree: Tree) -> Tree:
     """Return a tree with the fewest slots: one, or two where an iteration begins early."""
     most = 2 if any(isinstance(node, Fork) and node.ahead for node in tree) else 1
     return tuple(
         replace(node, slots=min(node.slots, most))
         if isinstance(node, Keep)
-        else replace(node, branches=tuple(map(tight, node.branches)))
+        else replace(node, branches=tuple(map(minimise_slots, node.branches)))
         if isinstance(node, Fork | Part)
         else node
         for node in tree

@@ -182,15 +182,15 @@ def least_total(
     start: int,
     stop: int,
     figure: Callable[[ScheduleStep], float],
-    over: ScheduleStep | None = None,
+    through: ScheduleStep | None = None,
 ) -> float:
     """Return the least total of a figure over all paths from ``start`` to ``stop``, else infinity.
 
-    ``over``: a step that the path has to include. Steps that were left out are in no path.
+    ``through``: a step that the path has to include. Steps that were left out are in no path.
     """
-    if over is not None:
-        before = least_total(steps, start, over.start, figure)
-        return before + figure(over) + least_total(steps, over.stop, stop, figure)
+    if through is not None:
+        before = least_total(steps, start, through.start, figure)
+        return before + figure(through) + least_total(steps, through.stop, stop, figure)
     least = {start: 0.0}
     for end, ending in sorted(_by_stop(steps, start, stop).items()):
         paths = [
@@ -204,10 +204,10 @@ def least_total(
 
 
 def least_work(
-    steps: Sequence[ScheduleStep], count: int, over: ScheduleStep | None = None
+    steps: Sequence[ScheduleStep], count: int, through: ScheduleStep | None = None
 ) -> float:
-    """Return the least work of all paths through the workload, which include ``over`` if given."""
-    return least_total(steps, 0, count, lambda step: step.work, over)
+    """Return the least work of all paths through the workload, or of those over a step."""
+    return least_total(steps, 0, count, lambda step: step.work, through)
 
 
 def cheapest_searched(

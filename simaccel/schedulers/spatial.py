@@ -35,7 +35,7 @@ from simaccel.search.mapspace.nests import (
 )
 from simaccel.search.mapspace.space import INSIDE
 from simaccel.search.mapspace.systolic import dataflows
-from simaccel.search.near_ties import decides, losses, settle_among
+from simaccel.search.near_ties import choose_near_tie, has_near_ties, losses
 from simaccel.search.problems import Options, Scheduler
 from simaccel.search.scored_tree import ScoredTree
 from simaccel.search.walk import CandidateWalk, StoppingRule
@@ -185,7 +185,7 @@ def _best(choice: Choice, options: Options) -> tuple[NestResult, ObjectiveLosses
     if strategy not in every:
         assert empty is not None  # noqa: S101 - there was a search
         raise empty
-    if len(searches) == 1 and not decides(options.effort.aim, options.tolerance):
+    if len(searches) == 1 and not has_near_ties(options.effort.aim, options.tolerance):
         target, found_alone = every[strategy][0]
         options.on_account(_account(target, found_alone))
         return figures_of_mapping(target, found_alone), ObjectiveLosses()
@@ -239,7 +239,7 @@ def _pick(
         for number in walk.numbers()[:1]:
             least, good = walk.score(number), result.good
             if good is not None and (best is None or least.rank < best.least.rank):
-                chosen, scored = settle_among(walk.candidates, number, least)
+                chosen, scored = choose_near_tie(walk.candidates, number, least)
                 at = int(walk.candidates.place[chosen])
                 picked_result = replace(result, best=good.take(slice(at, at + 1)))
                 best = _Picked(figures_of_mapping(target, picked_result), scored, least)

@@ -333,7 +333,7 @@ class StagedAttention:
         for name, held in parts_of(problem):
             merged, kept = problem.merged_ranks(name), (held,) if whole else ()
             yield (
-                search.operator_candidates(problem.workload, name, merged, kept, over=whole),
+                search.operator_candidates(problem.workload, name, merged, kept, overwrites=whole),
                 held,
             )
 

@@ -28,7 +28,7 @@ from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
 from simaccel.search.grid_search import search, with_floor
 from simaccel.search.judge import Body, key_of_body
-from simaccel.search.near_ties import look_for_cheaper
+from simaccel.search.near_ties import find_cheaper
 from simaccel.search.problems import NothingFitsError
 from simaccel.search.scored_tree import ScoredTree
 from simaccel.workload import Vector, Workload
@@ -131,7 +131,7 @@ class GroupSearch:
 
     def map_cheaply(self, limit: float) -> Mapped | None:
         """Return the least costly mapping of at most ``limit`` that a few runs find, if any."""
-        seen = look_for_cheaper(None, self.sets, self.goal.room, limit)
+        seen = find_cheaper(None, self.sets, self.goal.room, limit)
         if not seen:
             return None
         best = replace(seen[-1], tree=rename_tree(seen[-1].tree, self.names))
@@ -139,7 +139,7 @@ class GroupSearch:
 
     def fewest_bytes(self, room: int, limit: float) -> float:
         """Return the fewest DRAM bytes of mappings whose bound is at most ``limit``."""
-        return min(grid.fewest(room, limit) for grid in self.sets)
+        return min(grid.fewest_bytes(room, limit) for grid in self.sets)
 
     def find(
         self, held_bytes: int = 0, like: Tree = (), limit: float = float("inf")
@@ -188,7 +188,7 @@ class GroupSearch:
         found = self.find(held_bytes)
         if found.best is None:
             return []
-        return look_for_cheaper(found.best, found.sets, self.goal.room - held_bytes, limit)
+        return find_cheaper(found.best, found.sets, self.goal.room - held_bytes, limit)
 
     # -- other choices of a group that is a part of a mapping
 
@@ -293,11 +293,11 @@ class TreeSearch:
         merged: Merged | None = None,
         kept: Sequence[str] = (),
         *,
-        over: bool = False,
+        overwrites: bool = False,
     ) -> GroupSearch:
         """Return the search of an operator, while ``kept`` tensors stay on chip around it.
 
-        ``merged``: ranks that count as one (None: as many as possible). ``over`` as for
+        ``merged``: ranks that count as one (None: as many as possible). ``overwrites`` as for
         `vector_families`.
 
         Raises:
@@ -317,7 +317,13 @@ class TreeSearch:
                 return self.einsum_trees(space, seen, self.accelerator, kept=kept)
             return list(
                 vector_families(
-                    space, seen, operator, self.accelerator, rows=self.rows, kept=kept, over=over
+                    space,
+                    seen,
+                    operator,
+                    self.accelerator,
+                    rows=self.rows,
+                    kept=kept,
+                    overwrites=overwrites,
                 )
             )
 
@@ -326,7 +332,7 @@ class TreeSearch:
             group,
             space,
             lambda: [on_cores(group, space, on, families)],
-            (over and isinstance(operator, Vector),),
+            (overwrites and isinstance(operator, Vector),),
             kept,
             label="kept" if kept else "alone",
         )

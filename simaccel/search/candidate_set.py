@@ -299,7 +299,7 @@ class CandidateSet:
         best = float(values.min())
         return best, float(self.dram[fits[values == best]].min())
 
-    def fewest(self, room: int, value: float) -> float:
+    def fewest_bytes(self, room: int, value: float) -> float:
         """Return the fewest DRAM bytes of candidates whose bound is at most ``value``."""
         fits = self.fitting(room)
         fits = fits[self.values(fits, self.bounds[fits]) <= value]

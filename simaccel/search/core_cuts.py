@@ -115,7 +115,7 @@ def _quick(candidates: CandidateSet, goal: Goal) -> float:
     return float(candidates.run(ints([likely]))[0])
 
 
-def parallel(space: IterationSpace) -> Iterator[str]:
+def parallel_ranks(space: IterationSpace) -> Iterator[str]:
     """Yield the ranks that all operators of a group have and that can be cut over cores."""
     for rank, size in space.sizes.items():
         every = all(
@@ -126,10 +126,10 @@ def parallel(space: IterationSpace) -> Iterator[str]:
             yield rank
 
 
-def numbers(count: int) -> list[int]:
+def core_counts(count: int) -> list[int]:
     """Return the numbers of cores that are tried, the most first.
 
-    >>> numbers(4), numbers(20)
+    >>> core_counts(4), core_counts(20)
     ([4, 3, 2], [20, 10, 5, 2])
     """
     if count <= _FEW:
@@ -139,9 +139,9 @@ def numbers(count: int) -> list[int]:
 
 def cuts_of_one_rank(space: IterationSpace, accelerator: Accelerator) -> Iterator[CoreCut]:
     """Yield the cuts along a single rank, over several numbers of cores."""
-    for rank in parallel(space):
+    for rank in parallel_ranks(space):
         size = space.sizes[rank]
-        tiles = dict.fromkeys(-(-size // count) for count in numbers(accelerator.cores.count))
+        tiles = dict.fromkeys(-(-size // count) for count in core_counts(accelerator.cores.count))
         spreads = (Spread(rank, tile, CORES) for tile in tiles if tile < size)
         yield from (CoreCut((spread,), space.sizes) for spread in spreads)
 
@@ -159,10 +159,10 @@ def _required_spreads(
 
     What is merged with others is cut where it is the outermost of them.
     """
-    parallel_ranks = set(parallel(space))
+    rank_names = set(parallel_ranks(space))
     plain = space_of(space.workload, replace(group, merged={})).sizes
     for spread_rank, count in spreads.items():
-        for name in parallel_ranks:
+        for name in rank_names:
             ranks = group.merged.get(name, (name,))
             if spread_rank not in ranks:
                 continue

@@ -14,7 +14,7 @@ from simaccel.search.accounts import OnAccount, OnLosses, floor_of_group, ignore
 from simaccel.search.candidate_set import CandidateSet, capacity
 from simaccel.search.effort import EFFORT, Objective
 from simaccel.search.judge import Judge
-from simaccel.search.near_ties import decides
+from simaccel.search.near_ties import has_near_ties
 from simaccel.search.problems import Options, parts
 from simaccel.search.tree_constraints import NOTHING, TreeConstraints
 from simaccel.search.walk import StoppingRule
@@ -131,7 +131,7 @@ class Goal:
     def gap(self) -> float:
         """The optimality gap; half the tolerance of near-ties if that is larger."""
         return max(
-            EFFORT.gap, self.tolerance / 2 if decides(self.objective, self.tolerance) else 0.0
+            EFFORT.gap, self.tolerance / 2 if has_near_ties(self.objective, self.tolerance) else 0.0
         )
 
     def stopping(self, grid: CandidateSet, room: int) -> StoppingRule:

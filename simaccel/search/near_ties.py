@@ -36,12 +36,12 @@ def losses(chosen: ScoredTree, best: ScoredTree) -> ObjectiveLosses:
     )
 
 
-def decides(objective: Objective, tolerance: float) -> bool:
+def has_near_ties(objective: Objective, tolerance: float) -> bool:
     """Return whether near-ties are considered at all."""
     return tolerance > 0 and objective != "edp"
 
 
-def look_for_cheaper(
+def find_cheaper(
     best: ScoredTree | None, sets: Sequence[CandidateSet], room: int, limit: float
 ) -> list[ScoredTree]:
     """Return the best, if it is known, and less costly candidates of at most ``limit``.
@@ -74,9 +74,11 @@ def look_for_cheaper(
     )
 
 
-def settle_among(candidates: CandidateSet, number: int, best: ScoredTree) -> tuple[int, ScoredTree]:
+def choose_near_tie(
+    candidates: CandidateSet, number: int, best: ScoredTree
+) -> tuple[int, ScoredTree]:
     """Return the least costly near-tie of a set: its number and its figures."""
-    if not decides(candidates.objective, candidates.tolerance):
+    if not has_near_ties(candidates.objective, candidates.tolerance):
         return number, best
     choice = _Choice(best, candidates.objective, best.value * (1 + candidates.tolerance))
     choice.look(candidates, UNLIMITED)

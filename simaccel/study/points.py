@@ -71,7 +71,7 @@ class WeightedWorkload:
     source: str = ""
 
 
-def usual_options() -> Options:
+def default_options() -> Options:
     """Return the default options of a scheduler."""
     from simaccel.schedulers import Options  # noqa: PLC0415 - what only reads does without
 
@@ -91,7 +91,7 @@ class Point:
     accelerator: Accelerator
     loads: tuple[WeightedWorkload, ...]
     dataflow: str | Tree = ""
-    options: Options = field(default_factory=usual_options)
+    options: Options = field(default_factory=default_options)
     settings: tuple[Setting, ...] = ()
     problem: str = ""
     stages: int | None = None

@@ -19,7 +19,7 @@ from simaccel.hardware.energy.required import require_energies
 from simaccel.hardware.load import with_values
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.importers.workloads import is_described
-from simaccel.study.points import Axis, Point, Setting, Value, WeightedWorkload, usual_options
+from simaccel.study.points import Axis, Point, Setting, Value, WeightedWorkload, default_options
 from simaccel.workload import Workload
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class DesignSpace:
     loads: tuple[WeightedWorkload, ...]
     axes: tuple[Settings, ...] = ()
     dataflows: tuple[str, ...] = ()
-    options: Options = field(default_factory=usual_options)
+    options: Options = field(default_factory=default_options)
     stages: int | None = None
     micro_batches: int | None = None
 

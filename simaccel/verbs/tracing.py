@@ -123,7 +123,7 @@ class Trace(trace.TraceReader):
 
         """
         from simaccel.report.figures import KINDS
-        from simaccel.report.figures.page import FigureOptions, draw_page, what_is_shown
+        from simaccel.report.figures.page import FigureOptions, draw_page, shown_window
 
         if kind is not None and kind not in KINDS:
             raise InputError([Fault("plot", "kind", kind, suggest(kind, KINDS))])
@@ -131,7 +131,7 @@ class Trace(trace.TraceReader):
         figure_options = FigureOptions(
             kinds=kinds, start=start, end=end, operator=operator, columns=2
         )
-        shown = what_is_shown(self, figure_options)
+        shown = shown_window(self, figure_options)
 
         def draw() -> Figure:
             return draw_page(self, shown, figure_options)

@@ -22,7 +22,7 @@ from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.residency import fusion_depends_on_residency
-from simaccel.schedulers.resident_tensors import resident_tensors, tight
+from simaccel.schedulers.resident_tensors import minimise_slots, resident_tensors
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
@@ -108,8 +108,8 @@ def test_what_crosses_into_the_next_iteration_keeps_two_slots() -> None:
         outside = (Loop("q", 8), Keep("S", slots=few + ahead))
         return (*outside, Fork((inside, (Do("softmax", "sfu"),)), ahead))
 
-    assert tight(tree(0, 3)) == tree(0, 1)
-    assert tight(tree(1, 3)) == tree(1, 1)
+    assert minimise_slots(tree(0, 3)) == tree(0, 1)
+    assert minimise_slots(tree(1, 3)) == tree(1, 1)
 
 
 def test_lives_end_with_the_last_reader() -> None:

@@ -83,12 +83,12 @@ def plot_trace(
     inputs = (trace.path,)
     require_figure_target(path, force=force, inputs=inputs)
     with style():
-        shown = what_is_shown(trace, options)
+        shown = shown_window(trace, options)
         save_figure(draw_page(trace, shown, options), path, force=force, inputs=inputs)
     return shown
 
 
-def what_is_shown(trace: TraceReader, options: FigureOptions) -> ShownWindow:
+def shown_window(trace: TraceReader, options: FigureOptions) -> ShownWindow:
     """Return the cycles that are drawn.
 
     Raises:

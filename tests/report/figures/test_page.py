@@ -11,7 +11,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from simaccel.report.figures import KINDS
-from simaccel.report.figures.page import FigureOptions, draw_page, plot_trace, what_is_shown
+from simaccel.report.figures.page import FigureOptions, draw_page, plot_trace, shown_window
 from simaccel.report.figures.stall_stack import stall_stacks
 from simaccel.report.figures.style import style
 from simaccel.trace import TraceReader
@@ -43,7 +43,7 @@ def shown(trace: TraceReader, kinds: tuple[str, ...]) -> tuple[Figure, list[tupl
 def page_of(trace: TraceReader, kinds: tuple[str, ...]) -> Figure:
     with style():
         asked = FigureOptions(kinds=kinds)
-        return draw_page(trace, what_is_shown(trace, asked), asked)
+        return draw_page(trace, shown_window(trace, asked), asked)
 
 
 def texts_of(figure: Figure) -> list[tuple[Text, Bbox]]:
@@ -94,7 +94,7 @@ def test_one_figure_is_a_column_wide_and_a_page_two(
 def test_the_width_can_be_chosen(toy: TraceReader) -> None:
     with style():
         asked = [FigureOptions(kinds=["stalls"], columns=columns) for columns in (1, 2)]
-        shown = what_is_shown(toy, asked[0])
+        shown = shown_window(toy, asked[0])
         widths = [draw_page(toy, shown, one).get_size_inches()[0] for one in asked]
     assert widths == [3.3, 7]
 
@@ -133,10 +133,10 @@ def test_the_same_trace_gives_the_same_bytes(toy: TraceReader, tmp_path: Path) -
 
 
 def test_what_is_shown_of_a_run(edge: TraceReader) -> None:
-    default = what_is_shown(edge, FigureOptions())
+    default = shown_window(edge, FigureOptions())
     assert default.cycles("timeline") == default.cycles("occupancy") == (0, 67_999)
     assert default.cycles("bandwidth") == default.cycles("stalls") == (0, edge.cycles)
-    asked = what_is_shown(edge, FigureOptions(start=5, end=700))
+    asked = shown_window(edge, FigureOptions(start=5, end=700))
     assert {asked.cycles(kind) for kind in KINDS} == {(5, 700)}
 
 
