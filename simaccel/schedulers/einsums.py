@@ -56,7 +56,7 @@ def roles(space: IterationSpace, seen: BoundOperator) -> RankRoles:
         if part is None:
             raise NotMappableError(f"{name}: rank {rank} is in one of its tensors only")
         by_part[part].append(rank)
-    # the whole operator is asked: of a core's piece the batch may be all that is left
+    # judged by the whole operator: of a core's piece the batch may be all that is left
     if isinstance(seen.operator, Einsum) and seen.operator.elementwise:
         raise NotMappableError(
             f"{name}: an elementwise product is no work for a systolic array; write it as a vector "

@@ -155,9 +155,9 @@ def _resident(explorer: FrontSearch, problem: AttentionProblem, granularity: str
 
 def _mapspace(explorer: FrontSearch, strategy: Strategy, options: Options) -> Front[Alternative]:
     """Return the front of what searches for each of the figures, and for their product, found."""
-    asked = parse_constraints(options.constraints)
+    constraints = parse_constraints(options.constraints)
     workload, accelerator = explorer.workload, explorer.accelerator
-    choices = spatial.choices(workload, accelerator, strategy, asked)
+    choices = spatial.choices(workload, accelerator, strategy, constraints)
     wanted = dict.fromkeys((*explorer.objectives, "edp"))
     groups: dict[str, list[Body]] = {}
     for at, objective in enumerate(wanted):

@@ -46,7 +46,7 @@ def over_cores(
     Ranks that the user gives are spread wherever that is possible.
 
     Raises:
-        InputError: what is asked for can't be read, or no group can have it.
+        InputError: a spread can't be read, or no group can have it.
         SimaccelError: as of ``schedule``.
 
     """
@@ -79,7 +79,7 @@ class _Search:
         self.schedule = schedule
         self.spreads = spreads
         self.met: set[str] = set()
-        """Ranks that were asked for, and are spread."""
+        """Ranks that the user gave and that are spread."""
         self.known: dict[object, tuple[int, int] | None] = {}
         """By what alike operators have in common the number of the spread rank, and its tile."""
 

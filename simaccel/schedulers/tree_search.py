@@ -354,7 +354,7 @@ class TreeSearch:
         """
         names, goal = names_of(space.operators), self.goal
         ranks = [name for kind, name in names if kind == "rank"]
-        # what is asked of ranks goes by their names
+        # constraints refer to ranks by their names
         key = (key_of(space, kept), more, tuple(ranks) if goal.constraints else (), goal.is_shared)
         if key not in self._seen:
             new = GroupSearch(group, make_sets, goal, {}, {}, label)
