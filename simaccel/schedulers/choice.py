@@ -18,10 +18,10 @@ from typing import Final
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
-from simaccel.schedulers.at_once import parallelise_groups
+from simaccel.schedulers.concurrent_groups import parallelise_groups
 from simaccel.schedulers.generators import STAGED, attention_kinds, steps_of
 from simaccel.schedulers.naive import fixed_search
-from simaccel.schedulers.near_ways import cheapest_near_tie, choose
+from simaccel.schedulers.near_tie_choice import cheapest_near_tie, choose
 from simaccel.schedulers.residency import fusion_depends_on_residency, hold_between
 from simaccel.schedulers.resident_attention import GRANULARITIES
 from simaccel.schedulers.schedule_steps import (

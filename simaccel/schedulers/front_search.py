@@ -19,7 +19,7 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Tree
 from simaccel.pareto import Front, beaten, pick_evenly
-from simaccel.schedulers.at_once import parallelise_groups
+from simaccel.schedulers.concurrent_groups import parallelise_groups
 from simaccel.schedulers.residency import hold_between
 from simaccel.schedulers.sequences import measure_groups, score, unique
 from simaccel.schedulers.tree_search import GroupSearch, TreeSearch

@@ -10,7 +10,7 @@ from simaccel.mapping.checks import faults
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, choice, make_mapping
-from simaccel.schedulers.at_once import divide
+from simaccel.schedulers.concurrent_groups import divide
 from simaccel.search.judge import Body
 from simaccel.workload import Workload
 from tests.trees import einsum, vector, workload
