@@ -86,9 +86,8 @@ class SearchEffort:
     starts: int = 3
     """Candidates from which the search of neighbours starts."""
     loose: float = 0.02
-    """Bounds are loose where they leave a larger gain than this share of the whole workload. Then
-    each combination of stationarities is searched on its own, from more candidates, with all
-    patience.
+    """Bounds of an operator are loose where they leave a larger gain, relative to the workload:
+    then each way to hold its operands is searched alone, from more candidates, with all patience.
     """
     near_patience: int = 48
     """Runs of neighbours without a gain after which a round ends."""

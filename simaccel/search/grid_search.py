@@ -134,15 +134,20 @@ class _Climb:
         self.best = min(able, key=lambda tree: tree.rank, default=None)
 
     def loose_ways(self) -> list[int]:
-        """Return the ways to hold operands, if bounds leave much of the whole workload to gain."""
-        goal, ways = self.goal, np.unique(self.grid.holding[self.grid.fitting(self.goal.room)])
+        """Return the ways to hold the operands of an operator, if bounds leave much to gain.
+
+        Much of the whole workload; of fused operators that is none, as they have many more ways.
+        """
+        goal, grid = self.goal, self.grid
         is_timed = goal.objective == "cycles" and not goal.held_bytes and goal.patience is None
-        if not is_timed or self.best is None or goal.is_over:
+        if not is_timed or self.best is None or goal.is_over or len(grid.group.operators) > 1:
             return []
         whole = max(self.best.value, goal.part * goal.parts)
         bound = min(candidates.bound(goal.room) for candidates in self.sets)
-        gain = (self.best.value - bound) / whole
-        return ways[: EFFORT.holdings].tolist() if gain > EFFORT.loose else []
+        if (self.best.value - bound) / whole <= EFFORT.loose:
+            return []
+        ways: list[int] = np.unique(grid.holding[grid.fitting(goal.room)]).tolist()
+        return ways[: EFFORT.holdings]
 
     def _climb(self, family: int, beam: list[int], room: int, way: int | None) -> None:
         """Look at neighbours of some candidates, then at those of the best of these, and so on."""
