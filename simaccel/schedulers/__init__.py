@@ -25,7 +25,7 @@ from simaccel.workload import Workload
 
 
 def _accept(plugin: Plugin, loaded: object) -> Scheduler:
-    """Make a scheduler of a plug-in's: what it fails at and what it gives is checked."""
+    """Wrap a plug-in's scheduler: its errors and its mappings are checked."""
     if not callable(loaded):
         raise plugin.error(f"is a {type(loaded).__name__}, not a function")
 
@@ -44,7 +44,7 @@ def _accept(plugin: Plugin, loaded: object) -> Scheduler:
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, name: str, module: str
 ) -> Mapping:
-    """Schedule by a dataflow or mapspace, whose module is loaded now: what is known needs none."""
+    """Schedule by a dataflow or mapspace; its module is imported only now."""
     scheduler: Scheduler = import_module(f"{__name__}.{module}").SCHEDULERS[name]
     return scheduler(workload, accelerator, options)
 

@@ -211,7 +211,7 @@ def tiled_families(
 
 
 def _softmax(problem: AttentionProblem, width: int = 0) -> Branch:
-    """Return the softmax of what is on chip, ``width`` of each row at once."""
+    """Return the softmax of the rows on chip, in column tiles of ``width``."""
     cut = FamilyLoops((problem.c,), (ints(width),), (ints(0),))
     return (*([cut] if width else []), Do(problem.part[1], SFU))
 

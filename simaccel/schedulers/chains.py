@@ -106,7 +106,7 @@ def chain_family(chain: OperatorChain, accelerator: Accelerator) -> Family:
 
 
 class _Grid:
-    """Arrays that vary along axes of their own."""
+    """Arrays of numbers, each along an axis of its own."""
 
     def __init__(self) -> None:
         self.next = count()
@@ -168,7 +168,7 @@ def _cut_loops(
     *,
     few: bool,
 ) -> list[FamilyLoops]:
-    """Return loops over ranks of one operator alone, of four or of two sizes."""
+    """Return loops over ranks of one operator alone, with four or with two sizes."""
     every = int(np.prod([chain.space.sizes[rank] for rank in ranks]))
     if every == 1:
         return []
@@ -178,7 +178,7 @@ def _cut_loops(
 
 
 def _shared_inputs(chain: OperatorChain) -> list[str]:
-    """Return what comes from outside and has rows: it lives above all operators."""
+    """Return the inputs from outside that have rows; their tiles are around all operators."""
     return list(
         dict.fromkeys(
             name
@@ -190,7 +190,7 @@ def _shared_inputs(chain: OperatorChain) -> list[str]:
 
 
 def _outer_tensors(chain: OperatorChain, seen: BoundOperator, shared: Sequence[str]) -> list[str]:
-    """Return what an operator alone brings or takes away."""
+    """Return the tensors that an operator alone loads or stores."""
     return list(
         dict.fromkeys(
             name
@@ -201,7 +201,7 @@ def _outer_tensors(chain: OperatorChain, seen: BoundOperator, shared: Sequence[s
 
 
 def _kept_intermediates(chain: OperatorChain) -> list[str]:
-    """Return intermediates that have tiles of their own: those that aren't made in place."""
+    """Return the intermediates with tiles of their own: those that aren't made in place."""
     made = (seen for seen in chain.space.operators if seen.output.name in chain.between)
     return [seen.output.name for seen in made if not made_in_place(chain, seen)]
 

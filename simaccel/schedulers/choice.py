@@ -170,7 +170,7 @@ class _Choice:
 
     @cached_property
     def _floor(self) -> float:
-        """Objective that no mapping of the workload is below."""
+        """Lower bound of the objective of any mapping of the workload."""
         goal, names = self.search.goal, [one.name for one in self.workload.operators]
         return floor_of_group(self.workload, names, goal.accelerator, goal.objective)
 
@@ -222,7 +222,7 @@ class _Choice:
 
 
 def _afresh(steps: Sequence[ScheduleStep]) -> list[ScheduleStep]:
-    """Return steps of which what was no gain counts as not searched."""
+    """Return the steps with those that were left out reset to not searched."""
     return [replace(step, body=None, scored=None, refused=None) for step in steps]
 
 

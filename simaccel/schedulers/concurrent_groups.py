@@ -34,7 +34,7 @@ _LONGEST = 8
 
 @dataclass(frozen=True)
 class _Unit:
-    """An operator or some that are fused, which may have a place; ``element``: where in a body."""
+    """An operator, or fused operators, for a part of the cores; ``element``: index in the body."""
 
     group: Group
     element: int
@@ -61,9 +61,9 @@ def parallelise_groups(workload: Workload, bodies: Sequence[Body], search: TreeS
 
 
 def _units(workload: Workload, body: Body, *, is_open: bool) -> list[_Unit | None]:
-    """Return the units of a body; None for what is fused and shares a kept tensor with others.
+    """Return the units of a body; None for fused operators that share a kept tensor with others.
 
-    ``is_open``: operators that follow an einsum tile by tile are units of their own.
+    ``is_open``: operators of an epilogue are units of their own.
     """
     units: list[_Unit | None] = []
     for at, part in enumerate(body):
@@ -100,9 +100,9 @@ def _section(workload: Workload, group: Group) -> tuple[bool, int]:
 
 
 def _strands(workload: Workload, groups: Map[int, Group]) -> list[Strand]:
-    """Return groups in parts that hand nothing to one another's first operators, in their order.
+    """Return groups as strands that pass nothing to the first operators of one another, in order.
 
-    What is fused after a first operator waits for what it reads of others.
+    Operators fused behind a first operator wait for what they read of other strands.
     """
     strands: list[tuple[Strand, set[str]]] = []
     for number, group in groups.items():
@@ -124,7 +124,7 @@ class _Placed:
 
 @dataclass
 class _Division:
-    """Divides the cores among strands of a body; ``searches``: by the cores they are for."""
+    """Divides the cores among the strands of a body; ``searches``: by number of cores."""
 
     workload: Workload
     body: Body
@@ -154,9 +154,9 @@ class _Division:
         return fastest
 
     def _replace(self, placed: Map[int, Group]) -> Body | None:
-        """Return the body with some units in their places, and all else as it was.
+        """Return the body with some units replaced, and everything else as it was.
 
-        What else an element has that is taken apart is on all cores; None if that can't be.
+        The rest of an element that is taken apart runs on all cores; None if that is impossible.
         """
         open_elements = {unit.element for n in placed if (unit := self.units[n]) is not None}
         body: list[Group | ResidentScope] = []
@@ -177,7 +177,7 @@ class _Division:
         return self.search.accelerator.cores.count
 
     def _divide(self, strands: Sequence[Strand]) -> dict[int, Group] | None:
-        """Return the units of strands in places of their own; None if one can't be had so."""
+        """Return the units of strands on their own cores; None if that is impossible for one."""
         cycles = [sum(map(self._cycles, strand)) for strand in strands]
         if max(cycles) == float("inf"):
             return None
@@ -192,7 +192,7 @@ class _Division:
         return placed
 
     def _cycles(self, number: int) -> float:
-        """Return the least cycles of a unit on one core; infinite where it can't be on one."""
+        """Return a lower bound of a unit's cycles on one core; infinite if it can't run on one."""
         unit = self.units[number]
         group = None if unit is None else self._group_for(unit.group, 1)
         if group is None:
@@ -202,7 +202,7 @@ class _Division:
         return predict(alone, mapping_of(alone, "", (group,)), on).bound_cycles
 
     def _group_for(self, group: Group, count: int) -> Group | None:
-        """Return a group for so many cores; None where it is fused and cut for others."""
+        """Return a group for ``count`` cores; None if it is fused and cut for another number."""
         if group.tree:
             return None if core_spreads(group) else group
         search = self._search_for(count)

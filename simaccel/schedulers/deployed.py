@@ -77,7 +77,7 @@ def make_kernels(workload: Workload, accelerator: Accelerator, options: Options)
 
 
 def _refuse_options(options: Options, accelerator: Accelerator) -> None:
-    """Refuse what only a search can follow."""
+    """Refuse options that need a search."""
     allowed = "nothing with deployed, whose kernels are the compiler's; --dataflow best searches"
     held = options.stationarity
     texts = {
@@ -93,7 +93,7 @@ def _refuse_options(options: Options, accelerator: Accelerator) -> None:
 
 @dataclass(frozen=True)
 class _Compiler:
-    """A maker of kernels of a workload's operators."""
+    """Makes the kernels of a workload's operators."""
 
     workload: Workload
     accelerator: Accelerator
@@ -109,7 +109,7 @@ class _Compiler:
             yield names
 
     def _first_kernel(self, left: Sequence[str]) -> tuple[str, ...]:
-        """Return the operators of the first kernel of those that are left."""
+        """Return the operators of the next kernel."""
         for count in range(min(_LONGEST, len(left)), 1, -1):
             if attention_of(self.workload, left[:count]) or self.is_converted(left[:count]):
                 return tuple(left[:count])
@@ -119,7 +119,7 @@ class _Compiler:
         return tuple(names)
 
     def _follower(self, names: Sequence[str], left: Sequence[str], unmade: set[str]) -> str | None:
-        """Return an elementwise operator on what some make, of which all else is made before."""
+        """Return an elementwise operator on outputs of ``names`` that needs nothing else unmade."""
         own = {self.workload.operator(name).output.tensor for name in names}
         last = self.workload.operator(names[-1]).output.tensor
         for name in left:
@@ -212,7 +212,7 @@ class _Compiler:
         return self._first_fitting(group, tree, sizes, [parts.m, parts.k, parts.n])
 
     def _groups_at_once(self, space: IterationSpace, parts: RankRoles) -> int:
-        """Return the products apart that a kernel has at once: those that fill the columns."""
+        """Return how many products a kernel computes at once: those that fill the columns."""
         array = self.accelerator.systolic
         if not array.diagonal:
             return self.accelerator.compiler.attention.heads_at_once
@@ -227,7 +227,7 @@ class _Compiler:
         return {rank: -(-space.sizes[rank] // layout.lanes) * layout.lanes for rank in ranks}
 
     def _conversion(self, names: tuple[str, ...], product: str) -> Group:
-        """Return a product with what converts its operands and its result."""
+        """Return a product with the conversions of its operands and of its result."""
         group = self._group(names)
         space = space_of(self.workload, group)
         seen = space.bound_operator(product)
@@ -341,7 +341,7 @@ class _Compiler:
         return self._first_fitting(group, tree, shrink_sizes(space, ranks, most), [tuple(ranks)])
 
     def _layout(self, space: IterationSpace) -> Sizes:
-        """Return the sizes of dimensions that lie in whole tiles of memory."""
+        """Return the sizes of dimensions, padded to whole tiles of memory."""
         layout, ranks = self.accelerator.compiler.layout, dict(space.operators[-1].operator.ranks)
         last = space.operators[-1].operator
         sums = set(last.output.ranks) < set(last.ranks)
@@ -354,7 +354,7 @@ class _Compiler:
         return min(choices, key=lambda sizes: math.prod((ranks | sizes).values()))
 
     def _search(self, names: tuple[str, ...]) -> Group:
-        """Return what no rule is for, such as windows, as a search of it alone finds it."""
+        """Return the tree that a search finds for an operator without a rule, such as windows."""
         search = TreeSearch(Goal.from_options(self.accelerator, self.options, self.workload))
         return search.group(self.workload, names[0])
 
@@ -379,9 +379,9 @@ class _Compiler:
         halved: Sequence[tuple[str, ...]],
         *after: tuple[str, ...],
     ) -> Group:
-        """Return the first tree that fits, the longest side halved until one does.
+        """Return the first tree that fits; until one does, the longest side is halved.
 
-        Sides ``after`` these are halved when those before can't be, one after the other.
+        The sides ``after`` are halved, one after the other, once those before can't be.
         """
         while True:
             placed = replace(group, tree=tree(sizes))

@@ -175,9 +175,9 @@ def families(
 def _kinds(
     problem: AttentionProblem, accelerator: Accelerator, options: Options, granularity: str
 ) -> Iterator[list[Family]]:
-    """Yield families of a granularity, or of flash: of whole keys and of key tiles, also pipelined.
+    """Yield families of a granularity or of flash, with whole keys and key tiles, also pipelined.
 
-    Of each those of a grid, and others.
+    Each with the sizes of a grid first, and then with the others.
     """
     if granularity:
         grids = [(False, flat_tiles(problem, granularity, accelerator))]

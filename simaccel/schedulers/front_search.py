@@ -173,7 +173,7 @@ class FrontSearch:
         return replace(front, points=found)
 
     def _front(self, grid: CandidateSet, body_of: Callable[[Tree], Body]) -> Front[Alternative]:
-        """Return the front of a grid, and of what is near it where not all candidates may run."""
+        """Return the front of a grid, and of its neighbours if not all candidates may run."""
         fits = grid.fitting(self.goal.room)
         ends = [] if fits.size <= EFFORT.exact and grid.is_complete() else self._ends(grid, body_of)
         if fits.size <= EFFORT.exact:
@@ -192,7 +192,7 @@ class FrontSearch:
         return Front(points=best, seen=seen, proved=False)
 
     def _ends(self, grid: CandidateSet, body_of: Callable[[Tree], Body]) -> list[Alternative]:
-        """Return all that runs when each of the two figures alone is searched for."""
+        """Return all candidates that run in the searches for each figure alone."""
         found: list[Alternative] = []
         for objective in self.objectives:
             goal = self.searches[objective].goal
@@ -205,18 +205,18 @@ class FrontSearch:
         return best_of(self.figures, found)
 
     def _lower_limits(self, grid: CandidateSet, which: Ints) -> Floats:
-        """Return what the figures of some candidates are not below."""
+        """Return lower bounds of the figures of some candidates."""
         rows = (grid.bounds, grid.energy, grid.dram, grid.space)
         return np.stack([rows[at][which].astype(np.float64) for at in self.figures.parts], axis=1)
 
     def _lowest(self, grid: CandidateSet) -> list[Place]:
-        """Return candidates whose bounds lie evenly on the first fronts of bounds."""
+        """Return candidates whose bounds are evenly spaced on the first fronts of bounds."""
         fits = grid.fitting(self.goal.room)
         found = unbeaten_layers(self._lower_limits(grid, fits), np.arange(fits.size), _RUNS)
         return [(grid, int(number)) for number in fits[found]]
 
     def _neighbours(self, few: Sequence[Place]) -> list[CandidateSet]:
-        """Return what is near some places that lie evenly on a front."""
+        """Return the neighbours of some evenly spaced points of a front."""
         starts: dict[int, list[Any]] = {}
         groups: dict[int, Group] = {}
         for grid, number in (few[int(at)] for at in pick_evenly(np.arange(len(few)), _STARTS)):
@@ -237,7 +237,7 @@ class FrontSearch:
         ends: Sequence[Alternative],
         most: float,
     ) -> dict[Place, Alternative]:
-        """Return the front of some places; those whose bounds ``ends`` or others beat don't run."""
+        """Return the front of some candidates; those whose bounds are dominated don't run."""
         if not places:
             return {}
         parts, known = self.figures.parts, dict[int, Alternative]()

@@ -83,7 +83,7 @@ def _front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alte
 
 
 def _single_front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alternative]:
-    """Return what a scheduler has for each of the figures, of which it shows no candidates."""
+    """Return a scheduler's mapping for each figure, if it doesn't expose its candidates."""
     bodies = []
     for objective in explorer.objectives:
         effort = replace(options.effort, objective=objective)
@@ -98,7 +98,7 @@ def _join_steps(
     steps: Sequence[ScheduleStep],
     fronts: Mapping[int, Front[Alternative]],
 ) -> Front[Alternative]:
-    """Return the front of all ways of steps from the first operator to the last."""
+    """Return the front of all paths of steps from the first operator to the last."""
     ends: list[Front[Alternative]] = [Front(points=(), seen=0, proved=True)]
     for stop in range(1, len(explorer.workload.operators) + 1):
         ways: list[Front[Alternative]] = []
@@ -121,7 +121,7 @@ def _step_front(explorer: FrontSearch, step: ScheduleStep) -> Front[Alternative]
 def _staged_front(
     explorer: FrontSearch, staged: StagedAttention, granularity: str
 ) -> Front[Alternative]:
-    """Return the front of L, softmax and A on their own, and with rows that stay on chip."""
+    """Return the front of L, softmax and A alone, and with resident rows."""
     problem = staged.problem
     alone = explorer.join_fronts(
         [
@@ -138,7 +138,7 @@ def _staged_front(
 
 
 def _resident(explorer: FrontSearch, problem: AttentionProblem, granularity: str) -> Iterator[Body]:
-    """Yield the best with rows that stay for each figure, and some with other numbers of rows."""
+    """Yield the best numbers of resident rows for each figure, and some others."""
     counts = candidate_counts(problem, granularity, explorer.accelerator)
     for objective in explorer.objectives:
         staged = StagedAttention(problem, explorer.searches[objective])
@@ -154,7 +154,7 @@ def _resident(explorer: FrontSearch, problem: AttentionProblem, granularity: str
 
 
 def _mapspace(explorer: FrontSearch, strategy: Strategy, options: Options) -> Front[Alternative]:
-    """Return the front of what searches for each of the figures, and for their product, found."""
+    """Return the front of the mappings found by searches for each figure and for their product."""
     constraints = parse_constraints(options.constraints)
     workload, accelerator = explorer.workload, explorer.accelerator
     choices = spatial.choices(workload, accelerator, strategy, constraints)

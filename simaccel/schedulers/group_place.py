@@ -89,7 +89,7 @@ class GroupPlace:
 
     @cached_property
     def _known(self) -> dict[object, tuple[Price, Tree]]:
-        """Costs and trees of the group, in whatever body it is, by the tensors that are held."""
+        """Costs and trees of the group, in any body, by the tensors held."""
         return self.search.recall(self._name, dict[object, tuple[Price, Tree]])
 
     @cached_property
@@ -102,7 +102,7 @@ class GroupPlace:
         return epilogue(self.workload, self.group.operators)
 
     def _is_cut(self) -> bool:
-        """Whether the group is cut over cores: then nothing can stay in one core's buffer."""
+        """Return whether the group is cut over cores and thus can't share a buffer."""
         return bool(core_spreads(self.group)) and not self.is_searched
 
     @property
@@ -155,7 +155,7 @@ class GroupPlace:
         ).candidates
 
     def _fused_candidates(self, held: Sequence[ResidentTensor]) -> GroupSearch:
-        """Return the candidates of a group that is fused otherwise, with some tensors held."""
+        """Return the candidates of a fused group that isn't searched again, with held tensors."""
         touched = self._touched_tensors(held)
         key = self._name, tuple(each.tensors for each in touched), "fused"
         return self.search.recall(
@@ -171,7 +171,7 @@ class GroupPlace:
         )
 
     def _trees(self, piece: Group) -> list[Tree]:
-        """Return a tree, those that cost less or leave more room, and each with few slots."""
+        """Return the group's tree, cheaper and smaller ones, and each of them with fewer slots."""
         goal, trees = self.search.goal, [piece.tree]
         origin, held_bytes = goal.origins.get(key_of_body((self.group,)), (None, 0))
         can_be_other = has_near_ties(goal.objective, goal.tolerance) and not goal.is_shared
@@ -184,7 +184,7 @@ class GroupPlace:
         return list(dict.fromkeys(each for tree in trees for each in (tree, minimise_slots(tree))))
 
     def _fuse_held(self, held: Sequence[ResidentTensor]) -> CandidateSet:
-        """Return candidates of a fused group with held tensors: its tree, and near-ties."""
+        """Return candidates of a fused group with held tensors: its tree and near-ties."""
         keeps = (*self.fixed, *(Keep(resident.name) for resident in held))
         space, spreads = space_of(self.workload, self.group), core_spreads(self.group)
         cut = CoreCut(spreads, space.sizes) if spreads else None

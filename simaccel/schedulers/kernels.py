@@ -57,7 +57,7 @@ def compile_graph(
 
 
 def _sizes_on_chip(workload: Workload, pod: Pod | None) -> Mapping[str, int]:
-    """Return the bytes that a chip has of each tensor, the most if it has it in several ways."""
+    """Return the bytes of each tensor on a chip; the largest share if there are several."""
     if pod is None:
         return {name: workload.tensor_bytes(name) for name in workload.tensors}
     sizes = dict.fromkeys(workload.tensors, 0)
@@ -79,7 +79,7 @@ def _in_query_blocks(workload: Workload, accelerator: Accelerator) -> Workload:
 
 @dataclass
 class _Conversions:
-    """A graph that is made anew, with operators that convert what others read and make."""
+    """Rebuilds a graph with operators that convert number formats."""
 
     workload: Workload
     numbers: frozenset[str]
@@ -103,7 +103,7 @@ class _Conversions:
         )
 
     def _add(self, operator: Operator) -> None:
-        """Add an operator; what it is given comes converted, what an einsum makes is converted."""
+        """Add an operator with converted operands; the output of an einsum is converted, too."""
         is_new = f".{CONVERTED}." in operator.name
         if is_new or not self._is_plain(operator) or not any(map(self._foreign, operator.inputs)):
             self.operators.append(operator)
@@ -134,18 +134,18 @@ class _Conversions:
         return all(each.is_unit for each in operands)
 
     def _foreign(self, operand: Operand) -> bool:
-        """Return whether an operand has numbers that are to be converted."""
+        """Return whether an operand has a number format that has to be converted."""
         return self.tensors[operand.tensor].number in self.numbers
 
     def _copy_of(self, operator: Operator, operand: Operand) -> Operand:
-        """Return an operand as a tensor of its own in numbers that the array multiplies."""
+        """Return an operand as a new tensor in a format that the array multiplies."""
         width = self.tensors[operand.tensor].bytes_per_element
         name = f"{operator.name}.{CONVERTED}.{operand.tensor}"
         self.tensors.setdefault(name, Tensor(name, width, "intermediate"))
         return Operand(name, operand.projection)
 
     def _turn(self, operator: Operator, tensor: str, given: Operand, made: Operand) -> None:
-        """Add what converts an operand of an operator, which is ``tensor`` outside of it."""
+        """Add the conversion of an operand, which is ``tensor`` outside the operator."""
         name = f"{operator.name}.{CONVERTED}.{tensor}"
         ranks = {rank: operator.ranks[rank] for rank in given.ranks}
         self.operators.append(Vector(name, "scale", ranks, (given,), made))
@@ -259,14 +259,14 @@ def _repeat_for(
 def _pieces(
     share: Callable[[Workload], Pod | None], workload: Workload, name: str, ranks: Collection[str]
 ) -> int:
-    """Return into how many pieces chips cut ranks of an operator, which may be fewer than chips."""
+    """Return the number of pieces of each rank of an operator, perhaps fewer than chips."""
     pod = share(workload)
     cuts = pod.cuts.get(name, {}).items() if pod is not None else ()
     return math.prod(axis.size for rank, axes in cuts if rank in ranks for axis in axes)
 
 
 def _keep(workload: Workload, names: Collection[str]) -> Workload:
-    """Return a workload with some tensors on the chip."""
+    """Return a workload with some tensors kept on the chip."""
     tensors = {
         name: replace(tensor, shared=tensor.shared or name in names)
         for name, tensor in workload.tensors.items()
@@ -277,7 +277,7 @@ def _keep(workload: Workload, names: Collection[str]) -> Workload:
 def _given_operands(
     workload: Workload, accelerator: Accelerator, sizes: Mapping[str, int]
 ) -> set[str]:
-    """Return what products of a whole program are given, if all of it fits the chip."""
+    """Return the external operands of a whole program's products, if all of them fit the chip."""
     n_bytes = sum(sizes.values())
     capacity = accelerator.buffer.capacity_bytes
     part = workload.parameters.get("scope", "model") != "model"
@@ -316,7 +316,7 @@ def _copies(workload: Workload, accelerator: Accelerator, sizes: Mapping[str, in
 
 
 def _moving(workload: Workload, operator: Operator, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return the bytes of what an operator reads and makes, apart from weights."""
+    """Return the bytes that an operator reads and writes, without weights."""
     names = dict.fromkeys(operand.tensor for operand in (*operator.inputs, operator.output))
     return {name: sizes[name] for name in names if workload.tensors[name].kind != "weight"}
 

@@ -172,7 +172,7 @@ class _Kind:
 def _save_within(
     workload: Workload, body: Body, known: ScoredTree, limit: float, search: TreeSearch
 ) -> tuple[Body, ScoredTree]:
-    """Return a mapping with groups that cost less, whose objective is not above a limit."""
+    """Return a mapping with less costly groups whose objective is at most ``limit``."""
     goal = search.goal
     is_sum, left = goal.objective != "footprint", limit - known.value
     if left <= 0 or goal.is_over:
@@ -210,7 +210,7 @@ def _cheapest_choices(
     left: float,
     objective: Objective,
 ) -> dict[tuple[str, ...], Part]:
-    """Return parts by their operators: the least cost for ``left`` more of the objective."""
+    """Return the parts of least cost that raise the objective by at most ``left``, by operators."""
     states = [_State(0.0, 0.0, ())]
     for kind, every in choices:
         more = [
@@ -239,7 +239,7 @@ def _cheapest_choices(
 
 
 def _kinds_of(workload: Workload, body: Body, search: TreeSearch) -> list[_Kind]:
-    """Return the parts of a mapping that a search of the same goal has chosen."""
+    """Return the parts of a mapping that searches of the same goal have chosen."""
     kinds: dict[object, _Kind] = {}
     for part in _parts(body, search):
         origin, held_bytes = search.goal.origins[key_of_body((part,))]
@@ -255,7 +255,7 @@ def _kinds_of(workload: Workload, body: Body, search: TreeSearch) -> list[_Kind]
 
 
 def _parts(body: Body, search: TreeSearch) -> Iterator[Part]:
-    """Yield parts whose origin is known, those inside of scopes if not that of the whole."""
+    """Yield the parts with a known search; those inside a scope if that of the scope is unknown."""
     for part in body:
         if key_of_body((part,)) in search.goal.origins:
             yield part
@@ -264,7 +264,7 @@ def _parts(body: Body, search: TreeSearch) -> Iterator[Part]:
 
 
 def _with_parts(body: Body, parts: dict[tuple[str, ...], Part]) -> Body:
-    """Return groups with others in the place of some, by their operators."""
+    """Return a body with some groups replaced, by their operators."""
     changed: list[Part] = []
     for part in body:
         new = parts.get(tuple(operators_of((part,))))

@@ -100,7 +100,7 @@ class _Search:
         return bodies[values.index(min(values))]
 
     def _best(self, group: Group) -> Body:
-        """Return a group as it is, or what takes its place on all cores."""
+        """Return the best for a group: the group itself, or a mapping on all cores."""
         whole = self.workload.select_operators(group.operators)
         space = space_of(whole, Group(operators=group.operators, tree=()))
         ranks = list(parallel_ranks(space))
@@ -125,7 +125,7 @@ class _Search:
         return best
 
     def _cuts(self, space: IterationSpace) -> Iterator[tuple[float, str, int]]:
-        """Yield what each cut takes at least, its rank, and the size of a piece."""
+        """Yield the lower bound of each cut, its rank, and the size of a piece."""
         floors, timed = CutBounds(space, self.accelerator), self.goal.objective == "cycles"
         for cut in cuts_of_one_rank(space, self.accelerator):
             (spread,) = cut.spreads
@@ -134,7 +134,7 @@ class _Search:
     def _search_spread(
         self, whole: Workload, group: Group, space: IterationSpace, ranks: Sequence[str]
     ) -> Body:
-        """Return the best of what takes a group's place with one of some ranks spread."""
+        """Return the best mapping of a group with one of some ranks cut over the cores."""
         bodies = [
             (value_of_groups(whole, body, self.goal), rank, body)
             for rank in ranks
@@ -150,7 +150,7 @@ class _Search:
     def _bodies(
         self, whole: Workload, group: Group, space: IterationSpace, rank: str, tile: int
     ) -> Iterator[Body]:
-        """Yield what cores may do with pieces of a rank: as one does it all, or found anew."""
+        """Yield mappings of the cores' pieces: the group's own tree, and those of new searches."""
         with suppress(_UncutError):
             yield (_spread_group(whole, group, space, rank, tile),)
         piece = _piece(whole, space, {**space.sizes, rank: tile})
@@ -165,7 +165,7 @@ class _Search:
 
 
 class _UncutError(Exception):
-    """A group's ranks are merged so that a piece of one of them is no piece."""
+    """A group has a rank merged with others, so that it can't be cut alone."""
 
 
 def _piece(whole: Workload, space: IterationSpace, sizes: dict[str, int]) -> Workload:

@@ -91,7 +91,7 @@ def uses_tensor(operator: Operator, tensor: str) -> bool:
 def _in_place_outputs(
     workload: Workload, groups: Sequence[Group], lives: dict[str, tuple[int, int]]
 ) -> dict[str, str]:
-    """Return what can be made over an input that ends there: output -> input."""
+    """Return the outputs that can overwrite an input that is not read later: output -> input."""
     sources = {}
     for at, group in enumerate(groups):
         if len(group.operators) > 1:

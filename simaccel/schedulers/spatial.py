@@ -136,9 +136,9 @@ def search_all(
 
 @dataclass(frozen=True)
 class _Picked:
-    """The choice of some mappings with all slots that there is room for, and its figures.
+    """The choice among some mappings with as many slots as fit, and its figures.
 
-    ``least``: those of the best, to which the choice may have been preferred as a near-tie.
+    ``least``: figures of the best, over which the choice was perhaps preferred as a near-tie.
     """
 
     mapped: NestResult
@@ -255,7 +255,7 @@ def _pick(
 def _walk(
     mapped: NestResult, options: Options, judge: Judge, best: _Picked | None
 ) -> CandidateWalk:
-    """Run the good ones of a search, with two slots a tile where there is room."""
+    """Run the good mappings of a search, with two slots a tile where there is room."""
     result, target, objective = mapped.found, mapped.target, options.effort.aim
     assert result.good is not None  # noqa: S101 - narrows the type
     family = target.family(result.space, result.good, double=True)
@@ -270,7 +270,7 @@ def _walk(
 
 
 def _account(target: MappingTarget, result: MapspaceResult) -> SearchAccount:
-    """Return how the search of a mapspace went; its score is a bound where all was seen."""
+    """Return the account of a search; its score is a lower bound if the search was exhaustive."""
     return SearchAccount(
         name=target.strategy,
         operators=(target.einsum.name,),

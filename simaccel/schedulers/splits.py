@@ -118,7 +118,7 @@ def _fastest(
 
 
 def _share_nothing(workload: Workload, accelerator: Accelerator) -> tuple[SplitCost, LegalSplit]:
-    """Return a workload that all chips do alike, as one chip does it, and what that costs."""
+    """Return a workload that all chips replicate, as one chip runs it, and its cost."""
     spreads: Spreads = dict.fromkeys(workload.by_name, ())
     pod = share_of(workload, spreads, accelerator.pod)
     split = LegalSplit(_UNDIVIDED, workload, spreads, pod)
@@ -187,9 +187,9 @@ def settle_degrees(
 def _cost_of_degrees(
     degrees: ParallelDegrees, accelerator: Accelerator, workloads: Sequence[Workload]
 ) -> tuple[int, Fraction] | None:
-    """Return what all workloads cost with some degrees: bytes beyond a chip's memory, and cycles.
+    """Return the cost of degrees over all workloads: bytes beyond a chip's memory, and cycles.
 
-    None if they aren't legal.
+    None if the degrees aren't legal.
     """
     costs = list[SplitCost]()
     for workload in workloads:
@@ -219,9 +219,9 @@ def legal_splits(
 def _make_legal(
     name: str, workload: Workload, spreads: Spreads, accelerator: Accelerator
 ) -> LegalSplit:
-    """Return a split; operators that can't be cut so are done by all chips alike.
+    """Return a split in which the operators that can't be cut are replicated.
 
-    Degrees of a transformer are those, or none.
+    Degrees of a transformer are kept as they are, or refused.
 
     Raises:
         InputError: nothing is left to cut.
@@ -331,7 +331,7 @@ def _two_cuts(
 
 
 def _prefer_cuts(first: Spreads, other: Spreads) -> Spreads:
-    """Return cuts of the first kind, or of another one where there are none."""
+    """Return cuts of the first kind; of the second kind for operators without them."""
     return {name: cuts or other[name] for name, cuts in first.items()}
 
 

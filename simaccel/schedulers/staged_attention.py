@@ -193,10 +193,10 @@ class StagedAttention:
         )
 
     def _try_all(self, unit: int, most: int, limit: float) -> list[int]:
-        """Try all counts where they are few; else some, and what promises most between them.
+        """Try all numbers of rows if they are few; else some, and the most promising ones between.
 
-        More rows beside larger tiles would be better. Then around the best of a coarser
-        granularity, if that was not among them.
+        More resident rows beside larger tiles would be better. Then the rows near the best of a
+        coarser granularity are tried, if that was not among them.
         """
         if most <= ALL:
             counts = [unit * count for count in range(most, -1, -1)]
@@ -222,9 +222,9 @@ class StagedAttention:
         return tried
 
     def _look_between(self, between: list[tuple[int, int]], unit: int, limit: float) -> list[int]:
-        """Try counts between others, where most is promised first, until some gain nothing.
+        """Try numbers of rows between others, the most promising first, until some gain nothing.
 
-        Between two counts nothing has more rows than the larger one, or more room than the smaller.
+        Between two numbers, no mapping has more rows than the larger or more room than the smaller.
         """
 
         def lowest_bound(low: int, high: int) -> float:
@@ -279,9 +279,9 @@ class StagedAttention:
         return min(known, default=((), 0))[1]
 
     def _bodies(self, rows: int) -> Iterator[Body]:
-        """Yield L, softmax and A by their best trees where rows spill, and with two slots or more.
+        """Yield L, softmax and A with their best trees for rows in DRAM, and with more slots.
 
-        Where rows stay the array no longer waits for them, but for what has one slot.
+        While rows are resident, the array doesn't wait for them but for tensors with one slot.
         """
         for search in self._searches:
             placed = self.place(rows, self._room(rows), search=search)
@@ -322,10 +322,10 @@ class StagedAttention:
     def _operator_candidates(
         self, rows: int, search: TreeSearch | None = None
     ) -> Iterator[tuple[GroupSearch, str]]:
-        """Yield the candidates of L, softmax and A apart, each with the tensor it shares.
+        """Yield the searches of L, softmax and A, each with the intermediate that it shares.
 
-        With all ``rows`` resident that tensor is kept around the groups; with any, one core does
-        all.
+        If all ``rows`` are resident, the intermediate is kept around the groups; if any are, a
+        single core does everything.
         """
         problem, whole = self.problem, rows == self.every_row
         search = (search or self.search).quiet()

@@ -52,9 +52,9 @@ def strips(workload: Workload, accelerator: Accelerator, options: Options) -> Ma
 
 
 def _parts(workload: Workload) -> Iterator[list[str]]:
-    """Yield operators that follow one another: an einsum, and vector operators on its output.
+    """Yield an einsum with the vector operators on its output, for each einsum.
 
-    Each of these passes over the output once, and nobody else reads what was there before.
+    Each of these passes over the output once, and no other operator reads the previous values.
     """
     names = [operator.name for operator in workload.operators]
     while names:
@@ -88,7 +88,7 @@ def _fuse_operators(
 
 
 def _windows(workload: Workload, name: str, accelerator: Accelerator) -> Group | None:
-    """Return what passes over windows in as few pieces as fit; None where there are none."""
+    """Return the group of an operator over windows in as few pieces as fit; None without them."""
     group = Group(operators=(name,), tree=())
     space = space_of(workload, group)
     seen = space.bound_operator(name)
@@ -109,7 +109,7 @@ def _windows(workload: Workload, name: str, accelerator: Accelerator) -> Group |
 
 
 def _group(workload: Workload, names: Sequence[str], accelerator: Accelerator) -> Group:
-    """Return the first tree that fits: most rows at once, activations whole and in two slots."""
+    """Return the first tree that fits: most rows at once, with whole activations in two slots."""
     array, name = accelerator.systolic, names[0]
     plain = space_of(workload, Group(operators=tuple(names), tree=()))
     seen = plain.bound_operator(name)
@@ -186,7 +186,7 @@ def _slots(accelerator: Accelerator, kind: str, fold_bytes: int) -> int:
 
 
 def _pieces(space: IterationSpace, ranks: tuple[str, ...], most: int) -> Iterator[Loop]:
-    """Yield loops that leave at most so many positions of some ranks, in pieces of one size."""
+    """Yield loops that leave at most ``most`` positions of some ranks, in pieces of one size."""
     tiles = {}
     for rank in reversed(ranks):
         size = space.sizes[rank]

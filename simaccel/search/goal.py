@@ -163,7 +163,7 @@ class Goal:
 
     @property
     def _less(self) -> int:
-        """By what the effort near the best is divided: much is given up anyway."""
+        """Divisor of the effort near the best, larger if the tolerance exceeds the gap."""
         return 1 if self.gap == EFFORT.gap else EFFORT.less_near
 
     @property
@@ -183,7 +183,7 @@ class Goal:
 
 
 def _part(workload: Workload, accelerator: Accelerator, objective: Objective) -> float:
-    """Return what a part of a workload takes on average, at least; 0 of a single one, the whole."""
+    """Return a lower bound of a part's average share of the workload; 0 if there is one part."""
     each = [one if isinstance(one, str) else one[0] for one in parts(workload)]
     if objective != "cycles" or len(each) == 1:
         return 0.0
