@@ -75,8 +75,8 @@ def _search_grid(grid: CandidateSet, goal: Goal, limit: float, name: str) -> Sea
     for room in [goal.room] if once else _rooms(goal.room, goal.accelerator):
         if not (climb.walks and goal.is_over):
             climb.go(room)
-    for way in climb.loose_ways():
-        climb.go(goal.room, way)
+    for holding in climb.loose_holdings():
+        climb.go(goal.room, holding)
     return SearchResult(climb.best, climb.account(name), climb.sets)
 
 
@@ -91,7 +91,7 @@ def with_floor(account: SearchAccount, grid: CandidateSet, goal: Goal) -> Search
 
 @dataclass
 class _Climb:
-    """The walks of a search: through the grid, then near the best, in one room after the other."""
+    """The walks of a search: through the grid, then through neighbours, in each of its rooms."""
 
     grid: CandidateSet
     goal: Goal
@@ -112,31 +112,32 @@ class _Climb:
         near = (walk for walk in self.walks if walk.candidates is not self.grid)
         return sum(len(walk.cycles) for walk in near)
 
-    def go(self, room: int, way: int | None = None) -> None:
-        """Walk through what fits into a room, and climb from the best.
+    def go(self, room: int, holding: int | None = None) -> None:
+        """Walk through the candidates that fit a room, and search near the best.
 
-        ``way``: of holding operands, which alone is walked through, as if nothing was known. What
-        is near the best of another way may be better than what is near the best of all.
+        ``holding``: only candidates with these stationarities, as if nothing was known. Near the
+        best of another holding there may be something better than near the best of all.
         """
         known = self.best
-        if way is not None:
+        if holding is not None:
             self.best = None
-        walk = self._walk(self.grid, room, self.goal.stopping(self.grid, room), way)
+        walk = self._walk(self.grid, room, self.goal.stopping(self.grid, room), holding)
         candidates = [*walk.numbers(), *map(int, walk.first)]
         starts = _different(self.grid, candidates, EFFORT.starts)
         families = self.grid.family_of(ints(starts)).tolist()
         for family in dict.fromkeys(families):
-            if not self.goal.is_over and (way is not None or self.near < self.goal.most_near):
+            if not self.goal.is_over and (holding is not None or self.near < self.goal.most_near):
                 pairs = zip(starts, families, strict=True)
                 beam = [number for number, of in pairs if of == family]
-                self._climb(family, beam, room, way)
+                self._climb(family, beam, room, holding)
         able = (tree for tree in (known, self.best) if tree is not None)
         self.best = min(able, key=lambda tree: tree.rank, default=None)
 
-    def loose_ways(self) -> list[int]:
-        """Return the ways to hold the operands of an operator, if bounds leave much to gain.
+    def loose_holdings(self) -> list[int]:
+        """Return the stationarities of an operator to search on their own, if bounds are loose.
 
-        Much of the whole workload; of fused operators that is none, as they have many more ways.
+        Bounds are loose if they leave much to gain of the whole workload. Fused operators have none
+        of these, as they have far more combinations.
         """
         goal, grid = self.goal, self.grid
         is_timed = goal.objective == "cycles" and not goal.held_bytes and goal.patience is None
@@ -146,13 +147,14 @@ class _Climb:
         bound = min(candidates.bound(goal.room) for candidates in self.sets)
         if (self.best.value - bound) / whole <= EFFORT.loose:
             return []
-        ways: list[int] = np.unique(grid.holding[grid.fitting(goal.room)]).tolist()
-        return ways[: EFFORT.holdings]
+        holdings: list[int] = np.unique(grid.holding[grid.fitting(goal.room)]).tolist()
+        return holdings[: EFFORT.holdings]
 
-    def _climb(self, family: int, beam: list[int], room: int, way: int | None) -> None:
-        """Look at neighbours of some candidates, then at those of the best of these, and so on."""
+    def _climb(self, family: int, beam: list[int], room: int, holding: int | None) -> None:
+        """Run the neighbours of some candidates, then those of the best of these, and so on."""
         source, idle = self.grid, 0
-        stopping, may_idle = self.goal.near_stopping(loose=way is not None), int(way is not None)
+        is_loose = holding is not None
+        stopping, may_idle = self.goal.near_stopping(loose=is_loose), int(is_loose)
         for _ in range(EFFORT.rounds):
             candidates = self._neighbours(source, beam, self.grid.limits[family])
             if candidates is None:
@@ -161,17 +163,17 @@ class _Climb:
             if candidates.bound(room) >= self.below * enough - self.goal.slack:
                 break
             before, best = self.below, self.best
-            walk = self._walk(candidates, room, stopping, way)
+            walk = self._walk(candidates, room, stopping, holding)
             enough = 1 - (self.goal.gap - EFFORT.gap) / 2
             idle = idle + 1 if self.below > before * enough or self.best is best else 0
             if idle > may_idle:
                 break  # one as good with a smaller buffer has room for other tiles
-            source, beam = candidates, _next_beam(walk, loose=way is not None)
+            source, beam = candidates, _next_beam(walk, loose=is_loose)
 
     def _neighbours(
         self, source: CandidateSet, beam: Sequence[int], limits: Sequence[Limit]
     ) -> CandidateSet | None:
-        """Return the candidates near some of a set; in a smaller room they are often the same."""
+        """Return the neighbours of some candidates; in a smaller room they are often the same."""
         key = id(source), tuple(beam)
         if key not in self.around:
             near = neighbours(list(map(source.family_of_one, beam)), limits, self.goal.accelerator)
@@ -180,12 +182,14 @@ class _Climb:
         return self.around[key]
 
     def _walk(
-        self, candidates: CandidateSet, room: int, stopping: StoppingRule, way: int | None
+        self, candidates: CandidateSet, room: int, stopping: StoppingRule, holding: int | None
     ) -> CandidateWalk:
         is_near = candidates is not self.grid
         is_less = not is_near and room < self.goal.room and self.goal.gap == EFFORT.gap
-        near = EFFORT.near_in_less if is_less or way is not None else EFFORT.near
-        walk = CandidateWalk(candidates, near, is_near=is_near, way=None if is_near else way)
+        near = EFFORT.near_in_less if is_less or holding is not None else EFFORT.near
+        walk = CandidateWalk(
+            candidates, near, is_near=is_near, holding=None if is_near else holding
+        )
         if self.goal.start is not None and not is_near:
             walk.likely = candidates.with_tiles(self.goal.start)
         walk.go(room, stopping, self.below)
@@ -232,7 +236,7 @@ class _Climb:
 
 
 def _joined_curves(walks: Sequence[CandidateWalk]) -> tuple[tuple[int, float], ...]:
-    """Return the improvements of walks one after the other, by the candidates that ran."""
+    """Return the improvements of consecutive walks, by the number of candidates that ran."""
     known, best, found = set[tuple[int, int]](), float("inf"), list[tuple[int, float]]()
     for walk in walks:
         for at, value in walk.curve:
@@ -244,7 +248,7 @@ def _joined_curves(walks: Sequence[CandidateWalk]) -> tuple[tuple[int, float], .
 
 
 def _rooms(room: int, accelerator: Accelerator) -> list[int]:
-    """Return the room, and powers of two below it where a buffer has a size at all."""
+    """Return the room and, if the buffer has a size at all, the powers of two below it."""
     if accelerator.buffer.capacity_bytes is None:
         return [room]
     below = 1 << (max(room - 1, 1).bit_length() - 1)
@@ -252,7 +256,7 @@ def _rooms(room: int, accelerator: Accelerator) -> list[int]:
 
 
 def _next_beam(walk: CandidateWalk, *, loose: bool) -> list[int]:
-    """Return the best that ran; where bounds are loose, with those of the lowest bounds."""
+    """Return the best candidates that ran; if bounds are loose, also those of the lowest bounds."""
     ran, most = walk.numbers(), EFFORT.starts
     if loose:
         ran, most = [*ran[:2], *map(int, walk.first[:4]), *ran[2:]], most + 2
@@ -260,7 +264,7 @@ def _next_beam(walk: CandidateWalk, *, loose: bool) -> list[int]:
 
 
 def _different(grid: CandidateSet, numbers: Iterable[int], most: int) -> list[int]:
-    """Return candidates, at most so many, no two with the same tiles."""
+    """Return at most ``most`` candidates, no two with the same tiles."""
     found: dict[tuple[int, ...], int] = {}
     for number in numbers:
         tiles = tuple(

@@ -68,7 +68,7 @@ class CandidateWalk:
     curve: list[tuple[int, float]] = field(default_factory=list)
     likely: Ints = field(default_factory=lambda: ints([]))
     """Candidates that are likely good, a few of which run first."""
-    way: int | None = None
+    holding: int | None = None
     """Index of the stationarities that candidates have to have; None: any."""
     is_near: bool = False
     """Whether candidates are neighbours of others, those with the fewest changes first."""
@@ -81,8 +81,8 @@ class CandidateWalk:
         """Run candidates until none left can be much better than the best, or ``below``."""
         candidates = self.candidates
         fits = candidates.fitting(room)
-        if self.way is not None:
-            fits = fits[candidates.holding[fits] == self.way]
+        if self.holding is not None:
+            fits = fits[candidates.holding[fits] == self.holding]
         bounds = candidates.values(fits, candidates.bounds[fits])
         inside = bounds < below
         fits, bounds = fits[inside], bounds[inside]
@@ -126,20 +126,20 @@ class CandidateWalk:
         return True
 
     def _possible_gain(self, lowest: float, part: float) -> float:
-        """Return what may be gained of a part of the workload, relative."""
+        """Return the share of an average part of the workload that may still be gained."""
         return (self.best - lowest) / max(self.best, part) if self.best < float("inf") else 1.0
 
     def _has_run(self, idle: int) -> bool:
-        """Return whether something has run; of neighbours, some without a gain."""
+        """Return whether something has run; of neighbours, whether some ran without a gain."""
         return idle >= EFFORT.at_once if self.is_near else bool(self.cycles)
 
     def _order(self, fits: Ints, bounds: Values, gap: float) -> Ints:
         """Return the order: lowest bound (roughly), then fewest bytes, then largest tiles.
 
         If operators are cut over cores, a few candidates of each family come first. After the first
-        few, every second one is the next of those that are likely to be fastest, a few of about
-        equal ones before those that are less likely; soon comes the first of each way to hold
-        operands in the array.
+        few, every second one is taken from the candidates in order of their likely speed, a few of
+        about equal ones before slower ones; the first of each combination of stationarities comes
+        soon.
         """
         candidates, width = self.candidates, max(bounds.min(), 1) * max(gap, EFFORT.gap / 4)
         moved, space = candidates.dram[fits], candidates.space[fits]
@@ -192,7 +192,7 @@ class CandidateWalk:
             fastest = min(fastest, cycles)
 
     def _run(self, which: Ints, stopping: StoppingRule) -> bool:
-        """Run candidates; return whether the best has improved by so much that it counts."""
+        """Run candidates; return whether the best has improved by enough to count."""
         candidates, before = self.candidates, self.best
         ran = candidates.run(which, candidates.most_cycles(which, before) * self.near)
         values = candidates.values(which, ran)
@@ -219,7 +219,7 @@ class CandidateWalk:
 
 
 def _interleave_orders(first: Ints, second: Ints) -> Ints:
-    """Return two orders of the same numbers as one, that takes from each in turn.
+    """Return one order that takes the numbers of two orders in turn.
 
     >>> _interleave_orders(ints([0, 1, 2]), ints([2, 1, 0])).tolist()
     [0, 2, 1]
