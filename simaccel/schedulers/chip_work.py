@@ -14,7 +14,7 @@ from simaccel.hardware import STATIONARITIES, Accelerator, ArraySpec
 from simaccel.hardware.fold_grid import spatial
 from simaccel.numbers import in_bytes
 from simaccel.schedulers.parallel import Spreads
-from simaccel.workload import Einsum, Operator, Workload
+from simaccel.workload import VECTORS, Einsum, Operator, Vector, Workload
 from simaccel.workload.matmul import part_of
 
 _LASTING: Final = ("weight", "cache")
@@ -66,10 +66,17 @@ class ChipWork:
         }
         channels = self.accelerator.dram.channels
         memory = int(self.accelerator.channel_rate.cycles(sum(moved.values()) // channels))
-        if not isinstance(operator, Einsum):
-            return Fraction(memory)
+        if isinstance(operator, Vector):
+            return Fraction(max(memory, self._vector_cycles(operator, ranks)))
         ideal = self._ideal[operator.name] / math.prod(pieces for _, pieces in cuts)
         return max(ideal * self._padding(operator, ranks), Fraction(memory))
+
+    def _vector_cycles(self, operator: Vector, ranks: Mapping[str, int]) -> int:
+        """Return the cycles of a vector operator with these sizes in one block."""
+        sfu, step = self.accelerator.sfu, VECTORS[operator.kind].steps["whole"]
+        elements = math.prod(ranks.values())
+        rows = elements // ranks.get(operator.axis or "", 1)
+        return sfu.cycles(sfu.choose_form(step, step.merged), elements, rows)
 
     @cached_property
     def _ideal(self) -> dict[str, Fraction]:
