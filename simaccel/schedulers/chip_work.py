@@ -31,7 +31,7 @@ class ChipWork:
     known: dict[tuple[str, _Cuts], Fraction] = field(default_factory=dict)
 
     def cycles(self, spreads: Spreads) -> Fraction:
-        """Return a lower bound: for each operator its MACs or its bytes, whichever takes longer."""
+        """Return a lower bound: of each operator what is longest of MACs, vector work and bytes."""
         total = Fraction()
         for operator in self.workload.operators:
             key = operator.name, tuple(spreads[operator.name])
