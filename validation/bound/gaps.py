@@ -50,7 +50,7 @@ U = TypeVar("U")
 
 @dataclass(frozen=True)
 class Gap:
-    """What the machine takes and what it takes at least; ``on_result``: why there is no mapping."""
+    """What the machine takes and what it takes at least; ``note``: why there is no mapping."""
 
     cycles: int = 0
     bound: int = 0
@@ -62,7 +62,7 @@ class Gap:
     """What the busier of array and SFU waits for most."""
     idle: float = 0.0
     """Part of the run that it waits."""
-    keep_result: str = ""
+    note: str = ""
 
     @property
     def gap(self) -> float:
