@@ -301,12 +301,12 @@ class FreeArray(ArraySpec):
 
     @property
     def lead_latency_cycles(self) -> int:
-        """Return 0: no latency before a pass."""
+        """Latency before a pass: none."""
         return 0
 
     @property
     def tail_latency_cycles(self) -> int:
-        """Return 0: no latency after a pass."""
+        """Latency after a pass: none."""
         return 0
 
 

@@ -89,6 +89,10 @@ class SearchEffort:
     """Bounds of an operator are loose where they leave a larger gain, relative to the workload:
     then each way to hold its operands is searched alone, from more candidates, with all patience.
     """
+    loose_starts: int = 5
+    """Candidates from which a round of such a search goes on: the two best that ran, then those of
+    the lowest bounds.
+    """
     near_patience: int = 48
     """Runs of neighbours without a gain after which a round ends."""
     most_near: int = 256

@@ -140,8 +140,8 @@ class _Climb:
         of these, as they have far more combinations.
         """
         goal, grid = self.goal, self.grid
-        is_timed = goal.objective == "cycles" and not goal.held_bytes and goal.patience is None
-        if not is_timed or self.best is None or goal.is_over or len(grid.group.operators) > 1:
+        is_free = goal.objective == "cycles" and not goal.held_bytes and goal.patience is None
+        if not is_free or self.best is None or goal.is_over or len(grid.group.operators) > 1:
             return []
         whole = max(self.best.value, goal.part * goal.parts)
         bound = min(candidates.bound(goal.room) for candidates in self.sets)
@@ -257,10 +257,12 @@ def _rooms(room: int, accelerator: Accelerator) -> list[int]:
 
 def _next_beam(walk: CandidateWalk, *, loose: bool) -> list[int]:
     """Return the best candidates that ran; if bounds are loose, also those of the lowest bounds."""
-    ran, most = walk.numbers(), EFFORT.starts
-    if loose:
-        ran, most = [*ran[:2], *map(int, walk.first[:4]), *ran[2:]], most + 2
-    return _different(walk.candidates, ran, most)
+    ran = walk.numbers()
+    if not loose:
+        return _different(walk.candidates, ran, EFFORT.starts)
+    most = EFFORT.loose_starts
+    lowest = map(int, walk.first[: most - 1])
+    return _different(walk.candidates, [*ran[:2], *lowest, *ran[2:]], most)
 
 
 def _different(grid: CandidateSet, numbers: Iterable[int], most: int) -> list[int]:
