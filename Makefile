@@ -2,7 +2,7 @@ PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 STAMP := .venv/.stamp
-TYPED := simaccel tests $(wildcard validation/*.py validation/*/*.py benchmarks/*.py examples/*.py)
+TYPED := conftest.py simaccel tests $(wildcard validation/*.py validation/*/*.py benchmarks/*.py examples/*.py)
 
 # Byte code is kept, whatever the shell says: tests would be compiled anew each time.
 export PYTHONDONTWRITEBYTECODE :=

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import pytest_terminal_summary
+from conftest import pytest_terminal_summary
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from tests.conftest import pytest_terminal_summary
 def test_what_was_drawn_and_what_was_skipped_for_want_of_a_program_is_said_once(
     reasons: list[str], lines: list[str], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.conftest.SEED", seed)
+    monkeypatch.setattr("conftest.SEED", seed)
     lines = [*["random tests drew with SIMACCEL_SEED=7"][: seed > 0], *lines]
     said: list[str] = []
     reports = [SimpleNamespace(longrepr=("a.py", 1, f"Skipped: {reason}")) for reason in reasons]

@@ -36,7 +36,10 @@ PACKAGES: Final = {
     "schedulers": 3, "trace": 4, "importers": 4,
 }  # fmt: skip
 """Of 70 changes how many are in which package."""
-_WIDE: Final = ("tests/properties", "tests/machine", "tests/analytic", "tests/experiment", "tests")
+_WIDE: Final = (
+    *("tests/properties", "tests/machine", "tests/analytic", "tests/experiment"),
+    *("validation", "tests"),
+)
 """Where those that nothing near has noticed are looked for, one after the other."""
 _SECONDS: Final = 900
 """What takes longer is noticed: no test lasts so long."""
@@ -104,7 +107,8 @@ def stages(module: Path, *, wide: bool) -> Iterator[list[str]]:
     imports = re.compile(
         rf"{re.escape(name)}\b|from {re.escape(name.rpartition('.')[0])} import .*\b{module.stem}\b"
     )
-    tests = sorted((REPOSITORY / "tests").rglob("test_*.py"))
+    roots = ("tests", "validation")
+    tests = (path for root in roots for path in sorted((REPOSITORY / root).rglob("test_*.py")))
     near = [path for path in tests if imports.search(_text(path))]
     doctests = (
         f"tests/test_doctests.py::test_examples_of_docstrings_print_what_stands_there[{name}]"

@@ -1,6 +1,6 @@
 """The array of SCALE-Sim: the plays on its registers, the published cycles, and the files if given.
 
-``SIMACCEL_SCALESIM_RTL=FOLDER pytest tests/test_validation_rtl_scalesim.py`` runs it in Verilog.
+``SIMACCEL_SCALESIM_RTL=FOLDER pytest validation/rtl_scalesim`` runs it in Verilog.
 """
 
 import csv

@@ -6,7 +6,7 @@ import pytest
 
 from validation.blame.run import BOOKED, Row, advice, measured, read, spearman, summary
 
-README = Path(__file__).parents[1] / "validation" / "blame" / "README.md"
+README = Path(__file__).with_name("README.md")
 
 
 def test_the_page_has_the_figures_of_its_table() -> None:

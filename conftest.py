@@ -46,7 +46,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     Python does not keep byte code where PYTHONDONTWRITEBYTECODE is set. Runs are checked wholly.
     """
     if not hasattr(session.config, "workerinput"):
-        compileall.compile_dir(Path(__file__).parents[1] / "simaccel", quiet=2)
+        compileall.compile_dir(Path(__file__).parent / "simaccel", quiet=2)
     import_module("tests.whole_checks")
 
 

@@ -292,7 +292,7 @@ def test_the_key_has_all_that_decides(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_key_is_the_same_in_every_process() -> None:
     """Sets have another order in each."""
-    script = "import tests.test_validation_ruby_networks as t; print(t.key(t.POINT))"
+    script = "import validation.ruby.test_ruby_networks as t; print(t.key(t.POINT))"
     said = {
         subprocess.run(
             [sys.executable, "-c", script],
