@@ -6,13 +6,13 @@ from collections import Counter
 
 import numpy as np
 
+from simaccel.trace.rows import LaneRows
 from simaccel.trace.schema import (
     HELD,
     KEY,
     MEASURES,
     SERVED,
     Cycles,
-    Events,
     Measures,
 )
 
@@ -20,7 +20,19 @@ Account = Counter[tuple[int, ...]]
 """Cycles by activity: the values of the columns ``KEY``."""
 
 
-def measure_before(rows: Events, numbers: Cycles) -> Measures:
+def measure_all(rows: LaneRows) -> Measures:
+    """Return the sums over all rows, by measure."""
+    held = rows["held"].any()
+    done = np.zeros(len(MEASURES), np.float64 if held else np.int64)
+    lengths = (rows["end"] - rows["start"]).astype(done.dtype, copy=False)
+    np.add.at(done, rows["cause"], lengths)
+    done[SERVED] = rows["served"].sum()
+    if held:
+        done[HELD] = np.cumsum(rows["held"] * lengths)[-1]
+    return done
+
+
+def measure_before(rows: LaneRows, numbers: Cycles) -> Measures:
     """Return cumulative sums over the rows before each of ``numbers``, by number and measure.
 
     Row numbers ascend; the measures are ``MEASURES``.
@@ -34,19 +46,19 @@ def measure_before(rows: Events, numbers: Cycles) -> Measures:
     """
     held = rows["held"].any()
     done = np.zeros((len(numbers), len(MEASURES)), np.float64 if held else np.int64)
-    rows = rows[: numbers[-1]]
-    lengths = rows["end"] - rows["start"]
+    last = numbers[-1]
+    lengths = rows["end"][:last] - rows["start"][:last]
     n_rows = numbers.copy()
     n_rows[1:] -= numbers[:-1]
     until = np.repeat(np.arange(len(numbers)), n_rows)
-    of = until * len(MEASURES) + rows["cause"]
+    of = until * len(MEASURES) + rows["cause"][:last]
     np.add.at(done.reshape(-1), of, lengths.astype(done.dtype))
     done = np.cumsum(done, axis=0)
-    sums = np.zeros(len(rows) + 1, done.dtype)
-    np.cumsum(rows["served"], out=sums[1:])
+    sums = np.zeros(last + 1, done.dtype)
+    np.cumsum(rows["served"][:last], out=sums[1:])
     done[:, SERVED] = sums[numbers]
     if held:
-        np.cumsum(rows["held"] * lengths.astype(np.float64), out=sums[1:])
+        np.cumsum(rows["held"][:last] * lengths.astype(np.float64), out=sums[1:])
         done[:, HELD] = sums[numbers]
     return done
 
@@ -60,7 +72,7 @@ def share_service(served: Cycles, cycles: Cycles, lengths: Cycles) -> Cycles:
     return share
 
 
-def account_rows(rows: Events, start: int, end: int) -> Account:
+def account_rows(rows: LaneRows, start: int, end: int) -> Account:
     """Return the cycles that one lane's rows spend in a window, by activity."""
     cycles = np.minimum(rows["end"], end) - np.maximum(rows["start"], start)
     within = np.flatnonzero(cycles > 0)

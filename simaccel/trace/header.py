@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import h5py
 
-from simaccel.errors import InputError
+from simaccel.errors import SimaccelError
 from simaccel.files.documents import parse_document
 from simaccel.files.targets import PARTIAL
 from simaccel.hardware import Accelerator
-from simaccel.program.program import Program, ProgramError
-from simaccel.program.text import parse_program
 from simaccel.trace.datasets import File
 from simaccel.trace.guard import (
     TraceError,
@@ -26,6 +24,7 @@ from simaccel.trace.store import Parts
 
 if TYPE_CHECKING:
     from simaccel.mapping.tree import Mapping
+    from simaccel.program.program import Program
     from simaccel.workload import Workload
 
 
@@ -38,7 +37,8 @@ def open_file(path: Path) -> Iterator[File]:
 
     """
     read_superblock(path)
-    with h5py.File(path, "r", swmr=path.suffix == PARTIAL) as file:
+    partial = path.suffix == PARTIAL
+    with h5py.File(path, "r", swmr=partial, rdcc_nbytes=0) as file:  # chunks are read once
         yield file
 
 
@@ -122,6 +122,8 @@ class RunRecord:
 
     def program(self) -> Program:
         """Parse the program of the run."""
+        from simaccel.program.text import parse_program  # noqa: PLC0415 - few need it
+
         self._require_present()
         with self._parsing("program"):
             return parse_program(self.header.program)
@@ -142,6 +144,6 @@ class RunRecord:
     def _parsing(self, what: str) -> Iterator[None]:
         try:
             yield
-        except (ValueError, KeyError, TypeError, InputError, ProgramError) as error:
+        except (ValueError, KeyError, TypeError, SimaccelError) as error:
             first, *_ = str(error).splitlines()
             raise damaged_error(self.path, f"its {what} can't be read: {first}") from None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from simaccel.trace.schema import (
     Cycles,
     Events,
 )
-from simaccel.trace.store import BlockIndex, Parts, block_index
+from simaccel.trace.store import BlockIndex, Parts
 
 _CACHED_BLOCKS = 16
 _DAMAGE = (
@@ -44,12 +44,79 @@ def reading(path: Path) -> Iterator[None]:
         raise damaged_error(path, str(error) or type(error).__name__) from None
 
 
-class LaneRows(NamedTuple):
-    """Rows of one lane in one block, in order of time."""
+class BlockRows:
+    """The rows of one block, sorted by lane; a column is sorted when it is first read.
 
-    rows: Events
-    numbers: Cycles
-    """Number of each row in the file."""
+    Attributes:
+        lanes: number of rows of each lane that has any, by lane number.
+        first: number of the block's first row in the file.
+
+    """
+
+    def __init__(self, stored: dict[str, Cycles], first: int) -> None:
+        self.first = first
+        self.lanes = np.bincount(stored["lane"])
+        self.order = np.argsort(stored["lane"], kind="stable")
+        self._bounds = [0, *np.cumsum(self.lanes).tolist()]
+        self._stored, self._sorted = stored, dict[str, Cycles]()
+
+    def column(self, name: str) -> Cycles:
+        """Return a column, sorted by lane and then by time."""
+        if name not in self._sorted:
+            self._sorted[name] = self._stored.pop(name)[self.order]
+        return self._sorted[name]
+
+    def largest(self, name: str) -> int:
+        """Return the largest value of a column."""
+        return int(self._stored[name].max() if name in self._stored else self.column(name).max())
+
+    def of_lane(self, lane: int) -> LaneRows:
+        """Return the rows of one lane."""
+        low, high = self._bounds[lane : lane + 2] if lane < len(self.lanes) else (0, 0)
+        return LaneRows(self, low, high)
+
+    def index(self, n_lanes: int) -> BlockIndex:
+        """Return the index that a sound file has of this block."""
+        lanes = np.flatnonzero(self.lanes)
+        rows, first, last = np.zeros((3, max(n_lanes, len(self.lanes))), dtype=np.int64)
+        rows[: len(self.lanes)] = self.lanes
+        bounds = np.array(self._bounds)
+        first[lanes] = self.column("start")[bounds[lanes]]
+        last[lanes] = self.column("end")[bounds[lanes + 1] - 1]
+        return BlockIndex(rows, first, last)
+
+
+@dataclass(frozen=True, eq=False)
+class LaneRows:
+    """Rows ``low`` up to ``high`` of a block that is sorted by lane: of one lane, by time."""
+
+    block: BlockRows
+    low: int
+    high: int
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return self.high - self.low
+
+    def __getitem__(self, name: str) -> Cycles:
+        """Return a column."""
+        return self.block.column(name)[self.low : self.high]
+
+    def part(self, low: int, high: int) -> LaneRows:
+        """Return the rows ``low`` up to ``high`` of these."""
+        return LaneRows(self.block, self.low + low, self.low + high)
+
+    def events(self) -> Events:
+        """Return the rows with all columns."""
+        rows = np.zeros(len(self), EVENT)
+        for name in COLUMNS:
+            rows[name] = self[name]
+        return rows
+
+    def position(self, row: int) -> int:
+        """Return how many of these rows stand before row number ``row`` of the file."""
+        numbers = self.block.order[self.low : self.high]
+        return int(np.searchsorted(numbers, row - self.block.first))
 
 
 class RowBoundary(NamedTuple):
@@ -94,57 +161,48 @@ class EventColumns:
 
     def part(self, block: int, lane: int) -> LaneRows:
         """Return the rows of one lane in one block."""
-        return self._block(block)[lane]
+        return self._block(block).of_lane(lane)
 
-    def _read(self, block: int) -> list[LaneRows]:
-        rows, order = self._read_block(block)
+    def _read(self, block: int) -> BlockRows:
+        rows = self._read_block(block)
         self._require_sound(block, rows)
-        numbers = order + block * self.block_rows
-        ends = np.cumsum(self.index.rows[block]).tolist()
-        return [LaneRows(rows[low:high], numbers[low:high]) for low, high in pairwise([0, *ends])]
+        return rows
 
     def _cut(self, block: int, row: int) -> RowBoundary:
         """Return the cut of a block before a row; cuts are cached, as all lanes need the same."""
-        parts = self._block(block)
-        at = [int(np.searchsorted(part.numbers, row)) for part in parts]
-        both = list(zip(parts, at, strict=True))
-        starts = [int(p.rows["start"][n]) if n < len(p.rows) else 0 for p, n in both]
-        return RowBoundary(at, starts, [int(p.rows["end"][n - 1]) if n else 0 for p, n in both])
+        parts = [self.part(block, lane) for lane in range(self.index.rows.shape[1])]
+        both = [(part, part.position(row)) for part in parts]
+        starts = [int(p["start"][n]) if n < len(p) else 0 for p, n in both]
+        ends = [int(p["end"][n - 1]) if n else 0 for p, n in both]
+        return RowBoundary([n for _, n in both], starts, ends)
 
-    def _read_block(self, block: int) -> tuple[Events, Cycles]:
-        """Return the rows of a block, sorted by lane, and the position of each in the block."""
+    def _read_block(self, block: int) -> BlockRows:
         first = block * self.block_rows
         last = min(first + self.block_rows, self.n_rows)
-        rows = np.zeros(last - first, EVENT)
         with reading(self.path):
             stored = {name: column[first:last] for name, column in self._columns.items()}
-        order = np.argsort(stored["lane"], kind="stable")
-        for name, values in stored.items():
-            rows[name] = values[order]
-        return rows, order
+        return BlockRows(stored, first)
 
     def _scan_index(self, n_lanes: int) -> BlockIndex:
         """Return the index of a partial trace, made from its rows; the stored one may be newer."""
-        read = (self._read_block(block)[0] for block in range(self.n_blocks))
-        blocks = [block_index(rows, n_lanes) for rows in read]
+        blocks = [self._read_block(block).index(n_lanes) for block in range(self.n_blocks)]
         nothing = np.zeros((0, n_lanes), dtype=np.int64)
         names = ("rows", "first_start", "last_end")
         return BlockIndex(
             *(np.array([getattr(b, n) for b in blocks]) if blocks else nothing for n in names)
         )
 
-    def _require_sound(self, block: int, rows: Events) -> None:
+    def _require_sound(self, block: int, rows: BlockRows) -> None:
         where = f"in rows {block * self.block_rows} and on"
         for name, limit in zip(
             ("lane", "wait_engine", "wait_tile", "wait_kind", "cause"),
             self._n_tables,
             strict=True,
         ):
-            if rows[name].max() >= limit:
-                raise damaged_error(
-                    self.path, f"{where}: {name} {rows[name].max()} is not in the table"
-                )
-        counted = block_index(rows, self.index.rows.shape[1])
+            largest = rows.largest(name)
+            if largest >= limit:
+                raise damaged_error(self.path, f"{where}: {name} {largest} is not in the table")
+        counted = rows.index(self.index.rows.shape[1])
         for name in ("rows", "first_start", "last_end"):
             if not np.array_equal(getattr(counted, name), getattr(self.index, name)[block]):
                 raise damaged_error(self.path, f"{where}: the index tells another {name}")

@@ -15,7 +15,13 @@ from typing import Protocol
 
 import numpy as np
 
-from simaccel.trace.activities import Account, account_rows, measure_before, share_service
+from simaccel.trace.activities import (
+    Account,
+    account_rows,
+    measure_all,
+    measure_before,
+    share_service,
+)
 from simaccel.trace.rows import EventColumns, LaneRows
 from simaccel.trace.schema import (
     EVENT,
@@ -87,31 +93,26 @@ class RowTrack:
     end: int
 
     @property
-    def _part(self) -> LaneRows:
-        return self.source.part(self.block, self.lane)
-
-    @property
-    def rows(self) -> Events:
+    def rows(self) -> LaneRows:
         """The rows themselves."""
-        return self._part.rows[self.low : self.high]
+        return self.source.part(self.block, self.lane).part(self.low, self.high)
 
     @cached_property
     def total(self) -> Measures:
         """Sums over the whole stretch, by ``MEASURES``."""
-        total: Measures = measure_before(self.rows, np.array([self.high - self.low]))[0]
-        return total
+        return measure_all(self.rows)
 
     @cached_property
     def activity(self) -> Events:
         """The one row that this stretch amounts to; empty if it holds several activities."""
-        rows = self.rows
+        rows = self.rows.events()
         if not same_activity(rows[:-1], rows[1:]).all():
             return NOTHING
         return _stretch_row(rows[:1], self)
 
     def expand(self, start: int, end: int) -> Events:
         """Return the rows that overlap the cycles ``start`` to ``end``, uncut, in order of time."""
-        return self.rows[slice(*self._overlap(start, end))]
+        return self.rows.events()[slice(*self._overlap(start, end))]
 
     def count(self, start: int, end: int) -> int:
         """Return the number of rows of ``expand``, without expanding."""
@@ -134,11 +135,11 @@ class RowTrack:
         rows = self.rows
         at = np.maximum(np.searchsorted(rows["start"], edges, "right") - 1, 0)
         done = measure_before(rows, at)
-        cut = rows[at]
-        cycles = edges - cut["start"]
-        done[np.arange(len(edges)), cut["cause"]] += cycles
-        done[:, SERVED] += share_service(cut["served"], cycles, cut["end"] - cut["start"])
-        done[:, HELD] += (cut["held"] * cycles.astype(done.dtype)).astype(done.dtype)
+        cycles = edges - rows["start"][at]
+        done[np.arange(len(edges)), rows["cause"][at]] += cycles
+        lengths = rows["end"][at] - rows["start"][at]
+        done[:, SERVED] += share_service(rows["served"][at], cycles, lengths)
+        done[:, HELD] += (rows["held"][at] * cycles.astype(done.dtype)).astype(done.dtype)
         return done
 
     def account_cycles(self, start: int, end: int) -> Account:

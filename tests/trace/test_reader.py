@@ -7,8 +7,8 @@ import pytest
 
 from simaccel.machine.accounts import NO_WAIT, Wait
 from simaccel.trace import SCHEMA_VERSION, Event, TraceError, TraceReader
-from simaccel.trace.rows import _CACHED_BLOCKS, EventColumns
-from simaccel.trace.schema import OPENED, Cycles, Events
+from simaccel.trace.rows import _CACHED_BLOCKS, BlockRows, EventColumns
+from simaccel.trace.schema import OPENED
 from simaccel.units import Cause
 from tests.trace.scripts import ENGINES, Again, Row, padded, write
 
@@ -246,7 +246,7 @@ def test_each_block_is_read_once_for_all_lanes(
     read: list[int] = []
     stored = EventColumns._read_block
 
-    def counted(rows: EventColumns, block: int) -> tuple[Events, Cycles]:
+    def counted(rows: EventColumns, block: int) -> BlockRows:
         read.append(block)
         return stored(rows, block)
 
