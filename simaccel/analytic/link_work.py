@@ -89,9 +89,7 @@ class LinkWork:
         hardware, exchange, found = self.accelerator, self.exchange, Counter[str]()
         for trips, *sides in exchange.chunks(hardware):
             n_bytes = self._max_bytes(*sides)
-            for name, n in hardware.pod.link_cycles(
-                self.act, n_bytes, exchange.axes, hardware.clock_hz
-            ):
+            for name, n in hardware.pod.link_cycles(self.act, n_bytes, exchange.axes):
                 found[name] += trips * n
         return found
 

@@ -99,7 +99,8 @@ def plan_pipeline(
 
     """
     options = options or Options()
-    group, chosen = require_stages(workload, accelerator, stages, micro_batches, options)
+    ways = require_stages(workload, accelerator, stages, micro_batches, options)
+    accelerator, group, chosen = ways
     batch: int = workload.parameters["batch"]
     part = parse_workload({**workload.parameters, "batch": batch // chosen})
     whole = place_on(part, accelerator)
@@ -132,21 +133,21 @@ def require_stages(
     stages: int,
     micro_batches: int | None,
     options: Options,
-) -> tuple[Accelerator, int]:
-    """Return the chips of a stage, and the number of micro-batches.
+) -> tuple[Accelerator, Accelerator, int]:
+    """Return all chips, those of a stage, and the number of micro-batches.
 
     Raises:
         InputError: layers or the batch can't be cut so, or chips into as many groups of the degrees
             that are asked for.
 
     """
-    _, group, chosen = gather(
+    _, (turned, group), chosen = gather(
         partial(_require_layers, workload, stages),
         partial(_group_of, accelerator, stages),
         partial(_micro_batches, workload.parameters.get("batch", 1), stages, micro_batches),
     )
     degrees_of(accelerator.pod, *options.degrees, stages=stages)
-    return group, chosen
+    return turned, group, chosen
 
 
 def _micro_batches(batch: int, stages: int, asked: int | None) -> int:
@@ -174,9 +175,9 @@ def named_dataflow(dataflow: str | Mapping) -> str:
 
 def _message(accelerator: Accelerator, n_bytes: int, first: int, second: int) -> PipelineMessage:
     """Return a message from one chip to another: over links, and a network if that is between."""
-    pod, clock = accelerator.pod, accelerator.clock_hz
+    pod = accelerator.pod
     way = pod.route(first, second)
-    busy = max((n for _, n in pod.link_cycles("send", n_bytes, way, clock)), default=0)
+    busy = max((n for _, n in pod.link_cycles("send", n_bytes, way)), default=0)
     return PipelineMessage(n_bytes, busy, pod.lag_cycles("send", way) if way else 0)
 
 
@@ -192,26 +193,32 @@ def _require_layers(whole: Workload, stages: int) -> None:
     require_none(faults)
 
 
-def _group_of(accelerator: Accelerator, stages: int) -> Accelerator:
-    """Return an accelerator with the chips of one stage.
+def _group_of(accelerator: Accelerator, stages: int) -> tuple[Accelerator, Accelerator]:
+    """Return all chips, with the dimensions of stages first, and the chips of one stage.
 
-    Of a torus, stages are places in its first dimensions; of a ring, chips.
+    Of a torus, stages are places in some of its dimensions; of a ring, chips.
 
     Raises:
         InputError: chips can't be cut into so many groups that are linked alike.
 
     """
     chips = accelerator.pod
-    possible = [chips.count // size for size in chips.group_sizes[::-1]]
+    possible = dict[int, Accelerator]()
+    for order in chips.orders:
+        turned = accelerator.with_chips(tuple(chips.shape[at] for at in order))
+        for size in turned.pod.group_sizes:
+            possible.setdefault(chips.count // size, turned)
     if stages not in possible:
-        numbers = ", ".join(map(str, possible))
-        allowed = f"one of {numbers}, the first dimensions of the {chips.topology}"
+        numbers = ", ".join(map(str, sorted(possible)))
+        allowed = f"one of {numbers}, products of dimensions of the {chips.topology}"
         if chips.topology in ("all_to_all", "switch"):
             allowed = f"a number that divides {chips.count}, the number of chips"
         if stages > chips.count:
             allowed = f"at most {chips.count}, the number of chips"
         raise InputError([Fault("--pipeline-parallel", "chips", stages, allowed)])
-    return accelerator.with_chips(chips.group(chips.count // stages).shape)
+    turned = possible[stages]
+    group = turned.pod.group(chips.count // stages)
+    return turned, turned.with_chips((1,) * group.before + group.shape)
 
 
 def _planned_stages(part: Workload, accelerator: Accelerator, stages: int) -> list[PlannedStage]:

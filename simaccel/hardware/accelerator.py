@@ -130,7 +130,7 @@ class Accelerator(Spec):
     @property
     def pod(self) -> ChipPod:
         """All chips and their links."""
-        return ChipPod.from_links(self.links, self.chips)
+        return ChipPod.from_links(self.links, self.chips, self.clock_hz)
 
     def with_chips(self, shape: tuple[int, ...]) -> Accelerator:
         """Return as many of these chips as a shape has, in place of those that there are."""

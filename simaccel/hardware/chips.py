@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import permutations
 from typing import Final, Self
 
 from simaccel.hardware.collectives import (
@@ -49,22 +50,26 @@ class ChipPod:
     Chip numbers count the last dimension of ``shape`` first; what is no torus has one. ``before``:
     of chips that are part of a torus, dimensions in which they all are at one place. A dimension
     more than there are of links is the first one: slices on a network, to which each chip has one
-    link, whatever the links inside of a slice are.
+    link, whatever the links inside of a slice are. ``clock_hz``: of the chips.
     """
 
     links: LinksSpec
     shape: tuple[int, ...] = (1,)
     before: int = 0
+    clock_hz: int = 10**9
 
     @classmethod
-    def from_links(cls, links: LinksSpec, chips: tuple[int, ...] | int) -> Self:
+    def from_links(
+        cls, links: LinksSpec, chips: tuple[int, ...] | int, clock_hz: int = 10**9
+    ) -> Self:
         """Return so many chips, or chips of such a shape, on some links.
 
         >>> torus = LinksSpec(topology="torus", dimensions=2, bytes_per_second=1)
         >>> ChipPod.from_links(torus, 8).shape
         (2, 4)
         """
-        return cls(links, links.shape((chips,) if isinstance(chips, int) else chips))
+        shape = links.shape((chips,) if isinstance(chips, int) else chips)
+        return cls(links, shape, clock_hz=clock_hz)
 
     @property
     def count(self) -> int:
@@ -107,7 +112,8 @@ class ChipPod:
         sizes = [*self.shape] if self.topology == "torus" or self.is_sliced else [size]
         while math.prod(sizes) > size:
             sizes.pop(0)
-        return ChipPod(self.links, tuple(sizes) or (1,), len(self.shape) - len(sizes))
+        before = len(self.shape) - len(sizes)
+        return ChipPod(self.links, tuple(sizes) or (1,), before, self.clock_hz)
 
     def route(self, first: int, second: int) -> tuple[LinkAxis, ...]:
         """Return over how many links of each dimension a message goes, by the shortest way.
@@ -143,19 +149,20 @@ class ChipPod:
             return "switch"
         return "ring" if self.links.closes(size) else "line"
 
-    def link_rate(self, clock_hz: int) -> Rate:
-        """Return the bytes per cycle from a chip to one neighbour."""
-        return self.links.rate(clock_hz)
+    @property
+    def link_rate(self) -> Rate:
+        """Bytes per cycle from a chip to one neighbour."""
+        return self.links.rate(self.clock_hz)
 
     def _is_network(self, number: int) -> bool:
         """Return whether a dimension is that of slices."""
         return self.is_sliced and number == 0
 
-    def axis_rate(self, axis: LinkAxis, clock_hz: int) -> Rate:
+    def axis_rate(self, axis: LinkAxis) -> Rate:
         """Return the bytes per cycle of a link of a dimension, one way."""
         if self._is_network(axis.number):
-            return self.links.network_rate(clock_hz)
-        return self.link_rate(clock_hz)
+            return self.links.network_rate(self.clock_hz)
+        return self.link_rate
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -173,8 +180,32 @@ class ChipPod:
         axes = (LinkAxis(size, self._form(size, at)) for at, size in numbered if size > 1)
         return float(sum(axis.links for axis in axes))
 
-    def axes(self, axes: Sequence[ChipAxis]) -> tuple[LinkAxis, ...] | None:
+    @property
+    def orders(self) -> tuple[tuple[int, ...], ...]:
+        """Orders in which chip numbers may count the dimensions, as written first.
+
+        Those that differ in nothing but dimensions of one size or one chip are one. A network is
+        first; of chips that are part of a torus there is one order.
+
+        >>> torus = LinksSpec(topology="torus", dimensions=3)
+        >>> ChipPod(torus, (2, 3, 2)).orders, ChipPod(torus, (4, 4, 1)).orders
+        (((0, 1, 2), (0, 2, 1), (1, 0, 2)), ((0, 1, 2),))
+        """
+        numbers = tuple(range(self.before, self.before + len(self.shape)))
+        first = 1 if self.is_sliced else 0
+        possible = permutations(numbers[first:]) if not self.before else [numbers[first:]]
+        orders: dict[tuple[int, ...], tuple[int, ...]] = {}
+        for order in possible:
+            sizes = (self.shape[number - self.before] for number in order)
+            orders.setdefault(tuple(n for n in sizes if n > 1), (*numbers[:first], *order))
+        return tuple(orders.values())
+
+    def axes(
+        self, axes: Sequence[ChipAxis], order: Sequence[int] | None = None
+    ) -> tuple[LinkAxis, ...] | None:
         """Return the dimensions that chips of some axes are in; None if they are in parts of none.
+
+        ``order``: one of `orders`, by default as the shape is written.
 
         Neighbours in a part of a dimension are a line, of which no other one uses the links; every
         second chip of a dimension shares its links with those between.
@@ -187,24 +218,28 @@ class ChipPod:
         >>> [(one.size, one.apart) for one in pod.axes([ChipAxis(2, 2)])]
         [(2, 2)]
         >>> pod.axes([ChipAxis(1, 3)])
+        >>> [(one.size, one.number) for one in pod.axes([ChipAxis(1, 2)], order=(1, 0))]
+        [(2, 0)]
         """
         if self.topology in ("all_to_all", "switch"):
             return (LinkAxis(math.prod(axis.size for axis in axes), self.topology),)
         dimensions: list[LinkAxis] = []
+        order = order or range(self.before, self.before + len(self.shape))
         for axis in axes:
             at, left = axis.stride, axis.size
             while left > 1:
-                dimension = self._dimension(at, left)
+                dimension = self._dimension(at, left, order)
                 if dimension is None:
                     return None
                 dimensions.append(dimension)
                 at, left = at * dimension.size, left // dimension.size
         return tuple(dimensions)
 
-    def _dimension(self, stride: int, count: int) -> LinkAxis | None:
+    def _dimension(self, stride: int, count: int, order: Sequence[int]) -> LinkAxis | None:
         """Return the part of a dimension that so many chips are in first; None if in none."""
         within = 1
-        for number, size in reversed(list(enumerate(self.shape, self.before))):
+        for number in reversed(order):
+            size = self.shape[number - self.before]
             apart, rest = divmod(stride, within)
             if within <= stride < within * size and rest == 0 and size % apart == 0:
                 chips, form = size // apart, self._form(size, number)
@@ -230,12 +265,12 @@ class ChipPod:
         return collective_cost(kind, n_bytes, tuple(axes), rates)
 
     def link_cycles(
-        self, kind: LinkAct, n_bytes: int, axes: Sequence[LinkAxis], clock_hz: int
+        self, kind: LinkAct, n_bytes: int, axes: Sequence[LinkAxis]
     ) -> tuple[tuple[str, int], ...]:
         """Return how many cycles the links of each dimension are busy, by channel."""
         cost = self.cost(kind, n_bytes, axes)
         return tuple(
-            (f"{LINK_CHANNEL}{axis.number}", self.axis_rate(axis, clock_hz).cycles(n))
+            (f"{LINK_CHANNEL}{axis.number}", self.axis_rate(axis).cycles(n))
             for axis, n in zip(axes, cost.link_bytes, strict=True)
         )
 
@@ -247,12 +282,12 @@ class ChipPod:
         start = links.start_cycles * (hops > 0) + links.network_start_cycles * far
         return start + hops * links.hop_cycles
 
-    def cycles(self, kind: LinkAct, n_bytes: int, axes: Sequence[LinkAxis], clock_hz: int) -> int:
+    def cycles(self, kind: LinkAct, n_bytes: int, axes: Sequence[LinkAxis]) -> int:
         """Return the cycles of a collective alone, until all is there.
 
         >>> links = LinksSpec(bytes_per_second="2 GB/s", start_cycles=7, hop_cycles=5)
-        >>> ChipPod(links, (4,)).cycles("all_reduce", 16, (LinkAxis(4),), 10**9)
+        >>> ChipPod(links, (4,)).cycles("all_reduce", 16, (LinkAxis(4),))
         33
         """
-        busy = [n for _, n in self.link_cycles(kind, n_bytes, axes, clock_hz)]
+        busy = [n for _, n in self.link_cycles(kind, n_bytes, axes)]
         return max(busy, default=0) + self.lag_cycles(kind, axes)

@@ -57,15 +57,10 @@ class Link(UnitCommand):
 
     def work(self, accelerator: Accelerator) -> UnitWork:
         """Return the cycles of the links; the buffer's ports carry the bytes sent and received."""
-        pod, name, n_bytes, clock = (
-            accelerator.pod,
-            self.out.view.name,
-            self.n_bytes,
-            accelerator.clock_hz,
-        )
+        pod, name, n_bytes = accelerator.pod, self.out.view.name, self.n_bytes
         if self.kind == "receive":
             return UnitWork(0, 0, n_bytes, ((("link_read", name), n_bytes),))
-        channels = pod.link_cycles(self.kind, n_bytes, self.axes, clock)
+        channels = pod.link_cycles(self.kind, n_bytes, self.axes)
         cycles = max((n for _, n in channels), default=0)
         sent = pod.cost(self.kind, n_bytes, self.axes).sent_bytes
         moved = (((LINK_SENT, self.tile.view.name), sent),)

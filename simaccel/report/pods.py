@@ -59,6 +59,8 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
     sides = sorted({size for size in sizes if size > 1 and not chips.links.closes(size)})
     is_open = f" (sides of {' and '.join(map(str, sides))} are open)" if sides else ""
     where = f"{chips.count} chips in a {chips.topology}{shape}{is_open}".replace("a all", "an all")
+    if (order := result.pod.order) in chips.orders[1:]:
+        where += f", counted along {' then '.join(str(chips.shape[at]) for at in order[::-1])}"
     if not result.pod.cuts:
         yield f"{where}: each does all of it (no spread over chips in the mapping)"
         return

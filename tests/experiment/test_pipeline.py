@@ -227,6 +227,23 @@ def test_stages_of_more_chips_than_heads_share_sequences_as_well() -> None:
     assert pipeline_lines(taken)[0].startswith("2 stages of 8 chips (tensor 4 x data 2); micro")
 
 
+@pytest.mark.parametrize(
+    ("shape", "stages", "turned", "group"),
+    [
+        ("2x4", 4, (4, 2), (1, 2)),  # stages are places along the side of 4
+        ("2x4", 2, (2, 4), (1, 4)),
+        ("4x2", 2, (2, 4), (1, 4)),  # a ring of 4 in both, not a torus of 2 x 2
+        ("4x2", 4, (4, 2), (1, 2)),
+    ],
+)
+def test_stages_are_places_along_any_side(
+    shape: str, stages: int, turned: tuple[int, int], group: tuple[int, int]
+) -> None:
+    pod = with_values(small_pod(8, "topology=torus", "dimensions=2"), {"chips": shape}, "test")
+    plan = plan_pipeline(_build("prefill", 8), pod, stages=stages)
+    assert (plan.accelerator.pod.shape, plan.group.pod.shape) == (turned, group)
+
+
 def test_messages_between_slices_go_over_the_network_and_others_over_links() -> None:
     """Two slices of two chips, a stage each: 2 x 8 x 32 bf16 at 10 bytes a cycle, and at 1."""
     network = ("network_bytes_per_second=0.94 GB/s", "network_start_cycles=5000", "topology=torus")
@@ -249,13 +266,13 @@ def test_messages_between_slices_go_over_the_network_and_others_over_links() -> 
             4,
             None,
             (),
-            "chips: got 3; allowed: one of 1, 4, the first dimensions of the",
+            "chips: got 3; allowed: one of 1, 4, products of dimensions of the",
         ),
         (2, 4, 3, (), "--micro-batches: micro-batches: got 3; allowed: a number that divides the"),
         (2, 10**9, 10**9, (), "got 1000000000; allowed: at most 10000 micro-batches"),
         (8, 4, None, (), "stages: got 8; allowed: 1 to 4, the layers of small"),
         (8, 4, None, (), "chips: got 8; allowed: at most 4, the number of chips"),
-        (2, 4, None, ("topology=ring",), "got 2; allowed: one of 1, 4, the first dimensions of"),
+        (2, 4, None, ("topology=ring",), "got 2; allowed: one of 1, 4, products of dimensions of"),
         (4, 4, None, ("topology=torus", "dimensions=2"), ""),
     ],
 )

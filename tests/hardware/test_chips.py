@@ -40,7 +40,7 @@ def _spec(*shape: int, **fields: object) -> ChipPod:
 def _cycles(pod: ChipPod, kind: Collective, n_bytes: int) -> int:
     axes = pod.axes([ChipAxis(1, pod.count)])
     assert axes is not None
-    return pod.cycles(kind, n_bytes, axes, 10**9)
+    return pod.cycles(kind, n_bytes, axes)
 
 
 RING, LINE = {"closes_at": 1}, {"closes_at": 100}
@@ -302,14 +302,14 @@ def test_an_all_reduce_over_slices_by_hand() -> None:
     slow = _slices((2, 4), "2 GB/s")
     axes = slow.axes([ChipAxis(1, 8)])
     assert axes == (LinkAxis(4, "ring", 1), LinkAxis(2, "switch", 0))
-    busy = dict(slow.link_cycles("all_reduce", 6400, axes, 10**9))
+    busy = dict(slow.link_cycles("all_reduce", 6400, axes))
     assert busy == {"links0": 1600 // 2, "links1": 4800 // 20}
     # start and 2 hops there and back in the ring, the network there and back
     assert slow.lag_cycles("all_reduce", axes) == 7 + 4 * 5 + 2 * 100
-    assert slow.cycles("all_reduce", 6400, axes, 10**9) == 800 + 227
+    assert slow.cycles("all_reduce", 6400, axes) == 800 + 227
     (network,) = slow.axes([ChipAxis(4, 2)]) or ()
     # of chips in two slices alone all 6,400 B, half of them each time
-    assert slow.cycles("all_reduce", 6400, [network], 10**9) == 6400 // 2 + 2 * 100
+    assert slow.cycles("all_reduce", 6400, [network]) == 6400 // 2 + 2 * 100
 
 
 def test_a_fast_network_takes_a_share_of_the_pieces() -> None:
@@ -330,7 +330,7 @@ def test_slices_are_groups_and_messages_between_them_go_over_the_network() -> No
     )
     assert pod.group(16).slices == 1
     assert [one.form for one in pod.route(0, 21)] == ["switch"]
-    assert dict(pod.link_cycles("send", 80, pod.route(0, 16), 10**9)) == {"links0": 40}
+    assert dict(pod.link_cycles("send", 80, pod.route(0, 16))) == {"links0": 40}
     assert pod.lag_cycles("send", pod.route(0, 16)) == 100
 
 

@@ -54,4 +54,4 @@ def least_cycles(exchange: Exchange, accelerator: Accelerator) -> int:
     """Return the cycles that its bytes take of all links of all chips."""
     pod = accelerator.pod
     cost = pod.cost(exchange.kind, exchange.n_bytes(exchange.most), exchange.axes)
-    return pod.link_rate(accelerator.clock_hz).cycles(cost.all_links_bytes)
+    return pod.link_rate.cycles(cost.all_links_bytes)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import ChipAxis
+from simaccel.hardware.chips import ChipAxis, ChipPod
 from simaccel.hardware.collectives import Collective, LinkAxis
-from simaccel.mapping.chips.layout import ChipLayout
+from simaccel.mapping.chips.layout import ChipLayout, runs
 from simaccel.mapping.tile_streams import TileStream
 from simaccel.numbers import BYTE, in_bytes
 
@@ -129,11 +129,11 @@ class Exchange:
         """
         if self.handed is None or self.is_message:
             return SLOTS
-        pod, clock, room = accelerator.pod, accelerator.clock_hz, accelerator.buffer.capacity_bytes
+        pod, room = accelerator.pod, accelerator.buffer.capacity_bytes
         chunks = list(self.chunks(accelerator))
         count, most = sum(times for times, _, _ in chunks), max(max(c[1:]) for c in chunks)
         n_bytes = self.n_bytes(most)
-        cycles = (n for _, n in pod.link_cycles(self.kind, n_bytes, self.axes, clock))
+        cycles = (n for _, n in pod.link_cycles(self.kind, n_bytes, self.axes))
         on_way = SLOTS - (-pod.lag_cycles(self.kind, self.axes) // max(1, *cycles))
         held = count if room is None else room // (2 * _SIDES * n_bytes)
         return max(SLOTS, min(on_way, held, count))
@@ -148,16 +148,58 @@ class Exchange:
         if pod.links.chunk_bytes is not None:
             return pod.links.chunk_bytes
         act = "send" if self.is_message else self.kind
-        busy = max(
-            (n for _, n in pod.link_cycles(act, n_bytes, self.axes, accelerator.clock_hz)),
-            default=0,
-        )
+        busy = max((n for _, n in pod.link_cycles(act, n_bytes, self.axes)), default=0)
         lag = pod.lag_cycles(act, self.axes)
         in_time = _MOST_CHUNKS if lag == 0 else (SLOTS - 1) * busy // lag
         chunks = max(SLOTS, min(_MOST_CHUNKS, in_time))
         size = max(_LEAST_CHUNK, -(-n_bytes // chunks))
         return size if room is None else max(1, min(size, room // (2 * _SIDES * SLOTS)))
 
+    def through(self, pod: ChipPod, order: Sequence[int]) -> Exchange:
+        """Return a collective through the dimensions of a pod, of which none may be missing.
+
+        ``order``: one of `ChipPod.orders`. A message has its way already.
+        """
+        return (
+            self
+            if self.is_message
+            else replace(self, axes=pod.axes(runs(self.digits), order) or ())
+        )
+
     def n_bytes(self, elements: int) -> int:
         """Return the bytes of elements of the tensor."""
         return in_bytes(elements, self.bits)
+
+
+def choose_order(
+    exchanges: Sequence[Exchange], pod: ChipPod, times: Callable[[str], int]
+) -> tuple[tuple[int, ...], list[tuple[Exchange, tuple[str, str]]]]:
+    """Return the order of dimensions in which collectives take least, and those that fit none.
+
+    Each of these with its digits and what is allowed. ``times``: how often an operator runs.
+    """
+    collectives = [exchange for exchange in exchanges if not exchange.is_message]
+    costs = dict[tuple[int, ...], int]()
+    for order in pod.orders:
+        placed = [(each, pod.axes(runs(each.digits), order)) for each in collectives]
+        cycles = [
+            times(each.after) * pod.cycles(each.kind, each.n_bytes(each.most), axes)
+            for each, axes in placed
+            if axes is not None
+        ]
+        if len(cycles) == len(placed):
+            costs[order] = sum(cycles)
+    if costs:
+        return min(costs, key=lambda order: costs[order]), []
+    first = pod.orders[0]
+    lost = [each for each in collectives if pod.axes(runs(each.digits), first) is None]
+    return first, [(each, _no_dimension(each, pod)) for each in lost]
+
+
+def _no_dimension(exchange: Exchange, pod: ChipPod) -> tuple[str, str]:
+    """Return the chips of a collective that are in parts of no dimension, and what is allowed."""
+    axes = " and ".join(f"{one.size} chips, {one.stride} apart" for one in runs(exchange.digits))
+    shape = " x ".join(map(str, pod.shape))
+    return f"{exchange.tensor}: {axes}", (
+        f"neighbours in a dimension, or all of it, of the {pod.topology} of {shape}"
+    )

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from simaccel.hardware.chips import ChipAxis, ChipPod
-from simaccel.mapping.chips.exchanges import Exchange
-from simaccel.mapping.chips.layout import ChipLayout, ChipWindow, moves, runs
+from simaccel.mapping.chips.exchanges import Exchange, choose_order
+from simaccel.mapping.chips.layout import ChipLayout, ChipWindow, moves
 from simaccel.mapping.chips.places import ChipPlace, remote_cores
 from simaccel.workload import Einsum, Operand, Operator, Tensor, Vector, Workload
 
@@ -131,6 +131,8 @@ class TensorNames:
     """Weights of which each chip stores a part."""
     digits: tuple[ChipAxis, ...] = ()
     """All digits of chips' numbers."""
+    order: tuple[int, ...] = ()
+    """The order in which these count the dimensions of the pod."""
 
     def __post_init__(self) -> None:
         """Find the layout in which each tensor is made."""
@@ -195,8 +197,15 @@ class TensorNames:
             is_left |= not self.workload.readers.get(name)
             if made.partial and is_left and not any(one.tensor == name for one in self.exchanges):
                 self._bring(name, made, replace(made, partial=frozenset()), "")
+        self._take_dimensions()
         self._require_layers()
         self._set_kinds()
+
+    def _take_dimensions(self) -> None:
+        """Set the dimensions of collectives, in the order of these in which they take least."""
+        self.order, faults = choose_order(self.exchanges, self.spec, self.workload.times)
+        self.found += [(self.makers[each.tensor][1], *fault) for each, fault in faults]
+        self.exchanges = [each.through(self.spec, self.order) for each in self.exchanges]
 
     def _require_layers(self) -> None:
         """Collect tensors that a repeated layer makes in another layout than the next reads."""
@@ -324,10 +333,6 @@ class TensorNames:
                 allowed = f"cuts of {tensor} like those of {maker}, or parts of it"
                 self.found.append((maker, f"{tensor}, a cache", allowed))
                 return None, source
-            axes = self.spec.axes(runs(move.digits))
-            if axes is None:
-                self.found.append((maker, *self._no_ring(tensor, move.digits)))
-                return None, source
             behind = replace(move.behind, first=made.first)
             target = self._name(tensor, behind, _SUFFIX[move.kind])
             elements = layout.elements(shape), behind.elements(shape)
@@ -342,7 +347,7 @@ class TensorNames:
                     elements=elements,
                     bits=whole.bits,
                     digits=move.digits,
-                    axes=axes,
+                    axes=(),
                     after=reader if is_ahead else maker,
                     before=layout,
                     behind=behind,
@@ -389,11 +394,4 @@ class TensorNames:
                 behind=read,
                 cores=remote_cores(made.first),
             )
-        )
-
-    def _no_ring(self, tensor: str, digits: Collection[ChipAxis]) -> tuple[str, str]:
-        axes = " and ".join(f"{one.size} chips, {one.stride} apart" for one in runs(digits))
-        shape = " x ".join(map(str, self.spec.shape))
-        return f"{tensor}: {axes}", (
-            f"neighbours in a dimension, or all of it, of the {self.spec.topology} of {shape}"
         )

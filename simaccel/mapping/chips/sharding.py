@@ -46,7 +46,8 @@ class Pod:
     ``parts``: tensors of the chip that are a part of another tensor that it has -> that tensor.
     ``layouts``: tensor of the chip -> (tensor of the whole workload, its layout). ``cuts``: by
     operator. ``places``: sets of chips that do the same, of which one chip is run; all chips are
-    one set, unless groups are on some of them.
+    one set, unless groups are on some of them. ``order``: in which chips' numbers count the
+    dimensions of the pod, the last one first (`ChipPod.orders`).
     """
 
     workload: Workload
@@ -56,6 +57,7 @@ class Pod:
     layouts: Mapping[str, tuple[str, ChipLayout]]
     cuts: Mapping[str, Cuts]
     places: tuple[range, ...]
+    order: tuple[int, ...] = ()
 
     def workloads(self) -> Iterator[Workload]:
         """Yield the workload of one chip of each place."""
@@ -378,6 +380,7 @@ class _Sharding:
             naming.layouts,
             self.cuts,
             tuple(sorted({group.chips or range(self.count) for _, group in self.groups}, key=min)),
+            naming.order,
         )
 
     def _places(self) -> dict[str, ChipPlace]:

@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from simaccel.errors import InputError
 from simaccel.hardware.chips import ChipPod
-from simaccel.hardware.collectives import LinkAxis
+from simaccel.hardware.collectives import AxisForm, LinkAxis
 from simaccel.hardware.links import LinksSpec
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.checks import faults
@@ -120,13 +122,67 @@ def test_the_chips_of_a_ring_that_sum(spreads: str, axes: list[LinkAxis]) -> Non
 
 
 def test_chips_in_no_part_of_a_dimension_are_refused() -> None:
-    """Rows of the torus have 2 chips: 3 in a row of numbers are one and a half."""
+    """Rows and columns have 6 chips: 4 in a row of numbers are no part of one, nor several."""
     ff = feed_forward(m=64, e=96, f=96)
-    cut = dict.fromkeys(("FF1", "act", "FF2"), "f 32") | {"norm": "m 64"}
-    torus = ChipPod(LinksSpec(topology="torus", dimensions=2), (3, 2))
+    cut = dict.fromkeys(("FF1", "act", "FF2"), "f 24") | {"norm": "m 64"}
+    torus = ChipPod(LinksSpec(topology="torus", dimensions=2), (6, 6))
     _, found = shard(ff, spread(ff, **cut), torus)
-    allowed = "neighbours in a dimension, or all of it, of the torus of 3 x 2"
-    assert found[:1] == [("groups[2]", "Y: 3 chips, 1 apart", allowed)]
+    allowed = "neighbours in a dimension, or all of it, of the torus of 6 x 6"
+    assert found == [("groups[2]", "Y: 4 chips, 1 apart", allowed)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "tile", "order", "sides"),
+    [
+        ((2, 3), 32, (0, 1), [(3, "line", 1)]),
+        ((3, 2), 32, (1, 0), [(3, "line", 0)]),  # threes are numbered along the side of 3
+        ((2, 3), 48, (1, 0), [(2, "line", 0)]),
+        # of V bytes 15/16 V over both links of a ring of 16; over lines of 4 and 4, which have
+        # 3/4 of a link's rate each, (15/16 V) / (2 x 3/4)
+        ((4, 16), 6, (1, 0), [(4, "line", 0), (4, "line", 1)]),
+        ((16, 4), 6, (0, 1), [(4, "line", 1), (4, "line", 0)]),
+    ],
+)
+def test_the_order_in_which_a_shape_is_written_changes_nothing(
+    shape: tuple[int, ...],
+    tile: int,
+    order: tuple[int, ...],
+    sides: list[tuple[int, AxisForm, int]],
+) -> None:
+    ff = feed_forward(m=64, e=96, f=96)
+    cut = dict.fromkeys(("FF1", "act", "FF2"), f"f {tile}") | {"norm": "m 64"}
+    links = LinksSpec(topology="torus", dimensions=2, closes_at=16, bytes_per_second=10**9)
+    pod, found = shard(ff, spread(ff, **cut), ChipPod(links, shape))
+    assert not found
+    assert pod is not None
+    assert pod.order == order
+    assert [one.axes for one in pod.exchanges] == [tuple(LinkAxis(*side) for side in sides)]
+
+
+@given(
+    st.permutations([2, 3, 4]).map(tuple),
+    st.sampled_from([96, 48, 32, 24, 16, 8, 4]),
+    st.sampled_from([96, 48, 32, 24, 16, 8, 4]),
+    st.sampled_from([1, 3, 4]),
+)
+def test_pods_of_the_same_sides_take_the_same_cycles(
+    shape: tuple[int, ...], inner: int, rows: int, closes_at: int
+) -> None:
+    """Links are as busy, and lags as long, whatever side is written first."""
+    ff = feed_forward(m=96, e=96, f=96)
+    cut = dict.fromkeys(("FF1", "act", "FF2"), f"f {inner}") | {"norm": f"m {rows}"}
+    links = LinksSpec(
+        topology="torus", dimensions=3, closes_at=closes_at, bytes_per_second=10**9, hop_cycles=99
+    )
+
+    def cycles(shape: tuple[int, ...]) -> int | None:
+        chips = ChipPod(links, shape)
+        pod, _ = shard(ff, spread(ff, **cut), chips)
+        if pod is None:
+            return None
+        return sum(chips.cycles(one.kind, one.n_bytes(one.most), one.axes) for one in pod.exchanges)
+
+    assert cycles(shape) == cycles((2, 3, 4))
 
 
 def test_partial_sums_that_nobody_adds_are_refused_by_name() -> None:
