@@ -13,6 +13,7 @@ import numpy as np
 
 from simaccel.analytic.family import Ints, ints
 from simaccel.analytic.pieces import PathCuts
+from simaccel.analytic.pointwise import any_true, choose, maximum, minimum
 from simaccel.hardware import PLACES, STATIONARITIES, Accelerator, FoldGrid, Stationarity
 from simaccel.hardware.fold_grid import spatial
 from simaccel.mapping.space import BoundOperator
@@ -98,23 +99,23 @@ def charge_folds(
     high, wide, side, across = grid.high, grid.wide, grid.round_rows, grid.round_cols
     strips = ((wide // across, across), (ints(wide % across > 0), wide % across))
     full, edge = high // side, high % side
-    first_high = np.minimum(high, side)
+    first_high = minimum(high, side)
     reduces = stationarity != "os"
     kinds: list[_Folds] = []
 
     def add(
         times: Ints, rows: Ints, cols: Ints, *, sums: bool, adds: bool = False, leaves: bool = True
     ) -> None:
-        if np.count_nonzero(times > 0):
+        if any_true(times > 0):
             kinds.append(_Folds(times, rows, cols, ints(sums), ints(adds), ints(leaves)))
 
     for n_strips, cols in strips:
         if array.accumulates(stationarity) is not None:
             count = full + (edge > 0)
-            last = np.where(edge > 0, edge, side)
+            last = choose(edge > 0, edge, side)
             add(n_strips * (count == 1), first_high, cols, sums=accumulate)
             add(n_strips * (count > 1), side, cols, sums=accumulate, leaves=False)
-            more = n_strips * np.maximum(count - 2, 0)
+            more = n_strips * maximum(count - 2, 0)
             add(ints(more), side, cols, sums=False, adds=True, leaves=False)
             add(n_strips * (count > 1), last, cols, sums=False, adds=True)
         elif reduces and not accumulate:
@@ -131,7 +132,7 @@ def charge_folds(
     apart = grid.gang.apart
     whole = g // apart * _sum_folds(replace(work, products=apart), kinds, every)
     rest = g % apart
-    if not np.any(rest):
+    if not any_true(rest):
         return FoldFigures(whole)
     return FoldFigures(whole + (rest > 0) * _sum_folds(replace(work, products=rest), kinds, every))
 
@@ -298,12 +299,12 @@ def _fold(work: _Work, folds: _Folds) -> dict[str, Ints]:
         products=products,
         together=together,
     )
-    alone = np.minimum(folds.rows, grid.rows), np.minimum(folds.cols, grid.cols)
+    alone = minimum(folds.rows, grid.rows), minimum(folds.cols, grid.cols)
     compute = array.cycles_in(grid, *alone, stationarity)
     adding = moved.adding
     if array.count > 1:
-        held_by = grid.arrays(np.minimum(grid.high, grid.round_rows), folds.cols).down
-        adding = np.where(folds.adds, held_by, moved.adding)
+        held_by = grid.arrays(minimum(grid.high, grid.round_rows), folds.cols).down
+        adding = choose(folds.adds, held_by, moved.adding)
     sums_bytes = moved.out * (folds.sums + (adding - 1) * folds.leaves)
     out_bytes = moved.out * adding * folds.leaves
     accumulator = array.accumulates(stationarity)
@@ -315,7 +316,7 @@ def _fold(work: _Work, folds: _Folds) -> dict[str, Ints]:
     write = accelerator.write_rate.cycles(out_bytes)
     longest = compute
     for limit in (distribution, collection, read, write):
-        longest = np.maximum(longest, limit)
+        longest = maximum(longest, limit)
     return {
         "cycles": longest,
         "compute": compute,

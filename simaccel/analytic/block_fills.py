@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeGuard
 
-import numpy as np
-
 from simaccel.analytic.array import FoldEdges, select_figures
 from simaccel.analytic.counting.transfers import blocks_of
 from simaccel.analytic.family import Entry, Family, FamilyCut, FamilyLoops, Ints, TreePath, ints
 from simaccel.analytic.pieces import PathCuts, expand_view, extent, number
+from simaccel.analytic.pointwise import maximum, minimum
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER, Keep, Spread
@@ -81,10 +80,10 @@ class BlockFills:
                 latency = spec.latency_cycles + self.accelerator.cores.latency_cycles(0)
                 known[name] = known.get(name, ints(latency)) + served * once
                 alone = latency + served + self._entering(path, cuts, block, position)
-                cycles = np.maximum(cycles, alone)
+                cycles = maximum(cycles, alone)
                 break
         for there in known.values():
-            cycles = np.maximum(cycles, there + self._entering(path, cuts, block))
+            cycles = maximum(cycles, there + self._entering(path, cuts, block))
         return ints(cycles)
 
     @cached_property
@@ -194,7 +193,7 @@ def _first_sizes(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
     for entry in entries:
         if isinstance(entry, FamilyLoops):
             for rank, tile in zip(entry.ranks, entry.tiles, strict=True):
-                found[rank] = np.minimum(tile, found[rank])
+                found[rank] = minimum(tile, found[rank])
     return found
 
 
@@ -204,6 +203,6 @@ def _last_sizes(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
     for entry in entries:
         if isinstance(entry, FamilyLoops):
             for rank, tile in zip(entry.ranks, entry.tiles, strict=True):
-                piece = np.minimum(tile, found[rank]).clip(1)
+                piece = maximum(minimum(tile, found[rank]), 1)
                 found[rank] = ints(found[rank] - (-(-found[rank] // piece) - 1) * piece)
     return found

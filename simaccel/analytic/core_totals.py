@@ -15,6 +15,7 @@ from simaccel.analytic.evaluation import WITH_DRAM, FamilyTotals, evaluate, memo
 from simaccel.analytic.family import Bools, Family, Ints, family_of, ints
 from simaccel.analytic.family_counts import Level
 from simaccel.analytic.likely import first_channel_cycles, slot_cycles
+from simaccel.analytic.pointwise import maximum
 from simaccel.hardware import Accelerator
 from simaccel.hardware.core_noc import HOPS_READ, HOPS_WRITE
 from simaccel.hardware.cores import on_chip, on_core, without_core
@@ -198,7 +199,7 @@ class GroupTotals:
         workload = self.every[0].totals.family.space.workload
         return memory_work(self.accelerator, workload, self.moved)
 
-    @property
+    @cached_property
     def resources(self) -> dict[str, int]:
         """The work of each resource in cycles, for a single mapping."""
         work: Counter[str] = Counter()
@@ -221,7 +222,7 @@ class GroupTotals:
             resources = (share.totals.resources.items() for share in self.every)
             works += [self._shared.get(name, work) for each in resources for name, work in each]
         for work in works:
-            busiest = np.maximum(busiest, work + first.start_cycles)
+            busiest = maximum(busiest, work + first.start_cycles)
         return ints(busiest)
 
     @property
@@ -233,9 +234,9 @@ class GroupTotals:
         """
         first = self.every[0].totals
         exposed = [n for name, n in first.after_loads.items() if name not in ("dram", "drain")]
-        moving = np.maximum(self._shared["dram"], first_channel_cycles(first, self.moved))
-        waiting = np.maximum(self.bound, slot_cycles(first))
-        return ints(np.maximum(waiting, sum(exposed, start=moving)))
+        moving = maximum(self._shared["dram"], first_channel_cycles(first, self.moved))
+        waiting = maximum(self.bound, slot_cycles(first))
+        return ints(maximum(waiting, sum(exposed, start=moving)))
 
     def work(self) -> Ints:
         """Return the least cycles of array and SFU, whatever is on chip already."""
@@ -256,7 +257,7 @@ class GroupTotals:
         macs, elements = self.native_macs, self.elements
         return self.accelerator.energy_by_level(macs, elements, self.moved, cycles)
 
-    @property
+    @cached_property
     def bound_terms(self) -> dict[str, int]:
         """The bound of a single mapping by term: core 0's longest path, or the busiest resource."""
         alone, work = self.every[0].totals.longest_terms(), self.resources
@@ -275,5 +276,5 @@ class GroupTotals:
         """Return the bytes that tiles need in the buffer of the core with most."""
         found = self.every[0].totals.buffer_bytes()
         for one in self.every[1:]:
-            found = np.maximum(found, one.totals.buffer_bytes())
+            found = maximum(found, one.totals.buffer_bytes())
         return found

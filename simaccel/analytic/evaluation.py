@@ -16,6 +16,7 @@ from simaccel.analytic.family import Bools, Family, Ints, ints
 from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts, Level
 from simaccel.analytic.lower_bound import Terms, after_loads, lower_bound
 from simaccel.analytic.pipelined_fork import pipelined_bound
+from simaccel.analytic.pointwise import maximum
 from simaccel.analytic.units import UnitCosts
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
@@ -60,7 +61,7 @@ def memory_work(
         parts = backing.dram.channels
         loads = backing.channel_read_rate.cycles(both["read"] // parts)
         stores = backing.channel_rate.cycles(both["write"] // parts)
-        work[memory] = ints(loads + stores - 1).clip(0)
+        work[memory] = maximum(ints(loads + stores - 1), 0)
     return work
 
 
@@ -100,7 +101,7 @@ class FamilyTotals:
         """Return the work of the busiest resource, which no run is shorter than."""
         found = ints(0)
         for work in self.resources.values():
-            found = np.maximum(found, work)
+            found = maximum(found, work)
         return found
 
     def work(self) -> Ints:
@@ -109,8 +110,8 @@ class FamilyTotals:
         Vector operators that the array waits for between two of its operators don't overlap it.
         """
         busy = self.counts.busy
-        found = ints(np.maximum(*(busy.get(unit, ints(0)) for unit in COMPUTE_UNITS)))
-        return ints(np.maximum(found, busy[ARRAY] + self.path[SFU])) if ARRAY in busy else found
+        found = ints(maximum(*(busy.get(unit, ints(0)) for unit in COMPUTE_UNITS)))
+        return ints(maximum(found, busy[ARRAY] + self.path[SFU])) if ARRAY in busy else found
 
     @cached_property
     def _fills(self) -> BlockFills:
@@ -139,7 +140,7 @@ class FamilyTotals:
         """Return the lower bound: the start, plus the busiest resource or the longest path."""
         longest = self.resource_bound()
         for way in (self.path, self.after_loads, self.pipelined):
-            longest = np.maximum(longest, sum(way.values(), start=ints(0)))
+            longest = maximum(longest, sum(way.values(), start=ints(0)))
         return ints(longest) + self.start_cycles
 
     @property

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from simaccel.analytic.family import Ints, ints
+from simaccel.analytic.pointwise import maximum
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER
 from simaccel.workload.names import sums_name
@@ -59,12 +58,12 @@ class FamilyCounts:
         """Reserve slots of a tile; tiles of one name share them."""
         self.kinds[place, name] = kind
         known = self.tiles.get((place, name), (ints(0), ints(0)))
-        self.tiles[place, name] = (np.maximum(known[0], n_bytes), np.maximum(known[1], slots))
+        self.tiles[place, name] = (maximum(known[0], n_bytes), maximum(known[1], slots))
 
     def tile_bytes(self, place: str, name: str) -> Ints:
         """Return the bytes of a tensor's largest tile in a place, including tiles of its sums."""
         known = (self.tiles.get((place, one), (ints(0),)) for one in (name, sums_name(name)))
-        return ints(np.maximum(*(n_bytes for n_bytes, *_ in known)))
+        return ints(maximum(*(n_bytes for n_bytes, *_ in known)))
 
     def room(self, *places: str) -> Ints:
         """Return the bytes of all slots in these places."""

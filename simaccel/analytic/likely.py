@@ -14,6 +14,7 @@ import numpy.typing as npt
 from simaccel.analytic.evaluation import WITH_DRAM, FamilyTotals
 from simaccel.analytic.family import Ints, ints
 from simaccel.analytic.family_counts import Level
+from simaccel.analytic.pointwise import choose, maximum
 from simaccel.hardware import Accelerator
 from simaccel.hardware.memory import READS
 from simaccel.mapping.tree import BUFFER
@@ -32,7 +33,7 @@ def first_channel_cycles(totals: FamilyTotals, moved: Mapping[Level, Ints]) -> I
             by_memory[memory] = by_memory.get(memory, ints(0)) + ints(share)
     found = ints(0)
     for cycles in by_memory.values():
-        found = np.maximum(found, cycles)
+        found = maximum(found, cycles)
     return found
 
 
@@ -46,9 +47,9 @@ def slot_cycles(totals: FamilyTotals) -> Ints:
         tile, slots = _tile(totals, name)
         work = sum((counts.chains.get(user, ints(0)) for user in _users(totals, name)), ints(0))
         latency = backing.dram.latency_cycles if level in READS else 0
-        tiles = -(-n_bytes // tile.clip(1))
+        tiles = -(-n_bytes // maximum(tile, 1))
         each = tiles * latency + np.asarray(n_bytes, dtype=np.float64) * service + work
-        outcome = np.maximum(outcome, ints((tile > 0) * each / slots.clip(1)))
+        outcome = maximum(outcome, ints((tile > 0) * each / maximum(slots, 1)))
     return ints(outcome)
 
 
@@ -58,8 +59,8 @@ def _service(totals: FamilyTotals, level: str, name: str) -> tuple[str, Accelera
     kind = totals.family.space.workload.tensors[name].lives
     backing, (tile, _) = accelerator.backing(kind), _tile(totals, name)
     rate = backing.channel_read_rate if level in READS else backing.channel_rate
-    share = backing.dram.channel_bytes(tile, 0) / tile.clip(1)
-    share = np.where(tile > 0, share, 1 / backing.dram.channels)
+    share = backing.dram.channel_bytes(tile, 0) / maximum(tile, 1)
+    share = choose(tile > 0, share, 1 / backing.dram.channels)
     cycles: Floats = np.asarray(share * (rate.n_cycles / rate.n_bytes), dtype=np.float64)
     return accelerator.memory(kind), backing, cycles
 
@@ -70,7 +71,7 @@ def _tile(totals: FamilyTotals, name: str) -> tuple[Ints, Ints]:
     home = aliases.get(name, name)
     known = [tiles.get((BUFFER, one), (ints(0), ints(0))) for one in (home, sums_name(home))]
     (tile, slots), (sums, slots_of_sums) = known
-    return ints(np.maximum(tile, sums)), ints(np.maximum(slots, slots_of_sums))
+    return ints(maximum(tile, sums)), ints(maximum(slots, slots_of_sums))
 
 
 def _users(totals: FamilyTotals, name: str) -> list[str]:

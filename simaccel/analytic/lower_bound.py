@@ -31,6 +31,7 @@ from simaccel.analytic.family import (
 )
 from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.analytic.pieces import PathCuts, number
+from simaccel.analytic.pointwise import any_true, maximum
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER, Fork, Keep
@@ -69,15 +70,15 @@ class _TransferSeries:
 
     def add(self, read: Ints, written: Ints, tile_bytes: Ints) -> None:
         """Add bytes in tiles of at most ``tile_bytes``; negative amounts count as 0."""
-        read, written = (ints(one.clip(0) * (tile_bytes > 0)) for one in (read, written))
+        read, written = (ints(maximum(one, 0) * (tile_bytes > 0)) for one in (read, written))
         self.read, self.written = self.read + read, self.written + written
-        self.loads = np.maximum(self.loads, -(-read // tile_bytes.clip(1)))
+        self.loads = maximum(self.loads, -(-read // maximum(tile_bytes, 1)))
 
     def cycles(self) -> Ints:
         """Return the cycles of the channel."""
         channels = self.accelerator.dram.channels
         going = self.accelerator.channel_rate.cycles(self.written // channels)
-        return ints(self.load_cycles() + going - 1).clip(0)
+        return maximum(ints(self.load_cycles() + going - 1), 0)
 
     def load_cycles(self) -> Ints:
         """Return the cycles of the channel for the loads."""
@@ -87,7 +88,7 @@ class _TransferSeries:
     def serial_cycles(self) -> Ints:
         """Return the cycles of all transfers including the latency of each."""
         latency = self.accelerator.dram.latency_cycles
-        return ints(np.maximum(self.cycles(), self.load_cycles() + latency * self.loads))
+        return ints(maximum(self.cycles(), self.load_cycles() + latency * self.loads))
 
     def turn_cycles(self, work: Ints, slots: Ints) -> Ints:
         """Return the least cycles of a tensor's tiles in its slots, including the work on them.
@@ -97,7 +98,7 @@ class _TransferSeries:
         most of these takes at least the mean over all slots.
         """
         latency = self.accelerator.dram.latency_cycles
-        return ints(-(-(work + self.load_cycles() + latency * self.loads) // slots.clip(1)))
+        return ints(-(-(work + self.load_cycles() + latency * self.loads) // maximum(slots, 1)))
 
 
 def lower_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
@@ -145,7 +146,7 @@ def after_loads(fills: BlockFills, counts: FamilyCounts) -> Terms:
     loads = {
         name: ints(n_bytes)
         for (level, name), n_bytes in counts.moved.items()
-        if level == "dram_read" and np.any(n_bytes)
+        if level == "dram_read" and any_true(n_bytes)
     }
     others = (path for path in paths if path.leaf.unit != unit)
     if any(not loads.keys().isdisjoint(_used_tensors(family, path)) for path in others):
@@ -271,9 +272,9 @@ def _phase(
         of_tensor = _TransferSeries(accelerator)
         of_tensor.add(reads * (slots > 0), ints(0), tile)
         turns = of_tensor.turn_cycles(work * (len(paths) == 1), slots) * (of_tensor.loads > 0)
-        in_turn = np.maximum(in_turn, turns)
-    beyond = np.maximum(all_of.cycles(), in_turn) - work
-    return work, ints(np.maximum(single.serial_cycles(), beyond))
+        in_turn = maximum(in_turn, turns)
+    beyond = maximum(all_of.cycles(), in_turn) - work
+    return work, ints(maximum(single.serial_cycles(), beyond))
 
 
 def _tiles(
@@ -299,9 +300,9 @@ def _tiles(
                 continue
             slots, _, passes = by_tensor.get(keep.tensor, (ints(0), times, ints(0)))
             passes = passes + _passes(units.family, path, cuts, at, times)
-            by_tensor[keep.tensor] = np.maximum(slots, keep.slots), times, passes
+            by_tensor[keep.tensor] = maximum(slots, keep.slots), times, passes
     for name, (slots, times, passes) in by_tensor.items():
-        yield name, slots, np.maximum(times, passes)
+        yield name, slots, maximum(times, passes)
 
 
 def _passes(family: Family, path: TreePath, cuts: PathCuts, at: int, times: Ints) -> Ints:
@@ -315,7 +316,7 @@ def _passes(family: Family, path: TreePath, cuts: PathCuts, at: int, times: Ints
     blocks = ints(1)
     for rank in family.space.sizes:
         blocks = blocks * (number(cuts.pieces(rank, at)) if rank != axis else 1)
-    return ints((number(cuts.pieces(axis, at)) > 1) * 2 * np.maximum(blocks, times))
+    return ints((number(cuts.pieces(axis, at)) > 1) * 2 * maximum(blocks, times))
 
 
 def _keeps_of(entries: Sequence[Entry]) -> list[Keep[Ints]]:

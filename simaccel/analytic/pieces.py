@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from simaccel.analytic.family import Bools, Entry, FamilyCut, FamilyLoops, Ints, TreePath, ints
-from simaccel.analytic.pointwise import any_true
+from simaccel.analytic.pointwise import any_true, choose, maximum, minimum
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Spread
 from simaccel.mapping.view import TensorView
@@ -58,7 +58,7 @@ class CutStep:
         for n, whole, to, left in zip(counts, self.whole, self.to, self.left, strict=True):
             more, rest = whole, left
             if mode is not True:
-                more = np.minimum(whole, 1)
+                more = minimum(whole, 1)
                 rest = 1 - more
                 if mode is not False:
                     more, rest = more + mode * (whole - more), rest + mode * (left - rest)
@@ -72,8 +72,8 @@ class CutStep:
 
         The smaller last piece counts, too, if ``least`` is 1.
         """
-        whole = tuple(ints(np.where(where, made >= least, made)) for made in self.whole)
-        left = tuple(ints(np.where(where & (least > 1), 0, rest)) for rest in self.left)
+        whole = tuple(ints(choose(where, made >= least, made)) for made in self.whole)
+        left = tuple(ints(choose(where & (least > 1), 0, rest)) for rest in self.left)
         cut = replace(self, whole=whole, left=left)
         return replace(cut, every=tuple(cut.count(counts, mode=True)))
 
@@ -127,6 +127,14 @@ class PathCuts:
         self.entries = path.entries
         self._single, self._least = single, least
         self._known: dict[object, list[Box]] = {}
+        self.blocks: dict[object, list[tuple[Ints, dict[str, Ints]]]] = {}
+        """Blocks that enter an entry, of a single candidate (`blocks_of`)."""
+
+    @cached_property
+    def is_single(self) -> bool:
+        """Whether these are the cuts of a single candidate, so that all figures are scalars."""
+        sides = self.full[-1].values()
+        return self._single is None and not any(isinstance(side, np.ndarray) for side in sides)
 
     def steps(self, rank: str) -> tuple[CutStep, ...]:
         """Return a rank's cuts: those with several pieces for some candidate, and parts."""
@@ -160,7 +168,7 @@ class PathCuts:
         found = [dict(sizes)]
         for entry in self.entries:
             for rank, tile in tiles(entry):
-                sizes[rank] = np.minimum(sizes[rank], tile)
+                sizes[rank] = minimum(sizes[rank], tile)
             found.append(dict(sizes))
         return found
 
@@ -173,7 +181,7 @@ class PathCuts:
                 for rank, tile, place in zip(entry.ranks, entry.tiles, entry.places, strict=True):
                     real = self.full[at][rank] > tile
                     if any_true(real):
-                        found[at, rank] = np.where(real, at * PLACES + place, -1)
+                        found[at, rank] = choose(real, at * PLACES + place, -1)
         return found
 
     def position(self, ranks: frozenset[str], upto: int) -> Ints:
@@ -191,9 +199,9 @@ class PathCuts:
         last = max(parts, default=-1)
         for (at, rank), place in self.places.items():
             if at < upto and rank in ranks:
-                innermost = np.maximum(innermost, place)
+                innermost = maximum(innermost, place)
             if at < last:
-                innermost = np.maximum(innermost, np.where(place >= 0, place + 1, -1))
+                innermost = maximum(innermost, choose(place >= 0, place + 1, -1))
         return innermost
 
     def innermost_loop(self, ranks: Collection[str], position: Ints, upto: int) -> Ints:
@@ -201,7 +209,7 @@ class PathCuts:
         found = ints(-1)
         for (at, rank), place in self.places.items():
             if at < upto and rank in ranks:
-                found = np.maximum(found, (place < position) * (place + 1) - 1)
+                found = maximum(found, (place < position) * (place + 1) - 1)
         return found
 
     def slots_of_sums(self, slots: Ints, ranks: frozenset[str], last: Ints, upto: int) -> Ints:
@@ -216,9 +224,9 @@ class PathCuts:
                 tile = next(size for r, size in tiles(self.entries[at]) if r == rank)
                 least: Ints = ints(_HUGE)
                 for n, size in self.pieces(rank, at):
-                    least = np.minimum(least, np.where(n > 0, -(-size // tile), _HUGE))
-                most = most * np.where(place > last, least, 1)
-        return np.where(last >= 0, np.minimum(slots, most), slots)
+                    least = minimum(least, choose(n > 0, -(-size // tile), _HUGE))
+                most = most * choose(place > last, least, 1)
+        return choose(last >= 0, minimum(slots, most), slots)
 
     def pieces(
         self, rank: str, upto: int, counts: Callable[[int], Mode] | None = None

@@ -15,14 +15,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-import numpy as np
-
 from simaccel.analytic.block_fills import BlockFills
 from simaccel.analytic.counting.work_counts import serial_cycles
 from simaccel.analytic.family import Family, FamilyCut, Ints, TreePath, ints
 from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.analytic.lower_bound import Terms
 from simaccel.analytic.pieces import PathCuts
+from simaccel.analytic.pointwise import choose, maximum, minimum
 from simaccel.mapping.tree import Fork
 from simaccel.units import ARRAY, SFU
 
@@ -48,13 +47,13 @@ def pipelined_bound(fills: BlockFills, counts: FamilyCounts) -> Terms:
         return sum((counts.chains[path.leaf.operator] for path in operators), start=ints(0))
 
     vectors = sum(map(tile_cycles, between), start=ints(0))
-    hidden = np.minimum(tile_cycles(first, 2), tile_cycles(last, 2)) * (innermost >= 0)
+    hidden = minimum(tile_cycles(first, 2), tile_cycles(last, 2)) * (innermost >= 0)
     ways = (
         (tile_cycles(first) + tile_cycles(last), add_chains(between)),
         (add_chains([first, last]) - hidden, vectors),
     )
-    is_longer = sum(ways[0]) >= sum(ways[1])
-    array, sfu = (ints(np.where(is_longer, *either)) for either in zip(*ways, strict=True))
+    is_longer = ints(sum(ways[0])) >= ints(sum(ways[1]))
+    array, sfu = (ints(choose(is_longer, *either)) for either in zip(*ways, strict=True))
     visits = PathCuts(family.space, first, innermost)
     handed = family.space.bound_operator(between[-1].leaf.operator).output.name
     return {
@@ -88,5 +87,5 @@ def _innermost_place(cuts: PathCuts, inside: int) -> Ints:
     innermost = ints(-1)
     for (at, _), place in cuts.places.items():
         if at < inside:
-            innermost = np.maximum(innermost, place)
+            innermost = maximum(innermost, place)
     return innermost

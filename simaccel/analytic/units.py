@@ -121,12 +121,10 @@ class UnitCosts(BitWidths):
 
     def stationarity_index(self, path: TreePath) -> Ints:
         """Return the index of the stationarity in ``STATIONARITIES``; a plain number if fixed."""
-        leaf = path.leaf
-        return plain(
-            self.family.held.get(
-                leaf.operator, ints(STATIONARITIES.index(leaf.stationarity or "ws"))
-            )
-        )
+        leaf, held = path.leaf, self.family.held
+        if leaf.operator in held:
+            return plain(held[leaf.operator])
+        return STATIONARITIES.index(leaf.stationarity or "ws")  # type: ignore[return-value]
 
     def folds(
         self, path: TreePath, cuts: PathCuts, sizes: dict[str, Ints], *, accumulate: bool

@@ -20,8 +20,9 @@ class BitWidths:
     """Bits per element in one family, and the cuts along its paths."""
 
     family: Family
-    _widths: dict[object, list[int]] = field(default_factory=dict, init=False)
+    _widths: dict[TreePath, list[int]] = field(default_factory=dict, init=False)
     _cuts: dict[TreePath, PathCuts] = field(default_factory=dict, init=False)
+    _names: dict[TreePath, list[str]] = field(default_factory=dict, init=False)
 
     def cuts(self, path: TreePath) -> PathCuts:
         """Return the cuts along a path, which are cached."""
@@ -50,14 +51,15 @@ class BitWidths:
 
     def names(self, path: TreePath, seen: BoundOperator) -> list[str]:
         """Return the tensors whose tiles an operator uses."""
-        return [tensor_of(self.tile_of(path, use)) for use, _ in seen.uses]
+        if path not in self._names:
+            self._names[path] = [tensor_of(self.tile_of(path, use)) for use, _ in seen.uses]
+        return self._names[path]
 
     def widths(self, path: TreePath, seen: BoundOperator) -> list[int]:
         """Return the bits per element of the tiles that an operator uses."""
-        key = seen.name, *(entry.tensor for entry in path.entries if isinstance(entry, Keep))
-        if key not in self._widths:
-            self._widths[key] = self._find_widths(path, seen)
-        return self._widths[key]
+        if path not in self._widths:
+            self._widths[path] = self._find_widths(path, seen)
+        return self._widths[path]
 
     def _find_widths(self, path: TreePath, seen: BoundOperator) -> list[int]:
         found = []

@@ -191,10 +191,13 @@ class Rate:
         >>> Rate(625, 9).cycles(8192)
         118
         """
-        most = 1 if isinstance(amount_bytes, int) else int(amount_bytes.max(initial=1))
-        if not isinstance(amount_bytes, int) and most * self.n_cycles > _LARGEST_INT64:
+        if isinstance(amount_bytes, int):
+            return -(-amount_bytes * self.n_cycles // self.n_bytes)
+        if not amount_bytes.ndim:
+            return np.int64(self.cycles(int(amount_bytes)))  # type: ignore[return-value]
+        if int(amount_bytes.max(initial=1)) * self.n_cycles > _LARGEST_INT64:
             exact = -(-amount_bytes.astype(object) * self.n_cycles // self.n_bytes)
-            return np.asarray(exact, dtype=np.int64)  # without axes an int is left
+            return np.asarray(exact, dtype=np.int64)
         return -(-amount_bytes * self.n_cycles // self.n_bytes)
 
     def times(self, count: int) -> Rate:

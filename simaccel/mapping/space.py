@@ -97,10 +97,7 @@ class IterationSpace:
         return frozenset((*self.axes.values(), *self.rows.values()))
 
     def cut_axis(self, name: str) -> str | None:
-        """Return the axis of a vector operator; None without one, and of one that no loop may cut.
-
-        That is a derived axis, such as one that a window of the group reads.
-        """
+        """Return the axis of a vector operator; None if loops can't cut it, as windows read it."""
         axis = self.axes.get(name)
         return None if axis in self.derived else axis
 
@@ -111,7 +108,11 @@ class IterationSpace:
 
     def bound_operator(self, name: str) -> BoundOperator:
         """Return an operator by its name; KeyError if the group lacks it."""
-        return {one.name: one for one in self.operators}[name]
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, BoundOperator]:
+        return {one.name: one for one in self.operators}
 
     @cached_property
     def made(self) -> dict[str, str]:

@@ -12,7 +12,7 @@ from simaccel.analytic.counting.transfers import TileTransfer
 from simaccel.analytic.family import Bools, Family, FamilyCut, FamilyLoops, Ints, TreePath, ints
 from simaccel.analytic.family_counts import FamilyCounts, port_of
 from simaccel.analytic.pieces import PLACES, PathCuts, begins_sums, expand_view, extent
-from simaccel.analytic.pointwise import any_true
+from simaccel.analytic.pointwise import any_true, choose, minimum
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware.memory import way_outside
 from simaccel.mapping.space import BoundOperator, IterationSpace, holding_tensor
@@ -112,7 +112,7 @@ class TileCounter:
         ranks = frozenset(rank for dim in expand_view(self.space, view) for rank, _ in dim)
         if isinstance(entry, Keep) and entry.anew:
             ranks = frozenset(self.space.sizes)
-        inside = int(np.max(cuts.position(ranks, at))) // PLACES
+        inside = int(cuts.position(ranks, at).max()) // PLACES
         for number, entry in enumerate(path.entries[:at]):
             if isinstance(entry, FamilyCut) and entry.rank in ranks:
                 inside = max(inside, number)
@@ -254,7 +254,7 @@ class TileCounter:
         n_bytes = on * in_bytes(elements, width)
         slots = side.kept.slots
         if any_true(slots > 1):
-            slots = np.where(inside.position < 0, np.minimum(slots, 1), slots)
+            slots = choose(inside.position < 0, minimum(slots, 1), slots)
         if made is not None:
             last = self._last_reduction(side, inside, made)
             spills = last >= 0

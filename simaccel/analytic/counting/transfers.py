@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
-
 from simaccel.analytic.family import Bools, FamilyLoops, Ints, ints
 from simaccel.analytic.pieces import (
     Box,
@@ -28,7 +26,7 @@ from simaccel.analytic.pieces import (
     tiles,
     total_extent,
 )
-from simaccel.analytic.pointwise import all_true, any_true
+from simaccel.analytic.pointwise import all_true, any_true, choose, maximum, minimum
 from simaccel.mapping.tree import Spread
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import PACKED_BITS, in_bytes
@@ -109,7 +107,7 @@ class TileTransfer:
         for (at, looped), place in self.cuts.places.items():
             if looped == rank and at < self.child:
                 is_inside = (place >= 0) & (place <= self.position)
-                visits = np.where(is_inside, number_to(at), visits)
+                visits = choose(is_inside, number_to(at), visits)
         return visits
 
     def _first_repeats(self, rank: str) -> Ints:
@@ -233,7 +231,7 @@ class TileTransfer:
             ):
                 side = extent(dim, {**sizes, slide.rank: size})
                 others = side - dict(dim)[slide.rank] * (size - 1)
-                fresh = side - np.maximum(others - skip, 0)
+                fresh = side - maximum(others - skip, 0)
                 total = total + slide.here * weight * n * (side % 2 - fresh % 2)
         return total
 
@@ -274,7 +272,7 @@ def _recut_piece(piece: tuple[Ints, Ints, Ints], tile: Ints) -> Iterator[tuple[I
     full = size // tile
     yield n * full, tile, tile
     rest = size - full * tile
-    yield n * (rest > 0), np.maximum(rest, 1), np.minimum(tile, then - full * tile)
+    yield n * (rest > 0), maximum(rest, 1), minimum(tile, then - full * tile)
 
 
 @dataclass(frozen=True)
@@ -303,7 +301,7 @@ def _pick(where: Bools, new: list[Box], old: list[Box]) -> list[Box]:
         return new
     nothing = (ints(0), ints(0))
     pairs = itertools.zip_longest(new, old, fillvalue=nothing)
-    return [(np.where(where, n, m), np.where(where, s, t)) for (n, s), (m, t) in pairs]
+    return [(choose(where, n, m), choose(where, s, t)) for (n, s), (m, t) in pairs]
 
 
 def _overlap(others: list[tuple[list[Box], int]], skip: Ints) -> Ints:
@@ -314,7 +312,7 @@ def _overlap(others: list[tuple[list[Box], int]], skip: Ints) -> Ints:
         for (count, size), (_, c) in zip(combination, others, strict=True):
             reach = reach + c * (size - 1)
             weight = weight * count
-        total = total + weight * np.maximum(reach, 0)
+        total = total + weight * maximum(reach, 0)
     return total
 
 
@@ -340,15 +338,28 @@ def blocks_of(
     first: frozenset[str] = frozenset(),
     upto: int | None = None,
 ) -> Iterator[tuple[Ints, dict[str, Ints]]]:
-    """Yield (number, sizes) of the blocks that enter the leaf, or an entry before it (``upto``)."""
+    """Return (number, sizes) of the blocks that enter the leaf, or an entry before it (``upto``).
+
+    Those of a single candidate are found once.
+    """
     upto = len(cuts.entries) if upto is None else upto
+    if not cuts.is_single:
+        return _find_blocks(cuts, ranks, first, upto)
+    key = ranks, first, upto
+    if key not in cuts.blocks:
+        cuts.blocks[key] = list(_find_blocks(cuts, ranks, first, upto))
+    return iter(cuts.blocks[key])
+
+
+def _find_blocks(
+    cuts: PathCuts, ranks: tuple[str, ...], first: frozenset[str], upto: int
+) -> Iterator[tuple[Ints, dict[str, Ints]]]:
     plain = {rank: cuts.space.derived.get(rank, ((rank, 1),)) for rank in ranks}
     needed = dict.fromkeys(needed_rank for terms in plain.values() for needed_rank, _ in terms)
     repeats = ints(1)
     boxes: dict[str, list[Box]] = {}
     for rank in cuts.space.sizes:
-        counts_all = rank not in first
-        pieces = cuts.pieces(rank, upto, lambda _, mode=counts_all: mode)  # type: ignore[misc]
+        pieces = cuts.pieces(rank, upto, (lambda _: False) if rank in first else None)
         if rank in needed:
             boxes[rank] = [(n, size) for n, size in pieces if any_true(n)]
         else:

@@ -24,7 +24,7 @@ from simaccel.analytic.counting.transfers import blocks_of, elements_of, over_pi
 from simaccel.analytic.family import Family, FamilyLoops, Ints, TreePath, ints
 from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts
 from simaccel.analytic.pieces import PathCuts, begins_sums, number, tiles
-from simaccel.analytic.pointwise import any_true
+from simaccel.analytic.pointwise import any_true, choose
 from simaccel.analytic.units import UnitCosts
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware import Accelerator
@@ -243,7 +243,7 @@ def _path_outside(path: TreePath, cuts: PathCuts, axis: str) -> TreePath:
     if isinstance(entry, FamilyLoops):
         place = entry.places[entry.ranks.index(axis)]
         sizes = [
-            ints(np.where(at < place, tile, cuts.full[first][rank]))
+            ints(choose(at < place, tile, cuts.full[first][rank]))
             for rank, tile, at in zip(entry.ranks, entry.tiles, entry.places, strict=True)
         ]
         around = (*around, FamilyLoops(entry.ranks, tuple(sizes), entry.places))
