@@ -225,7 +225,9 @@ def _allowed_text(
     kind, around = detail["type"], _models_at(model, loc[:-1]) if model and loc else []
     name = str(loc[-1]) if loc else ""
     if kind in _MISSING:
-        probes = [_probe(m, name) for m in around if name in m.model_fields]
+        probes = [
+            _refusal(m, name, object()) or "any value" for m in around if name in m.model_fields
+        ]
         return probes[0] if probes else "a value; this key is required"
     if kind in _UNKNOWN:
         replaced = {old: text for m in around for old, text in replaced_fields(m).items()}
@@ -235,11 +237,6 @@ def _allowed_text(
         known = list(dict.fromkeys(field for m in branch for field in m.model_fields))
         return suggest_field(name, known) if known else "only known keys"
     return _text_of(detail)
-
-
-def _probe(model: type[BaseModel], name: str) -> str:
-    """Return what a field allows, by validating an object that no field accepts."""
-    return _refusal(model, name, object()) or "any value"
 
 
 def _refusal(model: type[BaseModel], name: str, value: object) -> str:

@@ -30,7 +30,7 @@ from simaccel.hardware.quantity import Amount, Hertz, Rate, format_quantity, rat
 from simaccel.hardware.sections import Sections
 from simaccel.hardware.sfu import SfuSpec
 from simaccel.hardware.spatial import SpatialArraySpec
-from simaccel.hardware.spec import Spec, unset_fields
+from simaccel.hardware.spec import Spec
 
 
 def _kind(array: object) -> str:
@@ -51,6 +51,10 @@ class Accelerator(Spec):
     """One ``hwconfigs/*.yaml`` file. Rates are per cycle of ``clock_hz``."""
 
     REPLACED: ClassVar[Mapping[str, str]] = REPLACED_CHIPS | REPLACED_GROUPS
+    OMITTED: ClassVar = (
+        *("stands_for", "area", "memories", "precision", "cores", "links", "chips"),
+        "measuring",
+    )
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")]
     description: str = ""
@@ -81,12 +85,6 @@ class Accelerator(Spec):
         return f"<Accelerator {self.name}: {several}{pes}, buffer {buffer}, DRAM {dram}>"
 
     __str__ = __repr__
-
-    @property
-    def absent(self) -> set[str]:
-        """The fields that are not set."""
-        seldom = ("area", "memories", "precision", "cores", "links", "chips")
-        return unset_fields(self, "stands_for", *seldom, "measuring")
 
     @model_validator(mode="before")
     @classmethod

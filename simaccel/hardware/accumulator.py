@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from simaccel.hardware.fold_grid import FoldGrid, smaller
 from simaccel.hardware.quantity import Amount, BytesOrUnlimited, Count, Picojoules
-from simaccel.hardware.spec import Spec, unset_fields
+from simaccel.hardware.spec import Spec
 
 
 class AccumulatorSpec(Spec):
@@ -13,14 +15,11 @@ class AccumulatorSpec(Spec):
     ``pj_per_byte``: of a read or write; by default that of the buffer.
     """
 
+    OMITTED: ClassVar = ("pj_per_byte",)
+
     bytes_per_element: Count = 4
     capacity_bytes: BytesOrUnlimited
     pj_per_byte: Picojoules | None = None
-
-    @property
-    def absent(self) -> set[str]:
-        """The fields that are not set."""
-        return unset_fields(self, "pj_per_byte")
 
     def n_bytes(self, grid: FoldGrid[Amount]) -> Amount:
         """Return the bytes of one array's sums of one strip of columns, over all its folds.

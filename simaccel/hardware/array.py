@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -31,7 +31,7 @@ from simaccel.hardware.fold_grid import (
 from simaccel.hardware.precision import MultipliedAsSpec as MultipliedAs
 from simaccel.hardware.precision import NarrowRatesSpec, NativeBits, cycles_per_mac
 from simaccel.hardware.quantity import Amount, Count
-from simaccel.hardware.spec import Spec, unset_fields
+from simaccel.hardware.spec import Spec
 from simaccel.numbers import Element
 
 
@@ -82,6 +82,11 @@ class ArraySpec(Spec):
     diagonal, as many as have their own rows and columns, with zeros elsewhere.
     """
 
+    OMITTED: ClassVar = (
+        *("accumulator", "stationarity", "blocks", "count", "diagonal"),
+        *("native_bits", "macs_per_cycle", "multiplied_as", "steps_per_cycle"),
+    )
+
     kind: Annotated[Literal["systolic"], BeforeValidator(_systolic)] = Field(
         default="systolic", exclude=True
     )
@@ -108,13 +113,6 @@ class ArraySpec(Spec):
         if self.blocks is not None and self.macs_per_cycle is not None:
             raise ValueError("array.blocks: without macs_per_cycle only")
         return self
-
-    @property
-    def absent(self) -> set[str]:
-        """The fields that are not set."""
-        rates = ("native_bits", "macs_per_cycle", "multiplied_as", "steps_per_cycle")
-        own = ("accumulator", "stationarity", "blocks", "count", "diagonal")
-        return unset_fields(self, *own, *rates)
 
     def cycles_per_mac(self, elements: Iterable[Element]) -> int:
         """Return the cycles of a MAC with operands of these elements."""

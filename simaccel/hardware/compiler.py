@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from simaccel.hardware.memory import MemorySpec
 from simaccel.hardware.precision import NumberName
 from simaccel.hardware.quantity import Bytes, Count, Cycles
-from simaccel.hardware.spec import Spec, unset_fields
+from simaccel.hardware.spec import Spec
 from simaccel.numbers import SHARED
 
 ON_CHIP: Final = MemorySpec.model_validate({"bandwidth_bytes_per_second": "unlimited"})
@@ -57,6 +57,11 @@ class AttentionSpec(Spec):
     exponentials of two pieces of the keys follow one another.
     """
 
+    OMITTED: ClassVar = (
+        *("values_ahead_from", "query_rows", "repeats_keys", "reserved_bytes", "row_tile"),
+        "divides_results",
+    )
+
     heads_at_once: Count = 4
     values_ahead_from: Count = 1
     query_rows: Count | None = None
@@ -64,11 +69,6 @@ class AttentionSpec(Spec):
     reserved_bytes: Bytes | None = None
     row_tile: Count = 1
     divides_results: bool = False
-
-    @property
-    def absent(self) -> set[str]:
-        """The fields that are not set."""
-        return unset_fields(self, *(set(type(self).model_fields) - {"source", "heads_at_once"}))
 
 
 class ConvertedBlocksSpec(Spec):
@@ -93,16 +93,13 @@ class MeasuredRowsSpec(Spec):
     below. ``of``: what was measured.
     """
 
+    OMITTED: ClassVar = ("of",)
+
     operators: Literal["GEMM", "convolution", "attention", "elementwise", "row-wise"]
     rows: Count
     median_percent: Annotated[float, Field(ge=0, le=1000)]
     within_90_percent: Annotated[float, Field(ge=0, le=1000)]
     of: str = ""
-
-    @property
-    def absent(self) -> set[str]:
-        """The fields that are not set."""
-        return unset_fields(self, "of")
 
 
 class CompilerSpec(Spec):
@@ -139,6 +136,12 @@ class CompilerSpec(Spec):
     ``measured``: what the runs that this gives were held against.
     """
 
+    OMITTED: ClassVar = (
+        *("epilogues", "kernel_start_cycles", "products", "held", "vector_block_elements"),
+        *("elementwise", "converts", "converted_blocks", "merged_taps", "in_turn", "norms"),
+        *("layout", "attention", "stays", "program_start_cycles", "measured"),
+    )
+
     overlap: bool | Literal["weights"] = True
     resident: bool = False
     epilogues: bool = False
@@ -167,11 +170,6 @@ class CompilerSpec(Spec):
     def memories(self) -> dict[str, MemorySpec]:
         """Memories of tensors that are on the chip, by the class of these."""
         return {SHARED: ON_CHIP} if self.described else {}
-
-    @property
-    def absent(self) -> set[str]:
-        """The fields that are not set."""
-        return unset_fields(self, *(set(type(self).model_fields) - {"source", *_KERNELS[:2]}))
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
         own = set(type(self).model_fields) - {"source", *_KERNELS}

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import Any, Final, Literal, get_args
+from typing import Any, ClassVar, Final, Literal, get_args
 
 from simaccel.hardware.quantity import Amount, Count, Cycles, Picojoules, Rate
-from simaccel.hardware.spec import Spec, unset_fields
+from simaccel.hardware.spec import Spec
 from simaccel.numbers import BYTE
 
 CoreTopology = Literal["bus", "crossbar", "ring", "mesh"]
@@ -37,6 +37,8 @@ class CoreNocSpec(Spec):
       and columns of a mesh; by default the squarest, with no more rows than columns.
     """
 
+    OMITTED: ClassVar = _FIGURES
+
     multicast: bool = False
     topology: CoreTopology | None = None
     shape: tuple[Count, Count] | None = None
@@ -47,8 +49,7 @@ class CoreNocSpec(Spec):
     @property
     def absent(self) -> set[str]:
         """The fields that are not set."""
-        unread = set() if self.topology else {"topology", "hop_cycles"}
-        return unread | unset_fields(self, *_FIGURES)
+        return super().absent | (set() if self.topology else {"topology", "hop_cycles"})
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
         """Yield fields that contradict others, each with its allowed values."""

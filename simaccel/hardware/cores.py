@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import (
     Field,
@@ -15,7 +15,7 @@ from pydantic import (
 from simaccel.hardware.core_noc import CoreNocSpec
 from simaccel.hardware.memory import MemorySpec
 from simaccel.hardware.quantity import Bytes, BytesPerSecond, Count, Cycles, Picojoules
-from simaccel.hardware.spec import Spec, unset_fields
+from simaccel.hardware.spec import Spec
 from simaccel.numbers import SHARED
 
 _MOST_CORES: Final = 256
@@ -36,6 +36,8 @@ class SharedBufferSpec(Spec):
     ``pj_per_byte``: by default that of a core's buffer.
     """
 
+    OMITTED: ClassVar = ("pj_per_byte",)
+
     capacity_bytes: Bytes
     bandwidth_bytes_per_second: BytesPerSecond
     latency_cycles: Cycles = 0
@@ -50,11 +52,6 @@ class SharedBufferSpec(Spec):
             capacity_bytes=self.capacity_bytes,
         )
 
-    @property
-    def absent(self) -> set[str]:
-        """The fields that are not set."""
-        return unset_fields(self, "pj_per_byte")
-
 
 class CoresSpec(Spec):
     """Equal cores behind the same DRAM channels, and their shared buffer, if any.
@@ -63,14 +60,11 @@ class CoresSpec(Spec):
     it, and links are shared.
     """
 
+    OMITTED: ClassVar = ("shared_buffer",)
+
     count: Annotated[Count, Field(le=_MOST_CORES)] = 1
     noc: CoreNocSpec = Field(default_factory=CoreNocSpec)
     shared_buffer: SharedBufferSpec | None = None
-
-    @property
-    def absent(self) -> set[str]:
-        """The fields that are not set."""
-        return unset_fields(self, "shared_buffer")
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
         if self.noc.shape is not None and math.prod(self.noc.shape) != self.count:

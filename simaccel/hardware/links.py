@@ -21,7 +21,7 @@ from simaccel.hardware.quantity import (
     Rate,
     rate,
 )
-from simaccel.hardware.spec import Spec, unset_fields
+from simaccel.hardware.spec import Spec
 from simaccel.numbers import BYTE
 from simaccel.units import LINK
 
@@ -98,6 +98,11 @@ class LinksSpec(Spec):
     there takes ``network_start_cycles``.
     """
 
+    OMITTED: ClassVar = (
+        *("dimensions", "closes_at", "efficiency", "chunk_bytes", "overlap", "pj_per_bit"),
+        *("network_bytes_per_second", "network_start_cycles"),
+    )
+
     REPLACED: ClassVar[Mapping[str, str]] = {
         "latency_cycles": "hop_cycles",
         "algorithm": "nothing: the topology says how collectives go",
@@ -116,12 +121,6 @@ class LinksSpec(Spec):
     network_bytes_per_second: BytesPerSecond = None
     network_start_cycles: Cycles = 0
     pj_per_bit: Picojoules | None = None
-
-    @property
-    def absent(self) -> set[str]:
-        """The fields that are not set."""
-        names = ("dimensions", "closes_at", "efficiency", "chunk_bytes", "overlap", "pj_per_bit")
-        return unset_fields(self, *names, "network_bytes_per_second", "network_start_cycles")
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
         """Yield fields that contradict others, each with its allowed values."""

@@ -359,15 +359,11 @@ def _derived_figures(accelerator: Accelerator) -> Iterator[tuple[str, str]]:
             yield f"derived.{name}", _with_unit(name, float(f"{price:.6g}"))
     if accelerator.energy.node is not None:
         yield "derived.energy_source", NODES[accelerator.energy.node].source
-    yield from _derived_area(accelerator)
-
-
-def _derived_area(accelerator: Accelerator) -> Iterator[tuple[str, str]]:
-    found, node = area_of(accelerator), accelerator.energy.node or NODE
-    for part, um2 in found.by_part.items():
+    area, node = area_of(accelerator), accelerator.energy.node or NODE
+    for part, um2 in area.by_part.items():
         yield f"derived.area.{part}", f"{um2 * 1e-6:.4g} mm2"
-    unknown = f"unknown: {' and '.join(found.unlimited)} unlimited"
-    yield "derived.area", unknown if found.mm2 is None else f"{found.mm2:.4g} mm2"
+    unknown = f"unknown: {' and '.join(area.unlimited)} unlimited"
+    yield "derived.area", unknown if area.mm2 is None else f"{area.mm2:.4g} mm2"
     yield "derived.area_source", accelerator.area.table_source(node)
 
 

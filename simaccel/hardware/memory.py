@@ -31,7 +31,7 @@ from simaccel.hardware.quantity import (
     Count,
     Cycles,
 )
-from simaccel.hardware.spec import Spec, empty_fields
+from simaccel.hardware.spec import Spec
 from simaccel.numbers import SHARED
 
 BANKED_MAPS: Final = ("bgil", "rbc")
@@ -100,6 +100,10 @@ class DramSpec(Spec):
         "max_outstanding": "in_flight_bytes: bytes that are requested and have not arrived",
     }
 
+    OMITTED: ClassVar[tuple[str, ...]] = (
+        *("part", "map", "request_bytes", "requests_in_flight", "capacity_bytes"),
+    )
+
     bandwidth_bytes_per_second: BytesPerSecond
     channels: Count = 1
     interleave_bytes: Bytes = 256
@@ -122,13 +126,10 @@ class DramSpec(Spec):
                 yield name, "a number, with model requests"
 
     @property
-    def absent(self) -> frozenset[str]:
+    def absent(self) -> set[str]:
         """The fields that are not set, or that the model does not use."""
-        names = ("part", "map", "request_bytes", "requests_in_flight", "capacity_bytes")
-        given = {name: getattr(self, name) for name in names}
-        absent = {name for name, value in given.items() if value is None}
         plain = self.model == "channel" and self.part is None
-        return frozenset(absent | ({"model"} if plain else set()))
+        return super().absent | ({"model"} if plain else set())
 
     @property
     def part_name(self) -> str | None:
@@ -209,14 +210,10 @@ class MemorySpec(DramSpec):
     arrive as soon as those of this one are released. Energy per byte is the DRAM's.
     """
 
+    OMITTED: ClassVar = (*DramSpec.OMITTED, "staging_bytes", "fifo")
+
     staging_bytes: BytesOrUnlimited = None
     fifo: bool = False
-
-    @property
-    def absent(self) -> frozenset[str]:
-        """The fields that are not set."""
-        absent = {"staging_bytes"} if self.staging_bytes is None else set()
-        return super().absent | absent | (set() if self.fifo else {"fifo"})
 
 
 class MemoriesSpec(Spec):
@@ -225,13 +222,10 @@ class MemoriesSpec(Spec):
     Tensors of other classes (activations always) live in the DRAM.
     """
 
+    OMITTED: ClassVar = ("weight", "cache")
+
     weight: MemorySpec | None = None
     cache: MemorySpec | None = None
-
-    @property
-    def absent(self) -> set[str]:
-        """The fields that are not set."""
-        return empty_fields(self)
 
     def by_class(self) -> dict[str, MemorySpec]:
         """Return the memories by the class of their tensors."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from simaccel.errors import suggest
 from simaccel.hardware.quantity import Count
-from simaccel.hardware.spec import Spec, empty_fields
+from simaccel.hardware.spec import Spec
 from simaccel.numbers import BITS, BYTE, PACKED_BITS, Element
 
 
@@ -37,6 +37,8 @@ class MultipliedAsSpec(Spec):
     ``int4`` and ``int8`` also hold for elements of as many bits without a number format.
     """
 
+    OMITTED: ClassVar = ("int4", "int8", "fp4", "fp8", "fp16", "int16", "int32", "tf32")
+
     int4: NumberName | None = None
     int8: NumberName | None = None
     fp4: NumberName | None = None
@@ -45,11 +47,6 @@ class MultipliedAsSpec(Spec):
     int16: NumberName | None = None
     int32: NumberName | None = None
     tf32: NumberName | None = None
-
-    @property
-    def absent(self) -> set[str]:
-        """The fields that are not set."""
-        return empty_fields(self)
 
     def bits(self, element: Element) -> int:
         """Return the bits of the number format that an element is multiplied as.
@@ -79,13 +76,10 @@ def cycles_per_mac(native_bits: int | None, bits: Iterable[int]) -> int:
 class NarrowRatesSpec(Spec):
     """MACs of a PE per cycle if both operands have at most 8 bits, and at most 4 bits."""
 
+    OMITTED: ClassVar = ("bits4",)
+
     bits8: Count = 1
     bits4: Count | None = None
-
-    @property
-    def absent(self) -> set[str]:
-        """The fields that are not set."""
-        return empty_fields(self)
 
     def rate_of(self, bits: Iterable[int]) -> int:
         """Return the MACs of a PE per cycle from the bits of the operands.
@@ -106,15 +100,12 @@ class PrecisionSpec(Spec):
     ``sums``: the format in ``array.accumulator``; it sets the bytes of an element there.
     """
 
+    OMITTED: ClassVar = ("weights", "activations", "cache", "sums")
+
     weights: NumberName | None = None
     activations: NumberName | None = None
     cache: NumberName | None = None
     sums: NumberName | None = None
-
-    @property
-    def absent(self) -> set[str]:
-        """The fields that are not set."""
-        return empty_fields(self)
 
     @property
     def by_class(self) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Protocol, Self, TypeVar
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from simaccel.hardware.quantity import Amount, Count, Cycles
-from simaccel.hardware.spec import Spec, unset_fields
+from simaccel.hardware.spec import Spec
 
 
 class InPasses(Protocol):
@@ -69,6 +69,8 @@ class SfuSpec(Spec):
     ``operations``: of functions that take more than one.
     """
 
+    OMITTED: ClassVar = ("operations",)
+
     REPLACED: ClassVar[Mapping[str, str]] = {
         "exponential_passes": "operations: {exp: N, sigmoid: N, erf: N, tanh: N}, each its own"
     }
@@ -77,11 +79,6 @@ class SfuSpec(Spec):
     passes: Literal[2, 3] = 3
     latency_cycles: Cycles = 0
     operations: OperationsSpec = OperationsSpec()
-
-    @property
-    def absent(self) -> set[str]:
-        """The fields that are not set."""
-        return unset_fields(self, "operations")
 
     def choose_form(self, separate: Form, merged: Form | None) -> Form:
         """Return the form of a piece of work on this unit, with its operations per function."""

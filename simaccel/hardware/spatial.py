@@ -11,7 +11,7 @@ from simaccel.hardware.fold_grid import Stationarity
 from simaccel.hardware.levels import ROLES, Role
 from simaccel.hardware.precision import MultipliedAsSpec, NativeBits, cycles_per_mac
 from simaccel.hardware.quantity import BytesOrUnlimited, Count, Picojoules
-from simaccel.hardware.spec import Spec, empty_fields, unset_fields
+from simaccel.hardware.spec import Spec
 from simaccel.numbers import Element
 
 Fan = Literal["rows", "cols", "vectors", "lanes"]
@@ -28,15 +28,12 @@ class PeMemorySpec(Spec):
 class PeMemories(Spec):
     """The memories of a PE: one for each role, or ``shared`` by the roles that have none."""
 
+    OMITTED: ClassVar = ("input", "weight", "output", "shared")
+
     input: PeMemorySpec | None = None
     weight: PeMemorySpec | None = None
     output: PeMemorySpec | None = None
     shared: PeMemorySpec | None = None
-
-    @property
-    def absent(self) -> set[str]:
-        """The fields that are not set."""
-        return empty_fields(self)
 
     def by_roles(self) -> dict[frozenset[Role], PeMemorySpec]:
         """Return the memories by the roles that they keep; a role without one bypasses the PE."""
@@ -71,6 +68,8 @@ class SpatialArraySpec(Spec):
     number formats that are multiplied as others.
     """
 
+    OMITTED: ClassVar = ("native_bits", "multiplied_as")
+
     count: ClassVar[int] = 1
     """Always one array."""
 
@@ -85,11 +84,6 @@ class SpatialArraySpec(Spec):
     dataflow: tuple[ConstraintText, ...] = ()
     native_bits: NativeBits | None = None
     multiplied_as: MultipliedAsSpec = MultipliedAsSpec()
-
-    @property
-    def absent(self) -> set[str]:
-        """The fields that are not set."""
-        return unset_fields(self, "native_bits", "multiplied_as")
 
     def cycles_per_mac(self, elements: Iterable[Element]) -> int:
         """Return the cycles of a MAC with operands of these elements."""

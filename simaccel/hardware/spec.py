@@ -23,14 +23,21 @@ class Spec(BaseModel):
 
     REPLACED: ClassVar[Mapping[str, str]] = {}
     """Former fields, and their replacements."""
+    OMITTED: ClassVar[Collection[str]] = ()
+    """Fields that a document leaves out if they have their defaults."""
 
     source: str = ""
     """The source of this section's figures."""
 
     @property
-    def absent(self) -> Collection[str]:
+    def absent(self) -> set[str]:
         """The fields that are not set; a document leaves them out."""
-        return ()
+        fields = type(self).model_fields
+        return {
+            name
+            for name in self.OMITTED
+            if getattr(self, name) == fields[name].get_default(call_default_factory=True)
+        }
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
         """Yield impossible fields (paths such as ``noc.shape``), each with its allowed values."""
@@ -54,18 +61,3 @@ class Spec(BaseModel):
         if details:
             raise ValidationError.from_exception_data(type(self).__name__, details)
         return self
-
-
-def empty_fields(spec: Spec) -> set[str]:
-    """Return the fields that are None."""
-    return {name for name in type(spec).model_fields if getattr(spec, name) is None}
-
-
-def unset_fields(spec: Spec, *names: str) -> set[str]:
-    """Return those of the named fields that are None or have their defaults."""
-    fields = type(spec).model_fields
-    return {
-        name
-        for name in names
-        if getattr(spec, name) == fields[name].get_default(call_default_factory=True)
-    }

@@ -212,7 +212,8 @@ def parse_node(text: str) -> tuple[Node, ...]:
     elif kind == "spread":
         node = Spread(words.name(), words.number(), _read_choice(words, (*FANS, *ACROSS)))
     elif kind == "do":
-        node = _do(words)
+        operator, unit = words.name(), _read_choice(words, LEAF_UNITS)
+        node = Do(operator, unit, _read_choice(words, STATIONARITIES) if words.left else None)
     elif kind == "fork":
         node = Fork((), words.number() if words.take_word("ahead") else 0)
     else:
@@ -283,11 +284,6 @@ def _span(words: LineReader) -> Span:
     if found is None:
         raise words.fault()
     return Span(int(found[1]), int(found[2]))
-
-
-def _do(words: LineReader) -> Do:
-    operator, unit = words.name(), _read_choice(words, LEAF_UNITS)
-    return Do(operator, unit, _read_choice(words, STATIONARITIES) if words.left else None)
 
 
 def _part(words: LineReader) -> Part:

@@ -182,7 +182,11 @@ class _Checker:
         self, node: Node, where: str, below: Tree, sizes: Mapping[str, int]
     ) -> Iterator[Finding]:
         if isinstance(node, Loop | Spread):
-            yield from self._check_cut(node, where, below)
+            text = node_text(node)
+            yield from self._check_rank(node.rank, where, text, below)
+            most = self.space.sizes.get(node.rank, node.tile)
+            if not 1 <= node.tile <= most:
+                yield where, text, f"pieces of 1 to {most}, the size of {node.rank}"
         elif isinstance(node, Keep):
             yield from self._keep(node, where, below)
         elif isinstance(node, Do):
@@ -211,13 +215,6 @@ class _Checker:
             for rank in seen.ranks if seen.name in done else ():
                 found |= dict.fromkeys(one for one, _ in self.space.derived.get(rank, ((rank, 1),)))
         return list(found)
-
-    def _check_cut(self, node: Loop | Spread, where: str, below: Tree) -> Iterator[Finding]:
-        text = node_text(node)
-        yield from self._check_rank(node.rank, where, text, below)
-        most = self.space.sizes.get(node.rank, node.tile)
-        if not 1 <= node.tile <= most:
-            yield where, text, f"pieces of 1 to {most}, the size of {node.rank}"
 
     def _keep(self, node: Keep, where: str, below: Tree) -> Iterator[Finding]:
         text = node_text(node)

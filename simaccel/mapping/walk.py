@@ -201,7 +201,8 @@ class _Walker:
         for number, branch in enumerate(node.branches):
             inner = scope
             if isinstance(node, Part):
-                size, start = _part(node, number, scope.sizes[node.rank])
+                sizes = (*node.sizes, scope.sizes[node.rank] - sum(node.sizes))
+                size, start = sizes[number], sum(sizes[:number])
                 if not size:
                     continue
                 low = scope.box[node.rank][0] + start
@@ -212,11 +213,6 @@ class _Walker:
                 )
             way = TreeStep(node, step.place, scope.sizes, scope.inside, number)
             self.tree(branch, f"{step.place}.{kind}[{number}]", (*outside, way), inner)
-
-
-def _part(node: Part, number: int, whole: int) -> tuple[int, int]:
-    sizes = (*node.sizes, whole - sum(node.sizes))
-    return sizes[number], sum(sizes[:number])
 
 
 def _scope_below(node: Node, scope: _Scope) -> _Scope:

@@ -85,7 +85,11 @@ def _command_line(command: Command, around: _Scope) -> str:
         tile = f" into tile {command.target.name}" if command.target else ""
         return f"store {command.tile.name}{tensor}{tile}{_moves_text(command.moved)}"
     if isinstance(command, Compute):
-        return _compute_line(command, around)
+        sizes = _sizes_text(command.ranks, command.shape)
+        sign = "+=" if command.accumulate else "="
+        inputs = " ".join(_operand_text(tile, around) for tile in command.inputs)
+        on = _folds_text(command.on) if isinstance(command.on, Folds) else _steps_text(command.on)
+        return f"compute {_operand_text(command.out, around)} {sign} {inputs} over {sizes} {on}"
     return command.text if isinstance(command, UnitCommand) else _sfu_line(command, around)
 
 
@@ -94,14 +98,6 @@ def _load_line(load: Load) -> str:
     tile = f" from tile {load.source.name}" if load.source else ""
     how = " back" * load.back + " slides" * load.slides
     return f"load {load.tile.name} queue {load.queue}{tensor}{tile}{how}{_moves_text(load.moved)}"
-
-
-def _compute_line(command: Compute, around: _Scope) -> str:
-    sizes = _sizes_text(command.ranks, command.shape)
-    sign = "+=" if command.accumulate else "="
-    inputs = " ".join(_operand_text(tile, around) for tile in command.inputs)
-    on = _folds_text(command.on) if isinstance(command.on, Folds) else _steps_text(command.on)
-    return f"compute {_operand_text(command.out, around)} {sign} {inputs} over {sizes} {on}"
 
 
 def _folds_text(folds: Folds) -> str:

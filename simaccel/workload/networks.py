@@ -11,7 +11,6 @@ from simaccel.files.catalogue import Catalogue
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import (
     Layers,
-    Shape,
     layers_workload,
     one_layer,
     with_batch,
@@ -43,11 +42,9 @@ class Network:
     @property
     def samples(self) -> int:
         """Samples at a batch of 1; of a list of kernels, the most of any."""
-        return max(_samples(shape) for shape in self.layers.values())
-
-
-def _samples(shape: Shape) -> int:
-    return shape.n if isinstance(shape, Conv) else shape.m
+        return max(
+            shape.n if isinstance(shape, Conv) else shape.m for shape in self.layers.values()
+        )
 
 
 def parse_network(document: Mapping[str, Any]) -> Network:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware.area.tables import (
@@ -20,7 +20,7 @@ from simaccel.hardware.area.tables import (
 from simaccel.hardware.memory import BufferSpec
 from simaccel.hardware.quantity import SquareMicrometres
 from simaccel.hardware.spatial import SpatialArraySpec
-from simaccel.hardware.spec import Spec, empty_fields
+from simaccel.hardware.spec import Spec
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,17 +72,17 @@ class AreaSpec(Spec):
     count as buffer memory.
     """
 
+    OMITTED: ClassVar = (
+        *("node", "number", "mac_um2", "sfu_um2_per_lane"),
+        *("pe_memory_um2_per_byte", "buffer_um2_per_byte"),
+    )
+
     node: Node | None = None
     number: Number | None = None
     mac_um2: SquareMicrometres | None = None
     pe_memory_um2_per_byte: SquareMicrometres | None = None
     buffer_um2_per_byte: SquareMicrometres | None = None
     sfu_um2_per_lane: SquareMicrometres | None = None
-
-    @property
-    def absent(self) -> set[str]:
-        """The fields that are not set."""
-        return empty_fields(self)
 
     def areas(self, node: Node = NODE, number: Number = "fp16") -> UnitAreas:
         """Return all areas; ``node`` and ``number``: defaults where the section has none.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import (
     Field,
@@ -24,7 +24,7 @@ from simaccel.hardware.energy.tables import (
     sram_pj_per_byte,
 )
 from simaccel.hardware.quantity import Amount, Picojoules
-from simaccel.hardware.spec import Spec, empty_fields, unset_fields
+from simaccel.hardware.spec import Spec
 from simaccel.numbers import SHARED
 
 _BY_NODE: Final = ("mac_pj", "sfu_pj_per_element", "buffer_pj_per_byte", "noc_pj_per_byte")
@@ -39,6 +39,8 @@ class EnergySpec(Spec):
     figures that are left out are unknown, and so are energies of runs; else they are faults.
     """
 
+    OMITTED: ClassVar = ("known", "node", *_BY_NODE, DRAM, "leakage_pj_per_cycle")
+
     known: Annotated[bool, Field(strict=True)] = True
     node: Node | None = None
     number: Number = "fp16"
@@ -52,8 +54,7 @@ class EnergySpec(Spec):
     @property
     def absent(self) -> set[str]:
         """The fields that are not set."""
-        unread = {"number"} if self.node is None else set()
-        return unread | empty_fields(self) | unset_fields(self, "known", "leakage_pj_per_cycle")
+        return super().absent | ({"number"} if self.node is None else set())
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

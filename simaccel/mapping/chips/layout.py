@@ -277,7 +277,7 @@ def _swap_then_gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
         dims = tuple(
             (
                 *own[:n],
-                *_select_digits(its[n:], swapped),
+                *(digit for digit in its[n:] if digit in swapped),
                 *(digit for digit in own[n:] if digit not in swapped),
             )
             for own, its, n in zip(have.dims, read.dims, kept, strict=True)
@@ -353,10 +353,6 @@ def _scatter_digits(made: ChipLayout, read: ChipLayout) -> tuple[Digits, ...] | 
 
 def _digits(dims: Sequence[Digits]) -> set[ChipAxis]:
     return {one for dim in dims for one in dim}
-
-
-def _select_digits(digits: Digits, chosen: Collection[ChipAxis]) -> Digits:
-    return tuple(one for one in digits if one in chosen)
 
 
 def _sort_digits(digits: Iterable[ChipAxis]) -> tuple[ChipAxis, ...]:

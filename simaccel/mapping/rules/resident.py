@@ -62,31 +62,20 @@ def _keep_faults(
         yield f"a tensor that a group inside uses; none uses {keep.tensor}"
         return
     yield from chain.from_iterable(_region_faults(keep, view) for view in views)
-    yield from _use_faults(scope, keep, walks)
-    yield from _needed_faults(workload, scope, keep)
-    yield from _box_faults(workload, keep)
-    yield from _overwritten_faults(scope, keep, walks)
-    yield from _own_tile_faults(scope, keep, walks)
-    yield from _padded_faults(workload, scope, keep, views)
-    if any(other.tensor == keep.tensor and _overlap(other, keep) for other in scope.keeps[:at]):
-        yield f"regions of {keep.tensor} that don't overlap"
-
-
-def _use_faults(scope: ResidentScope, keep: Keep, walks: Sequence[TreeWalk]) -> Iterator[str]:
     if not any(keep.tensor in walk.makers for walk in walks):
         yield "a tensor that a group inside makes; one group can keep its inputs"
     elif not any(_uses(walk, keep, scope) for walk in walks):
         yield f"parts of {keep.tensor} that a group inside uses from here"
-
-
-def _padded_faults(
-    workload: Workload, scope: ResidentScope, keep: Keep, views: Sequence[TensorView]
-) -> Iterator[str]:
-    """Yield tensors that are kept whole though a group pads them."""
+    yield from _needed_faults(workload, scope, keep)
+    yield from _box_faults(workload, keep)
+    yield from _overwritten_faults(scope, keep, walks)
+    yield from _own_tile_faults(scope, keep, walks)
     whole = math.prod(workload.shapes[keep.tensor])
     padded = any(group.padded for group in scope.groups)
     if padded and not keep.region and any(math.prod(view.shape) > whole for view in views):
         yield f"a tensor that no group pads; {keep.tensor} is"
+    if any(other.tensor == keep.tensor and _overlap(other, keep) for other in scope.keeps[:at]):
+        yield f"regions of {keep.tensor} that don't overlap"
 
 
 def _region_faults(keep: Keep, view: TensorView) -> Iterator[str]:

@@ -90,7 +90,7 @@ def step_elements(
         return ints(0)
     times = [cut.trips for name, cut in cuts.items() if name not in inside | operand.ranks | {rank}]
     others = math.prod(times, start=cuts[rank].trips - 1 if idle else ints(1))
-    moves = _any_moves(cuts, ranks)
+    moves = ints(math.prod((cuts[rank].trips for rank in sorted(ranks)), start=ints(1)) > 1)
     if idle:
         others = others * moves
     brought = math.prod(
@@ -99,10 +99,6 @@ def step_elements(
     if operand.slides:
         brought = brought - _shared_elements(operand, cuts, rank, inside, halo, moves)
     return ints(others * brought)
-
-
-def _any_moves(cuts: Cuts, ranks: frozenset[str]) -> Ints:
-    return ints(math.prod((cuts[rank].trips for rank in sorted(ranks)), start=ints(1)) > 1)
 
 
 def _sum_extents(dim: Terms, cuts: Cuts, rank: str, inside: frozenset[str]) -> Ints:

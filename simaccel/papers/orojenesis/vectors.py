@@ -6,7 +6,7 @@ from itertools import permutations
 
 from simaccel.analytic.family import Family, FamilyLoops, ints
 from simaccel.analytic.sizes import even_pieces
-from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
+from simaccel.mapping.space import aliases_of, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
 from simaccel.papers.orojenesis.segment import Segment, of_families
 from simaccel.units import SFU
@@ -39,13 +39,9 @@ def vector_segment(workload: Workload, vector: Vector) -> Segment:
             ints([order[at] for order in orders]).reshape(-1, 1) for at in range(len(ranks))
         )
         loops = FamilyLoops(tuple(ranks), tuple(tiles), places)
-        families.append(_family(space, seen, loops))
+        in_place = seen.inputs[0].ranks == seen.output.ranks
+        names = list(dict.fromkeys([*seen.names] if in_place else [*seen.names, seen.output.name]))
+        aliases = aliases_of(space, tuple(Keep(name) for name in names), ())
+        keeps = tuple(Keep(name, BUFFER, ints(1)) for name in names)
+        families.append(Family(space, (loops, *keeps, Do(seen.name, SFU)), aliases))
     return of_families(group, families)
-
-
-def _family(space: IterationSpace, seen: BoundOperator, loops: FamilyLoops) -> Family:
-    in_place = seen.inputs[0].ranks == seen.output.ranks
-    names = list(dict.fromkeys([*seen.names] if in_place else [*seen.names, seen.output.name]))
-    aliases = aliases_of(space, tuple(Keep(name) for name in names), ())
-    keeps = tuple(Keep(name, BUFFER, ints(1)) for name in names)
-    return Family(space, (loops, *keeps, Do(seen.name, SFU)), aliases)
