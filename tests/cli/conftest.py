@@ -1,9 +1,10 @@
 """The command line as tests call it: in this process, without a terminal."""
 
+import json
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -12,24 +13,48 @@ from simaccel.cli import main
 from simaccel.workload import MODELS, ModelDimensions
 from tests.small_pods import SMALL
 
-Call = Callable[[str], Result]
 FIELDS = ("hidden", "layers", "heads", "kv_heads", "head_size", "ff_size", "vocabulary")
+
+
+class Call:
+    """Runs command lines: arguments are separated by blanks, `~` stands for a blank."""
+
+    def __call__(self, line: str) -> Result:
+        """Run a command line."""
+        arguments = [part.replace("~", " ") for part in line.split()]
+        return CliRunner().invoke(main, arguments, prog_name="simaccel")
+
+    def printed(self, line: str) -> str:
+        """Return what a command prints that succeeds."""
+        result = self(line)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    def json(self, line: str) -> Any:  # noqa: ANN401 - what JSON is
+        """Return what a command prints as JSON."""
+        return json.loads(self.printed(f"{line} --json"))
+
+    def refused(self, line: str) -> str:
+        """Return the messages of a refusal: nothing else is printed."""
+        result = self(line)
+        assert (result.exit_code, result.stdout) == (2, ""), result.output
+        assert "Traceback" not in result.stderr
+        return result.stderr
+
+    def messages(self, line: str) -> list[str]:
+        """Return the messages of a refusal, each without its beginning."""
+        return [text.removeprefix("error: ") for text in self.refused(line).splitlines()]
 
 
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run a command line; arguments are separated by blanks, `~` stands for a blank.
+    """Return what runs command lines.
 
     Without --jobs it starts no processes, as on a computer with one processor.
     """
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-
-    def call(line: str) -> Result:
-        arguments = [part.replace("~", " ") for part in line.split()]
-        return CliRunner().invoke(main, arguments, prog_name="simaccel")
-
-    return call
+    return Call()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """What `simaccel hw` and `simaccel workload` print."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,15 +12,14 @@ from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.load import list_accelerators
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import MODELS, NETWORKS, TRANSFORMERS, Model, Network, Transformer
-
-Call = Callable[[str], Result]
+from tests.cli.conftest import Call
 
 
 def test_all_accelerators_are_listed(cli: Call) -> None:
     shown = cli("hw list").stdout
     for name in list_accelerators():
         assert name in shown
-    listed = json.loads(cli("hw list --json").stdout)
+    listed = cli.json("hw list")
     assert sorted(one["name"] for one in listed) == list_accelerators()
     kinds = [one["stands_for"] for one in listed]
     assert kinds == sorted(kinds, key=["chip", "design", "example"].index)
@@ -31,9 +29,8 @@ def test_all_accelerators_are_listed(cli: Call) -> None:
 
 
 def test_an_accelerator_is_shown_with_overrides(cli: Call) -> None:
-    shown = cli("hw show toy --set array.rows=8")
-    assert shown.exit_code == 0, shown.stderr
-    assert ["array.rows", "8"] in [line.split() for line in shown.stdout.splitlines()]
+    shown = cli.printed("hw show toy --set array.rows=8")
+    assert ["array.rows", "8"] in [line.split() for line in shown.splitlines()]
 
 
 def test_the_json_of_an_accelerator_is_its_file(cli: Call, tmp_path: Path) -> None:
@@ -47,7 +44,7 @@ def test_the_json_of_an_accelerator_is_its_file(cli: Call, tmp_path: Path) -> No
 
 def test_all_models_are_listed_with_their_sources(cli: Call) -> None:
     shown = cli("workload list").stdout
-    listed = json.loads(cli("workload list --json").stdout)
+    listed = cli.json("workload list")
     known: list[Model | Transformer | Network] = [*MODELS, *TRANSFORMERS, *NETWORKS]
     for model, one in zip(known, listed, strict=True):
         assert model.name in shown
@@ -56,18 +53,16 @@ def test_all_models_are_listed_with_their_sources(cli: Call) -> None:
 
 
 def test_a_workload_is_shown_with_its_operators(cli: Call, tmp_path: Path) -> None:
-    shown = cli("workload show gemm --shape M=9,K=7,N=5")
-    assert shown.exit_code == 0, shown.stderr
-    assert "315 MACs" in shown.stdout
+    assert "315 MACs" in cli.printed("workload show gemm --shape M=9,K=7,N=5")
     file = tmp_path / "mine.yaml"
     file.write_text("kind: gemm\nshape: {M: 9, K: 7, N: 5}\n")
-    found = json.loads(cli(f"workload show {file} --json").stdout)
+    found = cli.json(f"workload show {file}")
     assert found["macs"] == 315
     assert found["operators"][0]["ranks"] == "b=1 m=9 k=7 n=5"
 
 
 def test_networks_are_listed_with_their_figures(cli: Call) -> None:
-    listed = {one["name"]: one for one in json.loads(cli("workload list --json").stdout)}
+    listed = {one["name"]: one for one in cli.json("workload list")}
     vgg16 = {key: listed["vgg16"][key] for key in ("layers", "distinct", "macs", "weights")}
     # conv3_2 = conv3_3, conv4_2 = conv4_3, and conv5_1 to conv5_3 are the same
     assert vgg16 == {
@@ -80,26 +75,20 @@ def test_networks_are_listed_with_their_figures(cli: Call) -> None:
 
 
 def test_a_network_is_shown_layer_by_layer(cli: Call) -> None:
-    found = json.loads(
-        cli(
-            "workload show alexnet --scope layers --json --batch 2 --set bytes-per-element=W=1"
-        ).stdout
-    )
+    found = cli.json("workload show alexnet --scope layers --batch 2 --set bytes-per-element=W=1")
     assert [row["operator"] for row in found["operators"]][:2] == ["conv1", "conv2"]
     conv2 = found["operators"][1]
     # 27 x 27 outputs of 5 x 5 filters reach over 31 x 31 inputs
     image, filters, result = 2 * 96 * 31 * 31 * 2, 256 * 48 * 25, 2 * 256 * 27 * 27 * 2
     assert conv2["bytes"] == image + filters + result
     assert conv2["macs"] == 2 * 256 * 27 * 27 * 48 * 25
-    (alone,) = json.loads(cli("workload show alexnet --json --set layer=conv2 --batch 2").stdout)[
-        "operators"
-    ]
+    (alone,) = cli.json("workload show alexnet --set layer=conv2 --batch 2")["operators"]
     assert alone["macs"] == conv2["macs"]
 
 
 def test_a_convolution_is_shown(cli: Call) -> None:
     shape = "M=64,C=3,P=112,Q=112,R=7,S=7,stride=2,N=2"
-    found = json.loads(cli(f"workload show conv --json --shape {shape}").stdout)
+    found = cli.json(f"workload show conv --shape {shape}")
     assert found["macs"] == 2 * 64 * 3 * 112 * 112 * 49
     (row,) = found["operators"]
     assert row["tensors"] == "I[n,g,c,2*p+r,2*q+s] W[g,m,c,r,s] O[n,g,m,p,q]"
@@ -108,11 +97,10 @@ def test_a_convolution_is_shown(cli: Call) -> None:
 def test_a_topology_is_shown(cli: Call, tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     file.write_text("Layer,M,N,K\nfirst,4,5,6\nsecond,1,2,3\n")
-    found = json.loads(cli(f"workload show {file} --json --set layer=first --batch 3").stdout)
+    found = cli.json(f"workload show {file} --set layer=first --batch 3")
     assert (found["name"], found["macs"]) == ("mine", 3 * 4 * 5 * 6)
-    refused = cli(f"workload show {file} --set layer=frist")
-    assert refused.exit_code == 2
-    assert refused.stderr == (
+    refused = cli.refused(f"workload show {file} --set layer=frist")
+    assert refused == (
         "error: command line: --set layer: got 'frist'; did you mean 'first'? "
         "(allowed: first, second)\n"
     )

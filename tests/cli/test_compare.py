@@ -3,13 +3,11 @@
 import csv
 import io
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 
 from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
@@ -19,26 +17,23 @@ from simaccel.study.runs import run_point
 from simaccel.units import STALLS
 from simaccel.verbs.comparing import slopes_of
 from simaccel.workload import ModelDimensions, attention, build
+from tests.cli.conftest import Call
 
-Call = Callable[[str], Result]
 pytestmark = pytest.mark.usefixtures("small_bert")
 
 SMALL = "--hw toy --workload bert --scope la --set buffer.capacity_bytes=16~KiB"
 
 
 def test_rows_are_lengths_by_dataflows(cli: Call) -> None:
-    result = cli(f"compare {SMALL} --seq-len 4,8 --dataflow strips,naive-m --jobs 1")
-    assert result.exit_code == 0, result.stderr
-    lines = result.stdout.partition("\narea: ")[0].splitlines()
+    shown = cli.printed(f"compare {SMALL} --seq-len 4,8 --dataflow strips,naive-m --jobs 1")
+    lines = shown.partition("\narea: ")[0].splitlines()
     rows = [line.split()[:2] for line in lines if line.strip()[:1].isdigit()]
     assert rows == [[n, name] for n in "48" for name in ("strips", "naive-m")]
-    assert max(map(len, result.stdout.splitlines())) <= 120
+    assert max(map(len, shown.splitlines())) <= 120
 
 
 def test_json_is_a_list_with_speedups(cli: Call) -> None:
-    found = json.loads(
-        cli(f"compare {SMALL} --seq-len 4,8 --dataflow strips,naive-m --json").stdout
-    )
+    found = cli.json(f"compare {SMALL} --seq-len 4,8 --dataflow strips,naive-m")
     assert [(one["seq_len"], one["dataflow"]) for one in found] == [
         *((4, "strips"), (4, "naive-m"), (8, "strips"), (8, "naive-m"))
     ]
@@ -51,11 +46,10 @@ def test_json_is_a_list_with_speedups(cli: Call) -> None:
 def test_a_dataflow_that_does_not_fit_is_a_row_with_the_reason(cli: Call) -> None:
     less = SMALL.replace("16~KiB", "512B")
     line = f"compare {less} --seq-len 16 --dataflow flat-m,flash --jobs 1"
-    result = cli(line)
-    assert result.exit_code == 0, result.stderr
-    assert "does not run" in result.stdout
-    assert "flat-m at 16: L+softmax+A: no tiling fits the buffer" in result.stdout
-    failed, ran = json.loads(cli(f"{line} --json").stdout)
+    shown = cli.printed(line)
+    assert "does not run" in shown
+    assert "flat-m at 16: L+softmax+A: no tiling fits the buffer" in shown
+    failed, ran = cli.json(line)
     assert failed["problem"].startswith("L+softmax+A: no tiling fits the buffer")
     assert failed["exit_code"] == 2
     assert ran["speedup"] is None
@@ -68,11 +62,10 @@ def test_nothing_that_runs_is_an_error(cli: Call) -> None:
 
 
 def test_a_gemm_has_no_lengths(cli: Call) -> None:
-    result = cli(
+    shown = cli.printed(
         "compare --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive,flex --jobs 1"
     )
-    assert result.exit_code == 0, result.stderr
-    assert "seq-len" not in result.stdout
+    assert "seq-len" not in shown
 
 
 SWEEP = "--hw toy --workload bert --scope la --seq-len 4 --dataflow strips,naive-m"
@@ -84,9 +77,8 @@ def rows_of(file: Path) -> list[dict[str, str]]:
 
 
 def test_rows_of_a_sweep_are_points_by_dataflows(cli: Call) -> None:
-    result = cli(f"compare {SWEEP} {BUFFER} --jobs 1")
-    assert result.exit_code == 0, result.stderr
-    lines = result.stdout.splitlines()
+    shown = cli.printed(f"compare {SWEEP} {BUFFER} --jobs 1")
+    lines = shown.splitlines()
     assert lines[0] == "bert on toy, scope la, batch 1, seq-len 4, int16"
     assert lines[1].split()[:3] == ["buffer", "dataflow", "cycles"]
     rows = [line.split()[:3] for line in lines if " B " in line[:7]]
@@ -95,7 +87,7 @@ def test_rows_of_a_sweep_are_points_by_dataflows(cli: Call) -> None:
 
 
 def test_a_point_is_the_run_with_this_value(cli: Call) -> None:
-    found = json.loads(cli(f"compare {SWEEP} {BUFFER} --jobs 1 --json").stdout)
+    found = cli.json(f"compare {SWEEP} {BUFFER} --jobs 1")
     assert [one["buffer_bytes"] for one in found] == [128, 128, 256, 256, 512, 512]
     workload = build("bert", batch=1, seq_len=4, scope="la")
     for one in found:
@@ -107,7 +99,7 @@ def test_a_point_is_the_run_with_this_value(cli: Call) -> None:
 
 def test_speedup_is_against_the_same_point(cli: Call) -> None:
     options = "--hw toy --workload bert --scope la --seq-len 4 --dataflow naive-m,strips"
-    found = json.loads(cli(f"compare {options} {BUFFER} --jobs 1 --json").stdout)
+    found = cli.json(f"compare {options} {BUFFER} --jobs 1")
     assert len({strips["cycles"] for strips in found[1::2]}) > 1
     for naive, strips in zip(found[::2], found[1::2], strict=True):
         assert naive["speedup"] == 1
@@ -166,10 +158,9 @@ def test_the_csv_is_the_json(cli: Call, tmp_path: Path) -> None:
 
 def test_what_does_not_fit_is_said_once_a_dataflow(cli: Call) -> None:
     line = "compare --hw toy --workload bert --scope la --seq-len 12 --dataflow strips,flat-m"
-    result = cli(f"{line} --sweep buffer=128B:512B:x2 --jobs 1")
-    assert result.exit_code == 0, result.stderr
-    assert result.stdout.count("does not run") == 3
-    (reason,) = [text for text in result.stdout.splitlines() if text.startswith("flat-m at")]
+    shown = cli.printed(f"{line} --sweep buffer=128B:512B:x2 --jobs 1")
+    assert shown.count("does not run") == 3
+    (reason,) = [text for text in shown.splitlines() if text.startswith("flat-m at")]
     assert reason.startswith("flat-m at buffer 128 B and at 2 more: L+softmax+A: no tiling fits")
 
 
@@ -179,27 +170,9 @@ def test_nothing_that_runs_is_an_error_but_has_its_files(
 ) -> None:
     table, plot = tmp_path / "rows.csv", tmp_path / "plot.svg"
     line = "compare --hw toy --workload bert --scope la --seq-len 64 --dataflow flat-m --jobs 1"
-    result = cli(f"{line} {sweep} --csv {table} --plot {plot}")
-    assert result.exit_code == 2
+    assert cli(f"{line} {sweep} --csv {table} --plot {plot}").exit_code == 2
     assert all(row["problem"] for row in rows_of(table))
     assert plot.read_bytes().startswith(b"<?xml")
-
-
-@pytest.mark.parametrize("name", ["csv", "plot"])
-def test_a_file_that_exists_is_kept(cli: Call, tmp_path: Path, name: str) -> None:
-    file = tmp_path / "out.png"
-    file.write_text("precious")
-    elsewhere = SWEEP.replace("--hw toy", "--hw nowhere")
-    result = cli(f"compare {elsewhere} --{name} {file}")
-    assert result.exit_code == 2
-    assert result.stderr.splitlines()[0] == (
-        f"error: {file}: output: got 'a file that exists'; allowed: a new file, or --force"
-    )
-    assert "accelerator: name: got 'nowhere'" in result.stderr.splitlines()[1]
-    assert file.read_text() == "precious"
-    result = cli(f"compare {SWEEP} --{name} {file} --force --jobs 1")
-    assert result.exit_code == 0, result.stderr
-    assert file.read_bytes() != b"precious"
 
 
 def test_files_that_can_not_be_written_are_refused_before_anything_runs(
@@ -207,10 +180,10 @@ def test_files_that_can_not_be_written_are_refused_before_anything_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # long values are shortened in messages
     nowhere = Path("nowhere")
-    result = cli(f"compare {SWEEP} --csv {nowhere}/a.csv --plot {tmp_path}/b.jpg --sweep bufer=1")
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    folder, suffix, sweep = result.stderr.splitlines()
+    said = cli.refused(
+        f"compare {SWEEP} --csv {nowhere}/a.csv --plot {tmp_path}/b.jpg --sweep bufer=1"
+    )
+    folder, suffix, sweep = said.splitlines()
     assert folder == (
         f"error: {nowhere}/a.csv: output folder: got '{nowhere}'; allowed: an existing folder"
     )
@@ -222,10 +195,8 @@ def test_files_that_can_not_be_written_are_refused_before_anything_runs(
 
 
 def test_an_impossible_point_is_refused_before_anything_runs(cli: Call, tmp_path: Path) -> None:
-    result = cli(f"compare {SWEEP} --sweep buffer=8,16,1KiB --csv {tmp_path}/a.csv")
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert result.stderr.splitlines() == [
+    said = cli.refused(f"compare {SWEEP} --sweep buffer=8,16,1KiB --csv {tmp_path}/a.csv")
+    assert said.splitlines() == [
         f"error: --sweep buffer={n} B: buffer.capacity_bytes: got {n}; "
         "allowed: at least 32 B, one 2-byte operand of a 4 x 4 fold"
         for n in (8, 16)
@@ -236,8 +207,8 @@ def test_an_impossible_point_is_refused_before_anything_runs(cli: Call, tmp_path
 def test_what_is_predicted_is_that_of_the_run(cli: Call) -> None:
     options = "--hw toy --workload bert --scope la --seq-len 4 --dataflow flat-r"
     options += " --set buffer.capacity_bytes=64~KiB"  # as in test_run.py
-    alone = json.loads(cli(f"estimate {options} --json").stdout)
-    run = json.loads(cli(f"run {options} --json").stdout)
+    alone = cli.json(f"estimate {options}")
+    run = cli.json(f"run {options}")
     for name in ("cycles", "terms", "by"):
         assert alone["bound"][name] == run["bound"][name]
     assert alone["work_cycles"] == run["work_cycles"]
@@ -300,7 +271,7 @@ def test_lists_are_crossed(cli: Call) -> None:
     for one in found:
         name, held = one["dataflow"].split()
         run = f"run --hw {one['accelerator']} {LISTS} --dataflow {name} --set stationarity={held}"
-        assert json.loads(cli(f"{run} --json").stdout)["cycles"] == one["cycles"]
+        assert cli.json(run)["cycles"] == one["cycles"]
 
 
 @pytest.mark.long
@@ -333,7 +304,7 @@ def test_mappings_stand_beside_dataflows_and_mapspaces(cli: Call, tmp_path: Path
     found = json.loads(cli(f"{line} --set patience=5").stdout)
     assert [one["dataflow"] for one in found] == ["mine.txt", "naive", "ruby"]
     assert found[0]["cycles"] == found[1]["cycles"]
-    alone = json.loads(cli(f"compare --hw toy {LISTS} --mapping {mine} --json").stdout)
+    alone = cli.json(f"compare --hw toy {LISTS} --mapping {mine}")
     assert [one["dataflow"] for one in alone] == ["mine.txt"]
 
 
@@ -345,7 +316,7 @@ def test_degrees_of_parallelism_are_lists_and_energy_is_of_all_chips(cli: Call) 
     outcome = cli(f"compare {asked} --set tensor-parallel=1,2 --metric tokens/s/chip --json")
     rows = json.loads(outcome.stdout)
     assert [row["tensor_parallel"] for row in rows] == ["1", "2"]
-    run = json.loads(cli(f"run {asked} --set tensor-parallel=2 --json").stdout)
+    run = cli.json(f"run {asked} --set tensor-parallel=2")
     assert rows[1]["cycles"] == run["cycles"] < rows[0]["cycles"]
     alone = f"compare {asked} --set tensor-parallel=2 --metric energy/token --json"
     both = json.loads(cli(alone).stdout)[0]
@@ -361,11 +332,9 @@ def test_stages_of_a_pipeline_are_a_list(cli: Call, small_model: Path) -> None:
     chips = " ".join(["--chips 2", *(f"--set links.{one}" for one in sets)])
     of = f"--hw mxu_128 {chips} --workload {small_model} --phase decode --kv-len 8 --batch 2"
     of += " --scope model"
-    rows = json.loads(
-        cli(f"compare {of} --dataflow naive-m --set pipeline-parallel=2,4 --json").stdout
-    )
+    rows = cli.json(f"compare {of} --dataflow naive-m --set pipeline-parallel=2,4")
     assert [row["pipeline_parallel"] for row in rows] == ["2", "4"]
-    run = json.loads(cli(f"run {of} --dataflow naive-m --set pipeline-parallel=2 --json").stdout)
+    run = cli.json(f"run {of} --dataflow naive-m --set pipeline-parallel=2")
     assert rows[0]["cycles"] == run["cycles"]
     assert rows[0]["energy_per_token_pj"] == pytest.approx(run["token_energy_pj"])
     assert "chips: got 4; allowed: at most 2, the number of chips" in rows[1]["problem"]
@@ -376,7 +345,7 @@ def test_stages_of_a_pipeline_are_a_list(cli: Call, small_model: Path) -> None:
     )
     assert "takes a list." in cli(f"run {of} --set pipeline-parallel=1,2").stderr
     default = of.replace("mxu_128", "tpu_v5e")
-    rows = json.loads(cli(f"compare {default} --pipeline-parallel 1,2 --json").stdout)
+    rows = cli.json(f"compare {default} --pipeline-parallel 1,2")
     assert [row["dataflow"] for row in rows] == ["deployed"] * 2
 
 
@@ -386,8 +355,7 @@ def test_rows_that_are_stored_do_not_run_again(
     """What is new runs; what is kept, also of a row that can't be, is printed as it was."""
     gemm = "--hw toy --workload gemm --shape M=9,K=7,N=5"
     line = f"compare {gemm} --set store={tmp_path / 's'} --set jobs=1 --sweep buffer=1KiB,2KiB"
-    first = cli(f"{line} --dataflow naive,flat --csv -")
-    assert first.exit_code == 0, first.stderr
+    first = cli.printed(f"{line} --dataflow naive,flat --csv -")
     ran: list[str] = []
 
     def run(point: Point) -> StudyRow:
@@ -395,12 +363,12 @@ def test_rows_that_are_stored_do_not_run_again(
         return run_point(point)
 
     monkeypatch.setattr("simaccel.study.runs.run_point", run)
-    assert cli(f"{line} --dataflow naive,flat --csv -").stdout == first.stdout
+    assert cli(f"{line} --dataflow naive,flat --csv -").stdout == first
     assert ran == []
     more = cli(f"{line} --dataflow naive,flat,flex --csv -").stdout
     assert ran == ["flex", "flex"]
-    assert {*first.stdout.splitlines()} < {*more.splitlines()}
+    assert {*first.splitlines()} < {*more.splitlines()}
     for path in (tmp_path / "s" / "rows").rglob("*.json"):
         path.write_text("{}")
-    assert cli(f"{line} --dataflow naive,flat --csv -").stdout == first.stdout
+    assert cli(f"{line} --dataflow naive,flat --csv -").stdout == first
     assert len(ran) == 2 + 4

@@ -31,9 +31,8 @@ def test_a_map_that_covers_its_dimension_never_steps(
 ) -> None:
     path = tmp_path / "c1.m"
     path.write_text(_LAYER.format(covering))
-    result = cli(f"directives {path} --pes 64 --json")
-    assert result.exit_code == 0, result.stderr
-    (found,) = json.loads(result.stdout)
+    shown = cli.printed(f"directives {path} --pes 64 --json")
+    (found,) = json.loads(shown)
     assert found["runtime_cycles"] == 94_088
 
 
@@ -46,9 +45,8 @@ def test_maps_that_leave_positions_out_are_faults_of_one_kind(cli: Call, tmp_pat
             for at in range(60)
         )
     )
-    result = cli(f"directives {path}")
-    assert result.exit_code == 2
-    of_r, of_s = result.stderr.splitlines()
+    said = cli.refused(f"directives {path}")
+    of_r, of_s = said.splitlines()
     assert "(3,3): a TemporalMap of R has all of it; likewise line 21" in of_r
     assert of_s.endswith("(61 in all)")
 
@@ -87,22 +85,19 @@ def test_up_sampling_is_analysed_as_the_tool_does_with_a_note(cli: Call, tmp_pat
     result = cli(f"directives {_up(tmp_path / 'up.m', text)} --json")
     assert result.exit_code == 0
     assert "got 'TRCONV'; allowed: an analysis as a CONV" in result.stderr
-    result = cli(f"run --hw maestro_256 --workload {tmp_path / 'up.m'} --dataflow directives")
-    assert result.exit_code == 2
-    assert "directives don't say how a TRCONV up-samples" in result.stderr
+    said = cli.refused(f"run --hw maestro_256 --workload {tmp_path / 'up.m'} --dataflow directives")
+    assert "directives don't say how a TRCONV up-samples" in said
 
 
 def test_a_stride_that_no_filter_fills_is_a_fault(cli: Call, tmp_path: Path) -> None:
     text = "Stride { X: 2, Y: 2 } Dimensions { K: 4, C: 4, R: 3, S: 4, Y: 7, X: 7 }"
-    result = cli(f"workload show {_up(tmp_path / 'up.m', text + ' Dataflow { }')}")
-    assert result.exit_code == 2
-    assert "got 3; allowed: a multiple of the stride of Y, 2, in a TRCONV" in result.stderr
+    said = cli.refused(f"workload show {_up(tmp_path / 'up.m', text + ' Dataflow { }')}")
+    assert "got 3; allowed: a multiple of the stride of Y, 2, in a TRCONV" in said
 
 
 def test_thousands_of_faults_are_a_few_lines(cli: Call, tmp_path: Path) -> None:
     path = tmp_path / "n.m"
     path.write_text("Network n {\n" * 20_000)
-    result = cli(f"run --hw maestro_256 --workload {path}")
-    assert result.exit_code == 2
-    assert len(result.stderr.splitlines()) == 1
-    assert "(100 in all)" in result.stderr
+    said = cli.refused(f"run --hw maestro_256 --workload {path}")
+    assert len(said.splitlines()) == 1
+    assert "(100 in all)" in said

@@ -20,9 +20,8 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _json(cli: Call, line: str) -> dict[str, Any]:
-    result = cli(f"{line} --dry-run --json")
-    assert result.exit_code == 0, result.stderr
-    found: dict[str, Any] = json.loads(result.stdout)
+    shown = cli.printed(f"{line} --dry-run --json")
+    found: dict[str, Any] = json.loads(shown)
     return found
 
 

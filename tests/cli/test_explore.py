@@ -19,10 +19,9 @@ def test_a_table_a_line_of_counts_and_files_of_all(cli: Call, tmp_path: Path) ->
     names = {"--csv": "a.csv", "--parquet": "a.parquet", "-o": "a.html"}
     names |= {f"--plot-{what}": f"{what}.svg" for what in ("frontier", "pairs", "sensitivity")}
     files = " ".join(f"{option} {tmp_path / name}" for option, name in names.items())
-    result = cli(f"explore {SMALL} {AXES} --where area_mm2<=16 power_mw<=4e3 {files}")
-    assert result.exit_code == 0, result.stderr
-    assert result.stdout.startswith("gemm on toy: 6 designs\n")
-    assert "6 designs: 0 do not run, 0 outside the limits," in result.stdout
+    shown = cli.printed(f"explore {SMALL} {AXES} --where area_mm2<=16 power_mw<=4e3 {files}")
+    assert shown.startswith("gemm on toy: 6 designs\n")
+    assert "6 designs: 0 do not run, 0 outside the limits," in shown
     rows = list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text())))
     given = [(row["array"], row["buffer_bytes"]) for row in rows]
     assert given == [(a, b) for a in ("2x2", "4x4") for b in ("1024", "2048", "4096")]
@@ -46,17 +45,15 @@ def test_a_dry_run_counts_and_keeps_nothing(cli: Call, tmp_path: Path) -> None:
     """Six designs, some of them too large; what is in the store is no run."""
     kept = tmp_path / "store"
     line = f"explore {SMALL} {AXES} --where area_mm2<=0.12 --store {kept}"
-    shown = cli(f"{line} --dry-run")
-    assert shown.exit_code == 0, shown.stderr
-    first = json.loads(cli(f"{line} --dry-run --json").stdout)
+    first = cli.json(f"{line} --dry-run")
     assert not list(kept.glob("*"))
     assert first["designs"] == 6
     assert first["runs"] == 6 - first["outside"] > 0
     assert (first["stored"], first["timed"]) == (0, 3)
     assert first["cpu_seconds"] > 0
-    assert f"{first['runs']} runs to make, 0 in the store" in shown.stdout
+    assert f"{first['runs']} runs to make, 0 in the store" in cli.printed(f"{line} --dry-run")
     assert cli(line).exit_code == 0
-    again = json.loads(cli(f"{line} --dry-run --json").stdout)
+    again = cli.json(f"{line} --dry-run")
     assert (again["runs"], again["stored"], again["cpu_seconds"]) == (0, first["runs"], 0)
 
 
@@ -71,11 +68,11 @@ def test_what_an_exploration_costs_is_what_its_runs_do(cli: Call) -> None:
 
 def test_several_accelerators_and_weighted_workloads(cli: Call) -> None:
     line = f"explore --hw toy --hw toy_linear {GEMM}~weight=3 --workload gemm~shape=M=4,K=4,N=4"
-    found = json.loads(cli(f"{line} --set mapspace=ruby-s --set patience=3 --jobs 1 --json").stdout)
+    found = cli.json(f"{line} --set mapspace=ruby-s --set patience=3 --jobs 1")
     assert [row["accelerator"] for row in found["designs"]] == ["toy", "toy_linear"]
     single = [
-        json.loads(cli(f"run --hw toy --workload gemm --shape {shape} --set mapspace=ruby-s "
-                       "--set patience=3 --objective edp --json").stdout)
+        cli.json(f"run --hw toy --workload gemm --shape {shape} --set mapspace=ruby-s "
+                       "--set patience=3 --objective edp")
         for shape in ("M=9,K=7,N=5", "M=4,K=4,N=4")
     ]  # fmt: skip
     toy = found["designs"][0]
@@ -147,9 +144,8 @@ def test_a_description_is_explored_with_its_own_dataflow(cli: Call, tmp_path: Pa
     net.write_text(NET)
     axis = "noc.distribution.link_bytes_per_cycle=4,64"
     line = f"explore --hw maestro_256 --workload {net} --dataflow directives --jobs 1"
-    done = cli(f"{line} --axis {axis} --axis buffer=64KiB,256KiB --json")
-    assert done.exit_code == 0, done.stderr
-    designs = json.loads(done.stdout)["designs"]
+    done = cli.printed(f"{line} --axis {axis} --axis buffer=64KiB,256KiB --json")
+    designs = json.loads(done)["designs"]
     assert len(designs) == 4
     for row, rate in ((designs[0], 4), (designs[-1], 64)):
         sets = f"--set noc.distribution.link_bytes_per_cycle={rate}"
@@ -159,19 +155,16 @@ def test_a_description_is_explored_with_its_own_dataflow(cli: Call, tmp_path: Pa
 
 
 def test_directives_need_a_description(cli: Call, tmp_path: Path) -> None:
-    done = cli(f"explore {SMALL.replace('naive', 'directives')} {AXES}")
-    assert done.exit_code == 2
-    assert "--workload: got 'gemm'; allowed: a MAESTRO description" in done.stderr
+    done = cli.refused(f"explore {SMALL.replace('naive', 'directives')} {AXES}")
+    assert "--workload: got 'gemm'; allowed: a MAESTRO description" in done
     wrong = tmp_path / "net.m"
     wrong.write_text(NET.replace("SpatialMap(1,1) C", "SpatialMap(1,1) W"))
-    done = cli(f"explore --hw maestro_256 --workload {wrong} --dataflow directives {AXES}")
-    assert done.exit_code == 2
-    assert f"{wrong}: line 6, column" in done.stderr
+    done = cli.refused(f"explore --hw maestro_256 --workload {wrong} --dataflow directives {AXES}")
+    assert f"{wrong}: line 6, column" in done
 
 
 def test_one_design_is_one_design(cli: Call) -> None:
-    shown = cli(f"explore {SMALL}")
-    assert shown.exit_code == 0, shown.stderr
-    first, *lines = shown.stdout.splitlines()
+    shown = cli.printed(f"explore {SMALL}")
+    first, *lines = shown.splitlines()
     assert first.endswith(": 1 design")
     assert any(line.startswith("1 design: 0 do not run") for line in lines)

@@ -2,13 +2,12 @@
 
 import json
 import shlex
-from collections.abc import Callable
 
 from click.testing import CliRunner, Result
 
 from simaccel.cli import main
+from tests.cli.conftest import Call
 
-Call = Callable[[str], Result]
 GIVEN = (
     "--hw tpu_v6e --set dram.interleave_bytes=4096~B --chips 2 --workload gemm "
     "--shape M=256,K=256,N=128 --precision int8"
@@ -39,7 +38,7 @@ def test_what_it_names_runs_the_same_beside_the_best(cli: Call) -> None:
     words = [*shlex.split(line)[1:], "--json", "--jobs", "1"]
     rows = json.loads(CliRunner().invoke(main, words).stdout)
     cycles = {row["dataflow"]: row["cycles"] for row in rows}
-    assert cycles["deployed"] == json.loads(cli(f"{run} --json").stdout)["cycles"]
+    assert cycles["deployed"] == cli.json(run)["cycles"]
     assert cycles["best"] <= cycles["deployed"]
 
 

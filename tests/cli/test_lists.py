@@ -11,9 +11,7 @@ SMALL = "--hw edge --workload gpt2 --batch 1 --dataflow naive"
 
 
 def test_objectives_are_a_list(cli: Call) -> None:
-    found = json.loads(
-        cli(f"compare --hw toy {GEMM} --dataflow flex --set objective=cycles,energy --json").stdout
-    )
+    found = cli.json(f"compare --hw toy {GEMM} --dataflow flex --set objective=cycles,energy")
     assert [one["objective"] for one in found] == ["cycles", "energy"]
     for one in found:
         run = f"run --hw toy {GEMM} --dataflow flex --set objective={one['objective']} --json"
@@ -56,5 +54,5 @@ def test_dataflows_are_compared_where_nothing_else_is(
     cli: Call, asked: str, names: list[str]
 ) -> None:
     """Where no attention is there to be fused, ``flat`` and ``flash`` are ``flex``."""
-    found = json.loads(cli(f"compare --hw toy {asked} --dry-run --json").stdout)
+    found = cli.json(f"compare --hw toy {asked} --dry-run")
     assert [one["name"].split(", ")[-1] for one in found["searches"]] == names

@@ -18,9 +18,8 @@ CONV2 = "map --hw eyeriss_like --workload alexnet --set layer=conv2 --patience 5
 
 
 def test_the_best_mapping_as_json(cli: Call) -> None:
-    result = cli(f"{GEMM} --mapspace pfm --json")
-    assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
+    shown = cli.printed(f"{GEMM} --mapspace pfm --json")
+    found = json.loads(shown)
     (operator,) = found["operators"]
     assert (found["mapspace"], found["objective"]) == ("pfm", "edp")
     assert found["cycles"] == operator["cycles"] >= 12 * 10 * 9 / 16
@@ -36,7 +35,7 @@ def test_the_best_mapping_as_json(cli: Call) -> None:
 
 def test_mapspaces_side_by_side(cli: Call) -> None:
     best = {
-        name: json.loads(cli(f"{GEMM} --mapspace {name} --json").stdout)["edp_js"]
+        name: cli.json(f"{GEMM} --mapspace {name}")["edp_js"]
         for name in ("pfm", "ruby-s", "ruby-t", "ruby", "padded")
     }
     assert best["ruby"] <= best["ruby-s"] <= best["pfm"]
@@ -44,10 +43,7 @@ def test_mapspaces_side_by_side(cli: Call) -> None:
 
 
 def test_objectives(cli: Call) -> None:
-    found = {
-        name: json.loads(cli(f"{GEMM} --objective {name} --json").stdout)
-        for name in ("cycles", "energy", "edp")
-    }
+    found = {name: cli.json(f"{GEMM} --objective {name}") for name in ("cycles", "energy", "edp")}
     assert found["cycles"]["cycles"] == min(one["cycles"] for one in found.values())
     assert found["energy"]["energy_pj"] == min(one["energy_pj"] for one in found.values())
     assert found["edp"]["edp_js"] == min(one["edp_js"] for one in found.values())
@@ -55,27 +51,22 @@ def test_objectives(cli: Call) -> None:
 
 def test_a_mapping_is_saved_and_read_again(cli: Call, tmp_path: Path) -> None:
     file = tmp_path / "m.yaml"
-    result = cli(f"{GEMM} -o {file}")
-    assert result.exit_code == 0, result.output
-    assert f"mapping: {file}" in result.stdout
+    assert f"mapping: {file}" in cli.printed(f"{GEMM} -o {file}")
     (group,) = load_mapping(file, gemm(m=12, k=10, n=9)).groups
     assert group.operators == ("gemm",)
     assert cli(GEMM).stdout == tree_text(load_mapping(file, gemm(m=12, k=10, n=9)))
-    again = cli(f"{GEMM} -o {file}")
-    assert again.exit_code == 2
-    assert "allowed: a new file, or --force" in again.stderr
+    assert "allowed: a new file, or --force" in cli.refused(f"{GEMM} -o {file}")
 
 
 def test_explained(cli: Call) -> None:
-    result = cli(f"{CONV2} --explain")
-    assert result.exit_code == 0, result.output
+    shown = cli.printed(f"{CONV2} --explain")
     for part in ("223,948,800 MACs", "bound by compute", "spread ", "fan-out", "of all"):
-        assert part in result.stdout
+        assert part in shown
 
 
 def test_how_the_search_went_on_is_drawn(cli: Call, tmp_path: Path) -> None:
     file = tmp_path / "search.svg"
-    found = json.loads(cli(f"{CONV2} --json --plot {file}").stdout)["operators"][0]
+    found = cli.json(f"{CONV2} --plot {file}")["operators"][0]
     steps = found["convergence"]
     counts, values = ([step[name] for step in steps] for name in ("mappings", "objective"))
     assert counts == sorted(set(counts))
@@ -83,13 +74,11 @@ def test_how_the_search_went_on_is_drawn(cli: Call, tmp_path: Path) -> None:
     assert values[-1] == pytest.approx(found["edp_js"])
     assert counts[-1] <= found["mappings_valid"]
     assert file.read_bytes().startswith(b"<?xml")
-    refused = cli(f"{CONV2} --plot {file}")
-    assert refused.exit_code == 2
-    assert "--force" in refused.stderr
+    assert "--force" in cli.refused(f"{CONV2} --plot {file}")
 
 
 def test_the_dataflow_of_the_accelerator_holds(cli: Call) -> None:
-    found = json.loads(cli(f"{CONV2} --constrain rows.S=5 --json").stdout)
+    found = cli.json(f"{CONV2} --constrain rows.S=5")
     lines = [line.split() for line in found["operators"][0]["mapping"]["tree"]]
     spread = {(level, rank) for kind, rank, _, level in (x for x in lines if x[0] == "spread")}
     assert {rank for level, rank in spread if level == "cols"} <= {"q", "m"}
@@ -115,7 +104,7 @@ def test_layers_of_one_shape_are_searched_once(cli: Call) -> None:
 @pytest.mark.usefixtures("anew")
 def test_sums_have_vector_operators(cli: Call) -> None:
     line = "map --hw toy_linear --workload bert --seq-len 8 --scope la --mapspace pfm --patience 1"
-    found = json.loads(cli(f"{line} --json").stdout)
+    found = cli.json(line)
     assert [one["operator"] for one in found["operators"]] == ["L", "A"]
     (softmax,) = found["vectors"]
     assert softmax["operator"] == "softmax"
@@ -129,37 +118,32 @@ def test_dataflows_explain_themselves(cli: Call, tmp_path: Path) -> None:
     """As mapspaces do: what was asked holds, and the search is accounted for and drawn."""
     line = "map --hw toy --workload gemm --shape M=24,K=20,N=28 --dataflow flex --jobs 1"
     asked = f"{line} --constrain dram.m=5 --patience 9 --explain"
-    said = cli(f"{asked} --plot {tmp_path / 'search.svg'}")
-    assert said.exit_code == 0, said.output
+    said = cli.printed(f"{asked} --plot {tmp_path / 'search.svg'}")
     for part in ("loop m 5", "too large", "by bound", "runner-up", "at most"):
-        assert part in said.stdout.replace("\n", " ")
+        assert part in said.replace("\n", " ")
     assert (tmp_path / "search.svg").read_bytes().startswith(b"<?xml")
-    (found,) = json.loads(cli(f"{asked} --json").stdout)["searches"]
+    (found,) = cli.json(asked)["searches"]
     assert found["space"] >= sum(found["pruned"].values()) + found["ran"] - found["near"]
     assert found["ran"] >= 1
 
 
 def test_a_run_tells_of_its_searches_as_map_does(cli: Call, tmp_path: Path) -> None:
     line = "--hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow flex --explain"
-    mapped = json.loads(cli(f"map {line} --json").stdout)["searches"]
-    assert json.loads(cli(f"run {line} --json").stdout)["searches"] == mapped
+    mapped = cli.json(f"map {line}")["searches"]
+    assert cli.json(f"run {line}")["searches"] == mapped
     said = cli(f"run {line} --plot {tmp_path / 'run.svg'}")
     assert said.exit_code == 0, said.output
     assert "runner-up" in said.stdout
     assert "searched gemm" not in said.stderr
     assert (tmp_path / "run.svg").read_bytes().startswith(b"<?xml")
     for other in ("--dry-run", "--quiet", "--csv -"):
-        refused = cli(f"run {line} {other}")
-        assert refused.exit_code == 2, other
-        assert f"allowed: nothing with {other}" in refused.stderr
+        assert f"allowed: nothing with {other}" in cli.refused(f"run {line} {other}")
 
 
 def test_a_run_is_drawn_whatever_its_mapping_is(cli: Call, tmp_path: Path) -> None:
     line = "run --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive"
     plot = tmp_path / "run.png"
-    result = cli(f"{line} --plot {plot}")
-    assert result.exit_code == 0, result.output
-    assert result.stdout.endswith(f"figure: {plot}\n")
+    assert cli.printed(f"{line} --plot {plot}").endswith(f"figure: {plot}\n")
     assert plot.read_bytes().startswith(b"\x89PNG")
     assert cli(f"{line} --plot {plot}").exit_code == 2  # it is there
     assert cli(f"{line} --plot run.txt").exit_code == 2
@@ -168,12 +152,12 @@ def test_a_run_is_drawn_whatever_its_mapping_is(cli: Call, tmp_path: Path) -> No
 @pytest.mark.parametrize("search", ["--dataflow flex", "--mapspace pfm --patience 100"])
 def test_what_a_search_gave_up_is_told_by_all_commands(cli: Call, search: str) -> None:
     line = f"--hw toy --workload gemm --shape M=16,K=16,N=16 {search} --objective cycles"
-    assert "given_up" not in json.loads(cli(f"run {line} --set within=0 --json").stdout)
+    assert "given_up" not in cli.json(f"run {line} --set within=0")
     line += " --set within=20%"
-    losses = json.loads(cli(f"run {line} --json").stdout)["given_up"]
+    losses = cli.json(f"run {line}")["given_up"]
     assert losses["against"] == "the fastest"
     assert losses["cycles"] > 0 > losses["dram_bytes"]
-    (row,) = json.loads(cli(f"compare {line} --json").stdout)
+    (row,) = cli.json(f"compare {line}")
     assert row["given_up"] == losses
     said = cli(f"run {line}").stdout.splitlines()
     (told,) = (one for one in said if one.startswith("chosen within 20%: +"))
@@ -184,14 +168,11 @@ def test_what_a_search_gave_up_is_told_by_all_commands(cli: Call, search: str) -
 @pytest.mark.parametrize("command", ["run", "map", "compare", "estimate"])
 def test_options_of_a_search_are_refused_where_they_do_nothing(cli: Call, command: str) -> None:
     line = f"{command} --hw toy --workload gemm --shape M=9,K=7,N=5"
-    result = cli(f"{line} --dataflow naive --patience 5")
-    assert result.exit_code == 2
     said = "patience: got 5; allowed: nothing with --dataflow naive, which searches nothing; "
-    assert said in result.stderr
-    result = cli(f"{line} --dataflow flex --set seed=0")
-    assert result.exit_code == 2
-    assert "--set seed: got 0; allowed: nothing without --" in result.stderr
-    assert "mapspace: no dataflow searches at random\n" in result.stderr
+    assert said in cli.refused(f"{line} --dataflow naive --patience 5")
+    message = cli.refused(f"{line} --dataflow flex --set seed=0")
+    assert "--set seed: got 0; allowed: nothing without --" in message
+    assert "mapspace: no dataflow searches at random\n" in message
     assert cli(f"{line} --dataflow flex --patience 5").exit_code == 0
 
 
@@ -207,14 +188,11 @@ def test_a_plug_in_that_searches_nothing_has_no_figure(
     """It is known afterwards only: what a plug-in does, it alone knows."""
     monkeypatch.setattr("simaccel.cli.experiment_options.SEARCHING", (*DATAFLOWS,))
     line = "map --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow strips"
-    result = cli(f"{line} --plot {tmp_path / 'search.png'}")
-    assert result.exit_code == 2
-    assert result.stderr.endswith("allowed: nothing if there is no search\n")
+    said = cli.refused(f"{line} --plot {tmp_path / 'search.png'}")
+    assert said.endswith("allowed: nothing if there is no search\n")
     assert not [*tmp_path.iterdir()]
 
 
 def test_what_a_systolic_array_holds_is_asked_of_a_mapspace(cli: Call) -> None:
     line = "map --hw toy --workload gemm --shape M=8,K=6,N=7 --mapspace pfm --stationarity os"
-    result = cli(line)
-    assert result.exit_code == 0, result.output
-    assert "do gemm array os" in result.stdout
+    assert "do gemm array os" in cli.printed(line)

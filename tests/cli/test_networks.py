@@ -1,15 +1,12 @@
 """Transformers, generations, imports and pictures on the command line."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 
 import onnx
 import pytest
-from click.testing import Result
 from onnx import TensorProto, helper
 
-Call = Callable[[str], Result]
+from tests.cli.conftest import Call
 
 
 def _model(tmp_path: Path) -> Path:
@@ -42,7 +39,7 @@ def test_a_generation_has_times_rates_and_classes(cli: Call) -> None:
     shown = cli(line).stdout
     assert "gpt2 on edge, prompt 6, scope la, batch 1, bf16, dataflow naive-m, 4 tokens" in shown
     assert "all 3 decode steps simulated" in shown
-    found = json.loads(cli(f"{line} --json").stdout)
+    found = cli.json(line)
     assert [one["kv_len"] for one in found["steps"]] == [6, 7, 8]
     assert found["decode"]["cycles"] == sum(one["cycles"] for one in found["steps"])
     assert found["token_seconds"] == pytest.approx(found["decode"]["cycles"] / 720e6 / 3)
@@ -63,10 +60,8 @@ def test_a_transformer_file_has_the_phases_of_the_catalogue(cli: Call, tmp_path:
     refused = cli(f"workload show {said} --batch 3")
     assert f"--batch: got 3; allowed: nothing with {said}; the file sets it" in refused.stderr
     run = f"generate --hw toy --workload {path} --dataflow naive-m --tokens 2 --prompt 4 --quiet"
-    batch = cli(f"{run} --batch 2")
-    assert batch.exit_code == 0, batch.stderr
     said.write_text(_OWN + "batch: 2\n")
-    assert cli(run.replace(str(path), str(said))).stdout == batch.stdout
+    assert cli(run.replace(str(path), str(said))).stdout == cli.printed(f"{run} --batch 2")
 
 
 def test_an_onnx_model_is_shown_with_what_became_of_it(cli: Call, tmp_path: Path) -> None:
@@ -74,18 +69,15 @@ def test_an_onnx_model_is_shown_with_what_became_of_it(cli: Call, tmp_path: Path
     shown = cli(f"workload show {path} --set dim=n=5").stdout
     left = "not taken: Det_1 (Det): no such kind of node, work that can't be counted"
     assert left in shown
-    found = json.loads(cli(f"workload show {path} --set dim=n=5 --json").stdout)
+    found = cli.json(f"workload show {path} --set dim=n=5")
     assert [one["how"] for one in found["nodes"]] == ["taken", "not taken"]
     line = f"run --hw edge --workload {path} --set dim=n=5 --dataflow naive"
-    refused = cli(line)
-    assert refused.exit_code == 2
-    assert (
-        "Det_1 (Det): got 'no such kind of node'; allowed: --set allow-unmodelled" in refused.stderr
-    )
+    refused = cli.refused(line)
+    assert "Det_1 (Det): got 'no such kind of node'; allowed: --set allow-unmodelled" in refused
     ran = cli(f"{line} --set allow-unmodelled --detail").stdout
     assert ran.index(left) < ran.index("operator")
     assert "ONNX nodes: 1 taken, 0 harmless, 1 not taken (100.0% of elements" in ran
-    found = json.loads(cli(f"{line} --set allow-unmodelled --json").stdout)
+    found = cli.json(f"{line} --set allow-unmodelled")
     assert [(one["name"], one["macs"]) for one in found["not_taken"]] == [("Det_1", None)]
     assert "; 0 of 1 tensors go from operator to operator" in ran
     for options, said in (

@@ -3,13 +3,11 @@
 import os
 import shutil
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
-Call = Callable[[str], Result]
+from tests.cli.conftest import Call
 
 REPOSITORY = Path(__file__).parents[2]
 TRACE = REPOSITORY / "traces" / "toy_gemm_naive.h5"
@@ -32,15 +30,6 @@ OUTPUTS = {
 TEXTS = {line: end for line, end in OUTPUTS.items() if end in {".csv", ".yaml", ".html"}}
 
 
-def refusal(result: Result) -> str:
-    """Give the message of a refusal; nothing else was printed."""
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert "Traceback" not in result.stderr
-    return result.stderr
-
-
 @pytest.mark.skipif(os.name == "nt", reason="makes FIFOs and sockets")
 @pytest.mark.parametrize(("line", "end"), OUTPUTS.items())
 def test_only_regular_files_are_replaced(
@@ -56,7 +45,7 @@ def test_only_regular_files_are_replaced(
     Path(f"device{end}").symlink_to("/dev/null")
     for name in sorted(path.name for path in tmp_path.iterdir()):
         before = Path(name).stat()
-        said = refusal(cli(f"{line.format(name)} --force"))
+        said = cli.refused(f"{line.format(name)} --force")
         assert f"{name}: output: got 'a {name.removeprefix('link-').split('.')[0][:4]}" in (
             said.replace("FIFO", "fifo")
         )
@@ -93,7 +82,7 @@ def test_an_input_is_never_replaced(cli: Call, tmp_path: Path, another: str) -> 
     named = {"hw": hw, "workload": workload, "mapping": mapping, "trace": trace}
     for name, line in INPUTS:
         target = _another(named[name], tmp_path, another)
-        said = refusal(cli(f"{line.format(*files.values(), out=target)} --force"))
+        said = cli.refused(f"{line.format(*files.values(), out=target)} --force")
         assert "output: got 'an input of this command'; allowed: another file than" in said
         assert [path.read_bytes() for path in files.values()] == texts
 
@@ -112,7 +101,7 @@ def _another(path: Path, folder: Path, how: str) -> Path:
 
 def test_a_file_that_comes_with_simaccel_is_an_input(cli: Call) -> None:
     shipped = REPOSITORY / "hwconfigs" / "toy.yaml"
-    assert "an input of this command" in refusal(cli(f"map {GEMM} -o {shipped} --force"))
+    assert "an input of this command" in cli.refused(f"map {GEMM} -o {shipped} --force")
 
 
 @pytest.mark.parametrize(("line", "end"), OUTPUTS.items())
@@ -123,17 +112,35 @@ def test_standard_output_is_for_texts(
     shown = cli(line.format("-"))
     assert [*tmp_path.iterdir()] == []
     if line not in TEXTS:
-        assert "-: output: got '-'; allowed: the path of a file" in refusal(shown)
+        assert (shown.exit_code, shown.stdout) == (2, "")
+        assert "-: output: got '-'; allowed: the path of a file" in shown.stderr
         return
     assert shown.exit_code == 0, shown.stderr
     assert cli(line.format(f"./-{end}")).exit_code == 0
     assert Path(f"-{end}").read_bytes() == shown.stdout_bytes
 
 
+@pytest.mark.parametrize(("line", "end"), OUTPUTS.items())
+def test_a_file_that_exists_is_replaced_by_force_only(
+    cli: Call, tmp_path: Path, line: str, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # long values are shortened in messages
+    file = Path(f"out{end}")
+    file.write_text("precious")
+    said = f"{file}: output: got 'a file that exists'; allowed: a new file, or --force"
+    for dry in ("", " --dry-run")[: 2 if line.startswith("run") else 1]:
+        assert cli.messages(line.format(file) + dry) == [said]
+    assert file.read_text() == "precious"
+    cli.printed(f"{line.format(file)} --force")
+    assert file.read_bytes()[:5] in (b"\x89HDF\r", b"<?xml", b"\x89PNG\r", b"%PDF-", b"<!DOC") or (
+        file.read_text(encoding="utf-8").startswith(("workload:", "lane,", "seq_len,"))
+    )
+
+
 def test_two_outputs_are_two_files(cli: Call, tmp_path: Path) -> None:
     (tmp_path / "b.svg").symlink_to("a.svg")
     line = f"{SEARCH} -o {tmp_path}/a.svg --plot {tmp_path}/b.svg --force"
-    assert "--plot: got " in refusal(cli(line))
+    assert "--plot: got " in cli.refused(line)
     assert not (tmp_path / "a.svg").exists()
 
 
@@ -143,9 +150,9 @@ def test_long_names_are_refused_or_written(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for length in (256, 5000):
-        said = refusal(cli(line.format("x" * (length - len(end)) + end)))
+        said = cli.refused(line.format("x" * (length - len(end)) + end))
         assert "output: got 'File name too long'; allowed: a file that can be written" in said
-    assert "an existing folder" in refusal(cli(line.format(f"{'y' * 255}/a{end}")))
+    assert "an existing folder" in cli.refused(line.format(f"{'y' * 255}/a{end}"))
     assert [*tmp_path.iterdir()] == []
     longest = "x" * (255 - len(end)) + end
     assert cli(line.format(longest)).exit_code == 0

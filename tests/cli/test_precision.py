@@ -1,16 +1,12 @@
 """`--precision`: one option of all commands that take a workload."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-
-from click.testing import Result
 
 from simaccel.mapping.files import mapping_text
 from simaccel.workload import gemm
+from tests.cli.conftest import Call
 from tests.trees import mapping
-
-Call = Callable[[str], Result]
 
 GEMM = "--workload gemm --shape M=9,K=7,N=5"
 ALL = "--precision weights=int4,activations=int8"
@@ -19,7 +15,7 @@ B_BYTES = 18
 
 
 def test_run_moves_packed_weights(cli: Call) -> None:
-    found = json.loads(cli(f"run --hw toy {GEMM} {ALL} --dataflow naive --json").stdout)
+    found = cli.json(f"run --hw toy {GEMM} {ALL} --dataflow naive")
     assert found["bytes"]["dram"]["read"] == {"A": 2 * 63, "B": B_BYTES}
     assert found["bytes"]["dram"]["write"] == {"C": 45}
     title = cli(f"run --hw toy {GEMM} {ALL}").stdout.splitlines()[0]
@@ -39,16 +35,16 @@ def test_sums_are_those_of_the_accumulator(cli: Call, tmp_path: Path) -> None:
 
 
 def test_compare_estimate_and_bound_take_it(cli: Call) -> None:
-    (row,) = json.loads(cli(f"compare --hw toy {GEMM} {ALL} --dataflow naive --json").stdout)
+    (row,) = cli.json(f"compare --hw toy {GEMM} {ALL} --dataflow naive")
     assert row["bytes"]["dram"]["read"]["B"] == B_BYTES
-    bound = json.loads(cli(f"bound --workload gemm --shape M=9,K=7,N=5 {ALL} --json").stdout)
+    bound = cli.json(f"bound --workload gemm --shape M=9,K=7,N=5 {ALL}")
     assert bound["compulsory_bytes"] == 63 + B_BYTES + 45
 
 
 def test_a_mapping_is_for_the_precision_that_it_was_made_for(cli: Call, tmp_path: Path) -> None:
     file = tmp_path / "mapping.yaml"
     assert cli(f"map --hw toy {GEMM} {ALL} --dataflow naive -o {file}").exit_code == 0
-    same = json.loads(cli(f"run --hw toy {GEMM} {ALL} --mapping {file} --json").stdout)
+    same = cli.json(f"run --hw toy {GEMM} {ALL} --mapping {file}")
     assert same["bytes"]["dram"]["read"]["B"] == B_BYTES
     assert cli(f"run --hw toy {GEMM} --mapping {file}").exit_code == 2
     of_hw = "--set precision.weights=int4 --set precision.activations=int8"
@@ -57,6 +53,6 @@ def test_a_mapping_is_for_the_precision_that_it_was_made_for(cli: Call, tmp_path
 
 def test_explore_takes_it_as_an_axis(cli: Call) -> None:
     line = "explore --hw toy --workload gemm~shape=M=9,K=7,N=5 --axis precision.weights=int4,int8"
-    found = json.loads(cli(f"{line} --dataflow naive --set jobs=1 --json").stdout)
+    found = cli.json(f"{line} --dataflow naive --set jobs=1")
     moved = {one["precision_weights"]: one["dram_bytes"] for one in found["designs"]}
     assert moved["int8"] - moved["int4"] == 35 - B_BYTES

@@ -1,16 +1,14 @@
 """Messages: one mistake is one line, with the right form of what is written in another way."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from simaccel import load_accelerator
 from simaccel.hardware.presets import template
+from tests.cli.conftest import Call
 
-Call = Callable[[str], Result]
 GEMM = "--workload gemm --shape M=64,K=64,N=64"
 
 

@@ -6,11 +6,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from simaccel.errors import MistakeError
 from simaccel.hardware import Accelerator
@@ -22,9 +20,9 @@ from simaccel.program.program import Program
 from simaccel.run import run as run_module
 from simaccel.trace import TraceReader
 from simaccel.units import CAUSES
+from tests.cli.conftest import Call
 from tests.program.changed import changed, unstored
 
-Call = Callable[[str], Result]
 pytestmark = pytest.mark.usefixtures("small_bert")
 
 GEMM = "--hw toy --workload gemm --shape M=9,K=7,N=5"
@@ -48,7 +46,7 @@ def test_the_answer_comes_first_and_names_everything(cli: Call) -> None:
 
 def test_the_rows_that_take_longest_come_first_and_the_others_together(cli: Call) -> None:
     run = f"run {ATTENTION} --dataflow naive-m"
-    parts = json.loads(cli(f"{run} --json").stdout)["operators"]
+    parts = cli.json(run)["operators"]
     longest = sorted(parts, key=lambda one: -one["cycles"])
     cut = [line.split() for line in cli(f"{run} --top 1").stdout.splitlines()]
     assert [longest[0]["name"], f"{longest[0]['cycles']:,}"] in [line[:2] for line in cut]
@@ -65,7 +63,7 @@ def test_all_else_is_asked_for(cli: Call) -> None:
 
 def test_no_row_is_above_its_peak_or_below_its_own_work(cli: Call) -> None:
     """Operators of the toy overlap, so that their ends may be closer than their work."""
-    figures = json.loads(cli(f"run {ATTENTION} --dataflow naive-r --json").stdout)
+    figures = cli.json(f"run {ATTENTION} --dataflow naive-r")
     for one in figures["operators"]:
         assert 0 <= one["utilisation"] <= 1
         assert one["busy_cycles"] >= max(one["cycles"], one["bound"]["cycles"])
@@ -74,7 +72,7 @@ def test_no_row_is_above_its_peak_or_below_its_own_work(cli: Call) -> None:
 
 def test_the_quiet_line_says_what_the_cycles_beyond_the_bound_are(cli: Call) -> None:
     asked = f"{ATTENTION} --dataflow flat-r"
-    figures = json.loads(cli(f"run {asked} --json").stdout)
+    figures = cli.json(f"run {asked}")
     (last,) = cli(f"run {asked} --quiet").stdout.splitlines()
     bound, cycles = figures["bound"], figures["cycles"]
     assert last.startswith(f"simulated {cycles:,} cycles (")
@@ -89,7 +87,7 @@ def test_the_quiet_line_says_what_the_cycles_beyond_the_bound_are(cli: Call) -> 
 
 
 def test_json_is_one_object_with_all_figures(cli: Call) -> None:
-    figures = json.loads(cli(f"run {ATTENTION} --dataflow flat-r --json").stdout)
+    figures = cli.json(f"run {ATTENTION} --dataflow flat-r")
     assert set(figures) >= {
         *("cycles", "macs", "ideal_cycles", "utilisation", "bound", "bytes", "engines"),
         *("energy_pj", "peak_buffer_bytes", "operators", "events", "wall_seconds"),
@@ -132,10 +130,8 @@ def test_pipelining_is_passed_to_the_scheduler(cli: Call, tmp_path: Path) -> Non
 
 
 def test_a_check_compares_every_operator(cli: Call) -> None:
-    result = cli(f"run {ATTENTION} --dataflow flat-r --check")
-    assert result.exit_code == 0, result.stderr
-    assert "largest deviation" in result.stdout
-    found = json.loads(cli(f"run {ATTENTION} --dataflow strips --check --json").stdout)["check"]
+    assert "largest deviation" in cli.printed(f"run {ATTENTION} --dataflow flat-r --check")
+    found = cli.json(f"run {ATTENTION} --dataflow strips --check")["check"]
     assert [one["operator"] for one in found] == ["L", "softmax", "A"]
     assert all(one["compared"] == one["elements"] for one in found)
 
@@ -154,7 +150,7 @@ def test_a_saved_mapping_runs_as_the_dataflow_did(cli: Call, tmp_path: Path) -> 
 
 def test_a_trace_holds_the_run(cli: Call, tmp_path: Path) -> None:
     file = tmp_path / "run.h5"
-    figures = json.loads(cli(f"run {GEMM} --trace {file} --json").stdout)
+    figures = cli.json(f"run {GEMM} --trace {file}")
     with TraceReader.open(file) as trace:
         trace.check()
         assert trace.cycles == figures["cycles"]
@@ -165,9 +161,7 @@ def test_a_trace_holds_the_run(cli: Call, tmp_path: Path) -> None:
         mapping = tmp_path / "mapping.yaml"
         mapping.write_text(trace.header.mapping)
     assert load_workload(workload).macs == figures["macs"]
-    again = json.loads(
-        cli(f"run --hw {hw} --workload {workload} --mapping {mapping} --json").stdout
-    )
+    again = cli.json(f"run --hw {hw} --workload {workload} --mapping {mapping}")
     for one in (figures, again):
         del one["wall_seconds"]
     assert again == figures
@@ -177,46 +171,40 @@ def test_a_trace_holds_the_run(cli: Call, tmp_path: Path) -> None:
 def test_trace_info_says_what_ran(cli: Call, tmp_path: Path) -> None:
     file = tmp_path / "run.h5"
     cli(f"run {GEMM} --trace {file} --quiet")
-    shown = cli(f"trace info {file}")
-    assert shown.exit_code == 0, shown.stderr
-    assert "gemm" in shown.stdout
-    assert "toy" in shown.stdout
-    found = json.loads(cli(f"trace info {file} --json").stdout)
-    assert found["cycles"] == json.loads(cli(f"run {GEMM} --json").stdout)["cycles"]
+    shown = cli.printed(f"trace info {file}")
+    assert "gemm" in shown
+    assert "toy" in shown
+    found = cli.json(f"trace info {file}")
+    assert found["cycles"] == cli.json(f"run {GEMM}")["cycles"]
 
 
-def test_a_deadlock_ends_with_code_3(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (
+            DeadlockError("deadlock at cycle 7: no engine"),
+            3,
+            "error: deadlock at cycle 7: no engine",
+        ),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (
+            MemoryError("Unable to allocate 9 MiB"),
+            1,
+            "error: not enough memory: Unable to allocate 9 MiB",
+        ),
+        (MemoryError(), 1, "error: not enough memory"),
+    ],
+)
+def test_what_ends_a_run_is_one_line_and_a_code(
+    cli: Call, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, said: str
+) -> None:
     def simulate(*_: object, **__: object) -> None:
-        raise DeadlockError("deadlock at cycle 7: no engine can go on\n  array waits for tile A")
+        raise error
 
     monkeypatch.setattr("simaccel.verbs.running.simulate", simulate)
     result = cli(f"run {GEMM}")
-    assert result.exit_code == 3
-    assert result.stderr.startswith("error: deadlock at cycle 7")
-    assert result.stdout == ""
-
-
-def test_ctrl_c_ends_with_code_130(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    def simulate(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("simaccel.verbs.running.simulate", simulate)
-    result = cli(f"run {GEMM}")
-    assert result.exit_code == 130
-    assert result.stderr == "interrupted\n"
-
-
-def test_too_little_memory_is_one_line(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    reasons = iter([("Unable to allocate 9 MiB",), ()])
-
-    def simulate(*_: object, **__: object) -> None:
-        raise MemoryError(*next(reasons))
-
-    monkeypatch.setattr("simaccel.verbs.running.simulate", simulate)
-    for told in (": Unable to allocate 9 MiB", ""):
-        result = cli(f"run {GEMM}")
-        assert (result.exit_code, result.stdout) == (1, "")
-        assert result.stderr == f"error: not enough memory{told}\n"
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.stderr == f"{said}\n"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
@@ -245,7 +233,7 @@ def test_ctrl_c_leaves_no_file_behind(tmp_path: Path) -> None:
 def test_area_and_power_are_in_every_result(cli: Call) -> None:
     """16 fp16 MACs, 1 KiB, 4 lanes of fp32 at 45 nm; energy over time."""
     line = "--hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive"
-    found = json.loads(cli(f"run {line} --json").stdout)
+    found = cli.json(f"run {line}")
     by_part = {"mac": 16 * 1239.5, "sfu": 4 * 11884, "buffer": 1024 * 8.87}
     assert found["area_um2"] == pytest.approx(by_part)
     assert found["area_mm2"] == pytest.approx(sum(by_part.values()) * 1e-6)
@@ -255,7 +243,7 @@ def test_area_and_power_are_in_every_result(cli: Call) -> None:
     assert found["chip_power_mw"] == pytest.approx((sum(energy.values()) - energy["dram"]) * mw)
     said = cli(f"run {line} --detail").stdout
     assert "area: 0.0765 mm2 (mac 26%, sfu 62%, buffer 12%); power: " in said
-    row = json.loads(cli(f"compare {line} --jobs 1 --json").stdout)[0]
+    row = cli.json(f"compare {line} --jobs 1")[0]
     assert {name: row[name] for name in ("area_mm2", "power_mw")} == {
         name: found[name] for name in ("area_mm2", "power_mw")
     }
@@ -291,15 +279,12 @@ def test_a_mapping_says_what_it_gave_up(cli: Call, tmp_path: Path) -> None:
     """It is the difference between two runs; what is printed beside it is a file for --mapping."""
     workload = "--hw edge --workload gemm --shape M=64,K=768,N=256"
     found = cli(f"map {workload}")
-    near, fastest = (
-        json.loads(cli(f"run {workload} --set within={within} --json").stdout)
-        for within in ("0.01", "0")
-    )
+    near, fastest = (cli.json(f"run {workload} --set within={within}") for within in ("0.01", "0"))
     cycles = near["cycles"] - fastest["cycles"]
     assert cycles > 0
     assert found.stderr.startswith(f"chosen within 1%: +{cycles} cycles, -")
     file = tmp_path / "mapping.txt"
     file.write_text(found.stdout)
-    again = json.loads(cli(f"run {workload} --mapping {file} --json").stdout)
+    again = cli.json(f"run {workload} --mapping {file}")
     assert again["cycles"] == near["cycles"]
     assert not cli(f"map {workload} --set within=0").stderr

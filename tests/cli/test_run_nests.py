@@ -47,9 +47,7 @@ def test_figure_5_of_ruby_on_the_machine(cli: Call) -> None:
 
 @pytest.mark.parametrize("mapspace", ["pfm", "padded", "ruby-s", "ruby-t", "ruby"])
 def test_each_mapspace_runs_and_is_checked(cli: Call, mapspace: str) -> None:
-    found = json.loads(
-        cli(f"run --hw eyeriss_like {SMALL} --set mapspace={mapspace} --check --json").stdout
-    )
+    found = cli.json(f"run --hw eyeriss_like {SMALL} --set mapspace={mapspace} --check")
     assert found["dataflow"] == mapspace
     assert found["check"][0]["compared"] == found["check"][0]["elements"] == 7 * 9 * 11
     assert 0 < found["bound"]["cycles"] <= found["cycles"]
@@ -61,7 +59,7 @@ def test_each_mapspace_runs_and_is_checked(cli: Call, mapspace: str) -> None:
 
 
 def test_compare_has_all_mapspaces_where_none_is_given(cli: Call) -> None:
-    rows = json.loads(cli(f"compare --hw toy_linear {HUNDRED} --json").stdout)
+    rows = cli.json(f"compare --hw toy_linear {HUNDRED}")
     assert [row["dataflow"] for row in rows] == ["pfm", "ruby", "ruby-s", "ruby-t", "padded"]
 
 
@@ -76,8 +74,8 @@ def test_a_table_of_mapspaces(cli: Call, tmp_path: Path) -> None:
 def test_a_saved_mapping_runs_as_it_was_searched(cli: Call, tmp_path: Path) -> None:
     file = tmp_path / "m.yaml"
     assert cli(f"map --hw eyeriss_like {SMALL} --mapspace ruby -o {file}").exit_code == 0
-    kept = json.loads(cli(f"run --hw eyeriss_like {BARE} --mapping {file} --json").stdout)
-    made = json.loads(cli(f"run --hw eyeriss_like {SMALL} --set mapspace=ruby --json").stdout)
+    kept = cli.json(f"run --hw eyeriss_like {BARE} --mapping {file}")
+    made = cli.json(f"run --hw eyeriss_like {SMALL} --set mapspace=ruby")
     assert kept["cycles"] == made["cycles"]
     assert kept["bytes"] == made["bytes"]
     assert kept["dataflow"] == "ruby"
@@ -103,17 +101,15 @@ def test_a_mapping_that_the_array_cannot_have(
     cli: Call, tmp_path: Path, change: dict[str, str], message: str
 ) -> None:
     file = _saved(TREE, tmp_path, change)
-    result = cli(f"run --hw eyeriss_like {BARE} --mapping {file}")
-    assert result.exit_code == 2
-    assert f"error: {file}: groups[0].{message}" in result.stderr
+    said = cli.refused(f"run --hw eyeriss_like {BARE} --mapping {file}")
+    assert f"error: {file}: groups[0].{message}" in said
 
 
 def test_what_does_not_fit_the_memories_of_a_pe(cli: Call, tmp_path: Path) -> None:
     """3 rows and 1 column of I are 6 B; the 21 columns that 11 outputs reach over are 126 B."""
     file = _saved(TREE, tmp_path, {"spread q 1 cols": "spread p 1 cols"})
-    result = cli(f"run --hw eyeriss_like {BARE} --mapping {file}")
-    assert result.exit_code == 2
-    assert "the memory of a PE (pe.input) has 24 B, 228 B too many: pe.I 2 x 126 B" in result.stderr
+    said = cli.refused(f"run --hw eyeriss_like {BARE} --mapping {file}")
+    assert "the memory of a PE (pe.input) has 24 B, 228 B too many: pe.I 2 x 126 B" in said
 
 
 def test_a_mapping_for_another_array(cli: Call, tmp_path: Path) -> None:
@@ -129,10 +125,9 @@ def test_a_mapping_for_another_array(cli: Call, tmp_path: Path) -> None:
         ),
     }
     for name, messages in refused.items():
-        result = cli(f"run --hw {name} {BARE} --mapping {file}")
-        assert result.exit_code == 2
+        said = cli.refused(f"run --hw {name} {BARE} --mapping {file}")
         for message in messages:
-            assert f"error: {file}: groups[0].{message}\n" in result.stderr
+            assert f"error: {file}: groups[0].{message}\n" in said
 
 
 def test_a_convolution_on_a_systolic_array(cli: Call) -> None:
@@ -143,7 +138,7 @@ def test_a_convolution_on_a_systolic_array(cli: Call) -> None:
     smaller = (
         "--workload conv --shape M=4,C=3,P=5,Q=1,R=3,S=1,stride=2 --set patience=5 --set jobs=1"
     )
-    rows = json.loads(cli(f"compare --hw toy {smaller} --set mapspace=pfm,ruby --json").stdout)
+    rows = cli.json(f"compare --hw toy {smaller} --set mapspace=pfm,ruby")
     assert [row["dataflow"] for row in rows] == ["pfm", "ruby"]
 
 
@@ -167,5 +162,5 @@ def test_a_slow_noc_is_what_the_trace_blames(cli: Call, tmp_path: Path) -> None:
 
 
 def test_the_prediction_alone(cli: Call) -> None:
-    found = json.loads(cli(f"estimate --hw toy_linear {HUNDRED} --json").stdout)
+    found = cli.json(f"estimate --hw toy_linear {HUNDRED}")
     assert found["bound"]["cycles"] == 7

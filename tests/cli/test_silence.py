@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 import simaccel
 from simaccel import cli, gemm, load_accelerator, simulate
@@ -27,8 +27,8 @@ from simaccel.search.effort import STRATEGIES
 from simaccel.study import runs
 from simaccel.study.points import Point, StudyRow
 from simaccel.trace.guard import defer_interrupts
+from tests.cli.conftest import Call
 
-Call = Callable[[str], Result]
 GEMM = "--hw toy --workload gemm --shape M=9,K=7,N=5"
 
 
@@ -125,9 +125,8 @@ def test_names_that_no_trace_can_hold_are_refused(
         f"inputs: [{{tensor: '{name}', projection: [m]}}], "
         "output: {tensor: B, projection: [m]}}}\n"
     )
-    result = cli(f"workload show {file}")
-    assert result.exit_code == 2
-    assert f"{file}: {fault}: got '{name}'; allowed: 1 to 200 visible characters" in result.stderr
+    said = cli.refused(f"workload show {file}")
+    assert f"{file}: {fault}: got '{name}'; allowed: 1 to 200 visible characters" in said
 
 
 PRODUCT = """

@@ -335,14 +335,14 @@ def test_every_axis_of_explore_is_swept_by_its_name(cli: Call, sweep: str, same:
     """Utilisation by hand: 9 x 7 x 5 MACs of those that rows x 4 PEs do in all cycles."""
     base = "compare --hw toy --workload gemm --shape M=9,K=7,N=5"
     flow = "" if "dataflow" in sweep else "--dataflow flex"
-    found = json.loads(cli(f"{base} {flow} --sweep {sweep} --json").stdout)
+    found = cli.json(f"{base} {flow} --sweep {sweep}")
     column, _, texts = sweep.partition("=")
     assert [str(one[column.replace(".", "_")]).lower() for one in found] == texts.split(",")
     for one in found:
         pes = 4 * one.get("array_rows", 4)
         assert one["utilisation"] == pytest.approx(9 * 7 * 5 / pes / one["cycles"])
     if same != "--hw toy":
-        other = json.loads(cli(f"{base} {flow} {same} --json").stdout)
+        other = cli.json(f"{base} {flow} {same}")
         assert [one["cycles"] for one in found] == [one["cycles"] for one in other]
 
 

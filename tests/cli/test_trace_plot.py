@@ -3,15 +3,12 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from simaccel.report.figures import KINDS
-
-Call = Callable[[str], Result]
+from tests.cli.conftest import Call
 
 TRACES = Path(__file__).parents[2] / "traces"
 EDGE = TRACES / "edge_bert_flat.h5"
@@ -21,16 +18,14 @@ STARTS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 @pytest.mark.parametrize("suffix", STARTS)
 def test_the_suffix_says_what_is_written(cli: Call, tmp_path: Path, suffix: str) -> None:
     target = tmp_path / f"a.{suffix}"
-    result = cli(f"trace plot {EDGE} -o {target} --kind timeline")
-    assert result.exit_code == 0, result.stderr
+    shown = cli.printed(f"trace plot {EDGE} -o {target} --kind timeline")
     assert target.read_bytes().startswith(STARTS[suffix])
-    assert result.stdout.splitlines() == ["timeline: cycles 0 to 67,999", f"figure: {target}"]
+    assert shown.splitlines() == ["timeline: cycles 0 to 67,999", f"figure: {target}"]
 
 
 def test_all_kinds_are_one_page_that_says_which_cycles(cli: Call, tmp_path: Path) -> None:
-    result = cli(f"trace plot {EDGE} -o {tmp_path / 'a.svg'}")
-    assert result.exit_code == 0, result.stderr
-    assert result.stdout.splitlines()[:4] == [
+    shown = cli.printed(f"trace plot {EDGE} -o {tmp_path / 'a.svg'}")
+    assert shown.splitlines()[:4] == [
         "timeline: cycles 0 to 67,999",
         "bandwidth: cycles 0 to 25,550,299",
         "occupancy: cycles 0 to 67,999",
@@ -41,9 +36,10 @@ def test_all_kinds_are_one_page_that_says_which_cycles(cli: Call, tmp_path: Path
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_window_and_an_engine_of_ones_own(cli: Call, tmp_path: Path, kind: str) -> None:
     window = "--from 1000 --to 20_000" if kind == "timeline" else "--from 1000 --to 20000"
-    result = cli(f"trace plot {EDGE} -o {tmp_path / 'a.svg'} --kind {kind} {window} --engine sfu")
-    assert result.exit_code == 0, result.stderr
-    assert result.stdout.startswith(f"{kind}: cycles 1,000 to 20,000\n")
+    shown = cli.printed(
+        f"trace plot {EDGE} -o {tmp_path / 'a.svg'} --kind {kind} {window} --engine sfu"
+    )
+    assert shown.startswith(f"{kind}: cycles 1,000 to 20,000\n")
 
 
 def test_a_backend_of_the_environment_is_not_asked(tmp_path: Path) -> None:
@@ -55,17 +51,3 @@ def test_a_backend_of_the_environment_is_not_asked(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert target.exists()
-
-
-def test_force_replaces_a_figure(cli: Call, tmp_path: Path) -> None:
-    target = tmp_path / "old.svg"
-    target.write_text("old")
-    result = cli(f"trace plot {EDGE} -o {target} --kind stalls --force")
-    assert result.exit_code == 0, result.stderr
-    assert target.read_bytes().startswith(STARTS["svg"])
-
-
-def test_a_file_that_is_no_trace_is_refused(cli: Call, tmp_path: Path) -> None:
-    result = cli(f"trace plot {Path(__file__)} -o {tmp_path / 'a.svg'}")
-    assert result.exit_code == 2
-    assert "is not an HDF5 file; allowed: a trace file" in result.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -53,10 +52,10 @@ def test_files_have_the_same_columns_with_the_same_figures(cli: Call) -> None:
 
 def test_json_says_what_csv_says(cli: Call) -> None:
     csv_of_run = _line(cli(f"compare {RUN} --csv -").stdout)
-    ran = json.loads(cli(f"run {RUN} --json").stdout)
-    (compared,) = json.loads(cli(f"compare {RUN} --json").stdout)
-    (explored,) = json.loads(cli(f"{EXPLORE} --json").stdout)["designs"]
-    estimated = json.loads(cli(f"estimate {RUN} --json").stdout)
+    ran = cli.json(f"run {RUN}")
+    (compared,) = cli.json(f"compare {RUN}")
+    (explored,) = cli.json(EXPLORE)["designs"]
+    estimated = cli.json(f"estimate {RUN}")
     for found in (ran, compared):
         assert str(found["bound"]["cycles"]) == csv_of_run["bound_cycles"]
         assert found["limit"]["name"] == csv_of_run["limit"] == explored["limit"]
@@ -95,7 +94,7 @@ def test_what_nobody_knows_is_unknown_empty_and_null(
     unknown = [name for name in ("energy_pj", "power_mw", "area_mm2", "edp_js") if name in row]
     assert unknown
     assert {row[name] for name in unknown} == {""}
-    found: Any = json.loads(cli(f"{line} --json").stdout)
+    found: Any = cli.json(line)
     found = found["designs"] if command == "explore" else found
     (first,) = found if isinstance(found, list) else [found]
     energy = first["energy_pj"]
