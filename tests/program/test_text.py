@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 
 from simaccel.mapping.view import TensorView
-from simaccel.program.loop_text import parse_block
+from simaccel.program.awaited_tiles import AwaitedTiles
 from simaccel.program.program import (
     Load,
     Operator,
@@ -111,13 +111,27 @@ program p
     assert program_text(program) == text
 
 
-def test_tiles_that_are_awaited_are_of_the_same_trip_unless_ahead_is_said() -> None:
-    block = parse_block("loop m 4 from 0 step 8 awaits Q 5 for 4, R 2 for 1 ahead 3", (), ())
-    assert isinstance(block, ProgramLoop)
-    assert [(one.tensor, one.made, one.read, one.ahead) for one in block.awaits] == [
-        ("Q", 5, 4, 0),
-        ("R", 2, 1, 3),
-    ]
+def test_lines_of_loops_and_operators_on_cores_say_every_field() -> None:
+    text = """\
+program p
+  operator L on cores 2-3
+    loop m 4 from 0 step 8 on core 0 step 2
+    loop m 4 from 0 step 8 hands on S,T awaits Q 5 for 4, R 2 for 1 ahead 3
+"""
+    program = parse_program(text)
+    (operator,) = program.body
+    assert isinstance(operator, Operator)
+    spread, awaiting = operator.body
+    assert operator.cores == range(2, 4)
+    assert spread == ProgramLoop(rank="m", trips=4, step=8, core=0, cores_apart=2)
+    assert awaiting == ProgramLoop(
+        rank="m",
+        trips=4,
+        step=8,
+        hands_on=("S", "T"),
+        awaits=(AwaitedTiles("Q", 5, 4), AwaitedTiles("R", 2, 1, 3)),
+    )
+    assert program_text(program) == text
 
 
 @pytest.mark.parametrize("scale", [1 / 3, 0.1, 1e-300, 5.0e22])
