@@ -9,11 +9,9 @@ from typing import Any
 from simaccel.experiment.chip_share import chip_share
 from simaccel.experiment.precision import compile_for
 from simaccel.experiment.store import cache, result_key
-from simaccel.files.documents import parse_document
 from simaccel.hardware import Accelerator
-from simaccel.mapping.checks import require_mapping
-from simaccel.mapping.documents import parse_mapping
-from simaccel.mapping.files import mapping_text, require_same
+from simaccel.mapping.documents import mapping_document, parse_mapping
+from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import (
     DATAFLOWS,
@@ -124,7 +122,7 @@ def remember(
     """Keep a mapping, and how it was searched, on disk."""
     if is_lasting(workload, dataflow, options):
         kept = {
-            "mapping": mapping_text(known.mapping),
+            "mapping": mapping_document(known.mapping),
             "searches": [asdict(account) for account in known.accounts],
             "gave": [asdict(loss) for loss in known.losses],
         }
@@ -135,12 +133,14 @@ def remember(
 def recall(
     workload: Workload, accelerator: Accelerator, dataflow: str, options: Options
 ) -> RememberedMapping | None:
-    """Return a mapping that is on disk, and how it was searched; None if it is not, or damaged."""
+    """Return a mapping that is on disk, and how it was searched; None if it is not, or damaged.
+
+    It was legal when this code stored it, as its key and digest say, and is not checked again.
+    """
 
     def read(document: dict[str, Any]) -> RememberedMapping:
-        mapping = parse_mapping(parse_document(document["mapping"]), "a remembered mapping")
+        mapping = parse_mapping(document["mapping"], "a remembered mapping")
         require_same(workload, mapping)
-        require_mapping(workload, mapping, file="a remembered mapping")
         accounts = [_account(account) for account in document["searches"]]
         losses = [ObjectiveLosses(**loss) for loss in document["gave"]]
         return RememberedMapping(mapping, accounts, losses)
