@@ -18,7 +18,6 @@ from simaccel.hardware import PLACES, STATIONARITIES, Accelerator, FoldGrid, Sta
 from simaccel.hardware.fold_grid import spatial
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import Spread
-from simaccel.workload.matmul import part_of
 
 FIGURES = (
     "cycles",
@@ -355,9 +354,8 @@ def held_bytes(
 def matmul_of(seen: BoundOperator, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
     """Return (g, m, k, n) of a block; each rank's role follows from the operands that have it."""
     found = dict.fromkeys("gmkn", ints(1))
-    tensors = [view.names for _, view in seen.uses]
-    for rank in seen.ranks:
-        part = part_of(rank, tensors) or "m"
+    for rank, role in seen.parts.items():
+        part = role or "m"
         found[part] = found[part] * sizes[rank]
     return found["g"], found["m"], found["k"], found["n"]
 
@@ -365,9 +363,7 @@ def matmul_of(seen: BoundOperator, sizes: dict[str, Ints]) -> tuple[Ints, Ints, 
 def runs_of(seen: BoundOperator, sizes: Map[str, Ints]) -> dict[str, Ints]:
     """Return, for each of g, m, k and n, the size of the innermost rank with this role."""
     found = dict.fromkeys("gmkn", ints(1))
-    tensors = [view.names for _, view in seen.uses]
-    for rank in seen.ranks:
-        part = part_of(rank, tensors)
+    for rank, part in seen.parts.items():
         if part is not None:
             found[part] = sizes[rank]
     return found

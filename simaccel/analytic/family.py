@@ -99,7 +99,7 @@ class Family:
     cut: CoreCut | None = None
     """Spreads over cores around the trees; trees and ``space`` are then those of a full piece."""
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """The shape of the candidates' axes."""
         found = [array.shape for array in self.held.values()]

@@ -23,6 +23,7 @@ _MOST_BLOCKS: Final = 2**15
 """The most blocks of a kind; with more the cache is emptied."""
 _KINDS: Final = 256
 _RECENT: Final = 32
+_SINGLE: Final = 2**12
 _Of = TypeVar("_Of", bound=FoldFigures)
 
 
@@ -111,6 +112,18 @@ def find_known(
     ``kind``: further arguments of ``of``.
     """
     return [made(figures) for figures in _find_figures(of, accelerator, bits, blocks, kind)]
+
+
+@lru_cache(_SINGLE)
+def find_single(
+    of: Callable[..., FoldFigures],
+    accelerator: Accelerator,
+    stationarity: Stationarity,
+    kind: tuple[tuple[str, object], ...],
+    *shape: Ints,
+) -> Ints:
+    """Return the figures ``of`` one block of a single candidate; ``shape``: (g, m, k, n)."""
+    return of(accelerator, shape, stationarity=stationarity, **dict(kind)).figures
 
 
 @lru_cache(_RECENT)

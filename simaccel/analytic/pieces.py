@@ -191,18 +191,19 @@ class PathCuts:
         position is directly inside them.
         """
         innermost = ints(-1)
-        parts = [
-            at
-            for at, entry in enumerate(self.entries[:upto])
-            if isinstance(entry, FamilyCut) and entry.rank in ranks
-        ]
-        last = max(parts, default=-1)
+        last = max((at for at, rank in self._parts if at < upto and rank in ranks), default=-1)
         for (at, rank), place in self.places.items():
             if at < upto and rank in ranks:
                 innermost = maximum(innermost, place)
             if at < last:
                 innermost = maximum(innermost, choose(place >= 0, place + 1, -1))
         return innermost
+
+    @cached_property
+    def _parts(self) -> list[tuple[int, str]]:
+        """The entries that are parts of a rank, with this rank."""
+        entries = enumerate(self.entries)
+        return [(at, entry.rank) for at, entry in entries if isinstance(entry, FamilyCut)]
 
     def innermost_loop(self, ranks: Collection[str], position: Ints, upto: int) -> Ints:
         """Return the position of the innermost loop over the ranks before ``position``; or -1."""
@@ -283,6 +284,8 @@ def tiles(entry: Entry) -> Iterator[tuple[str, Ints]]:
 
 def expand_view(space: IterationSpace, view: TensorView) -> tuple[Terms, ...]:
     """Return the dimensions of a view as sums of ranks that loops cut, without derived ones."""
+    if not space.derived:
+        return view.terms
     return tuple(_expand(space, dim) for dim in view.terms)
 
 

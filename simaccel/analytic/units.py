@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+import numpy as np
+
 from simaccel.analytic.array import (
     FoldEdges,
     FoldFigures,
@@ -21,7 +23,7 @@ from simaccel.analytic.array import (
 )
 from simaccel.analytic.counting.transfers import Cost
 from simaccel.analytic.family import Ints, TreePath, ints
-from simaccel.analytic.known_blocks import Bits, ManyBlocks, find_known
+from simaccel.analytic.known_blocks import Bits, ManyBlocks, find_known, find_single
 from simaccel.analytic.pieces import PathCuts, extent
 from simaccel.analytic.pointwise import identity, plain
 from simaccel.analytic.widths import BitWidths
@@ -162,8 +164,12 @@ class UnitCosts(BitWidths):
             return by_stationarity(
                 which, partial(of, self.accelerator, shape, sides=sides, runs=runs, **kind)
             )
+        more = tuple(kind.items())
+        if isinstance(which, int) and not any(isinstance(size, np.ndarray) for size in shape):
+            held = STATIONARITIES[which]
+            return [made(find_single(of, self.accelerator, held, more, *shape))]
         blocks = ManyBlocks.of_shape(shape, which)
-        return find_known(made, of, self.accelerator, self._bits(seen), blocks, tuple(kind.items()))
+        return find_known(made, of, self.accelerator, self._bits(seen), blocks, more)
 
     def _bits(self, seen: BoundOperator) -> Bits:
         """Return the bits of an operator's sizes (g, m, k, n)."""

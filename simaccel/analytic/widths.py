@@ -23,6 +23,7 @@ class BitWidths:
     _widths: dict[TreePath, list[int]] = field(default_factory=dict, init=False)
     _cuts: dict[TreePath, PathCuts] = field(default_factory=dict, init=False)
     _names: dict[TreePath, list[str]] = field(default_factory=dict, init=False)
+    _paces: dict[TreePath, Fraction] = field(default_factory=dict, init=False)
 
     def cuts(self, path: TreePath) -> PathCuts:
         """Return the cuts along a path, which are cached."""
@@ -73,10 +74,12 @@ class BitWidths:
 
     def pace(self, accelerator: Accelerator, path: TreePath, seen: BoundOperator) -> Fraction:
         """Return the cycles of a step for the elements in an operator's tiles."""
-        tensors = self.family.space.workload.tensors
-        numbers = (tensors[name].number for name in self.names(path, seen))
-        both = zip(self.widths(path, seen), numbers, strict=True)
-        return accelerator.array.pace(islice(both, len(seen.inputs)))
+        if path not in self._paces:
+            tensors = self.family.space.workload.tensors
+            numbers = (tensors[name].number for name in self.names(path, seen))
+            both = zip(self.widths(path, seen), numbers, strict=True)
+            self._paces[path] = accelerator.array.pace(islice(both, len(seen.inputs)))
+        return self._paces[path]
 
     def _kept_bits(self, name: str) -> int:
         """Return the bits per element of a tile kept around groups."""

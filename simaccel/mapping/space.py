@@ -20,6 +20,7 @@ from simaccel.mapping.tree import Group, Keep, Tree, nodes
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import SHARED
 from simaccel.workload import Operand, Operator, Vector, Workload
+from simaccel.workload.matmul import Part, part_of
 from simaccel.workload.names import use_name
 
 _LIVE_APART = ("weight", "cache", SHARED)
@@ -58,6 +59,12 @@ class BoundOperator:
         return frozenset(rank for rank in self.ranks if rank not in self.output.names)
 
     @cached_property
+    def parts(self) -> dict[str, Part | None]:
+        """The role of each rank in a matrix product (`part_of`)."""
+        tensors = [view.names for _, view in self.uses]
+        return {rank: part_of(rank, tensors) for rank in self.ranks}
+
+    @cached_property
     def uses(self) -> tuple[tuple[str, TensorView], ...]:
         """(name in the tree, view) of the inputs, then of the output."""
         return (*zip(self.names, self.inputs, strict=True), (self.output.name, self.output))
@@ -85,10 +92,7 @@ class IterationSpace:
 
     @property
     def full_sizes(self) -> dict[str, int]:
-        """The sizes by which loops count as cutting a rank or not, and so which tiles move.
-
-        A core's smaller last piece has the loops of a full piece, as a loop's last block has.
-        """
+        """The sizes by which loops count as cutting a rank: a smaller last piece has all loops."""
         return {**self.sizes, **self.full_piece}
 
     @property
@@ -142,10 +146,8 @@ class IterationSpace:
 
     def moves(self, view: TensorView) -> frozenset[str]:
         """Return the ranks whose loops move a tile of a view; of a derived one its terms."""
-        found: set[str] = set()
-        for rank in view.names:
-            found |= {one for one, _ in self.derived.get(rank, ((rank, 1),))}
-        return frozenset(found)
+        terms = (self.derived.get(rank, ((rank, 1),)) for rank in view.names)
+        return frozenset(one for dim in terms for one, _ in dim)
 
     def plain(self, view: TensorView) -> TensorView:
         """Return a view with the terms of derived ranks in their place."""
@@ -199,8 +201,7 @@ def _space_of(workload: Workload, group: Group) -> IterationSpace:
     if missing:
         raise NotThisWorkloadError(f"group {group.name}: {workload.name} has no {missing[0]}")
     operators = [known[name] for name in group.operators]
-    plain = RankClasses(operators)
-    return _merge(workload, operators, plain, group)
+    return _merge(workload, operators, RankClasses(operators), group)
 
 
 def mergeable(workload: Workload, operators: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -366,11 +367,10 @@ def natural_ranks(
     at = group.operators.index(seen.name)
     classes = RankClasses([operator.operator for operator in space.operators])
     own = {classes.name((at, rank)): rank for rank in seen.operator.ranks}
-    ranks = []
-    for dim in seen.uses[number][1].terms:
-        merged = group.merged.get(dim[0][0]) if len(dim) == 1 else None
-        ranks.append(tuple(own[rank] for rank in merged) if merged else (own[dim[0][0]],))
-    return tuple(ranks)
+    terms = seen.uses[number][1].terms
+    firsts = ((dim[0][0], len(dim) == 1 and dim[0][0] in group.merged) for dim in terms)
+    parts = (group.merged[rank] if is_merged else (rank,) for rank, is_merged in firsts)
+    return tuple(tuple(own[rank] for rank in ranks) for ranks in parts)
 
 
 def aliases_of(space: IterationSpace, tree: Tree, around: Sequence[Keep]) -> dict[str, str]:

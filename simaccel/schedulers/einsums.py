@@ -17,7 +17,7 @@ from simaccel.search.problems import NotMappableError
 from simaccel.search.sizes import filling_tiles, tile_sizes
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Einsum, Vector
-from simaccel.workload.matmul import Part, part_of
+from simaccel.workload.matmul import Part
 from simaccel.workload.names import tensor_of
 from simaccel.workload.vectors import VECTORS
 
@@ -47,12 +47,10 @@ def roles(space: IterationSpace, seen: BoundOperator) -> RankRoles:
         raise NotMappableError(
             f"{name}: a systolic array multiplies two tensors, not {len(seen.inputs)}"
         )
-    tensors = [view.names for _, view in seen.uses]
     by_part: dict[Part, list[str]] = {"g": [], "m": [], "k": [], "n": []}
-    for rank in seen.ranks:
+    for rank, part in seen.parts.items():
         if space.sizes[rank] == 1:
             continue
-        part = part_of(rank, tensors)
         if part is None:
             raise NotMappableError(f"{name}: rank {rank} is in one of its tensors only")
         by_part[part].append(rank)

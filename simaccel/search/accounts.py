@@ -18,7 +18,6 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, WorkloadReference, nodes
 from simaccel.search.effort import Objective
 from simaccel.workload import Einsum, Workload
-from simaccel.workload.matmul import part_of
 
 SAME: Final = "same"
 NOT_ALLOWED: Final = "not asked"
@@ -179,8 +178,7 @@ def _has_single_products(family: Family) -> bool:
     if len(einsums) != 1:
         return False
     (seen,), sizes = einsums, family.space.sizes
-    tensors = [view.names for _, view in seen.uses]
-    batch = {rank for rank in seen.ranks if sizes[rank] > 1 and part_of(rank, tensors) == "g"}
+    batch = {rank for rank, part in seen.parts.items() if sizes[rank] > 1 and part == "g"}
     loops = (node for node in nodes(family.branch) if isinstance(node, FamilyLoops))
     tiles = [pair for node in loops for pair in zip(node.ranks, node.tiles, strict=True)]
     return bool(batch) and batch <= {rank for rank, tile in tiles if tile.max() == 1}

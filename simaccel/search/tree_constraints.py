@@ -21,7 +21,6 @@ from simaccel.hardware import PLACES, STATIONARITIES, Stationarity
 from simaccel.hardware.dataflow import LevelConstraint, tree_constraints
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import Fork, Part, nodes
-from simaccel.workload.matmul import part_of
 
 _SPREAD: Final = re.compile(r"([^\s=]+)=cores:([1-9][0-9]{0,3})")
 
@@ -191,9 +190,8 @@ class TreeConstraints:
 
     def _folds(self, seen: BoundOperator, stationarity: Stationarity) -> bool:
         """Return whether a stationarity has the ranks of the constraints on rows and columns."""
-        tensors = [view.names for _, view in seen.uses]
         for level, part in zip(("rows", "cols"), PLACES[stationarity][:2], strict=True):
-            mine = [rank for rank in seen.ranks if part_of(rank, tensors) == part]
+            mine = [rank for rank, own in seen.parts.items() if own == part]
             ranks = [one for one in self.sides.get(level, ()) if _has_rank(seen.ranks, one)]
             if any(not _has_rank(mine, one) for one in ranks):
                 return False

@@ -180,11 +180,11 @@ class WorkCounter:
     ) -> Iterator[tuple[Ints, list[FoldFigures]]]:
         """Yield (number of blocks, their figures by stationarity).
 
-        Small blocks are evaluated together.
+        Small blocks of several candidates are evaluated together.
         """
         fold = partial(self.units.folds, path, cuts, accumulate=accumulate)
         shapes = (size.shape for _, sizes in every for size in sizes.values())
-        if len(every) * math.prod(np.broadcast_shapes(*shapes)) > _SMALL:
+        if cuts.is_single or len(every) * math.prod(np.broadcast_shapes(*shapes)) > _SMALL:
             yield from ((count, fold(sizes)) for count, sizes in every)
         elif every:
             ndim = len(self.family.shape)

@@ -16,7 +16,6 @@ from simaccel.mapping.view import TensorView
 from simaccel.mapping.walk import Site, TreeWalk
 from simaccel.units import ARRAY
 from simaccel.workload import Vector
-from simaccel.workload.matmul import part_of
 
 
 def repeat_faults(walk: TreeWalk) -> Iterator[Finding]:
@@ -72,9 +71,8 @@ def fold_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
         yield f"two inputs; {seen.name} has {len(seen.inputs)}"
         return
     sizes = walk.space.widen(site.sizes)
-    tensors = [view.names for _, view in seen.uses]
-    for rank in seen.ranks:
-        if sizes[rank] > 1 and part_of(rank, tensors) is None:
+    for rank, part in seen.parts.items():
+        if sizes[rank] > 1 and part is None:
             names = ", ".join(name for name, _ in seen.uses)
             yield f"a loop {rank} 1 outside, as {rank} isn't in two of {names}"
 
@@ -84,15 +82,14 @@ def array_spread_faults(walk: TreeWalk, site: Site) -> Iterator[Located]:
     kind, seen = site.do.stationarity, walk.bound_leaf(site)
     if kind is None or len(seen.inputs) != 2:  # noqa: PLR2004 - a product has two factors
         return
-    tensors = [view.names for _, view in seen.uses]
     parts = dict(zip(FANS, PLACES[kind][:2], strict=False))
     for step in site.steps:
         node = step.node
         if not isinstance(node, Spread) or node.level not in parts or step.sizes[node.rank] == 1:
             continue
         part = parts[node.level]
-        if part_of(node.rank, tensors) != part:
-            ranks = [rank for rank in seen.ranks if part_of(rank, tensors) == part]
+        if seen.parts.get(node.rank) != part:
+            ranks = [rank for rank, own in seen.parts.items() if own == part]
             yield step, f"{' or '.join(ranks) or 'no spread'}: {kind} has {part} in {node.level}"
 
 

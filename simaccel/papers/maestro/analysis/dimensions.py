@@ -19,7 +19,6 @@ from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop, Node, Spread, paths
 from simaccel.mapping.view import TensorView
 from simaccel.workload import Einsum
-from simaccel.workload.matmul import part_of
 from simaccel.workload.names import tensor_of
 
 Effect = Literal[
@@ -136,8 +135,7 @@ def _folds(
     seen: BoundOperator, sizes: Mapping[str, int], array: ArraySpec, leaf: Do
 ) -> list[_Step]:
     """Return the folds of a block: loops, ranks on the array's sides, streamed rank."""
-    tensors = [view.names for _, view in seen.uses]
-    parts = {rank: part_of(rank, tensors) for rank, size in sizes.items() if size > 1}
+    parts = {rank: seen.parts.get(rank) for rank, size in sizes.items() if size > 1}
     high, wide, stream = (
         tuple(rank for rank, own in parts.items() if own == part)
         for part in PLACES[leaf.stationarity or "ws"]

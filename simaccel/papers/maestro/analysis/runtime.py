@@ -39,7 +39,6 @@ from simaccel.papers.maestro.dataflows.dataflow import Cluster, Dataflow, DimMap
 from simaccel.papers.maestro.dataflows.described import DescribedLayer
 from simaccel.papers.maestro.dataflows.reading import DirectedLayer
 from simaccel.workload import Vector
-from simaccel.workload.matmul import Part, part_of
 
 _FACTORS = 2
 _UNEVEN = "as if PEs took all tensors where they take the first"
@@ -172,7 +171,7 @@ def _folds_time(
 ) -> OperatorTime:
     array = accelerator.array
     assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
-    alone = [rank for rank in seen.ranks if _size(space, rank) > 1 and _part(seen, rank) is None]
+    alone = [rank for rank, part in seen.parts.items() if _size(space, rank) > 1 and not part]
     if alone or len(seen.inputs) != _FACTORS:
         text = "no product of two factors that the array could fold"
         return OperatorTime(operator=seen.name, silent=text)
@@ -208,18 +207,14 @@ def _size(space: IterationSpace, rank: str) -> int:
     return space.widen(space.sizes)[rank]
 
 
-def _part(seen: BoundOperator, rank: str) -> Part | None:
-    return part_of(rank, (view.names for _, view in seen.uses))
-
-
 def blocks_of(space: IterationSpace, seen: BoundOperator, way: Way) -> dict[Block, int]:
     """Return the blocks (m, k, n) that the array gets, and how many of each."""
     found: Counter[Block] = Counter()
-    plays = {rank: _part(seen, rank) for rank in seen.ranks}
     again = repeats_of(space, seen, way)
     for sizes, count in sizes_of_blocks(space, seen, way):
         m, k, n, repeats = (
-            math.prod(sizes[rank] for rank, one in plays.items() if one == part) for part in "mkng"
+            math.prod(sizes[rank] for rank, one in seen.parts.items() if one == part)
+            for part in "mkng"
         )
         found[m, k, n] += again * count * repeats
     return dict(found)
