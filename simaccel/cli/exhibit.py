@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
     from simaccel.cli.options import Jobs
     from simaccel.cli.output import OutputFiles
-    from simaccel.report.exhibits import Exhibit, Row
+    from simaccel.report.exhibits import Exhibit
     from simaccel.report.pareto import FrontRow
+    from simaccel.report.tables import Row
     from simaccel.search.front import Figure, FrontFigures
     from simaccel.study.points import Point, StudyRow
 

@@ -74,7 +74,9 @@ def account_json(account: SearchAccount, scale: float) -> dict[str, Any]:
         "operators": list(account.operators),
         "search": account.name,
         "space": account.space,
-        "pruned": {rule.replace(" ", "_"): n for rule, n in account.pruned.items()},
+        "pruned": {
+            rule.replace(" ", "_"): account.pruned[rule] for rule in RULES if rule in account.pruned
+        },
         "near": account.near,
         "ran": account.ran,
         "best": None if account.left_out else scale * account.value,

@@ -11,7 +11,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.documents import mapping_document
 from simaccel.papers.orojenesis.single import Mapspace
 from simaccel.papers.orojenesis.whole import WorkloadBound, WorkloadPoint
-from simaccel.report.tables import Row, Table, add_row, make_table
+from simaccel.report.tables import Column, Row, Table, tabulate
 from simaccel.report.units import bytes_text, cycles_text
 from simaccel.workload import Workload
 
@@ -62,23 +62,16 @@ class BoundReport:
 
 def bound_table(report: BoundReport) -> Table:
     """Tabulate the front; of many points, evenly spaced ones."""
-    names = ["buffer", "DRAM", "of compulsory", "ops/B"]
-    names += ["ops/s"] if report.accelerator else []
-    table = make_table((), names)
-    points = report.found.front.points()
-    shown = {round(n * (len(points) - 1) / (_ROWS - 1)) for n in range(_ROWS)}
-    for number, (room, moved) in enumerate(points):
-        if number not in shown:
-            continue
-        cells = [
-            bytes_text(room),
-            bytes_text(moved),
-            f"{moved / report.compulsory_bytes:.2f} x",
-            f"{report.intensity(moved):.3g}",
-        ]
-        speed = report.performance(moved)
-        add_row(table, cells if speed is None else [*cells, f"{speed:.3g}"])
-    return table
+    rows, compulsory, digits = bound_rows(report), report.compulsory_bytes, "{:.3g}".format
+    shown = {round(n * (len(rows) - 1) / (_ROWS - 1)) for n in range(_ROWS)}
+    columns = [
+        Column("buffer", "buffer_bytes", "B"),
+        Column("DRAM", "dram_bytes", "B"),
+        Column("of compulsory", "dram_bytes", lambda moved: f"{moved / compulsory:.2f} x"),
+        Column("ops/B", "operations_per_byte", digits),
+        Column("ops/s", "operations_per_second", digits),
+    ]
+    return tabulate([rows[at] for at in sorted(shown)], columns[: 5 if report.accelerator else 4])
 
 
 def bound_lines(report: BoundReport) -> list[str]:
@@ -137,7 +130,7 @@ def _excess_reason(workload: Workload) -> str:
 
 def bound_json(report: BoundReport) -> dict[str, Any]:
     """Return a bound as one JSON object (the format of ``simaccel bound --json``)."""
-    bound, (room, moved) = report.found, report.found.front.largest
+    bound, (room, moved), rows = report.found, report.found.front.largest, bound_rows(report)
     document: dict[str, Any] = {
         "workload": bound.workload.name,
         "fingerprint": bound.workload.fingerprint,
@@ -150,12 +143,12 @@ def bound_json(report: BoundReport) -> dict[str, Any]:
         "max_effectual_buffer_bytes": room,
         "least_dram_bytes": moved,
         "gap": moved / report.compulsory_bytes,
-        "points": [list(point) for point in bound.front.points()],
-        "operations_per_byte": [report.intensity(n) for _, n in bound.front.points()],
+        "points": [[row["buffer_bytes"], row["dram_bytes"]] for row in rows],
+        "operations_per_byte": [row["operations_per_byte"] for row in rows],
     }
     if report.accelerator is not None:
         document["accelerator"] = report.accelerator.name
-        document["operations_per_second"] = [report.performance(n) for _, n in bound.front.points()]
+        document["operations_per_second"] = [row["operations_per_second"] for row in rows]
     if report.room is not None:
         document["at"] = _chosen_json(report)
     return document

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Final
 
@@ -12,7 +13,7 @@ from simaccel.hardware.dram.part import DramPart
 from simaccel.hardware.load import peak_macs_per_second
 from simaccel.hardware.quantity import format_quantity
 from simaccel.importers.onnx_files import ImportedWorkload
-from simaccel.report.tables import Column, Table, add_row, make_table, tabulate, texts
+from simaccel.report.tables import Column, Table, tabulate, texts
 from simaccel.report.units import bytes_text, cycles_text, rate_text, share_text
 from simaccel.workload import Einsum, Model, Network, OperatorRow, Transformer, Workload, network
 
@@ -118,18 +119,18 @@ _PATTERN_FIGURES: Final = {
 
 def parts_table(parts: Sequence[DramPart]) -> Table:
     """Tabulate DRAM parts, one a row."""
-    numbers = ("peak GB/s", "burst", "page", "banks", "bank groups", "ranks", "pseudo channels")
-    table = make_table(("part",), numbers, ())
-    for part in parts:
-        cells = (
-            part.name,
-            f"{part.peak_bytes_per_second / _GIGA:.1f}",
-            format_quantity(part.burst_bytes, "B"),
-            format_quantity(part.page_bytes, "B"),
-            *map(str, (part.banks, part.bank_groups, part.ranks, part.pseudo_channels)),
-        )
-        add_row(table, cells)
-    return table
+    size = partial(format_quantity, kind="B")
+    columns = (
+        Column("part", "name", kind="text"),
+        Column("peak GB/s", "peak_bytes_per_second", lambda rate: f"{rate / _GIGA:.1f}"),
+        Column("burst", "burst_bytes", size),
+        Column("page", "page_bytes", size),
+        *(
+            Column(name, name.replace(" ", "_"))
+            for name in ("banks", "bank groups", "ranks", "pseudo channels")
+        ),
+    )
+    return tabulate(parts, columns)
 
 
 def part_figures(part: DramPart) -> dict[str, object]:
@@ -140,11 +141,8 @@ def part_figures(part: DramPart) -> dict[str, object]:
 
 def patterns_table(rows: Sequence[Mapping[str, str | float | None]]) -> Table:
     """Tabulate the throughput of access patterns on a part, one per row."""
-    table = make_table(("pattern", "settings"), tuple(_PATTERN_FIGURES.values()), ())
-    for row in rows:
-        cells = [str(row[name]) for name in ("pattern", "settings")]
-        add_row(table, [*cells, *(number_text(row[name]) for name in _PATTERN_FIGURES)])
-    return table
+    figures = (Column(head, name, number_text) for name, head in _PATTERN_FIGURES.items())
+    return tabulate(rows, (*texts("pattern", "settings"), *figures))
 
 
 def number_text(value: str | float | None) -> str:
@@ -158,19 +156,24 @@ def number_text(value: str | float | None) -> str:
 
 def import_table(imported: ImportedWorkload) -> Table:
     """Tabulate nodes by their treatment, with their shares of MACs and of other elements."""
-    table = make_table(
-        ("nodes",), ("count", "MACs", "share", "other elements", "share"), ("kinds",)
-    )
     account = imported.workload.account
     totals = account.totals()
     macs = sum(node for _, node, _ in totals.values()) or 1
     works = sum(node for _, _, node in totals.values()) or 1
-    for how, (nodes, own, work) in totals.items():
-        kinds = sorted({node.kind for node in account.entries_of(how)})
-        figures = (cycles_text(nodes), cycles_text(own), share_text(own / macs))
-        others = (cycles_text(work), share_text(work / works))
-        add_row(table, (how, *figures, *others, ", ".join(kinds)))
-    return table
+    rows = [
+        (how, *counts, ", ".join(sorted({node.kind for node in account.entries_of(how)})))
+        for how, counts in totals.items()
+    ]
+    columns = (
+        Column("nodes", "", itemgetter(0), "text"),
+        Column("count", "", lambda row: cycles_text(row[1])),
+        Column("MACs", "", lambda row: cycles_text(row[2])),
+        Column("share", "", lambda row: share_text(row[2] / macs)),
+        Column("other elements", "", lambda row: cycles_text(row[3])),
+        Column("share", "", lambda row: share_text(row[3] / works)),
+        Column("kinds", "", itemgetter(4), "wrapped"),
+    )
+    return tabulate(rows, columns)
 
 
 def import_lines(imported: ImportedWorkload) -> list[str]:

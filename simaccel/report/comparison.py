@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any, Final
 
 from simaccel.experiment.run import ExperimentResult, result_json
 from simaccel.report.accounts import given_up_lines
 from simaccel.report.rows import stall_figures, traffic_figures, work_figures
-from simaccel.report.tables import Row, Table, add_row, make_table
+from simaccel.report.tables import Column, Row, Table, study_columns, tabulate, texts
 from simaccel.report.units import (
     area_text,
     count_text,
     cycles_text,
     error_text,
-    figure_text,
     short_names,
     terms_text,
 )
@@ -71,37 +71,41 @@ def comparison_table(rows: Sequence[StudyRow], metrics: Sequence[Figure] = ()) -
     names, several = varied_names(rows), len({row.dataflow for row in rows}) > 1
     fits = shows_fits(rows) or any(metric.column == _FITS for metric in metrics)
     metrics = [metric for metric in metrics if metric.column not in (*SHOWN, _FITS)]
-    estimated = has_given(rows)
-    heads = [*(FIGURES[column].heading for column in SHOWN), "limit", *["fits"] * fits]
-    heads += [*(metric.name for metric in metrics), *("estimate", "error") * estimated]
-    table = make_table((), (*names, "dataflow", *heads, *["speedup"] * several))
-    named = [at for at, point in enumerate(rows[0].settings) if point.axis.named]
-    for at in (*named, len(names), len(names) + 1 + len(SHOWN)):
-        table.columns[at].justify = "left"
-    texts = zip(*(_place_texts(row, names) for row in rows), strict=True)
-    places = list(zip(*map(short_names, texts), strict=True)) or [()] * len(rows)
-    for before, row, place, faster in zip(
-        [rows[0], *rows], rows, places, speedups(rows), strict=False
-    ):
-        if several and row.place != before.place:
-            table.add_section()
-        cells = [*figure_cells(row, SHOWN), LIMITS[row.run["limit"]["name"]] if row.result else "-"]
-        cells += [fits_text(row)] * fits + figure_cells(row, [metric.column for metric in metrics])
-        if row.result is None:
-            cells[0] = "does not run"
-        cells += _given_texts(row) if estimated else []
-        cells += ["-" if faster is None else f"{faster:.2f} x"] if several else []
-        add_row(table, [*place, row.dataflow, *cells])
-    return table
-
-
-def figure_cells(row: StudyRow, columns: Iterable[str]) -> list[str]:
-    """Return the texts of a row's figures, by column; dashes if it has no result."""
-    figures = row.figures
-    return [
-        "-" if figures is None else figure_text(figures[column], FIGURES[column].unit)
-        for column in columns
+    more = zip(metrics, study_columns(*(metric.column for metric in metrics)), strict=True)
+    named = {setting.axis.name for setting in rows[0].settings if setting.axis.named}
+    cells = zip(*(_place_texts(row, names) for row in rows), strict=True)
+    places = list(zip(*map(short_names, cells), strict=True)) or [()] * len(rows)
+    shown = [
+        {**vars(row), "row": row, "place": dict(zip(names, place, strict=True)), "speedup": faster}
+        for row, place, faster in zip(rows, places, speedups(rows), strict=True)
     ]
+    first, *others = study_columns(*SHOWN)
+    columns = [
+        *(
+            Column(name, "place", itemgetter(name), "text" if name in named else "figure")
+            for name in names
+        ),
+        *texts("dataflow"),
+        replace(first, missing="does not run"),
+        *others,
+        Column("limit", "result", lambda run: LIMITS[run["limit"]["name"]], "text"),
+        *[Column("fits", "row", fits_text)] * fits,
+        *(replace(column, heading=metric.name) for metric, column in more),
+        *_ESTIMATES * has_given(rows),
+        *[Column("speedup", "speedup", "{:.2f} x".format)] * several,
+    ]
+    return tabulate(shown, columns, apart=lambda run: run["row"].place if several else None)
+
+
+def _error_text(row: StudyRow) -> str:
+    error = given_error(row)
+    return "-" if error is None else error_text(error)
+
+
+_ESTIMATES: Final = (
+    Column("estimate", "estimate_cycles", "cycles"),
+    Column("error", "row", _error_text),
+)
 
 
 def has_given(rows: Sequence[StudyRow]) -> bool:
@@ -127,15 +131,6 @@ def fits_text(row: StudyRow) -> str:
         return "-" if row.fits is None else "no"
     percent = math.ceil(round(100 * row.memory_share, 6))
     return f"{'yes' if row.fits else 'no'}, {percent:,}%"
-
-
-def _given_texts(row: StudyRow) -> list[str]:
-    error = given_error(row)
-    given = row.estimate_cycles
-    return [
-        "-" if given is None else cycles_text(round(given)),
-        "-" if error is None else error_text(error),
-    ]
 
 
 def terms_lines(rows: Sequence[StudyRow]) -> list[str]:
@@ -312,17 +307,20 @@ _OF_DESIGNS: Final = ("cycles", "dram_bytes", "energy_pj", "area_mm2")
 
 def designs_table(result: ExperimentResult, rows: Sequence[StudyRow]) -> Table:
     """Tabulate the run as it is, and each design with its speedup over it."""
-    heads = ("cycles", "speedup", "DRAM", "energy", "area")
-    table = make_table(("what if",), heads, ("note",))
     every = _with_base(result, rows)
-    for row, faster in zip(every, _speedups_over(every), strict=True):
-        text = row.settings[0].text
-        if row.problem:
-            add_row(table, (text, *["-"] * len(heads), row.problem))
-            continue
-        cycles, *cells = figure_cells(row, _OF_DESIGNS)
-        add_row(table, (text, cycles, f"{faster:.3f} x", *cells, ""))
-    return table
+    shown = [
+        {"row": row, "text": row.settings[0].text, "figures": row.figures, "speedup": faster}
+        for row, faster in zip(every, _speedups_over(every), strict=True)
+    ]
+    cycles, *others = study_columns(*_OF_DESIGNS)
+    columns = (
+        Column("what if", "text", kind="text"),
+        cycles,
+        Column("speedup", "speedup", "{:.3f} x".format),
+        *others,
+        Column("note", "row.problem", kind="wrapped"),
+    )
+    return tabulate(shown, columns)
 
 
 def designs_json(result: ExperimentResult, rows: Sequence[StudyRow]) -> dict[str, Any]:

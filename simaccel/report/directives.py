@@ -13,7 +13,7 @@ from simaccel.papers.maestro.analysis.analysis import LayerAnalysis
 from simaccel.papers.maestro.analysis.corrections import Effects
 from simaccel.papers.maestro.analysis.limits import CAUSES, LevelLimits
 from simaccel.papers.maestro.analysis.reading import CORRECTIONS
-from simaccel.report.tables import Column, Table, add_row, make_table, tabulate
+from simaccel.report.tables import Column, Row, Table, tabulate, texts
 from simaccel.report.units import area_text, count_text, cycles_text, rounded_count, share_text
 from simaccel.study.directed import BestDesign, DirectedDesigns
 
@@ -83,96 +83,101 @@ def mac_notes(analysed: Sequence[LayerAnalysis]) -> list[str]:
 
 def directives_table(analysed: Sequence[LayerAnalysis]) -> Table:
     """Tabulate layers: time, PEs, reuse, buffers, bandwidth and energy."""
-    table = make_table(
-        ("layer",),
-        (
-            *("MACs", "cycles", "MACs/cycle", "PEs", "L1", "L2"),
-            *("reuse in", "filter", "out", "BW peak", "mean", "energy"),
-        ),
-    )
-    for layer_analysis in analysed:
-        add_row(table, (layer_analysis.layer.name, *_cells(layer_analysis)))
-    if len(analysed) > 1:
-        table.add_section()
-        cycles = sum(
-            int(layer_analysis.columns["runtime_cycles"][0]) for layer_analysis in analysed
-        )
-        macs = sum(int(layer_analysis.columns["macs_counted"][0]) for layer_analysis in analysed)
-        energy = sum(
-            float(layer_analysis.columns["energy_total_xmac"][0]) for layer_analysis in analysed
-        )
-        rate = f"{macs / max(cycles, 1):.1f}"
-        cells = (cycles_text(macs), cycles_text(cycles), rate, *[""] * 8, rounded_count(energy))
-        add_row(table, ("total", *cells), style="bold")
-    return table
+    rows = [_table_row(one) for one in analysed]
+    total = None
+    if len(rows) > 1:
+        sums = {name: sum(row[name] for row in rows) for name in _SUMMED}
+        rate = sums["macs_counted"] / max(sums["runtime_cycles"], 1)
+        total = {**dict.fromkeys(rows[0]), **sums, "layer": "total", _RATE: rate}
+        total |= dict.fromkeys(map(_REUSE.format, _ROLES), "")
+    return tabulate(rows, _LAYERS, total)
+
+
+def _table_row(analysed: LayerAnalysis) -> Row:
+    """Return the figures of a layer; those that it has not are 0, but for reuse."""
+    figures = {name: value or 0 for name, value in analysed.figures().items()}
+    factors = {_REUSE.format(role): reuse(analysed, role) for role in _ROLES}
+    return {"layer": analysed.layer.name, **figures, **factors}
+
+
+def _reuse_text(factor: float | str) -> str:
+    return f"{factor:,.1f}" if isinstance(factor, float) else str(factor)
+
+
+def _whole_text(value: float) -> str:
+    return cycles_text(int(value))
+
+
+_SUMMED: Final = ("macs_counted", "runtime_cycles", "energy_total_xmac")
+_RATE: Final = "throughput_macs_per_cycle"
+_REUSE: Final = "{}_reuse"
+_LAYERS: Final = (
+    *texts("layer"),
+    Column("MACs", "macs_counted", _whole_text),
+    Column("cycles", "runtime_cycles", _whole_text),
+    Column("MACs/cycle", _RATE, "{:.1f}".format),
+    Column("PEs", "avg_utilized_pes", "{:.1f}".format, missing=""),
+    Column("L1", "l1_size_req_total", _whole_text, missing=""),
+    Column("L2", "l2_size_req_total", _whole_text, missing=""),
+    Column("reuse in", "input_reuse", _reuse_text),
+    Column("filter", "filter_reuse", _reuse_text),
+    Column("out", "output_reuse", _reuse_text),
+    Column("BW peak", "peak_noc_bw_req", _whole_text, missing=""),
+    Column("mean", "avg_noc_bw_req", "{:.2f}".format, missing=""),
+    Column("energy", "energy_total_xmac", rounded_count),
+)
 
 
 def limits_table(
     analysed: Sequence[LayerAnalysis], limits: Sequence[Sequence[LevelLimits]]
 ) -> Table:
     """Tabulate the cluster levels: the contributions to their cycles."""
-    table = make_table(
-        ("layer", "level"), ("units", "starts", "cycles", *CAUSES, "BW peak", "mean")
-    )
-    for layer_analysis, levels in zip(analysed, limits, strict=True):
-        for depth, level in enumerate(levels):
-            total = sum(level.cycles.values())
-            shares = [share_text(level.cycles[cause] / max(total, 1)) for cause in CAUSES]
-            cells = (
-                str(level.units),
-                cycles_text(level.invocations),
-                cycles_text(total),
-                *shares,
-                cycles_text(level.peak_bandwidth),
-                f"{level.mean_bandwidth:.2f}",
-            )
-            add_row(table, (layer_analysis.layer.name if depth == 0 else "", str(depth), *cells))
-    return table
+    rows = [
+        {"layer": one.layer.name if depth == 0 else "", "depth": str(depth), "level": level}
+        for one, levels in zip(analysed, limits, strict=True)
+        for depth, level in enumerate(levels)
+    ]
+    return tabulate(rows, _LEVELS)
+
+
+def _cause_share(level: LevelLimits, cause: str) -> str:
+    return share_text(level.cycles[cause] / max(sum(level.cycles.values()), 1))
+
+
+_LEVELS: Final = (
+    *texts("layer"),
+    Column("level", "depth", kind="text"),
+    Column("units", "level.units"),
+    Column("starts", "level.invocations", "count"),
+    Column("cycles", "level.cycles", "cycles"),
+    *(Column(cause, "level", partial(_cause_share, cause=cause)) for cause in CAUSES),
+    Column("BW peak", "level.peak_bandwidth", "count"),
+    Column("mean", "level.mean_bandwidth", "{:.2f}".format),
+)
 
 
 def corrections_table(effects: Sequence[Effects]) -> Table:
     """Tabulate the corrections of the default reading, and their effects over all layers."""
-    table = make_table(("correction", "defect"), ("cycles", "L2 access", "energy"), ("says",))
+    rows = []
     for name, correction in CORRECTIONS.items():
         added: dict[str, float] = {}
-        for effect in (by_name.get(name, {}) for by_name in effects):
-            for figure, value in effect.items():
-                added[figure] = added.get(figure, 0) + value
-        access = sum(
-            value for figure, value in added.items() if "_l2_" in figure and "size" not in figure
-        )
-        cells = (
-            _sign_text(added.get("runtime_cycles", 0)),
-            _sign_text(access),
-            _sign_text(added.get("energy_total_xmac", 0)),
-        )
-        add_row(table, (name, correction.defect, *cells, correction.says))
-    return table
+        for by_name in effects:
+            for figure, n in by_name.get(name, {}).items():
+                added[figure] = added.get(figure, 0) + n
+        access = sum(n for figure, n in added.items() if "_l2_" in figure and "size" not in figure)
+        rows.append({"correction": name, **vars(correction), **added, "access": access})
+    columns = (
+        *texts("correction", "defect"),
+        Column("cycles", "", lambda row: _sign_text(row.get("runtime_cycles", 0))),
+        Column("L2 access", "access", _sign_text),
+        Column("energy", "", lambda row: _sign_text(row.get("energy_total_xmac", 0))),
+        Column("says", "says", kind="wrapped"),
+    )
+    return tabulate(rows, columns)
 
 
 def _sign_text(value: float) -> str:
     return f"{value:+,.0f}" if value else "0"
-
-
-def _cells(analysed: LayerAnalysis) -> tuple[str, ...]:
-    figures = analysed.figures()
-
-    def number(name: str) -> float:
-        return figures[name] or 0
-
-    factors = (reuse(analysed, role) for role in _ROLES)
-    return (
-        cycles_text(int(number("macs_counted"))),
-        cycles_text(int(number("runtime_cycles"))),
-        f"{number('throughput_macs_per_cycle'):.1f}",
-        f"{number('avg_utilized_pes'):.1f}",
-        cycles_text(int(number("l1_size_req_total"))),
-        cycles_text(int(number("l2_size_req_total"))),
-        *("-" if factor is None else f"{factor:,.1f}" for factor in factors),
-        cycles_text(int(number("peak_noc_bw_req"))),
-        f"{number('avg_noc_bw_req'):.2f}",
-        rounded_count(number("energy_total_xmac")),
-    )
 
 
 def _inputs(analysed: LayerAnalysis, network: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from simaccel.analytic.native import mac_share
@@ -16,7 +17,7 @@ from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.core_noc import CORE_NOC
 from simaccel.hardware.cores import without_core
 from simaccel.machine.machine import OperatorRun, Run
-from simaccel.report.tables import Column, Row, Table, add_row, make_table, tabulate
+from simaccel.report.tables import Column, Row, Table, tabulate
 from simaccel.report.units import cycles_text, error_text, fine_share_text, short_share_text
 from simaccel.units import CAUSES, cause_text
 from simaccel.workload import Workload
@@ -119,15 +120,18 @@ def of_result(given: Mapping[str, int], result: ExperimentResult) -> list[OwnEst
 
 def own_estimate_sections(outcome: Sequence[OwnEstimate]) -> dict[str, Table]:
     """Return a table for each estimate, its terms to the last cycle, titled by what it lacks."""
-    sections = {}
-    for item in outcome:
-        table = make_table(("term",), ("cycles", "of all"), ("in the estimate",))
-        for term in item.terms:
-            cells = _cells(item, term.cycles)
-            add_row(table, (_term_text(term), *cells, _HAS[term.is_lacking]))
-        add_row(table, (item.name, *_cells(item, item.cycles), ""))
-        sections[_summary(item)] = table
-    return sections
+    return {_summary(item): _terms_table(item) for item in outcome}
+
+
+def _terms_table(item: OwnEstimate) -> Table:
+    rows = [(_term_text(term), term.cycles, _HAS[term.is_lacking]) for term in item.terms]
+    columns = (
+        Column("term", "", itemgetter(0), "text"),
+        Column("cycles", "", lambda row: cycles_text(row[1])),
+        Column("of all", "", lambda row: _share_text(item, row[1])),
+        Column("in the estimate", "", itemgetter(2), "wrapped"),
+    )
+    return tabulate([*rows, (item.name, item.cycles, "")], columns)
 
 
 def own_estimate_parts(outcome: Sequence[OwnEstimate]) -> list[Table | str]:
@@ -159,9 +163,9 @@ def _term_text(term: CycleTerm) -> str:
     return f"compute unit {text}" if term.name in OF_UNIT else f"wait for {text}"
 
 
-def _cells(one: OwnEstimate, cycles: int) -> tuple[str, str]:
+def _share_text(one: OwnEstimate, cycles: int) -> str:
     share = cycles / one.cycles if one.cycles else 0.0
-    return cycles_text(cycles), fine_share_text(share) if share >= 0 else error_text(share)
+    return fine_share_text(share) if share >= 0 else error_text(share)
 
 
 def own_estimate_json(outcome: Sequence[OwnEstimate]) -> dict[str, Any]:

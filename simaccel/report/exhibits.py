@@ -13,10 +13,10 @@ from simaccel.analytic.floor.compulsory import group_bytes
 from simaccel.analytic.native import mac_share
 from simaccel.experiment.limits import operators_of
 from simaccel.hardware import Accelerator
-from simaccel.report.tables import Column, Table, tabulate
+from simaccel.report.tables import Column, Row, Table, figure_columns, tabulate, texts
 from simaccel.report.units import rate_text
 from simaccel.search.problems import parts
-from simaccel.study.figure_table import FIGURES, total_of
+from simaccel.study.figure_table import total_of
 from simaccel.study.points import StudyRow
 from simaccel.units import ARRAY, LIMITS
 from simaccel.workload import Vector, Workload
@@ -24,7 +24,6 @@ from simaccel.workload import Vector, Workload
 Exhibit = Literal["roofline", "granularity", "breakdown", "bandwidth"]
 EXHIBITS: Final[tuple[Exhibit, ...]] = ("roofline", "granularity", "breakdown", "bandwidth")
 ATTENTION: Final = "attention"
-Row = dict[str, Any]
 TARGET: Final = 0.95
 """The utilisation of FLAT's figure 17."""
 
@@ -213,12 +212,9 @@ _ONE_PLACE: Final = "{:,.1f}".format
 _COLUMNS: Final = (
     Column("seq-len", "seq_len"),
     Column("buffer", "buffer_bytes", "B"),
-    *(Column(name, name, kind="text") for name in ("dataflow", "operator", "part")),
+    *texts("dataflow", "operator", "part"),
     Column("limit", "limit", LIMITS.__getitem__, "text"),
-    *(
-        Column(FIGURES[name].heading, name, FIGURES[name].unit)
-        for name in ("cycles", "utilisation", "dram_bytes", "footprint_bytes")
-    ),
+    *figure_columns("cycles", "utilisation", "dram_bytes", "footprint_bytes"),
     Column("MACs/B", "macs_per_byte", _ONE_PLACE),
     Column("at most", "most_macs_per_byte", _ONE_PLACE),
     Column("roof", "roof_macs_per_cycle", _ONE_PLACE),

@@ -12,7 +12,7 @@ from simaccel.diagnosis.explanation import ON_CHIP, GroupExplanation, NeededRate
 from simaccel.experiment.run import ExperimentResult, bound_json, floor_json
 from simaccel.hardware.memory import dram_bytes
 from simaccel.report.results import SMALLEST_SHARE
-from simaccel.report.tables import Column, Row, Table, table_html, tabulate
+from simaccel.report.tables import Column, Row, Table, table_html, tabulate, texts
 from simaccel.report.units import bytes_text, cycles_text, error_text, share_text, short_share_text
 from simaccel.units import cause_text
 
@@ -142,7 +142,7 @@ _ANALYSES: Final = (
     Column("stalls", "machine", _stalls_text, "wrapped"),
 )
 _DISAGREEMENTS: Final = (
-    *(Column(name, name, kind="text") for name in ("group", "by", "figure")),
+    *texts("group", "by", "figure"),
     *(Column(name, name) for name in ("machine", "analysis", "difference")),
     Column(
         "the assumption that differs, and its share of the machine's cycles",
@@ -151,7 +151,7 @@ _DISAGREEMENTS: Final = (
     ),
 )
 _REUSE: Final = (
-    Column("tensor", "tensor", kind="text"),
+    *texts("tensor"),
     Column("DRAM", "dram_bytes", "B"),
     Column("DRAM by directives", "directives_dram_bytes", "B"),
     Column("per byte in buffer", "reads_per_buffer_byte", "{:,.2f}".format),
@@ -176,7 +176,7 @@ def _couplings_text(dimension: Row) -> str:
 
 
 _DIMENSIONS: Final = (
-    *(Column(name, name, kind="text") for name in ("operator", "directive")),
+    *texts("operator", "directive"),
     Column("steps", "steps", "count"),
     Column("tensors", "", _couplings_text, "wrapped"),
 )

@@ -6,20 +6,21 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from simaccel.report.comparison import figure_cells, fits_text, shows_fits
+from simaccel.report.comparison import fits_text, shows_fits
 from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
 from simaccel.report.figures.style import style, svg_text
-from simaccel.report.tables import Table, add_row, make_table
+from simaccel.report.tables import Column, Table, study_columns, tabulate
 from simaccel.report.units import count_text
 from simaccel.study.explore import ExploredDesigns
 from simaccel.study.figure_table import FIGURES
 from simaccel.study.figures import objective_of
 from simaccel.study.manifest import MANIFEST
-from simaccel.study.points import Axis, StudyRow
+from simaccel.study.points import Axis, Setting, StudyRow
 from simaccel.study.space import DesignSpace
 from simaccel.units import LIMITS
 
@@ -54,13 +55,7 @@ def exploration_title(found: ExploredDesigns, space: DesignSpace) -> str:
 
 def exploration_table(found: ExploredDesigns, most: int | None = MOST_ROWS) -> Table:
     """Tabulate the best ``most`` designs (None: all)."""
-    names = [one[0].axis.name for one in found.dimensions]
-    table = make_table(names, figure_heads(found), ("limit", ""))
-    for column in table.columns[-2:]:
-        column.no_wrap = True
-    for one in rows_shown(found, most):
-        add_row(table, row_cells(found, one), style="bold" if one.best else "")
-    return table
+    return tabulate(rows_shown(found, most), table_columns(found), bold=lambda one: one.best)
 
 
 def _shown_figures(explored: ExploredDesigns) -> list[str]:
@@ -77,10 +72,22 @@ def _shown_figures(explored: ExploredDesigns) -> list[str]:
     return [*_SHOWN, *(name for name in _OF_MODELS if name in known and name not in hidden)]
 
 
-def figure_heads(explored: ExploredDesigns) -> list[str]:
-    """Return the headings of the figures in the table."""
-    heads = [FIGURES[column].heading for column in _shown_figures(explored)]
-    return [*heads, *["fits"] * shows_fits(explored.rows)]
+def table_columns(explored: ExploredDesigns) -> list[Column]:
+    """Return the columns of the table: settings, figures, what limits a design, its mark."""
+    return [
+        *(
+            Column(settings[0].axis.name, "settings", partial(_setting_text, at=at), "text")
+            for at, settings in enumerate(explored.dimensions)
+        ),
+        *study_columns(*_shown_figures(explored)),
+        *[Column("fits", "", fits_text)] * shows_fits(explored.rows),
+        Column("limit", "limit", lambda limit: LIMITS[limit] if limit else "-", "text"),
+        Column("", "", lambda one: "best" if one.best else mark(one), "text"),
+    ]
+
+
+def _setting_text(settings: Sequence[Setting], at: int) -> str:
+    return settings[at].text
 
 
 def rows_shown(found: ExploredDesigns, most: int | None = MOST_ROWS) -> list[StudyRow]:
@@ -95,15 +102,6 @@ def rows_shown(found: ExploredDesigns, most: int | None = MOST_ROWS) -> list[Stu
         return not row.within, figures is None, bool(row.problem), row.scenario, value
 
     return sorted(found.rows, key=order)[:most]
-
-
-def row_cells(explored: ExploredDesigns, point: StudyRow) -> list[str]:
-    """Return the texts of a design's row: settings, figures, what limits it, its mark."""
-    texts = [setting.text for setting in point.settings]
-    fits = [fits_text(point)] if shows_fits(explored.rows) else []
-    limit = LIMITS[point.limit] if point.limit else "-"
-    marked = "best" if point.best else mark(point)
-    return [*texts, *figure_cells(point, _shown_figures(explored)), *fits, limit, marked]
 
 
 def mark(one: StudyRow) -> str:
@@ -262,11 +260,10 @@ for (const head of document.querySelectorAll("div.all th")) head.onclick = () =>
 
 def exploration_page(exploration: ExploredDesigns, title: str) -> str:
     """Return the page, a self-contained HTML document."""
-    names = [dimension[0].axis.name for dimension in exploration.dimensions]
     best = [row for row in rows_shown(exploration, None) if row.frontier][:MOST_ROWS]
     best = best or rows_shown(exploration)
-    shown = [row_cells(exploration, row) for row in best]
-    marks = [_class(row) for row in best]
+    shown = table_columns(exploration)
+    cells = [[column.cell(row) for column in shown] for row in best]
     objective = f"objective: {exploration.plan.objective}"
     limits = ", ".join(map(str, exploration.plan.limits))
     lines = [objective + (f"; limits: {limits}" if limits else ""), *counted_lines(exploration)]
@@ -280,16 +277,10 @@ def exploration_page(exploration: ExploredDesigns, title: str) -> str:
     return _PAGE.format(
         title=escape(title),
         lines="\n".join(f"<p>{escape(line)}</p>" for line in lines),
-        shown=_html_table([*names, *figure_heads(exploration), "limit", ""], shown, marks),
-        designs=_html_table(
-            columns(exploration), every, [_class(point) for point in exploration.rows]
-        ),
+        shown=_html_table([column.heading for column in shown], cells, best),
+        designs=_html_table(columns(exploration), every, exploration.rows),
         **pictures,
     )
-
-
-def _class(one: StudyRow) -> str:
-    return " ".join(name for name in ("best", "frontier") if getattr(one, name))
 
 
 def _plain(value: object) -> str:
@@ -300,10 +291,14 @@ def _plain(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _html_table(heads: Sequence[str], cells: Sequence[Sequence[str]], marks: Sequence[str]) -> str:
+def _html_table(
+    heads: Sequence[str], cells: Sequence[Sequence[str]], designs: Sequence[StudyRow]
+) -> str:
     head = "".join(f"<th>{escape(one)}</th>" for one in heads)
     body = "\n".join(
-        f'<tr class="{kind}">' + "".join(f"<td>{escape(one)}</td>" for one in row) + "</tr>"
-        for row, kind in zip(cells, marks, strict=True)
+        f'<tr class="{"best " * one.best}{"frontier" * one.frontier}">'
+        + "".join(f"<td>{escape(text)}</td>" for text in row)
+        + "</tr>"
+        for row, one in zip(cells, designs, strict=True)
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"

@@ -10,7 +10,7 @@ from simaccel.hardware.area.parts import edp_js
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Loop, Spread
 from simaccel.report.accounts import convergence_json, objective_scale
-from simaccel.report.tables import Column, Row, Table, add_row, make_table, tabulate
+from simaccel.report.tables import Column, Row, Table, tabulate, texts
 from simaccel.report.units import (
     bytes_text,
     energy_text,
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 
 _COLUMNS: Final = (
-    Column("operator", "operator", kind="text"),
-    Column("mapspace", "mapspace", kind="text"),
+    *texts("operator", "mapspace"),
     Column("cycles", "cycles", "cycles"),
     Column("util.", "utilisation", "share"),
     Column("energy", "energy_pj", "pJ"),
@@ -82,7 +81,7 @@ def accesses_table(mapped: NestResult) -> Table:
         return share_text(own / total if total > 0 else 0.0)
 
     columns = (
-        *(Column(name, name, kind="text") for name in ("level", "tensor")),
+        *texts("level", "tensor"),
         *(Column(head, name, _bytes_text) for head, name in _MOVED),
         Column("energy", "energy_pj", _energy_text),
         Column("of all", "", share),
@@ -142,15 +141,19 @@ def _instances(mapped: NestResult) -> dict[str, int]:
 
 def fanouts_table(mapped: NestResult) -> Table:
     """Tabulate the utilisation of each fan-out."""
-    table = make_table(("level", "split"), ("used", "fan-out", "in use"))
-    spreads, instances = _spreads(mapped), _instances(mapped)
-    for level in mapped.target.hierarchy.fanouts:
-        used = instances[level.name]
-        pieces = spreads.get(level.name, [])
-        split = ", ".join(f"{rank} in {n} of {tile}" for rank, n, tile in pieces)
-        cells = (level.name, split, str(used), str(level.fanout), share_text(used / level.fanout))
-        add_row(table, cells)
-    return table
+    spreads, used = _spreads(mapped), _instances(mapped)
+
+    def split(level: str) -> str:
+        return ", ".join(f"{rank} in {n} of {tile}" for rank, n, tile in spreads.get(level, []))
+
+    columns = (
+        Column("level", "name", kind="text"),
+        Column("split", "name", split, "text"),
+        Column("used", "name", lambda name: str(used[name])),
+        Column("fan-out", "fanout"),
+        Column("in use", "", lambda level: share_text(used[level.name] / level.fanout)),
+    )
+    return tabulate(mapped.target.hierarchy.fanouts, columns)
 
 
 def mapspace_json(

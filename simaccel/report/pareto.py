@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
 from simaccel.pareto import Front, pick_evenly
-from simaccel.report.tables import Table, add_row, csv_text, make_table
-from simaccel.report.units import figure_text
-from simaccel.study.figure_table import FIGURES
+from simaccel.report.tables import Table, csv_text, study_columns, tabulate, texts
 from simaccel.study.pareto import FrontPoint
 from simaccel.study.points import Figures
 
@@ -41,18 +39,18 @@ class FrontRow:
 
 def pareto_table(rows: Sequence[FrontRow], x: str, y: str) -> Table:
     """Return fronts as a table, their two figures first; of many points, evenly spaced ones."""
-    names = [x, y, *(column for column in _COLUMNS if column not in {x, y})]
-    table = make_table(("dataflow",), [FIGURES[name].heading for name in names])
-    for number, row in enumerate(rows):
-        if number:
-            table.add_section()
-        for at in pick_evenly(np.arange(len(row.points)), SHOWN):
-            point = row.points[int(at)]
-            texts = (figure_text(point[name], FIGURES[name].unit) for name in names)
-            add_row(table, [row.dataflow, *texts])
-        if not row.points:
-            add_row(table, [row.dataflow, "does not run", *["-"] * (len(names) - 1)])
-    return table
+    first, *others = study_columns(x, y, *(name for name in _COLUMNS if name not in {x, y}))
+    shown = [
+        {
+            "row": row,
+            "dataflow": row.dataflow,
+            "figures": row.points[int(at)] if row.points else None,
+        }
+        for row in rows
+        for at in pick_evenly(np.arange(len(row.points) or 1), SHOWN)
+    ]
+    columns = (*texts("dataflow"), replace(first, missing="does not run"), *others)
+    return tabulate(shown, columns, apart=lambda point: id(point["row"]))
 
 
 def pareto_lines(rows: Sequence[FrontRow]) -> list[str]:
@@ -83,11 +81,7 @@ def pareto_json(rows: Sequence[FrontRow], x: str, y: str) -> dict[str, Any]:
             fronts.append({**start, "problem": row.problem, "exit_code": row.exit_code})
             continue
         points = [{**point.figures, "mapping": point.mapping} for point in row.front.points]
-        how = {
-            "seen": row.front.seen,
-            "points_in_all": row.front.points_in_all,
-            "proved": row.front.proved,
-        }
+        how = {name: getattr(row.front, name) for name in ("seen", "points_in_all", "proved")}
         fronts.append({**start, **how, "points": points})
     return {"x": x, "y": y, "fronts": fronts}
 

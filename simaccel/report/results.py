@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.diagnosis.kinds import kind_of
@@ -22,8 +23,8 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power, area_of
 from simaccel.hardware.memory import dram_bytes
 from simaccel.machine.machine import OperatorRun, Run
-from simaccel.report.rows import given_figures, operator_rows
-from simaccel.report.tables import Column, Table, add_row, make_table, tabulate
+from simaccel.report.rows import engine_rows, given_figures, operator_rows
+from simaccel.report.tables import Column, Table, figure_columns, tabulate, texts
 from simaccel.report.units import (
     area_text,
     bytes_text,
@@ -39,7 +40,6 @@ from simaccel.report.units import (
     short_share_text,
     terms_text,
 )
-from simaccel.study.figure_table import FIGURES
 from simaccel.units import ARRAY, LIMITS, LOADING, cause_text
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from simaccel.experiment.check import OperatorCheck
     from simaccel.run.memories import MemoryDemand
 
-_FIGURES: Final = ("cycles", "seconds", "utilisation", "dram_bytes", "energy_pj")
 TOP = 10
 """Default number of rows of a table."""
 _TOP_CAUSES = 2
@@ -67,7 +66,7 @@ _ESTIMATES: Final = (
     Column("error", "estimate_error", error_text, missing=""),
 )
 _COLUMNS: Final = (
-    *(Column(FIGURES[name].heading, name, FIGURES[name].unit) for name in _FIGURES),
+    *figure_columns("cycles", "seconds", "utilisation", "dram_bytes", "energy_pj"),
     Column("limit", "limit", LIMITS.__getitem__, "text"),
 )
 
@@ -95,7 +94,7 @@ def operators_table(
         "energy_pj": total_energy_pj(run, result.accelerator),
         "limit": result.limit.name,
     }
-    columns = [Column("operator", "operator", kind="text"), *_COLUMNS]
+    columns = [*texts("operator"), *_COLUMNS]
     if estimates:
         own = [estimates.get(operator.name) for operator in run.operators]
         known = None if None in own else sum(n for n in own if n is not None)
@@ -126,16 +125,19 @@ def waits_table(result: ExperimentResult) -> Table:
 
     The bound of a row that overlaps with others is the work of its busiest resource.
     """
-    table = make_table(
-        ("operator",), ("cycles", "bound"), ("terms of the bound", "stalls of the array")
-    )
     names = short_names([row.run.name for row in result.rows])
-    for row, name in zip(result.rows, names, strict=True):
-        terms = row_terms(result, row)
-        bound = cycles_text(sum(terms.values()))
-        cells = (cycles_text(row.cycles), bound, terms_text(terms), _stalls_of_array(row.run))
-        add_row(table, (name, *cells))
-    return table
+    rows = [
+        {"operator": name, "run": row.run, "cycles": row.cycles, "terms": row_terms(result, row)}
+        for row, name in zip(result.rows, names, strict=True)
+    ]
+    columns = (
+        *texts("operator"),
+        Column("cycles", "cycles", "cycles"),
+        Column("bound", "terms", "cycles"),
+        Column("terms of the bound", "terms", terms_text, "wrapped"),
+        Column("stalls of the array", "run", _stalls_of_array, "wrapped"),
+    )
+    return tabulate(rows, columns)
 
 
 def kinds_table(result: ExperimentResult) -> Table:
@@ -144,14 +146,25 @@ def kinds_table(result: ExperimentResult) -> Table:
     for row in result.rows:
         key = kind_of(result.workload, row.run.name), row.limit.text
         groups.setdefault(key, []).append(row)
-    table = make_table(("kind", "limit"), ("rows", "cycles", "of all", "DRAM"))
     whole = sum(row.cycles for row in result.rows)
-    sums = {key: sum(row.cycles for row in rows) for key, rows in groups.items()}
-    for key in sorted(groups, key=lambda key: -sums[key]):
-        moved = bytes_text(sum(dram_bytes(row.run.moved) for row in groups[key]))
-        cells = (str(len(groups[key])), cycles_text(sums[key]), share_text(sums[key] / whole))
-        add_row(table, (*key, *cells, moved))
-    return table
+    rows = [
+        {
+            "kind": kind,
+            "limit": limit,
+            "rows": len(group),
+            "cycles": sum(row.cycles for row in group),
+            "moved": sum(dram_bytes(row.run.moved) for row in group),
+        }
+        for (kind, limit), group in groups.items()
+    ]
+    columns = (
+        *texts("kind", "limit"),
+        Column("rows", "rows"),
+        Column("cycles", "cycles", "cycles"),
+        Column("of all", "cycles", lambda cycles: share_text(cycles / whole)),
+        Column("DRAM", "moved", "B"),
+    )
+    return tabulate(sorted(rows, key=lambda row: -row["cycles"]), columns)
 
 
 def answer_line(result: ExperimentResult, speedups: LimitSpeedups) -> str:
@@ -255,14 +268,14 @@ def engines_table(result: ExperimentResult) -> Table:
     totals: Counter[str] = Counter()
     for engine in engines.values():
         totals.update(engine.stalls)
-    causes = [cause for cause, n in totals.most_common() if n]
-    table = make_table(
-        ("engine",), ("busy", "idle", *(cause_text(c).replace(" ", "\n") for c in causes))
-    )
-    for name, engine in engines.items():
-        parts = [engine.busy, engine.idle, *(engine.stalls.get(cause, 0) for cause in causes)]
-        add_row(table, [name, *(share_text(n / cycles) if n else "" for n in parts)])
-    return table
+    causes = {cause: cause_text(cause).replace(" ", "\n") for cause, n in totals.most_common() if n}
+    heads = {"busy": "busy", "idle": "idle", **causes}
+
+    def share(row: dict[str, Any], name: str) -> str:
+        return share_text(row[name] / cycles) if row.get(name) else ""
+
+    columns = (Column(head, "", partial(share, name=name)) for name, head in heads.items())
+    return tabulate(engine_rows(result), (*texts("engine"), *columns))
 
 
 def channels_line(result: ExperimentResult) -> str:

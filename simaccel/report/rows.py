@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from simaccel.diagnosis.kinds import kind_of
@@ -14,7 +15,7 @@ from simaccel.experiment.run import (
     total_energy_pj,
 )
 from simaccel.experiment.traffic import dram_by_class
-from simaccel.report.tables import Row, Table, add_row, make_table
+from simaccel.report.tables import Column, Row, Table, tabulate
 from simaccel.report.units import count_text, energy_text, share_text
 from simaccel.units import ARRAY, STALLS
 
@@ -140,33 +141,25 @@ def energy_table(result: ExperimentResult) -> Table | str:
     levels = [level for level, energy in total.items() if energy]
     if not levels:
         return f"energy: unknown, {accelerator.name} gives no energies"
-    table = make_table(("energy of",), (*levels, "all", "share"))
-    for operator in run.operators:
-        _add_energies(table, operator.name, energy_pj(operator, accelerator), levels, every)
-    table.add_section()
+    rows: list[Row] = [
+        {"name": operator.name, "pj": energy_pj(operator, accelerator)}
+        for operator in run.operators
+    ]
     tensors = accelerator.energy_by_tensor(run.moved)
     order = sorted(tensors, key=lambda tensor: -sum(tensors[tensor].values()))
-    for tensor in order[:_TENSORS]:
-        _add_energies(table, f"moving {tensor}", tensors[tensor], levels, every)
-    if len(order) > _TENSORS:
-        others = [tensors[tensor] for tensor in order[_TENSORS:]]
-        rest = {level: sum(other.get(level, 0.0) for other in others) for level in levels}
-        _add_energies(
-            table, f"moving {count_text(len(order) - _TENSORS, 'other')}", rest, levels, every
-        )
-    table.add_section()
-    _add_energies(table, "total", total, levels, every, style="bold")
-    return table
+    moving = [{"name": f"moving {tensor}", "pj": tensors[tensor]} for tensor in order[:_TENSORS]]
+    if rest := [tensors[tensor] for tensor in order[_TENSORS:]]:
+        sums = {level: sum(other.get(level, 0.0) for other in rest) for level in levels}
+        moving.append({"name": f"moving {count_text(len(rest), 'other')}", "pj": sums})
+    columns = (
+        Column("energy of", "name", kind="text"),
+        *(Column(level, "pj", partial(_level_text, level)) for level in levels),
+        Column("all", "pj", lambda pj: energy_text(own) if (own := sum(pj.values())) else ""),
+        Column("share", "pj", lambda pj: share_text(sum(pj.values()) / every)),
+    )
+    whole = {"name": "total", "pj": total}
+    return tabulate(rows + moving, columns, whole, apart=lambda row: row in moving)
 
 
-def _add_energies(
-    table: Table,
-    name: str,
-    found: Mapping[str, float],
-    levels: list[str],
-    every: float,
-    style: str = "",
-) -> None:
-    own = sum(found.values())
-    cells = [energy_text(found[level]) if found.get(level) else "" for level in levels]
-    add_row(table, (name, *cells, energy_text(own) if own else "", share_text(own / every)), style)
+def _level_text(level: str, by_level: Mapping[str, float]) -> str:
+    return energy_text(by_level[level]) if by_level.get(level) else ""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from simaccel.diagnosis.free_slots import FREE_SLOTS
 from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
 from simaccel.diagnosis.verdict import StallAnalysis, cycles_of, speedup
 from simaccel.diagnosis.what_if import WhatIfResult
-from simaccel.report.tables import Table, add_row, make_table
+from simaccel.report.tables import Column, Table, tabulate, texts
 from simaccel.report.units import (
     count_text,
     cycles_text,
@@ -34,53 +36,45 @@ def overview_table(diagnosis: Diagnosis, top: int | None = None) -> Table:
     ``top``: number of rows, the longest first, and the remaining ones together; None: all, in
     program order.
     """
-    causes = _causes(diagnosis.operators, lambda part: [part.compute])
-    table = make_table(
-        ("operator",), ("cycles", "of all", "critical", "compute", *_headers(("busy", *causes)))
-    )
-    for at in (3, 4):
-        table.columns[at].justify = "left"
+    causes = ["busy", *_causes(diagnosis.operators, lambda part: [part.compute])]
     every = sorted(diagnosis.operators, key=lambda part: -part.cycles)
     chosen = diagnosis.operators if top is None or top >= len(every) else every[:top]
     parts = (*chosen, diagnosis.total)
-    for part, name in zip(parts, short_names([part.name for part in parts]), strict=True):
-        if part is diagnosis.total:
-            if len(chosen) < len(every):
-                add_row(table, _join_cells(every[len(chosen) :], diagnosis.total, len(causes)))
-            table.add_section()
-        engine = part.compute
-        add_row(
-            table,
-            (
-                name,
-                cycles_text(part.cycles),
-                share_text(part.cycles / diagnosis.total.cycles),
-                f"{part.critical} {short_share_text(part.share(part.critical, 'busy'))}",
-                engine,
-                *(_share(part, engine, cause) for cause in ("busy", *causes)),
-            ),
-            style="bold" if part is diagnosis.total else "",
-        )
-    return table
+    names = short_names([part.name for part in parts])
+    rows = [
+        {"name": name, "cycles": part.cycles, "part": part}
+        for part, name in zip(parts, names, strict=True)
+    ]
+    if rest := every[len(chosen) :]:  # in one row, without what differs among them
+        joined = {"name": count_text(len(rest), "other"), "part": None}
+        rows.insert(-1, {**joined, "cycles": sum(part.cycles for part in rest)})
+    of_part = partial(Column, path="part", missing="")
+    columns = (
+        Column("operator", "name", kind="text"),
+        Column("cycles", "cycles", "cycles"),
+        Column("of all", "cycles", lambda cycles: share_text(cycles / diagnosis.total.cycles)),
+        of_part("critical", text=_critical_text, kind="text"),
+        of_part("compute", text=lambda part: part.compute, kind="text"),
+        *(
+            of_part(head, text=partial(_compute_share, cause=cause))
+            for cause, head in _headers(causes).items()
+        ),
+    )
+    return tabulate(rows[:-1], columns, rows[-1])
 
 
-def _join_cells(
-    parts: Sequence[OperatorDiagnosis], total: OperatorDiagnosis, causes: int
-) -> tuple[str, ...]:
-    """Return the cells of several operators in one row, without what differs among them."""
-    cycles = sum(part.cycles for part in parts)
-    figures = (cycles_text(cycles), share_text(cycles / total.cycles))
-    return (count_text(len(parts), "other"), *figures, *[""] * (3 + causes))
+def _critical_text(part: OperatorDiagnosis) -> str:
+    return f"{part.critical} {short_share_text(part.share(part.critical, 'busy'))}"
 
 
 def engines_table(part: OperatorDiagnosis) -> Table:
     """Tabulate the activity of each engine in cycles and in percent."""
     causes = ["busy", *_causes([part], lambda one: list(one.engines), 0.0)]
-    table = make_table((part.name,), _headers(causes))
-    for engine in part.engines:
-        cells = [_cycles_and_share(part, engine, cause) for cause in causes]
-        add_row(table, (engine, *cells))
-    return table
+    columns = (
+        Column(head, "", partial(_cycles_and_share, part, cause=cause))
+        for cause, head in _headers(causes).items()
+    )
+    return tabulate(part.engines, (Column(part.name, "", kind="text"), *columns))
 
 
 def _cycles_and_share(part: OperatorDiagnosis, engine: str, cause: str) -> str:
@@ -88,13 +82,13 @@ def _cycles_and_share(part: OperatorDiagnosis, engine: str, cause: str) -> str:
     return f"{cycles_text(n)}\n{share_text(n / part.cycles)}" if n else "\n"
 
 
-def _share(part: OperatorDiagnosis, engine: str, cause: str) -> str:
-    n = part.engines[engine].get(cause, 0)
+def _compute_share(part: OperatorDiagnosis, cause: str) -> str:
+    n = part.engines[part.compute].get(cause, 0)
     return share_text(n / part.cycles) if n else ""
 
 
-def _headers(causes: Sequence[str]) -> list[str]:
-    return [cause_text(cause).replace(" ", "\n") for cause in causes]
+def _headers(causes: Sequence[str]) -> dict[str, str]:
+    return {cause: cause_text(cause).replace(" ", "\n") for cause in causes}
 
 
 def _causes(
@@ -115,17 +109,17 @@ def _causes(
 def waits_table(part: OperatorDiagnosis) -> Table | None:
     """Tabulate the longest waits: of one operator's engines, or of the run's compute engine."""
     whole = part.name == TOTAL
-    table = make_table(
-        ("engine", *(["operator"] if whole else []), "root cause", "waits for"),
-        ("cycles", "of all" if whole else f"of {part.name}"),
+    waits = _longest(part, whole=whole)
+    columns = (
+        *texts("engine", *["operator"] * whole),
+        Column("root cause", "cause", cause_text, "text"),
+        Column("waits for", "", direct_text, "text"),
+        Column("cycles", "cycles", "cycles"),
+        Column(
+            f"of {'all' if whole else part.name}", "cycles", lambda n: share_text(n / part.cycles)
+        ),
     )
-    for wait in _longest(part, whole=whole):
-        place = [wait.operator] if whole else []
-        share = share_text(wait.cycles / part.cycles)
-        cause = cause_text(wait.cause)
-        cells = (wait.engine, *place, cause, direct_text(wait), cycles_text(wait.cycles), share)
-        add_row(table, cells)
-    return table if table.row_count else None
+    return tabulate(waits, columns) if waits else None
 
 
 def _longest(part: OperatorDiagnosis, *, whole: bool) -> list[Stall]:
@@ -146,24 +140,24 @@ def direct_text(wait: Stall) -> str:
 
 def what_if_table(what_if: WhatIfResult, operator: str) -> Table:
     """Tabulate the cycles with unlimited resources, of the whole run or of one operator."""
-    table = make_table(("infinitely fast",), ("cycles", "saved", "speedup"), ("meaning",))
     before = cycles_of(what_if.base, operator) or 0
-    add_row(table, ("nothing", cycles_text(before), "", "", "the run as it is"))
+    rows = [("nothing", before, "", "", "the run as it is")]
     for freed in what_if.freed:
-        after = cycles_of(freed, operator) or 0
-        gain = speedup(what_if, freed, operator)
-        figures = (
-            cycles_text(after),
-            cycles_text(before - after),
-            "-" if gain is None else f"{gain:.3f} x",
-        )
-        meaning = (
-            FREED[freed.resources[0]][1].format(slots=FREE_SLOTS)
-            if len(freed.resources) == 1
-            else "both"
-        )
-        add_row(table, (freed_text(freed.resources), *figures, meaning))
-    return table
+        after, gain = cycles_of(freed, operator) or 0, speedup(what_if, freed, operator)
+        meaning = "both"
+        if len(freed.resources) == 1:
+            meaning = FREED[freed.resources[0]][1].format(slots=FREE_SLOTS)
+        speed = "-" if gain is None else f"{gain:.3f} x"
+        saved = cycles_text(before - after)
+        rows.append((freed_text(freed.resources), after, saved, speed, meaning))
+    columns = (
+        Column("infinitely fast", "", itemgetter(0), "text"),
+        Column("cycles", "", lambda row: cycles_text(row[1])),
+        Column("saved", "", itemgetter(2)),
+        Column("speedup", "", itemgetter(3)),
+        Column("meaning", "", itemgetter(4), "wrapped"),
+    )
+    return tabulate(rows, columns)
 
 
 def part_json(analysis: StallAnalysis, part: OperatorDiagnosis) -> dict[str, Any]:

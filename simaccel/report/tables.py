@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.numbers import plain
 from simaccel.report.units import figure_text
-from simaccel.study.figure_table import place_of, total_of
+from simaccel.study.figure_table import FIGURES, place_of, total_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,6 +62,22 @@ def texts(*names: str) -> tuple[Column, ...]:
     return tuple(Column(name, name, kind="text") for name in names)
 
 
+def figure_columns(*names: str) -> tuple[Column, ...]:
+    """Return columns for figures (`FIGURES`) by name, in rows that have them as values."""
+    return tuple(Column(FIGURES[name].heading, name, FIGURES[name].unit) for name in names)
+
+
+def study_columns(*names: str) -> tuple[Column, ...]:
+    """Return columns for figures of rows that have ``figures``, which are None without a run."""
+    return tuple(
+        Column(FIGURES[name].heading, "figures", partial(_figure_cell, name)) for name in names
+    )
+
+
+def _figure_cell(name: str, of: Mapping[str, float | None]) -> str:
+    return figure_text(of[name], FIGURES[name].unit)
+
+
 def tabulate(
     rows: Iterable[Any],
     columns: Iterable[Column],
@@ -72,33 +89,11 @@ def tabulate(
 
     A line separates rows for which ``apart`` returns different values; ``bold`` selects bold rows.
     """
-    columns = list(columns)
-    table = _empty_table((column.heading, column.kind) for column in columns)
-    groups = [list(group) for _, group in groupby(rows, apart)]
-    for group in groups:
-        table.add_section()
-        for row in group:
-            style = "bold" if bold(row) else ""
-            add_row(table, (column.cell(row) for column in columns), style)
-    if total is not None:
-        table.add_section()
-        add_row(table, (column.cell(total) for column in columns), style="bold")
-    return table
-
-
-def make_table(texts: Sequence[str], figures: Sequence[str], flexible: Sequence[str] = ()) -> Table:
-    """Return an empty table with columns of texts, of figures, and of texts that may wrap.
-
-    Only the last kind shrinks in a narrow terminal.
-    """
-    kinds: dict[Kind, Sequence[str]] = {"text": texts, "figure": figures, "wrapped": flexible}
-    return _empty_table((name, kind) for kind, names in kinds.items() for name in names)
-
-
-def _empty_table(columns: Iterable[tuple[str, Kind]]) -> Table:
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
+    columns = list(columns)
     table = Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,
@@ -106,19 +101,24 @@ def _empty_table(columns: Iterable[tuple[str, Kind]]) -> Table:
         padding=(0, 1, 0, 0),
         header_style="bold",
     )
-    for name, kind in columns:
-        if kind == "wrapped":
-            table.add_column(name, overflow="fold")
+    for column in columns:
+        if column.kind == "wrapped":
+            table.add_column(column.heading, overflow="fold")
         else:
-            table.add_column(name, justify="left" if kind == "text" else "right", no_wrap=True)
+            side: Literal["left", "right"] = "left" if column.kind == "text" else "right"
+            table.add_column(column.heading, justify=side, no_wrap=True)
+
+    def add(row: Any, style: str | None) -> None:  # noqa: ANN401 - as of `Column.cell`
+        table.add_row(*(Text(column.cell(row)) for column in columns), style=style)
+
+    for _, group in groupby(rows, apart):
+        table.add_section()
+        for row in group:
+            add(row, "bold" if bold(row) else None)
+    if total is not None:
+        table.add_section()
+        add(total, "bold")
     return table
-
-
-def add_row(table: Table, cells: Iterable[str], style: str = "") -> None:
-    """Add a row of plain texts: brackets in them are not markup."""
-    from rich.text import Text
-
-    table.add_row(*(Text(cell) for cell in cells), style=style or None)
 
 
 def least_width(table: Table, console: Console) -> int:

@@ -11,7 +11,7 @@ import pytest
 from simaccel.cli import main
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
-from simaccel.report.tables import add_row, make_table
+from simaccel.report.tables import Column, tabulate
 
 
 @pytest.mark.parametrize("columns", ["10", "40", "100"])
@@ -19,8 +19,13 @@ def test_no_figure_is_cut(
     columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
-    table = make_table(("name",), ("two words",), ("text",))
-    add_row(table, ("operator[0]", "1,234,567,890", "words that may wrap"))
+    row = {"name": "operator[0]", "number": 1234567890, "text": "words that may wrap"}
+    parts = (
+        Column("name", "name", kind="text"),
+        Column("two words", "number", "count"),
+        Column("text", "text", kind="wrapped"),
+    )
+    table = tabulate([row], parts)
     line = "a line of more than ten or even forty columns"
     show(table, line)
     printed = capsys.readouterr().out

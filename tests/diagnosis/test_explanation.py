@@ -32,7 +32,7 @@ from simaccel.report.explanation import (
 )
 from simaccel.report.figures.analyses import draw_shares, shared_groups
 from simaccel.report.figures.style import style
-from simaccel.report.tables import add_row, make_table
+from simaccel.report.tables import Column, tabulate
 from simaccel.workload import ModelDimensions, attention, parse_workload
 from simaccel.workload.layers import Product, layers_workload
 from tests.draws import some
@@ -334,8 +334,7 @@ def test_an_operator_that_runs_once_has_its_bytes_once() -> None:
 
 def test_html_escapes_and_has_every_row(product: ExperimentResult) -> None:
     evil = "<script>alert('&')</script>"
-    table = make_table(("a",), ("b",))
-    add_row(table, (evil, "{x}"))
+    table = tabulate([{"a": evil, "b": "{x}"}], (Column("a", "a", kind="text"), Column("b", "b")))
     page = explanation_html(evil, explain(product), {evil: table}, [evil])
     assert "<script" not in page
     assert page.count("&lt;script&gt;alert(&#x27;&amp;&#x27;)&lt;/script&gt;") == 5

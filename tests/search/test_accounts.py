@@ -18,6 +18,7 @@ from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, Node, nodes
 from simaccel.program.lowering import lower
 from simaccel.program.program import DoesNotFitError
+from simaccel.report.accounts import account_json
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import NOT_ALLOWED, SAME, SearchAccount
@@ -262,3 +263,13 @@ def test_what_has_one_product_of_a_batch_at_a_time_says_so() -> None:
         assert account.says == (f"{text}, one product at a time" if is_batch else text)
     _, (grid,) = _searched(build("bmm", shape="H=2,M=33,K=40,N=5"), "flex")
     assert grid.searched == "a grid of tile sizes, one product at a time"
+
+
+def test_rules_have_one_order_in_data_however_an_account_was_stored() -> None:
+    pruned = {"by bound": 1, "same": 2, "too large": 3}
+    account = SearchAccount(name="x", operators=("x",), space=9, pruned=pruned, value=7.0)
+    assert [*account_json(account, 1.0)["pruned"].items()] == [
+        ("same", 2),
+        ("too_large", 3),
+        ("by_bound", 1),
+    ]

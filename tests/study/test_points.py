@@ -10,10 +10,10 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.comparison import (
     area_lines,
     comparison_table,
-    figure_cells,
     fits_text,
     shows_fits,
 )
+from simaccel.report.tables import study_columns
 from simaccel.schedulers import Options
 from simaccel.study.figures import figures_of, record_of, static_figures
 from simaccel.study.points import Point, StudyRow, WeightedWorkload, base_point, chips_alike
@@ -63,10 +63,8 @@ def test_energy_power_area_and_tokens_are_of_all_chips_and_rates_of_one_or_a_use
     prefill = transformer(SMALL, phase="prefill", prompt=8, batch=8, scope="model")
     found = figures_of(base_point(prefill, small_pod(4)), [_record(470)])
     row = replace(row, figures=found)
-    assert figure_cells(row, ["tokens_per_second", "tokens_per_second_per_user"]) == [
-        "128,000,000",
-        "unknown",
-    ]
+    columns = study_columns("tokens_per_second", "tokens_per_second_per_user")
+    assert [column.cell(row) for column in columns] == ["128,000,000", "unknown"]
 
 
 def test_a_run_of_each_place_counts_as_often_as_the_place_has_chips() -> None:

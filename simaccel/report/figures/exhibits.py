@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.numbers import BITS, BYTE
-from simaccel.report.exhibits import PARTS, Exhibit, Row, peak_bytes_per_cycle
+from simaccel.report.exhibits import PARTS, Exhibit, peak_bytes_per_cycle
 from simaccel.report.figures.axes import freeze_layout
 from simaccel.report.figures.comparison import UTILISATION
 from simaccel.report.figures.facets import draw_legend, draw_panels, draw_stacks, looks, name_points
@@ -22,6 +22,7 @@ from simaccel.report.figures.style import (
     Figure,
     new_figure,
 )
+from simaccel.report.tables import Row
 from simaccel.report.units import bytes_text, rate_text
 
 _WIDTH: Final = 1.5 * SINGLE_COLUMN_INCHES
