@@ -28,7 +28,8 @@ A file is a mapping with a `kind`::
       fc6: {kind: gemm, shape: {M: 1, K: 12544, N: 10}}   # M samples, K inputs, N outputs
     linked: false          # true: each reads what the layer before makes, or what `reads` names;
                            # poolings, sums (residual) and rectifiers (relu) may stand between, as
-                           # in simaccel/catalogue/networks; loosely: sizes need not fit
+                           # in simaccel/catalogue/networks; the first reads `image`; loosely:
+                           # sizes need not fit
     scope: model           # linked layers as one graph (default); layers: each layer alone
     ---
     kind: einsums

@@ -106,7 +106,7 @@ class _Linker:
                 self._fault(
                     name, "reads", source, f"a layer above; {suggest(source, self._outputs)}"
                 )
-            elif source == IMAGE and layer["kind"] not in ("conv", "gemm"):
+            elif {*sources} == {IMAGE} and layer["kind"] not in ("conv", "gemm"):
                 self._fault(name, "reads", source, "a layer above, as the image has no sizes")
         count = 2 if layer["kind"] == "residual" else 1
         if len(sources) != count:
@@ -137,7 +137,7 @@ class _Linker:
             self._check_channels(name, shape, images[0])
             self._check_windows(node, images[0])
             return [node]
-        image = images[0]
+        image = next((made for made in images if made is not None), None)
         if image is None:  # whose fault is known
             return []
         channels = image.channels

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from simaccel import load_accelerator, simulate
 from simaccel.errors import InputError
-from simaccel.workload import load_document, parse_workload
+from simaccel.experiment.check import check
+from simaccel.workload import Workload, load_document, parse_workload
 
 SMALL = """
 kind: layers
@@ -83,6 +85,28 @@ layers:
     reads = [one.inputs[0].tensor for one in workload.operators]
     assert reads == ["image", "image", "gates.1.O"]
     assert workload.macs == 2 * 2 * 6 * 5 + 2 * 5 * 3
+
+
+def test_a_block_alone_adds_the_image_to_its_convolution(tmp_path: Path) -> None:
+    """The image lies in memory with the zeros around it that the convolution reads."""
+    text = """
+        kind: layers
+        name: block
+        linked: true
+        layers:
+          conv: {kind: conv, shape: {M: 4, C: 4, P: 5, Q: 5, R: 3, S: 3}, padding: 1}
+          sum: {kind: residual, reads: [conv, image]}
+    """
+    block = _load(tmp_path, text)
+    assert isinstance(block, Workload)
+    assert block.tensor_bytes("image") == 4 * 7 * 7 * 2
+    convolved, image = block.operator("sum").inputs
+    assert (convolved.tensor, image.tensor) == ("conv.O", "image")
+    assert image.start == (0, 0, 1, 1)
+    result = simulate(block, load_accelerator("edge"), "naive")
+    check(result.workload, result.mapping, result.program)
+    # once for each window of the convolution's tile, and the 5 x 5 of the sum without the border
+    assert result.run.moved["dram_read", "image"] == (4 * 7 * 7 + 4 * 5 * 5) * 2
 
 
 def test_images_need_not_be_square(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -93,14 +93,6 @@ def run(workload: Workload, on: Accelerator, mapping: Path | None = None) -> int
     for row in result.rows:
         book(row.limit.name, row.run.cycles)
     return result.cycles
-
-
-def run_rows(workload: Workload, on: Accelerator, taken: Callable[[str], bool]) -> int:
-    """Return the cycles of some rows of a default run; what limits them is booked."""
-    rows = [row for row in simulate(workload, on).rows if taken(row.run.name)]
-    for row in rows:
-        book(row.limit.name, row.run.cycles)
-    return sum(row.run.cycles for row in rows)
 
 
 def host_cycles(on: Accelerator) -> int:

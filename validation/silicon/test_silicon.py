@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from simaccel import load_accelerator, simulate
@@ -18,9 +19,11 @@ from simaccel.units import LIMITS
 from validation.silicon.booked import open_books
 from validation.silicon.coral.networks import NETWORKS
 from validation.silicon.measured import MEASURED, Measured, measured_rows
+from validation.silicon.networks import linked_resnet
 from validation.silicon.predict import SETS, limits_each, main, predict_each
 from validation.silicon.runs import vector_workload
 from validation.silicon.tpu_v6e.layers import OUTSIDE
+from validation.silicon.vta.model import quantised
 
 REPOSITORY = Path(__file__).parents[2]
 SILICON = REPOSITORY / "validation" / "silicon"
@@ -366,13 +369,18 @@ def test_readme_says_what_a_run_of_a_measured_row_prints(monkeypatch: pytest.Mon
         r"\| `(\w+ --workload .*)` \| ([\d.]+ [mu]s); ([\d.]+)",
         (REPOSITORY / "README.md").read_text("utf-8"),
     )
-    assert len(rows) == 8
+    assert len(rows) == 9
     monkeypatch.chdir(REPOSITORY)
     for arguments, printed, chip in rows:
         done = CliRunner().invoke(simaccel, ["run", "--hw", *arguments.split()])
         first, second, third = done.output.splitlines()[:3]
         assert f": {printed} in all" in third or second.startswith(f"{printed} ("), first
         assert float(printed.split()[0]) == pytest.approx(float(chip), rel=0.11), arguments
+
+
+def test_a_file_is_the_network_that_vta_runs() -> None:
+    text = (SILICON / "vta" / "resnet18.yaml").read_text(encoding="utf-8")
+    assert yaml.safe_load(text) == quantised(linked_resnet(18))
 
 
 def test_sets_are_runs_of_workloads_on_files() -> None:

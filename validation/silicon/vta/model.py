@@ -2,7 +2,7 @@
 
 The workload is the network as TVM quantises it: behind each convolution and each sum of a shortcut
 come operators of the ALU (bias, shift, the two limits of a clip). TVM leaves to the host what
-stands before the first block and behind the last: the rows of these are left out.
+stands before the first block and behind the last: these are left out (`resnet18.yaml`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from simaccel.workload.files import parse_workload
+from simaccel.workload.whole import IMAGE
 from validation.silicon.booked import remembered
 from validation.silicon.networks import linked_resnet
-from validation.silicon.runs import loaded, run_rows
+from validation.silicon.runs import loaded, run
 
 UNPIPELINED: Final = str(Path(__file__).with_name("vta_16_unpipelined.yaml"))
 """A step took four cycles, one for each state of its machine (TensorGemm.scala)."""
@@ -40,18 +41,19 @@ def _cycles(network: str, on: str) -> int:
 @remembered
 def _blocks(depth: int, on: str) -> int:
     """Return the cycles of a network's blocks; versions 1 and 2 have the same convolutions."""
-    network = parse_workload(quantised(linked_resnet(depth)))
-    return run_rows(network, loaded(on), lambda name: not name.startswith(_HOST))
+    return run(parse_workload(quantised(linked_resnet(depth))), loaded(on))
 
 
 def quantised(network: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a linked network whose results go through the ALU before others read them."""
+    """Return a linked network without the host's layers, whose results go through the ALU."""
     layers: dict[str, Any] = {}
-    last: dict[str, str] = {}
+    last = {"pool1": IMAGE}
     for name, layer in network["layers"].items():
-        reads = layer.get("reads", ())
-        renamed = last.get(reads, reads) if isinstance(reads, str) else [last[one] for one in reads]
-        layers[name] = {**layer, "reads": renamed} if reads else layer
+        if name in _HOST:
+            continue
+        reads = layer["reads"]
+        renamed = last[reads] if isinstance(reads, str) else [last[source] for source in reads]
+        layers[name] = {**layer, "reads": renamed}
         behind = [f"{name}_{step}" for step in _BEHIND.get(layer["kind"], ())]
         layers |= {step: {"kind": "relu"} for step in behind}
         last[name] = behind[-1] if behind else name
