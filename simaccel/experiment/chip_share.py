@@ -16,7 +16,8 @@ from simaccel.schedulers.parallel import (
     sharded_weights,
     share_of,
 )
-from simaccel.schedulers.splits import fastest_split, name_legal_splits, spread_by_degrees
+from simaccel.schedulers.split_ways import spread_by_degrees
+from simaccel.schedulers.splits import fastest_split, name_legal_splits
 from simaccel.workload import Workload
 
 
@@ -47,7 +48,8 @@ def chip_share(workload: Workload, accelerator: Accelerator, options: Options) -
         split = fastest_split(workload, accelerator)
         spreads, pod = split.spreads, split.pod
     else:
-        whole = degrees_of(accelerator.pod, *degrees, sequence=options.sequence_parallel)
+        sequence, copies = options.sequence_parallel, options.copies
+        whole = degrees_of(accelerator.pod, *degrees, sequence=sequence, copies=copies)
         try:
             spreads = spread_by_degrees(workload, whole)
             pod = share_of(workload, spreads, accelerator.pod)

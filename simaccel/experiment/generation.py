@@ -168,16 +168,16 @@ def generate(  # noqa: PLR0913 - what a generation is asked
     prefill, decodes = planned_phases(model, tokens=tokens, prompt=prompt, lengths=lengths, **asked)
     options, plan = options or Options(), None
     if stages is None:  # caches lie as the prefill leaves them
-        options = settle_degrees(options, accelerator, [prefill, *[*decodes.values()][-1:]])
+        last = [(step, tokens - 1) for step in [*decodes.values()][-1:]]
+        options = settle_degrees(options, accelerator, [(prefill, 1), *last])
     cut: dict[str, Any] = {"micro_batches": micro_batches, "options": options}
     if stages is not None:
         cut["stages"] = stages
         plan = plan_pipeline(prefill, accelerator, **cut)
         cut["options"] = options = plan.options
-    places = [*decodes]
 
     def run(at: int, workload: Workload) -> PhaseFigures:
-        what = f"decode after {places[at - 1]}" if at else "prefill"
+        what = f"decode after {[*decodes][at - 1]}" if at else "prefill"
 
         def tell(_: int, done: float) -> None:
             if progress:
@@ -194,7 +194,7 @@ def generate(  # noqa: PLR0913 - what a generation is asked
         )
 
     first, *others = (run(at, workload) for at, workload in enumerate((prefill, *decodes.values())))
-    pairs = zip(places, others, strict=True)
+    pairs = zip(decodes, others, strict=True)
     steps = tuple(DecodeStep(kv_len=kv_len, figures=figures) for kv_len, figures in pairs)
     return Generation(
         tokens=tokens,

@@ -106,8 +106,8 @@ def plan_pipeline(
     whole = place_on(part, accelerator)
     phase = whole.parameters["phase"]
     planned = _planned_stages(part, accelerator, stages)
-    options = settle_degrees(options, group, [stage.workload for stage in planned])
-    degrees = degrees_of(group.pod, *options.degrees)
+    options = settle_degrees(options, group, [(stage.workload, stage.count) for stage in planned])
+    degrees = degrees_of(group.pod, *options.degrees, copies=options.copies)
     handed, size = whole.tensor_bytes(STAGE_INPUT), group.pod.count
     sequences = -(-batch // (chosen * degrees.batch))
     return PipelinePlan(
@@ -146,7 +146,7 @@ def require_stages(
         partial(_group_of, accelerator, stages),
         partial(_micro_batches, workload.parameters.get("batch", 1), stages, micro_batches),
     )
-    degrees_of(accelerator.pod, *options.degrees, stages=stages)
+    degrees_of(accelerator.pod, *options.degrees, stages=stages, copies=options.copies)
     return turned, group, chosen
 
 

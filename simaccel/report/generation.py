@@ -150,8 +150,9 @@ def _share_text(name: str, busy: Mapping[str, float]) -> str:
 def cut_line(plan: PipelinePlan) -> str:
     """Return how chips and batch are divided."""
     group, sequences = plan.group.pod.count, plan.batch // plan.micro_batches
-    shared = plan.options.tensor_parallel == group
-    cut = "" if shared else f" ({degrees_text(plan.options)})"
+    options = plan.options
+    is_plain = options.tensor_parallel == group and not options.sequence_parallel
+    cut = "" if is_plain else f" ({degrees_text(options)})"
     return (
         f"{count_text(plan.depth, 'stage')} of {count_text(group, 'chip')}{cut}; micro-batches: "
         f"{plan.micro_batches} of {count_text(sequences, 'sequence')}"

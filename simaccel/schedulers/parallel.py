@@ -91,22 +91,24 @@ def degrees_of(
     *,
     sequence: bool = False,
     stages: int = 1,
+    copies: int = 1,
 ) -> ParallelDegrees:
     """Return the degrees of parallelism of a pod; one that isn't given takes the remaining chips.
 
-    ``stages``: pipeline stages, each of which has these degrees.
+    ``stages``: pipeline stages, each of which has these degrees; ``copies``: groups of chips that
+    do the same.
 
     Raises:
         InputError: there are not as many chips.
 
     """
     expert = 1 if expert is None else expert
-    left = chips.count // (expert * stages)
+    left = chips.count // (expert * stages * copies)
     if data is None:
         data = 1 if tensor is None else max(1, left // tensor)
     if tensor is None:
         tensor = max(1, left // data)
-    if tensor * data * expert * stages != chips.count:
+    if tensor * data * expert * stages * copies != chips.count:
         degrees = {"tensor": tensor, "data": data}
         more = {"expert": expert, "pipeline": stages}
         degrees |= {name: degree for name, degree in more.items() if degree > 1}
@@ -120,7 +122,8 @@ def degrees_of(
 def degrees_text(options: Options) -> str:
     """Return the degrees of some options in words."""
     tensor, data, expert = (degree or 1 for degree in options.degrees)
-    return ParallelDegrees(tensor, data, expert, options.sequence_parallel).name
+    name = ParallelDegrees(tensor, data, expert, options.sequence_parallel).name
+    return f"{name}, {options.copies} groups of chips alike" if options.copies > 1 else name
 
 
 def spread_over(workload: Workload, degrees: ParallelDegrees) -> Spreads:

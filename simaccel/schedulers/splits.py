@@ -9,13 +9,13 @@ the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from simaccel.analytic.link_work import link_works
 from simaccel.errors import Fault, InputError, MistakeError
@@ -23,26 +23,29 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.sharding import Pod
 from simaccel.schedulers.chip_work import ChipWork
 from simaccel.schedulers.parallel import (
-    BATCH,
-    GROUPS,
     KINDS,
     ParallelDegrees,
     Spreads,
     degrees_of,
     share_of,
-    spread_over,
 )
 from simaccel.schedulers.rank_cuts import RankCuts
+from simaccel.schedulers.split_ways import (
+    degrees_of_chips,
+    divisors,
+    group_splits,
+    possible_splits,
+    spread_by_degrees,
+)
 from simaccel.search.problems import Options
 from simaccel.workload import Workload
-from simaccel.workload.language.experts import parts_of
 
-_CHANNELS: Final = "channels"
-_ROWS: Final = "rows"
-_COLUMNS: Final = "columns"
 _UNDIVIDED: Final = "undivided"
 _MOST_REPAIRS: Final = 8
 """Most rounds in which operators that can't be cut are left whole."""
+
+
+_Found = TypeVar("_Found")
 
 
 class SplitCost(NamedTuple):
@@ -55,6 +58,10 @@ class SplitCost(NamedTuple):
     beyond: int
     cycles: Fraction
     macs: int
+
+
+_Candidate = tuple[SplitCost, Callable[[], tuple[SplitCost, _Found]]]
+"""A lower bound of the cost, and a function that returns the cost and what has it."""
 
 
 @dataclass(frozen=True)
@@ -91,115 +98,112 @@ def fastest_split(workload: Workload, accelerator: Accelerator, *others: Workloa
 def _fastest(
     workloads: tuple[Workload, ...], accelerator: Accelerator, _parameters: str
 ) -> LegalSplit:
-    """Return the same; workloads with other parameters are equal, but their pods aren't.
-
-    Splits are tried in the order of what a chip has to do without collectives, the least first,
-    until that alone takes longer than the best.
-    """
-    reasons, best = dict[str, str](), _share_nothing(workloads[0], accelerator)
-    possible = list[tuple[tuple[int, Fraction], ChipWork, str, Spreads]]()
+    """Return the same; workloads with other parameters are equal, but their pods aren't."""
+    reasons = dict[str, str]()
+    possible: list[_Candidate[LegalSplit]] = [_share_nothing(workloads[0], accelerator)]
     for workload in workloads:
         work = ChipWork(workload, accelerator)
-        ways = {n: RankCuts(workload, n) for n in _divisors(accelerator.pod.count)}
-        splits = _possible_splits if workload is workloads[0] else _group_splits
+        ways = {n: RankCuts(workload, n) for n in divisors(accelerator.pod.count)}
+        splits = possible_splits if workload is workloads[0] else group_splits
         possible += [
-            ((work.bytes_beyond(spreads), work.cycles(spreads)), work, name, spreads)
-            for count in _divisors(accelerator.pod.count)[:-1]
+            (_least_cost(work, spreads), partial(_legal_split, name, work, spreads))
+            for count in divisors(accelerator.pod.count)[:-1]
             for name, spreads in splits(ways, count, reasons)
         ]
-    for least, work, name, spreads in sorted(possible, key=itemgetter(0)):
-        if least > best[0][:2]:
+    return _fastest_of(possible)
+
+
+def _fastest_of(possible: Iterable[_Candidate[_Found]]) -> _Found:
+    """Return what costs least of what is legal, the first of equals.
+
+    Candidates are tried in the order of what chips have to do without collectives, the least first,
+    until that alone takes longer than the best.
+
+    Raises:
+        InputError: nothing is legal.
+
+    """
+    best: tuple[SplitCost, _Found] | None = None
+    failure = InputError([Fault("chips", "splits", "none", "a legal split")])
+    for least, make in sorted(possible, key=itemgetter(0)):
+        if best is not None and least[:2] > best[0][:2]:
             break
-        with suppress(InputError):
-            split = _make_legal(name, work.workload, spreads, accelerator)
-            if (cost := split.cost(work)) < best[0]:
-                best = cost, split
+        try:
+            candidate = make()
+        except InputError as error:
+            failure = error
+            continue
+        if best is None or candidate[0] < best[0]:
+            best = candidate
+    if best is None:
+        raise failure
     return best[1]
 
 
-def _share_nothing(workload: Workload, accelerator: Accelerator) -> tuple[SplitCost, LegalSplit]:
-    """Return a workload that all chips replicate, as one chip runs it, and its cost."""
+def _least_cost(work: ChipWork, spreads: Spreads) -> SplitCost:
+    """Return the cost of a split without its collectives."""
+    return SplitCost(work.bytes_beyond(spreads), work.cycles(spreads), 0)
+
+
+def _legal_split(name: str, work: ChipWork, spreads: Spreads) -> tuple[SplitCost, LegalSplit]:
+    """Return a split if it is legal, and its cost."""
+    split = _make_legal(name, work.workload, spreads, work.accelerator)
+    return split.cost(work), split
+
+
+def _share_nothing(workload: Workload, accelerator: Accelerator) -> _Candidate[LegalSplit]:
+    """Return a workload that all chips replicate, as one chip runs it, tried before all splits."""
     spreads: Spreads = dict.fromkeys(workload.by_name, ())
-    pod = share_of(workload, spreads, accelerator.pod)
-    split = LegalSplit(_UNDIVIDED, workload, spreads, pod)
-    return split.cost(ChipWork(workload, accelerator)), split
-
-
-def spread_by_degrees(workload: Workload, degrees: ParallelDegrees) -> Spreads:
-    """Return how each operator is cut by degrees of parallelism, of any workload.
-
-    Transformers as in `spread_over`. Otherwise data parallelism cuts the rank without weights that
-    most operators have and that is divisible (images, tokens, rows of a product), and tensor
-    parallelism cuts the channels.
-
-    Raises:
-        InputError: a size can't be divided by a degree, or there is nothing to cut so.
-
-    """
-    if workload.parameters.get("kind") in KINDS:
-        return spread_over(workload, degrees)
-    for option, is_asked in (
-        ("--expert-parallel", degrees.expert > 1),
-        ("--sequence-parallel", degrees.sequence),
-    ):
-        if is_asked:
-            allowed = "nothing, as the workload is no transformer"
-            raise InputError([Fault(option, "workload", workload.name, allowed)])
-    cuts: dict[str, tuple[tuple[str, int], ...]] = dict.fromkeys(workload.by_name, ())
-    if degrees.data > 1:
-        ways = RankCuts(workload, degrees.data)
-        name = next((rank for rank, n in ways.free_ranks.items() if n % degrees.data == 0), None)
-        rows = ways.rows if name is None else {}
-        if name is None and not any(rows.values()):
-            sizes = ", ".join(f"{rank} of {n}" for rank, n in ways.free_ranks.items())
-            allowed = f"a degree that divides a rank that no weights have: {sizes or 'none'}"
-            raise InputError([Fault("--data-parallel", "data", degrees.data, allowed)])
-        cuts.update(rows if name is None else ways.spreads_along(name))
-    if degrees.tensor > 1:
-        channels = RankCuts(workload, degrees.tensor).channels
-        if not any(channels.values()):
-            allowed = f"a degree that divides channels of {workload.name}"
-            raise InputError([Fault("--tensor-parallel", "tensor", degrees.tensor, allowed)])
-        cuts = {name: (*own, *channels[name]) for name, own in cuts.items()}
-    return cuts
+    work = ChipWork(workload, accelerator)
+    return SplitCost(0, Fraction(), 0), partial(_legal_split, _UNDIVIDED, work, spreads)
 
 
 def settle_degrees(
-    options: Options, accelerator: Accelerator, workloads: Sequence[Workload]
+    options: Options, accelerator: Accelerator, runs: Sequence[tuple[Workload, int]]
 ) -> Options:
-    """Return options with all degrees set, shared by several runs of a transformer.
+    """Return options with all degrees set: the fastest over runs of a transformer, if none is.
 
-    If none are given, all chips share each layer; if that isn't legal, the degrees that are fastest
-    over all workloads.
+    ``runs``: each workload, and how many times it runs. Chips may do the same (`Options.copies`).
     """
-    degrees = degrees_of(accelerator.pod, *options.degrees, sequence=options.sequence_parallel)
-    is_open = accelerator.pod.count > 1 and {*options.degrees} == {None}
-    if is_open and _cost_of_degrees(degrees, accelerator, workloads) is None:
-        costs = dict[ParallelDegrees, tuple[int, Fraction]]()
-        for other in _degrees_of(accelerator.pod.count, with_experts=False):
-            cost = _cost_of_degrees(other, accelerator, workloads)
-            if other.sequence == degrees.sequence and cost is not None:
-                costs[other] = cost
-        degrees = min(costs, key=lambda way: costs[way], default=degrees)
-    return options.with_degrees(degrees.tensor, degrees.data, degrees.expert)
+    pod, copies, sequence = accelerator.pod, options.copies, options.sequence_parallel
+    degrees = degrees_of(pod, *options.degrees, sequence=sequence, copies=copies)
+    if pod.count > 1 and {*options.degrees} == {None}:
+        works = [(ChipWork(workload, accelerator), times) for workload, times in runs]
+        with suppress(InputError):  # the run names what is wrong
+            degrees, copies = _fastest_of(
+                candidate
+                for used in divisors(pod.count)
+                for way in degrees_of_chips(used, with_experts=False)
+                if way.sequence or not sequence
+                for candidate in _candidates_of(way, pod.count // used, works)
+            )
+    settled = options.with_degrees(degrees.tensor, degrees.data, degrees.expert)
+    return replace(settled, sequence_parallel=degrees.sequence, copies=copies)
 
 
-def _cost_of_degrees(
-    degrees: ParallelDegrees, accelerator: Accelerator, workloads: Sequence[Workload]
-) -> tuple[int, Fraction] | None:
-    """Return the cost of degrees over all workloads: bytes beyond a chip's memory, and cycles.
+def _candidates_of(
+    degrees: ParallelDegrees, copies: int, works: Sequence[tuple[ChipWork, int]]
+) -> Iterator[_Candidate[tuple[ParallelDegrees, int]]]:
+    """Yield degrees, and the copies of them on all chips, if their sizes divide all workloads."""
 
-    None if the degrees aren't legal.
-    """
-    costs = list[SplitCost]()
-    for workload in workloads:
-        try:
-            spreads = spread_by_degrees(workload, degrees)
-            split = _make_legal(degrees.name, workload, spreads, accelerator)
-        except InputError:
-            return None
-        costs.append(split.cost(ChipWork(workload, accelerator)))
-    return max(cost.beyond for cost in costs), sum((cost.cycles for cost in costs), Fraction())
+    def make() -> tuple[SplitCost, tuple[ParallelDegrees, int]]:
+        costs = (_legal_split(degrees.name, work, cuts)[0] for (work, _), cuts in ways)
+        times = (times for _, times in works)
+        return _sum_costs(zip(costs, times, strict=True)), (degrees, copies)
+
+    with suppress(InputError):
+        ways = [(work, spread_by_degrees(work[0].workload, degrees)) for work in works]
+        yield _sum_costs((_least_cost(work, cuts), times) for (work, times), cuts in ways), make
+
+
+def _sum_costs(costs: Iterable[tuple[SplitCost, int]]) -> SplitCost:
+    """Return the cost of several workloads: the most bytes beyond a memory, all cycles and MACs."""
+    each = list(costs)
+    return SplitCost(
+        max(cost.beyond for cost, _ in each),
+        sum((times * cost.cycles for cost, times in each), Fraction()),
+        sum(times * cost.macs for cost, times in each),
+    )
 
 
 def legal_splits(
@@ -207,8 +211,8 @@ def legal_splits(
 ) -> tuple[list[LegalSplit], dict[str, str]]:
     """Return the legal splits into ``count`` pieces, and by name what the other splits lack."""
     legal, reasons = list[LegalSplit](), dict[str, str]()
-    ways = {n: RankCuts(workload, n) for n in _divisors(count)}
-    for name, spreads in _possible_splits(ways, count, reasons):
+    ways = {n: RankCuts(workload, n) for n in divisors(count)}
+    for name, spreads in possible_splits(ways, count, reasons):
         try:
             legal.append(_make_legal(name, workload, spreads, accelerator))
         except InputError as error:
@@ -255,7 +259,7 @@ def name_legal_splits(
 ) -> InputError:
     """Return an error of a split extended by the names of all legal splits."""
     names = "none"
-    for count in _divisors(accelerator.pod.count)[:-1]:
+    for count in divisors(accelerator.pod.count)[:-1]:
         legal, _ = legal_splits(workload, accelerator, count)
         if legal:
             names = ", ".join(split.name for split in legal)
@@ -266,120 +270,3 @@ def name_legal_splits(
             for fault in error.faults
         ]
     )
-
-
-def _divisors(count: int) -> list[int]:
-    """Return the divisors of a number, itself first."""
-    return [n for n in range(count, 0, -1) if count % n == 0]
-
-
-def _possible_splits(
-    ways: Mapping[int, RankCuts], count: int, reasons: dict[str, str]
-) -> Iterator[tuple[str, Spreads]]:
-    """Yield splits by name, and note those that a size doesn't allow.
-
-    ``ways``: cuts into each number of pieces that divides the chips.
-    """
-    workload = ways[count].workload
-    is_transformer = workload.parameters.get("kind") in KINDS
-    if is_transformer:
-        yield from _degrees(ways, count, reasons)
-    free = [rank for rank in ways[count].free_ranks if not (is_transformer and rank == BATCH)]
-    for rank in free:
-        size = ways[count].free_ranks[rank]
-        if size % count:
-            reasons[f"{rank} {count}"] = f"a number that divides {size}, the size of {rank}"
-        else:
-            yield f"{rank} {count}", ways[count].spreads_along(rank)
-    rows, channels = ways[count].rows, ways[count].channels
-    if any(rows.values()):
-        yield f"{_ROWS} {count}", rows
-        yield f"{_ROWS} or {_CHANNELS} {count}", _prefer_cuts(rows, channels)
-    if any(channels.values()):
-        yield f"{_CHANNELS} {count}", channels
-    else:
-        reasons[f"{_CHANNELS} {count}"] = f"a number that divides channels of {workload.name}"
-    if not is_transformer:
-        yield from _two_cuts(count, ways, free)
-
-
-def _two_cuts(
-    count: int, ways: Mapping[int, RankCuts], free: Sequence[str]
-) -> Iterator[tuple[str, Spreads]]:
-    """Yield splits along two of a rank that no weights have, rows, columns, and channels."""
-    for first_count in _divisors(count)[1:-1]:
-        second_count = count // first_count
-        rows, channels = ways[second_count].rows, ways[second_count].channels
-        seconds = {_ROWS: rows, _CHANNELS: channels, f"{_ROWS} or {_CHANNELS}": {}}
-        seconds[f"{_ROWS} or {_CHANNELS}"] = (
-            _prefer_cuts(rows, channels) if any(rows.values()) else {}
-        )
-        firsts = {
-            rank: ways[first_count].spreads_along(rank)
-            for rank in free
-            if ways[first_count].free_ranks[rank] % first_count == 0
-        }
-        for rank, cuts in firsts.items():
-            for second, more in seconds.items():
-                if any(more.values()):
-                    yield f"{rank} {first_count} x {second} {second_count}", _join_cuts(cuts, more)
-        rows = ways[first_count].rows
-        for second, more in ((_CHANNELS, channels), (_COLUMNS, ways[second_count].columns)):
-            if any(rows.values()) and any(more.values()):
-                name = f"{_ROWS} {first_count} x {second} {second_count}"
-                yield name, _join_cuts(rows, more)
-
-
-def _prefer_cuts(first: Spreads, other: Spreads) -> Spreads:
-    """Return cuts of the first kind; of the second kind for operators without them."""
-    return {name: cuts or other[name] for name, cuts in first.items()}
-
-
-def _join_cuts(first: Spreads, other: Spreads) -> Spreads:
-    """Return cuts of both kinds, those of the first one outside."""
-    return {name: (*cuts, *other[name]) for name, cuts in first.items()}
-
-
-def _degrees(
-    ways: Mapping[int, RankCuts], count: int, reasons: dict[str, str]
-) -> Iterator[tuple[str, Spreads]]:
-    """Yield the degrees of a transformer, and those beside which tokens are cut as well."""
-    workload = ways[count].workload
-    has_groups = any(GROUPS in operator.ranks for operator in workload.operators)
-    for used in _divisors(count):
-        tokens = ways[count // used].tokens if used < count else {}
-        if used < count and not any(tokens.values()):
-            continue
-        for degrees in _degrees_of(used, with_experts=has_groups and not tokens):
-            name = f"tokens {count // used} x " * bool(tokens) + degrees.name
-            try:
-                cuts = spread_over(workload, degrees)
-            except InputError as error:
-                if not tokens and not degrees.sequence:
-                    reasons[name] = error.faults[0].allowed
-                continue
-            yield name, _join_cuts(tokens, cuts) if tokens else cuts
-
-
-def _degrees_of(count: int, *, with_experts: bool) -> Iterator[ParallelDegrees]:
-    """Yield degrees whose product is a number of chips, those of tensor parallelism first."""
-    for tensor in _divisors(count):
-        left = count // tensor
-        for expert in _divisors(left)[::-1] if with_experts else (1,):
-            yield ParallelDegrees(tensor, left // expert, expert)
-            if tensor > 1:
-                yield ParallelDegrees(tensor, left // expert, expert, sequence=True)
-
-
-def _group_splits(
-    ways: Mapping[int, RankCuts], count: int, reasons: dict[str, str]
-) -> Iterator[tuple[str, Spreads]]:
-    """Yield splits in which as many parts of a batch as its tokens are in are on chips."""
-    workload = ways[count].workload
-    parts = parts_of(workload.parameters["experts"])
-    for degrees in _degrees_of(count, with_experts=True):
-        if degrees.batch == parts:
-            try:
-                yield degrees.name, spread_over(workload, degrees)
-            except InputError as error:
-                reasons[degrees.name] = error.faults[0].allowed

@@ -49,8 +49,9 @@ class Options:
 
     Of transformers on several chips: the degrees ``tensor_parallel`` (chips that share a layer),
     ``data_parallel`` (groups that share a batch; None: the remaining chips) and ``expert_parallel``
-    (groups that share experts); with ``sequence_parallel``, norms and residuals are cut by tokens
-    over the chips of a layer. ``shard_weights``, of any workload on several chips: weights that
+    (groups that share experts), with ``copies`` groups of chips of these degrees that do the same;
+    with ``sequence_parallel``, norms and residuals are cut by tokens over the chips of a layer.
+    ``shard_weights``, of any workload on several chips: weights that
     chips would replicate are stored once. ``spread``, on several cores: ranks to cut over them,
     such as ``n=cores:4``. ``allow_overflow``: also run what needs more memory than there is.
     """
@@ -69,6 +70,7 @@ class Options:
     tensor_parallel: int | None = None
     data_parallel: int | None = None
     expert_parallel: int | None = None
+    copies: int = 1
     sequence_parallel: bool = False
     shard_weights: bool = False
     spread: tuple[str, ...] = ()
@@ -84,7 +86,8 @@ class Options:
         self, tensor: int | None = None, data: int | None = None, expert: int | None = None
     ) -> Options:
         """Return options with other degrees, or without any."""
-        return replace(self, tensor_parallel=tensor, data_parallel=data, expert_parallel=expert)
+        plain = replace(self, tensor_parallel=tensor, data_parallel=data, expert_parallel=expert)
+        return replace(plain, copies=1)
 
     def end_time(self) -> float | None:
         """Return when a search that continues now has to end, in seconds of the monotonic clock."""

@@ -69,7 +69,7 @@ def test_options_hold_for_all_designs(cli: Call, small: str) -> None:
 def test_a_generation_prints_stages_and_bubbles(cli: Call, small: str) -> None:
     line = f"generate {small} {SIZES} --set pipeline-parallel=2 --tokens"
     shown = cli.printed(f"{line} 2")
-    assert "2 stages of 2 chips; micro-batches: 2 of 2 sequences\n" in shown
+    assert "2 stages of 2 chips (tensor 1 x data 2); micro-batches: 2 of" in shown
     assert "bubbles" in shown
     found = cli.json(f"{line} 4 --lengths 2")
     assert [one["kv_len"] for one in found["steps"]] == [8, 10]

@@ -218,13 +218,22 @@ def test_stages_of_several_chips_share_their_layers() -> None:
 
 def test_stages_of_more_chips_than_heads_share_sequences_as_well() -> None:
     """8 chips a stage, 4 heads, micro-batches of 2 sequences: 4 x 2 is the only legal way."""
-    switch = small_pod(16, "topology=switch")
+    switch = small_pod(16, "topology=switch", "hop_cycles=0")
     whole = _build("decode", 4)
     taken = run_pipeline(whole, switch, "naive-m", stages=2)
     options = Options(tensor_parallel=4, data_parallel=2)
     asked = run_pipeline(whole, switch, "naive-m", stages=2, options=options)
     assert taken.cycles == asked.cycles
     assert pipeline_lines(taken)[0].startswith("2 stages of 8 chips (tensor 4 x data 2); micro")
+
+
+def test_chips_of_a_stage_that_no_degrees_need_do_the_same() -> None:
+    """A stage of 6 chips of which 2 have the 4 heads and the others do the same."""
+    near, whole = ("topology=switch", "hop_cycles=0"), _build("decode", 1)
+    run = run_pipeline(whole, small_pod(12, *near), "naive-m", stages=2)
+    few = run_pipeline(whole, small_pod(4, *near), "naive-m", stages=2)
+    assert run.stage_cycles == few.stage_cycles
+    assert "6 chips (tensor 2 x data 1, 3 groups of chips alike)" in pipeline_lines(run)[0]
 
 
 @pytest.mark.parametrize(
