@@ -19,11 +19,11 @@ from simaccel.analytic.pointwise import any_true, choose, maximum, minimum
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Spread
 from simaccel.mapping.view import TensorView
+from simaccel.workload.einsum import Terms
 
 Box = tuple[Ints, Ints]
 """(number of pieces, their size)."""
 Mode = bool | Bools
-Terms = tuple[tuple[str, int], ...]
 PLACES: Final = 16
 """Positions of loops in one entry: more than there are ranks."""
 _HUGE = 1 << 62

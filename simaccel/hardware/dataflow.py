@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from simaccel.errors import Fault, InputError
+from simaccel.errors import Fault, require_none
 from simaccel.hardware.levels import ROLES, Role
 
 Pieces = Annotated[int, Field(strict=True, ge=1)]
@@ -111,8 +111,7 @@ def parse_constraints(texts: Sequence[str]) -> Constraints:
             faults.append(Fault(_COMMAND, "--constrain", text, f"{other}, as stands before it"))
         else:
             constraints = merge_constraints(constraints, parsed)
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
     return constraints
 
 
@@ -130,8 +129,7 @@ def tree_constraints(texts: Sequence[str]) -> Constraints:
         for text, part in constraint.parts()
         if not _is_of_trees(level, part)
     ]
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
     return constraints
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
-from simaccel.errors import Fault, InputError
+from simaccel.errors import Fault, require_none
 from simaccel.hardware.quantity import Rate
 
 Role = Literal["input", "weight", "output"]
@@ -102,8 +102,7 @@ class Hierarchy:
     def __post_init__(self) -> None:
         """Refuse impossible hierarchies."""
         faults = list(_faults(self.levels))
-        if faults:
-            raise InputError(faults)
+        require_none(faults)
 
     @property
     def names(self) -> tuple[str, ...]:

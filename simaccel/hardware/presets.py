@@ -17,19 +17,19 @@ from simaccel.hardware.quantity import parse_quantity
 from simaccel.numbers import BITS
 
 SECTIONS: Final = ("array", "buffer", "noc", "sfu", "dram", "dma", "links", "energy", "area")
-"""Sections that may be a name, or a mapping with ``preset`` and other values of some fields."""
+"""SectionsOf that may be a name, or a mapping with ``preset`` and other values of some fields."""
 _DRAM: Final = re.compile(r"(?:([1-9][0-9]{0,3}) ?x ?)?(\S+)")
 _BURSTS: Final = 32
 """Entries of a read queue and a write buffer (DRAMsim3, Ramulator 2.1)."""
 PRESET: Final = "preset"
 _BASE: Final = "of"
 
-Load = Callable[[str], Mapping[str, Any]]
+SectionsOf = Callable[[str], Mapping[str, Any]]
 """Function that returns the sections of an accelerator by its name."""
 
 
 def with_presets(
-    raw: Mapping[str, Any], file: str, names: Callable[[], list[str]], load: Load
+    raw: Mapping[str, Any], file: str, names: Callable[[], list[str]], load: SectionsOf
 ) -> tuple[dict[str, Any], list[Fault]]:
     """Return a document with its base accelerator (``of``) and presets written out, and faults.
 
@@ -63,7 +63,9 @@ def with_presets(
     return filled, faults
 
 
-def with_base(raw: Mapping[str, Any], names: Callable[[], list[str]], load: Load) -> dict[str, Any]:
+def with_base(
+    raw: Mapping[str, Any], names: Callable[[], list[str]], load: SectionsOf
+) -> dict[str, Any]:
     """Return a document with the fields of its base accelerator (``of``) that it does not set.
 
     Raises:
@@ -99,7 +101,7 @@ def preset_names(section: str) -> list[str]:
 
 
 def _preset_makers(
-    section: str, raw: Mapping[str, Any], names: Callable[[], Iterable[str]], load: Load
+    section: str, raw: Mapping[str, Any], names: Callable[[], Iterable[str]], load: SectionsOf
 ) -> dict[str, Callable[[int], Mapping[str, Any]]]:
     """Return functions that make the presets of a section; their argument is DRAM channels."""
     makers: dict[str, Callable[[int], Mapping[str, Any]]] = {}

@@ -21,10 +21,10 @@ from typing import Final
 
 from simaccel.errors import Fault, require_none, suggest
 from simaccel.files.accounting import AccountEntry, FileAccount, How
+from simaccel.hardware.spatial import Fan
 from simaccel.mapping.tree import (
     BUFFER,
     Do,
-    Fan,
     Group,
     Keep,
     Loop,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simaccel.errors import Fault, InputError, MistakeError
+from simaccel.errors import Fault, MistakeError, require_none
 from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.sharding import group_places, is_sharded, outer_nodes, shard
 from simaccel.mapping.cores import spread_faults
+from simaccel.mapping.node_text import Finding
 from simaccel.mapping.places import place_faults
 from simaccel.mapping.rules.resident import resident_faults
 from simaccel.mapping.rules.table import RULES
 from simaccel.mapping.rules.units import array_faults
 from simaccel.mapping.space import space_of
-from simaccel.mapping.structure import Finding, structure_faults
+from simaccel.mapping.structure import structure_faults
 from simaccel.mapping.text import tree_text
 from simaccel.mapping.tree import Group, Keep, Mapping, ResidentScope
 from simaccel.mapping.walk import TreeWalk, walk
@@ -127,8 +128,7 @@ def require_mapping(
 
     """
     all_faults = faults(workload, mapping, accelerator, file)
-    if all_faults:
-        raise InputError(all_faults)
+    require_none(all_faults)
 
 
 class IllegalMappingError(MistakeError):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from simaccel.workload import Operand, Operator
+from simaccel.workload.einsum import Terms
 
 Place = tuple[int, str]
 """A rank of an operator: (index of the operator in the group, its name of the rank)."""
-Terms = tuple[tuple[str, int], ...]
 
 
 class RankClasses:

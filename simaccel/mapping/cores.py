@@ -11,7 +11,7 @@ from collections.abc import Mapping as Map
 from dataclasses import dataclass, replace
 from typing import Final
 
-from simaccel.mapping.node_text import node_text, place_text
+from simaccel.mapping.node_text import Finding, node_text, place_text
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group, Keep, Loop, Spread, nodes
 from simaccel.workload import Vector
@@ -19,8 +19,6 @@ from simaccel.workload import Vector
 CORES: Final = "cores"
 CoreSets = tuple[tuple[int, ...], ...]
 """Sets of core numbers."""
-Finding = tuple[str, object, str]
-"""(path in the group, value, what is allowed)."""
 
 
 @dataclass(frozen=True)

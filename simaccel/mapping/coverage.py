@@ -17,8 +17,9 @@ import numpy.typing as npt
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Loop, Node, Part, Spread
 from simaccel.mapping.tree import Mapping as Mapped
-from simaccel.mapping.walk import Site, Terms, TreeStep, TreeWalk, walk
+from simaccel.mapping.walk import Site, TreeStep, TreeWalk, walk
 from simaccel.workload import Workload
+from simaccel.workload.einsum import Terms
 
 Ints = npt.NDArray[np.int64]
 

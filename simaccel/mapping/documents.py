@@ -11,7 +11,7 @@ from collections.abc import Mapping as Map
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self, TypeVar
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest, with_digits
+from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest, with_digits
 from simaccel.mapping.node_text import (
     PLACE,
     LineError,
@@ -104,8 +104,7 @@ def parse_mapping(raw: Map[str, Any], file: str, faults: Sequence[Fault] = ()) -
     """
     reader = MappingReader(file, list(faults))
     mapping = reader.mapping(raw)
-    if reader.faults:
-        raise InputError(reader.faults)
+    require_none(reader.faults)
     return mapping
 
 

@@ -25,6 +25,8 @@ from simaccel.mapping.tree import (
 from simaccel.units import LEAF_UNITS
 
 T = TypeVar("T", bound=str)
+Finding = tuple[str, object, str]
+"""What is wrong in a group: the path in it, the value, and what is allowed."""
 MERGING: Final = "merging"
 PADDED: Final = "padded"
 ON: Final = "on"

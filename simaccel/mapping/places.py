@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from simaccel.hardware.cores import CHIP, CoresSpec
-from simaccel.mapping.cores import Finding
-from simaccel.mapping.node_text import place_text
+from simaccel.mapping.node_text import Finding, place_text
 from simaccel.mapping.tree import Group, Keep, Mapping
 from simaccel.workload import Workload
 from simaccel.workload.shared import most_shared_bytes

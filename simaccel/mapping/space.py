@@ -15,11 +15,12 @@ from functools import cached_property
 from typing import Final
 
 from simaccel.errors import SimaccelError
-from simaccel.mapping.classes import RankClasses, Terms, dims
+from simaccel.mapping.classes import RankClasses, dims
 from simaccel.mapping.tree import Group, Keep, Tree, nodes
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import SHARED
 from simaccel.workload import Operand, Operator, Vector, Workload
+from simaccel.workload.einsum import Terms
 from simaccel.workload.matmul import Part, part_of
 from simaccel.workload.names import use_name
 
@@ -213,8 +214,7 @@ def mergeable(workload: Workload, operators: Sequence[str]) -> dict[str, tuple[s
     >>> mergeable(build("bert", batch=2, seq_len=8), ["Q"])
     {'bn': ('b', 'n'), 'hd': ('h', 'd')}
     """
-    group = Group(operators=tuple(operators), tree=())
-    space = space_of(workload, group)
+    space = space_of(workload, Group(operators=tuple(operators), tree=()))
     alone = {*space.unmerged, *space.derived}
     alone |= {term for terms in space.derived.values() for term, _ in terms}
     kinds: dict[object, list[str]] = {}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from simaccel.errors import suggest
-from simaccel.mapping.node_text import node_text
+from simaccel.mapping.node_text import Finding, node_text
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import (
     BUFFER,
@@ -26,8 +26,6 @@ from simaccel.mapping.tree import (
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Vector, Workload, operands_of
 
-Finding = tuple[str, object, str]
-"""(path in the group, value, what is allowed)."""
 LEVELS = (BUFFER, PE)
 
 

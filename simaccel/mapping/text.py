@@ -7,7 +7,7 @@ from collections.abc import Mapping as Map
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from simaccel.errors import Fault, InputError
+from simaccel.errors import Fault, InputError, require_none
 from simaccel.mapping.documents import (
     MappingReader,
     TextLine,
@@ -133,8 +133,7 @@ def parse_tree(text: str, file: str = _FILE) -> Tree:
     nodes = parser.tree(parser.left[0].indent if parser.left else 0)
     reader = MappingReader(file)
     tree = reader.tree(nodes, "tree")
-    if reader.faults:
-        raise InputError(reader.faults)
+    require_none(reader.faults)
     parser.end("a node at the indentation of a tree around it")
     return tree
 

@@ -15,6 +15,7 @@ from typing import Final, Generic, Literal, get_args
 from typing_extensions import TypeVar
 
 from simaccel.hardware import Stationarity
+from simaccel.hardware.spatial import Fan
 from simaccel.units import LeafUnit
 
 BUFFER: Final = "buffer"
@@ -22,7 +23,6 @@ DRAM: Final = "dram"
 PE: Final = "pe"
 STREAM: Final = "stream"
 """Where a tile lives that is kept nowhere: it passes on its way between DRAM and MACs."""
-Fan = Literal["rows", "cols", "vectors", "lanes"]
 FANS: Final[tuple[Fan, ...]] = get_args(Fan)
 Across = Literal["chips", "cores"]
 """What is above the engines: each of its instances has all that is described below it."""

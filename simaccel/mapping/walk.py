@@ -21,8 +21,7 @@ from simaccel.mapping.tree import (
     Tree,
 )
 from simaccel.mapping.view import TensorView
-
-Terms = tuple[tuple[str, int], ...]
+from simaccel.workload.einsum import Terms
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
-Scope = Mapping[str, Any]
+TilesByName = Mapping[str, Any]
 """The tiles that a line may name, by name."""
 _TOKEN: Final = re.compile(r"\{(\w+)\}|(\[)|(\])|\\(.)|([^{}\[\]\\]+)")
 _GROUP: Final = re.compile(r"\((?!\?)")
@@ -28,8 +28,8 @@ class LineValue:
     """
 
     pattern: str
-    text: Callable[[Any, Scope], str]
-    parse: Callable[[str, Scope], Any]
+    text: Callable[[Any, TilesByName], str]
+    parse: Callable[[str, TilesByName], Any]
     names: tuple[str, ...] = ()
 
 
@@ -85,11 +85,11 @@ class LineForm(Generic[T]):
         """Return the value that an object of this form is in the line of another."""
         return LineValue(_GROUP.sub("(?:", self.pattern), self.text, self.parse)
 
-    def text(self, record: T, scope: Scope) -> str:
+    def text(self, record: T, scope: TilesByName) -> str:
         """Return an object's line."""
         return "".join(_texts(self._parts, record, scope))
 
-    def parse(self, line: str, scope: Scope, **others: object) -> T:
+    def parse(self, line: str, scope: TilesByName, **others: object) -> T:
         """Return the object of a line; ``others``: attributes that the line does not have.
 
         Raises:
@@ -107,7 +107,7 @@ class LineForm(Generic[T]):
         return self._kind(**others)
 
 
-def _texts(parts: list[Any], record: object, scope: Scope) -> Iterator[str]:
+def _texts(parts: list[Any], record: object, scope: TilesByName) -> Iterator[str]:
     for part in parts:
         if isinstance(part, str):
             yield part

@@ -14,7 +14,7 @@ from simaccel.errors import suggest
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.mapping.view import TensorView
 from simaccel.program.awaited_tiles import AwaitedTiles
-from simaccel.program.line_form import WHOLE, WORD, LineForm, LineValue, Scope
+from simaccel.program.line_form import WHOLE, WORD, LineForm, LineValue, TilesByName
 from simaccel.program.program import (
     Command,
     Compute,
@@ -57,24 +57,24 @@ def _list(separator: str, inner: LineValue, pattern: str = r"\S+") -> LineValue:
 def _sizes(separator: str, pattern: str) -> LineValue:
     """Return a field of ranks and their sizes, such as ``m=4 k=2``, which may be none."""
 
-    def parse(text: str, _: Scope) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    def parse(text: str, _: TilesByName) -> tuple[tuple[str, ...], tuple[int, ...]]:
         pairs = [one.split("=") for one in text.split(separator) if one]
         return tuple(rank for rank, _ in pairs), tuple(int(size) for _, size in pairs)
 
-    def write(sizes: tuple[Sequence[str], Sequence[int]], _: Scope) -> str:
+    def write(sizes: tuple[Sequence[str], Sequence[int]], _: TilesByName) -> str:
         return separator.join([f"{r}={s}" for r, s in zip(*sizes, strict=True)])
 
     return LineValue(pattern, write, parse, ("ranks", "shape"))
 
 
-def _operand_text(tile: Tile, around: Scope) -> str:
+def _operand_text(tile: Tile, around: TilesByName) -> str:
     known = around.get(tile.name)
     if known is None or tile.view == known.view:
         return tile.name
     return f"{tile.name}[{_VIEWED.text((tile.view.ranks, tile.view.shape), around)}]"
 
 
-def _parse_operand(text: str, scope: Scope) -> Tile:
+def _parse_operand(text: str, scope: TilesByName) -> Tile:
     name, bracket, sizes = text.partition("[")
     tile: Tile = scope[name]
     if not bracket:
@@ -84,14 +84,14 @@ def _parse_operand(text: str, scope: Scope) -> Tile:
     return replace(tile, view=view, shape=tile.shape if tile.origin else shape)
 
 
-def _parse_stationarity(text: str, _: Scope) -> Stationarity:
+def _parse_stationarity(text: str, _: TilesByName) -> Stationarity:
     for stationarity in STATIONARITIES:
         if stationarity == text:
             return stationarity
     raise ValueError(f"{text}: one of {', '.join(STATIONARITIES)}")
 
 
-def _parse_step(text: str, _: Scope) -> tuple[str, str]:
+def _parse_step(text: str, _: TilesByName) -> tuple[str, str]:
     work, step = text.split(" ")
     for name, known in ((work, VECTORS), (step, VECTORS[work].steps if work in VECTORS else ())):
         if name not in known:
@@ -99,7 +99,7 @@ def _parse_step(text: str, _: Scope) -> tuple[str, str]:
     return work, step
 
 
-def _parse_cores(text: str, _: Scope) -> range:
+def _parse_cores(text: str, _: TilesByName) -> range:
     first, last = text.split("-")
     return range(int(first), int(last) + 1)
 
@@ -201,13 +201,13 @@ def program_text(program: Program) -> str:
     return "\n".join([f"program {program.name}", *_body_lines(program.body, 1, {}), ""])
 
 
-def _command_line(command: Command, around: Scope) -> str:
+def _command_line(command: Command, around: TilesByName) -> str:
     if isinstance(command, UnitCommand):
         return command.text
     return _COMMANDS[type(command)].text(command, around)
 
 
-def _body_lines(body: Sequence[Node], depth: int, around: Scope) -> list[str]:
+def _body_lines(body: Sequence[Node], depth: int, around: TilesByName) -> list[str]:
     pad = "  " * depth
     lines: list[str] = []
     for node in body:

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal
 
-from simaccel.errors import Fault, InputError, suggest
+from simaccel.errors import Fault, InputError, require_none, suggest
 from simaccel.files.catalogue import Catalogue
 from simaccel.workload.einsum import Einsum, Kind, Operator, operand, softmax
 from simaccel.workload.sizes import size_faults
@@ -138,8 +138,7 @@ def attention(
     kinds = _LA_KINDS if scope == "la" else _BLOCK_KINDS
     tensors, byte_faults = make_tensors(name, kinds, bytes_per_element, bytes_by_tensor)
     faults = size_faults(name, own_sizes) + scope_faults(name, scope) + byte_faults
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
     sizes = {"b": batch, **dict.fromkeys("nqc", seq_len)}
     sizes |= {"e": dimensions.hidden, "h": dimensions.heads}
     sizes |= {"d": dimensions.head_size, "f": dimensions.ff_size}

@@ -15,7 +15,7 @@ many rows of the input as the same formula gives for the tile's sizes, halo incl
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simaccel.errors import Fault, InputError, name_arguments
+from simaccel.errors import Fault, name_arguments, require_none
 from simaccel.workload.einsum import AffineDimension, Einsum, Kind, Operand
 from simaccel.workload.sizes import MAX_LAYER_SIZE, parse_sizes, size_faults
 from simaccel.workload.tensors import bytes_document, make_tensors
@@ -117,8 +117,7 @@ def conv2d(  # noqa: PLR0913 - a convolution has that many sizes
     )
     tensors, faults = make_tensors("conv", KINDS, bytes_per_element, bytes_by_tensor)
     faults = conv_faults("conv", conv) + faults
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
     parameters = {
         **conv.document(),
         **bytes_document(bytes_per_element, bytes_by_tensor),

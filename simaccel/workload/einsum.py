@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.lazy import np
 from simaccel.numbers import BYTE, PACKED_BITS, SHARED
 from simaccel.workload.frozen import FrozenDict
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Kind = Literal["input", "weight", "intermediate", "output", "cache"]
 """A ``cache`` stays in DRAM from one run to the next; operators may write parts of it."""
 
+Terms = tuple[tuple[str, int], ...]
+"""The (rank, coefficient) terms of a sum of ranks."""
 Array: TypeAlias = "npt.NDArray[Any]"
 Booleans: TypeAlias = "npt.NDArray[np.bool_]"
 _FILE = "workload"
@@ -37,7 +39,7 @@ class AffineDimension:
     ('2*p+r', 9)
     """
 
-    terms: tuple[tuple[str, int], ...]
+    terms: Terms
 
     def __post_init__(self) -> None:
         """Refuse an empty sum, a rank that occurs twice, and coefficients below 1."""
@@ -104,8 +106,7 @@ class Tensor:
             object.__setattr__(self, "assumed", False)
         sizes = {f"tensors.{self.name}.bytes_per_element": self.bytes_per_element}
         faults = size_faults(_FILE, sizes, 1 if self.packed else MAX_BYTES_PER_ELEMENT)
-        if faults:
-            raise InputError(faults)
+        require_none(faults)
 
     @property
     def bits(self) -> int:
@@ -188,8 +189,7 @@ class Einsum:
         faults = _rank_faults(self)
         if not self.inputs:
             faults.append(Fault(_FILE, f"operators.{self.name}.inputs", (), "at least one operand"))
-        if faults:
-            raise InputError(faults)
+        require_none(faults)
 
     @property
     def macs(self) -> int:
@@ -273,8 +273,7 @@ class Vector:
         else:
             faults += [*_operand_faults(self, kind), *_axis_faults(self, kind)]
             faults += [*_scale_faults(self, kind), *_visible_faults(self, kind)]
-        if faults:
-            raise InputError(faults)
+        require_none(faults)
 
     @property
     def input(self) -> Operand:

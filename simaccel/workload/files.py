@@ -164,8 +164,7 @@ def load_document(
 
     """
     document, faults = read_yaml(Path(path), "a mapping that describes a workload")
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
     is_transformer = document.get("kind") == "transformer"
     require_taken(str(path), "config" if is_transformer else "document", sizes)
     _require_unsaid(document, sizes, path)
@@ -193,8 +192,7 @@ def load_transformer(path: str | Path) -> tuple[str | Transformer, dict[str, Any
 
     """
     document, faults = read_yaml(Path(path), "a mapping that describes a workload")
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
     if document.get("kind") != "transformer":
         return None
     parse_workload(document, str(path))

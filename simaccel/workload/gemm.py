@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypedDict
 
-from simaccel.errors import InputError, name_arguments
+from simaccel.errors import name_arguments, require_none
 from simaccel.workload.einsum import Einsum, operand
 from simaccel.workload.sizes import parse_sizes, size_faults
 from simaccel.workload.tensors import bytes_document, make_tensors
@@ -41,8 +41,7 @@ def gemm(
         "gemm", {"A": "input", "B": "weight", "C": "output"}, bytes_per_element, bytes_by_tensor
     )
     faults = size_faults("gemm", sizes) + faults
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
     ranks = {"b": batch, "m": m, "k": k, "n": n}
     einsum = Einsum("gemm", ranks, (operand("A b m k"), operand("B b k n")), operand("C b m n"))
     parameters = {

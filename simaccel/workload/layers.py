@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from simaccel.errors import Fault, InputError, suggest
+from simaccel.errors import Fault, InputError, require_none, suggest
 from simaccel.workload.conv import KINDS, Conv, conv_faults
 from simaccel.workload.einsum import Einsum, operand
 from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
@@ -56,8 +56,8 @@ class Product:
 _MOST_LISTED = 20
 """Layers that a message lists at most."""
 
-Shape = Conv | Product
-Layers = Mapping[str, Shape]
+LayerShape = Conv | Product
+Layers = Mapping[str, LayerShape]
 """Layers by name, in order."""
 
 
@@ -80,8 +80,7 @@ def layers_workload(
         faults.append(Fault(name, "layers", "no layers", "at least one layer"))
     for layer, shape in layers.items():
         faults += _faults(name, f"layers.{layer}.", shape)
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
     tensors, einsums = {}, []
     for layer, shape in layers.items():
         names = {role: f"{layer}.{role}" for role in KINDS}
@@ -140,13 +139,13 @@ def distinct_names(names: Iterable[str]) -> list[str]:
     return distinct
 
 
-def _batch_shape(shape: Shape, batch: int) -> Shape:
+def _batch_shape(shape: LayerShape, batch: int) -> LayerShape:
     if isinstance(shape, Conv):
         return replace(shape, n=shape.n * batch)
     return replace(shape, m=shape.m * batch)
 
 
-def _faults(file: str, path: str, shape: Shape) -> list[Fault]:
+def _faults(file: str, path: str, shape: LayerShape) -> list[Fault]:
     if isinstance(shape, Conv):
         return conv_faults(file, shape, path)
     sizes = {f"{path}{rank.upper()}": size for rank, size in shape.ranks.items()}

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
 
-from simaccel.errors import Fault, InputError, suggest
+from simaccel.errors import Fault, require_none, suggest
 from simaccel.workload.conv import Conv, Pair
-from simaccel.workload.layers import Layers, Product, Shape
+from simaccel.workload.layers import Layers, LayerShape, Product
 from simaccel.workload.whole import IMAGE, NetworkNode, Window, conv
 
 Linked = Literal["loosely"] | bool
@@ -18,7 +18,7 @@ LayerDocument = Mapping[str, Any]
 _ALONE = "nothing without `linked: true`, as each layer has tensors of its own"
 
 
-def read_shape(layer: LayerDocument) -> Shape | None:
+def read_shape(layer: LayerDocument) -> LayerShape | None:
     """Return the sizes of a layer with weights; None for poolings, sums and rectifiers."""
     sizes = {rank.lower(): size for rank, size in layer.get("shape", {}).items()}
     if layer["kind"] == "gemm":
@@ -45,14 +45,12 @@ def link_layers(
             for name, layer in documents.items()
             for fault in _check_alone(network, name, layer)
         ]
-        if faults:
-            raise InputError(faults)
+        require_none(faults)
         return []
     linker = _Linker(network, is_exact=linked is True)
     for name, document in documents.items():
         linker.add(name, document, layers.get(name))
-    if linker.faults:
-        raise InputError(linker.faults)
+    require_none(linker.faults)
     return linker.nodes
 
 
@@ -82,7 +80,7 @@ class _Linker:
         self._last = IMAGE
         self._samples: int | None = None
 
-    def add(self, name: str, layer: LayerDocument, shape: Shape | None) -> None:
+    def add(self, name: str, layer: LayerDocument, shape: LayerShape | None) -> None:
         """Add a layer of the document; it reads the one before unless it names others."""
         reads = layer.get("reads") or [self._last]
         sources = [reads] if isinstance(reads, str) else list(reads)
@@ -112,7 +110,7 @@ class _Linker:
         if len(sources) != count:
             self._fault(name, "reads", f"{len(sources)} layers", str(count))
 
-    def _check_samples(self, name: str, shape: Shape) -> None:
+    def _check_samples(self, name: str, shape: LayerShape) -> None:
         samples, rank = (shape.n, "N") if isinstance(shape, Conv) else (shape.m, "M")
         self._samples = self._samples or samples
         if samples != self._samples:
@@ -122,7 +120,7 @@ class _Linker:
             self._fault(name, "transposed", list(shape.transposed), "nothing in a linked network")
 
     def _make(
-        self, name: str, layer: LayerDocument, shape: Shape | None, sources: Sequence[str]
+        self, name: str, layer: LayerDocument, shape: LayerShape | None, sources: Sequence[str]
     ) -> list[NetworkNode]:
         """Return the node of a layer; several for a product of several matrices."""
         images = [self._outputs[source] for source in sources]

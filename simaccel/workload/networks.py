@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from simaccel.errors import Fault, InputError, suggest
+from simaccel.errors import Fault, InputError, require_none, suggest
 from simaccel.files.catalogue import Catalogue
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import (
@@ -114,8 +114,7 @@ def network(
         )
     except InputError as error:
         raise InputError([*faults, *error.faults]) from None
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
     return whole_network(published, workload, batch) if scope == "model" else workload
 
 

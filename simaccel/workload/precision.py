@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from simaccel.errors import Fault, InputError, suggest
+from simaccel.errors import Fault, InputError, require_none, suggest
 from simaccel.numbers import BITS, BYTE, PACKED_BITS, SUMS, TOLD_APART
 from simaccel.workload.einsum import Tensor, Vector
 from simaccel.workload.language.graph import CLASSES, class_of
@@ -51,8 +51,7 @@ def parse_precision(precision: object, source: str) -> Precision:
             faults.append(Fault(source, field, number, suggest(str(number), BITS)))
         else:
             by_class[name] = number
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
     return by_class
 
 

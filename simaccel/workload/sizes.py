@@ -6,7 +6,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest, with_digits
+from simaccel.errors import ABSENT, Fault, require_none, suggest, with_digits
 
 MAX_SIZE = 2**40
 """The largest size of a rank: beyond published workloads, but soon exceeded by a typing error."""
@@ -64,6 +64,5 @@ def parse_sizes(
     faults += size_faults(source, sizes, limit)
     allowed = f"a whole number from 1 to {limit}"
     faults += [Fault(source, key, ABSENT, allowed) for key in needed if key not in sizes]
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
     return {key: size for key, size in sizes.items() if isinstance(size, int)}

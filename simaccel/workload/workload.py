@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.files.accounting import FileAccount
 from simaccel.numbers import in_bytes
 from simaccel.workload.einsum import Operand, Operator, Tensor, Vector, operands_of
@@ -55,8 +55,7 @@ class Workload:
         faults = size_faults(_FILE, {"repeat": self.repeat}) + _name_faults(self)
         if not faults:
             faults = _shape_faults(self) + _role_faults(self) + _cycle_faults(self)
-        if faults:
-            raise InputError(faults)
+        require_none(faults)
         object.__setattr__(self, "operators", _topological(self))
         if broken := _once_faults(self):
             raise InputError(broken)

@@ -9,7 +9,7 @@ import pytest
 
 from simaccel.workload import Vector
 from simaccel.workload.conv import Conv
-from simaccel.workload.layers import Layers, Shape
+from simaccel.workload.layers import Layers, LayerShape
 from simaccel.workload.networks import Network, find_network, network
 from validation.tpu_v1.programs import PROGRAMS, alternatives
 
@@ -32,11 +32,11 @@ def _counted() -> dict[str, dict[str, str]]:
         return {row["what"]: row for row in csv.DictReader(file)}
 
 
-def _macs(shape: Shape) -> int:
+def _macs(shape: LayerShape) -> int:
     return math.prod(shape.ranks.values())
 
 
-def _active(shape: Shape) -> int:
+def _active(shape: LayerShape) -> int:
     """MACs of whole tiles of 256 x 256: one position of a window and one matrix at a time."""
     if isinstance(shape, Conv):
         tiles = shape.r * shape.s * -(-shape.c // 256) * -(-shape.m // 256)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from simaccel.workload.conv import Conv
-from simaccel.workload.layers import Product, Shape
+from simaccel.workload.layers import LayerShape, Product
 from simaccel.workload.networks import find_network
 
 
@@ -16,14 +16,14 @@ class Layer:
 
     name: str
     group: str
-    shape: Shape
+    shape: LayerShape
     times: int = 1
 
 
 def resnet50() -> list[Layer]:
     """Give the layer types of ResNet-50, in the order in which they come first."""
-    times: dict[Shape, int] = {}
-    first: dict[Shape, str] = {}
+    times: dict[LayerShape, int] = {}
+    first: dict[LayerShape, str] = {}
     for name, shape in find_network("resnet50").layers.items():
         times[shape] = times.get(shape, 0) + 1
         first.setdefault(shape, name)
@@ -33,7 +33,7 @@ def resnet50() -> list[Layer]:
     ]
 
 
-def _kind(shape: Shape) -> str:
+def _kind(shape: LayerShape) -> str:
     if isinstance(shape, Product):
         return "dense"
     return "pointwise" if shape.r == shape.s == 1 else f"{shape.r} x {shape.s}"
@@ -113,7 +113,7 @@ def _short(name: str) -> str:
     return name.removeprefix("server_").replace("_n1_", " ").replace("_", " ")
 
 
-def _rows_as_samples(shape: Shape) -> Shape:
+def _rows_as_samples(shape: LayerShape) -> LayerShape:
     """Write C = A B as C' = B' A', since DeepBench's A are the weights and ours the second factor.
 
     So samples are rows (m) and outputs columns (n), as in fully connected layers here.

@@ -31,7 +31,7 @@ from simaccel.search.judge import mapping_of
 from simaccel.search.mapspace.mapping_target import MappingTarget
 from simaccel.search.mapspace.nests import NestResult, map_einsum
 from simaccel.verbs.estimating import fitting
-from simaccel.workload.layers import Shape, layers_workload
+from simaccel.workload.layers import LayerShape, layers_workload
 from simaccel.workload.workload import Workload
 
 FOLDER: Final = Path("out") / "validation-ruby"
@@ -62,7 +62,7 @@ class Search:
 class Point:
     """What is searched; ``array`` are columns and rows, where they are others than the file's."""
 
-    shape: Shape
+    shape: LayerShape
     accelerator: str
     strategy: Strategy
     search: Search

@@ -18,7 +18,6 @@ from simaccel.analytic.pieces import (
     Box,
     Mode,
     PathCuts,
-    Terms,
     covered_size,
     expand_view,
     extent,
@@ -30,6 +29,7 @@ from simaccel.analytic.pointwise import all_true, any_true, choose, maximum, min
 from simaccel.mapping.tree import Spread
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import PACKED_BITS, in_bytes
+from simaccel.workload.einsum import Terms
 
 
 @dataclass(frozen=True, kw_only=True)

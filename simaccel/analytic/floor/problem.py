@@ -13,8 +13,8 @@ from simaccel.mapping.space import BoundOperator, IterationSpace, mergeable, spa
 from simaccel.mapping.tree import Group
 from simaccel.numbers import BYTE, in_bytes
 from simaccel.workload import Einsum, Workload
+from simaccel.workload.einsum import Terms
 
-Terms = tuple[tuple[str, int], ...]
 MOST_RANKS = 9
 """The most ranks whose orders are searched: 2^9 sets of inner loops."""
 _COUNTED = 1 << 20

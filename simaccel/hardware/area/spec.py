@@ -13,8 +13,8 @@ from simaccel.hardware.area.tables import (
     SMALL_SRAM_UM2_PER_BYTE,
     SOURCE,
     SRAM_UM2_PER_BYTE,
-    Node,
-    Number,
+    AreaNode,
+    AreaNumber,
     shrink,
 )
 from simaccel.hardware.memory import BufferSpec
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Pes = TypeVar("Pes", int, "npt.NDArray[np.int64]")
-NODE: Final[Node] = "45nm"
+NODE: Final[AreaNode] = "45nm"
 """The default node: the one with most of the published energies."""
 
 
-_MULTIPLIERS: Final[dict[str, Number]] = {
+_MULTIPLIERS: Final[dict[str, AreaNumber]] = {
     "int4": "int8",
     "int8": "int8",
     "int16": "int16",
@@ -41,7 +41,7 @@ _MULTIPLIERS: Final[dict[str, Number]] = {
 """The multiplier of each number format: the narrowest of the tables that is wide enough."""
 
 
-def multiplier_of(numbers: Iterable[str]) -> Number:
+def multiplier_of(numbers: Iterable[str]) -> AreaNumber:
     """Return the largest multiplier that the number formats need; that of fp16 without any.
 
     >>> multiplier_of(["int8", "bf16"]), multiplier_of([])
@@ -77,14 +77,14 @@ class AreaSpec(Spec):
         *("pe_memory_um2_per_byte", "buffer_um2_per_byte"),
     )
 
-    node: Node | None = None
-    number: Number | None = None
+    node: AreaNode | None = None
+    number: AreaNumber | None = None
     mac_um2: SquareMicrometres | None = None
     pe_memory_um2_per_byte: SquareMicrometres | None = None
     buffer_um2_per_byte: SquareMicrometres | None = None
     sfu_um2_per_lane: SquareMicrometres | None = None
 
-    def areas(self, node: Node = NODE, number: Number = "fp16") -> UnitAreas:
+    def areas(self, node: AreaNode = NODE, number: AreaNumber = "fp16") -> UnitAreas:
         """Return all areas; ``node`` and ``number``: defaults where the section has none.
 
         >>> AreaSpec(number="int8").areas().mac_um2, AreaSpec(mac_um2=1).areas().mac_um2
@@ -102,7 +102,7 @@ class AreaSpec(Spec):
             **{name: ratio * table[name] if own is None else own for name, own in own_areas.items()}
         )
 
-    def table_source(self, node: Node = NODE) -> str:
+    def table_source(self, node: AreaNode = NODE) -> str:
         """Return the source of the figures in the tables."""
         node = self.node or node
         return f"{node}. {SOURCE}{'' if node == NODE else SCALED}"

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-Node = Literal["45nm", "28nm", "16nm", "7nm"]
-Number = Literal["int8", "int16", "fp16", "fp32"]
+AreaNode = Literal["45nm", "28nm", "16nm", "7nm"]
+AreaNumber = Literal["int8", "int16", "fp16", "fp32"]
 
-MAC_UM2: Final[dict[Number, float]] = {
+MAC_UM2: Final[dict[AreaNumber, float]] = {
     "int8": 282.0 + 137.0,
     "int16": 1239.5,
     "fp16": 1640.0 + 4184.0,
@@ -32,7 +32,7 @@ SRAM_UM2_PER_BYTE: Final = 8.87
 """A buffer of 128 KiB at 45 nm."""
 SMALL_SRAM_UM2_PER_BYTE: Final = 10.07
 """Scratchpads of 24 to 384 B at 45 nm."""
-CELL_UM2: Final[dict[Node, float]] = {"45nm": 0.242, "28nm": 0.127, "16nm": 0.07, "7nm": 0.027}
+CELL_UM2: Final[dict[AreaNode, float]] = {"45nm": 0.242, "28nm": 0.127, "16nm": 0.07, "7nm": 0.027}
 """A 6-transistor SRAM cell of high density."""
 SOURCE: Final = (
     "Arithmetic: an assumption, quoted from Dally, High-Performance Hardware for Machine Learning, "
@@ -47,7 +47,7 @@ SCALED: Final = (
 )
 
 
-def shrink(node: Node) -> float:
+def shrink(node: AreaNode) -> float:
     """Return the ratio of the area at a node to that at 45 nm.
 
     >>> round(shrink("28nm"), 3), shrink("45nm")

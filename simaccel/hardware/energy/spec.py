@@ -14,8 +14,8 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from simaccel.hardware.energy.tables import (
-    Node,
-    Number,
+    EnergyNode,
+    EnergyNumber,
     dram_pj_per_byte,
     mac_pj,
     noc_pj_per_byte,
@@ -42,8 +42,8 @@ class EnergySpec(Spec):
     OMITTED: ClassVar = ("known", "node", *_BY_NODE, DRAM, "leakage_pj_per_cycle")
 
     known: Annotated[bool, Field(strict=True)] = True
-    node: Node | None = None
-    number: Number = "fp16"
+    node: EnergyNode | None = None
+    number: EnergyNumber = "fp16"
     mac_pj: Picojoules | None = None
     sfu_pj_per_element: Picojoules | None = None
     buffer_pj_per_byte: Picojoules | None = None

@@ -10,10 +10,10 @@ import math
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Node = Literal["45nm", "28nm", "7nm"]
-Number = Literal["int8", "bf16", "fp16", "fp32"]
+EnergyNode = Literal["45nm", "28nm", "7nm"]
+EnergyNumber = Literal["int8", "bf16", "fp16", "fp32"]
 
-_BITS: Final[dict[Number, int]] = {"int8": 8, "bf16": 16, "fp16": 16, "fp32": 32}
+_BITS: Final[dict[EnergyNumber, int]] = {"int8": 8, "bf16": 16, "fp16": 16, "fp32": 32}
 _SRAM_ACCESS_BYTES: Final = 8
 
 
@@ -21,8 +21,8 @@ _SRAM_ACCESS_BYTES: Final = 8
 class NodeEnergy:
     """Energies of one technology node in pJ."""
 
-    multiply_pj: dict[Number, float]
-    sum_pj: dict[Number, float]
+    multiply_pj: dict[EnergyNumber, float]
+    sum_pj: dict[EnergyNumber, float]
     """Addition of a product to a 32-bit sum, integer or float."""
     sram_pj: dict[int, float]
     """A 64-bit access, by capacity in bytes."""
@@ -64,7 +64,7 @@ def _interpolate_node(nm: int) -> NodeEnergy:
     )
 
 
-NODES: Final[dict[Node, NodeEnergy]] = {
+NODES: Final[dict[EnergyNode, NodeEnergy]] = {
     "45nm": _HOROWITZ,
     "28nm": _interpolate_node(28),
     "7nm": _JOUPPI,
@@ -80,12 +80,12 @@ DRAM_PJ_PER_BYTE: Final[dict[str, tuple[float, str]]] = {
 """Energy per byte, and its source, by family of parts (a part's name up to its first hyphen)."""
 
 
-def numbers_of(node: Node) -> tuple[Number, ...]:
+def numbers_of(node: EnergyNode) -> tuple[EnergyNumber, ...]:
     """Return the number formats whose arithmetic has a figure at a node."""
     return tuple(NODES[node].multiply_pj)
 
 
-def mac_pj(node: Node, number: Number) -> float:
+def mac_pj(node: EnergyNode, number: EnergyNumber) -> float:
     """Return the energy in pJ of a multiplication and the addition to a 32-bit sum.
 
     >>> round(mac_pj("45nm", "fp16"), 3), round(mac_pj("7nm", "int8"), 3)
@@ -94,12 +94,12 @@ def mac_pj(node: Node, number: Number) -> float:
     return NODES[node].multiply_pj[number] + NODES[node].sum_pj[number]
 
 
-def sfu_pj_per_element(node: Node) -> float:
+def sfu_pj_per_element(node: EnergyNode) -> float:
     """Return the energy in pJ of one element of a pass: a multiplication and addition in fp32."""
     return mac_pj(node, "fp32")
 
 
-def noc_pj_per_byte(node: Node, number: Number) -> float:
+def noc_pj_per_byte(node: EnergyNode, number: EnergyNumber) -> float:
     """Return the energy in pJ of a byte that enters or leaves the array.
 
     Two MACs per word, the relative cost of a word between PEs in Eyeriss (Chen et al., ISCA 2016).
@@ -107,7 +107,7 @@ def noc_pj_per_byte(node: Node, number: Number) -> float:
     return 2 * mac_pj(node, number) / (_BITS[number] / 8)
 
 
-def sram_pj_per_byte(node: Node, capacity_bytes: int | None) -> float:
+def sram_pj_per_byte(node: EnergyNode, capacity_bytes: int | None) -> float:
     """Return the energy in pJ of a byte of an SRAM, by its capacity.
 
     Interpolated between the published sizes, both axes logarithmic; a larger memory is banked and

@@ -18,9 +18,9 @@ from typing import Final
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import layers
 from simaccel.importers.onnx_files.building import Given
+from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.layers import Factor
 from simaccel.importers.onnx_files.places import NodePlace
-from simaccel.importers.onnx_files.reading import Shape
 from simaccel.importers.onnx_files.views import REPEATED, SlotSpan, SlotView, fresh, sizes_of
 from simaccel.workload.einsum import Kind
 from simaccel.workload.language.phase import PhaseTokens, RowBlock

@@ -15,21 +15,20 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from simaccel.files.accounting import AccountEntry
+from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.pending_operator import PendingOperator, note_distinct
 from simaccel.importers.onnx_files.views import (
     REPEATED,
-    Shape,
     SlotSpan,
     SlotUse,
     SlotView,
     StoredTensor,
-    Terms,
     fresh,
     join_views,
     sizes_of,
 )
 from simaccel.numbers import BYTE, PACKED_BITS
-from simaccel.workload.einsum import Kind, Operator, Tensor
+from simaccel.workload.einsum import Kind, Operator, Tensor, Terms
 
 Source = str | SlotView | None
 """A tensor of the graph by name, a view, or None: a new tensor that only its reader has."""

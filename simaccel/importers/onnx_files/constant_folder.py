@@ -9,7 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.importers.onnx_files.constants import SMALL, Constants, Proto, graphs_of, rename
+from simaccel.importers.onnx_files.constants import (
+    SMALL,
+    Constants,
+    Proto,
+    Shape,
+    graphs_of,
+    rename,
+)
 from simaccel.importers.onnx_files.extensions import ALIKE, attribute_of, outputs_of
 from simaccel.lazy import np
 
@@ -18,7 +25,6 @@ if TYPE_CHECKING:
 
     Value = npt.NDArray[np.generic]
 
-Shape = tuple[int, ...]
 _MOST_ROUNDS: Final = 20
 _WHOLE: Final = frozenset((6, 7, 9))
 """ONNX's type numbers of INT32, INT64 and BOOL."""

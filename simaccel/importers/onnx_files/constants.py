@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Proto: TypeAlias = Any
 """A message of ONNX's, whose classes have no types."""
+Shape: TypeAlias = tuple[int, ...]
+"""The sizes of a tensor's dimensions."""
 SMALL: Final = 4096
 """Elements of a constant whose value is known; larger ones have type and shape only."""
 _MOST_BYTES: Final = 16 * SMALL

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from simaccel.importers.onnx_files.constants import Proto
+from simaccel.importers.onnx_files.constants import Proto, Shape
 
-Shape = tuple[int, ...]
 Made = tuple[Shape, int]
 """A shape, and ONNX's number of the type of its elements."""
 _FLOAT: Final = 1

@@ -8,21 +8,20 @@ from itertools import chain
 from typing import Final
 
 from simaccel.importers.onnx_files.building import Given, Source, WorkloadBuilder
+from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.contractions import contraction
 from simaccel.importers.onnx_files.filter_window import FilterWindow
 from simaccel.importers.onnx_files.pending_operator import PendingOperator
 from simaccel.importers.onnx_files.views import (
     REPEATED,
-    Shape,
     SlotSpan,
     SlotUse,
     SlotView,
-    Terms,
     fresh,
     ranks_of,
     sizes_of,
 )
-from simaccel.workload.einsum import Kind, VisibleSpan
+from simaccel.workload.einsum import Kind, Terms, VisibleSpan
 
 ROWS: Final = (("o", "t"), ("p", "r"), ("q", "s"))
 """Ranks of positions and of the filter, for planes, rows and columns."""

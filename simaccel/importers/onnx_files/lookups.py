@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files.building import Given
+from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.places import NodePlace
-from simaccel.importers.onnx_files.reading import OnnxGraph, Shape
+from simaccel.importers.onnx_files.reading import OnnxGraph
 from simaccel.importers.onnx_files.views import SlotView, fresh
 from simaccel.numbers import BYTE
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from simaccel.importers.onnx_files.views import Shape, SlotUse, StoredTensor
+from simaccel.importers.onnx_files.constants import Shape
+from simaccel.importers.onnx_files.views import SlotUse, StoredTensor
 from simaccel.lazy import np
 from simaccel.workload.einsum import Einsum, Operator, Vector, VisibleSpan
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from simaccel.files.accounting import AccountEntry, How
 from simaccel.importers.onnx_files.building import Given, WorkloadBuilder
+from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.extensions import attribute_of
 from simaccel.importers.onnx_files.filter_window import FilterWindow
-from simaccel.importers.onnx_files.reading import OnnxGraph, Shape
+from simaccel.importers.onnx_files.reading import OnnxGraph
 from simaccel.importers.onnx_files.views import SlotView
 from simaccel.workload.conv import positions
 

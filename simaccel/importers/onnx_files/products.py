@@ -15,10 +15,10 @@ from typing import Final
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import layers
 from simaccel.importers.onnx_files.building import Given
+from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.contractions import contraction, whole_sizes
 from simaccel.importers.onnx_files.layers import Factor, Filters
 from simaccel.importers.onnx_files.places import NodePlace, windows_of
-from simaccel.importers.onnx_files.reading import Shape
 from simaccel.importers.onnx_files.transposed import MOST_PHASES, Phases, transposed_conv
 from simaccel.importers.onnx_files.views import SlotView, fresh
 from simaccel.workload.layers import Product

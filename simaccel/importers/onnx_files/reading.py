@@ -15,11 +15,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.errors import ABSENT, Fault, InputError
+from simaccel.errors import ABSENT, Fault, InputError, require_none
 from simaccel.files.documents import read_bytes
 from simaccel.files.limits import MAX_ONNX_BYTES, MAX_OPERATORS, require_at_most
 from simaccel.importers.onnx_files.constant_folder import ConstantFolder
-from simaccel.importers.onnx_files.constants import graphs_of, graphs_within, take_constants
+from simaccel.importers.onnx_files.constants import Shape, graphs_of, graphs_within, take_constants
 from simaccel.importers.onnx_files.dim_expressions import expression_size
 from simaccel.importers.onnx_files.growth import require_few_nodes, require_small_shapes
 from simaccel.importers.onnx_files.padding import fold_paddings
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from simaccel.importers.onnx_files.constants import Proto
 
-Shape = tuple[int, ...]
 _IR_VERSION: Final = 8
 """The IR version that models are read as; below 4, constants had to be inputs."""
 _STANDARD: Final = ("", "ai.onnx")
@@ -269,8 +268,7 @@ def _set_dims(path: Path, model: Proto, dims: Mapping[str, int], constants: set[
         for name in dims
         if name not in used
     ]
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
 
 
 def _dynamic(model: Proto, constants: set[str]) -> Iterator[tuple[str, int, Any]]:

@@ -24,9 +24,9 @@ from simaccel.importers.onnx_files.views import (
     SlotUse,
     SlotView,
     StoredTensor,
-    Terms,
     ranks_of,
 )
+from simaccel.workload.einsum import Terms
 
 MOST_PHASES: Final = 256
 """The most convolutions that replace a transposed one."""

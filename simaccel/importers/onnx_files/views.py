@@ -13,13 +13,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from simaccel.importers.onnx_files.constants import Shape
 from simaccel.lazy import np
-from simaccel.workload.einsum import AffineDimension, Kind, Operand
+from simaccel.workload.einsum import AffineDimension, Kind, Operand, Terms
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-Shape = tuple[int, ...]
 REPEATED = -1
 """The slot of a span that repeats one element."""
 _HEADS: Final = 2
@@ -197,9 +197,6 @@ def fresh(
         dims.append(tuple(SlotSpan(len(root.sizes) + n, 0, part) for n, part in enumerate(parts)))
         root.sizes += parts
     return SlotView(root, tuple(dims))
-
-
-Terms = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
 from simaccel.files.documents import read_text
 from simaccel.hardware.fold_grid import STATIONARITIES
@@ -83,8 +83,7 @@ def read_scalesim(path: Path) -> tuple[dict[str, Any], FileAccount]:
     reading.require_once()
     document = reading.document(path)
     entries = tuple(reading.entries())
-    if reading.faults:
-        raise InputError(reading.faults)
+    require_none(reading.faults)
     return document, FileAccount(file, entries)
 
 

@@ -31,15 +31,15 @@ from math import prod
 from pathlib import Path
 from typing import Final
 
-from simaccel.errors import ABSENT, Fault, InputError
+from simaccel.errors import ABSENT, Fault, InputError, require_none
 from simaccel.files.accounting import AccountEntry, FileAccount
 from simaccel.files.documents import read_text
 from simaccel.files.limits import MAX_OPERATORS, require_at_most
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import (
     Layers,
+    LayerShape,
     Product,
-    Shape,
     distinct_names,
     layers_workload,
     one_layer,
@@ -148,8 +148,7 @@ def load_topology(
         layers = one_layer(sheet.layers, layer, str(path))
     except InputError as error:
         raise InputError([*faults, *error.faults]) from None
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
     made = layers_workload(
         clean_name(Path(path).stem),
         with_batch(layers, batch),
@@ -194,8 +193,7 @@ def _read_topology(path: str | Path) -> _Topology:
     if not rows:
         after = f"line {header.line + 1}"
         sheet.faults.append(Fault(sheet.file, after, ABSENT, "at least one layer"))
-    if sheet.faults:
-        raise InputError(sheet.faults)
+    require_none(sheet.faults)
     names = distinct_names(names)
     layers = dict(zip(names, shapes, strict=True))
     taken = [
@@ -266,8 +264,7 @@ def _sheet(file: str, header: _Row, rows: list[_Row]) -> _Sheet:
     behind = sheet.columns.get("stride", width) + 1
     if not is_product and "stride_w" not in sheet.columns and behind == len(keys):
         sheet.columns["stride_w"] = behind  # as SCALE-Sim 2 reads a ninth number
-    if sheet.faults:
-        raise InputError(sheet.faults)
+    require_none(sheet.faults)
     return sheet
 
 
@@ -357,7 +354,7 @@ def _estimate(sheet: _Sheet, row: _Row) -> float | None:
     return None
 
 
-def _conv(sheet: _Sheet, row: _Row) -> Shape:
+def _conv(sheet: _Sheet, row: _Row) -> LayerShape:
     known = len(sheet.faults)
     sizes = {key: sheet.size(row, key) for key in ("height", "width", "r", "s", "c", "m", "stride")}
     step_w = sheet.size(row, "stride_w", sizes["stride"])
@@ -380,7 +377,7 @@ def _conv(sheet: _Sheet, row: _Row) -> Shape:
     )
 
 
-def _product(sheet: _Sheet, row: _Row) -> Shape:
+def _product(sheet: _Sheet, row: _Row) -> LayerShape:
     m, n, k = (sheet.size(row, key) for key in "mnk")
     _account_sparsity(sheet, row)
     return Product(b=sheet.size(row, "b", 1), m=m, n=n, k=k)

@@ -62,7 +62,7 @@ def read_timeloop(document: Mapping[str, Any], file: str) -> tuple[dict[str, Any
     reading = TimeloopReading(document, file)
     parts = reading.parts()
     levels = None if reading.faults else _levels(reading, parts)
-    made = None if levels is None else _Accelerator(reading, levels, Path(file))
+    made = None if levels is None else _Architecture(reading, levels, Path(file))
     fields = {} if made is None else made.document()
     if reading.faults or made is None:
         raise InputError(reading.faults)
@@ -190,7 +190,7 @@ _NUMBERS: Final = {4: "int4", 8: "int8", 16: "int16", 32: "int32"}
 
 
 @dataclass
-class _Accelerator:
+class _Architecture:
     """The parts of an architecture from which the document of an accelerator is made."""
 
     reading: TimeloopReading

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.einsum import AffineDimension, Einsum, Kind, Operand, Tensor
@@ -271,8 +271,7 @@ def _sizes(
         near = "it is in a projection only" if name in used else suggest(name, sorted(used))
         why = f"a size of a dimension, or of a coefficient in a projection; {near}"
         faults.append(Fault(source, f"problem.instance.{name}", value, why))
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
     return ranks, coefficients  # type: ignore[return-value]
 
 

@@ -29,14 +29,12 @@ from simaccel.mapping.chips.places import (
 )
 from simaccel.mapping.chips.uncuttable import uncuttable_ranks
 from simaccel.mapping.classes import RankClasses
-from simaccel.mapping.node_text import node_text
+from simaccel.mapping.node_text import Finding, node_text
 from simaccel.mapping.tree import Group, Keep, ResidentScope, Spread, WorkloadReference, nodes
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.workload import Workload
 
 CHIPS: Final = "chips"
-Finding = tuple[str, object, str]
-"""(path in the mapping, value, what is allowed)."""
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,9 @@ from itertools import chain
 
 from simaccel.errors import suggest
 from simaccel.mapping.lifetimes import lifetimes
-from simaccel.mapping.node_text import node_text
+from simaccel.mapping.node_text import Finding, node_text
 from simaccel.mapping.rules.units import reach_faults
 from simaccel.mapping.space import holding_tensor
-from simaccel.mapping.structure import Finding
 from simaccel.mapping.tree import BUFFER, PE, Keep, ResidentScope
 from simaccel.mapping.view import TensorView
 from simaccel.mapping.walk import Site, TreeWalk

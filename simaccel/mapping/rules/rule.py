@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from simaccel.mapping.node_text import node_text
-from simaccel.mapping.structure import Finding
+from simaccel.mapping.node_text import Finding, node_text
 from simaccel.mapping.walk import Site, TreeStep, TreeWalk
 
 Located = tuple[TreeStep, str]

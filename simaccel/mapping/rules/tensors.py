@@ -7,10 +7,9 @@ from itertools import combinations
 
 from simaccel.hardware import PLACES
 from simaccel.mapping.coverage import block_spans, is_cut, leaves_gaps, overlapping
-from simaccel.mapping.node_text import node_text
+from simaccel.mapping.node_text import Finding, node_text
 from simaccel.mapping.rules.rule import Located
 from simaccel.mapping.space import BoundOperator
-from simaccel.mapping.structure import Finding
 from simaccel.mapping.tree import BUFFER, FANS, PE, Fork, Part, Spread
 from simaccel.mapping.view import TensorView
 from simaccel.mapping.walk import Site, TreeWalk

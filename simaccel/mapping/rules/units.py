@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from simaccel.hardware import Accelerator, SpatialArraySpec
-from simaccel.mapping.node_text import node_text
+from simaccel.mapping.node_text import Finding, node_text
 from simaccel.mapping.rules.rule import Located
-from simaccel.mapping.structure import Finding
 from simaccel.mapping.tree import BUFFER, FANS, PE, Fork, Keep, Loop, Part, Spread
 from simaccel.mapping.walk import Site, TreeStep, TreeWalk
 from simaccel.units import ARRAY, MAC, SFU

@@ -16,7 +16,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from simaccel.analytic.family import Ints, ints
-from simaccel.analytic.floor.problem import BoundOperand, Terms
+from simaccel.analytic.floor.problem import BoundOperand
+from simaccel.workload.einsum import Terms
 
 Halo = Literal["exact", "machine", "tool", "tool-last"]
 """What of a tile isn't loaded again.

@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 from simaccel.analytic.family import Bools, Branch, Entry, Family, FamilyLoops, Ints, ints, tree_of
 from simaccel.hardware.levels import ROLES, Hierarchy, SpatialLevel
+from simaccel.hardware.spatial import Fan
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.space import IterationSpace as Ranks
-from simaccel.mapping.tree import Do, Fan, Keep, Spread, Tree
+from simaccel.mapping.tree import Do, Keep, Spread, Tree
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 from simaccel.units import ARRAY

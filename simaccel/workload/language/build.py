@@ -18,13 +18,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from simaccel.errors import Fault, InputError, suggest
+from simaccel.errors import Fault, InputError, require_none, suggest
 from simaccel.workload.attention import scope_faults
 from simaccel.workload.language.attention import Attention, add_bias, la_graph
 from simaccel.workload.language.decoder import add_cross, add_encoded, as_decoder
 from simaccel.workload.language.experts import (
     EXPECTED,
-    Spread,
+    ExpertLoad,
     add_experts,
     group_faults,
     parts_of,
@@ -52,7 +52,7 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
     batch: int = 1,
     scope: str = "block",
     causal_blocks: int | None = None,
-    experts: Spread = EXPECTED,
+    experts: ExpertLoad = EXPECTED,
     bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
@@ -142,8 +142,7 @@ def _set_widths(graph: Graph, model: Transformer, widths: Mapping[str, int]) -> 
         if not allowed.startswith("did"):
             allowed = f"{', '.join(CLASSES)}, or a tensor (simaccel workload show {model.name})"
         faults.append(Fault(model.name, f"bytes_by_tensor.{name}", width, allowed))
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
 
 
 def _find_transformer_of(name: str) -> tuple[Transformer | None, list[Fault]]:
@@ -179,7 +178,7 @@ def _faults(
     return faults + size_faults(file, sizes, MAX_BYTES_PER_ELEMENT)
 
 
-def _model_faults(model: Transformer, tokens: PhaseTokens, experts: Spread) -> list[Fault]:
+def _model_faults(model: Transformer, tokens: PhaseTokens, experts: ExpertLoad) -> list[Fault]:
     rows = tokens.rows if tokens.rows > 1 else tokens.batch
     faults = (
         group_faults(model, experts)
@@ -194,7 +193,11 @@ def _model_faults(model: Transformer, tokens: PhaseTokens, experts: Spread) -> l
 
 
 def _graph(
-    model: Transformer, tokens: PhaseTokens, scope: str, experts: Spread, widths: Mapping[str, int]
+    model: Transformer,
+    tokens: PhaseTokens,
+    scope: str,
+    experts: ExpertLoad,
+    widths: Mapping[str, int],
 ) -> Graph:
     sizes = {
         "b": tokens.batch,
@@ -227,7 +230,7 @@ def _graph(
 
 
 def _layers(
-    graph: Graph, model: Transformer, tokens: PhaseTokens, scope: str, experts: Spread
+    graph: Graph, model: Transformer, tokens: PhaseTokens, scope: str, experts: ExpertLoad
 ) -> str:
     """Add the layers of one repetition, and those before and after it; return the last output."""
     before, repeated, behind = model.layer_run.layers_to_build(model.layers)
@@ -256,7 +259,7 @@ def _layer(
     graph: Graph,
     model: Transformer,
     tokens: PhaseTokens,
-    how: tuple[int | None, Spread],
+    how: tuple[int | None, ExpertLoad],
     ends: tuple[str, str],
 ) -> None:
     """Add a layer between two tensors; ``how``: its window, and the spread over experts."""

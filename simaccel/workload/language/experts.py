@@ -30,7 +30,7 @@ from simaccel.workload.language.graph import Graph, part
 from simaccel.workload.language.model import Transformer
 from simaccel.workload.language.phase import PhaseTokens
 
-Spread = str | Sequence[int]
+ExpertLoad = str | Sequence[int]
 """The spread of tokens over experts: ``expected``, ``uniform``, ``drawn:SEED``, or counts.
 
 - ``expected``: as many experts as tokens with random choices use on average, rounded, with equally
@@ -51,7 +51,9 @@ _MANY_ROWS = 1024
 _ALLOWED = "uniform, expected, drawn or drawn:SEED, grouped or grouped:PARTS, or a count each"
 
 
-def spread_faults(file: str, spread: Spread, experts: int, chosen: int, rows: int) -> list[Fault]:
+def spread_faults(
+    file: str, spread: ExpertLoad, experts: int, chosen: int, rows: int
+) -> list[Fault]:
     """Return the faults of a spread of ``rows`` tokens over experts, ``chosen`` per token."""
     if isinstance(spread, str):
         known = spread in (UNIFORM, EXPECTED) or _DRAWN.fullmatch(spread)
@@ -70,7 +72,7 @@ def spread_faults(file: str, spread: Spread, experts: int, chosen: int, rows: in
     return faults
 
 
-def expert_counts(spread: Spread, experts: int, chosen: int, rows: int) -> list[int]:
+def expert_counts(spread: ExpertLoad, experts: int, chosen: int, rows: int) -> list[int]:
     """Return the number of ``rows`` tokens of each expert; each token goes to ``chosen`` experts.
 
     >>> expert_counts("uniform", 8, 2, 5)
@@ -98,7 +100,12 @@ def _expected_experts(experts: int, chosen: int, rows: int) -> int:
 
 
 def add_experts(
-    graph: Graph, model: Transformer, tokens: PhaseTokens, spread: Spread, read: str, made: str
+    graph: Graph,
+    model: Transformer,
+    tokens: PhaseTokens,
+    spread: ExpertLoad,
+    read: str,
+    made: str,
 ) -> None:
     """Add router, experts, the weighted sum of what they make, and experts of all tokens."""
     total = made
@@ -126,7 +133,11 @@ def _add_shared(graph: Graph, model: Transformer, read: str, chosen: str, total:
 
 
 def _add_chosen(
-    graph: Graph, model: Transformer, tokens: PhaseTokens, spread: Spread, ends: tuple[str, str]
+    graph: Graph,
+    model: Transformer,
+    tokens: PhaseTokens,
+    spread: ExpertLoad,
+    ends: tuple[str, str],
 ) -> None:
     """Add router, experts and the weighted sum of what they make."""
     read, made = ends
@@ -183,7 +194,7 @@ def _dispatch(graph: Graph, model: Transformer, rank: str, rows: int, read: str)
         graph.vector(f"dispatch{k}", "scale", (part(read, "bne"),), target)
 
 
-def parts_of(spread: Spread) -> int:
+def parts_of(spread: ExpertLoad) -> int:
     """Return the parts that groups of tokens can be cut into; 0 if they are not grouped.
 
     >>> parts_of("grouped:8"), parts_of("grouped"), parts_of("uniform")
@@ -193,7 +204,7 @@ def parts_of(spread: Spread) -> int:
     return int(match[1] or 1) if match else 0
 
 
-def group_faults(model: Transformer, spread: Spread) -> list[Fault]:
+def group_faults(model: Transformer, spread: ExpertLoad) -> list[Fault]:
     """Return a fault if a model without experts has groups of tokens."""
     if not model.experts:
         allowed = "nothing, and no --expert-parallel, as the model has none"
@@ -201,7 +212,7 @@ def group_faults(model: Transformer, spread: Spread) -> list[Fault]:
     return []
 
 
-def group_size(model: Transformer, tokens: PhaseTokens, spread: Spread) -> int:
+def group_size(model: Transformer, tokens: PhaseTokens, spread: ExpertLoad) -> int:
     """Return the tokens of a group; each expert gets equally many of them, if that is possible.
 
     Of a decode step the least possible size, with ``grouped:P`` the largest that leaves P parts; of
@@ -232,7 +243,7 @@ def group_size(model: Transformer, tokens: PhaseTokens, spread: Spread) -> int:
     return min(uneven, key=lambda size: rows // size * -(-size * model.chosen // model.experts))
 
 
-def group_places(model: Transformer, tokens: PhaseTokens, spread: Spread) -> tuple[int, int]:
+def group_places(model: Transformer, tokens: PhaseTokens, spread: ExpertLoad) -> tuple[int, int]:
     """Return the number of experts in use, and the places at each for the tokens of a group.
 
     A single group of all tokens uses as many experts as ``expected``, at most one per choice, with

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
+from simaccel.errors import ABSENT, Fault, require_none, suggest
 from simaccel.numbers import BYTE, Element
 
 if TYPE_CHECKING:
@@ -99,8 +99,7 @@ def parse_hardware(text: str, source: str = "hardware") -> DirectiveHardware:
             faults.append(Fault(source, f"{where} ({key})", value, allowed))
         else:
             fields[_KEYS[key]] = int(str(value))
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
     return DirectiveHardware(
         pes=fields.get("pes", 1),
         noc_bandwidth=(fields.get("noc_bandwidth", UNLIMITED),),

@@ -37,7 +37,7 @@ from simaccel.papers.maestro.language.syntax import (
     ValueNode,
 )
 from simaccel.workload.conv import Conv, positions
-from simaccel.workload.layers import Product, Shape, distinct_names, layers_workload, one_layer
+from simaccel.workload.layers import LayerShape, Product, distinct_names, layers_workload, one_layer
 from simaccel.workload.names import name_faults
 from simaccel.workload.sizes import MAX_LAYER_SIZE
 from simaccel.workload.workload import Workload
@@ -110,7 +110,7 @@ class DescribedLayer:
         """Multiply-accumulates, from dimensions and stride; of a TRCONV those of a CONV."""
         return prod(replace(self, up=None).shape().ranks.values())
 
-    def shape(self) -> Shape:
+    def shape(self) -> LayerShape:
         """Return the layer as simaccel's operator."""
         sizes = self.sizes
         if not self.slides:

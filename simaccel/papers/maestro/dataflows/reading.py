@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from simaccel.errors import ABSENT, Fault, InputError
+from simaccel.errors import ABSENT, Fault, InputError, require_none
 from simaccel.papers.maestro.dataflows.dataflow import Cluster, Dataflow, DimMap, couplings
 from simaccel.papers.maestro.dataflows.described import (
     OF_INPUT,
@@ -136,8 +136,7 @@ def require_pes(directives: Directives, pes: int) -> None:
             where = f"{clusters[0].place} (layer {layer.name})" if clusters else layer.name
             allowed = f"clusters of at most {pes} PEs, as many as there are"
             faults.append(Fault(directives.file, where, f"{needed} PEs in a cluster", allowed))
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
 
 
 def _look_through(block: DataflowBlock, layer: Layer, evaluator: Evaluator) -> None:
