@@ -9,7 +9,7 @@ sum of the levels' numbers of orders, not their product.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,6 +18,7 @@ import numpy as np
 from simaccel.analytic.core_totals import Floats
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import Ints, with_arrays
+from simaccel.analytic.family_counts import FamilyCounts, Level
 from simaccel.search.effort import Objective
 from simaccel.search.mapspace.mapping_target import MappingTarget, score
 from simaccel.search.mapspace.mapspace_tables import BestOrders
@@ -26,6 +27,8 @@ from simaccel.search.mapspace.tiling_batch import TilingBatch, family_of_candida
 
 _NUMBERS: Final = 1 << 16
 """Combinations of orders, or columns, evaluated at once; few enough for the caches."""
+_PADDING: Final = 1 << 12
+"""Unused columns of tilings evaluated together, at most: another evaluation takes as long."""
 
 
 @dataclass(frozen=True)
@@ -49,34 +52,85 @@ def best_orders(
     values, ties = np.empty((2, len(tilings)))
     orders = np.empty(counts.shape, dtype=np.int64)
     for rows in _similar_tilings(counts):
-        sizes = counts[rows].max(axis=0)
         chosen = [replace(level, case=level.case[rows]) for level in levels]
-        scores = _scores(target, space, tilings.take(rows), chosen, sizes.tolist(), objective)
-        value, tie = (
-            np.broadcast_to(figures, (len(rows), *sizes[::-1])).reshape(len(rows), -1)
-            for figures in scores
-        )
-        values[rows] = value.min(axis=1)
-        best = np.where(value == values[rows, np.newaxis], tie, np.inf).argmin(axis=1)
-        ties[rows] = tie[np.arange(len(rows)), best]
-        numbers = np.unravel_index(best, sizes[::-1])[::-1]
-        for at, (level, number) in enumerate(zip(chosen, numbers, strict=True)):
-            orders[rows, at] = level.keys[level.case, number]
+        combinations = _Combinations(counts[rows])
+        value, tie = _scores(target, space, tilings.take(rows), chosen, combinations, objective)
+        values[rows], ties[rows], best = combinations.best_of_each(value, tie)
+        for at, (level, number) in enumerate(zip(chosen, combinations.numbers, strict=True)):
+            orders[rows, at] = level.keys[level.case, number[best]]
     return OrderedTilings(values, ties, orders)
 
 
 def _similar_tilings(counts: Ints) -> Iterator[Ints]:
-    """Yield tilings that have about as many orders, as indices."""
-    size = np.maximum(counts.sum(axis=1), counts.prod(axis=1))
-    every = np.argsort(size, kind="stable")
-    start = 0
-    while start < len(every):
-        most = max(_NUMBERS // int(size[every[start]]), 1)
-        rows = every[start : start + most]
-        widest = np.maximum.accumulate(counts[rows], axis=0).prod(axis=1)
-        fits = widest * np.arange(1, len(rows) + 1) <= 2 * _NUMBERS
-        start += max(int(fits.sum()), 1)
-        yield every[start - max(int(fits.sum()), 1) : start]
+    """Yield tilings that have about as many orders, as indices; ``counts`` by (tiling, level)."""
+    columns, products = _columns(counts), counts.prod(axis=1)
+    every = np.argsort(columns, kind="stable")
+    while len(every):
+        used = columns[every]
+        padded = used * np.arange(1, len(every) + 1)
+        fits = (padded <= _NUMBERS) & (padded - used.cumsum() <= _PADDING)
+        fits &= products[every].cumsum() <= _NUMBERS
+        n = max(int(fits.sum()), 1)
+        yield every[:n]
+        every = every[n:]
+
+
+def _columns(counts: Ints) -> Ints:
+    """Return the columns of each tiling: the first orders, and each other one of one level."""
+    found: Ints = 1 + (counts - 1).sum(axis=1)
+    return found
+
+
+class _Combinations:
+    """All combinations of the levels' orders of some tilings, those of one next to each other.
+
+    ``numbers`` (level): the number of the order in each combination; the first level's changes
+    fastest.
+    """
+
+    def __init__(self, counts: Ints) -> None:
+        products = counts.prod(axis=1)
+        self.first = np.cumsum(products) - products
+        self.width = int(_columns(counts).max())
+        self.row = np.repeat(np.arange(len(counts)), products)
+        within = np.arange(len(self.row)) - self.first[self.row]
+        starts = np.cumsum(counts - 1, axis=1) - counts + 2
+        self.numbers: list[Ints] = []
+        self._places: list[Ints] = []
+        for at in range(counts.shape[1]):
+            within, number = np.divmod(within, counts[self.row, at])
+            self.numbers.append(number)
+            if (counts[:, at] > 1).any():
+                column = np.where(number > 0, starts[self.row, at] + number - 1, 0)
+                self._places.append(self.row * self.width + column)
+        column = np.arange(self.width)
+        used = column >= starts[..., np.newaxis]
+        used &= column < (starts + counts - 1)[..., np.newaxis]
+        self.orders = np.where(used, column - starts[..., np.newaxis] + 1, 0)
+        """(tiling, level, column): the number of the level's order in a column."""
+
+    def combine(self, by_column: Ints) -> Ints:
+        """Return the figures of all combinations from those of (tiling, column).
+
+        Each level's order changes them by as much whatever those of the other levels are.
+        """
+        if by_column.ndim == 0:
+            return by_column
+        first = by_column[:, 0].take(self.row)
+        if by_column.shape[1] == 1:
+            return first
+        flat = by_column.ravel()
+        more = (flat.take(places) - first for places in self._places)
+        return sum(more, start=first)
+
+    def best_of_each(self, values: Floats, ties: Floats) -> tuple[Floats, Floats, Ints]:
+        """Return the least (value, tie) of each tiling, and the index of its first combination."""
+        value = np.minimum.reduceat(values, self.first)
+        ties = np.where(values == value[self.row], ties, np.inf)
+        tie = np.minimum.reduceat(ties, self.first)
+        found = np.flatnonzero(ties == tie[self.row])
+        _, first = np.unique(self.row[found], return_index=True)
+        return value, tie, found[first]
 
 
 def _scores(
@@ -84,57 +138,50 @@ def _scores(
     space: EinsumMapspace,
     tilings: TilingBatch,
     levels: Sequence[BestOrders],
-    sizes: Sequence[int],
+    combinations: _Combinations,
     objective: Objective,
 ) -> tuple[Floats, Floats]:
-    """Return the scores of tilings by (tiling, number of the last level's order, ..., the first's).
-
-    ``sizes``: orders by level; a tiling with fewer has them again. Axes along which nothing
-    changes may have one entry.
-    """
-    starts = np.cumsum([1, *(size - 1 for size in sizes)])
-    numbers = np.zeros((len(sizes), starts[-1]), dtype=np.int64)
-    for level, size in enumerate(sizes):
-        numbers[level, starts[level] : starts[level + 1]] = np.arange(1, size)
+    """Return the scores of tilings in some combinations of orders."""
     family = family_of_candidates(
         target.ranks(space),
         target.leaf,
         target.hierarchy,
         tilings,
         places=[
-            np.take(level.places[:, :, own], level.case, axis=1)
-            for level, own in zip(levels, numbers, strict=True)
+            level.places[:, level.case[:, np.newaxis], combinations.orders[:, at]]
+            for at, level in enumerate(levels)
         ],
     )
-    columns = with_arrays(
-        family, lambda column: column[:, np.newaxis] if column.ndim == 1 else column
+    totals = evaluate(
+        with_arrays(family, lambda array: array[:, np.newaxis] if array.ndim == 1 else array),
+        target.accelerator,
     )
-    totals = evaluate(columns, target.accelerator)
-
-    def combine_column(array: Ints) -> Ints:
-        column = array if array.ndim else array.reshape(1, 1)
-        first = column[:, :1]
-        total = first.reshape(-1, *[1] * len(sizes))
-        for level, size in enumerate(sizes):
-            more = column[:, starts[level] : starts[level + 1]] - first
-            if np.any(more):
-                axes = [1] * len(sizes)
-                axes[-1 - level] = size
-                none = np.zeros_like(more[:, :1])
-                total = total + np.concatenate([none, more], axis=1).reshape(-1, *axes)
-        return total
-
     counts = totals.counts
     every = replace(
         totals,
         counts=replace(
             counts,
-            macs=combine_column(counts.macs),
-            native_macs=combine_column(counts.native_macs),
-            elements=combine_column(counts.elements),
-            busy={name: combine_column(cycles) for name, cycles in counts.busy.items()},
-            moved={level: combine_column(n_bytes) for level, n_bytes in counts.moved.items()},
+            macs=combinations.combine(counts.macs),
+            native_macs=combinations.combine(counts.native_macs),
+            elements=combinations.combine(counts.elements),
+            busy={name: combinations.combine(cycles) for name, cycles in counts.busy.items()},
+            moved={
+                key: combinations.combine(n_bytes) for key, n_bytes in _by_level(target, counts)
+            },
             tiles={},
         ),
     )
-    return score(objective, every, combine_column(totals.buffer_bytes()))
+    value, tie = score(objective, every, combinations.combine(totals.buffer_bytes()))
+    return np.broadcast_to(value, len(combinations.row)), np.broadcast_to(
+        tie, len(combinations.row)
+    )
+
+
+def _by_level(target: MappingTarget, counts: FamilyCounts) -> Iterable[tuple[Level, Ints]]:
+    """Return the bytes at each level, of tensors that live in one memory under the first's name."""
+    first: dict[Level, str] = {}
+    merged = FamilyCounts()
+    for (level, name), n_bytes in counts.moved.items():
+        lives = target.workload.tensors[name].lives
+        merged.move(level, first.setdefault((level, lives), name), n_bytes)
+    return merged.moved.items()
