@@ -31,6 +31,9 @@ from simaccel.mapping.tree import (
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+FALSE: Bools = np.zeros(1, dtype=np.bool_)[0]
+"""A scalar, as `ints` makes them of numbers."""
+TRUE: Bools = np.ones(1, dtype=np.bool_)[0]
 
 
 def ints(value: object) -> Ints:

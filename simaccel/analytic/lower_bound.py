@@ -16,10 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-import numpy as np
-
 from simaccel.analytic.block_fills import BlockFills, is_kept
 from simaccel.analytic.family import (
+    FALSE,
     Bools,
     Entry,
     Family,
@@ -220,7 +219,7 @@ def _turns(
         if path.leaf.unit != SFU:
             continue
         seen, used = family.space.bound_operator(path.leaf.operator), _used_tensors(family, path)
-        is_single = np.zeros((), dtype=np.bool_)
+        is_single = FALSE
         for keep in shared:
             if keep.tensor not in read or keep.tensor not in used:
                 continue

@@ -267,11 +267,9 @@ def _pieces(
 
 def _keep(workload: Workload, names: Collection[str]) -> Workload:
     """Return a workload with some tensors kept on the chip."""
-    tensors = {
-        name: replace(tensor, shared=tensor.shared or name in names)
-        for name, tensor in workload.tensors.items()
-    }
-    return workload if tensors == workload.tensors else replace(workload, tensors=tensors)
+    old = workload.tensors
+    kept = {name: replace(old[name], shared=True) for name in names if not old[name].shared}
+    return replace(workload, tensors={**old, **kept}) if kept else workload
 
 
 def _given_operands(

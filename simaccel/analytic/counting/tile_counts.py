@@ -9,7 +9,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simaccel.analytic.counting.transfers import TileTransfer
-from simaccel.analytic.family import Bools, Family, FamilyCut, FamilyLoops, Ints, TreePath, ints
+from simaccel.analytic.family import (
+    FALSE,
+    TRUE,
+    Bools,
+    Family,
+    FamilyCut,
+    FamilyLoops,
+    Ints,
+    TreePath,
+    ints,
+)
 from simaccel.analytic.family_counts import FamilyCounts, port_of
 from simaccel.analytic.pieces import PLACES, PathCuts, begins_sums, expand_view, extent
 from simaccel.analytic.pointwise import any_true, choose, minimum
@@ -21,8 +31,6 @@ from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 from simaccel.units import MAC
 from simaccel.workload.names import sums_name, tensor_of
-
-_TRUE: Bools = np.ones((), dtype=np.bool_)
 
 
 @dataclass(frozen=True)
@@ -92,7 +100,7 @@ class TileCounter:
                 self._tile(path, _Side(cuts, own, entry, at, place, ways, again), made)
             outside.append((at, entry.slots > 0))
         if path.leaf.unit == MAC:
-            ways = self._ways(path, outside, _TRUE, self._source_level(name))
+            ways = self._ways(path, outside, TRUE, self._source_level(name))
             self._accesses(path, seen, position, ways)
 
     def _home(
@@ -330,11 +338,11 @@ def own_axis(family: Family, path: TreePath, cuts: PathCuts, upto: int) -> Bools
     """Return whether loops of the leaf's own branch, before entry ``upto``, cut its axis."""
     axis = family.space.cut_axis(path.leaf.operator)
     if axis is None:
-        return np.zeros((), dtype=np.bool_)
+        return FALSE
     mine = [place for (at, rank), place in cuts.places.items() if rank == axis and at < upto]
     cutting = [at for (at, rank) in cuts.places if rank == axis]
     if not mine or shared_entries(family, path) > min(cutting):
-        return np.zeros((), dtype=np.bool_)
+        return FALSE
     stacked = np.stack(np.broadcast_arrays(*[place >= 0 for place in mine]))
     return np.asarray(stacked.any(axis=0), dtype=np.bool_)
 
