@@ -123,12 +123,11 @@ class WantedSpace:
         return found + [Path(one) for (one,) in words if Path(one).is_file()]
 
     def _options(self) -> Options:
-        """Return the options of the scheduler; patience is that of mapspaces."""
+        """Return the options of the scheduler, with an objective that it can search for."""
         from simaccel.search.effort import OBJECTIVES as SEARCHED
 
         searched = self.objective if self.objective in SEARCHED else None
-        search = replace(self.search, objective=searched)
-        return replace(search.options(pipeline=self.pipeline), patience=None)
+        return replace(self.search, objective=searched).options(pipeline=self.pipeline)
 
     def _dataflows(self) -> tuple[str, ...]:
         """Read the names of dataflows and mapspaces."""

@@ -328,7 +328,8 @@ def options_with(options: Options, values: Mapping[str, Value]) -> Options:
     if "stationarity" in values:
         changed["stationarity"] = values["stationarity"]
     if "patience" in values:
-        changed["effort"] = replace(options.effort, patience=int(values["patience"]))
+        patience = changed["patience"] = int(values["patience"])
+        changed["effort"] = replace(options.effort, patience=patience)
     return replace(options, **changed)
 
 

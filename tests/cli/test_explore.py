@@ -8,6 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from simaccel.schedulers import Options
+from simaccel.study.space import options_with
 from tests.cli.conftest import Call
 
 GEMM = "--workload gemm~shape=M=9,K=7,N=5"
@@ -64,6 +66,20 @@ def test_what_an_exploration_costs_is_what_its_runs_do(cli: Call) -> None:
     assert (cost["runs"], cost["timed"]) == (2, 2)
     seconds = alone["search_seconds"] + alone["run_seconds"]
     assert cost["cpu_seconds"] == pytest.approx(2 * seconds)
+
+
+def test_patience_is_that_of_dataflows_too(cli: Call) -> None:
+    """With one run without a gain as patience, flex ends with another mapping, as of `run`."""
+    line, shape = "--hw toy --dataflow flex", "shape=M=13,K=6,N=9"
+    explored = f"explore {line} --workload gemm~{shape} --jobs 1 --objective cycles"
+    whole, short = (
+        cli.json(f"{explored}{patience}")["designs"][0]["cycles"]
+        for patience in ("", " --set patience=1")
+    )
+    assert cli.json(f"run {line} --workload gemm --{shape} --set patience=1")["cycles"] == short
+    assert whole != short
+    given = options_with(Options(), {"patience": 7})
+    assert given.patience == given.effort.patience == 7
 
 
 def test_several_accelerators_and_weighted_workloads(cli: Call) -> None:
