@@ -1,6 +1,7 @@
 """The core alone answers how many cycles a mapping takes, and a reader finds the way through it."""
 
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from types import FrameType
 import pytest
 
 from simaccel import gemm, load_accelerator, simulate
+from simaccel.errors import ABSENT, Fault, InputError, SimaccelError
 from simaccel.program.exchanges import lower_pod
 from simaccel.run import run as page
 from simaccel.run.run import run_mapping
@@ -108,3 +110,24 @@ def test_a_run_leads_a_reader_through_few_files_and_functions(
     run_mapping(workload, edge, mapping)
     files, functions = _entered(lambda: run_mapping(workload, edge, mapping))
     assert (files <= 100, functions <= 650) == (True, True), (files, functions)
+
+
+def test_input_errors_print_a_line_for_each_fault() -> None:
+    error = InputError([Fault("w.yaml", "a.b", "x\ny", "text"), Fault("--n", "n", ABSENT, "1")])
+    assert str(error).splitlines() == [
+        "w.yaml: a.b: got 'x\\ny'; allowed: text",
+        "--n: n: got nothing; allowed: 1",
+    ]
+    assert isinstance(error, SimaccelError)
+    assert error.exit_code == 2
+
+
+def test_input_errors_survive_pickling() -> None:
+    error = InputError([Fault("w.yaml", "a", 1, "2")])
+    assert pickle.loads(pickle.dumps(error)).faults == error.faults  # noqa: S301 - its own data
+
+
+def test_long_values_are_cut() -> None:
+    assert str(Fault("f", "a", "x" * 500, "y")) == f"f: a: got '{'x' * 76}...; allowed: y"
+    parts = str(Fault("f" * 5000, "a" * 5000, 1, "y" * 5000)).split("...")
+    assert parts == ["f" * 257, ": " + "a" * 117, ": got 1; allowed: " + "y" * 797, ""]

@@ -4,8 +4,17 @@ from itertools import product
 
 import pytest
 
+from simaccel.analytic.evaluation import FamilyTotals, evaluate
+from simaccel.analytic.family import family_of, ints
+from simaccel.analytic.likely import first_channel_cycles, slot_cycles
 from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.machine.machine import Machine
+from simaccel.mapping.space import space_of
+from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, Part, WorkloadReference
+from simaccel.program.lowering import lower
+from simaccel.workload import gemm
+from tests.machine.accelerators import accelerator
 from tests.program.programs import (
     Case,
     FlatTiles,
@@ -18,6 +27,7 @@ from tests.program.programs import (
     softmax_group,
     staged_groups,
 )
+from tests.trees import einsum, workload
 
 TOY = load_accelerator("toy", ["buffer.capacity_bytes=unlimited"])
 WHOLE = GemmTiles(stationarity="os")
@@ -155,3 +165,56 @@ def test_buffer_requirement_of_flat_table_1(heads: int, rows: int, formula: int)
     workload = attention_workload(2, 12, 50, 3)
     tiles = FlatTiles(heads=heads, rows=rows, keys=50)
     assert _predict(case(workload, flat_group(workload, tiles))).buffer_bytes == 2 * formula
+
+
+@pytest.mark.parametrize("sizes", [(1,), (2,), (1, 2)])
+@pytest.mark.parametrize("rows", [2, 3, 6])
+def test_weights_of_parts_come_again_with_each_block_of_rows(
+    sizes: tuple[int, ...], rows: int
+) -> None:
+    """W has 4 x 4 elements of a byte; each block of rows needs all of its parts again."""
+    of = workload(einsum("o", "T m n", "X m k", "W k n", m=6, k=4, n=4), bits={"W": 8})
+    inside = (Keep("W"), Keep("X"), Keep("T"), Do("o", "array", "ws"))
+    tree = (Loop("m", rows), Part("n", sizes, (inside,) * (len(sizes) + 1)))
+    mapping = Mapping(
+        workload=WorkloadReference(of.name, of.fingerprint),
+        dataflow="hand",
+        body=(Group(operators=("o",), tree=tree),),
+    )
+    on = accelerator(buffer={"capacity_bytes": 4096})
+    expected = 16 * -(-6 // rows)
+    assert predict(of, mapping, on).moved["dram_read", "W"] == expected
+    assert Machine(on, lower(of, mapping)).run().moved["dram_read", "W"] == expected
+
+
+def _whole(*held: str, **dram: object) -> FamilyTotals:
+    """Return C = A B of 8 x 1 x 8 elements of 2 B, each in one tile; ``held``: kept around it."""
+    of = gemm(m=8, k=1, n=8)
+    tiles = GemmTiles(
+        m=8, k=1, n=8, order="mnk", stationarity="os", a_slots=1, b_slots=1, out_slots=1
+    )
+    group = gemm_group(of, "gemm", tiles, keep=("A" not in held, True))
+    around = tuple(Keep(name) for name in held)
+    return evaluate(family_of(space_of(of, group), group, around), accelerator(dram=dram))
+
+
+def test_a_slot_is_taken_while_its_tile_moves_and_is_used() -> None:
+    """C: 128 B at a byte a cycle and 4 folds of 1 + 3 + 3 cycles; only reads have a latency.
+
+    A and B, 16 B each, come after the latency: 100 + 16 + 28.
+    """
+    found = _whole(bandwidth_bytes_per_second="1 GB/s", latency_cycles=10)
+    assert int(slot_cycles(found)) == 128 + 4 * 7
+    late = _whole(bandwidth_bytes_per_second="1 GB/s", latency_cycles=100)
+    assert int(slot_cycles(late)) == 128 + 4 * 7
+    later = _whole(bandwidth_bytes_per_second="1 GB/s", latency_cycles=200)
+    assert int(slot_cycles(later)) == 200 + 16 + 4 * 7
+
+
+def test_small_tiles_use_the_first_channel_alone() -> None:
+    """Two channels of a byte a cycle, in turns of 64 B: B's 16 B are on one, C's 128 B on both."""
+    found = _whole(
+        "A", bandwidth_bytes_per_second="2 GB/s", channels=2, interleave_bytes=64, latency_cycles=0
+    )
+    for name, cycles in (("B", 128), ("C", 64), ("A", 64)):  # A has no tile here
+        assert int(first_channel_cycles(found, {("dram_read", name): ints(128)})) == cycles

@@ -1,15 +1,21 @@
 """A user's mistake ends with exit code 2 and a message that says what is allowed."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import h5py
 import pytest
+import yaml
 
+from simaccel import load_accelerator
+from simaccel.cli.rules import RULES
+from simaccel.hardware.presets import template
 from tests.cli.conftest import Call
 
 REPOSITORY = Path(__file__).parents[2]
@@ -162,3 +168,106 @@ def test_a_process_prints_no_traceback(options: str, tmp_path: Path) -> None:
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
     assert "Traceback" not in done.stderr
+
+
+FILES = sorted(Path(__file__).with_name("refusals").glob("*.yaml"))
+REFUSALS: dict[str, Any] = {
+    line: said
+    for path in FILES
+    for line, said in yaml.safe_load(path.read_text(encoding="utf-8")).items()
+}
+
+
+@pytest.mark.parametrize(("line", "said"), REFUSALS.items(), ids=[*REFUSALS])
+def test_refused(cli: Call, line: str, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    result = cli(line)
+    assert (result.exit_code, result.stdout) == (2, "")
+    lines = [each for each in result.stderr.splitlines() if each.strip()]
+    usage = ("Usage: ", "Try ")  # of click, before its own message
+    found = [each for each in lines if not each.startswith(usage)]
+    found = [each.replace(f"{REPOSITORY}/", "") for each in found]
+    texts = [each.removeprefix("error: ").removeprefix("Error: ") for each in found]
+    begun = [each.removesuffix("...") for each in said]
+    assert [
+        each[: len(begin)] if begin != whole else each
+        for each, begin, whole in zip(texts, begun, said, strict=True)
+    ] == begun
+
+
+def test_each_rule_is_broken_by_a_line() -> None:
+    """A rule that no line breaks may be one that nothing can break."""
+    said = [text.replace("--set ", "--") for lines in REFUSALS.values() for text in lines]
+    for rule in RULES:
+        words = [
+            f"nothing {'without' if rule.needs else 'with'} --{name.lstrip('-').replace('=', ' ')}"
+            for name in rule.beside.split()
+        ] or [rule.reason]
+        options = rule.options.split() if rule.options != "*" else [""]
+        assert any(
+            f"{option}: got" in text and word in text
+            for text in said
+            for word in words
+            for option in options
+        ), rule
+
+
+CUBE = "--workload gemm --shape M=64,K=64,N=64"
+
+
+def test_a_part_that_is_unknown_in_a_file_is_one_line(cli: Call, tmp_path: Path) -> None:
+    path = tmp_path / "npu.yaml"
+    path.write_text(template("npu", ["edge"]).replace("2 x DDR4", "1 x DDX4"), encoding="utf-8")
+    result = cli(f"run --hw {path} {CUBE}")
+    (line,) = result.stderr.splitlines()
+    assert "dram: got '1 x DDX4" in line
+
+
+def test_a_section_that_a_file_lacks_may_be_a_name(cli: Call, tmp_path: Path) -> None:
+    path = tmp_path / "npu.yaml"
+    lines = template("npu", ["edge"]).splitlines()
+    path.write_text("\n".join(one for one in lines if not one.startswith("energy:")))
+    result = cli(f"run --hw {path} {CUBE}")
+    (line,) = result.stderr.splitlines()
+    assert line.endswith("energy: got nothing; allowed: a section, or a name such as 45nm")
+    assert cli(f"run --hw {path} --set energy=45nm {CUBE}").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        # 32 x 32 operands of 2 B; a piece of a channel, 256 B, doesn't fit either
+        ("buffer.capacity_bytes=64", "at least 2 KiB, one 2-byte operand of a 32 x 32 fold"),
+        ("precision=int3", "its fields, precision.weights, precision.activations"),
+        ("cores=4", "its fields, cores.count, "),
+        ("cores.noc=3", "its fields, cores.noc.multicast, "),
+        ("compiler.attention=no", "its fields, compiler.attention.heads_at_once, "),
+    ],
+)
+def test_one_mistake_in_a_setting_is_one_line(cli: Call, setting: str, told: str) -> None:
+    result = cli(f"run --hw edge {CUBE} --set {setting}")
+    (line,) = result.stderr.splitlines()
+    assert f"allowed: {told}" in line
+
+
+def test_channels_of_a_part_need_no_blanks() -> None:
+    one = load_accelerator("edge", ["dram=2xHBM2"])
+    assert one == load_accelerator("edge", ["dram=2 x HBM2"])
+    assert one.dram.channels == 2
+
+
+@pytest.mark.parametrize("option", ["--sweep", "--axis"])
+def test_a_field_that_was_replaced_is_told_in_a_sweep(cli: Call, option: str) -> None:
+    command = "compare" if option == "--sweep" else "explore"
+    result = cli(f"{command} --hw edge {CUBE} {option} chips.count=1,2")
+    assert "allowed: chips: a number of chips, or their shape such as 4x4x4" in result.stderr
+
+
+def test_a_list_of_chips_is_a_sweep(cli: Call) -> None:
+    """Weights of a chip, bf16: 12 hidden^2 of GPT-2's block, 13.5 MiB, and half of them on two."""
+    runs = "compare --hw tpu_v5e --workload gpt2 --phase decode --kv-len 8 --metric fits --json"
+    found = json.loads(cli(f"{runs} --chips 1,2").stdout)
+    swept = json.loads(cli(f"{runs} --sweep chips=1,2").stdout)
+    assert [run["cycles"] for run in found] == [run["cycles"] for run in swept]
+    weights = [run["dram_by_class"]["weights"] for run in found]
+    assert [round(one / 2**20, 1) for one in weights] == [13.5, 6.8]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
 
 from tests.cli.conftest import Call
 
@@ -73,3 +78,97 @@ def test_ones_own_number_has_the_terms_of_the_run(cli: Call) -> None:
     assert alone["terms"] == [term for term in found["terms"] if term["kind"] == "bound"]
     for command in ("run", "explain"):
         assert "estimate of total 19,200 of" in cli(f"{command} {TOY} --estimate 19200").stdout
+
+
+GEMM = ("bound", "--workload", "gemm", "--shape", "M=512,K=64,N=512", "--bytes-per-element", "1")
+
+
+def call(cli: Call, *args: str, code: int = 0) -> Result:
+    done = cli(" ".join(one.replace(" ", "~") for one in args))
+    assert done.exit_code == code, done.output
+    return done
+
+
+def document(cli: Call, *args: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(call(cli, *args, "--json").stdout)
+    return found
+
+
+def test_json_has_the_points(cli: Call) -> None:
+    found = document(cli, *GEMM)
+    points = found["points"]
+    assert points[0] == [3, 33816576]
+    assert points[-1] == [33344, 327680]
+    assert all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(points))
+    assert found["compulsory_bytes"] == 327680
+    assert found["gap"] == 1.0
+    assert found["all_sizes"] is True
+    assert found["operations_per_byte"][-1] == pytest.approx(
+        (2 * 512 * 512 * 64 - 512 * 512) / 327680
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "last"),
+    [
+        ("bmm", "H=32,M=4096,K=128,N=4096", [528512, 570425344]),
+        ("gbmm", "G=1,H=32,M=4096,K=128,N=4096", [528512, 554172416]),
+        ("conv", "M=64,C=64,P=16,Q=16,R=3,S=3,dilation=2", [16896, 78848]),
+    ],
+)
+def test_other_einsums(cli: Call, kind: str, shape: str, last: list[int]) -> None:
+    """The right ends of the public tool's curves."""
+    args = ("bound", "--workload", kind, "--shape", shape, "--bytes-per-element", "1")
+    assert document(cli, *args)["points"][-1] == last
+
+
+def test_a_mapping_for_a_buffer_runs_and_moves_the_bound(cli: Call, tmp_path: Path) -> None:
+    shape, path = ("--workload", "gemm", "--shape", "M=96,K=40,N=77"), str(tmp_path / "m.yaml")
+    wanted = document(cli, "bound", *shape, "--imperfect", "--uneven", "--buffer", "2KiB")
+    call(cli, "bound", *shape, "--imperfect", "--uneven", "--buffer", "2KiB", "-o", path)
+    run = document(
+        cli, "run", "--hw", "toy", *shape, "--mapping", path, "--set", "buffer.capacity_bytes=2KiB"
+    )
+    moved = sum(n for level in run["bytes"]["dram"].values() for n in level.values())
+    assert moved == wanted["at"]["dram_bytes"] == wanted["at"]["machine_dram_bytes"]
+    assert wanted["at"]["buffer_bytes"] <= 2048
+
+
+def test_tables_figures_and_csv(cli: Call, tmp_path: Path) -> None:
+    table, plot = tmp_path / "p.csv", tmp_path / "p.svg"
+    done = call(
+        cli, *GEMM, "--hw", "edge", "--buffer", "1KiB", "--csv", str(table), "--plot", str(plot)
+    )
+    assert "16 points over 3,319 mappings" in done.stdout
+    assert "bound of any mapping with 1.00 KiB: " in done.stdout
+    lines = table.read_text().splitlines()
+    assert lines[0] == "buffer_bytes,dram_bytes,operations_per_byte,operations_per_second"
+    assert lines[-1].startswith("33344,327680,")
+    assert plot.read_text().startswith("<?xml")
+
+
+def test_of_several_chips_one_does_all(cli: Call) -> None:
+    title = call(cli, *GEMM, "--hw", "tpu_v5e_4x4").stdout.splitlines()[0]
+    assert title.endswith("least DRAM traffic, all of it on one of 16 chips")
+    assert "chips" not in call(cli, *GEMM, "--hw", "tpu_v5e").stdout
+
+
+def test_a_workload_of_several_operators(cli: Call) -> None:
+    args = ("bound", "--workload", "bert", "--scope", "la", "--seq-len", "64", "--buffer", "64KiB")
+    found = document(cli, *args)
+    assert found["at"]["segments"] == [["L"], ["softmax"], ["A"]]
+    assert found["at"]["dram_bytes"] >= found["compulsory_bytes"]
+
+
+def test_a_fused_mapping_runs_and_moves_the_bound(cli: Call, tmp_path: Path) -> None:
+    """Its groups need not be in the workload's order."""
+    path = str(tmp_path / "m.yaml")
+    shape = ("--workload", "bert", "--scope", "la", "--seq-len", "8")
+    args = ("bound", *shape, "--fuse", "flash", "--buffer", "4KiB")
+    wanted = document(cli, *args)
+    call(cli, *args, "-o", path)
+    sized = ("--set", "buffer.capacity_bytes=4KiB")
+    run = document(cli, "run", "--hw", "toy", *shape, "--mapping", path, *sized)
+    moved = sum(sum(one.values()) for one in run["bytes"]["dram"].values())
+    assert wanted["at"]["segments"] == [["L", "softmax", "A"]]
+    assert moved == wanted["at"]["dram_bytes"] >= run["dram_bound"]["bound_bytes"]

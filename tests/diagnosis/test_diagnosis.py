@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from simaccel.diagnosis.kinds import kind_of
 from simaccel.diagnosis.stalls import TOTAL, OperatorDiagnosis, diagnose
 from simaccel.errors import InputError
 from simaccel.experiment.recording import record
@@ -15,7 +16,7 @@ from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.accounts import EngineCycles
 from simaccel.trace import Stall, TraceReader
-from simaccel.workload import ModelDimensions, attention
+from simaccel.workload import ModelDimensions, attention, build
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerators
 from tests.program.programs import Case, cases
@@ -158,3 +159,22 @@ def test_stalls_come_in_order() -> None:
     part = OperatorDiagnosis(TOTAL, 14, {"array": causes})
     assert part.stalls("array") == [("drain", 4), ("sfu", 4), ("noc", 3)]
     assert part.share("array", "sfu") == 4 / 14
+
+
+@pytest.mark.parametrize(
+    ("name", "operator", "kind"),
+    [
+        ("resnet50", "conv1", "convolution"),
+        ("resnet50", "pool1", "pooling"),
+        ("llama3-8b", "gate", "GEMM"),
+        ("mixtral-8x7b", "experts0.gate", "GEMM"),  # tokens t of each expert x are rows x * 2 + t
+        ("mixtral-8x7b", "experts0.silu", "elementwise"),
+        ("mixtral-8x7b", "norm1", "row-wise"),
+        ("mixtral-8x7b", "experts0.gate+experts0.silu", "fused GEMM"),
+    ],
+)
+def test_kinds_by_hand(name: str, operator: str, kind: str) -> None:
+    sizes = {"scope": "model"} if name == "resnet50" else {"phase": "decode", "batch": 3}
+    workload = build(name, **sizes)
+    assert {*operator.split("+")} <= {*workload.by_name}
+    assert kind_of(workload, operator) == kind

@@ -1,17 +1,33 @@
 """What limits a run, against figures worked out by hand."""
 
+from dataclasses import replace
+from fractions import Fraction
+
 import pytest
 
 from simaccel import build
 from simaccel.diagnosis.speedups import longest_wait, speedup_without, speedups_of
-from simaccel.experiment.limits import loading_cycles
+from simaccel.experiment.limits import computing_unit, loading_cycles, waiting_by_cause
 from simaccel.experiment.run import ExperimentResult, simulate
+from simaccel.experiment.traffic import dram_by_class, least_dram_bytes
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.machine.accounts import EngineCycles
+from simaccel.machine.machine import OperatorRun
 from simaccel.report.results import answer_line
 from simaccel.schedulers import Options
 from simaccel.units import FIELDS, LIMITS, STALLS
-from simaccel.workload import ModelDimensions, Product, attention, gemm, layers_workload
+from simaccel.workload import (
+    ModelDimensions,
+    Product,
+    Workload,
+    attention,
+    gemm,
+    layers_workload,
+    transformer,
+    with_precision,
+)
 from tests.machine.accelerators import accelerator
+from tests.workload.language.reference import small
 
 FREE = ("dram.bandwidth_bytes_per_second=unlimited", "dram.latency_cycles=0")
 
@@ -162,3 +178,102 @@ def test_an_sfu_is_limited_by_its_lanes_or_by_its_latency(change: str, told: str
     workload = build("bert", seq_len=64, scope="la")
     result = simulate(workload, load_accelerator("edge", [change]), "naive")
     assert told in _answer(result)
+
+
+def _run_waiting(busy: int, idle: int = 0, **stalls: int) -> OperatorRun:
+    """Return a run of one engine that computes."""
+    account = EngineCycles(busy, idle, stalls)
+    cycles = busy + idle + sum(stalls.values())
+    return OperatorRun("a", cycles, 0, 0, {}, 0, {"array": account})
+
+
+@pytest.mark.parametrize(
+    ("terms", "left"),
+    [
+        ({"array": 60}, {"dram_bandwidth": 25, "idle": 10, "dram_latency": 5}),
+        ({"array": 60, "drain": 4}, {"dram_bandwidth": 25, "idle": 6, "dram_latency": 5}),
+        ({"fill": 7, "array": 60}, {"dram_bandwidth": 23, "idle": 10}),
+        ({"dram": 82}, {"idle": 10, "dram_latency": 5, "busy": 3}),
+        ({"array": 58}, {"dram_bandwidth": 25, "idle": 10, "dram_latency": 5, "busy": 2}),
+        ({"array": 60, "dram": 40}, {}),
+    ],
+)
+def test_terms_of_the_bound_take_their_own_causes(
+    terms: dict[str, int], left: dict[str, int]
+) -> None:
+    """60 of 100 cycles busy, 25 for bandwidth, 5 for latency, 10 idle."""
+    run = _run_waiting(60, idle=10, dram_bandwidth=25, dram_latency=5)
+    found = waiting_by_cause(run, terms)
+    assert found == left
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+
+
+def test_a_bound_above_the_cycles_of_a_group_leaves_nothing() -> None:
+    assert waiting_by_cause(_run_waiting(60), {"array": 61}) == {}
+
+
+def test_one_tile_waits_for_what_the_bound_has_not() -> None:
+    """4 x 4 x 4 on a toy: the array has 4 + 4 + 2 cycles of a fold; fill and drain surround it.
+
+    Whatever is left beside them is a stall of the array, or it is idle behind its last fold.
+    """
+    found = simulate(gemm(m=4, k=4, n=4), load_accelerator("toy"), "naive")
+    assert computing_unit(found.run) == "array"
+    waiting = waiting_by_cause(found.run, found.prediction.bound_terms)
+    assert sum(waiting.values()) == found.run.cycles - found.prediction.bound_cycles
+    account = found.run.engines["array"]
+    for cause, n in waiting.items():
+        assert n <= {"busy": account.busy, "idle": account.idle, **account.stalls}[cause]
+
+
+SLOW = load_accelerator("edge_tpu", ["dram.bandwidth_bytes_per_second=5 GB/s"])
+WEIGHTS = 4 * 4096 * 4096 + 3 * 4096 * 11008
+"""Elements of the matrices of a block of Llama-2-7B."""
+
+
+def _decode(weights: str) -> ExperimentResult:
+    sizes = {"weights": weights, "activations": "fp16", "cache": "fp8"}
+    one = build("llama-2-7b", phase="decode", prompt=128, precision=sizes)
+    return simulate(one, SLOW, "naive-m")
+
+
+def test_weights_of_4_bits_stream_in_half_the_time_of_8() -> None:
+    """Batch 1 reads each weight once: bytes are exact, and bound the time from below."""
+    eight, four = _decode("int8"), _decode("int4")
+    for result, bits in ((eight, 8), (four, 4)):
+        read = result.run.moved
+        n_bytes = sum(n for (level, t), n in read.items() if level == "dram_read" and t[0] == "W")
+        assert n_bytes == WEIGHTS * bits // 8
+        limit = Fraction(n_bytes * SLOW.clock_hz, 5 * 10**9)
+        assert limit <= result.run.cycles < limit * 1.2
+    assert four.run.cycles < eight.run.cycles * 0.6
+    cached = [
+        sum(n for (_, t), n in one.run.moved.items() if t in ("K", "V")) for one in (eight, four)
+    ]
+    assert cached[0] == cached[1] > 0
+
+
+def test_what_moves_is_what_is_predicted_and_no_less_than_the_least() -> None:
+    """Of a small Llama with odd sizes, and all classes of 4 bits."""
+    model = small(hidden=18, heads=3, kv_heads=3, head_size=6, ff_size=21)
+    whole = transformer(model, phase="decode", prompt=7)
+    for sizes in ({"weights": "int4"}, dict.fromkeys(("weights", "activations", "cache"), "int4")):
+        of = with_precision(whole, sizes)
+        result = simulate(of, load_accelerator("toy"), "naive-m")
+        assert result.prediction.moved == result.run.moved
+        moved, least = dram_by_class(of, result.run.moved), least_dram_bytes(of)
+        assert all(moved[name] >= least[name] for name in least)
+        assert sum(moved.values()) >= result.floor.least_bytes >= result.floor.compulsory_bytes
+
+
+@pytest.mark.parametrize("name", ["bf16", "fp8"])
+def test_numbers_of_as_many_bits_cost_the_same(name: str) -> None:
+    def run(of: Workload) -> ExperimentResult:
+        return simulate(of, load_accelerator("toy"), "naive")
+
+    of = build("gemm", shape="M=9,K=7,N=5")
+    other = {"bf16": 2, "fp8": 1}[name]
+    tensors = {n: replace(one, bytes_per_element=other) for n, one in of.tensors.items()}
+    sizes = dict.fromkeys(("weights", "activations"), name)
+    named, sized = run(with_precision(of, sizes)), run(replace(of, tensors=tensors))
+    assert (named.run.cycles, named.run.moved) == (sized.run.cycles, sized.run.moved)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from simaccel import build
 from simaccel.errors import InputError
 from simaccel.experiment.run import ExperimentResult, energy_pj, moved_tree, result_json, simulate
 from simaccel.importers.accelerators import load_accelerator
@@ -20,6 +21,7 @@ from simaccel.program.program import DoesNotFitError, Program
 from simaccel.schedulers import Options, make_mapping
 from simaccel.units import Cause
 from simaccel.workload import ModelDimensions, attention, gemm
+from validation.bound.figures import impossible, ran_on
 
 SMALL = ModelDimensions(hidden=6, heads=3, head_size=5, ff_size=7, layers=2)
 TOY = load_accelerator("toy")
@@ -37,19 +39,8 @@ def figures(result: ExperimentResult) -> dict[str, Any]:
 
 def test_all_keys_of_the_json_object(figures: dict[str, Any]) -> None:
     assert set(figures) >= {
-        "cycles",
-        "macs",
-        "ideal_cycles",
-        "utilisation",
-        "bound",
-        "work_cycles",
-        "bytes",
-        "engines",
-        "energy_pj",
-        "peak_buffer_bytes",
-        "operators",
-        "events",
-        "wall_seconds",
+        *("cycles", "macs", "ideal_cycles", "utilisation", "bound", "work_cycles", "bytes"),
+        *("engines", "energy_pj", "peak_buffer_bytes", "operators", "events", "wall_seconds"),
     }
     bound = {"cycles", "terms", "by", "waiting_cycles", "waiting_by_cause"}
     assert set(figures["bound"]) == bound
@@ -282,3 +273,26 @@ def test_moved_tree_keeps_every_byte() -> None:
         "buffer": {"read": {"A": 3}, "write": {"C": 4}},
         "noc": {"distribution": {"A,B": 5}, "collection": {"C": 6}},
     }
+
+
+@pytest.mark.parametrize(
+    ("on", "name", "sizes"),
+    [
+        ("toy", "bert", {"seq_len": 8, "scope": "la"}),
+        ("toy_linear", "bert", {"seq_len": 4, "scope": "la"}),
+        ("mxu_128", "gpt2", {"phase": "decode", "kv_len": 4}),
+    ],
+)
+def test_no_figure_is_impossible(on: str, name: str, sizes: dict[str, Any]) -> None:
+    of, accelerator = build(name, **sizes), load_accelerator(on)
+    ran = ran_on(of, accelerator)
+    result = ran.rows[0].result
+    assert result is not None, ran.rows[0].problem
+    assert not list(impossible(of, accelerator, ran))
+    # and what is impossible is seen
+    result["bound"]["cycles"] = result["cycles"] + 1
+    first = next(row for row in result["operators"] if row["macs"])
+    first["busy_cycles"], first["utilisation"] = 1, 2.0
+    seen = " ".join(impossible(of, accelerator, ran))
+    for part in ("the run below", "utilisation 2.0 of", "1 cycles of", "above roof", "above array"):
+        assert part in seen

@@ -123,13 +123,8 @@ def chips_torus() -> Program:
 
 
 PROGRAMS = (
-    gemm_partial_sums,
-    flat_rows,
-    flash_pipelined,
-    staged_resident,
-    ffn_fused,
-    spatial_convolution,
-    chips_torus,
+    *(gemm_partial_sums, flat_rows, flash_pipelined, staged_resident, ffn_fused),
+    *(spatial_convolution, chips_torus),
 )
 
 

@@ -28,90 +28,40 @@ from tests.machine.trees import Case, cases
 # Built before the run and not changed by it, or after it, or only deciding when to look for a
 # repetition.
 NOT_PARTS = {
-    "Machine",
-    "DramChannels",
-    "SharedResources",
-    "Plan",
-    "Instruction",
-    "InstructionStreams",
-    "_Builder",
-    "Alarm",
-    "FastForward",
-    "PeriodDetector",
-    "Scope",
-    "Slot",
-    "DetectionBudget",
-    "SharedBudget",
-    "RepeatRecorder",
-    "WorkTotals",
-    "CoreWalks",
+    *("Machine", "DramChannels", "SharedResources", "Plan", "Instruction", "InstructionStreams"),
+    *("_Builder", "Alarm", "FastForward", "PeriodDetector", "Scope", "Slot", "DetectionBudget"),
+    *("SharedBudget", "RepeatRecorder", "WorkTotals", "CoreWalks"),
 }
 OWNED = {"RoundRobinArbiter": "Channel", "ReadWriteArbiter": "Channel", "ServiceRequest": "Channel"}
 
 # Dropped alone, a run goes wrong.
 TELLS = {
-    "Engine.at",
-    "Engine.iterations",
-    "Clock._now",
-    "ReadWriteArbiter.direction",
-    "ServiceRequest.remaining",
-    "Channel.served_cycles",
-    "Tokens.posted",
+    *("Engine.at", "Engine.iterations", "Clock._now", "ReadWriteArbiter.direction"),
+    *("ServiceRequest.remaining", "Channel.served_cycles", "Tokens.posted"),
 }
 # These say nothing that where the engines are and what is pending doesn't say as well. They stay
 # in the state: what follows from what may change with the engines.
 REPEATS = {
-    "StallAccount.cause",
-    "StallAccount.wait",
-    "StallAccount.site",
-    "StallAccount.outer",
-    "StallAccount.followers",
-    "Tokens.waiter",
-    "Tokens.in_flight",
-    "Tokens.blamed",
-    "OperatorBarrier.arrived",
-    "OperatorBarrier.closed",
-    "OperatorBarrier.coming",
-    "OperatorBarrier.depending",
-    "OperatorBarrier.following",
-    "OperatorBarrier.here",
-    "OperatorBarrier.held",
-    "OperatorBarrier.gated",
-    "Occupancy.ended",
-    "Occupancy.following",
-    "Occupancy.n_bytes",
-    "Engine.stage",
-    "Engine.skipped_exchange",
-    "Multicast.waiting",
-    "TileCounts.waiting",
-    "TileCounts.coming",
-    "Occupancy.operator",
-    "Array.came",
-    "Array.free_at",
-    "Array.left_at",
-    "Array.drained_at",
-    "DmaOutEngine.written_at",
-    "LinkEngine.lag_cycles",
-    "Channel.waiting",
-    "Channel.turns",
-    "Channel.alarm",
-    "Channel.idle_since",
+    *("StallAccount.cause", "StallAccount.wait", "StallAccount.site", "StallAccount.outer"),
+    *("StallAccount.followers", "Tokens.waiter", "Tokens.in_flight", "Tokens.blamed"),
+    *("OperatorBarrier.arrived", "OperatorBarrier.closed", "OperatorBarrier.coming"),
+    *("OperatorBarrier.depending", "OperatorBarrier.following", "OperatorBarrier.here"),
+    *("OperatorBarrier.held", "OperatorBarrier.gated", "Occupancy.ended", "Occupancy.following"),
+    *("Occupancy.n_bytes", "Engine.stage", "Engine.skipped_exchange", "Multicast.waiting"),
+    *("TileCounts.waiting", "TileCounts.coming", "Occupancy.operator", "Array.came"),
+    *("Array.free_at", "Array.left_at", "Array.drained_at", "DmaOutEngine.written_at"),
+    *("LinkEngine.lag_cycles", "Channel.waiting", "Channel.turns"),
+    *("Channel.alarm", "Channel.idle_since"),
 }
 # Dropped with all of those, a run goes wrong.
 TELLS_WITHOUT = {"Clock._queue", "Tokens.count", "ServiceRequest.since"}
 # The same by another name: a ring is its entries; a gap and what is left of a turn or batch show in
 # the times of events.
 VIEWS = {
-    "RoundRobinArbiter.ring",
-    "RoundRobinArbiter.gap",
-    "RoundRobinArbiter.left",
-    "RoundRobinArbiter.direction",
-    "ReadWriteArbiter.queues",
-    "ReadWriteArbiter.gap",
-    "ReadWriteArbiter.left",
-    "ReadWriteArbiter.ring",
-    "ServiceRequest.direction",
-    "ServiceRequest.owner",
+    *("RoundRobinArbiter.ring", "RoundRobinArbiter.gap", "RoundRobinArbiter.left"),
+    *("RoundRobinArbiter.direction", "ReadWriteArbiter.queues", "ReadWriteArbiter.gap"),
+    *("ReadWriteArbiter.left", "ReadWriteArbiter.ring"),
+    *("ServiceRequest.direction", "ServiceRequest.owner"),
 }
 # Of tiles that go from core to core: see test_tile_counts.py.
 COUNTED = {"TileCounts.made", "TileCounts.taken"}

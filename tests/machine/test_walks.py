@@ -80,30 +80,13 @@ def test_walks_of_flat() -> None:
             "meet",
         ]
     assert walks["dma_in0"] == [
-        "loop 4",
-        "loop 3",
-        "claim Q free array>dma_in0 80B",
-        "load",
-        "post Q ready dma_in0>array",
-        "end",
-        "claim Q free array>dma_in0 16B",
-        "load",
-        "post Q ready dma_in0>array",
-        "end",
-        "meet",
+        *("loop 4", "loop 3", "claim Q free array>dma_in0 80B", "load"),
+        *("post Q ready dma_in0>array", "end", "claim Q free array>dma_in0 16B", "load"),
+        *("post Q ready dma_in0>array", "end", "meet"),
     ]
     assert walks["sfu"] == [
-        "loop 4",
-        "loop 3",
-        "wait S ready array>sfu",
-        "sfu",
-        "post S ready sfu>array",
-        "end",
-        "wait S ready array>sfu",
-        "sfu",
-        "post S ready sfu>array",
-        "end",
-        "meet",
+        *("loop 4", "loop 3", "wait S ready array>sfu", "sfu", "post S ready sfu>array", "end"),
+        *("wait S ready array>sfu", "sfu", "post S ready sfu>array", "end", "meet"),
     ]
     assert walks["dma_out"] == [
         "loop 4",
@@ -170,14 +153,8 @@ def test_a_single_queue_loads_in_program_order() -> None:
     walk = _walks(FLAT, "single")["dma_in"]
     posts = [step for step in walk if step.startswith(("post", "loop", "end"))]
     assert posts == [
-        "loop 4",
-        "post K ready dma_in>array",
-        "post V ready dma_in>array",
-        "loop 3",
-        "post Q ready dma_in>array",
-        "end",
-        "post Q ready dma_in>array",
-        "end",
+        *("loop 4", "post K ready dma_in>array", "post V ready dma_in>array", "loop 3"),
+        *("post Q ready dma_in>array", "end", "post Q ready dma_in>array", "end"),
     ]
 
 
@@ -219,26 +196,12 @@ program p
 """
     walks = _walks(text)
     assert walks["sfu"] == [
-        "loop 3",
-        "wait Z ready array>sfu",
-        "sfu",
-        "post Z ready sfu>array",
-        "end",
-        "wait Z ready array>sfu",
-        "sfu",
-        "post Z ready sfu>dma_out",
-        "meet",
+        *("loop 3", "wait Z ready array>sfu", "sfu", "post Z ready sfu>array", "end"),
+        *("wait Z ready array>sfu", "sfu", "post Z ready sfu>dma_out", "meet"),
     ]
     assert walks["array"] == [
-        "claim Z free dma_out>array 32B",
-        "compute",
-        "post Z ready array>sfu",
-        "loop 3",
-        "wait Z ready sfu>array",
-        "compute",
-        "post Z ready array>sfu",
-        "end",
-        "meet",
+        *("claim Z free dma_out>array 32B", "compute", "post Z ready array>sfu", "loop 3"),
+        *("wait Z ready sfu>array", "compute", "post Z ready array>sfu", "end", "meet"),
     ]
 
 

@@ -37,14 +37,7 @@ MOST_STEPS = 4_000
 Body = tuple[tuple[Tile, ...], tuple[Node, ...]]
 Fields = dict[str, object]
 _RATES = (
-    "1 GB/s",
-    "2 GB/s",
-    "7 GB/s",
-    "32 GB/s",
-    "700 MB/s",
-    "1300 MB/s",
-    "5700 MB/s",
-    "unlimited",
+    *("1 GB/s", "2 GB/s", "7 GB/s", "32 GB/s", "700 MB/s", "1300 MB/s", "5700 MB/s", "unlimited"),
 )
 
 

@@ -1,17 +1,20 @@
 """The cheapest way of steps from a workload's first operator to its last."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
 import pytest
 
+from simaccel.errors import SimaccelError
 from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Group
 from simaccel.schedulers import Options
 from simaccel.schedulers.generators import steps_of
 from simaccel.schedulers.schedule_steps import ScheduleStep, cheapest, least_total, least_work
+from simaccel.schedulers.sequences import additive_value
 from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
 from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
@@ -19,6 +22,7 @@ from simaccel.search.judge import Judge
 from simaccel.search.scored_tree import ScoredTree
 from simaccel.workload import Scope, build
 from tests.draws import some
+from validation.search.brute import SMALL, Case, simulated
 
 _ONE = (Group(operators=("one",), tree=()),)
 
@@ -135,3 +139,50 @@ def test_no_dataflow_or_flag_is_faster_than_best(
     assert cycles <= min(others) * (1 + EFFORT.gap)
     if hw == "edge_tpu":
         assert cycles < 0.85 * others[0]
+
+
+@pytest.mark.parametrize("case", some(SMALL, 4), ids=lambda case: f"{case.dataflow}-{case.shape}")
+def test_no_mapping_of_the_space_is_faster(case: Case) -> None:
+    """Primes, remainders, and buffers in which most of the mappings don't fit."""
+    every, fit, optimum = simulated(case)
+    assert 0 < fit <= every
+    assert optimum is not None
+    assert case.picked() <= optimum
+
+
+def test_the_best_product_need_not_have_the_best_softmax() -> None:
+    """The softmax with the least energy times delay of its own makes that of all three 13% more."""
+    case = Case("naive-b", (2, 2, 3, 1), 544, 32, holds="is", objective="edp")
+    assert case.picked() == simulated(case)[2]
+
+
+def test_what_has_no_mapping_that_fits_is_refused() -> None:
+    case = Case("flat", (1, 1, 7, 8), 40, holds="ws")
+    assert simulated(case)[1:] == (0, None)
+    with pytest.raises(SimaccelError):
+        case.picked()
+
+
+@pytest.mark.parametrize("dataflow", ["flat", pytest.param("flash", marks=pytest.mark.long)])
+def test_one_block_of_one_head_has_nothing_to_run_early(dataflow: str) -> None:
+    """Two tokens: pipelined they were a fork ahead without a loop outside, an internal error."""
+    case = Case(dataflow, (1, 1, 2, 2), 144, 2, pipeline=True)
+    assert case.picked() <= (simulated(case)[2] or 0)
+
+
+def test_energy_times_delay_adds_up_by_roots() -> None:
+    """Groups of 2 J and 3 s, 4 J and 6 s: together 6 J and 9 s, which is 54 Js, not 6 + 24."""
+    goal = Goal(Judge(load_accelerator("edge")), "edp")
+    total = additive_value(2 * 3, goal) + additive_value(4 * 6, goal)
+    assert total**2 == pytest.approx(6 * 9)
+
+
+def test_groups_of_unequal_power_take_more_than_the_sum_says() -> None:
+    """1 J and 4 s, 4 J and 1 s: 25 Js, of which the roots give 16."""
+    goal = Goal(Judge(load_accelerator("edge")), "edp")
+    assert 2 * additive_value(4, goal) == math.sqrt(16)
+
+
+def test_other_objectives_are_sums_already() -> None:
+    goal = Goal(Judge(load_accelerator("edge")), "energy")
+    assert additive_value(7.0, goal) == 7.0

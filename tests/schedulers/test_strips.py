@@ -1,19 +1,35 @@
 """Strips: folds of weights through a FIFO, by hand."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
+from simaccel.experiment.check import check
 from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.mapping.tree import Keep, Loop, nodes
+from simaccel.mapping.checks import faults
+from simaccel.mapping.space import space_of
+from simaccel.mapping.text import parse_tree
+from simaccel.mapping.tree import Group, Keep, Loop, ResidentScope, Tree, nodes
+from simaccel.program.lowering import lower
 from simaccel.program.program import Compute, commands
 from simaccel.schedulers import NothingFitsError, make_mapping
-from simaccel.workload import Tensor, Workload, gemm
+from simaccel.schedulers.attention import problem_of
+from simaccel.schedulers.resident_attention import Placed, stage_attention
+from simaccel.schedulers.sequences import score
+from simaccel.schedulers.staged_attention import StagedAttention
+from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search.candidate_set import capacity
+from simaccel.search.goal import Goal
+from simaccel.search.judge import Judge
+from simaccel.search.problems import parts
+from simaccel.workload import Tensor, Workload, build, gemm, parse_workload
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import layers_workload
 from simaccel.workload.whole import IMAGE, link_nodes
 from tests.nodes import connected, pooling, rectified
+from tests.program.programs import mapping_of
 
 CHIP = load_accelerator("tpu_v1")
 TILE = 256 * 256
@@ -92,3 +108,96 @@ def test_poolings_come_in_as_few_pieces_as_fit() -> None:
     tensors = {name: Tensor(name, 1, kind) for name, kind in kinds.items()}
     of = Workload("pooled", tuple(operators), tensors)
     assert simulate(of, CHIP, "strips").run.cycles == 8 * 64 * 81 * 9 // 256 + 20
+
+
+def _set_slots(tree: Tree, slots: int) -> Tree:
+    return tuple(replace(node, slots=slots) if isinstance(node, Keep) else node for node in tree)
+
+
+def test_tiles_have_two_slots_beside_rows_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all rows spill one slot may be enough; where they stay, the array waits for tiles."""
+    workload = build("bert", batch=4, seq_len=128, scope="la")
+    goal = Goal(Judge(load_accelerator("mxu_128")))
+    (part,) = parts(workload)
+    assert isinstance(part, tuple)
+    problem = problem_of(workload, part)
+    staged = StagedAttention(problem, TreeSearch(goal))
+    best = staged.place(0, capacity(goal.accelerator))
+    assert best is not None
+    with_one, with_two = (
+        [(group, held, _set_slots(tree, slots)) for group, held, tree in best] for slots in (1, 2)
+    )
+
+    def place(*_asked: object, **_more: object) -> list[Placed]:
+        return with_one
+
+    monkeypatch.setattr(StagedAttention, "place", place)
+    found = staged.map("b")
+    assert found is not None
+    (scope,), figures = found
+    assert isinstance(scope, ResidentScope)  # some rows stay
+    counts = [rows for rows, (known, _) in staged.known.items() if known == found]
+    slow, fast = (
+        score(workload, stage_attention(problem, counts[0], placed), goal)
+        for placed in (with_one, with_two)
+    )
+    assert slow is not None
+    assert fast is not None
+    assert figures.cycles == fast.cycles < slow.cycles
+
+
+NAMES = ("relu", "conv", "add")
+
+
+def _shortcut() -> Workload:
+    """Return relu, a convolution of 3 x 3 over it, padded, and the sum of both."""
+    box = ["i0", "i1", "i2"]
+    inside = {"tensor": "P", "projection": box, "start": [0, 1, 1]}
+    window = ["c", {"p": 1, "r": 1}, {"q": 1, "s": 1}]
+    sizes = {"i0": 4, "i1": 5, "i2": 5}
+    operators = {
+        "relu": {
+            "kind": "relu",
+            "ranks": sizes,
+            "inputs": [{"tensor": "I", "projection": box}],
+            "output": inside,
+        },
+        "conv": {
+            "ranks": {"c": 4, "p": 5, "r": 3, "q": 5, "s": 3, "m": 4},
+            "inputs": [
+                {"tensor": "P", "projection": window},
+                {"tensor": "W", "projection": ["m", "c", "r", "s"]},
+            ],
+            "output": {"tensor": "O", "projection": ["m", "p", "q"]},
+        },
+        "add": {
+            "kind": "residual",
+            "ranks": sizes,
+            "inputs": [{"tensor": "O", "projection": box}, inside],
+            "output": {"tensor": "Y", "projection": box},
+        },
+    }
+    kinds = {"I": "input", "P": "intermediate", "W": "weight", "O": "intermediate", "Y": "output"}
+    tensors = {name: {"kind": kind} for name, kind in kinds.items()}
+    document = {"kind": "einsums", "name": "block", "tensors": tensors, "operators": operators}
+    return parse_workload(document)
+
+
+@pytest.mark.parametrize("dataflow", ["naive", "flex", "best"])
+def test_a_shortcut_around_a_padded_convolution_is_scheduled(dataflow: str) -> None:
+    of, on = _shortcut(), load_accelerator("edge")
+    mapping = make_mapping(of, on, dataflow)
+    assert faults(of, mapping, on) == []
+    assert [one.operator for one in check(of, mapping, lower(of, mapping))][-1] == "add"
+
+
+def test_a_group_with_such_a_shortcut_is_refused() -> None:
+    of = _shortcut()
+    group = Group(operators=NAMES, tree=())
+    assert space_of(of, group).circular
+    tree = parse_tree(
+        "keep I buffer, P buffer, W buffer, O buffer, Y buffer\n"
+        "fork\n  | do relu sfu\n  | do conv array ws\n  | do add sfu\n"
+    )
+    found = faults(of, mapping_of(of, Group(operators=NAMES, tree=tree)))
+    assert [one.allowed for one in found] == ["another group: relu sees another box of P"]

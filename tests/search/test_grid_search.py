@@ -1,6 +1,6 @@
 """The choice among candidates against all tile sizes, and against running each alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import permutations, product
 from typing import Any
@@ -15,24 +15,25 @@ from simaccel.analytic.prediction import predict
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
-from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import Do, Group, Keep, nodes
+from simaccel.mapping.space import mergeable, space_of
+from simaccel.mapping.tree import Do, Group, Keep, Loop, Tree, nodes
 from simaccel.program.lowering import lower
 from simaccel.schedulers import flat
 from simaccel.schedulers.attention import FlatTile, flat_families, problem_of
-from simaccel.schedulers.einsums import einsum_families
+from simaccel.schedulers.einsums import einsum_families, tilings
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import UNLIMITED, CandidateSet, capacity
 from simaccel.search.goal import Goal
 from simaccel.search.grid_search import search
 from simaccel.search.judge import Body, Judge, RunOutcome
+from simaccel.search.judge import mapping_of as judged_mapping
 from simaccel.search.problems import NothingFitsError, Options
 from simaccel.search.sizes import tile_sizes
 from simaccel.search.walk import CandidateWalk, StoppingRule
-from simaccel.workload import Workload, gemm
+from simaccel.workload import Workload, conv2d, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import LA, attention_workload, mapping_of
-from tests.trees import einsum, vector
+from tests.trees import einsum, vector, workload
 from tests.trees import workload as make_workload
 
 
@@ -323,3 +324,79 @@ def test_single_slots_if_two_do_not_fit() -> None:
     group = TreeSearch(_goal(_small("100 B"))).group(gemm(m=50, k=60, n=70), "gemm")
     slots = [node.slots for node in nodes(group.tree) if isinstance(node, Keep)]
     assert slots == [1, 1, 1]
+
+
+@pytest.mark.parametrize(("q", "sides", "rows"), [(56, 2, 9), (56, 1, 4), (27, 1, 9)])
+def test_rows_of_an_output_fill_whole_sides(q: int, sides: int, rows: int) -> None:
+    """So many rows of ``q`` positions fit ``sides`` sides of 256, and one more doesn't."""
+    assert rows * q <= sides * 256 < (rows + 1) * q
+    workload = conv2d(m=4, c=4, p=q, q=q, r=3, s=3)
+    group = Group(operators=("conv",), tree=(), merged=mergeable(workload, ["conv"]))
+    found = tilings(space_of(workload, group), ("p", "q"), 256)
+    assert {"p": rows, "q": q} in found
+
+
+def test_equal_programs_run_once() -> None:
+    """W has one slot, as no loop moves it; and a loop of one piece is none."""
+    of = workload(einsum("o", "Z m n", "X m k", "W k n", m=64, k=32, n=32))
+    trees = [
+        (Loop("m", 16), Keep("X", slots=2), Keep("W", slots=slots), *more, Keep("Z"), do)
+        for slots, more in ((1, ()), (2, ()), (3, (Loop("n", 32),)))
+        for do in (Do("o", "array", "ws"),)
+    ]
+    programs = {
+        lower(of, judged_mapping(of, "", (Group(operators=("o",), tree=tree),))) for tree in trees
+    }
+    judge = Judge(load_accelerator("edge"))
+    cycles = judge.cycles(of, [(Group(operators=("o",), tree=tree),) for tree in trees])
+    assert len(programs) == len(set(cycles)) == len(judge.outcomes) == 1
+
+
+def test_groups_on_other_cores_are_other_runs() -> None:
+    """Two products one after the other on one core, or at once on two."""
+    of = workload(
+        einsum("left", "L m n", "X m k", "V k n", m=64, k=64, n=64),
+        einsum("right", "R m n", "Y m k", "W k n", m=64, k=64, n=64),
+    )
+    groups = [
+        Group(
+            operators=(name,), tree=(*(Keep(tensor) for tensor in tensors), Do(name, "array", "ws"))
+        )
+        for name, tensors in (("left", "XVL"), ("right", "YWR"))
+    ]
+    places = ((range(1), range(1)), (range(1), range(1, 2)))
+    bodies = [
+        tuple(replace(group, place=place) for group, place in zip(groups, some, strict=True))
+        for some in places
+    ]
+    judge = Judge(load_accelerator("edge", ["cores.count=2"]))
+    alone, at_once = judge.cycles(of, bodies)
+    assert at_once < alone
+
+
+def test_long_runs_of_a_workload_go_to_other_processes() -> None:
+    """A run alone, short ones, and long ones until they took what others take to start stay here.
+
+    So do those of which nobody knows how long they take.
+    """
+    of = workload(einsum("o", "Z m n", "X m k", "W k n", m=64, k=32, n=32))
+    keeps: Tree = (*(Keep(name) for name in "XWZ"), Do("o", "array", "ws"))
+    bodies = [(Group(operators=("o",), tree=(Loop("m", tile), *keeps)),) for tile in range(4, 16)]
+    handed: list[int] = []
+
+    def each(work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
+        handed.append(len(tasks))
+        return map(work, tasks)
+
+    judge = Judge(load_accelerator("edge"), each)
+    for seconds, spent, few in (
+        (0.0, 9.0, bodies[:2]),
+        (0.001, 9.0, bodies[2:4]),
+        (1.0, 0.0, bodies[4:6]),
+        (1.0, 9.0, bodies[6:9]),
+        (1.0, 9.0, bodies[9:10]),
+    ):
+        judge.seconds[of.fingerprint], judge.spent = seconds, spent
+        judge.cycles(of, few)
+    assert handed == [3]
+    assert judge.cycles(of, bodies) == Judge(judge.accelerator).cycles(of, bodies)

@@ -1,5 +1,7 @@
 """Figures, limits and the frontier, against sums and comparisons made by hand."""
 
+import gc
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -9,11 +11,36 @@ from hypothesis import strategies as st
 
 from simaccel.errors import InputError
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.study.figures import FRONTIER, figures_of, frontier, limit_of
+from simaccel.report.comparison import (
+    area_lines,
+    comparison_table,
+    fits_text,
+    shows_fits,
+)
+from simaccel.report.tables import study_columns
+from simaccel.schedulers import Options
+from simaccel.study.figures import (
+    FRONTIER,
+    figures_of,
+    frontier,
+    limit_of,
+    record_of,
+    static_figures,
+)
 from simaccel.study.limits import read_limit
-from simaccel.study.points import Figures, WeightedWorkload
+from simaccel.study.points import (
+    Figures,
+    Point,
+    StudyRow,
+    WeightedWorkload,
+    base_point,
+    chips_alike,
+)
+from simaccel.study.runs import run, run_keys, run_point
 from simaccel.study.space import DesignSpace
 from simaccel.workload import gemm
+from simaccel.workload.language.build import transformer
+from tests.small_pods import SMALL, small_pod
 
 NUMBERS = st.one_of(st.none(), st.integers(0, 3))
 POINTS = st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS), max_size=12)
@@ -127,3 +154,151 @@ def test_what_is_no_limit_is_refused(text: str, said: str) -> None:
 def test_all_signs_are_read() -> None:
     for sign, space in product(("<=", ">=", "<", ">"), ("", " ")):
         assert str(read_limit(f"cycles{space}{sign}{space}5")) == f"cycles{sign}5"
+
+
+def _stored_record(cycles: int, *memories: dict[str, int | None]) -> dict[str, Any]:
+    """Return what is stored of a run on 4 chips that are alike."""
+    run = {
+        "cycles": cycles,
+        "utilisation": 0.5,
+        "energy_pj": {"mac": 3.0, "dram": 5.0},
+        "bytes": {"dram": {"read": {"A": 8, "B": 4}, "write": {"C": 2}}},
+        "dram_by_class": {"weights": 8, "activations": 6, "cache": 0},
+        "dram_bound": {"bound_bytes": 9, "compulsory_bytes": 7},
+        "bound": {"cycles": cycles - 1},
+        "footprint_bytes": 32,
+        "memories": memories,
+        "limit": {"name": "dram"},
+        "chip_count": 4,
+    }
+    return record_of(run, 0)
+
+
+def test_energy_power_area_and_tokens_are_of_all_chips_and_rates_of_one_or_a_user() -> None:
+    """470 cycles at 940 MHz, 0.5 us: a token for each of 8 users, on 4 chips of 8 pJ each."""
+    decode = transformer(SMALL, phase="decode", kv_len=8, batch=8, scope="model")
+    found = figures_of(base_point(decode, small_pod(4)), [_stored_record(470)])
+    expected = {
+        "energy_pj": 4 * 8.0,
+        "power_mw": 4 * 8e-9 / 500e-9,
+        "chip_power_mw": 4 * 3e-9 / 500e-9,
+        "edp_js": 32e-12 * 500e-9,
+        "tokens_per_second": 16e6,
+        "tokens_per_second_per_chip": 4e6,
+        "tokens_per_second_per_user": 2e6,
+        "energy_per_token_pj": 4.0,
+        "dram_bytes": 14,
+        "dram_read_bytes": 12,
+    }
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    row = StudyRow("flat", result={}, figures=found | {"area_mm2": 8.0}, chips=4)
+    assert area_lines([row]) == ["area: 8.00 mm2 (4 chips)"]
+    prefill = transformer(SMALL, phase="prefill", prompt=8, batch=8, scope="model")
+    found = figures_of(base_point(prefill, small_pod(4)), [_stored_record(470)])
+    row = replace(row, figures=found)
+    columns = study_columns("tokens_per_second", "tokens_per_second_per_user")
+    assert [column.cell(row) for column in columns] == ["128,000,000", "unknown"]
+
+
+def test_a_run_of_each_place_counts_as_often_as_the_place_has_chips() -> None:
+    assert chips_alike({}) == 1
+    assert chips_alike({"chip_count": 4}) == 4
+    assert chips_alike({"chip_count": 4, "chips_alike": 2}) == 2
+    chip = load_accelerator("toy")
+    assert static_figures(chip) == {"area_mm2": pytest.approx(0.07645088)}
+
+
+def test_a_decode_step_has_users_and_a_pod_the_area_of_its_chips() -> None:
+    decode = transformer(SMALL, phase="decode", kv_len=8, batch=4, scope="model")
+    pod = small_pod(4)
+    point = Point(
+        accelerator=pod,
+        loads=(WeightedWorkload(decode),),
+        dataflow="strips",
+        options=Options(tensor_parallel=4),
+    )
+    row = run_point(point)
+    assert row.chips == 4
+    assert row.figures is not None
+    each, every = 1 / row.run["seconds"], 4 / row.run["seconds"]
+    assert row.figures["tokens_per_second_per_user"] == pytest.approx(each)
+    assert row.figures["tokens_per_second"] == pytest.approx(every)
+    one = static_figures(small_pod(1))["area_mm2"]
+    assert one is not None
+    assert static_figures(pod)["area_mm2"] == pytest.approx(4 * one)
+
+
+@pytest.mark.parametrize(
+    ("needed", "expected"),
+    [
+        ([(24, 100), (1, 100)], (True, "yes, 24%", False)),
+        ([(25, 100), (1, 100)], (True, "yes, 25%", True)),
+        ([(100, 100), (1, 2)], (True, "yes, 100%", True)),
+        ([(1, 100), (2431, 200)], (False, "no, 1,216%", True)),
+        ([(9, None)], (None, "-", False)),
+    ],
+)
+def test_a_row_fits_if_its_fullest_memory_does(
+    needed: list[tuple[int, int | None]], expected: tuple[bool | None, str, bool]
+) -> None:
+    memories: list[dict[str, int | None]] = [
+        {"needed_bytes": n, "capacity_bytes": capacity} for n, capacity in needed
+    ]
+    row = StudyRow("flat", figures={"memory_share": _stored_record(1, *memories)["memory_share"]})
+    assert (row.fits, fits_text(row), shows_fits([row])) == expected
+
+
+def test_what_overflows_does_not_run_and_says_no() -> None:
+    """A GEMM of 9 x 7 by 7 x 5 values of 2 bytes: 2 (63 + 35 + 45) = 286 bytes."""
+
+    def point(capacity: int, options: Options) -> Point:
+        chip = load_accelerator("toy", [f"dram.capacity_bytes={capacity}B"])
+        loads = (WeightedWorkload(gemm(m=9, k=7, n=5)),)
+        asked = Point(accelerator=chip, loads=loads, dataflow="naive", options=options)
+        return asked.place_workloads()
+
+    def row(capacity: int, options: Options) -> StudyRow:
+        return run_point(point(capacity, options))
+
+    rows = [row(285, Options()), row(286, Options()), row(285, Options(allow_overflow=True))]
+    assert [one.fits for one in rows] == [False, True, False]
+    assert [fits_text(one) for one in rows] == ["no", "yes, 100%", "no, 101%"]
+    text = "gemm does not fit the DRAM of toy: weights 70 B, activations 216 B of 285 B"
+    held = f"{text}; at least 2 chips hold it"
+    assert rows[0].problem == f"{held}; --set allow-overflow runs it all the same"
+    (asked,) = run_keys(point(285, Options()))
+    assert run(asked)["problem"] == held  # of an exploration, which has no such setting
+    assert "fits" in [column.header for column in comparison_table(rows).columns]
+
+
+def test_a_stage_of_a_pipeline_has_the_caches_of_all_micro_batches() -> None:
+    """K and V of a layer: 2 x 8 sizes of 2 bytes, of 4 sequences after 9 tokens (8 and its own)."""
+    decode = transformer(SMALL, phase="decode", kv_len=8, batch=4, scope="model")
+    point = Point(
+        accelerator=small_pod(4, "topology=switch"),
+        loads=(WeightedWorkload(decode),),
+        dataflow="strips",
+        options=Options(tensor_parallel=2),
+        stages=2,
+        micro_batches=2,
+    )
+    (dram,) = run_point(point.place_workloads()).run["memories"]
+    layers = SMALL.layers // 2
+    assert dram["by_part"]["cache"] == layers * 4 * 9 * 2 * 8 * 2
+    assert dram["needed_bytes"] == sum(dram["by_part"].values())
+
+
+def test_what_a_search_leaves_is_collected_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = base_point(gemm(m=64, k=64, n=64), load_accelerator("edge"))
+    point = replace(base, dataflow="flex", options=Options())
+    left = []
+    gc.disable()
+    try:
+        for most in (10**9, 0):
+            monkeypatch.setattr("simaccel.study.runs._MANY_BLOCKS", most)
+            gc.collect()
+            run_point(point)
+            left.append(gc.collect())
+    finally:
+        gc.enable()
+    assert left[1] < left[0] / 10

@@ -32,44 +32,24 @@ def lines(workload: Workload, text: str, *, commands: bool = False) -> list[str]
 def test_a_product_as_it_is_written() -> None:
     # 128 columns of the output in 2, 3072 inputs in 3, 768 outputs in 12; then 16 x 16 PEs
     assert lines(product(), PRODUCT) == [
-        "loop q 64",
-        "loop c 1024",
-        "loop m 64",
-        "keep I buffer x2",
-        "keep W buffer x2",
-        "keep O buffer x2",
-        "spread c 64 rows",
-        "spread m 4 cols",
-        "do conv array ws",
+        *("loop q 64", "loop c 1024", "loop m 64", "keep I buffer x2", "keep W buffer x2"),
+        *("keep O buffer x2", "spread c 64 rows", "spread m 4 cols", "do conv array ws"),
     ]
 
 
 def test_a_product_as_commands_adds_up_inside_and_loads_anew() -> None:
     assert lines(product(), PRODUCT, commands=True) == [
-        "loop q 64",
-        "loop m 64",
-        "loop c 1024",
-        "keep I buffer x2 anew",
-        "keep W buffer x2 anew",
-        "keep O buffer x2",
-        "spread c 64 rows",
-        "spread m 4 cols",
-        "do conv array ws",
+        *("loop q 64", "loop m 64", "loop c 1024", "keep I buffer x2 anew"),
+        *("keep W buffer x2 anew", "keep O buffer x2", "spread c 64 rows"),
+        *("spread m 4 cols", "do conv array ws"),
     ]
 
 
 def test_a_convolution_with_a_loop_between_the_memories() -> None:
     # 112 columns in 7; 112 rows in 14, and those 8 in 2 within the tile of inputs
     assert lines(stem(), STEM) == [
-        "loop q 16",
-        "loop p 8",
-        "keep I buffer x2",
-        "keep W buffer x2",
-        "loop p 4",
-        "keep O buffer x2",
-        "spread c 1 rows",
-        "spread m 4 cols",
-        "do conv array ws",
+        *("loop q 16", "loop p 8", "keep I buffer x2", "keep W buffer x2", "loop p 4"),
+        *("keep O buffer x2", "spread c 1 rows", "spread m 4 cols", "do conv array ws"),
     ]
 
 

@@ -75,8 +75,8 @@ class ActivityTable:
         found, back = np.unique(_codes(rows), return_inverse=True)
         first = np.empty(len(found), np.int64)
         first[back] = np.arange(len(rows))
-        known, keys = self._numbers, rows[first]
-        columns = [keys[name].tolist() for name in KEY]
+        known = self._numbers
+        columns = [rows[name][first].tolist() for name in KEY]
         numbers = [known.setdefault(key, len(known)) for key in zip(*columns, strict=True)]
         return np.array(numbers, dtype=np.int64)[back]
 

@@ -1,5 +1,6 @@
 """Lookups: what is read of a table, and the indices that are read with it, in the file's types."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,11 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from simaccel import load_accelerator, simulate
 from simaccel.analytic.floor.distinct import distinct_bytes
+from simaccel.experiment.check import check
 from simaccel.importers.onnx_files import load_onnx
+from simaccel.workload import Workload
 from simaccel.workload.precision import with_precision
 from tests.importers.onnx_files.models import Type, save
 
@@ -184,3 +188,229 @@ def test_indices_of_many_numbers_are_named(tmp_path: Path) -> None:
     path = save(tmp_path / "m.onnx", nodes, inputs, {"y": (FLOAT, [6])})
     (left,) = load_onnx(path).workload.account.entries_of("not taken")
     assert (left.why, left.elements) == ("indices of 3 numbers each: not moved", 18)
+
+
+F32, I32 = TensorProto.FLOAT, TensorProto.INT32
+EDGE = load_accelerator("edge_tpu")
+
+
+def _runtime(kind: str, inputs: list[str], outputs: list[str], **attributes: Any) -> Any:  # noqa: ANN401
+    return helper.make_node(kind, inputs, outputs, None, None, "com.microsoft", **attributes)
+
+
+def _read(
+    path: Path,
+    nodes: list[Any],
+    inputs: dict[str, list[int]],
+    constants: dict[str, Any],
+    dims: dict[str, int] | None = None,
+    **kept: list[int] | None,
+) -> Workload:
+    """Read a model of outputs `y` and ``kept``; its naive mapping runs with the right values."""
+    kinds: dict[str, Type] = {
+        name: (I32 if name.startswith("length") else F32, shape) for name, shape in inputs.items()
+    }
+    outputs: dict[str, Any] = {"y": (F32, None)} | {name: (F32, kept[name]) for name in kept}
+    save(path, nodes, kinds, outputs, constants, opset=23, domains={"com.microsoft": 1})
+    workload = load_onnx(path, dims).workload
+    workload.account.require_modelled()
+    result = simulate(workload, EDGE, "naive")
+    assert check(workload, result.mapping, result.program)
+    return workload
+
+
+def test_queries_keys_and_values_in_all_their_forms(tmp_path: Path) -> None:
+    """Four heads of 8 (values of 6 in the first), 6 tokens that see 10, or each other."""
+    cases: list[tuple[dict[str, list[int]], int, int]] = [
+        ({"q": [1, 6, 32], "k": [1, 10, 32], "v": [1, 10, 24]}, 10, 6),
+        ({"q": [1, 6, 32], "k": [1, 10, 4, 2, 8]}, 10, 8),
+        ({"q": [1, 6, 4, 3, 8]}, 6, 8),
+        ({"q": [1, 6, 32], "k": [1, 4, 10, 8], "v": [1, 4, 10, 8]}, 10, 8),
+    ]
+    for number, (inputs, keys, size) in enumerate(cases):
+        node = _runtime("MultiHeadAttention", [*inputs], ["y"], num_heads=4)
+        workload = _read(tmp_path / f"{number}.onnx", [node], inputs, {})
+        assert workload.macs == 4 * 6 * keys * (8 + size)
+        every = sum(map(np.prod, inputs.values())) + 6 * 4 * size
+        assert distinct_bytes(workload) == 4 * every
+
+
+@pytest.mark.parametrize(("room", "window", "seen"), [(9, -1, 10), (64, -1, 64), (9, 4, 4)])
+def test_a_token_sees_those_before(tmp_path: Path, room: int, window: int, seen: int) -> None:
+    """Two of four heads share keys; a cache with room for more is as long as it is."""
+    total = room if room == 64 else room + 1
+    inputs = {"q": [1, 1, 32], "k": [1, 1, 16], "v": [1, 1, 16]}
+    inputs |= {"pk": [1, 2, room, 8], "pv": [1, 2, room, 8], "length": [1], "length2": []}
+    node = _runtime(
+        "GroupQueryAttention",
+        [*inputs],
+        ["y", "nk", "nv"],
+        num_heads=4,
+        kv_num_heads=2,
+        local_window_size=window,
+    )
+    kept = [1, 2, total, 8]
+    workload = _read(tmp_path / "m.onnx", [node], inputs, {}, nk=kept, nv=kept)
+    assert workload.macs == 4 * seen * (8 + 8)
+    assert distinct_bytes(workload) == 4 * (32 + 2 * 2 * seen * 8 + 32)
+
+
+def test_products_around_an_attention_that_turns(tmp_path: Path) -> None:
+    """Keys that are made go out turned, as the values do: they are outputs of the graph."""
+    weights = {"wq": (32, 32), "wk": (32, 16), "wv": (32, 16), "wo": (32, 32)}
+    constants: dict[str, Any] = {name: np.zeros(one, np.float32) for name, one in weights.items()}
+    constants |= {name: np.zeros((100, 4), np.float32) for name in ("cos", "sin")}
+    nodes = [helper.make_node("MatMul", ["x", f"w{one}"], [one]) for one in "qkv"]
+    nodes += [
+        _runtime(
+            "GroupQueryAttention",
+            ["q", "k", "v", "", "", "length", "length2", "cos", "sin"],
+            ["a", "nk", "nv"],
+            num_heads=4,
+            kv_num_heads=2,
+            do_rotary=1,
+        ),
+        helper.make_node("MatMul", ["a", "wo"], ["y"]),
+    ]
+    inputs = {"x": [1, 6, 32], "length": [1], "length2": []}
+    workload = _read(tmp_path / "m.onnx", nodes, inputs, constants, nk=None, nv=None)
+    assert workload.macs == 6 * 32 * (32 + 16 + 16 + 32) + 4 * 6 * 6 * (8 + 8)
+    turned = [dict(one.ranks) for one in workload.operators if ".rotary." in one.name]
+    assert [math.prod(ranks.values()) for ranks in turned] == [6 * 32, 6 * 16]
+    unread = [
+        one.elements for one in workload.account.entries_of("not taken") if "angles" in one.why
+    ]
+    assert unread == [400, 400]
+
+
+def test_an_attention_with_its_own_weights(tmp_path: Path) -> None:
+    constants = {"w": np.zeros((32, 96), np.float32), "b": np.zeros(96, np.float32)}
+    node = _runtime("Attention", ["x", "w", "b"], ["y"], num_heads=4)
+    workload = _read(tmp_path / "m.onnx", [node], {"x": [1, 6, 32]}, constants)
+    assert workload.macs == 6 * 32 * 96 + 4 * 6 * 6 * (8 + 8)
+
+
+def test_what_no_output_depends_on_is_no_work(tmp_path: Path) -> None:
+    """An auxiliary head that an exporter left in."""
+    constants = {name: np.zeros((8, 5), np.float32) for name in ("w", "v")}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["unread"]),
+        helper.make_node("Relu", ["unread"], ["unread2"]),
+        helper.make_node("MatMul", ["x", "v"], ["y"]),
+    ]
+    workload = _read(tmp_path / "m.onnx", nodes, {"x": [4, 8]}, constants)
+    assert workload.macs == 4 * 8 * 5
+    assert distinct_bytes(workload) == 4 * (32 + 40 + 20)
+    harmless = [one.name for one in workload.account.entries_of("harmless")]
+    assert harmless == ["unread", "unread2"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "past", "window", "pairs"),
+    [
+        # 2 x 65 rows see 65 and 130 keys; 100 are one block; 20 tokens are in a cache
+        ("Attention", 130, 0, None, 65 * 65 + 65 * 130),
+        ("Attention", 200, 0, None, 67 * 67 + 67 * 134 + 66 * 200),
+        ("Attention", 100, 0, None, 100 * 100),
+        ("MultiHeadAttention", 128, 20, None, 64 * 84 + 64 * 148),
+        ("GroupQueryAttention", 128, 20, None, 64 * 84 + 64 * 148),
+        # a window of 30: the second block's first row, 84, sees 55 to 84, its last row 147
+        ("GroupQueryAttention", 128, 20, 30, 64 * 84 + 64 * 93),
+        # one row sees all; without the attribute each row does
+        ("Attention", 1, 20, None, 21),
+        ("MultiHeadAttention", 128, 20, 0, 128 * 148),
+    ],
+)
+def test_what_a_causal_mask_hides_is_not_computed(
+    kind: str, rows: int, past: int, window: int | None, pairs: int, tmp_path: Path
+) -> None:
+    """Blocks of at least 64 rows see the keys up to their last row; two heads of 8."""
+    inputs = {name: [1, rows, 16] for name in "qkv"}
+    names = ["q", "k", "v"]
+    if past:
+        inputs |= {"pk": [1, 2, past, 8], "pv": [1, 2, past, 8]}
+    if kind == "Attention":
+        names += ["", "pk", "pv"] if past else []
+        node = helper.make_node(
+            kind, names, ["y", "nk", "nv"], is_causal=1, q_num_heads=2, kv_num_heads=2
+        )
+    elif kind == "MultiHeadAttention":
+        names += ["", "", "", "pk", "pv"]
+        causal = int(window is None)
+        node = _runtime(kind, names, ["y", "nk", "nv"], num_heads=2, unidirectional=causal)
+    else:
+        inputs |= {"length": [1], "length2": []}
+        names += ["pk", "pv", "length", "length2"]
+        how = {"local_window_size": window} if window else {}
+        node = _runtime(kind, names, ["y", "nk", "nv"], num_heads=2, kv_num_heads=2, **how)
+    kept = [1, 2, past + rows, 8]
+    workload = _read(tmp_path / "m.onnx", [node], inputs, {}, nk=kept, nv=kept)
+    assert workload.macs == 2 * pairs * (8 + 8)
+    seen = past + rows if not window else min(past + rows, rows + window - 1)
+    assert distinct_bytes(workload) == 4 * 16 * (2 * rows + 2 * seen)
+    (entry,) = [one for one in workload.account.entries_of("taken") if one.macs]
+    assert entry.macs == workload.macs
+
+
+def test_an_empty_cache_is_none(tmp_path: Path) -> None:
+    """Six tokens of two heads of 8 see each other, whatever joins the cache to them."""
+    halves = {"w": np.zeros((16, 48), np.float32)}
+    cached, packed = [1, 2, "past", 8], [2, 1, 2, "past", 8]
+    both: dict[str, Any] = {"pk": cached, "pv": cached}
+    three: dict[str, Any] = {name: [1, 6, 16] for name in "qkv"}
+    ends = ["y", "nk", "nv"]
+    node, heads = helper.make_node, {"num_heads": 2, "kv_num_heads": 2}
+    joined = [
+        node("Transpose", ["pk"], ["tk"], perm=[0, 1, 3, 2]),
+        node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
+        node("Concat", ["tk", "kt"], ["every"], axis=3),
+        node("MatMul", ["q", "every"], ["y"]),
+    ]
+    cases: list[tuple[list[Any], dict[str, Any], dict[str, Any], int]] = [
+        (joined, {"pk": cached, **{name: [1, 2, 6, 8] for name in "qk"}}, {}, 8),
+        (
+            [node("Attention", [*three, "", *both], ends, q_num_heads=2, kv_num_heads=2)],
+            three | both,
+            {},
+            16,
+        ),
+        (
+            [_runtime("MultiHeadAttention", [*three, "", "", "", *both], ends, num_heads=2)],
+            three | both,
+            {},
+            16,
+        ),
+        (
+            [_runtime("GroupQueryAttention", [*three, *both, "length", "length2"], ends, **heads)],
+            three | both | {"length": [1], "length2": []},
+            {},
+            16,
+        ),
+        (
+            [_runtime("Attention", ["x", "w", "", "", "p"], ["y"], num_heads=2)],
+            {"x": [1, 6, 16], "p": packed},
+            halves,
+            16,
+        ),
+    ]
+    for number, (nodes, inputs, constants, size) in enumerate(cases):
+        kept: dict[str, Any] = {"nk": None, "nv": None} if "nk" in nodes[0].output else {}
+        path = tmp_path / f"{number}.onnx"
+        workload = _read(path, nodes, inputs, constants, dims={"past": 0}, **kept)
+        assert workload.macs == 2 * 6 * 6 * size + (6 * 16 * 48 if constants else 0)
+        assert not any(tensor.kind == "cache" for tensor in workload.tensors.values())
+
+
+def test_what_is_made_of_no_elements_is_no_work(tmp_path: Path) -> None:
+    """A product over an empty cache is zeros, which are added to another product of 6 x 8 x 8."""
+    nodes = [
+        helper.make_node("MatMul", [*pair], [made]) for pair, made in (("pv", "a"), ("qw", "b"))
+    ]
+    nodes += [helper.make_node("Add", ["a", "b"], ["y"])]
+    inputs: dict[str, Type] = {"p": (F32, [6, "past"]), "v": (F32, ["past", 8])}
+    inputs |= {"q": (F32, [6, 8]), "w": (F32, [8, 8])}
+    path = save(tmp_path / "m.onnx", nodes, inputs, {"y": (F32, [6, 8])})
+    workload = load_onnx(path, {"past": 0}).workload
+    assert workload.macs == 6 * 8 * 8
+    (zeros,) = [one for one in workload.account.entries_of("not taken") if one.kind == "MatMul"]
+    assert zeros.why == "what is made of no elements"

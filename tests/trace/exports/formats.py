@@ -18,30 +18,12 @@ from simaccel.trace import Event
 from simaccel.trace.exports import FORMATS, Excerpt
 
 RESERVED_COLOURS = [
-    "thread_state_uninterruptible",
-    "thread_state_iowait",
-    "thread_state_running",
-    "thread_state_runnable",
-    "thread_state_sleeping",
-    "thread_state_unknown",
-    "background_memory_dump",
-    "light_memory_dump",
-    "detailed_memory_dump",
-    "vsync_highlight_color",
-    "generic_work",
-    "good",
-    "bad",
-    "terrible",
-    "black",
-    "grey",
-    "white",
-    "yellow",
-    "olive",
-    "rail_response",
-    "rail_animation",
-    "rail_idle",
-    "rail_load",
-    "startup",
+    *("thread_state_uninterruptible", "thread_state_iowait", "thread_state_running"),
+    *("thread_state_runnable", "thread_state_sleeping", "thread_state_unknown"),
+    *("background_memory_dump", "light_memory_dump", "detailed_memory_dump"),
+    *("vsync_highlight_color", "generic_work", "good", "bad", "terrible", "black", "grey"),
+    *("white", "yellow", "olive", "rail_response", "rail_animation", "rail_idle"),
+    *("rail_load", "startup"),
 ]
 """The colour names that chrome://tracing knows (catapult's colour scheme)."""
 

@@ -6,7 +6,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import h5py
@@ -15,11 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simaccel.machine.accounts import NO_WAIT, Wait
 from simaccel.trace import Event, TraceError, TraceReader
 from simaccel.trace.exports import FORMATS, Excerpt, excerpt
 from simaccel.trace.exports.vcd import identifiers
 from simaccel.trace.schema import CAUSES
 from simaccel.units import CAUSES as NAMED_CAUSES
+from simaccel.units import Cause
 from tests.draws import DRAWS
 from tests.trace.exports.formats import (
     RESERVED_COLOURS,
@@ -48,9 +50,11 @@ from tests.trace.exports.runs import (
 )
 from tests.trace.scripts import (
     SCRIPTS,
+    Row,
     Script,
     lengths,
     write,
+    written,
 )
 
 
@@ -300,3 +304,118 @@ def test_vcd_says_its_units_and_types(tmp_path: Path) -> None:
     assert signals.types["engines.array", "state"] == ("reg", 8)
     assert signals.types["engines.array", "cause"] == ("string", 1)
     assert signals.values["engines.array", "busy"] == [(10, 1), (13, 0), (15, 1), (18, 0)]
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 5), (5, 4), (0, 474)])
+def test_a_window_outside_the_run_is_refused(start: int, end: int) -> None:
+    with TraceReader.open(FOLDER / "toy_gemm_naive.h5") as trace:
+        problem = rf"toy_gemm_naive.h5: cycles {start} to {end}; allowed: a part of cycles 0 to 473"
+        with pytest.raises(TraceError, match=problem):
+            excerpt(trace, start, end)
+
+
+def test_too_many_events_are_refused_at_the_exact_number(tmp_path: Path) -> None:
+    with write(tmp_path / "t.h5", alternating(8)) as trace:
+        assert len(excerpt(trace, at_most=18).rows) == 18
+        message = (
+            r"t.h5: 18 rows in cycles 0 to 40, more than 17; allowed: --from 0 --to 20 "
+            r"\(start=0, end=20\), or a larger --at-most \(at_most\) than 17"
+        )
+        with pytest.raises(TraceError, match=message):
+            excerpt(trace, at_most=17)
+        with pytest.raises(
+            TraceError, match=r"cycles 7 to 40, .*; allowed: a larger --at-most \(at_most\) than 2$"
+        ):
+            excerpt(trace, 7, at_most=2)
+
+
+def test_the_window_that_is_named_fits(tmp_path: Path) -> None:
+    with write(tmp_path / "t.h5", alternating(10**15)) as trace:
+        with pytest.raises(TraceError) as refused:
+            excerpt(trace, 1234, at_most=1000)
+        found = re.search(r"--from 1234 --to (\d+) \(start=1234, end=\1\)", str(refused.value))
+        assert found is not None
+        assert 400 < len(excerpt(trace, 1234, int(found[1]), at_most=1000).rows) <= 1000
+
+
+def test_lanes_are_named_or_of_a_kind() -> None:
+    with TraceReader.open(FOLDER / "toy_gemm_naive.h5") as trace:
+        assert excerpt(trace, lanes=["tile B", "engine"]).lanes == {
+            **dict.fromkeys(trace.engines, "engine"),
+            "tile B": "tile",
+        }
+        assert set(excerpt(trace).lanes.values()) == {"engine", "tile"}
+        with pytest.raises(TraceError, match=r"no lane 'tile b'; did you mean 'tile B'"):
+            excerpt(trace, lanes=["array", "tile b"])
+
+
+def test_an_arrow_leads_from_who_hands_over_to_who_waited(tmp_path: Path) -> None:
+    """The DMA works until cycle 8, the data arrive 5 later; the SFU starts when the array ends."""
+    from_dma, from_array = Wait("K", "ready", "dma_in"), Wait("S", "ready", "array")
+    script = [
+        Row("dma_in", 8, (Cause.BUSY, NO_WAIT, 1)),
+        Row("dma_in", 12, (Cause.BUSY, NO_WAIT, 2)),
+        Row("array", 8, (Cause.DRAM_BANDWIDTH, from_dma, 1)),
+        Row("array", 5, (Cause.DRAM_LATENCY, from_dma, 1)),
+        Row("array", 4, (Cause.BUSY, NO_WAIT, 1)),
+        Row("array", 3, (Cause.IDLE, NO_WAIT, 0)),
+        Row("sfu", 8, (Cause.DRAM_BANDWIDTH, from_array, 2)),
+        Row("sfu", 5, (Cause.DRAM_LATENCY, from_array, 2)),
+        Row("sfu", 4, (Cause.ARRAY, from_array, 2)),
+        Row("sfu", 3, (Cause.BUSY, NO_WAIT, 2)),
+    ]
+    with write(tmp_path / "t.h5", script) as trace:
+        whole = read_perfetto(text("perfetto", excerpt(trace)))
+        assert whole.arrows == {("dma_in", 7, "array", 13, "K"), ("array", 16, "sfu", 17, "S")}
+        late = read_perfetto(text("perfetto", excerpt(trace, 8, 20)))
+        assert late.arrows == {("array", 16, "sfu", 17, "S")}
+
+
+def test_who_waits_itself_in_the_end_hands_nothing_over(tmp_path: Path) -> None:
+    """The DMA works for 4 cycles, then waits for a slot for as long as the array waits for it."""
+    from_dma, slot = Wait("K", "ready", "dma_in"), Wait("K", "free", "sfu")
+    script = [
+        Row("dma_in", 4, (Cause.BUSY, NO_WAIT, 1)),
+        Row("dma_in", 6, (Cause.SFU, slot, 1)),
+        Row("array", 4, (Cause.DRAM_BANDWIDTH, from_dma, 1)),
+        Row("array", 3, (Cause.SFU, from_dma, 1)),
+        Row("array", 3, (Cause.BUSY, NO_WAIT, 1)),
+    ]
+    with write(tmp_path / "t.h5", script) as trace:
+        assert read_perfetto(text("perfetto", excerpt(trace))).arrows == set()
+
+
+def _expected_arrows(
+    events: dict[str, list[Event]], start: int
+) -> Iterator[tuple[str, int, str, int, str]]:
+    """Look back from every end of a wait, with all events at hand."""
+    for lane, row in events.items():
+        groups = [list(g) for _, g in groupby(row, lambda e: (e.tile, e.kind, e.waits_for))]
+        for group, after in pairwise(groups):
+            parts = [part for part in group if part.cause != "dram_latency"]
+            if not group[0].waits_for or not parts:
+                continue
+            last = parts[-1].end - 1
+            for giver in events.get(group[0].waits_for, []):
+                works = giver.waits_for == "" and giver.cause not in ("idle", "drain")
+                if works and giver.site and max(giver.start, start) <= last < giver.end:
+                    yield giver.lane, last, lane, after[0].start, group[0].tile
+
+
+@given(SCRIPTS, st.data())
+def test_arrows_start_where_tiles_are_handed_over(script: Script, data: st.DataObject) -> None:
+    with written(script, 16) as trace:
+        start = data.draw(st.integers(0, trace.cycles - 1))
+        shown = read_perfetto(text("perfetto", excerpt(trace, start)))
+        events = by_lane(e for e in engine_events(script) if e.end > start)
+        assert shown.arrows == set(_expected_arrows(events, start))
+
+
+def test_reference_traces_have_arrows() -> None:
+    with TraceReader.open(FOLDER / "toy_attention_flat.h5") as trace:
+        shown = read_perfetto(text("perfetto", excerpt(trace)))
+        events = by_lane(trace.decode(trace.events()))
+    assert shown.arrows == set(_expected_arrows(events, 0))
+    assert {(giver, waiter) for giver, _, waiter, _, _ in shown.arrows} >= {
+        ("dma_in1", "array"), ("sfu", "array"), ("array", "dma_out"),
+    }  # fmt: skip
