@@ -15,6 +15,7 @@ from simaccel.cli import main
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.report.tables import Column, tabulate
+from tests.cli.conftest import Call
 
 
 @pytest.mark.parametrize("columns", ["10", "40", "100"])

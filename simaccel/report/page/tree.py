@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simaccel.trace.schema import KEY, Cycles, Events
+from simaccel.trace.rows import LaneRows
+from simaccel.trace.schema import KEY, Cycles
 from simaccel.trace.track import ChainTrack, RepeatTrack, RowTrack, Track
 
 _MOST_CODES = 2**62
@@ -68,7 +69,7 @@ class ActivityTable:
     def __iter__(self) -> Iterator[Activity]:
         return iter(self._numbers)
 
-    def number(self, rows: Events) -> Cycles:
+    def number(self, rows: LaneRows) -> Cycles:
         """Return the number of each row's activity."""
         if not len(rows):
             return np.zeros(0, np.int64)
@@ -86,7 +87,7 @@ class ActivityTable:
         return np.array([activity[at] for activity in self], dtype=np.int64)
 
 
-def _codes(rows: Events) -> Cycles:
+def _codes(rows: LaneRows) -> Cycles:
     """Return a number for each row, in the order of their activities, the same for the same."""
     codes = np.zeros(len(rows), np.int64)
     many = 1
