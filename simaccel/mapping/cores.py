@@ -197,14 +197,14 @@ def spread_faults(
 
 def piece_faults(rank: str, space: IterationSpace) -> Iterator[str]:
     """Yield why a rank can't be divided over cores: an operator needs it whole, or sums over it."""
-    for seen in space.operators:
-        ranks = {r for own in seen.ranks for r, _ in space.derived.get(own, ((own, 1),))}
+    for op in space.operators:
+        ranks = {r for own in op.ranks for r, _ in space.derived.get(own, ((own, 1),))}
         if rank not in ranks:
             continue
-        if rank in space.axis_ranks(seen.name):
-            yield f"another rank: {seen.name} needs {rank} whole"
-        elif rank not in space.moves(seen.output):
-            if isinstance(seen.operator, Vector):
-                yield f"another rank: nobody adds what {seen.name} makes of parts of {rank}"
+        if rank in space.axis_ranks(op.name):
+            yield f"another rank: {op.name} needs {rank} whole"
+        elif rank not in space.moves(op.output):
+            if isinstance(op.operator, Vector):
+                yield f"another rank: nobody adds what {op.name} makes of parts of {rank}"
             else:
-                yield f"another rank: {seen.name} sums over {rank}, and nobody adds sums of cores"
+                yield f"another rank: {op.name} sums over {rank}, and nobody adds sums of cores"

@@ -41,13 +41,13 @@ def work_of(workload: Workload, mapping: Mapped) -> dict[str, int]:
 
 def _points(walk: TreeWalk, site: Site) -> int:
     """Return the points of a leaf's ranks, over all iterations of the enclosing loops."""
-    seen, own = walk.bound_leaf(site), walk.ranks_of(site)
+    op, own = walk.bound_leaf(site), walk.ranks_of(site)
     again = {rank for _, rank in site.cutting() if rank not in own}
     points = math.prod(_count(site, rank) for rank in again)
     derived = walk.space.derived
-    summed = {rank: derived[rank] for rank in seen.ranks if rank in derived}
+    summed = {rank: derived[rank] for rank in op.ranks if rank in derived}
     together = {term for terms in summed.values() for term, _ in terms}
-    for rank in seen.ranks:
+    for rank in op.ranks:
         if rank in together:
             summed[rank] = ((rank, 1),)
         elif rank not in summed:

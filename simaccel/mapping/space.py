@@ -220,8 +220,8 @@ def mergeable(workload: Workload, operators: Sequence[str]) -> dict[str, tuple[s
     kinds: dict[object, list[str]] = {}
     for rank in space.sizes:
         where = []
-        for at, seen in enumerate(space.operators):
-            for number, (_, view) in enumerate(seen.uses):
+        for at, op in enumerate(space.operators):
+            for number, (_, view) in enumerate(op.uses):
                 for dim in view.terms:
                     if rank in dict(dim) and dim != ((rank, 1),):
                         alone.add(rank)
@@ -259,7 +259,7 @@ def _merge(
             sizes[inside[rank]] = math.prod(plain[part] for part in group.merged[inside[rank]])
         elif rank not in derived:
             sizes[rank] = size
-    seen = [
+    bound = [
         _bind_operator(workload, at, operator, classes, plain, group.merged)
         for at, operator in enumerate(operators)
     ]
@@ -276,7 +276,7 @@ def _merge(
     return IterationSpace(
         workload=workload,
         sizes={**sizes, **group.piece},
-        operators=tuple(seen),
+        operators=tuple(bound),
         derived=derived,
         axes=axes,
         rows=rows,
@@ -358,16 +358,16 @@ def _bind_operator(
 
 
 def natural_ranks(
-    space: IterationSpace, group: Group, seen: BoundOperator, number: int
+    space: IterationSpace, group: Group, op: BoundOperator, number: int
 ) -> tuple[tuple[str, ...], ...]:
     """Return the operator's own names of the ranks of each dimension of ``uses[number]``.
 
     Of a dimension that is a sum of ranks, the first.
     """
-    at = group.operators.index(seen.name)
+    at = group.operators.index(op.name)
     classes = RankClasses([operator.operator for operator in space.operators])
-    own = {classes.name((at, rank)): rank for rank in seen.operator.ranks}
-    terms = seen.uses[number][1].terms
+    own = {classes.name((at, rank)): rank for rank in op.operator.ranks}
+    terms = op.uses[number][1].terms
     firsts = ((dim[0][0], len(dim) == 1 and dim[0][0] in group.merged) for dim in terms)
     parts = (group.merged[rank] if is_merged else (rank,) for rank, is_merged in firsts)
     return tuple(tuple(own[rank] for rank in ranks) for ranks in parts)
@@ -381,10 +381,10 @@ def aliases_of(space: IterationSpace, tree: Tree, around: Sequence[Keep]) -> dic
     kept = {keep.tensor for keep in around}
     kept |= {node.tensor for node in nodes(tree) if isinstance(node, Keep)}
     aliases: dict[str, str] = {}
-    for seen in space.operators:
-        if isinstance(seen.operator, Vector) and seen.output.name not in kept:
-            source = seen.names[0]
-            aliases[seen.output.name] = aliases.get(source, source)
+    for op in space.operators:
+        if isinstance(op.operator, Vector) and op.output.name not in kept:
+            source = op.names[0]
+            aliases[op.output.name] = aliases.get(source, source)
     return aliases
 
 

@@ -62,10 +62,10 @@ def _size_faults(plain: IterationSpace) -> Iterator[Finding]:
         yield "operators", text, "another group: in this one it would be a sum of itself"
         return
     sizes = plain.widen(plain.sizes)
-    for at, seen in enumerate(plain.operators):
-        for rank, own in zip(seen.ranks, seen.operator.ranks.items(), strict=True):
+    for at, op in enumerate(plain.operators):
+        for rank, own in zip(op.ranks, op.operator.ranks.items(), strict=True):
             if sizes[rank] != own[1]:
-                text = f"{own[0]} {own[1]} of {seen.name}"
+                text = f"{own[0]} {own[1]} of {op.name}"
                 yield f"operators[{at}]", text, f"another group: here {rank} is {sizes[rank]}"
 
 
@@ -209,8 +209,8 @@ class _Checker:
     def _ranks(self, below: Tree) -> list[str]:
         done = {node.operator for node in nodes(below) if isinstance(node, Do)}
         found: dict[str, None] = {}
-        for seen in self.space.operators:
-            for rank in seen.ranks if seen.name in done else ():
+        for op in self.space.operators:
+            for rank in op.ranks if op.name in done else ():
                 found |= dict.fromkeys(one for one, _ in self.space.derived.get(rank, ((rank, 1),)))
         return list(found)
 
@@ -244,7 +244,7 @@ class _Checker:
 
     def _do(self, node: Do, where: str) -> Iterator[Finding]:
         text = node_text(node)
-        known = [seen.name for seen in self.space.operators]
+        known = [op.name for op in self.space.operators]
         if node.operator not in known:
             yield where, text, f"an operator of the group; {suggest(node.operator, known)}"
             return

@@ -143,8 +143,8 @@ def outer_cuts(workload: Workload, tensor: str, group: Group) -> Iterator[TileCu
     aliases = aliases_of(space, group.tree, ())
     uses = [
         (aliases.get(use, use), view)
-        for seen in space.operators
-        for use, view in seen.uses
+        for op in space.operators
+        for use, view in op.uses
         if view.name == tensor
     ]
     kept, unfit = {use for use, _ in uses}, {spread.rank for spread in spreads}

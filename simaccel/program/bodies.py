@@ -51,7 +51,7 @@ class OperatorLeaf:
     """An operator at the leaf of a tree; ``division``: over PEs, if these have memories."""
 
     do: Do
-    seen: BoundOperator
+    op: BoundOperator
     division: Division | None
     folds: tuple[int | None, int | None]
     outer: Map[str, int]
@@ -104,7 +104,7 @@ class Body:
     @cached_property
     def adders(self) -> frozenset[str]:
         """Operators below that accumulate sums or statistics over this loop's rank."""
-        return frozenset(leaf.seen.name for leaf in self.leaves if self.rank in leaf.seen.reduced)
+        return frozenset(leaf.op.name for leaf in self.leaves if self.rank in leaf.op.reduced)
 
     @property
     def slides(self) -> bool:
@@ -126,7 +126,7 @@ class Outline:
 def settle(item: Item, axes: Map[str, str | None], around: Sequence[Body] = ()) -> None:
     """Mark the loops that cut the axis of a vector operator (``axes``), and sort their tiles."""
     if isinstance(item, OperatorLeaf):
-        axis = axes.get(item.seen.name)
+        axis = axes.get(item.op.name)
         cutting = [body for body in around if axis and body.rank == axis]
         if cutting and cutting[0].leaves == (item,):
             cutting[0].doubled = True

@@ -93,10 +93,10 @@ def _around_tile(workload: Workload, around: ResidentScope, at: int) -> Tile:
     for group in around.groups:
         space = space_of(workload, group)
         aliases = aliases_of(space, group.tree, around.keeps)
-        for seen in space.operators:
+        for op in space.operators:
             views += [
                 view
-                for use, view in seen.uses
+                for use, view in op.uses
                 if resident_tensor(workload, group, aliases.get(use, use), around.keeps)
                 == keep.tensor
             ]
@@ -178,20 +178,20 @@ class _Lowering:
                 self._find_online(body)
         elif isinstance(item, Body):
             for leaf in item.online:
-                made = leaf.seen.output.name
-                self.online[leaf.seen.name] = tuple(
+                made = leaf.op.output.name
+                self.online[leaf.op.name] = tuple(
                     reader
                     for reader in item.leaves
-                    if made in {view.name for view in reader.seen.inputs}
-                    and item.rank in reader.seen.reduced
+                    if made in {view.name for view in reader.op.inputs}
+                    and item.rank in reader.op.reduced
                 )
             for inner in item.items:
                 self._find_online(inner)
 
     def body(self, body: Body, state: BodyState) -> Built:
         """Return a body as tiles and nodes; equal bodies are one object."""
-        here = {leaf.seen.name for leaf in body.leaves}
-        here |= {one.seen.name for name in here for one in self.online.get(name, ())}
+        here = {leaf.op.name for leaf in body.leaves}
+        here |= {one.op.name for name in here for one in self.online.get(name, ())}
         state = state if state.begun <= here else replace(state, begun=state.begun & here)
         key = id(body), state
         if key not in self.built:
@@ -228,14 +228,14 @@ class _Lowering:
         return any(
             held.use == self.outline.aliases.get(use, use)
             for leaf in item.leaves
-            if held.user in ("", leaf.seen.name)
-            for use, _ in leaf.seen.uses
+            if held.user in ("", leaf.op.name)
+            for use, _ in leaf.op.uses
         )
 
     def _item(self, item: Item, state: BodyState) -> Iterator[Node]:
         if isinstance(item, OperatorLeaf):
-            if isinstance(item.seen.operator, Vector):
-                yield from self._vector(item, item.seen.operator, state)
+            if isinstance(item.op.operator, Vector):
+                yield from self._vector(item, item.op.operator, state)
             else:
                 yield self._compute(item, state)
         elif isinstance(item, RankParts):
@@ -246,13 +246,13 @@ class _Lowering:
         else:
             yield from self._loop(item, state)
             for leaf in item.online:
-                for sums in self.online[leaf.seen.name]:
+                for sums in self.online[leaf.op.name]:
                     yield self._correct(sums, "divide", leaf, state)
 
     def _parts(self, item: RankParts, state: BodyState) -> Iterator[Node]:
         for start, size, body in item.parts:
             sizes = {**dict(state.sizes), item.rank: size}
-            adders = {leaf.seen.name for leaf in body.leaves if item.rank in leaf.seen.reduced}
+            adders = {leaf.op.name for leaf in body.leaves if item.rank in leaf.op.reduced}
             begun = state.begun | adders if start else state.begun
             tiles, nodes, _ = self.body(
                 body,
@@ -295,22 +295,22 @@ class _Lowering:
         self, leaf: OperatorLeaf, use: str, view: TensorView, state: BodyState
     ) -> tuple[TilePlacement | None, Tile]:
         name = self.outline.aliases.get(use, use)
-        found = state.tile(name, leaf.seen.name)
+        found = state.tile(name, leaf.op.name)
         held, tile = found or (None, self.outer[leaf.outer[name]])
         known = tile.view
-        seen = replace(view.as_wide(known.bits), name=known.name, kind=known.kind)
+        own = replace(view.as_wide(known.bits), name=known.name, kind=known.kind)
         if held is None and not tile.origin:
-            return None, replace(tile, view=seen, shape=seen.shape)
-        return held, tile if seen == known else replace(tile, view=seen)
+            return None, replace(tile, view=own, shape=own.shape)
+        return held, tile if own == known else replace(tile, view=own)
 
     def _shape(self, leaf: OperatorLeaf, state: BodyState) -> tuple[int, ...]:
         sizes = self.space.widen(dict(state.sizes))
-        return tuple(sizes[rank] for rank in leaf.seen.ranks)
+        return tuple(sizes[rank] for rank in leaf.op.ranks)
 
     def _compute(self, leaf: OperatorLeaf, state: BodyState) -> Compute:
-        operands = [self._operand(leaf, use, view, state) for use, view in leaf.seen.uses]
+        operands = [self._operand(leaf, use, view, state) for use, view in leaf.op.uses]
         tiles = [tile for _, tile in operands]
-        accumulate = leaf.seen.name in state.begun
+        accumulate = leaf.op.name in state.begun
         on: Folds | Steps
         if leaf.division is None:
             stationarity = leaf.do.stationarity or "ws"
@@ -320,7 +320,7 @@ class _Lowering:
         return Compute(
             out=tiles[-1],
             inputs=tuple(tiles[:-1]),
-            ranks=leaf.seen.ranks,
+            ranks=leaf.op.ranks,
             shape=self._shape(leaf, state),
             on=on,
             accumulate=accumulate,
@@ -331,7 +331,7 @@ class _Lowering:
     ) -> Steps:
         division, sizes = leaf.division, self.space.widen(dict(state.sizes))
         assert division is not None  # noqa: S101 - only mac leaves come here
-        sizes = {rank: sizes[rank] for rank in leaf.seen.ranks}
+        sizes = {rank: sizes[rank] for rank in leaf.op.ranks}
 
         def accesses(tile: Tile, view: TensorView) -> TransferTraffic:
             if tile.place == STREAM:
@@ -339,8 +339,8 @@ class _Lowering:
             moved = division.accesses(view, sizes, tile.view.bits)
             return moved if tile.place == BUFFER else TransferTraffic(0, moved.inner)
 
-        cycles = [accesses(t, view) for t, (_, view) in zip(tiles, leaf.seen.uses, strict=True)]
-        out = leaf.seen.output
+        cycles = [accesses(t, view) for t, (_, view) in zip(tiles, leaf.op.uses, strict=True)]
+        out = leaf.op.output
         began = division.first_accesses(out, sizes, tiles[-1].view.bits)
         zero = TransferTraffic(0, 0) if accumulate else began
         outside = tiles[-1].place == BUFFER
@@ -354,42 +354,42 @@ class _Lowering:
         )
 
     def _vector(self, leaf: OperatorLeaf, vector: Vector, state: BodyState) -> Iterator[Node]:
-        uses = leaf.seen.uses[:-1] if state.step == "statistics" else leaf.seen.uses
+        uses = leaf.op.uses[:-1] if state.step == "statistics" else leaf.op.uses
         tiles = [self._operand(leaf, use, view, state)[1] for use, view in uses]
-        sums, row = self.online.get(leaf.seen.name, ()), self.space.rows.get(leaf.seen.name, "")
+        sums, row = self.online.get(leaf.op.name, ()), self.space.rows.get(leaf.op.name, "")
         yield Sfu(
-            operator=leaf.seen.name,
+            operator=leaf.op.name,
             work=vector.kind,
             step="online" if sums else state.step or "whole",
             out=tiles[0] if state.step == "statistics" else tiles[-1],
-            inputs=tuple(tiles[: len(leaf.seen.inputs)]),
-            ranks=leaf.seen.ranks,
+            inputs=tuple(tiles[: len(leaf.op.inputs)]),
+            ranks=leaf.op.ranks,
             shape=self._shape(leaf, state),
-            axis=self.space.axes.get(leaf.seen.name, ""),
+            axis=self.space.axes.get(leaf.op.name, ""),
             scale=vector.scale,
             visible=vector.visible and replace(vector.visible, row=row),
         )
         for producer in sums:
-            if producer.seen.name in state.begun:
+            if producer.op.name in state.begun:
                 yield self._correct(producer, "rescale", leaf, state)
 
     def _correct(
         self, summed: OperatorLeaf, step: str, leaf: OperatorLeaf, state: BodyState
     ) -> Sfu:
         """Return the command that corrects an einsum's sums behind an online vector operator."""
-        view = summed.seen.output
+        view = summed.op.output
         _, tile = self._operand(summed, view.name, view, state)
         sizes = self.space.widen(dict(state.sizes))
         ranks = tuple(rank for dim in view.terms for rank, _ in dim)
-        vector = leaf.seen.operator
+        vector = leaf.op.operator
         assert isinstance(vector, Vector)  # noqa: S101 - only vector operators are online
         return Sfu(
-            operator=leaf.seen.name,
+            operator=leaf.op.name,
             work=vector.kind,
             step=step,
             out=tile,
             inputs=(tile,),
             ranks=ranks,
             shape=tuple(sizes[rank] for rank in ranks),
-            axis=self.space.axes.get(leaf.seen.name, ""),
+            axis=self.space.axes.get(leaf.op.name, ""),
         )

@@ -93,8 +93,8 @@ class _Walk:
     def __init__(self, space: IterationSpace, group: Group, around: Sequence[Keep]) -> None:
         self.space, self.group, self.around = space, group, around
         self.aliases = aliases_of(space, group.tree, around)
-        made = dict.fromkeys(seen.output.name for seen in space.operators)
-        read = (name for seen in space.operators for name in seen.names)
+        made = dict.fromkeys(op.output.name for op in space.operators)
+        read = (name for op in space.operators for name in op.names)
         names = dict.fromkeys(name for name in read if name not in made) | made
         self.queues = {name: at for at, name in enumerate(names)}
         self.placed: dict[tuple[int, str, str], TilePlacement] = {}
@@ -167,21 +167,21 @@ class _Walk:
         path.bodies[-1].items.append(parts)
 
     def _leaf(self, node: Do, path: _Path) -> None:
-        seen = self.space.bound_operator(node.operator)
+        op = self.space.bound_operator(node.operator)
         division = self._division(path) if node.unit == MAC else None
         folds = self._folds(path) if node.unit == ARRAY else (None, None)
-        leaf = OperatorLeaf(node, seen, division, folds, {})
+        leaf = OperatorLeaf(node, op, division, folds, {})
         path.bodies[-1].items.append(leaf)
         outer: dict[str, int] = {}
-        for position, (use, view) in enumerate(seen.uses):
+        for position, (use, view) in enumerate(op.uses):
             name = self.aliases.get(use, use)
             port = (
                 "output"
-                if position == len(seen.inputs)
+                if position == len(op.inputs)
                 else (*PORTS, f"input{position}")[min(position, len(PORTS))]
             )
             if not self._hold(name, view, port, leaf, path):
-                outer[name] = self._keep_index(name, view, path, seen)
+                outer[name] = self._keep_index(name, view, path, op)
         leaf.outer = outer
 
     @staticmethod
@@ -232,9 +232,9 @@ class _Walk:
         return any(keep.tensor == held for keep in self.around)
 
     def _stream(self, name: str, view: TensorView, path: _Path, leaf: OperatorLeaf) -> None:
-        if name == leaf.seen.output.name:
+        if name == leaf.op.output.name:
             raise NotExecutableError(
-                f"{leaf.seen.name}: partial sums are kept neither in the buffer nor in PEs; the "
+                f"{leaf.op.name}: partial sums are kept neither in the buffer nor in PEs; the "
                 "machine needs one of the two"
             )
         body = path.bodies[-1]
@@ -248,9 +248,9 @@ class _Walk:
                 slots=slots,
                 block=full,
                 queue=self.queues[name],
-                tile=self._pe_tile(name, leaf.seen),
+                tile=self._pe_tile(name, leaf.op),
                 division=leaf.division,
-                user=leaf.seen.name,
+                user=leaf.op.name,
             )
         )
 
@@ -273,13 +273,13 @@ class _Walk:
         at = len(bodies) - 1 if keep.anew else max(movers, default=0)
         home = bodies[at]
         maker = self.space.made.get(keep.tensor)
-        if place != BUFFER and maker != leaf.seen.name:
+        if place != BUFFER and maker != leaf.op.name:
             maker = None
-        user = "" if place == BUFFER else leaf.seen.name
+        user = "" if place == BUFFER else leaf.op.name
         key = (id(home), keep.tensor, place + user)
         if key in self.placed:
             return
-        seen = self.space.bound_operator(maker) if maker else None
+        op = self.space.bound_operator(maker) if maker else None
         held = TilePlacement(
             use=keep.tensor,
             view=view,
@@ -287,7 +287,7 @@ class _Walk:
             slots=keep.slots,
             block=full if place == BUFFER else dict(path.spread_from or full),
             queue=self.queues[keep.tensor],
-            maker=seen,
+            maker=op,
             loads=maker is None,
             stores=self._stored_views(keep.tensor),
             buffered=buffered,
@@ -332,7 +332,7 @@ class _Walk:
             else self._pe_tile(name, self.space.bound_operator(held.user))
         )
 
-    def _pe_tile(self, name: str, seen: BoundOperator) -> str:
+    def _pe_tile(self, name: str, op: BoundOperator) -> str:
         """Return the name of a tile in PEs, with the operator's name if several may have one."""
         users = [
             one
@@ -340,7 +340,7 @@ class _Walk:
             if isinstance(one.operator, Einsum)
             and name in {self.aliases.get(use, use) for use, _ in one.uses}
         ]
-        return f"{PE}.{name}" if len(users) < 2 else f"{PE}.{seen.name}.{name}"  # noqa: PLR2004
+        return f"{PE}.{name}" if len(users) < 2 else f"{PE}.{op.name}.{name}"  # noqa: PLR2004
 
     def _wide(self, tensor: str, view: TensorView) -> TensorView:
         """Return the view of a tile, as wide as the widest tensor written in place."""
@@ -365,7 +365,7 @@ class _Walk:
             if one in self.space.escapes
         )
 
-    def _keep_index(self, name: str, view: TensorView, path: _Path, seen: BoundOperator) -> int:
+    def _keep_index(self, name: str, view: TensorView, path: _Path, op: BoundOperator) -> int:
         """Return the number of the keep around the group that holds an operand."""
         held = holding_tensor(self.space.workload, name, self.around)
         for number, keep in enumerate(self.around):
@@ -382,8 +382,8 @@ class _Walk:
             ):
                 return number
         raise NotExecutableError(
-            f"{seen.name}: {name} is kept nowhere in the buffer; allowed: a keep of it outside of "
-            f"do {seen.name}"
+            f"{op.name}: {name} is kept nowhere in the buffer; allowed: a keep of it outside of "
+            f"do {op.name}"
         )
 
 

@@ -86,22 +86,22 @@ def require_program(
     own = (place for place in operators_with_tiles(program.body) if place[0].name not in sent)
     for (group, around), (operator, _) in zip(mapping.groups_with_keeps(), own, strict=True):
         space, points = space_of(workload, group), points_of(operator)
-        for seen in space.operators:
-            made, is_einsum = seen.output.name, isinstance(seen.operator, Einsum)
-            key = ("MACs", made) if is_einsum else ("elements", seen.name)
-            work, done, least = planned[seen.name], points[key], _point_count(seen)
+        for op in space.operators:
+            made, is_einsum = op.output.name, isinstance(op.operator, Einsum)
+            key = ("MACs", made) if is_einsum else ("elements", op.name)
+            work, done, least = planned[op.name], points[key], _point_count(op)
             if work != done:
                 text = f"{done} {key[0]} in its program, {work} in its tree"
-                raise _error(f"{seen.name}: {text}", mapping)
+                raise _error(f"{op.name}: {text}", mapping)
             once = made in space.escapes and not group.padded
             if work < least or (once and work > least):
                 text = f"{work} {key[0]} in its tree, {least} in the workload"
-                raise _error(f"{seen.name}: {text}", mapping)
-        for seen in space.operators:
-            held = _held_boxes(workload, space, seen, around)
-            left = held is not None and leaves_out(operator, seen.output, held)
+                raise _error(f"{op.name}: {text}", mapping)
+        for op in space.operators:
+            held = _held_boxes(workload, space, op, around)
+            left = held is not None and leaves_out(operator, op.output, held)
             if left:
-                raise _error(f"{seen.name}: of {seen.output.name} {left}", mapping)
+                raise _error(f"{op.name}: of {op.output.name} {left}", mapping)
 
 
 def _sent_names(exchanges: Sequence[Exchange]) -> frozenset[str]:
@@ -125,17 +125,17 @@ def _bound_text(predicted: Prediction) -> str:
     return f"{predicted.bound_cycles} ({terms}) by {formulas}"
 
 
-def _point_count(seen: BoundOperator) -> int:
+def _point_count(op: BoundOperator) -> int:
     """Return the points that the workload has of an operator, once."""
-    operator = seen.operator
+    operator = op.operator
     return operator.macs if isinstance(operator, Einsum) else operator.elements
 
 
 def _held_boxes(
-    workload: Workload, space: IterationSpace, seen: BoundOperator, around: Sequence[Keep]
+    workload: Workload, space: IterationSpace, op: BoundOperator, around: Sequence[Keep]
 ) -> list[Box] | None:
     """Return what is kept around a group of a tensor that leaves it; None if none need leave."""
-    name = seen.output.name
+    name = op.output.name
     if name not in space.escapes:
         return None
     holder = holding_tensor(workload, name, around)

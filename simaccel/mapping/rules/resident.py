@@ -55,7 +55,7 @@ def _keep_faults(
         return
     if keep.level != BUFFER or keep.slots < 1:
         yield f"level {BUFFER} and at least one slot"
-    uses = [use for walk in walks for seen in walk.space.operators for use in seen.uses]
+    uses = [use for walk in walks for op in walk.space.operators for use in op.uses]
     views = [view for _, view in uses if view.name == keep.tensor]
     if not views:
         yield f"a tensor that a group inside uses; none uses {keep.tensor}"
@@ -129,14 +129,13 @@ def _overwritten_faults(
     """Yield tensors made in place of a kept tensor that a later operator still reads."""
     over: set[str] = set()
     for walk in walks:
-        for seen in walk.space.operators:
-            for name in over & {view.name for view in seen.inputs}:
-                yield f"a keep of a tensor that overwrites {name}, which {seen.name} reads later"
+        for op in walk.space.operators:
+            for name in over & {view.name for view in op.inputs}:
+                yield f"a keep of a tensor that overwrites {name}, which {op.name} reads later"
         over |= {
-            seen.names[0]
-            for seen in walk.space.operators
-            if walk.aliases.get(seen.output.name)
-            and _holds_tensor(keep, seen.names[0], scope, walk)
+            op.names[0]
+            for op in walk.space.operators
+            if walk.aliases.get(op.output.name) and _holds_tensor(keep, op.names[0], scope, walk)
         }
 
 

@@ -19,13 +19,13 @@ from simaccel.workload import Vector
 
 def repeat_faults(walk: TreeWalk) -> Iterator[Finding]:
     """Yield operators without a leaf, or with two that both run."""
-    for seen in walk.space.operators:
-        sites = [site for site in walk.sites if site.do.operator == seen.name]
+    for op in walk.space.operators:
+        sites = [site for site in walk.sites if site.do.operator == op.name]
         if not sites:
-            yield "tree", f"no do {seen.name}", "each operator of the group, once"
+            yield "tree", f"no do {op.name}", "each operator of the group, once"
         for one, two in combinations(sites, 2):
             if isinstance(_diverging_node(one, two), Fork):
-                yield two.place, node_text(two.do), f"one do {seen.name} of what a fork gets"
+                yield two.place, node_text(two.do), f"one do {op.name} of what a fork gets"
 
 
 def part_faults(walk: TreeWalk) -> Iterator[Finding]:
@@ -46,11 +46,11 @@ def part_faults(walk: TreeWalk) -> Iterator[Finding]:
 
 def partial_sum_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     """Yield sums whose tile is kept inside a part of the summed rank: each branch would restart."""
-    seen = walk.bound_leaf(site)
-    name = walk.root(seen.output.name)
+    op = walk.bound_leaf(site)
+    name = walk.root(op.output.name)
     kept = max((*site.keeps(name), *site.keeps(name, PE)), default=0)
     for step in site.steps[:kept]:
-        if isinstance(step.node, Part) and step.cuts in seen.reduced:
+        if isinstance(step.node, Part) and step.cuts in op.reduced:
             yield f"a keep of {name} outside of the parts of {step.cuts}, which it sums"
 
 
@@ -65,21 +65,21 @@ def fold_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     """Yield einsums that a systolic array can't fold."""
     if site.do.unit != ARRAY:
         return
-    seen = walk.bound_leaf(site)
-    if len(seen.inputs) != 2:  # noqa: PLR2004 - a product has two factors
-        yield f"two inputs; {seen.name} has {len(seen.inputs)}"
+    op = walk.bound_leaf(site)
+    if len(op.inputs) != 2:  # noqa: PLR2004 - a product has two factors
+        yield f"two inputs; {op.name} has {len(op.inputs)}"
         return
     sizes = walk.space.widen(site.sizes)
-    for rank, part in seen.parts.items():
+    for rank, part in op.parts.items():
         if sizes[rank] > 1 and part is None:
-            names = ", ".join(name for name, _ in seen.uses)
+            names = ", ".join(name for name, _ in op.uses)
             yield f"a loop {rank} 1 outside, as {rank} isn't in two of {names}"
 
 
 def array_spread_faults(walk: TreeWalk, site: Site) -> Iterator[Located]:
     """Yield spreads of ranks over a side of the array on which the stationarity has others."""
-    kind, seen = site.do.stationarity, walk.bound_leaf(site)
-    if kind is None or len(seen.inputs) != 2:  # noqa: PLR2004 - a product has two factors
+    kind, op = site.do.stationarity, walk.bound_leaf(site)
+    if kind is None or len(op.inputs) != 2:  # noqa: PLR2004 - a product has two factors
         return
     parts = dict(zip(FANS, PLACES[kind][:2], strict=False))
     for step in site.steps:
@@ -87,37 +87,37 @@ def array_spread_faults(walk: TreeWalk, site: Site) -> Iterator[Located]:
         if not isinstance(node, Spread) or node.level not in parts or step.sizes[node.rank] == 1:
             continue
         part = parts[node.level]
-        if seen.parts.get(node.rank) != part:
-            ranks = [rank for rank, own in seen.parts.items() if own == part]
+        if op.parts.get(node.rank) != part:
+            ranks = [rank for rank, own in op.parts.items() if own == part]
             yield step, f"{' or '.join(ranks) or 'no spread'}: {kind} has {part} in {node.level}"
 
 
 def remake_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     """Yield leaves that would compute a tile again, or add to its sums twice."""
-    seen, own = walk.bound_leaf(site), walk.ranks_of(site)
-    name = walk.root(seen.output.name)
-    home = walk.home(site, name, seen.output)
-    reductions = [at for at, rank in site.cutting() if rank in seen.reduced]
+    op, own = walk.bound_leaf(site), walk.ranks_of(site)
+    name = walk.root(op.output.name)
+    home = walk.home(site, name, op.output)
+    reductions = [at for at, rank in site.cutting() if rank in op.reduced]
     for at, rank in site.cutting():
         inside = home is not None and home > at
         if rank not in own and (not inside or min(reductions, default=at) < at):
             yield (
-                f"no loop or part of {rank} outside: {seen.name} hasn't got it, and would make "
+                f"no loop or part of {rank} outside: {op.name} hasn't got it, and would make "
                 f"{name} again"
             )
-    yield from _overlap_faults(walk, site, seen, name)
+    yield from _overlap_faults(walk, site, op, name)
 
 
 def coverage_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     """Yield leaves that leave positions out, or make a tensor that leaves the group repeatedly."""
-    seen, own = walk.bound_leaf(site), walk.ranks_of(site)
-    name = seen.output.name
+    op, own = walk.bound_leaf(site), walk.ranks_of(site)
+    name = op.output.name
     leaves = name in walk.space.escapes
     once = f"{name}, which leaves the group, is made once"
     for rank in dict.fromkeys(rank for _, rank in site.cutting() if rank not in own):
         if leaves:
-            yield f"no loop or part of {rank} outside: {seen.name} hasn't got it, and {once}"
-    for rank in seen.ranks:
+            yield f"no loop or part of {rank} outside: {op.name} hasn't got it, and {once}"
+    for rank in op.ranks:
         terms = walk.space.derived.get(rank, ())
         cut = [cut_rank for cut_rank, _ in terms if is_cut(site, cut_rank)]
         if not cut:
@@ -130,10 +130,10 @@ def coverage_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
             yield f"{outside} overlap in {rank}, and {once}"
 
 
-def _overlap_faults(walk: TreeWalk, site: Site, seen: BoundOperator, name: str) -> Iterator[str]:
+def _overlap_faults(walk: TreeWalk, site: Site, op: BoundOperator, name: str) -> Iterator[str]:
     """Yield loops whose overlapping pieces (halos) would be added twice into one tile."""
     keep = next(site.keeps(name), 0)
-    for dim in seen.output.terms:
+    for dim in op.output.terms:
         terms = walk.space.derived.get(dim[0][0], ())
         if not terms or not overlapping(site, terms, keep):
             continue
@@ -144,8 +144,8 @@ def _overlap_faults(walk: TreeWalk, site: Site, seen: BoundOperator, name: str) 
 
 def unfinished_read_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     """Yield reads of tensors that are made later, in other pieces, or are not summed up yet."""
-    seen, order = walk.bound_leaf(site), walk.sites.index
-    for name, view in zip(seen.names, seen.inputs, strict=True):
+    op, order = walk.bound_leaf(site), walk.sites.index
+    for name, view in zip(op.names, op.inputs, strict=True):
         for maker in walk.makers.get(view.name, ()):
             if isinstance(_diverging_node(site, maker), Part):
                 continue
@@ -198,8 +198,8 @@ def _gap_faults(walk: TreeWalk, site: Site, maker: Site) -> Iterator[str]:
 
 def tile_home_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     """Yield intermediates that aren't kept outside the branches of their maker and reader."""
-    seen = walk.bound_leaf(site)
-    for name, view in zip(seen.names, seen.inputs, strict=True):
+    op = walk.bound_leaf(site)
+    for name, view in zip(op.names, op.inputs, strict=True):
         root = walk.root(name)
         for maker in walk.makers.get(view.name, ()):
             if isinstance(_diverging_node(site, maker), Part) or name != view.name:
@@ -209,19 +209,19 @@ def tile_home_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
             if (own is None and its is None) or _are_both_below(own, its, shared):
                 continue
             allowed = f"keep {root} {BUFFER} outside of the branches of {maker.do.operator} "
-            yield f"{allowed}and {seen.name}, which share it"
+            yield f"{allowed}and {op.name}, which share it"
 
 
 def shared_tile_faults(walk: TreeWalk) -> Iterator[Finding]:
     """Yield reads of a tensor's tile that another operator fills with other parts of the tensor."""
     tiles: dict[str, tuple[object, int, str]] = {}
     for site in walk.sites:
-        seen = walk.bound_leaf(site)
-        for name, view in zip(seen.names, seen.inputs, strict=True):
+        op = walk.bound_leaf(site)
+        for name, view in zip(op.names, op.inputs, strict=True):
             keep, home = next(site.keeps(name), None), walk.home(site, name, view)
             if keep is None or home is None or view.name in walk.makers:
                 continue
-            this = walk.dims(view), home, seen.name
+            this = walk.dims(view), home, op.name
             dims, first_home, owner = tiles.setdefault(site.steps[keep].place, this)
             if dims != this[0] and max(home, first_home) >= 0:
                 allowed = f"a keep of {name} in a branch of its own: {owner} reads other parts"
@@ -234,18 +234,18 @@ def _are_both_below(mine: int | None, its: int | None, shared: int) -> bool:
 
 def in_place_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     """Yield operators that overwrite a tensor which is needed later, or has another layout."""
-    seen = walk.bound_leaf(site)
-    made = seen.output.name
+    op = walk.bound_leaf(site)
+    made = op.output.name
     if made not in walk.aliases:
         return
-    source, view = seen.names[0], seen.inputs[0]
-    if view.ranks != seen.output.ranks:
+    source, view = op.names[0], op.inputs[0]
+    if view.ranks != op.output.ranks:
         yield f"keep {made} {BUFFER}: it isn't laid out as {source} is"
         return
     if view.name in walk.makers and view.name in walk.space.escapes:
         yield f"keep {made} {BUFFER}: {source} is needed outside of the group"
     for other in walk.sites[walk.sites.index(site) + 1 :]:
-        if isinstance(_diverging_node(site, other), Part) or other.do.operator == seen.name:
+        if isinstance(_diverging_node(site, other), Part) or other.do.operator == op.name:
             continue
         if source in walk.bound_leaf(other).names:
             yield f"keep {made} {BUFFER}: {source} is read again by {other.do.operator}"
@@ -305,11 +305,11 @@ def _ahead_tile_faults(
 
 def _touched_tiles(walk: TreeWalk, site: Site) -> Iterator[tuple[str, TensorView]]:
     """Yield the tiles that a leaf uses, also the sums that an online softmax rescales."""
-    seen = walk.bound_leaf(site)
-    for use, view in seen.uses:
+    op = walk.bound_leaf(site)
+    for use, view in op.uses:
         yield walk.root(use), view
-    if isinstance(seen.operator, Vector):
-        axis = walk.space.axes.get(seen.name)
+    if isinstance(op.operator, Vector):
+        axis = walk.space.axes.get(op.name)
         for other in walk.space.operators:
-            if axis in other.reduced and seen.output.name in {one.name for one in other.inputs}:
+            if axis in other.reduced and op.output.name in {one.name for one in other.inputs}:
                 yield walk.root(other.output.name), other.output

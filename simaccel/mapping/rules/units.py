@@ -19,7 +19,7 @@ _ROLES = ("input", "weight")
 
 def reach_faults(walk: TreeWalk, site: Site, name: str) -> Iterator[str]:
     """Yield why a unit can't reach an operand (``name``) that isn't kept around the group."""
-    seen, unit = walk.bound_leaf(site), site.do.unit
+    op, unit = walk.bound_leaf(site), site.do.unit
     if next(site.keeps(name), None) is not None:
         return
     in_pe = next(site.keeps(name, PE), None) is not None
@@ -28,7 +28,7 @@ def reach_faults(walk: TreeWalk, site: Site, name: str) -> Iterator[str]:
         yield f"keep {name} {BUFFER} outside: {who} the buffer"
     elif name in walk.space.read and name in walk.makers:
         yield f"keep {name} {BUFFER} outside of the branches that share it"
-    elif name == walk.root(seen.output.name) and not in_pe:
+    elif name == walk.root(op.output.name) and not in_pe:
         yield f"keep {name} {BUFFER} or {PE}: partial sums need a place"
 
 
@@ -177,7 +177,7 @@ def array_faults(walk: TreeWalk, accelerator: Accelerator) -> Iterator[Finding]:
 
 
 def _fan_faults(walk: TreeWalk, site: Site, accelerator: Accelerator) -> Iterator[Finding]:
-    array, seen = accelerator.array, walk.bound_leaf(site)
+    array, op = accelerator.array, walk.bound_leaf(site)
     known = FANS if isinstance(array, SpatialArraySpec) else FANS[:2]
     reduces = array.reduces if isinstance(array, SpatialArraySpec) else FANS
     pieces: dict[str, list[int]] = {}
@@ -196,7 +196,7 @@ def _fan_faults(walk: TreeWalk, site: Site, accelerator: Accelerator) -> Iterato
             yield step.place, text, f"at most {most} {node.level}; this makes {used}"
         if node.level in FANS[2:] and node.tile > 1 and not _is_cut_again(site, step):
             yield step.place, text, f"tile 1: each of the {node.level} takes one position a cycle"
-        if n > 1 and node.level not in reduces and node.rank in seen.reduced:
+        if n > 1 and node.level not in reduces and node.rank in op.reduced:
             yield step.place, text, f"a rank that isn't summed over: {node.level} add nothing up"
 
 
@@ -208,11 +208,11 @@ def _is_cut_again(site: Site, step: TreeStep) -> bool:
 
 
 def _memory_faults(walk: TreeWalk, site: Site, array: SpatialArraySpec) -> Iterator[Finding]:
-    seen = walk.bound_leaf(site)
+    op = walk.bound_leaf(site)
     roles: set[str] = set().union(*array.memories.by_roles())
-    for at, (use, _) in enumerate(seen.uses):
+    for at, (use, _) in enumerate(op.uses):
         name = walk.root(use)
-        role = "output" if at == len(seen.inputs) else (*_ROLES, f"input{at}")[min(at, 2)]
+        role = "output" if at == len(op.inputs) else (*_ROLES, f"input{at}")[min(at, 2)]
         for number in site.keeps(name, PE):
             if role not in roles:
                 step = site.steps[number]

@@ -11,14 +11,14 @@ from simaccel.workload import VECTORS, Vector
 
 def window_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
     """Yield loops and parts that cut the windows of a pooling."""
-    seen = walk.bound_leaf(site)
-    if not isinstance(seen.operator, Vector) or not VECTORS[seen.operator.kind].windows:
+    op = walk.bound_leaf(site)
+    if not isinstance(op.operator, Vector) or not VECTORS[op.operator.kind].windows:
         return
-    windows = [rank for rank in seen.ranks if rank not in seen.output.names]
+    windows = [rank for rank in op.ranks if rank not in op.output.names]
     inside = {term for rank in windows for term in walk.terms(rank)}
     for _, rank in site.cutting():
         if rank in inside:
-            yield f"no loop or part of {rank}: {seen.name} takes whole windows"
+            yield f"no loop or part of {rank}: {op.name} takes whole windows"
 
 
 def axis_faults(walk: TreeWalk, site: Site) -> Iterator[str]:
@@ -49,20 +49,20 @@ def _online_faults(walk: TreeWalk, site: Site, axis: str, cutting: Sequence[int]
     Online softmax rescales the sums of its readers when the maximum grows, so those must sum over
     its axis alone and keep their sums outside the loop over it.
     """
-    seen = walk.bound_leaf(site)
-    operator = seen.operator
-    whole = f"loop {axis} inside of the branch of do {seen.name}"
+    op = walk.bound_leaf(site)
+    operator = op.operator
+    whole = f"loop {axis} inside of the branch of do {op.name}"
     if not isinstance(operator, Vector) or "online" not in VECTORS[operator.kind].steps:
         yield f"{whole}: it has no online form"
         return
-    made = seen.output.name
+    made = op.output.name
     if made in walk.space.escapes:
         yield f"{whole}: {made} is needed outside of the group"
     for reader in walk.sites:
         other = walk.bound_leaf(reader)
         if made not in {view.name for view in other.inputs}:
             continue
-        summed = other.reduced & set(seen.ranks)
+        summed = other.reduced & set(op.ranks)
         home = walk.home(reader, walk.root(other.output.name), other.output)
         if summed != {axis}:
             yield f"{whole}: {other.name} doesn't sum {made} over {axis} alone"

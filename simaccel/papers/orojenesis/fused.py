@@ -56,11 +56,11 @@ class _CountedCosts:
     shared: tuple[str, ...]
     tiles: dict[str, Ints]
 
-    def branch(self, seen: BoundOperator, way: BranchKeeps) -> tuple[Ints, Ints]:
+    def branch(self, op: BoundOperator, way: BranchKeeps) -> tuple[Ints, Ints]:
         """Return (bytes in the buffer, bytes moved) of a branch's tensors from outside."""
-        counts = self._counts(seen, way)
+        counts = self._counts(op, way)
         room = moved = ints(0)
-        for use, view in self.fusion.outside_tensors(seen):
+        for use, view in self.fusion.outside_tensors(op):
             for at in {use, sums_name(use)}:
                 size, slots = counts.tiles.get((BUFFER, at), (ints(0), ints(0)))
                 room = room + size * slots
@@ -71,18 +71,18 @@ class _CountedCosts:
     def handover_bytes(self) -> Ints:
         """Return the buffer bytes of tensors that pass between operators."""
         room = ints(0)
-        for seen in self.fusion.space.operators:
-            name = seen.output.name
+        for op in self.fusion.space.operators:
+            name = op.output.name
             if name in self.fusion.between - self.fusion.aliases:
-                size, slots = self._counts(seen, _OVER).tiles[BUFFER, name]
+                size, slots = self._counts(op, _OVER).tiles[BUFFER, name]
                 room = room + size * slots
         return room
 
-    def _counts(self, seen: BoundOperator, way: BranchKeeps) -> FamilyCounts:
+    def _counts(self, op: BoundOperator, way: BranchKeeps) -> FamilyCounts:
         """Return the counts of a branch, with its other tensors kept over the fork."""
         operators = self.fusion.space.operators
-        ways = [way if one is seen else _OVER for one in operators]
-        return count_tiles(self._family(ways), seen.name)
+        ways = [way if one is op else _OVER for one in operators]
+        return count_tiles(self._family(ways), op.name)
 
     def _family(self, ways: Sequence[BranchKeeps]) -> Family:
         """Return the family of trees with shared loops of all tiles."""
@@ -135,8 +135,8 @@ def _add(
         return 0
     costs = _CountedCosts(fusion, shared, tiles)
     parts = [
-        [costs.branch(seen, way) for way in operator_ways]
-        for seen, operator_ways in zip(fusion.space.operators, ways, strict=True)
+        [costs.branch(op, way) for way in operator_ways]
+        for op, operator_ways in zip(fusion.space.operators, ways, strict=True)
     ]
     base, step = costs.handover_bytes(), max(1, _MOST // max(1, math.prod(map(len, ways))))
     for start in range(0, count, step):

@@ -102,7 +102,7 @@ class FusedGroup:
     @cached_property
     def batch(self) -> tuple[str, ...]:
         """Ranks that all tensors have: one position at a time, outermost."""
-        views = [view for seen in self.space.operators for _, view in seen.uses]
+        views = [view for op in self.space.operators for _, view in op.uses]
         return tuple(
             rank
             for rank, size in self.space.sizes.items()
@@ -115,23 +115,23 @@ class FusedGroup:
 
         Those after a window are ranks of the operator that reads it: its rows, not its taps.
         """
-        taps = {rank for seen in self.space.operators for rank in seen.reduced}
+        taps = {rank for op in self.space.operators for rank in op.reduced}
         return tuple(
             rank
             for rank, size in self.space.sizes.items()
             if size > 1
             and rank not in self.batch
             and all(
-                rank in seen.ranks or (rank not in taps and rank in self._source_ranks(seen))
-                for seen in self.space.operators
+                rank in op.ranks or (rank not in taps and rank in self._source_ranks(op))
+                for op in self.space.operators
             )
         )
 
-    def _source_ranks(self, seen: BoundOperator) -> set[str]:
+    def _source_ranks(self, op: BoundOperator) -> set[str]:
         """Return the terms of an operator's derived ranks."""
         derived = self.space.derived
         found: set[str] = set()
-        waiting = [rank for rank in seen.ranks if rank in derived]
+        waiting = [rank for rank in op.ranks if rank in derived]
         while waiting:
             for rank, _ in derived[waiting.pop()]:
                 waiting += [rank] * (rank in derived)
@@ -142,30 +142,30 @@ class FusedGroup:
     def windows(self) -> dict[str, frozenset[str]]:
         """Ranks of each operator that are in sums of ranks, or have a stride."""
         return {
-            seen.name: frozenset(
+            op.name: frozenset(
                 rank
-                for _, view in seen.uses
+                for _, view in op.uses
                 for dim in view.terms
                 if len(dim) > 1 or dim[0][1] > 1
                 for rank, _ in dim
             )
-            for seen in self.space.operators
+            for op in self.space.operators
         }
 
     @cached_property
     def aliases(self) -> frozenset[str]:
         """Tensors that vector operators make in place."""
         return frozenset(
-            seen.output.name
-            for seen in self.space.operators
-            if isinstance(seen.operator, Vector) and seen.inputs[0].ranks == seen.output.ranks
+            op.output.name
+            for op in self.space.operators
+            if isinstance(op.operator, Vector) and op.inputs[0].ranks == op.output.ranks
         )
 
-    def outside_tensors(self, seen: BoundOperator) -> list[tuple[str, TensorView]]:
+    def outside_tensors(self, op: BoundOperator) -> list[tuple[str, TensorView]]:
         """Return the tensors of an operator that come from, or only go, outside of the group."""
         return [
             (use, view)
-            for use, view in dict(seen.uses).items()
+            for use, view in dict(op.uses).items()
             if view.name not in self.between and use not in self.aliases
         ]
 
@@ -178,11 +178,11 @@ class FusedGroup:
     def fits(self) -> bool:
         """Return whether operators can be one group: each reads from one before it; few windows."""
         linked, known = True, set[str]()
-        for seen in self.space.operators:
-            names = {view.name for _, view in seen.uses}
+        for op in self.space.operators:
+            names = {view.name for _, view in op.uses}
             linked = linked and bool(not known or known & names)
             known |= names
-        einsums = sum(not isinstance(seen.operator, Vector) for seen in self.space.operators)
+        einsums = sum(not isinstance(op.operator, Vector) for op in self.space.operators)
         windowed = any(self.windows.values())
         return linked and not (windowed and einsums > MOST_WINDOWED)
 
@@ -200,11 +200,11 @@ class FusedGroup:
             name for name in self.space.made if name in self.between - self.aliases
         )
         branches: list[Tree] = []
-        for seen, way in zip(self.space.operators, ways, strict=True):
+        for op, way in zip(self.space.operators, ways, strict=True):
             over |= dict.fromkeys(
-                use for use, _ in self.outside_tensors(seen) if use not in way.inside
+                use for use, _ in self.outside_tensors(op) if use not in way.inside
             )
-            branches.append(self._branch(seen, way, sizes))
+            branches.append(self._branch(op, way, sizes))
         keeps = tuple(Keep(name, BUFFER) for name in over)
         return Group(
             operators=self.operators,
@@ -212,44 +212,44 @@ class FusedGroup:
             merged=self.merged,
         )
 
-    def _branch(self, seen: BoundOperator, way: BranchKeeps, sizes: dict[str, int]) -> Tree:
-        views, left = dict(seen.uses), dict(sizes)
+    def _branch(self, op: BoundOperator, way: BranchKeeps, sizes: dict[str, int]) -> Tree:
+        views, left = dict(op.uses), dict(sizes)
         nodes: list[Loop | Keep] = []
         for at, use in enumerate(way.inside):
-            ranks = [rank for rank in seen.ranks if rank in views[use].names]
+            ranks = [rank for rank in op.ranks if rank in views[use].names]
             if at + 1 < len(way.inside):
                 other = views[way.inside[-1]].names
                 ranks = [rank for rank in ranks if rank in other]
             if use in way.whole:
-                ranks = [rank for rank in ranks if rank not in self.windows[seen.name]]
+                ranks = [rank for rank in ranks if rank not in self.windows[op.name]]
             for rank in ranks:
-                if left.get(rank, 1) > 1 and not isinstance(seen.operator, Vector):
+                if left.get(rank, 1) > 1 and not isinstance(op.operator, Vector):
                     nodes.append(Loop(rank, 1))
                     left[rank] = 1
             nodes.append(Keep(use, BUFFER))
-        vector = isinstance(seen.operator, Vector)
-        leaf = Do(seen.name, SFU) if vector else Do(seen.name, ARRAY, "ws")
+        vector = isinstance(op.operator, Vector)
+        leaf = Do(op.name, SFU) if vector else Do(op.name, ARRAY, "ws")
         return (*nodes, leaf)
 
-    def ways(self, seen: BoundOperator, template: TreeKind) -> list[BranchKeeps]:
+    def ways(self, op: BoundOperator, template: TreeKind) -> list[BranchKeeps]:
         """Return the choices of a branch's tensors from outside that it keeps inside."""
         free = [
-            use for use, view in self.outside_tensors(seen) if self._may_be_inside(view, template)
+            use for use, view in self.outside_tensors(op) if self._may_be_inside(view, template)
         ]
-        if isinstance(seen.operator, Vector):
+        if isinstance(op.operator, Vector):
             return [BranchKeeps(()), *([BranchKeeps(tuple(free))] if free else [])]
         found = [BranchKeeps(()), *(BranchKeeps((use,)) for use in free)]
         found += [BranchKeeps(pair) for pair in permutations(free, 2)]
-        return self._whole_or_not(seen, found) if self.windows[seen.name] else found
+        return self._whole_or_not(op, found) if self.windows[op.name] else found
 
-    def _whole_or_not(self, seen: BoundOperator, ways: Sequence[BranchKeeps]) -> list[BranchKeeps]:
+    def _whole_or_not(self, op: BoundOperator, ways: Sequence[BranchKeeps]) -> list[BranchKeeps]:
         """Return the choices with windows cut or whole, without those that make equal trees."""
         found: dict[Tree, BranchKeeps] = {}
         for way in ways:
             for count in range(len(way.inside) + 1):
                 for whole in combinations(way.inside, count):
                     one = BranchKeeps(way.inside, frozenset(whole))
-                    found.setdefault(self._branch(seen, one, dict(self.space.sizes)), one)
+                    found.setdefault(self._branch(op, one, dict(self.space.sizes)), one)
         return list(found.values())
 
     def _may_be_inside(self, view: TensorView, template: TreeKind) -> bool:
@@ -265,7 +265,7 @@ class FusedGroup:
 
     def sequences(self, template: TreeKind) -> Iterator[tuple[str, ...]]:
         """Yield shared loops in every order."""
-        reduced = frozenset().union(*(seen.reduced for seen in self.space.operators))
+        reduced = frozenset().union(*(op.reduced for op in self.space.operators))
         ranks = [rank for rank in self.common if template.tiled or rank not in reduced]
         for count in range(min(len(ranks), MOST_SHARED if template.rows else 0) + 1):
             yield from permutations(ranks, count)
@@ -275,7 +275,7 @@ class FusedGroup:
 
         Their order matters only where one of them is reduced.
         """
-        summed = any(rank in seen.reduced for rank in shared for seen in self.space.operators)
+        summed = any(rank in op.reduced for rank in shared for op in self.space.operators)
         key = (template.name, tuple(shared) if summed else frozenset(shared))
         if key not in self._known_ways:
             self._known_ways[key] = self._legal_ways(shared, template)
@@ -288,8 +288,8 @@ class FusedGroup:
     def _legal_ways(self, shared: Sequence[str], template: TreeKind) -> list[list[BranchKeeps]]:
         over = [BranchKeeps(())] * len(self.operators)
         found = []
-        for at, seen in enumerate(self.space.operators):
-            ways = self.ways(seen, template)
+        for at, op in enumerate(self.space.operators):
+            ways = self.ways(op, template)
             some = [way for way in ways if self._legal(shared, [*over[:at], way, *over[at + 1 :]])]
             found.append(some)
         return found

@@ -21,9 +21,9 @@ def vector_segment(workload: Workload, vector: Vector) -> Segment:
     merged = mergeable(workload, [vector.name])
     group = Group(operators=(vector.name,), tree=(), merged=merged)
     space = space_of(workload, group)
-    seen = space.bound_operator(vector.name)
+    op = space.bound_operator(vector.name)
     axis = space.axes.get(vector.name)
-    outer = [rank for rank in seen.ranks if rank != axis and rank in seen.output.names]
+    outer = [rank for rank in op.ranks if rank != axis and rank in op.output.names]
     ranks = [*outer, *([axis] if axis else [])]
     axes = [space.sizes[axis]] if axis else [1]
     if axis and "normalise" in VECTORS[vector.kind].steps:
@@ -39,9 +39,9 @@ def vector_segment(workload: Workload, vector: Vector) -> Segment:
             ints([order[at] for order in orders]).reshape(-1, 1) for at in range(len(ranks))
         )
         loops = FamilyLoops(tuple(ranks), tuple(tiles), places)
-        in_place = seen.inputs[0].ranks == seen.output.ranks
-        names = list(dict.fromkeys([*seen.names] if in_place else [*seen.names, seen.output.name]))
+        in_place = op.inputs[0].ranks == op.output.ranks
+        names = list(dict.fromkeys([*op.names] if in_place else [*op.names, op.output.name]))
         aliases = aliases_of(space, tuple(Keep(name) for name in names), ())
         keeps = tuple(Keep(name, BUFFER, ints(1)) for name in names)
-        families.append(Family(space, (loops, *keeps, Do(seen.name, SFU)), aliases))
+        families.append(Family(space, (loops, *keeps, Do(op.name, SFU)), aliases))
     return of_families(group, families)

@@ -58,16 +58,16 @@ class Level:
         ]
 
 
-def silent(seen: BoundOperator) -> str:
+def silent(op: BoundOperator) -> str:
     """Return which part of an einsum the notation can't express; empty if it can express all."""
-    if len(seen.uses) != len(ROLES):
-        return f"{len(seen.inputs)} inputs: the notation has one input and one filter"
-    for view in seen.inputs:
+    if len(op.uses) != len(ROLES):
+        return f"{len(op.inputs)} inputs: the notation has one input and one filter"
+    for view in op.inputs:
         for dim in view.terms:
             text = "+".join(rank for rank, _ in dim)
             if len(dim) > _WINDOW:
                 return f"{view.name} slides over {text}: the notation slides one rank over another"
-            if len(dim) == _WINDOW and any(c > 1 and rank in seen.reduced for rank, c in dim):
+            if len(dim) == _WINDOW and any(c > 1 and rank in op.reduced for rank, c in dim):
                 return f"{view.name} slides over {text} with dilation, which the notation lacks"
     return ""
 
@@ -80,7 +80,7 @@ def is_uneven(way: Sequence[object]) -> bool:
 
 
 def levels_of(
-    space: IterationSpace, seen: BoundOperator, sizes: Sizes, way: Sequence[Node]
+    space: IterationSpace, op: BoundOperator, sizes: Sizes, way: Sequence[Node]
 ) -> list[Level]:
     """Return the levels of an einsum that ``way`` leads to; ``sizes`` of the group's ranks.
 
@@ -92,7 +92,7 @@ def levels_of(
     lanes = [node for node in way[border:] if isinstance(node, Spread)]
     laned = {lane.rank for lane in lanes}
     rounds = [node for node in way[border:] if isinstance(node, Loop) and node.rank in laned]
-    nest = _Nest(space, seen, sizes)
+    nest = _Nest(space, op, sizes)
     nest.loops(outside)
     for spread in spreads:
         nest.spread(spread)
@@ -103,9 +103,9 @@ def levels_of(
     return nest.levels
 
 
-def time_of(seen: BoundOperator, levels: Sequence[Level], points: Points) -> NDArray[np.int64]:
+def time_of(op: BoundOperator, levels: Sequence[Level], points: Points) -> NDArray[np.int64]:
     """Return the cycles of a block at each hardware point."""
-    axes, outputs = _axes(seen), [one.output for one in levels]
+    axes, outputs = _axes(op), [one.output for one in levels]
 
     def costs_of(depth: int, _: OutputLevel, sizes: Sizes) -> CaseCosts:
         return paper_costs(axes, outputs[depth], sizes, PAPER.rules)
@@ -137,13 +137,13 @@ def directives_text(levels: Sequence[Level]) -> str:
     return "; ".join(found)
 
 
-def _axes(seen: BoundOperator) -> Axes:
+def _axes(op: BoundOperator) -> Axes:
     """Return the dimensions of an einsum's tensors: of a window what strides over what."""
     found: dict[Role, tuple[Axis, ...]] = {}
-    for role, (_, view) in zip(ROLES, seen.uses, strict=True):
+    for role, (_, view) in zip(ROLES, op.uses, strict=True):
         axes: list[Axis] = []
         for dim in view.terms:
-            (rank, stride), *others = sorted(dim, key=lambda one: one[0] in seen.reduced)
+            (rank, stride), *others = sorted(dim, key=lambda one: one[0] in op.reduced)
             axes.append((rank, others[0][0], stride) if others else (rank, "", 1))
         found[role] = tuple(axes)
     return found
@@ -165,11 +165,11 @@ def _split_way(way: Sequence[Node]) -> tuple[list[Loop], list[Spread], list[Loop
 class _Nest:
     """Makes the cluster levels of an einsum from the nodes of a tree."""
 
-    def __init__(self, space: IterationSpace, seen: BoundOperator, sizes: Sizes) -> None:
+    def __init__(self, space: IterationSpace, op: BoundOperator, sizes: Sizes) -> None:
         """Take the sizes of the group's ranks."""
-        self.space, self.seen = space, seen
+        self.space, self.op = space, op
         self.left = dict(sizes)
-        self.entering = {rank: sizes[rank] for rank in seen.ranks}
+        self.entering = {rank: sizes[rank] for rank in op.ranks}
         self.sizes = dict(self.entering)
         self.levels: list[Level] = []
 
@@ -198,7 +198,7 @@ class _Nest:
         whole = self.left[node.rank]
         self.left[node.rank] = min(node.tile, whole)
         found = []
-        for rank in self.seen.ranks if node.tile < whole else ():
+        for rank in self.op.ranks if node.tile < whole else ():
             step = dict(self.space.derived.get(rank, ((rank, 1),))).get(node.rank)
             if step is not None:
                 size = self.sizes[rank] - (whole - node.tile) * step

@@ -72,40 +72,38 @@ def dimensions_of(
     """Return the directives of a group's operators, from the outside in."""
     found: list[Dimension] = []
     for outside, leaf in paths(group.tree):
-        seen = space.bound_operator(leaf.operator)
-        found += _dimensions(space, seen, outside, leaf, accelerator)
+        op = space.bound_operator(leaf.operator)
+        found += _dimensions(space, op, outside, leaf, accelerator)
     return tuple(found)
 
 
 def _dimensions(
     space: IterationSpace,
-    seen: BoundOperator,
+    op: BoundOperator,
     outside: Sequence[Node],
     leaf: Do,
     accelerator: Accelerator,
 ) -> list[Dimension]:
     way, left = _way(space, outside)
-    sizes = {rank: space.widen(left)[rank] for rank in seen.ranks}
+    sizes = {rank: space.widen(left)[rank] for rank in op.ranks}
     array = accelerator.array
-    if not isinstance(seen.operator, Einsum):
+    if not isinstance(op.operator, Einsum):
         way += _lanes(sizes, accelerator.sfu.lanes)
     elif isinstance(array, ArraySpec):
-        way += _folds(seen, sizes, array, leaf)
+        way += _folds(op, sizes, array, leaf)
     else:
         way += [_Step((rank,), 1, size, "") for rank, size in sizes.items() if size > 1]
     dimensions = []
     for at, step in enumerate(way):
-        if isinstance(step, Keep) or not any(_is_moved(space, step, view) for _, view in seen.uses):
+        if isinstance(step, Keep) or not any(_is_moved(space, step, view) for _, view in op.uses):
             continue
-        couplings = tuple(
-            _coupling(space, seen, way, at, number) for number in range(len(seen.uses))
-        )
+        couplings = tuple(_coupling(space, op, way, at, number) for number in range(len(op.uses)))
         kind = "SpatialMap" if step.where else "TemporalMap"
         on = f" on {step.where}" if step.where else ""
         directive = f"{kind}({step.tile},{step.tile}) {'*'.join(step.ranks)}{on}"
         dimensions.append(
             Dimension(
-                operator=seen.name,
+                operator=op.name,
                 directive=directive,
                 in_space=bool(step.where),
                 steps=step.steps,
@@ -131,11 +129,9 @@ def _way(
     return way, left
 
 
-def _folds(
-    seen: BoundOperator, sizes: Mapping[str, int], array: ArraySpec, leaf: Do
-) -> list[_Step]:
+def _folds(op: BoundOperator, sizes: Mapping[str, int], array: ArraySpec, leaf: Do) -> list[_Step]:
     """Return the folds of a block: loops, ranks on the array's sides, streamed rank."""
-    parts = {rank: seen.parts.get(rank) for rank, size in sizes.items() if size > 1}
+    parts = {rank: op.parts.get(rank) for rank, size in sizes.items() if size > 1}
     high, wide, stream = (
         tuple(rank for rank, own in parts.items() if own == part)
         for part in PLACES[leaf.stationarity or "ws"]
@@ -168,12 +164,12 @@ def _is_moved(space: IterationSpace, step: _Step, view: TensorView) -> bool:
 
 
 def _coupling(
-    space: IterationSpace, seen: BoundOperator, way: Sequence[_Step | Keep], at: int, number: int
+    space: IterationSpace, op: BoundOperator, way: Sequence[_Step | Keep], at: int, number: int
 ) -> Coupling:
-    name, view = seen.uses[number]
+    name, view = op.uses[number]
     step = way[at]
     assert isinstance(step, _Step)  # noqa: S101 - narrows the type
-    is_sum = number == len(seen.inputs)
+    is_sum = number == len(op.inputs)
     end, level = _home(way, at, name)
     is_moved = _is_moved(space, step, view)
     inside = [
@@ -220,27 +216,22 @@ def dram_bytes_of(space: IterationSpace, group: Group) -> dict[str, int]:
     leaves = list(paths(group.tree))
     if len(leaves) > len(space.operators):
         return {}
-    uses = Counter(name for seen in space.operators for name, _ in seen.uses)
+    uses = Counter(name for op in space.operators for name, _ in op.uses)
     moved: dict[str, int] = {}
     untold: set[str] = set()
     for outside, leaf in leaves:
-        seen = space.bound_operator(leaf.operator)
-        for number, (name, view) in enumerate(seen.uses):
+        op = space.bound_operator(leaf.operator)
+        for number, (name, view) in enumerate(op.uses):
             tensor = tensor_of(name)
             plain = all(len(dim) == 1 and dim[0][1] == 1 for dim in view.terms)
             plain = plain and not (view.packed or view.names & {*space.derived})
             times = _times(space, outside, name, view)
-            if (
-                times is None
-                or not plain
-                or uses[name] > 1
-                or not isinstance(seen.operator, Einsum)
-            ):
+            if times is None or not plain or uses[name] > 1 or not isinstance(op.operator, Einsum):
                 untold.add(tensor)
                 continue
             every = math.prod(times.values())
-            if number == len(seen.inputs):  # sums that come back; what is made anew doesn't
-                every = 2 * every - math.prod(n for r, n in times.items() if r not in seen.ranks)
+            if number == len(op.inputs):  # sums that come back; what is made anew doesn't
+                every = 2 * every - math.prod(n for r, n in times.items() if r not in op.ranks)
             moved[tensor] = moved.get(tensor, 0) + view.n_bytes * every
     return {name: n_bytes for name, n_bytes in moved.items() if name not in untold}
 

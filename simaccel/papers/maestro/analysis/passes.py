@@ -37,14 +37,14 @@ class Pass:
 
 def passes_of(
     space: IterationSpace,
-    seen: BoundOperator,
+    op: BoundOperator,
     way: Way,
     others: Sequence[Way],
     accelerator: Accelerator,
 ) -> list[Pass]:
     """Return the passes of a vector operator; ``others`` are the ways of the group's leaves."""
-    assert isinstance(seen.operator, Vector)  # noqa: S101 - narrows the type
-    steps, axis = VECTORS[seen.operator.kind].steps, space.axes.get(seen.name)
+    assert isinstance(op.operator, Vector)  # noqa: S101 - narrows the type
+    steps, axis = VECTORS[op.operator.kind].steps, space.axes.get(op.name)
     whole = space.sizes.get(axis or "", 1)
     cutting = [
         at
@@ -56,17 +56,17 @@ def passes_of(
     shared = pieces > 1 and any(
         _common(way, other) > cutting[0] for other in others if other is not way
     )
-    again, passes = repeats_of(space, seen, way), []
+    again, passes = repeats_of(space, op, way), []
     for name in ["online"] if shared else names:
         cost: Passes = accelerator.sfu.choose_form(steps[name], steps[name].merged)
-        for sizes, blocks in sizes_of_blocks(space, seen, way):
-            elements = math.prod(sizes[rank] for rank in seen.ranks)
+        for sizes, blocks in sizes_of_blocks(space, op, way):
+            elements = math.prod(sizes[rank] for rank in op.ranks)
             passes.append(Pass(cost.passes, elements, again * blocks))
             if cost.row_passes:
                 passes.append(
                     Pass(cost.row_passes, elements // sizes.get(axis or "", 1), again * blocks)
                 )
-    return passes + (list(_corrections(space, seen, way, accelerator)) if shared else [])
+    return passes + (list(_corrections(space, op, way, accelerator)) if shared else [])
 
 
 def cycles_of(passes: Sequence[Pass], accelerator: Accelerator) -> int:
@@ -86,16 +86,16 @@ def _common(one: Way, other: Way) -> int:
 
 
 def _corrections(
-    space: IterationSpace, seen: BoundOperator, way: Way, accelerator: Accelerator
+    space: IterationSpace, op: BoundOperator, way: Way, accelerator: Accelerator
 ) -> Iterator[Pass]:
     """Yield what an online operator does to sums that go on: rescale, and divide at the end."""
-    assert isinstance(seen.operator, Vector)  # noqa: S101 - narrows the type
-    axis, steps = space.axes[seen.name], VECTORS[seen.operator.kind].steps
+    assert isinstance(op.operator, Vector)  # noqa: S101 - narrows the type
+    axis, steps = space.axes[op.name], VECTORS[op.operator.kind].steps
     rescale, divide = (
         accelerator.sfu.choose_form(steps[name], None).passes for name in ("rescale", "divide")
     )
     for reader in space.operators:
-        if seen.output.name not in reader.names or axis not in reader.reduced:
+        if op.output.name not in reader.names or axis not in reader.reduced:
             continue
         ranks = plain_ranks(space, sorted(reader.output.names))
         pieces = pieces_of(space, [*ranks, axis], way)

@@ -72,13 +72,13 @@ def operator_times(
     every = [way for ways in leaves.values() for way, _ in ways]
     times = []
     for name, ways in leaves.items():
-        seen = space.bound_operator(name)
-        if isinstance(seen.operator, Vector):
-            times.append(_vector_time(space, seen, ways, every, accelerator))
+        op = space.bound_operator(name)
+        if isinstance(op.operator, Vector):
+            times.append(_vector_time(space, op, ways, every, accelerator))
         elif isinstance(accelerator.array, ArraySpec):
-            times.append(_folds_time(space, seen, ways, accelerator))
+            times.append(_folds_time(space, op, ways, accelerator))
         else:
-            times.append(_clusters_time(space, seen, ways, accelerator))
+            times.append(_clusters_time(space, op, ways, accelerator))
     return tuple(times)
 
 
@@ -91,7 +91,7 @@ def _blocks_text(blocks: int, sizes: str) -> str:
 
 def _vector_time(
     space: IterationSpace,
-    seen: BoundOperator,
+    op: BoundOperator,
     leaves: _Leaves,
     every: Sequence[Way],
     accelerator: Accelerator,
@@ -99,14 +99,14 @@ def _vector_time(
     passes = [
         vector_pass
         for way, _ in leaves
-        for vector_pass in passes_of(space, seen, way, every, accelerator)
+        for vector_pass in passes_of(space, op, way, every, accelerator)
     ]
     blocks = sum(vector_pass.blocks for vector_pass in passes)
     most = max(passes, key=lambda vector_pass: vector_pass.elements)
     times = f"{most.passes} passes" if most.passes > 1 else "a pass"
     each = f"{times} each: SpatialMap(1,1) elements on {accelerator.sfu.lanes:,} lanes"
     return OperatorTime(
-        operator=seen.name,
+        operator=op.name,
         written=f"{_blocks_text(blocks, f'{most.elements:,} elements')}, {each}",
         cycles=cycles_of(passes, accelerator),
     )
@@ -116,26 +116,26 @@ def _vector_time(
 
 
 def _clusters_time(
-    space: IterationSpace, seen: BoundOperator, leaves: _Leaves, accelerator: Accelerator
+    space: IterationSpace, op: BoundOperator, leaves: _Leaves, accelerator: Accelerator
 ) -> OperatorTime:
-    silent = clusters.silent(seen)
+    silent = clusters.silent(op)
     if silent:
-        return OperatorTime(operator=seen.name, silent=silent)
-    pace = accelerator.array.cycles_per_mac(view.element for view in seen.inputs)
+        return OperatorTime(operator=op.name, silent=silent)
+    pace = accelerator.array.cycles_per_mac(view.element for view in op.inputs)
     cycles, ideal, blocks, largest = 0, 0, 0, ("", 0)
     for way, _ in leaves:
         border = max(
             (at + 1 for at, node in enumerate(way) if isinstance(node, PartShare)), default=0
         )
         inside = [node for node in way[border:] if not isinstance(node, PartShare)]
-        again = repeats_of(space, seen, way)
-        for sizes, blocks_here in sizes_of_blocks(space, seen, way[:border]):
+        again = repeats_of(space, op, way)
+        for sizes, blocks_here in sizes_of_blocks(space, op, way[:border]):
             count = again * blocks_here
-            levels = clusters.levels_of(space, seen, sizes, inside)
+            levels = clusters.levels_of(space, op, sizes, inside)
             points = clusters.points_of(
-                levels, _bandwidth(seen, accelerator), accelerator.lead_latency_cycles, pace
+                levels, _bandwidth(op, accelerator), accelerator.lead_latency_cycles, pace
             )
-            with_noc, without = (int(fold) for fold in clusters.time_of(seen, levels, points))
+            with_noc, without = (int(fold) for fold in clusters.time_of(op, levels, points))
             cycles, ideal, blocks = (
                 cycles + count * with_noc,
                 ideal + count * without,
@@ -148,16 +148,16 @@ def _clusters_time(
     if any(clusters.is_uneven(way) for way, _ in leaves):
         number = f"{_UNEVEN}: {number}"
     return OperatorTime(
-        operator=seen.name,
+        operator=op.name,
         written=number + largest[0],
         cycles=cycles,
         transfers=cycles - ideal,
     )
 
 
-def _bandwidth(seen: BoundOperator, accelerator: Accelerator) -> int:
+def _bandwidth(op: BoundOperator, accelerator: Accelerator) -> int:
     """Return the elements per cycle that the narrower of NoC and buffer port gives the array."""
-    bits = max(view.bits for _, view in seen.uses)
+    bits = max(view.bits for _, view in op.uses)
     rates = [accelerator.distribution_rate, accelerator.read_rate]
     widths = [UNLIMITED if one.unlimited else int(one.exact() * BYTE / bits) for one in rates]
     return max(1, min(widths))
@@ -167,21 +167,21 @@ def _bandwidth(seen: BoundOperator, accelerator: Accelerator) -> int:
 
 
 def _folds_time(
-    space: IterationSpace, seen: BoundOperator, leaves: _Leaves, accelerator: Accelerator
+    space: IterationSpace, op: BoundOperator, leaves: _Leaves, accelerator: Accelerator
 ) -> OperatorTime:
     array = accelerator.array
     assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
-    alone = [rank for rank, part in seen.parts.items() if _size(space, rank) > 1 and not part]
-    if alone or len(seen.inputs) != _FACTORS:
+    alone = [rank for rank, part in op.parts.items() if _size(space, rank) > 1 and not part]
+    if alone or len(op.inputs) != _FACTORS:
         text = "no product of two factors that the array could fold"
-        return OperatorTime(operator=seen.name, silent=text)
+        return OperatorTime(operator=op.name, silent=text)
     blocks: Counter[tuple[Block, Stationarity]] = Counter()
     for way, leaf in leaves:
-        for block, count in blocks_of(space, seen, way).items():
+        for block, count in blocks_of(space, op, way).items():
             blocks[block, leaf.stationarity or "ws"] += count
-    directed = [_direct_layer(seen.name, *block, array) for block in blocks]
+    directed = [_direct_layer(op.name, *block, array) for block in blocks]
     runtimes = [
-        column.columns["runtime_cycles"] for column in analyse(directed, _points(seen, accelerator))
+        column.columns["runtime_cycles"] for column in analyse(directed, _points(op, accelerator))
     ]
     cycles, ideal = (
         sum(
@@ -196,7 +196,7 @@ def _folds_time(
     m, k, n = kinds[largest][0]
     many = _blocks_text(sum(blocks.values()), f"M {m:,}, K {k:,}, N {n:,}")
     return OperatorTime(
-        operator=seen.name,
+        operator=op.name,
         written=f"{many}: {directives}",
         cycles=cycles,
         transfers=cycles - ideal,
@@ -207,13 +207,13 @@ def _size(space: IterationSpace, rank: str) -> int:
     return space.widen(space.sizes)[rank]
 
 
-def blocks_of(space: IterationSpace, seen: BoundOperator, way: Way) -> dict[Block, int]:
+def blocks_of(space: IterationSpace, op: BoundOperator, way: Way) -> dict[Block, int]:
     """Return the blocks (m, k, n) that the array gets, and how many of each."""
     found: Counter[Block] = Counter()
-    again = repeats_of(space, seen, way)
-    for sizes, count in sizes_of_blocks(space, seen, way):
+    again = repeats_of(space, op, way)
+    for sizes, count in sizes_of_blocks(space, op, way):
         m, k, n, repeats = (
-            math.prod(sizes[rank] for rank, one in seen.parts.items() if one == part)
+            math.prod(sizes[rank] for rank, one in op.parts.items() if one == part)
             for part in "mkng"
         )
         found[m, k, n] += again * count * repeats
@@ -239,15 +239,15 @@ def _direct_layer(
     )
 
 
-def _points(seen: BoundOperator, accelerator: Accelerator) -> list[DirectiveHardware]:
+def _points(op: BoundOperator, accelerator: Accelerator) -> list[DirectiveHardware]:
     """Return the accelerator, and the same with a NoC that takes no time."""
     array = accelerator.array
     assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
-    pes, pace = array.pes, array.cycles_per_mac(view.element for view in seen.inputs)
+    pes, pace = array.pes, array.cycles_per_mac(view.element for view in op.inputs)
     return [
         DirectiveHardware(
             pes=pes,
-            noc_bandwidth=(_bandwidth(seen, accelerator), array.rows + 1),
+            noc_bandwidth=(_bandwidth(op, accelerator), array.rows + 1),
             noc_latency=(accelerator.lead_latency_cycles, 1),
             offchip_bandwidth=UNLIMITED,
             cycles_per_mac=pace,

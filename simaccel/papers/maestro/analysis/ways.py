@@ -70,21 +70,21 @@ def plain_ranks(space: IterationSpace, ranks: Sequence[str]) -> tuple[str, ...]:
 
 
 def sizes_of_blocks(
-    space: IterationSpace, seen: BoundOperator, way: Way
+    space: IterationSpace, op: BoundOperator, way: Way
 ) -> Iterator[tuple[dict[str, int], int]]:
     """Yield the blocks of an operator, the sizes of the group's ranks there, and how many of each.
 
     A rank that follows from others has its halo in every block.
     """
-    plain = plain_ranks(space, seen.ranks)
+    plain = plain_ranks(space, op.ranks)
     pieces = pieces_of(space, plain, way)
     for some in itertools.product(*(pieces[rank].items() for rank in plain)):
         sizes = {rank: size for rank, (size, _) in zip(plain, some, strict=True)}
         yield space.widen({**space.sizes, **sizes}), math.prod(count for _, count in some)
 
 
-def repeats_of(space: IterationSpace, seen: BoundOperator, way: Way) -> int:
+def repeats_of(space: IterationSpace, op: BoundOperator, way: Way) -> int:
     """Return how often an operator runs for the loops that it shares and has no rank of."""
-    plain = plain_ranks(space, seen.ranks)
+    plain = plain_ranks(space, op.ranks)
     others = pieces_of(space, [rank for rank in space.sizes if rank not in plain], way)
     return math.prod(sum(pieces.values()) for pieces in others.values())
