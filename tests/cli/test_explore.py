@@ -63,7 +63,7 @@ def test_a_dry_run_counts_and_keeps_nothing(cli: Call, tmp_path: Path) -> None:
 
 
 def test_what_an_exploration_costs_is_what_its_runs_do(cli: Call) -> None:
-    line = "--hw edge --workload vgg16 --dry-run --json"
+    line = "--hw edge --workload alexnet --dry-run --json"
     cost = json.loads(cli(f"explore {line} --axis array=16x16,32x32 --dataflow flex").stdout)
     alone = json.loads(cli(f"run {line} --dataflow flex").stdout)
     assert (cost["runs"], cost["timed"]) == (2, 2)
