@@ -380,8 +380,10 @@ class TreeSearch:
     def group(self, workload: Workload, name: str) -> Group:
         """Return an operator's group with its best tree; raises as ``fastest`` does."""
         searched = self.operator_candidates(workload, name)
-        if len(searched.candidates) == len(searched.candidates.fitting(self.goal.room)) == 1:
-            tree = rename_tree(searched.candidates.tree(0), searched.names)  # nothing to choose
+        candidates = searched.candidates
+        fits = candidates.fitting(self.goal.room)
+        if len(fits) == len(candidates) == 1 and not candidates.too_large:  # nothing to choose
+            tree = rename_tree(candidates.tree(0), searched.names)
             return replace(searched.group, tree=tree)
         group, best = self.fastest(workload, name)
         return replace(group, tree=best.tree)

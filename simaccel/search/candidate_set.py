@@ -45,7 +45,9 @@ def leakage(accelerator: Accelerator) -> float:
 
 @dataclass(eq=False)
 class CandidateSet:
-    """All distinct candidates of some families of one group, by number; they run when needed.
+    """The distinct candidates of some families of one group that fit the buffer, by number.
+
+    They run when needed.
 
     ``group``: without a tree. ``allows``: returns which candidates of a family satisfy the user's
     constraints. ``tolerance``: of near-ties, relative to the best objective (`near_ties`).
@@ -68,7 +70,8 @@ class CandidateSet:
         """Count all candidates."""
         self.limits = self.limits or [limits_of(family) for family in self.families]
         columns: list[list[npt.NDArray[Any]]] = []
-        self.size = self.same = self.excluded = 0
+        self.size = self.same = self.excluded = self.too_large = 0
+        smallest: list[int] = []
         works: list[int] = []
         priced = (
             self.is_priced
@@ -86,6 +89,11 @@ class CandidateSet:
             may = self.allows(family) if self.allows else np.ones((), dtype=np.bool_)
             allowed = np.broadcast_to(may, shape).ravel()
             places = np.flatnonzero(~again & allowed)
+            takes = np.broadcast_to(space, shape).ravel()[places]
+            smallest += [int(takes.min())] if takes.size else []
+            fits = takes <= capacity(self.accelerator)
+            self.too_large += int(np.count_nonzero(~fits))
+            places = places[fits]
             rows = [
                 np.broadcast_to(column, shape).ravel()[places]
                 for column in (
@@ -102,14 +110,14 @@ class CandidateSet:
             np.concatenate(column) for column in zip(*columns, strict=True)
         )
         self._ends = np.cumsum([places.size for *_, places in columns])
-        self.least_work = min(works)
+        self.least_work, self._smallest = min(works), min(smallest, default=None)
         if self.accelerator.cores.count == 1:  # only sets of cuts for cores are put together
             self.totals = []
         self._alone: dict[int, tuple[Family, Tree]] = {}
         self._ran: dict[int, RunOutcome] = {}
 
     def __len__(self) -> int:
-        """Count the different candidates that are allowed."""
+        """Count the different candidates that are allowed and fit the whole buffer."""
         return len(self.bounds)
 
     def family_of(self, which: Ints | int) -> Ints:
@@ -325,15 +333,14 @@ class CandidateSet:
             NothingFitsError: no candidate fits the array's accumulator and the staging of memories.
 
         """
-        if not len(self):
+        if self._smallest is None:
             raise NothingFitsError(f"{self.group.name}: no candidate satisfies --constrain")
-        n_bytes = int(self.space.min())
-        if n_bytes > UNLIMITED:
+        if self._smallest > UNLIMITED:
             raise NothingFitsError(
                 f"{self.accelerator.name}: {_SMALL[bool(self.accelerator.staging)]} of no tile; "
                 "allowed: larger ones, or none"
             )
-        return n_bytes
+        return self._smallest
 
 
 def number_holdings(family: Family, number: int) -> Ints:

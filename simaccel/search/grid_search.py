@@ -155,6 +155,8 @@ class _Climb:
         source, idle = self.grid, 0
         is_loose = holding is not None
         stopping, may_idle = self.goal.near_stopping(loose=is_loose), int(is_loose)
+        if not is_loose and self._leaves_little(room):
+            return
         for _ in range(EFFORT.rounds):
             candidates = self._neighbours(source, beam, self.grid.limits[family])
             if candidates is None:
@@ -169,6 +171,17 @@ class _Climb:
             if idle > may_idle:
                 break  # one as good with a smaller buffer has room for other tiles
             source, beam = candidates, _next_beam(walk, loose=is_loose)
+
+    def _leaves_little(self, room: int) -> bool:
+        """Return whether neither bounds nor the work of array and SFU leave much to gain.
+
+        Neighbours move other bytes, but their work is hardly less than the least of the grid.
+        """
+        goal = self.goal
+        if goal.objective != "cycles" or goal.patience is not None:
+            return False
+        is_close = self.grid.bound(room) >= self.below * (1 - goal.gap) - goal.slack
+        return is_close and self.grid.least_work >= self.below * (1 - EFFORT.loose)
 
     def _neighbours(
         self, source: CandidateSet, beam: Sequence[int], limits: Sequence[Limit]
@@ -220,7 +233,7 @@ class _Climb:
             pruned={
                 SAME: grid.same,
                 NOT_ALLOWED: grid.excluded,
-                ROOM: len(grid) - fits,
+                ROOM: grid.too_large + len(grid) - fits,
                 BOUND: fits - of_grid,
             },
             ran=len(ran),
