@@ -107,7 +107,7 @@ class CandidateSet:
             self.excluded += int(np.count_nonzero(~allowed))
             works.append(int(totals.work().min()))
         self.bounds, self.likely, self.dram, self.space, self.energy, self.holding, self.place = (
-            np.concatenate(column) for column in zip(*columns, strict=True)
+            _narrow(np.concatenate(column)) for column in zip(*columns, strict=True)
         )
         self._ends = np.cumsum([places.size for *_, places in columns])
         self.least_work, self._smallest = min(works), min(smallest, default=None)
@@ -341,6 +341,12 @@ class CandidateSet:
                 "allowed: larger ones, or none"
             )
         return self._smallest
+
+
+def _narrow(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a column in half the memory, if it has small integers alone."""
+    is_small = column.dtype == np.int64 and (not column.size or column.max() < 2**31)
+    return column.astype(np.int32) if is_small else column
 
 
 def number_holdings(family: Family, number: int) -> Ints:
