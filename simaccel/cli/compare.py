@@ -156,7 +156,7 @@ def compare(
     lists.require_tokens(shown, points)
     lists.refuse_lists(points, exhibit)
     if dry_run:
-        ctx.exit(_show_outlook(points, files.options, as_json=as_json))
+        ctx.exit(_show_forecast(points, files.options, as_json=as_json))
     rows = _run_all(
         points,
         table,
@@ -201,15 +201,15 @@ def _run_all(
     return rows
 
 
-def _show_outlook(
+def _show_forecast(
     points: Sequence[Point], files: Mapping[str, str | None], *, as_json: bool
 ) -> int:
     """Say what there is to search; return the exit code."""
-    from simaccel.cli.outlook import outlooks_of, show_outlook
+    from simaccel.cli.forecast import forecasts_of, show_forecast
     from simaccel.verbs.comparing import title_of
 
-    searches = outlooks_of(points, [_name(point.row) for point in points])
-    show_outlook(title_of(points), searches, files, runs=True, as_json=as_json)
+    searches = forecasts_of(points, [_name(point.row) for point in points])
+    show_forecast(title_of(points), searches, files, runs=True, as_json=as_json)
     return 0
 
 

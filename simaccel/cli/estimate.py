@@ -86,8 +86,8 @@ def map_workload(
     files.require()
     nests = _nest_inputs(experiment) if experiment.searches() and not dry_run else None
     read = experiment.read() if nests is None else None
+    from simaccel.cli.forecast import show_inputs_forecast
     from simaccel.cli.map_options import MapOptions, map_dataflow, map_nests
-    from simaccel.cli.outlook import show_inputs_outlook
     from simaccel.mapping.files import mapping_text
     from simaccel.mapping.text import tree_text
 
@@ -102,7 +102,7 @@ def map_workload(
         map_nests(experiment, nests, jobs, wanted)
     elif read is not None and dry_run:
         anew = experiment.searches() and wanted.needs_search
-        show_inputs_outlook(
+        show_inputs_forecast(
             experiment, read, wanted.options, runs=False, as_json=as_json, anew=anew
         )
     elif read is not None:

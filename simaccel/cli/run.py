@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 from simaccel.cli.choices import TOP, RowCount
 from simaccel.cli.command import Command
+from simaccel.cli.forecast import show_inputs_forecast
 from simaccel.cli.options import (
     SEARCH_JOBS_HELP,
     Jobs,
@@ -27,7 +28,6 @@ from simaccel.cli.options import (
     overflow_option,
     read_estimates,
 )
-from simaccel.cli.outlook import show_inputs_outlook
 from simaccel.cli.output import OutputFiles, show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_report import SearchReport, report_options
@@ -122,7 +122,7 @@ def run(
     own, entries = read_estimates(estimates), experiment.workload.estimates()
     inputs = experiment.read()
     if dry_run:
-        show_inputs_outlook(experiment, inputs, paths, runs=True, as_json=as_json)
+        show_inputs_forecast(experiment, inputs, paths, runs=True, as_json=as_json)
         return
     from simaccel.report.comparison import designs_json, designs_table
     from simaccel.report.estimates import of_result, own_estimate_json, own_estimate_parts

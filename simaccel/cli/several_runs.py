@@ -137,8 +137,8 @@ def _forecast(
     as_json: bool,
 ) -> None:
     """Estimate the searches of each phase, of a pipeline those of each stage."""
-    from simaccel.cli.outlook import show_outlook
-    from simaccel.experiment.outlook import outlooks
+    from simaccel.cli.forecast import show_forecast
+    from simaccel.experiment.forecast import forecasts
     from simaccel.experiment.pipeline_plan import plan_pipeline
     from simaccel.experiment.precision import place_on
     from simaccel.report.generation import cut_line, sent_line
@@ -146,13 +146,13 @@ def _forecast(
     searches = [
         (", ".join(filter(None, (name, part))), forecast)
         for name, phase in phases.items()
-        for part, forecast in outlooks(place_on(phase, accelerator), accelerator, dataflow, **cut)
+        for part, forecast in forecasts(place_on(phase, accelerator), accelerator, dataflow, **cut)
     ]
     lines = []
     if cut["stages"] is not None:
         name, first = next(iter(phases.items()))
         lines = [(cut_line if name else sent_line)(plan_pipeline(first, accelerator, **cut))]
-    show_outlook(title, searches, {}, runs=True, as_json=as_json, lines=lines)
+    show_forecast(title, searches, {}, runs=True, as_json=as_json, lines=lines)
 
 
 def pipeline_options(command: Callable[..., None]) -> Callable[..., None]:

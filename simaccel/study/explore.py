@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from simaccel.errors import InputError, SimaccelError, WorkerDiedError
-from simaccel.experiment.outlook import outlooks
+from simaccel.experiment.forecast import forecasts
 from simaccel.experiment.parallel import Watch, run_with
 from simaccel.experiment.store import ResultStore
 from simaccel.experiment.workers import TaskWorkers
@@ -84,7 +84,7 @@ def _expected_seconds(key: RunKey) -> float:
     """Return about the CPU seconds of a run and its search."""
     cut = {"stages": key.stages, "micro_batches": key.micro_batches}
     with suppress(SimaccelError):  # which its record says
-        ahead = outlooks(key.workload, key.accelerator, key.dataflow, key.options, **cut)
+        ahead = forecasts(key.workload, key.accelerator, key.dataflow, key.options, **cut)
         return sum((one.seconds or 0.0) + one.run_seconds for _, one in ahead)
     return 0.0
 

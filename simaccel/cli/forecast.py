@@ -11,19 +11,19 @@ from simaccel.report.units import count_text
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions, Inputs
-    from simaccel.experiment.outlook import SearchForecast
+    from simaccel.experiment.forecast import SearchForecast
     from simaccel.study.points import Point
 
-    Outlooks = Sequence[tuple[str, SearchForecast | str]]
+    Forecasts = Sequence[tuple[str, SearchForecast | str]]
     """Searches by name, or the reason why one can't be."""
 
 Files = Mapping[str, str | None]
 """Output files by option."""
 
 
-def show_outlook(
+def show_forecast(
     title: str,
-    searches: Outlooks,
+    searches: Forecasts,
     files: Files,
     *,
     runs: bool,
@@ -35,12 +35,12 @@ def show_outlook(
     ``lines``: further lines to print.
     """
     if as_json:
-        show_json(outlook_json(searches, files, runs=runs))
+        show_json(forecast_json(searches, files, runs=runs))
     else:
-        show(f"{title}: not run", *lines, *outlook_lines(searches, files, runs=runs))
+        show(f"{title}: not run", *lines, *forecast_lines(searches, files, runs=runs))
 
 
-def show_inputs_outlook(
+def show_inputs_forecast(
     experiment: ExperimentOptions,
     read: Inputs,
     files: Files,
@@ -53,7 +53,7 @@ def show_inputs_outlook(
 
     ``anew``: the search is not answered from the store.
     """
-    from simaccel.experiment.outlook import outlook
+    from simaccel.experiment.forecast import forecast
     from simaccel.mapping.tree import Mapping as Tree
     from simaccel.report.titles import experiment_title
     from simaccel.verbs.estimating import fitting
@@ -63,21 +63,21 @@ def show_inputs_outlook(
         fitting(workload, accelerator, dataflow)
     name = dataflow.dataflow if isinstance(dataflow, Tree) else dataflow
     title = experiment_title(workload, accelerator, name)
-    searches = [(name, outlook(*read, experiment.options, anew=anew))]
-    show_outlook(title, searches, files, runs=runs, as_json=as_json)
+    searches = [(name, forecast(*read, experiment.options, anew=anew))]
+    show_forecast(title, searches, files, runs=runs, as_json=as_json)
 
 
-def outlooks_of(points: Sequence[Point], names: Sequence[str]) -> Outlooks:
+def forecasts_of(points: Sequence[Point], names: Sequence[str]) -> Forecasts:
     """Return the cost forecasts of several searches, or the reason why one is impossible.
 
     A pipeline has one for each distinct stage.
     """
-    from simaccel.experiment.outlook import outlooks
+    from simaccel.experiment.forecast import forecasts
 
     searches: list[tuple[str, SearchForecast | str]] = []
     for name, point in zip(names, points, strict=True):
         try:
-            each = outlooks(
+            each = forecasts(
                 point.workload,
                 point.accelerator,
                 point.dataflow,
@@ -92,12 +92,12 @@ def outlooks_of(points: Sequence[Point], names: Sequence[str]) -> Outlooks:
     return searches
 
 
-def outlook_lines(searches: Outlooks, files: Files, *, runs: bool) -> list[str]:
+def forecast_lines(searches: Forecasts, files: Files, *, runs: bool) -> list[str]:
     """Return lines with the total cost, the impossible searches, and the files to be written.
 
     ``runs``: the mappings found then run on the machine.
     """
-    figures = outlook_json(searches, files, runs=runs)
+    figures = forecast_json(searches, files, runs=runs)
     able = [each for _, each in searches if not isinstance(each, str)]
     again, distinct = sum(each.remembered for each in able), sum(each.distinct for each in able)
     operators = sum(each.operators for each in able)
@@ -112,7 +112,7 @@ def outlook_lines(searches: Outlooks, files: Files, *, runs: bool) -> list[str]:
     ]
 
 
-def outlook_json(searches: Outlooks, files: Files, *, runs: bool) -> dict[str, Any]:
+def forecast_json(searches: Forecasts, files: Files, *, runs: bool) -> dict[str, Any]:
     """Return the forecasts as one JSON object (``--dry-run --json``)."""
     able = [each for _, each in searches if not isinstance(each, str)]
     return {

@@ -60,7 +60,7 @@ class SearchForecast:
         return RUN_SECONDS * self.operators
 
 
-def outlook(
+def forecast(
     workload: Workload,
     accelerator: Accelerator,
     dataflow: str | Mapping,
@@ -91,7 +91,7 @@ def outlook(
     return replace(plain, seconds=None)  # a plug-in
 
 
-def outlooks(
+def forecasts(
     workload: Workload,
     accelerator: Accelerator,
     dataflow: str | Mapping,
@@ -103,11 +103,11 @@ def outlooks(
     """Return the forecast with an empty name; of a pipeline, those of its stages with their names.
 
     Raises:
-        SimaccelError: as of ``outlook`` and ``plan_pipeline``.
+        SimaccelError: as of ``forecast`` and ``plan_pipeline``.
 
     """
     if stages is None:
-        return [("", outlook(workload, accelerator, dataflow, options))]
+        return [("", forecast(workload, accelerator, dataflow, options))]
     named = named_dataflow(dataflow)
     plan = plan_pipeline(
         workload, accelerator, stages=stages, micro_batches=micro_batches, options=options
@@ -115,7 +115,7 @@ def outlooks(
     return [
         (
             f"{stage.name} stage" if stage.count == 1 else f"{stage.count} stages {stage.name}",
-            outlook(stage.workload, plan.group, named, plan.options),
+            forecast(stage.workload, plan.group, named, plan.options),
         )
         for stage in plan.stages
     ]
