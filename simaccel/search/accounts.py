@@ -87,13 +87,21 @@ class SearchAccount:
         """Distance of the chosen one from the optimum in words, or the reason why it is unknown."""
         if self.left_out:
             return f"left out: {self.left_out}"
-        if self.left >= self.value:
-            return f"optimal of {self.searched}" if self.choices > 1 else "the only candidate"
+        is_best = self.left >= self.value
+        of_any = self.value / self.floor - 1 if self.floor > 0 else math.inf
+        if is_best and self.choices <= 1:
+            return "the only candidate"
+        if is_best and (self.complete or of_any > _SMALL_EXCESS):
+            return f"optimal of {self.searched}"
+        if of_any <= _SMALL_EXCESS or (self.left <= 0 and of_any < math.inf):
+            return f"at most {_excess_text(1 + of_any, 2)} above any mapping"
         if self.left > 0:
             return f"at most {_excess_text(self.value / self.left, 2)} above its space"
-        if self.floor > 0:
-            return f"at most {_excess_text(self.value / self.floor, 1)} above any mapping"
         return "not known"
+
+
+_SMALL_EXCESS: Final = 0.005
+"""Share above any mapping, of all sizes and orders, that says more than that above a space."""
 
 
 def _excess_text(ratio: float, places: int) -> str:
