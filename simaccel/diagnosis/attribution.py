@@ -18,6 +18,7 @@ from simaccel.diagnosis.what_if import FreeArray, free, takes_time
 from simaccel.experiment.run import ExperimentResult
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.quantity import Amount
+from simaccel.hardware.spec import copy_spec
 from simaccel.machine.machine import Machine
 
 _LATENCY: Final = ("dram_latency",)
@@ -74,11 +75,9 @@ def _measure_shares(runs: _Runs, one: GroupExplanation, told: Disagreement) -> D
 
 def streaming(accelerator: Accelerator) -> Accelerator:
     """Return an accelerator with a systolic array whose folds take as long as they stream."""
-    array = accelerator.systolic
-    fields = {name: getattr(array, name) for name in type(array).model_fields}
-    sections = {name: getattr(accelerator, name) for name in type(accelerator).model_fields}
-    sections["array"] = StreamingArray.model_validate(fields)
-    return Accelerator.model_validate(sections)
+    return copy_spec(
+        accelerator, Accelerator, array=copy_spec(accelerator.systolic, StreamingArray)
+    )
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from simaccel.diagnosis.what_if import FREED_UNITS, free, takes_time, without_sfu_latency
+from simaccel.diagnosis.what_if import FREED_UNITS, free, takes_time
 from simaccel.experiment.limits import (
     RunLimit,
     next_limit,
@@ -80,7 +80,7 @@ def speedups_of(result: RunResult, limit: RunLimit) -> LimitSpeedups:
 
 def speedup_without_sfu_latency(result: RunResult) -> float | None:
     """Return the speedup of a program on an SFU without latency."""
-    return _gain_of(result, without_sfu_latency(result.accelerator), result.program)
+    return _gain_of(result, *free(result.accelerator, result.program, ("sfu_latency",)))
 
 
 def _gain_of(result: RunResult, accelerator: Accelerator, program: Program) -> float | None:

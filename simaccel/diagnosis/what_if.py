@@ -26,7 +26,7 @@ from simaccel.hardware.core_noc import CORE_NOC, CoreNocSpec
 from simaccel.hardware.quantity import Amount
 from simaccel.hardware.sfu import InPasses
 from simaccel.hardware.spatial import PeMemorySpec
-from simaccel.hardware.spec import Spec
+from simaccel.hardware.spec import Spec, copy_spec
 from simaccel.machine.accounts import EngineCycles
 from simaccel.machine.machine import Machine
 from simaccel.machine.walks import make_walks
@@ -183,28 +183,20 @@ def free(
     return accelerator, program
 
 
-def _copy_spec(spec: _AnySpec, **sections: object) -> _AnySpec:
-    """Return a copy of a spec to change; ``model_copy`` would keep its cached rates."""
-    return type(spec).model_validate(_fields(spec) | sections)
-
-
 def _with_fields(spec: _AnySpec, fields: Mapping[str, object]) -> _AnySpec:
     """Return a copy of a spec with other values of fields, given by their paths."""
     sections: dict[str, dict[str, object]] = {}
     for path, value in fields.items():
         name, _, rest = path.partition(".")
         sections.setdefault(name, {})[rest] = value
-    return _copy_spec(
+    return copy_spec(
         spec,
+        type(spec),
         **{
             name: inner[""] if "" in inner else _with_fields(getattr(spec, name), inner)
             for name, inner in sections.items()
         },
     )
-
-
-def _fields(spec: Spec) -> dict[str, object]:
-    return {name: getattr(spec, name) for name in type(spec).model_fields}
 
 
 _NO_BANKS: Final[dict[str, Any]] = {"model": "channel", "map": None}
@@ -213,23 +205,20 @@ _NO_BANKS: Final[dict[str, Any]] = {"model": "channel", "map": None}
 
 def _memories(one: Accelerator, **fields: object) -> Accelerator:
     """Return a copy with other fields of the DRAM and of all memories beside it."""
-    beside = {
-        name: _copy_spec(memory, **fields) for name, memory in one.memories.by_class().items()
-    }
-    cores, shared = one.cores, one.cores.shared_buffer
-    if shared is not None:
-        own = {name: value for name, value in fields.items() if name in type(shared).model_fields}
-        cores = _copy_spec(cores, shared_buffer=_copy_spec(shared, **own))
-    memories = _copy_spec(one.memories, **beside)
-    return _copy_spec(one, dram=_copy_spec(one.dram, **fields), memories=memories, cores=cores)
+    sections = ["dram", *(f"memories.{name}" for name in one.memories.by_class())]
+    changed = {f"{section}.{name}": n for section in sections for name, n in fields.items()}
+    if (shared := one.cores.shared_buffer) is not None:
+        own = fields.keys() & type(shared).model_fields.keys()
+        changed |= {f"cores.shared_buffer.{name}": fields[name] for name in own}
+    return _with_fields(one, changed)
 
 
 def _slots(accelerator: Accelerator) -> Accelerator:
     """Return a copy with room for more slots: for a bound, not a design."""
     fields: dict[str, object] = {"buffer.capacity_bytes": None}
     if isinstance(accelerator.array, SpatialArraySpec):
-        for name, memory in _fields(accelerator.array.memories).items():
-            if isinstance(memory, PeMemorySpec):
+        for name in type(accelerator.array.memories).model_fields:
+            if isinstance(getattr(accelerator.array.memories, name), PeMemorySpec):
                 fields[f"array.memories.{name}.capacity_bytes"] = None
     for name in accelerator.memories.by_class():
         fields[f"memories.{name}.staging_bytes"] = None
@@ -238,7 +227,7 @@ def _slots(accelerator: Accelerator) -> Accelerator:
 
 def _free_array(one: Accelerator) -> Accelerator:
     kind = FreeArray if isinstance(one.array, ArraySpec) else FreePes
-    return _copy_spec(one, array=kind.model_validate(_fields(one.array)))
+    return copy_spec(one, Accelerator, array=copy_spec(one.array, kind))
 
 
 def _unit_fields(name: str) -> dict[str, object]:
@@ -269,7 +258,7 @@ _SECTIONS: Final[dict[str, Callable[[Accelerator], Accelerator]]] = {
     CORE_NOC: lambda one: _with_fields(
         one, {"cores.noc": CoreNocSpec(multicast=one.cores.noc.multicast)}
     ),
-    SFU: lambda one: _copy_spec(one, sfu=FreeSfu.model_validate(_fields(one.sfu))),
+    SFU: lambda one: _with_fields(one, {SFU: copy_spec(one.sfu, FreeSfu)}),
     ARRAY: _free_array,
     LOADING: without_loading,
     "slots": _slots,
@@ -324,12 +313,3 @@ class FreeSfu(SfuSpec):
     def cycles(self, work: InPasses, elements: Amount, rows: Amount) -> Amount:  # noqa: ARG002
         """Return 0: no cycles for any work."""
         return elements * 0
-
-
-def without_sfu_latency(accelerator: Accelerator) -> Accelerator:
-    """Return an accelerator whose vector operators have no latency."""
-    sfu = accelerator.sfu
-    fields = {name: getattr(sfu, name) for name in type(sfu).model_fields}
-    sections = {name: getattr(accelerator, name) for name in type(accelerator).model_fields}
-    sections[SFU] = type(sfu).model_validate(fields | {"latency_cycles": 0})
-    return Accelerator.model_validate(sections)

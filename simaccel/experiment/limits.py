@@ -21,6 +21,7 @@ from simaccel.hardware.chips import LINK_CHANNEL
 from simaccel.hardware.core_noc import CORE_NOC
 from simaccel.hardware.cores import without_core
 from simaccel.hardware.quantity import Amount
+from simaccel.hardware.spec import copy_spec
 from simaccel.machine.folds import Fold, FoldLoop, folds_of
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.numbers import SHARED
@@ -237,12 +238,7 @@ def without_loading(accelerator: Accelerator) -> Accelerator:
     """
     if type(accelerator.array) is not ArraySpec:
         return accelerator
-    fields = {
-        name: getattr(accelerator.array, name) for name in type(accelerator.array).model_fields
-    }
-    sections = {name: getattr(accelerator, name) for name in type(accelerator).model_fields}
-    sections["array"] = LoadedArray.model_validate(fields)
-    return Accelerator.model_validate(sections)
+    return copy_spec(accelerator, Accelerator, array=copy_spec(accelerator.array, LoadedArray))
 
 
 def loading_cycles(program: Program, accelerator: Accelerator) -> Counter[str]:

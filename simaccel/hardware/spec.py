@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -61,3 +61,15 @@ class Spec(BaseModel):
         if details:
             raise ValidationError.from_exception_data(type(self).__name__, details)
         return self
+
+
+Kind = TypeVar("Kind", bound=Spec)
+
+
+def copy_spec(spec: Spec, kind: type[Kind], **fields: object) -> Kind:
+    """Return a copy of a spec as one of a ``kind``, its own or one that changes what work costs.
+
+    ``fields`` get other values; ``model_copy`` would keep the cached rates.
+    """
+    own = {name: getattr(spec, name) for name in type(spec).model_fields}
+    return kind.model_validate(own | fields)
