@@ -12,7 +12,8 @@ from simaccel.experiment.pipeline_plan import named_dataflow, plan_pipeline
 from simaccel.experiment.scheduling import recall
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
-from simaccel.mapping.tree import Mapping
+from simaccel.mapping.space import mergeable, space_of
+from simaccel.mapping.tree import Group, Mapping
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, settle_options
 from simaccel.schedulers.spatial import choices, rooms_of, shape_of
 from simaccel.schedulers.tree_search import TreeSearch
@@ -31,8 +32,8 @@ SECONDS: Final = {
 """Median CPU seconds of the search of one, by ``flex`` and ``flat``: attentions of BERT took 0.4 to
 0.9, convolutions of ResNet-50 and VGG16 with windows 0.04 to 1.2, without 0.1 to 0.8, products
 0.1 to 2. A window that goes over one channel takes no longer than none."""
-_FACTORS: Final = {"naive": 0.1, "strips": 0.1, "best": 2.0}
-"""Dataflows that take less, having no tiles to choose, or more."""
+_FACTORS: Final = {"naive": 0.1, "strips": 0.1, "deployed": 0.01, "best": 2.0}
+"""Dataflows that take less, having no tiles to choose or nothing to search, or more."""
 NEST_SECONDS: Final = 2.5
 """CPU seconds that the search of an einsum's mapspace took: layers of AlexNet on
 ``eyeriss_like``."""
@@ -138,11 +139,24 @@ def _of_trees(
         names = (part,) if isinstance(part, str) else part
         each = [search.operator_candidates(workload, name) for name in names]
         kind = "attention" if len(names) > 1 else _kind(workload, names[0])
-        if all(candidates.sets for candidates in each):  # what can't be mapped is refused there
-            pieces.setdefault(tuple(id(candidates.known) for candidates in each), kind)
+        piece = tuple(id(candidates.known) for candidates in each)
+        if pieces.setdefault(piece, kind) == "product":
+            _require_trees(search, workload, names[0])
     factor = _FACTORS.get(dataflow.partition("-")[0], 1.0)
     seconds = factor * sum(n * SECONDS[kind] for kind, n in Counter(pieces.values()).items())
     return replace(plain, distinct=len(pieces), seconds=seconds)
+
+
+def _require_trees(search: TreeSearch, workload: Workload, name: str) -> None:
+    """Refuse a product that has no trees; its candidates are not counted, as a search does.
+
+    Raises:
+        NotMappableError: says why.
+
+    """
+    group = Group(operators=(name,), tree=(), merged=mergeable(workload, [name]))
+    space = space_of(workload, group)
+    search.einsum_trees(space, space.bound_operator(name), search.accelerator, kept=())
 
 
 def _kind(workload: Workload, name: str) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from simaccel.schedulers import DATAFLOWS
+from simaccel.search.candidate_set import CandidateSet
 from simaccel.search.effort import Effort
+from simaccel.workload.networks import network
 from tests.cli.conftest import Call
 
 NETWORK = "--hw edge --workload resnet50"
@@ -34,6 +36,7 @@ def unsearched(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("flat", "flex"):
         monkeypatch.setitem(DATAFLOWS.own, name, search)
+    monkeypatch.setattr(CandidateSet, "__post_init__", search)
 
 
 @pytest.mark.usefixtures("unsearched")
@@ -85,6 +88,19 @@ def test_runs_that_are_compared_are_named(cli: Call) -> None:
     shown = cli(f"{line} --dry-run").stdout
     # an attention of three operators, of two lengths, by two dataflows
     assert "12 operators, 4 distinct to search: about 1.1 s of CPU time, 0.6 s to run" in shown
+
+
+@pytest.mark.usefixtures("unsearched")
+def test_a_dry_run_counts_no_candidates(cli: Call) -> None:
+    """Of 466 kernels some have the same sizes; compilers' kernels are made without a search."""
+    kernels = {
+        (tuple(operator.ranks.items()), *(str(given.projection) for given in operator.inputs))
+        for operator in network("deepbench").operators
+    }
+    found = _json(cli, "run --hw edge --workload deepbench --dataflow flex")["searches"][0]
+    assert (found["operators"], found["distinct"]) == (466, len(kernels))
+    made = _json(cli, "run --hw tpu_v5e --workload deepbench")["searches"][0]
+    assert made["seconds"] < found["seconds"] / 50
 
 
 def test_a_run_that_cannot_be_has_its_reason(cli: Call) -> None:
