@@ -253,6 +253,33 @@ def test_the_same_from_two_processes() -> None:
         assert found == schedule_workload(_BEYOND, _TOY, "flex")
 
 
+@pytest.mark.parametrize(
+    ("left", "floor", "complete", "says"),
+    [
+        (1000.0, 996.0, False, "at most 0.41% above any mapping"),
+        (1000.0, 994.0, False, "optimal of a grid of tile sizes"),
+        (1000.0, 996.0, True, "optimal of all its tile sizes and orders"),
+        (999.0, 996.0, False, "at most 0.41% above any mapping"),
+        (999.0, 990.0, False, "at most 0.11% above its space"),
+        (0.0, 800.0, False, "at most 25.00% above any mapping"),
+        (0.0, 0.0, False, "not known"),
+    ],
+)
+def test_what_is_near_any_mapping_says_so_first(
+    left: float, floor: float, *, complete: bool, says: str
+) -> None:
+    account = SearchAccount(
+        name="alone",
+        operators=("a",),
+        space=9,
+        value=1000.0,
+        left=left,
+        floor=floor,
+        complete=complete,
+    )
+    assert account.says == says
+
+
 def test_what_has_one_product_of_a_batch_at_a_time_says_so() -> None:
     """A depthwise convolution and a batched product; a batch of one is a product like others."""
     depthwise = build("conv", shape="M=1,C=1,P=3,Q=3,R=2,S=2,G=4")
