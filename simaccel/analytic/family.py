@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,8 @@ from simaccel.mapping.tree import (
     Part,
     Spread,
     Tree,
+    paths,
+    rewrite,
 )
 
 Ints = npt.NDArray[np.int64]
@@ -125,18 +127,8 @@ class Family:
 
     @cached_property
     def _all_paths(self) -> tuple[TreePath, ...]:
-        return tuple(_paths(self.branch, ()))
-
-
-def _paths(branch: Branch, outside: tuple[Entry, ...]) -> Iterator[TreePath]:
-    for node in branch:
-        if isinstance(node, Do):
-            yield TreePath(outside, node)
-        elif isinstance(node, Fork | Part):
-            for inner in node.branches:
-                yield from _paths(inner, outside)
-        else:
-            outside = (*outside, node)
+        ways = paths(self.branch)
+        return tuple(TreePath(cast("tuple[Entry, ...]", way), leaf) for way, leaf in ways)
 
 
 def family_of(
@@ -225,21 +217,18 @@ def with_arrays(family: Family, each: Callable[[Ints], Ints]) -> Family:
 
 def _map_branch(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:
     """Return a branch with its arrays replaced; shared nodes stay one object."""
-    nodes: list[BranchNode] = []
-    for node in branch:
+
+    def map_node(node: BranchNode) -> BranchNode:
         if isinstance(node, FamilyLoops):
             tiles, places = (tuple(map(each, arrays)) for arrays in (node.tiles, node.places))
-            nodes.append(FamilyLoops(node.ranks, tiles, places))
-        elif isinstance(node, Spread):
-            nodes.append(replace(node, tile=each(node.tile)))
-        elif isinstance(node, Keep):
-            nodes.append(Keep(node.tensor, node.level, each(node.slots), anew=node.anew))
-        elif isinstance(node, Fork | Part):
-            inner = tuple(_map_branch(branch, each) for branch in node.branches)
-            nodes.append(replace(node, branches=inner))
-        else:
-            nodes.append(node)
-    return tuple(nodes)
+            return FamilyLoops(node.ranks, tiles, places)
+        if isinstance(node, Spread):
+            return replace(node, tile=each(node.tile))
+        if isinstance(node, Keep):
+            return Keep(node.tensor, node.level, each(node.slots), anew=node.anew)
+        return node
+
+    return rewrite(branch, map_node)
 
 
 def tree_of(family: Family) -> Tree:

@@ -7,9 +7,9 @@ tree is a tuple of nodes from the outside in; the last is a leaf (``Do``) or bra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Mapping as Map
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Literal, get_args
 
 from typing_extensions import TypeVar
@@ -189,7 +189,17 @@ def nodes(tree: tuple[NodeT, ...]) -> Iterator[NodeT]:
                 yield from nodes(branch)
 
 
-def paths(tree: Tree) -> Iterator[tuple[tuple[Node, ...], Do]]:
+def rewrite(tree: tuple[NodeT, ...], each: Callable[[NodeT], NodeT]) -> tuple[NodeT, ...]:
+    """Return a tree, a mapping's or a family's, with ``each`` of its nodes, also in branches."""
+    return tuple(
+        replace(node, branches=tuple(rewrite(branch, each) for branch in node.branches))
+        if isinstance(node, Fork | Part)
+        else each(node)
+        for node in tree
+    )
+
+
+def paths(tree: tuple[NodeT, ...]) -> Iterator[tuple[tuple[NodeT, ...], Do]]:
     """Yield each leaf with the nodes outside it; ``Fork`` and ``Part`` are left out."""
     for at, node in enumerate(tree):
         if isinstance(node, Do):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from simaccel.mapping.space import BoundOperator, IterationSpace
-from simaccel.mapping.tree import Do, Fork, Keep, Loop, Node, Part, Spread, Tree
+from simaccel.mapping.tree import Do, Keep, Loop, Node, Spread, Tree, rewrite
 from simaccel.numbers import SHARED
 from simaccel.workload.names import tensor_of
 
@@ -26,13 +26,9 @@ def rename_tree(tree: Tree, names: Names) -> Tree:
             return replace(node, tensor=names.get(("tensor", node.tensor), node.tensor))
         if isinstance(node, Do):
             return replace(node, operator=names.get(("operator", node.operator), node.operator))
-        if isinstance(node, Fork | Part):
-            return replace(
-                node, branches=tuple(rename_tree(branch, names) for branch in node.branches)
-            )
         return node
 
-    return tuple(map(rename_node, tree))
+    return rewrite(tree, rename_node)
 
 
 def names_of(operators: Sequence[BoundOperator]) -> NameList:

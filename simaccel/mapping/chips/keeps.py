@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from simaccel.mapping.tree import Fork, Group, Keep, Mapping, Node, Part, ResidentScope, Tree
+from simaccel.mapping.tree import Group, Keep, Mapping, Node, ResidentScope, rewrite
 from simaccel.workload.names import renamed_use, tensor_of
 
 Rename = Callable[[str], str]
@@ -34,16 +34,9 @@ def _keep_around(keep: Keep, ways: list[Rename]) -> Keep:
 
 
 def _group(group: Group, rename: Rename) -> Group:
-    return replace(group, tree=_tree(group.tree, rename))
-
-
-def _tree(tree: Tree, rename: Rename) -> Tree:
-    return tuple(_node(node, rename) for node in tree)
-
-
-def _node(node: Node, rename: Rename) -> Node:
-    if isinstance(node, Keep):
+    def rename_node(node: Node) -> Node:
+        if not isinstance(node, Keep):
+            return node
         return replace(node, tensor=renamed_use(node.tensor, rename(tensor_of(node.tensor))))
-    if isinstance(node, Fork | Part):
-        return replace(node, branches=tuple(_tree(branch, rename) for branch in node.branches))
-    return node
+
+    return replace(group, tree=rewrite(group.tree, rename_node))
