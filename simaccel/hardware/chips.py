@@ -29,7 +29,7 @@ class ChipAxis(tuple[int, int]):
     __slots__ = ()
 
     def __new__(cls, stride: int, size: int) -> Self:
-        """Make one of its stride and size."""
+        """Return the axis of a stride and a size."""
         return super().__new__(cls, (stride, size))
 
     @property

@@ -160,7 +160,7 @@ def _operator(ops: Sequence[Instruction]) -> str:
 
 
 def watch_loops(forward: FastForward, recorder: RepeatRecorder | None) -> None:
-    """Give each loop a detector at its boundary in the plan of its leader.
+    """Set a detector for each loop at its boundary in the plan of its leader.
 
     The leader of a loop is the array if it has steps in it, else the SFU, else a DMA engine: the
     engine that works longest in an iteration is the last to finish it.

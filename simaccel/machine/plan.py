@@ -132,7 +132,7 @@ def _outer_loops(ops: Sequence[Instruction]) -> list[slice]:
 
 
 def _charge_waits(ops: list[Instruction]) -> None:
-    """Give waits for a tile the site of the command that will use it."""
+    """Set in waits for a tile the site of the command that will use it."""
     site = 0
     for op in reversed(ops):
         if op.act is Action.COMMAND:

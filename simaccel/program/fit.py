@@ -79,13 +79,7 @@ def require_fit(program: Program, capacities: Mapping[tuple[str, ...], int | Non
         uses = [reserved_slots(program, place) for place in places] if capacity is not None else []
         for operator in uses[0] if uses else ():
             held = {name: ring for use in uses for name, ring in use[operator].items()}
-            total = sum(n_bytes * slots for n_bytes, slots in held.values())
-            if capacity is not None and total > capacity:
-                tiles = ", ".join(f"{name} {s} x {b} B" for name, (b, s) in held.items())
-                raise DoesNotFitError(
-                    f"{operator}: tiles need {total} B, the {_memory(places)} has {capacity} B, "
-                    f"{total - capacity} B too many: {tiles}"
-                )
+            _require(operator, held, f"the {_memory(places)} has", capacity)
 
 
 def require_staged(program: Program, staging: Mapping[str, int | None]) -> None:
@@ -100,13 +94,19 @@ def require_staged(program: Program, staging: Mapping[str, int | None]) -> None:
     for kind, capacity in staging.items():
         uses = reserved_slots(program, kind=kind) if capacity is not None else {}
         for operator, held in uses.items():
-            total = sum(n_bytes * slots for n_bytes, slots in held.values())
-            if capacity is not None and total > capacity:
-                tiles = ", ".join(f"{name} {s} x {b} B" for name, (b, s) in held.items())
-                raise DoesNotFitError(
-                    f"{operator}: tiles need {total} B, memories.{kind}.staging_bytes is "
-                    f"{capacity} B, {total - capacity} B too many: {tiles}"
-                )
+            _require(operator, held, f"memories.{kind}.staging_bytes is", capacity)
+
+
+def _require(
+    operator: str, held: Mapping[str, tuple[int, int]], limit: str, capacity: int | None
+) -> None:
+    total = sum(n_bytes * slots for n_bytes, slots in held.values())
+    if capacity is not None and total > capacity:
+        tiles = ", ".join(f"{name} {s} x {b} B" for name, (b, s) in held.items())
+        raise DoesNotFitError(
+            f"{operator}: tiles need {total} B, {limit} {capacity} B, "
+            f"{total - capacity} B too many: {tiles}"
+        )
 
 
 def _memory(places: Sequence[str]) -> str:

@@ -66,24 +66,16 @@ PHASE_FIELDS: Final = ("phase", "prompt", "kv_len", "experts", "causal_blocks")
 _ALWAYS: Final = dict.fromkeys(
     PHASE_FIELDS, "it has no phases, masks or experts; llama3-8b and others of `workload list` do"
 ) | {"dims": "only ONNX models have dynamic dimensions"}
+_BY_PHASE: Final = {
+    "seq_len": "`prompt` and `kv_len` say it",
+    "shape": _NO_SHAPE,
+    "layer": _NO_LAYERS,
+    "dims": _ALWAYS["dims"],
+}
 REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
-    "transformer": {
-        "seq_len": "`prompt` and `kv_len` say it",
-        "shape": _NO_SHAPE,
-        "layer": _NO_LAYERS,
-        "dims": _ALWAYS["dims"],
-    },
-    "config": {
-        "seq_len": "`prompt` and `kv_len` say it",
-        "shape": _NO_SHAPE,
-        "layer": _NO_LAYERS,
-        "dims": _ALWAYS["dims"],
-    },
-    "network": {
-        **_ALWAYS,
-        "seq_len": _NO_ATTENTION,
-        "shape": _NO_SHAPE,
-    },
+    "transformer": _BY_PHASE,
+    "config": _BY_PHASE,
+    "network": {**_ALWAYS, "seq_len": _NO_ATTENTION, "shape": _NO_SHAPE},
     "model": {**_ALWAYS, "shape": _NO_SHAPE, "layer": _NO_LAYERS},
     "onnx": dict.fromkeys(
         ("seq_len", "batch", "scope", "shape", "layer", *PHASE_FIELDS), f"{_FILE_SAYS}, and `dims`"

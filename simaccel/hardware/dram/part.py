@@ -12,31 +12,6 @@ from simaccel.hardware.spec import Spec
 Clocks = Annotated[int, Field(ge=0, le=2**20)]
 Power = Annotated[int, Field(ge=1, le=2**20)]
 
-TIMINGS = (
-    "burst",
-    "read_latency",
-    "write_latency",
-    "rcd_read",
-    "rcd_write",
-    "rp",
-    "ras",
-    "rrd_s",
-    "rrd_l",
-    "faw",
-    "ccd_s",
-    "ccd_l",
-    "ccd_l_write",
-    "wtr_s",
-    "wtr_l",
-    "rtrs",
-    "wr",
-    "rtp",
-    "rfc",
-    "refi",
-)
-"""The fields of a part in clocks, named as by JEDEC without the t."""
-
-
 OTHERS: Final = "others"
 """The key in ``origins`` for all fields without an entry."""
 
@@ -161,3 +136,8 @@ class DramPart(Spec):
             return f"measured: simaccel dram measured --part {self.name}"
         origins = {name: origin for names, origin in self.origins for name in names.split()}
         return origins.get(field) or origins.get(OTHERS, "")
+
+
+_FIELDS = list(DramPart.model_fields)
+TIMINGS: Final = _FIELDS[_FIELDS.index("burst") : _FIELDS.index("refi") + 1]
+"""The fields of a part in clocks, named as by JEDEC without the t."""
