@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from operator import mul
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
@@ -20,7 +21,6 @@ from simaccel.machine.instructions import Action
 from simaccel.machine.occupancy import enclosing_bytes
 from simaccel.machine.operator_totals import OperatorTotals
 from simaccel.machine.period_detector import RepeatRecorder, watch_loops
-from simaccel.machine.plan import Plan
 from simaccel.machine.probes import ChannelProbe, Probe, TileProbe
 from simaccel.machine.stateful import StatefulPart
 from simaccel.machine.walks import InstructionStreams, make_walks
@@ -34,7 +34,7 @@ from simaccel.units import STALLS, Cause
 _CHUNK = 20_000
 """Events between two reports of the progress."""
 _GLANCE = 64
-"""Events between two checks whether a run can still be below its limit."""
+"""Events between two checks whether a run can still be below its limit; of longer programs more."""
 _CHECKPOINT = 16
 """Reports of the progress between two checkpoints of a trace."""
 
@@ -251,7 +251,7 @@ class Machine:
 
         """
         self.start()
-        work = sum(self._work(engine, _trips(engine.plan)) for engine in self.engines)
+        work = sum(_work(engine, engine.plan.trips) for engine in self.engines)
         chunks = count(1)
         while self.clock.run_some(_CHUNK):
             for lane in self.lanes:
@@ -262,7 +262,7 @@ class Machine:
                     self.recorder.forget()
                 self.listener.checkpoint(self.clock.cycle)
             if progress is not None:
-                done = sum(self._work(e, e.counts) for e in self.engines)
+                done = sum(_work(e, e.counts) for e in self.engines)
                 progress(self.clock.cycle, done / work if work else 0.0)
         return self.finish()
 
@@ -286,18 +286,19 @@ class Machine:
 
         """
         self.start()
-        trips = [_trips(engine.plan) for engine in self.engines]
-        works = {e: self._work(e, counts) for e, counts in zip(self.engines, trips, strict=True)}
-        works = {engine: cycles for engine, cycles in works.items() if cycles}
+        trips = [engine.plan.trips for engine in self.engines]
+        every = zip(self.engines, trips, strict=True)
+        works = {e: cycles for e, counts in every if (cycles := _work(e, counts))}
         served = self._service(trips)
-        while self.clock.run_some(_GLANCE):
-            left = (cycles - self._work(e, e.counts) for e, cycles in works.items())
+        glance = max(_GLANCE, sum(len(engine.plan.ops) for engine in works) // _GLANCE)
+        while self.clock.run_some(glance):
+            left = (cycles - _work(e, e.counts) for e, cycles in works.items())
             waiting = (n - channel.served_cycles for channel, n in served.items())
             if self.clock.cycle + max([*left, *waiting, 0]) >= limit:
                 return None
         self._require_done()
-        cycles = max(engine.done_at or 0 for engine in self.engines)
-        return cycles if cycles < limit else None
+        ends = max(engine.done_at or 0 for engine in self.engines)
+        return ends if ends < limit else None
 
     def _service(self, trips: Sequence[Sequence[int]]) -> dict[Channel, int]:
         """Return the cycles of all requests to each DRAM channel."""
@@ -315,10 +316,6 @@ class Machine:
         """Start all engines."""
         for engine in self.engines:
             self.clock.process(engine.run())
-
-    @staticmethod
-    def _work(engine: Engine, counts: Sequence[int]) -> int:
-        return sum(n * op.cycles for n, op in zip(counts, engine.plan.ops, strict=True))
 
     def _require_done(self) -> None:
         waiting = [engine for engine in self.engines if engine.done_at is None]
@@ -383,16 +380,8 @@ class Machine:
         )
 
 
-def _trips(plan: Plan) -> list[int]:
-    """Return the number of executions of each step of a plan."""
-    counts, factor = [], [1]
-    for op in plan.ops:
-        counts.append(factor[-1])
-        if op.act is Action.LOOP:
-            factor.append(factor[-1] * op.trips)
-        elif op.act is Action.END:
-            factor.pop()
-    return counts
+def _work(engine: Engine, counts: Sequence[int]) -> int:
+    return sum(map(mul, counts, engine.plan.cycles))
 
 
 def _cycles(cycles: list[int]) -> EngineCycles:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeVar
 
 from simaccel.hardware import Accelerator
@@ -44,6 +45,23 @@ class Plan:
     """For each of these loops, whether its first or last iteration differs from the others."""
     again: list[slice] = field(default_factory=list)
     """By step: the steps that an engine can execute before it returns to this one."""
+
+    @cached_property
+    def cycles(self) -> list[int]:
+        """The cycles of each instruction."""
+        return [op.cycles for op in self.ops]
+
+    @cached_property
+    def trips(self) -> list[int]:
+        """The number of executions of each instruction."""
+        counts, factor = [], [1]
+        for op in self.ops:
+            counts.append(factor[-1])
+            if op.act is Action.LOOP:
+                factor.append(factor[-1] * op.trips)
+            elif op.act is Action.END:
+                factor.pop()
+        return counts
 
 
 def make_plan(walk: Sequence[Instruction], accelerator: Accelerator) -> Plan:

@@ -174,7 +174,7 @@ class IterationSpace:
         return found | spans
 
 
-_MOST_SPACES: Final = 256
+_MOST_SPACES: Final = 2048
 _spaces: dict[object, IterationSpace] = {}
 """Cache of `space_of`: the candidates of a search differ in their trees, not in their ranks."""
 

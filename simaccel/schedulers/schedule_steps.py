@@ -224,6 +224,7 @@ def cheapest_searched(
     whole workload could gain enough by a step; otherwise it is not searched.
     """
     total = max if goal.objective == "footprint" else sum
+    only = _in_every_path(open_steps, count)
     while True:
         path = cheapest(open_steps, count, total)
         known = cheapest([step for step in open_steps if step.body], count, total)
@@ -237,9 +238,20 @@ def cheapest_searched(
                 break
             if known and not can_gain(step):
                 step.leave_out()
-            elif step in cheapest(open_steps, count, total):  # with what was found before it
+            elif id(step) in only or step in cheapest(
+                open_steps, count, total
+            ):  # with what was found before it
                 ceiling = value_of(known, total) * (1 + goal.tolerance) if known else float("inf")
                 step.find(_limit(open_steps, step, count, total, ceiling))
+
+
+def _in_every_path(steps: Sequence[ScheduleStep], count: int) -> set[int]:
+    """Return the steps, by identity, with an operator that no other step has."""
+    have: list[list[int]] = [[] for _ in range(count)]
+    for step in steps:
+        for at in range(step.start, step.stop):
+            have[at].append(id(step))
+    return {having[0] for having in have if len(having) == 1}
 
 
 def _limit(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
 
 import numpy as np
 
@@ -20,6 +22,9 @@ from simaccel.papers.orojenesis.segment import Segment
 from simaccel.papers.orojenesis.ski_slope import SkiSlope
 from simaccel.papers.orojenesis.tilings import options, orders, tilings
 from simaccel.papers.orojenesis.uneven import is_proved, uneven_front, uneven_group
+
+_SHAPES: Final = 256
+"""Shapes whose fronts are cached."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,15 +59,9 @@ def bound(problem: BoundProblem, mapspace: Mapspace | None = None) -> Segment:
     if any(operand.bits % BYTE for operand in problem.operands):
         raise NoBoundError(f"operator {problem.operator.name}: elements that aren't whole bytes")
     mapspace = mapspace or Mapspace()
-    front, complete = SkiSlope(), True
     if mapspace.uneven and mapspace.array:
         _require_folds(problem)
-    if mapspace.uneven:
-        front, complete = uneven_front(problem, imperfect=mapspace.imperfect)
-    if problem.sliding or not (mapspace.uneven and is_proved(problem)):
-        even, all_sizes = _even_front(problem, mapspace)
-        front.add(even.buffer, even.accesses, even.origin)
-        complete = complete and all_sizes
+    front, complete = _front(_Shaped(_shape_of(problem), problem), mapspace)
 
     def group(number: int) -> Group | None:
         origin = front.origin[number]
@@ -72,6 +71,38 @@ def bound(problem: BoundProblem, mapspace: Mapspace | None = None) -> Segment:
 
     names, count = (problem.operator.name,), mappings_of(problem, mapspace)
     return Segment(names, front, group, count, complete)
+
+
+@dataclass(frozen=True)
+class _Shaped:
+    """A problem that equals all others of its shape, whatever the names."""
+
+    shape: tuple[object, ...]
+    problem: BoundProblem = field(compare=False)
+
+
+def _shape_of(problem: BoundProblem) -> tuple[object, ...]:
+    """Return all that a front depends on: ranks, and the dimensions and bits of the operands."""
+    operator, tensors = problem.operator, problem.workload.tensors
+    return (
+        *(tuple(own.items()) for own in (operator.ranks, problem.merged, problem.sizes)),
+        problem.batch,
+        tuple((one.dims, one.bits, one.is_output) for one in problem.operands),
+        tuple(tensors[one.tensor].kind for one in (*operator.inputs, operator.output)),
+    )
+
+
+@lru_cache(_SHAPES)
+def _front(shaped: _Shaped, mapspace: Mapspace) -> tuple[SkiSlope, bool]:
+    """Return the front of a shape, and whether it has all sizes; equal layers have one front."""
+    problem, front, complete = shaped.problem, SkiSlope(), True
+    if mapspace.uneven:
+        front, complete = uneven_front(problem, imperfect=mapspace.imperfect)
+    if problem.sliding or not (mapspace.uneven and is_proved(problem)):
+        even, all_sizes = _even_front(problem, mapspace)
+        front.add(even.buffer, even.accesses, even.origin)
+        complete = complete and all_sizes
+    return front, complete
 
 
 def _even_group(problem: BoundProblem, mapspace: Mapspace, origin: Ints) -> Group | None:

@@ -15,8 +15,9 @@ from simaccel.mapping.checks import faults
 from simaccel.mapping.tree import Do, Mapping, WorkloadReference
 from simaccel.papers.orojenesis.halo import Halo
 from simaccel.papers.orojenesis.segment import Segment
-from simaccel.papers.orojenesis.single import Mapspace, bound
+from simaccel.papers.orojenesis.single import Mapspace, _front, bound
 from simaccel.workload import Workload, bmm, conv2d, gbmm, gemm, parse_workload
+from simaccel.workload.precision import parse_precision, with_precision
 from tests.draws import DRAWS, some
 from tests.papers.orojenesis import every_order as oracle
 from tests.papers.orojenesis.curves import curve
@@ -406,10 +407,28 @@ def test_bounds_are_fast() -> None:
     ):
         seconds = []
         for _ in range(3):
+            _front.cache_clear()
             start = time.process_time()
             bound_of(workload)
             seconds.append(time.process_time() - start)
         assert min(seconds) < limit
+
+
+def test_equal_layers_have_one_front_and_trees_of_their_own() -> None:
+    """What has another stride, size, or width of elements is another layer."""
+    shape = {"M": 3, "C": 2, "P": 4, "Q": 4, "R": 2, "S": 2}
+    plain: dict[str, Any] = {"kind": "conv", "shape": shape}
+    wide, more = plain | {"stride": 2}, plain | {"shape": {**shape, "M": 4}}
+    layers = {"a": plain, "b": plain, "wide": wide, "more": more}
+    workload = parse_workload({"kind": "layers", "name": "four", "layers": layers})
+    first, second, *others = (bound(problem_of(workload, name)) for name in layers)
+    assert second.front is first.front
+    tree = second.group(0)
+    assert tree is not None
+    assert tree.operators == second.operators == ("b",)
+    bytes_alone = with_precision(workload, parse_precision("int8", "test"))
+    for other in (*others, bound(problem_of(bytes_alone, "a"))):
+        assert other.front.points() != first.front.points()
 
 
 def test_what_has_no_bound_is_refused() -> None:
