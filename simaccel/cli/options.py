@@ -317,5 +317,8 @@ def _require_few(jobs: int | None) -> None:
         require_none([fault("--jobs", jobs, allowed)])
 
 
-SEARCH_JOBS_HELP = "Processes of a search; same result. Of a dataflow's where its runs take long."
+SEARCH_JOBS_HELP = (
+    "Processes of a search; same result. Operators' mapspaces are searched side by side; of a "
+    "dataflow's search runs that take long."
+)
 JOBS_HELP = "Processes at a time (default: one for each processor)."

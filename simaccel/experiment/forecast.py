@@ -15,10 +15,11 @@ from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.space import mergeable, space_of
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, settle_options
-from simaccel.schedulers.spatial import choices, rooms_of, shape_of
+from simaccel.schedulers.spatial import choices, shape_of
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.effort import Effort
 from simaccel.search.goal import Goal
+from simaccel.search.mapspace.rooms import rooms_of
 from simaccel.search.problems import parts
 from simaccel.workload import Einsum, Vector, Workload
 

@@ -15,7 +15,6 @@ from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator, SpatialArraySpec, Stationarity
 from simaccel.hardware.dataflow import Constraints, parse_constraints
 from simaccel.hardware.hierarchy import levels
-from simaccel.hardware.levels import Hierarchy, Level, TemporalLevel
 from simaccel.mapping.tree import Group
 from simaccel.mapping.tree import Mapping as WholeMapping
 from simaccel.schedulers.tree_search import TreeSearch
@@ -33,6 +32,7 @@ from simaccel.search.mapspace.nests import (
     figures_of_mapping,
     map_einsum,
 )
+from simaccel.search.mapspace.rooms import rooms_of
 from simaccel.search.mapspace.space import INSIDE
 from simaccel.search.mapspace.systolic import dataflows
 from simaccel.search.near_ties import choose_near_tie, has_near_ties, losses
@@ -106,32 +106,69 @@ def search_all(
 ) -> list[NestResult]:
     """Search a mapping for each einsum; einsums of the same shape are searched once.
 
-    ``workload`` says how often each einsum runs, for the total losses of near-ties.
+    ``workload`` says how often each einsum runs, for the total losses of near-ties. Several shapes
+    are tasks of ``options.each``; of a single one the blocks of its search are, and with a budget
+    of time, which the shapes share one after the other.
 
     Raises:
         EmptyMapspaceError: an operator has no mapping within the constraints.
 
     """
-    seen: dict[object, tuple[NestResult, ObjectiveLosses]] = {}
+    firsts: dict[object, Choice] = {}
+    for choice in choices:
+        firsts.setdefault(shape_of(choice[0]), choice)
+    tasks = [_SearchTask(choice, options.without_callbacks()) for choice in firsts.values()]
+    is_shared = len(tasks) == 1 or options.end_time() is not None
+    results = _in_turn(tasks, options) if is_shared else options.each(_SearchTask.run, tasks)
+    known: dict[object, _Searched] = {}
+    for number, (shape, result) in enumerate(zip(firsts, results, strict=True), start=1):
+        known[shape] = result
+        options.watch(number / len(tasks), f"{result.mapped.target.einsum.name} is searched")
+        for account in result.accounts:
+            options.on_account(account)
     total = ObjectiveLosses()
-    waiting = len({shape_of(choice[0]) for choice in choices})
     best = []
-    for at, choice in enumerate(choices):
-        target = choice[0]
-        shape = shape_of(target)
-        if shape not in seen:
-            name = f"{target.einsum.name} ({at + 1} of {len(choices)})"
-
-            def watch(done: float, note: str, at: int = at, name: str = name) -> None:
-                options.watch((at + done) / len(choices), f"{name}: {note}")
-
-            seen[shape] = _best(choice, replace(options.share(waiting - len(seen)), watch=watch))
-        mapped, losses = seen[shape]
-        total += losses.times(1 if workload is None else workload.times(target.einsum.name))
-        target = replace(target, stationarity=mapped.target.stationarity)
-        best.append(figures_of_mapping(target, mapped.found))
+    for target, *_ in choices:
+        search = known[shape_of(target)]
+        total += search.losses.times(1 if workload is None else workload.times(target.einsum.name))
+        held = search.mapped.target.stationarity
+        best.append(figures_of_mapping(replace(target, stationarity=held), search.mapped.found))
     options.on_losses(total)
     return best
+
+
+@dataclass(frozen=True)
+class _Searched:
+    """The best mapping of an einsum, what near-ties cost, and the accounts of its searches."""
+
+    mapped: NestResult
+    losses: ObjectiveLosses
+    accounts: Sequence[SearchAccount]
+
+
+@dataclass(frozen=True)
+class _SearchTask:
+    """The search of an einsum, as it is sent to a process."""
+
+    choice: Choice
+    options: Options
+
+    def run(self) -> _Searched:
+        """Search all targets of the choice."""
+        accounts: list[SearchAccount] = []
+        mapped, losses = _best(self.choice, replace(self.options, on_account=accounts.append))
+        return _Searched(mapped, losses, accounts)
+
+
+def _in_turn(tasks: Sequence[_SearchTask], options: Options) -> Iterator[_Searched]:
+    """Yield the results of tasks that follow one another, with their progress and share of time."""
+    for at, task in enumerate(tasks):
+        name = f"{task.choice[0].einsum.name} ({at + 1} of {len(tasks)})"
+
+        def watch(done: float, note: str, at: int = at, name: str = name) -> None:
+            options.watch((at + done) / len(tasks), f"{name}: {note}")
+
+        yield replace(task, options=replace(options.share(len(tasks) - at), watch=watch)).run()
 
 
 @dataclass(frozen=True)
@@ -146,7 +183,7 @@ class _Picked:
     least: ScoredTree
 
 
-Searched = list[tuple[MappingTarget, MapspaceResult]]
+RoomResults = list[tuple[MappingTarget, MapspaceResult]]
 """Results for one einsum: a search for each stationarity and buffer room."""
 
 
@@ -166,7 +203,7 @@ def _best(choice: Choice, options: Options) -> tuple[NestResult, ObjectiveLosses
     """
     searches = [(target, room) for target in choice for room in rooms_of(target.hierarchy)]
     strategy = choice[0].strategy
-    every: dict[Strategy, Searched] = {}
+    every: dict[Strategy, RoomResults] = {}
     empty: EmptyMapspaceError | None = None
     for at, (target, room) in enumerate(searches):
 
@@ -214,7 +251,7 @@ def _founds(
 
 
 def _pick(
-    every: Mapping[Strategy, Searched],
+    every: Mapping[Strategy, RoomResults],
     strategy: Strategy,
     options: Options,
     judge: Judge,
@@ -282,34 +319,6 @@ def _account(target: MappingTarget, result: MapspaceResult) -> SearchAccount:
         curve=result.curve,
         value=result.score,
     )
-
-
-def rooms_of(hierarchy: Hierarchy) -> list[Hierarchy]:
-    """Return the hierarchies to search: the given one, and those with room for two slots."""
-    rooms = [hierarchy]
-    first, *others = hierarchy.memories
-    pipes = hierarchy.pipes
-    slow = [not (first.both.unlimited and first.read.unlimited and first.write.unlimited)]
-    slow.append(pipes is not None and not (pipes.down.unlimited and pipes.up.unlimited))
-    halved: set[str] = set()
-    for is_slow, level in zip(slow, others[-2:], strict=False):
-        limited = any(memory.capacity_bytes for memory in level.memories)
-        if is_slow and limited:
-            halved.add(level.name)
-            rooms.append(replace(hierarchy, levels=tuple(_halve_levels(hierarchy.levels, halved))))
-    return rooms
-
-
-def _halve_levels(levels: Sequence[Level], names: set[str]) -> Iterator[Level]:
-    for level in levels:
-        if level.name in names and isinstance(level, TemporalLevel):
-            memories = tuple(
-                replace(one, capacity_bytes=one.capacity_bytes and one.capacity_bytes // 2)
-                for one in level.memories
-            )
-            yield replace(level, memories=memories)
-        else:
-            yield level
 
 
 def shape_of(target: MappingTarget) -> object:

@@ -89,6 +89,10 @@ class Options:
         plain = replace(self, tensor_parallel=tensor, data_parallel=data, expert_parallel=expert)
         return replace(plain, copies=1)
 
+    def without_callbacks(self) -> Options:
+        """Return options that call nobody and start no process, as a task takes them along."""
+        return replace(self, each=map, on_account=ignore, on_losses=ignore, watch=ignore)
+
     def end_time(self) -> float | None:
         """Return when a search that continues now has to end, in seconds of the monotonic clock."""
         budget = self.effort.budget_seconds

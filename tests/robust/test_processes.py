@@ -148,16 +148,17 @@ def test_a_full_disk_leaves_the_old_file(server: Server, tmp_path: Path, size: i
 def test_the_same_bytes_from_any_number_of_processes_and_any_hash(tmp_path: Path) -> None:
     tiny = "--hw toy --workload gemm --shape M=9,K=7,N=5"
     options = "--dataflow naive,flex --csv rows.csv"
-    search = "--mapspace ruby-s --patience 5 -o map.yaml"
+    search = "--hw toy --workload two.csv --mapspace ruby-s --patience 5 --explain -o map.yaml"
     found, said = [], []
     for seed, jobs in (("0", "1"), ("4711", "2")):
         folder = tmp_path / jobs
         folder.mkdir()
         environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "PYTHONHASHSEED": seed}
         environment["SIMACCEL_CACHE"] = "off"  # each searches
+        (folder / "two.csv").write_text("Layer, M, N, K,\none, 9, 5, 7,\ntwo, 6, 4, 8,\n")
         code = f"""if __name__ == '__main__':
             from simaccel.cli import main
-            for line in ('compare {tiny} {options}', 'map {tiny} {search}'):
+            for line in ('compare {tiny} {options}', 'map {search}'):
                 main([*line.split(), '--jobs', '{jobs}'], standalone_mode=False)
         """
         (folder / "both.py").write_text(dedent(code))
@@ -174,7 +175,7 @@ def test_the_same_bytes_from_any_number_of_processes_and_any_hash(tmp_path: Path
     assert said[0] == said[1]
     assert "table: rows.csv" in said[0].splitlines()
     assert found[0] == found[1]
-    assert sorted(found[0]) == ["map.yaml", "rows.csv"]
+    assert sorted(found[0]) == ["map.yaml", "rows.csv", "two.csv"]
 
 
 @pytest.mark.long
