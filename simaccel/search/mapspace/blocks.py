@@ -13,6 +13,7 @@ from simaccel.search.effort import Objective
 from simaccel.search.mapspace.mapping_target import MappingTarget
 from simaccel.search.mapspace.ordered_tilings import best_orders
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
+from simaccel.search.mapspace.tiling_batch import TilingBatch
 
 Score = tuple[float, float]
 """The objective, and the figure that decides between equals; smaller is better."""
@@ -104,7 +105,7 @@ class BlockTask:
     refine: bool = True
     """Evaluate each tiling in its best orders, and draw perfect chains more often than they occur.
     """
-    parents: Genes | None = None
+    parents: Population | None = None
 
 
 @dataclass(frozen=True)
@@ -148,14 +149,14 @@ def judge(task: BlockTask, gone: int, genes: Genes, factors: Ints) -> BlockOutco
     if not fits.any():
         return BlockOutcome(task.space, gone, judged)
     genes, candidates, copies = genes.take(fits), candidates.take(fits), copies[fits]
+    niches = _niches(space, candidates.factors)
     if task.refine:
-        best = best_orders(target, space, candidates, task.objective)
-        value, tie, genes = best.values, best.ties, replace(genes, orders=best.orders)
+        population = _in_best_orders(task, genes, candidates, niches)
     else:
-        value, tie = target.score(space, candidates, task.objective)
+        population = Population(*target.score(space, candidates, task.objective), niches, genes)
+    value = population.values
     falls = np.flatnonzero(value < np.concatenate([[np.inf], np.minimum.accumulate(value)[:-1]]))
     until = np.cumsum(copies)
-    population = Population(value, tie, _niches(space, candidates.factors), genes)
     return BlockOutcome(
         task.space,
         gone,
@@ -165,6 +166,33 @@ def judge(task: BlockTask, gone: int, genes: Genes, factors: Ints) -> BlockOutco
         tuple((int(at) + 1, int(until[at]), float(value[at])) for at in falls),
         population.elite(),
     )
+
+
+def _in_best_orders(
+    task: BlockTask, genes: Genes, candidates: TilingBatch, niches: Ints
+) -> Population:
+    """Return tilings in their best orders; parents and the same ones are evaluated once."""
+    known = Genes.concatenate([genes] if task.parents is None else [task.parents.genes, genes])
+    n_known = len(known) - len(genes)
+    columns = np.column_stack([known.keeps, known.chains])
+    codes = columns.view(f"V{columns.itemsize * columns.shape[1]}").ravel().tolist()
+    first: dict[bytes, int] = {}
+    same = np.array([first.setdefault(code, at) for at, code in enumerate(codes)])
+    new = np.flatnonzero(same[n_known:] == np.arange(n_known, len(known)))
+    best = best_orders(
+        task.problem.target,
+        task.problem.spaces[task.space],
+        candidates.take(new),
+        task.objective,
+    )
+    values, ties = np.empty((2, len(known)))
+    orders = known.orders.copy()
+    if task.parents is not None:
+        values[:n_known], ties[:n_known] = task.parents.values, task.parents.ties
+    values[n_known + new], ties[n_known + new] = best.values, best.ties
+    orders[n_known + new] = best.orders
+    mine = same[n_known:]
+    return Population(values[mine], ties[mine], niches, replace(genes, orders=orders[mine]))
 
 
 def _niches(space: EinsumMapspace, factors: Ints) -> Ints:
@@ -187,7 +215,7 @@ def _draw_genes(space: EinsumMapspace, task: BlockTask, seed: tuple[int, ...]) -
         return space.random(rng, _BLOCK, perfect=task.refine)
     new = int(_BLOCK * _NEW)
     drawn = space.random(rng, new, perfect=task.refine)
-    return Genes.concatenate([drawn, _children(space, task.parents, _BLOCK - new, rng)])
+    return Genes.concatenate([drawn, _children(space, task.parents.genes, _BLOCK - new, rng)])
 
 
 def _children(space: EinsumMapspace, parents: Genes, n: int, rng: np.random.Generator) -> Genes:

@@ -159,7 +159,7 @@ def _draw_blocks(standing: _Standing, rounds: int) -> Iterator[BlockTask]:
             space,
             seeds=tuple(drawn),
             refine=effort.refine,
-            parents=None if elite is None else elite.genes,
+            parents=elite,
         )
 
 
