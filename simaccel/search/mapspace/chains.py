@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, Literal
 
 import numpy as np
@@ -39,6 +39,8 @@ MAPSPACES: Final[tuple[Mapspace, ...]] = ("pfm", "ruby", "ruby-s", "ruby-t")
 _MOST_ROWS: Final = 30_000_000
 _MOST_STATES: Final = 200_000
 _MOST_CHAINS: Final = 2.0**61
+_FEW_CHAINS: Final = 1 << 12
+"""Chains that a table lists instead of finding them level by level."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +140,16 @@ class ChainTable:
 
     def chains_at(self, numbers: Ints) -> Factors:
         """Return the chains of some numbers (0 to ``count`` - 1), a row each."""
+        if self.count <= _FEW_CHAINS:
+            return self._every.take(numbers, axis=0)
+        return self._descend(numbers)
+
+    @cached_property
+    def _every(self) -> Factors:
+        """All chains, where they are few."""
+        return self._descend(np.arange(self.count, dtype=np.int64))
+
+    def _descend(self, numbers: Ints) -> Factors:
         rows = np.empty((len(numbers), len(self._steps) + 1), dtype=np.int64)
         state = np.zeros(len(numbers), dtype=np.int64)
         rest = np.asarray(numbers, dtype=np.int64)

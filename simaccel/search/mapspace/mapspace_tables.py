@@ -156,7 +156,7 @@ class _Orders:
         self._counts = np.zeros(1 << n_ranks, dtype=np.int64)
         self._first = np.zeros(1 << n_ranks, dtype=np.int64)
         self._rows = np.zeros((0, n_ranks), dtype=np.int64)
-        self._best: dict[tuple[int, int], Ints] = {}
+        self._best: dict[tuple[int, int], tuple[int, ...]] = {}
 
     def count(self, active: npt.NDArray[np.bool_]) -> Ints:
         """Count the orders for each row of active ranks."""
@@ -179,7 +179,8 @@ class _Orders:
         different, case = np.unique(cases, return_inverse=True)
         moves = [self._keys(*divmod(code, 1 << len(self.tensors))) for code in different.tolist()]
         most = max(map(len, moves), default=1)
-        keys = np.array([np.resize(row, most) for row in moves]).reshape(-1, most)
+        rows = [row + row[:1] * (most - len(row)) for row in moves]
+        keys = np.array(rows, dtype=np.int64).reshape(-1, most)
         counts = np.array([len(row) for row in moves], dtype=np.int64)
         places = np.argsort(self._rows[self._first[sets[:0]]], axis=1)
         if moves:
@@ -187,13 +188,13 @@ class _Orders:
             places = np.argsort(self._rows[first[:, np.newaxis] + keys], axis=2)
         return BestOrders(case, counts, keys, np.moveaxis(places, -1, 0))
 
-    def _keys(self, one: int, moved: int) -> Ints:
+    def _keys(self, one: int, moved: int) -> tuple[int, ...]:
         """Return the keys of a set's orders that no other one beats, for the tensors that count."""
         if (one, moved) not in self._best:
             inside = one.bit_count()
             rows = self._rows[self._first[one] : self._first[one] + self._counts[one], :inside]
             some = tuple(t for bit, t in enumerate(self.tensors.values()) if moved >> bit & 1)
-            self._best[one, moved] = undominated_orders(rows, some)
+            self._best[one, moved] = undominated_orders(tuple(map(tuple, rows.tolist())), some)
         return self._best[one, moved]
 
     def _know_orders(self, active: npt.NDArray[np.bool_]) -> Ints:

@@ -67,22 +67,23 @@ def distinct_orders(
     return np.array(sorted(by_moves.values()), dtype=np.int64).reshape(len(by_moves), len(active))
 
 
+@lru_cache(1 << 12)
 def undominated_orders(
-    orders: npt.NDArray[np.int64], tensors: tuple[Dependence, ...]
-) -> npt.NDArray[np.int64]:
+    orders: tuple[tuple[int, ...], ...], tensors: tuple[Dependence, ...]
+) -> tuple[int, ...]:
     """Return the indices of the orders that no other one dominates; of equal ones the first.
 
     An order dominates another if each tensor moves with a subset of the loops, along the same
     window: then nothing moves more bytes, whatever the tile sizes and the other levels are.
 
     >>> product = (Dependence(frozenset({0})), Dependence(frozenset({0, 1})))
-    >>> undominated_orders(np.array([[0, 1], [1, 0]]), product).tolist()
-    [0]
+    >>> undominated_orders(((0, 1), (1, 0)), product)
+    (0,)
     """
-    kinds = [moves(tuple(order), tensors) for order in orders.tolist()]
+    kinds = [moves(order, tensors) for order in orders]
     different = dict.fromkeys(kinds)
     best = {kind for kind in different if not any(_beats(other, kind) for other in different)}
-    return np.array([kinds.index(kind) for kind in different if kind in best], dtype=np.int64)
+    return tuple(kinds.index(kind) for kind in different if kind in best)
 
 
 def _beats(one: Moves, other: Moves) -> bool:

@@ -12,7 +12,7 @@ the same loops move the same tensors (`orders`).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 from math import prod
 from typing import Final
@@ -86,10 +86,14 @@ class EinsumMapspace:
     mapspace: Mapspace
     limits: MappingLimits
 
-    @property
+    @cached_property
     def book(self) -> MapspaceTables:
         """The tables, made once in a process."""
         return _book(self)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the fields; another process makes tables of its own."""
+        return {name: value for name, value in self.__dict__.items() if name != "book"}
 
     def chain_counts(self) -> tuple[int, ...]:
         """Count the chains of each rank, within the constraints and the fan-out of each level."""
