@@ -27,7 +27,7 @@ from simaccel.search.mapspace.tiling_batch import TilingBatch, family_of_candida
 
 _NUMBERS: Final = 1 << 16
 """Combinations of orders, or columns, evaluated at once; few enough for the caches."""
-_PADDING: Final = 1 << 12
+_PADDING: Final = 1 << 13
 """Unused columns of tilings evaluated together, at most: another evaluation takes as long."""
 
 
