@@ -191,8 +191,8 @@ def _in_best_orders(
         values[:n_known], ties[:n_known] = task.parents.values, task.parents.ties
     values[n_known + new], ties[n_known + new] = best.values, best.ties
     orders[n_known + new] = best.orders
-    mine = same[n_known:]
-    return Population(values[mine], ties[mine], niches, replace(genes, orders=orders[mine]))
+    source = same[n_known:]
+    return Population(values[source], ties[source], niches, replace(genes, orders=orders[source]))
 
 
 def _niches(space: EinsumMapspace, factors: Ints) -> Ints:
