@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -287,16 +287,4 @@ def _held_column(place: _Place, cols: int) -> tuple[Fold | FoldLoop, ...]:
         place.fold(side, cols, sums=sums, leaves=False),
         *([FoldLoop(count - 2, (middle,))] if count > 2 else ()),  # noqa: PLR2004 - first and last
         place.fold((grid.high - 1) % side + 1, cols, sums=False, adds=True),
-    )
-
-
-def total(folds: Sequence[Fold | FoldLoop], what: str) -> int:
-    """Return the sum of one field over all executions of the folds.
-
-    >>> total([FoldLoop(3, (Fold(5, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0),))], "cycles")
-    15
-    """
-    return sum(
-        node.trips * total(node.body, what) if isinstance(node, FoldLoop) else getattr(node, what)
-        for node in folds
     )

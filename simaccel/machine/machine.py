@@ -24,7 +24,7 @@ from simaccel.machine.period_detector import RepeatRecorder, watch_loops
 from simaccel.machine.probes import ChannelProbe, Probe, TileProbe
 from simaccel.machine.stateful import StatefulPart
 from simaccel.machine.walks import InstructionStreams, make_walks
-from simaccel.machine.work_totals import WorkTotals, by_name, sum_totals, sum_work
+from simaccel.machine.work_totals import by_name, sum_totals, sum_work
 from simaccel.program.fit import require_fit, require_staged
 from simaccel.program.folding import require_sums_fit
 from simaccel.program.overlap import overlapping_operators
@@ -354,8 +354,16 @@ class Machine:
             served_cycles={n: c.served_cycles for n, c in self.channels().items()},
             peak_buffer_bytes=max(shared.occupancy.peak_bytes for shared in self.cores),
             operators=tuple(
-                self._operator_run(name, operator_done)
-                for name, operator_done in by_operator.items()
+                OperatorRun(
+                    name,
+                    self.totals.cycles(name),
+                    work.macs,
+                    work.native_macs,
+                    by_name(work.moved),
+                    work.elements,
+                    {e: _cycles(n) for e, n in self.totals.by_cause(name).items()},
+                )
+                for name, work in by_operator.items()
             ),
             events=self.clock.events,
         )
@@ -366,18 +374,6 @@ class Machine:
             engine.account.flush(now)
         for lane in self.lanes:
             lane.flush(now)
-
-    def _operator_run(self, name: str, found: WorkTotals) -> OperatorRun:
-        engines = {e: _cycles(cycles) for e, cycles in self.totals.by_cause(name).items()}
-        return OperatorRun(
-            name,
-            self.totals.cycles(name),
-            found.macs,
-            found.native_macs,
-            by_name(found.moved),
-            found.elements,
-            engines,
-        )
 
 
 def _work(engine: Engine, counts: Sequence[int]) -> int:

@@ -224,19 +224,16 @@ def _root(
     held = Cause.DRAM_QUEUE if accelerator.waits_for_requests and not write else None
     if rows is None:
         return held
-    if dram.model == "requests":
-        request_cycles = dram.request_cycles(n_bytes, rows)
-        rate = accelerator.channel_rate if write else accelerator.channel_read_rate
-        return (
-            Cause.DRAM_QUEUE
-            if request_cycles > rate.cycles(dram.channel_bytes(n_bytes, 0))
-            else held
-        )
     share = dram.channel_bytes(n_bytes, 0)
+    if dram.model == "requests":
+        cycles, cause = dram.request_cycles(n_bytes, rows), Cause.DRAM_QUEUE
+    elif dram.bound_by_banks(share, rows_of_transfer(n_bytes, rows), write=write):
+        cycles = accelerator.transfer_cycles(n_bytes, rows, write=write)
+        cause = Cause.DRAM_BANKS
+    else:
+        return held
     rate = accelerator.channel_rate if write else accelerator.channel_read_rate
-    cycles = accelerator.transfer_cycles(n_bytes, rows, write=write)
-    banks = dram.bound_by_banks(share, rows_of_transfer(n_bytes, rows), write=write)
-    return Cause.DRAM_BANKS if banks and cycles > rate.cycles(share) else held
+    return cause if cycles > rate.cycles(share) else held
 
 
 def _pass(

@@ -347,16 +347,13 @@ class _Builder:
             astray = promised not in ("", first) or promised == first == holder
             if astray or (cyclic and holder != last):
                 raise self._tangled_error(tile, operator)
-            if holder not in ("", first):
-                tokens = self._ready(operator, tile, holder, first)
-                if not promised:
-                    put_after(out, spot, _pass(holder, Action.POST, tokens), tile)
-                out.append(self._thread_body(item, tile, operator, first, last, cyclic=cyclic))
-                if not cyclic:
-                    wait = _pass(first, Action.WAIT, tokens)
-                    put_before(out, len(out) - 1, wait, tile)
-            else:
-                out.append(self._thread_body(item, tile, operator, first, last, cyclic=cyclic))
+            came = holder not in ("", first)
+            tokens = self._ready(operator, tile, holder, first) if came else None
+            if tokens and not promised:
+                put_after(out, spot, _pass(holder, Action.POST, tokens), tile)
+            out.append(self._thread_body(item, tile, operator, first, last, cyclic=cyclic))
+            if tokens and not cyclic:
+                put_before(out, len(out) - 1, _pass(first, Action.WAIT, tokens), tile)
             holder, spot = last, len(out) - 1
             promised = first if cyclic else ""
         if promised:

@@ -1,4 +1,4 @@
-"""Saving and loading of mappings, with a check against the workload that they are for."""
+"""Mappings as text, and loading of their files, checked against the workload they are for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 from simaccel.files.documents import document_text, read_text
 from simaccel.files.schema import read_yaml
-from simaccel.files.targets import writing_text
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.documents import A_MAPPING, ANY, mapping_document, parse_mapping
 from simaccel.mapping.space import NotThisWorkloadError
@@ -20,17 +19,6 @@ from simaccel.workload import Workload
 def mapping_text(mapping: Mapping) -> str:
     """Return a mapping as YAML."""
     return document_text(mapping_document(mapping), wide=True)
-
-
-def save_mapping(mapping: Mapping, path: Path) -> None:
-    """Write a mapping to a YAML file.
-
-    Raises:
-        InputError: the file can't be written.
-
-    """
-    with writing_text(path, force=True) as stream:
-        stream.write(mapping_text(mapping))
 
 
 def load_mapping(

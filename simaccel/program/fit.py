@@ -43,27 +43,26 @@ def rings(
     return slots_of
 
 
+ReservedSlots = dict[str, dict[str, tuple[int, int]]]
+"""(bytes of a slot, slots) by operator and tile name."""
+
+
 def reserved_slots(
-    program: Program, place: str = BUFFER, kind: str | None = None
-) -> dict[str, dict[str, tuple[int, int]]]:
-    """Return the slots in a memory, as (bytes of a slot, slots) by operator and tile name.
+    program: Program, places: Sequence[str] = (BUFFER,), kind: str | None = None
+) -> ReservedSlots:
+    """Return the slots in a memory, which has tiles of these ``places``.
 
     Tiles of enclosing bodies (resident intermediates) count from the first operator that uses them
     to the last. With ``kind`` only of tensors of that class.
     """
-    slots_of: dict[str, dict[str, tuple[int, int]]] = {}
+    slots_of: ReservedSlots = {}
     for operator, tiles in operators_with_tiles(program.body):
-        placed = (t for t in tiles if t.place == place and kind in (None, t.view.kind))
-        around = {t.name: (t.n_bytes, t.slots) for t in placed}
-        slots_of[operator.name] = around | rings(operator.body, operator.tiles, place, kind)
+        own = slots_of.setdefault(operator.name, {})
+        for place in places:
+            placed = (t for t in tiles if t.place == place and kind in (None, t.view.kind))
+            own |= {t.name: (t.n_bytes, t.slots) for t in placed}
+            own |= rings(operator.body, operator.tiles, place, kind)
     return slots_of
-
-
-def reserved_bytes(program: Program) -> int:
-    """Return the peak of the reserved buffer in bytes, which is known before the run."""
-    return max(
-        (sum(b * s for b, s in use.values()) for use in reserved_slots(program).values()), default=0
-    )
 
 
 def require_fit(program: Program, capacities: Mapping[tuple[str, ...], int | None]) -> None:
@@ -76,10 +75,8 @@ def require_fit(program: Program, capacities: Mapping[tuple[str, ...], int | Non
 
     """
     for places, capacity in capacities.items():
-        uses = [reserved_slots(program, place) for place in places] if capacity is not None else []
-        for operator in uses[0] if uses else ():
-            held = {name: ring for use in uses for name, ring in use[operator].items()}
-            _require(operator, held, f"the {_memory(places)} has", capacity)
+        if capacity is not None:
+            _require(reserved_slots(program, places), capacity, f"the {_memory(places)} has")
 
 
 def require_staged(program: Program, staging: Mapping[str, int | None]) -> None:
@@ -92,21 +89,20 @@ def require_staged(program: Program, staging: Mapping[str, int | None]) -> None:
 
     """
     for kind, capacity in staging.items():
-        uses = reserved_slots(program, kind=kind) if capacity is not None else {}
-        for operator, held in uses.items():
-            _require(operator, held, f"memories.{kind}.staging_bytes is", capacity)
+        if capacity is not None:
+            limit = f"memories.{kind}.staging_bytes is"
+            _require(reserved_slots(program, kind=kind), capacity, limit)
 
 
-def _require(
-    operator: str, held: Mapping[str, tuple[int, int]], limit: str, capacity: int | None
-) -> None:
-    total = sum(n_bytes * slots for n_bytes, slots in held.values())
-    if capacity is not None and total > capacity:
-        tiles = ", ".join(f"{name} {s} x {b} B" for name, (b, s) in held.items())
-        raise DoesNotFitError(
-            f"{operator}: tiles need {total} B, {limit} {capacity} B, "
-            f"{total - capacity} B too many: {tiles}"
-        )
+def _require(slots_of: ReservedSlots, capacity: int, limit: str) -> None:
+    for operator, held in slots_of.items():
+        total = sum(n_bytes * slots for n_bytes, slots in held.values())
+        if total > capacity:
+            tiles = ", ".join(f"{name} {s} x {b} B" for name, (b, s) in held.items())
+            raise DoesNotFitError(
+                f"{operator}: tiles need {total} B, {limit} {capacity} B, "
+                f"{total - capacity} B too many: {tiles}"
+            )
 
 
 def _memory(places: Sequence[str]) -> str:

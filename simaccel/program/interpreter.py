@@ -173,21 +173,15 @@ def _loop(loop: ProgramLoop, at: Coordinates, state: _State) -> None:
 
 def _places(loop: ProgramLoop, at: Coordinates, state: _State) -> list[Coordinates]:
     """Return the coordinates of the iterations that are executed."""
-    places = [
-        _add_derived(at | {loop.rank: at.get(loop.rank, 0) + loop.start + i * loop.step}, state)
-        for i in range(loop.trips)
-    ]
+    before = at.get(loop.rank, 0) + loop.start
+    places = [at | {loop.rank: before + i * loop.step} for i in range(loop.trips)]
+    for place in places:
+        for rank, terms in state.derived:  # sums of others
+            place[rank] = sum(c * place.get(one, 0) for one, c in terms)
     if state.surroundings is None:
         return places
     wants = state.surroundings.wants
     return [place for place in places if wants(loop, place[loop.rank])]
-
-
-def _add_derived(at: Coordinates, state: _State) -> Coordinates:
-    """Return the coordinates with those of derived ranks, which are sums of others."""
-    for rank, terms in state.derived:
-        at[rank] = sum(c * at.get(one, 0) for one, c in terms)
-    return at
 
 
 def _command(command: Command, at: Coordinates, state: _State) -> None:
@@ -305,12 +299,7 @@ def _box(tile: Tile, sizes: Mapping[str, int], at: Coordinates, state: _State) -
             span = f"rank {rank} {first}..{first + n}"
             raise ProgramError(f"{span} is outside tile {tile.name} {start}..{start + there}")
         where.append(slice(first - start, first - start + n))
-    return _view(slot.values, where)
-
-
-def _view(values: Array, where: Sequence[slice]) -> Array:
-    """Return a box of an array as a view; also of an array without dimensions."""
-    return values[(*where, ...)]  # type: ignore[arg-type]
+    return slot.values[(*where, ...)]  # type: ignore[arg-type] # a view, also without dimensions
 
 
 def by_rank(array: Array, view: TensorView, sizes: Mapping[str, int]) -> tuple[Array, list[str]]:

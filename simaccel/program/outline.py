@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -60,15 +61,7 @@ class _Path:
     spread_from: dict[str, int] | None = None
 
     def copy(self) -> _Path:
-        return _Path(
-            list(self.bodies),
-            dict(self.full),
-            dict(self.every),
-            dict(self.box),
-            list(self.keeps),
-            list(self.spreads),
-            self.spread_from,
-        )
+        return _Path(*map(copy, vars(self).values()))
 
 
 def outline(space: IterationSpace, group: Group, around: Sequence[Keep] = ()) -> Outline:

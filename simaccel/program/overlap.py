@@ -21,7 +21,14 @@ from simaccel.hardware.compiler import WEIGHTS
 from simaccel.hardware.cores import CHIP
 from simaccel.program.cores import all_cores, core_of
 from simaccel.program.dependences import WEIGHT, dependences
-from simaccel.program.fit import Fifo, fifos, operators_with_tiles, reserved_slots, rings
+from simaccel.program.fit import (
+    Fifo,
+    ReservedSlots,
+    fifos,
+    operators_with_tiles,
+    reserved_slots,
+    rings,
+)
 from simaccel.program.program import (
     BUFFER,
     Compute,
@@ -168,14 +175,16 @@ class _Rooms:
     """The capacity of each memory, and the slots that each operator reserves there."""
 
     def __init__(self, program: Program, accelerator: Accelerator) -> None:
-        self.uses: list[tuple[int, _Used]] = []
         self.weights_alone = accelerator.compiler.overlap == WEIGHTS
-        for places, capacity in accelerator.capacities.items():
-            if capacity is not None:
-                self.uses.append((capacity, _used_slots(program, places, None)))
-        for kind, capacity in accelerator.staging.items():
-            if capacity is not None:
-                self.uses.append((capacity, _used_slots(program, (BUFFER,), kind)))
+        self.uses = [
+            (room, reserved_slots(program, places))
+            for places, room in accelerator.capacities.items()
+            if room is not None
+        ] + [
+            (room, reserved_slots(program, kind=kind))
+            for kind, room in accelerator.staging.items()
+            if room is not None
+        ]
 
     def fit(self, operator: Operator, shared: Collection[str], beside: Sequence[str]) -> bool:
         """Return whether an operator's tiles, less those in ``shared`` slots, fit beside others."""
@@ -196,21 +205,9 @@ class _Rooms:
         )
 
     @staticmethod
-    def _max_reserved(used: _Used, beside: Sequence[str]) -> int:
+    def _max_reserved(used: ReservedSlots, beside: Sequence[str]) -> int:
         """Return the most bytes that one of the operators reserves."""
         return max((sum(b * s for b, s in used[name].values()) for name in beside), default=0)
-
-
-_Used = dict[str, dict[str, tuple[int, int]]]
-"""(bytes of a slot, slots) by operator and tile."""
-
-
-def _used_slots(program: Program, places: Sequence[str], kind: str | None) -> _Used:
-    found: _Used = {}
-    for place in places:
-        for name, tiles in reserved_slots(program, place, kind).items():
-            found.setdefault(name, {}).update(tiles)
-    return found
 
 
 def _overlap(place: _Place, places: Mapping[str, _Place], rooms: _Rooms) -> Overlap:

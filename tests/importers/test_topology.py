@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Path:
 
 def _read(file: Path, *lines: str) -> Layers:
     file.write_text("\n".join(lines))
-    return read_topology(file)
+    return read_topology(file).layers
 
 
 def _faults(file: Path, *lines: str) -> list[str]:
@@ -272,7 +272,7 @@ def test_files_that_are_no_text(tmp_path: Path, name: str, got: str, allowed: st
 
 def test_products_need_no_names(file: Path) -> None:
     file.write_text("M,N,K\n2,3,4\n5,6,7\n")
-    assert {name: shape.ranks for name, shape in read_topology(file).items()} == {
+    assert {name: shape.ranks for name, shape in read_topology(file).layers.items()} == {
         "layer1": {"b": 1, "m": 2, "k": 4, "n": 3},
         "layer2": {"b": 1, "m": 5, "k": 7, "n": 6},
     }

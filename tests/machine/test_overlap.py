@@ -8,7 +8,6 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.text import parse_tree
 from simaccel.mapping.tree import Group
-from simaccel.program.fit import reserved_bytes
 from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes, overlaps
 from simaccel.program.text import parse_program
@@ -18,7 +17,7 @@ from simaccel.workload import Product, layers_workload
 from tests.drawn_trees import draw_case
 from tests.draws import seeds
 from tests.machine.accelerators import accelerator
-from tests.program.programs import mapping_of
+from tests.program.programs import mapping_of, reserved_bytes
 from tests.trees import einsum, workload
 
 FREE = ("one", "two", "three")

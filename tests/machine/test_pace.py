@@ -10,7 +10,6 @@ from simaccel.errors import InputError
 from simaccel.experiment.run import energy_pj
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.machine.machine import Machine, Run
-from simaccel.program.fit import reserved_bytes
 from simaccel.program.lowering import lower
 from simaccel.program.text import parse_program, program_text
 from simaccel.workload import Workload, build, canonical_text, parse_workload
@@ -18,6 +17,7 @@ from simaccel.workload.documents import einsums_document
 from tests.agreement import assert_counts, assert_exact
 from tests.machine.accelerators import accelerator
 from tests.machine.systolic_reference import Ints, gemm, stream_gemm
+from tests.program.programs import reserved_bytes
 from tests.trees import einsum, mapping, vector, workload
 
 _BOTH = ("weights", "activations")

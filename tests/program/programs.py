@@ -23,11 +23,20 @@ from simaccel.mapping.tree import (
     Tree,
     WorkloadReference,
 )
+from simaccel.program.fit import reserved_slots
 from simaccel.program.lowering import lower
 from simaccel.program.program import Program
 from simaccel.workload import ModelDimensions, Vector, Workload, attention, gemm
 
 Array = npt.NDArray[np.float64]
+
+
+def reserved_bytes(program: Program) -> int:
+    """Return the peak of the reserved buffer in bytes, without overlap of operators."""
+    uses = reserved_slots(program).values()
+    return max((sum(b * s for b, s in use.values()) for use in uses), default=0)
+
+
 LA = ("L", "softmax", "A")
 ORDERS = tuple("".join(order) for order in permutations("mkn"))
 _SIZES = st.integers(1, 11)

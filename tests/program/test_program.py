@@ -3,7 +3,7 @@ import pytest
 
 from simaccel.mapping.checks import faults
 from simaccel.mapping.view import TensorView
-from simaccel.program.fit import require_fit, reserved_bytes, reserved_slots
+from simaccel.program.fit import require_fit, reserved_slots
 from simaccel.program.folding import folded_shape
 from simaccel.program.interpreter import interpret
 from simaccel.program.program import (
@@ -21,7 +21,7 @@ from simaccel.program.program import (
 )
 from simaccel.program.text import parse_program
 from simaccel.workload import gemm
-from tests.program.programs import gemm_case
+from tests.program.programs import gemm_case, reserved_bytes
 from tests.program.tree_cases import CASES
 from tests.trees import assert_computes
 

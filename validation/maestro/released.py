@@ -31,15 +31,7 @@ from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
 from simaccel.papers.maestro.analysis.invocations import Invocation, Invocations, Known
 from simaccel.papers.maestro.analysis.prices import L1_ENERGY, L2_ENERGY, MAC_NANOJOULES
 from simaccel.papers.maestro.analysis.reading import DirectiveReading
-from simaccel.papers.maestro.analysis.states import (
-    EDGE,
-    INIT,
-    Bools,
-    Cases,
-    Ints,
-    quotient,
-    states_of,
-)
+from simaccel.papers.maestro.analysis.states import EDGE, INIT, Bools, Ints
 from simaccel.papers.maestro.analysis.times import InvocationTimes, points_of
 from simaccel.papers.maestro.dataflows.dataflow import (
     ROLES,
@@ -51,6 +43,7 @@ from simaccel.papers.maestro.dataflows.dataflow import (
 from simaccel.papers.maestro.dataflows.described import SLIDING, DescribedLayer
 from simaccel.papers.maestro.dataflows.levels import ClusterLevel, complete
 from simaccel.papers.maestro.dataflows.reading import DirectedLayer
+from validation.maestro.released_states import ReleasedCases, quotient, states_of
 
 _OUTPUT: Final = {"Y": "Y'", "X": "X'"}
 
@@ -124,7 +117,7 @@ class ReleasedTraffic:
     def __init__(
         self,
         level: ClusterLevel,
-        cases: Cases,
+        cases: ReleasedCases,
         coupled: Mapping[Role, Sequence[str]],
         *,
         slides: bool,
@@ -331,7 +324,7 @@ def released_costs(
 ) -> CaseCosts:
     """Return what the tool says of an invocation whose dimensions have these actual sizes."""
     states = [states_of(directive, sizes[directive.dim], level.units) for directive in level.maps]
-    cases = Cases(level.maps, states)
+    cases = ReleasedCases(level.maps, states)
     coupled = couplings(layer)
     traffic = ReleasedTraffic(level, cases, coupled, slides=layer.slides)
     fetched: dict[Role, Ints] = {role: traffic.ingress(role) for role in ("input", "filter")}

@@ -144,7 +144,7 @@ def load_topology(
     """
     faults = size_faults("topology", {"batch": batch}, MAX_LAYER_SIZE)
     try:
-        sheet = _read_topology(path)
+        sheet = read_topology(path)
         layers = one_layer(sheet.layers, layer, str(path))
     except InputError as error:
         raise InputError([*faults, *error.faults]) from None
@@ -158,16 +158,6 @@ def load_topology(
     return replace(made, account=sheet.account)
 
 
-def read_topology(path: str | Path) -> Layers:
-    """Return the layers of a SCALE-Sim topology by name.
-
-    Raises:
-        InputError: all faults of the file, each with line and column.
-
-    """
-    return _read_topology(path).layers
-
-
 def load_estimates(path: str | Path) -> dict[str, float]:
     """Return the cycles in the column Estimate by layer, without layers where it is empty.
 
@@ -175,10 +165,10 @@ def load_estimates(path: str | Path) -> dict[str, float]:
         InputError: all faults of the file, each with line and column.
 
     """
-    return dict(_read_topology(path).estimates)
+    return dict(read_topology(path).estimates)
 
 
-def _read_topology(path: str | Path) -> _Topology:
+def read_topology(path: str | Path) -> _Topology:
     """Read the layers, their expected cycles, and the account of all other cells."""
     header, *rows = _rows(str(path))
     require_at_most(str(path), "layers", len(rows), MAX_OPERATORS, "layers")

@@ -13,7 +13,6 @@ from simaccel.analytic.floor.problem import problem_of
 from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Do, Group, Mapping, WorkloadReference
 from simaccel.papers.orojenesis.single import Mapspace, bound
-from simaccel.program.fit import reserved_bytes
 from simaccel.program.lowering import lower
 from simaccel.schedulers import DATAFLOWS, Options
 from simaccel.search.effort import Effort
@@ -21,6 +20,7 @@ from simaccel.search.problems import NothingFitsError
 from simaccel.workload import ModelDimensions, Workload, attention, conv2d, gemm, network
 from tests.drawn_trees import Drawn, draw_case, draw_held
 from tests.draws import DRAWS, some
+from tests.program.programs import reserved_bytes
 from tests.program.tree_cases import CASES
 
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from math import prod
 
 from simaccel.hardware import Accelerator, SpatialArraySpec
+from simaccel.hardware.spatial import Fan
 from simaccel.mapping.tree import (
     BUFFER,
     PE,
     Do,
-    Fan,
     Group,
     Keep,
     Loop,
