@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -70,12 +71,17 @@ class Population:
         """Return the elite of two populations."""
         if other is None:
             return self
-        return Population(
-            np.concatenate([self.values, other.values]),
-            np.concatenate([self.ties, other.ties]),
-            np.concatenate([self.niches, other.niches]),
-            Genes.concatenate([self.genes, other.genes]),
-        ).elite()
+        return Population.concatenate([self, other]).elite()
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Population]) -> Population:
+        """Return the mappings of several parts, one after the other."""
+        return cls(
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([part.ties for part in parts]),
+            np.concatenate([part.niches for part in parts]),
+            Genes.concatenate([part.genes for part in parts]),
+        )
 
     def elite(self) -> Population:
         """Return the best of every niche, then the second best of every niche, and so on."""
@@ -172,27 +178,24 @@ def _in_best_orders(
     task: BlockTask, genes: Genes, candidates: TilingBatch, niches: Ints
 ) -> Population:
     """Return tilings in their best orders; parents and the same ones are evaluated once."""
-    known = Genes.concatenate([genes] if task.parents is None else [task.parents.genes, genes])
-    n_known = len(known) - len(genes)
-    columns = np.column_stack([known.keeps, known.chains])
+    nothing = np.full(len(genes), np.inf)
+    unknown = Population(nothing, nothing, niches, genes)
+    known = Population.concatenate([unknown] if task.parents is None else [task.parents, unknown])
+    columns = np.column_stack([known.genes.keeps, known.genes.chains])
     codes = columns.view(f"V{columns.itemsize * columns.shape[1]}").ravel().tolist()
     first: dict[bytes, int] = {}
-    same = np.array([first.setdefault(code, at) for at, code in enumerate(codes)])
-    new = np.flatnonzero(same[n_known:] == np.arange(n_known, len(known)))
-    best = best_orders(
-        task.problem.target,
-        task.problem.spaces[task.space],
-        candidates.take(new),
-        task.objective,
+    source = np.array([first.setdefault(code, at) for at, code in enumerate(codes)])
+    start = len(known) - len(genes)
+    new = np.flatnonzero(source == np.arange(len(known)))
+    new = new[new >= start]
+    target, space = task.problem.target, task.problem.spaces[task.space]
+    best = best_orders(target, space, candidates.take(new - start), task.objective)
+    known.values[new], known.ties[new], known.genes.orders[new] = (
+        best.values,
+        best.ties,
+        best.orders,
     )
-    values, ties = np.empty((2, len(known)))
-    orders = known.orders.copy()
-    if task.parents is not None:
-        values[:n_known], ties[:n_known] = task.parents.values, task.parents.ties
-    values[n_known + new], ties[n_known + new] = best.values, best.ties
-    orders[n_known + new] = best.orders
-    source = same[n_known:]
-    return Population(values[source], ties[source], niches, replace(genes, orders=orders[source]))
+    return known.take(source[start:])
 
 
 def _niches(space: EinsumMapspace, factors: Ints) -> Ints:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from itertools import permutations, product
 
 import numpy as np
@@ -26,10 +27,12 @@ from simaccel.search.mapspace.blocks import (
     BlockTask,
     MapspaceProblem,
     Population,
+    judge,
     run_block,
 )
 from simaccel.search.mapspace.mapping_target import MappingTarget, NotNestableError
 from simaccel.search.mapspace.nests import EmptyMapspaceError, NestResult, map_einsum
+from simaccel.search.mapspace.ordered_tilings import OrderedTilings, best_orders
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
 from simaccel.search.mapspace.tiling_batch import TilingBatch
 from simaccel.workload import Einsum, Tensor, gemm
@@ -266,6 +269,34 @@ def test_a_block_counts_what_it_went_through() -> None:
     (space,) = goal.spaces()
     whole = run_block(BlockTask(MapspaceProblem(goal, (space,)), "edp", 0, 0, space.combinations))
     assert whole.gone == space.size() >= whole.valid > 0
+
+
+def test_a_tiling_that_is_drawn_again_is_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    goal = target(CONV, toy(4, 64), "ruby")
+    (space,) = goal.spaces()
+    evaluated: list[int] = []
+
+    def evaluate(
+        goal: MappingTarget, space: EinsumMapspace, tilings: TilingBatch, objective: Objective
+    ) -> OrderedTilings:
+        evaluated.append(len(np.unique(tilings.factors[:, 1:], axis=0)))
+        assert evaluated[-1] == len(tilings)
+        return best_orders(goal, space, tilings, objective)
+
+    monkeypatch.setattr("simaccel.search.mapspace.blocks.best_orders", evaluate)
+    task = BlockTask(MapspaceProblem(goal, (space,)), "edp", 0, seeds=((1,),))
+    single, twice = run_block(task), run_block(replace(task, seeds=((1,), (1,))))
+    assert single.found is not None
+    assert twice.found is not None
+    again = judge(replace(task, parents=single.found), 0, *space.fitting(single.found.genes))
+    assert again.found is not None
+    assert evaluated == [evaluated[0]] * 2 + [0]
+    assert (twice.valid, twice.tilings) == (2 * single.valid, 2 * single.tilings)
+    for same in (twice.found, again.found):
+        assert same.values.tolist() == single.found.values.tolist()
+        assert same.genes.orders.tolist() == single.found.genes.orders.tolist()
+    expected = goal.score(space, space.candidates(*space.fitting(single.found.genes)), "edp")
+    assert expected[0].tolist() == single.found.values.tolist()
 
 
 def test_padded_work_is_counted_and_told() -> None:
