@@ -130,7 +130,7 @@ def test_more_than_can_be_reached_needs_no_bandwidth(cli: Call, tmp_path: Path) 
     assert json.loads(cli(again).stdout)["utilisation"] < 0.01
 
 
-GEMM = "--workload gemm --shape M=16,K=16,N=16"
+GEMM = "--workload gemm --shape M=9,K=7,N=5"
 SMALL = "--hw edge --workload gpt2 --batch 1 --dataflow naive"
 
 

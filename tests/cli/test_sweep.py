@@ -16,13 +16,13 @@ from simaccel.cli.output import OutputFiles
 from simaccel.cli.search_options import SearchOptions
 from simaccel.cli.sweep import MOST_POINTS, read_sweep, swept_points
 from simaccel.cli.workload_options import WorkloadOptions
-from simaccel.errors import InputError
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.study.parameters import PARAMETERS
 from simaccel.study.space import Settings
 from simaccel.workload import build, gemm, parse_workload
 from simaccel.workload.building import WorkloadSizes
 from tests.cli.conftest import Call
+from tests.refusals import faults_of, refusal_of
 
 REPOSITORY = Path(__file__).parents[2]
 ASKED = ExperimentOptions("edge", (), WorkloadOptions("bert"))
@@ -46,9 +46,7 @@ def texts(text: str) -> list[str]:
 
 
 def refused(*sweeps: str, asked: ExperimentOptions = ASKED) -> list[str]:
-    with pytest.raises(InputError) as caught:
-        read_sweep(sweeps, asked)
-    return [str(one) for one in caught.value.faults]
+    return [str(one) for one in faults_of(read_sweep, sweeps, asked)]
 
 
 @given(
@@ -303,9 +301,8 @@ def test_an_impossible_value_is_refused_as_in_a_file() -> None:
     sweep = swept("array=512,1024")
     workload, edge = build("bert", batch=1, seq_len=8), load_accelerator("edge")
     swept_points(sweep[:1], [workload], edge)
-    with pytest.raises(InputError) as caught:
-        swept_points(sweep, [workload], edge)
-    assert str(caught.value) == (
+    said = refusal_of(swept_points, sweep, [workload], edge)
+    assert said == (
         "--sweep array=1024x1024: buffer.capacity_bytes: got 524288; "
         "allowed: at least 2 MiB, one 2-byte operand of a 1024 x 1024 fold"
     )
@@ -313,9 +310,8 @@ def test_an_impossible_value_is_refused_as_in_a_file() -> None:
 
 def test_a_workload_without_the_parameter_is_refused() -> None:
     sweep = swept("seq-len=9")
-    with pytest.raises(InputError) as caught:
-        swept_points(sweep, [gemm(m=1, k=2, n=3)], load_accelerator("toy"))
-    assert str(caught.value) == (
+    said = refusal_of(swept_points, sweep, [gemm(m=1, k=2, n=3)], load_accelerator("toy"))
+    assert said == (
         "command line: --sweep: got 'seq-len'; allowed: one of buffer, buffer-bandwidth, "
         "dram-bandwidth, dram-latency, array, clock; workload gemm has no seq_len"
     )

@@ -14,6 +14,7 @@ from simaccel.files.accounting import MOST_LISTED, AccountEntry, FileAccount, ac
 from simaccel.files.documents import parse_document, read_text
 from simaccel.files.limits import MAX_BYTES, MAX_NODES
 from simaccel.files.schema import read_yaml
+from tests.refusals import faults_of, refusal_of
 
 
 @pytest.mark.parametrize(
@@ -73,9 +74,7 @@ def test_words_that_look_like_values_are_written_so_that_they_stay_words(word: s
 
 
 def _refusal(path: Path) -> Fault:
-    with pytest.raises(InputError) as caught:
-        read_yaml(path, "a mapping")
-    (fault,) = caught.value.faults
+    (fault,) = faults_of(read_yaml, path, "a mapping")
     assert fault.file == str(path)
     return fault
 
@@ -124,9 +123,8 @@ def _left(macs: int | None, elements: int = 0) -> AccountEntry:
 
 def test_a_hundredth_of_the_macs_may_be_left_out() -> None:
     _account(_left(10)).require_modelled()  # 10 of 1,000
-    with pytest.raises(InputError) as caught:
-        _account(_left(11)).require_modelled()
-    assert str(caught.value) == (
+    said = refusal_of(_account(_left(11)).require_modelled)
+    assert said == (
         "net.onnx: c (Det): got 'no such kind'; allowed: "
         "--allow-unmodelled, to leave it out: 1.1% of all MACs"
     )
@@ -136,10 +134,9 @@ def test_what_cannot_be_counted_is_refused_and_what_has_no_macs_is_not() -> None
     _account(_left(0, 5)).require_modelled()
     account = _account(_left(0), _left(None))
     assert account.share_left_out() is None
-    with pytest.raises(InputError) as caught:
-        account.require_modelled()
-    assert len(caught.value.faults) == 1  # what has no MACs is no fault
-    assert caught.value.faults[0].allowed.endswith("to leave it out: work that can't be counted")
+    found = faults_of(account.require_modelled)
+    assert len(found) == 1  # what has no MACs is no fault
+    assert found[0].allowed.endswith("to leave it out: work that can't be counted")
 
 
 def test_lines_name_what_is_left_out_and_are_few() -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from simaccel.errors import InputError
 from simaccel.experiment.documents import accelerator_document
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator, BufferSpec
@@ -20,6 +19,7 @@ from simaccel.hardware.load import accelerator_rows, list_accelerators, with_val
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import gemm
+from tests.refusals import refusal_of
 
 AREA = UnitAreas(mac_um2=100, pe_memory_um2_per_byte=2, buffer_um2_per_byte=0.5)
 
@@ -148,9 +148,7 @@ def test_power_is_energy_over_time() -> None:
     ],
 )
 def test_a_wrong_area_is_told(override: str, said: str) -> None:
-    with pytest.raises(InputError) as caught:
-        load_accelerator("eyeriss_like", [override])
-    assert said in str(caught.value)
+    assert said in refusal_of(load_accelerator, "eyeriss_like", [override])
 
 
 def _with_energy(**energy: object) -> Accelerator:
@@ -206,9 +204,7 @@ def test_a_figure_of_the_file_stands_before_the_table() -> None:
     ],
 )
 def test_what_has_no_figure_is_refused(energy: dict[str, object], complaint: str) -> None:
-    with pytest.raises(ValidationError) as refused:
-        _with_energy(**energy)
-    found = str(refused.value).replace("\n", ".")
+    found = refusal_of(_with_energy, error=ValidationError, **energy).replace("\n", ".")
     assert complaint in found or complaint in found.replace("energy..", "energy.")
 
 

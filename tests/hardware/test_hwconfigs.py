@@ -1,4 +1,3 @@
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -137,6 +136,12 @@ def test_no_two_files_describe_one_chip() -> None:
     assert beginnings == ["coral_dev_board"]  # all others are called as their chip is
     plain = [name for name in NAMES if name not in others and written[name]["stands_for"] == "chip"]
     assert not [(a, b) for a in plain for b in plain if a.startswith(f"{b}_")]
+    for name, document in others.items():
+        one, chip = load_accelerator(name), load_accelerator(document["of"])
+        for section in ("array", "buffer", "sfu", "noc"):
+            assert getattr(one, section) == getattr(chip, section), name
+        beside = (one.dram, one.compiler) != (chip.dram, chip.compiler)
+        assert beside == (one.pod.count == 1), name
 
 
 def test_one_chip_of_a_pod_is_the_chip() -> None:
@@ -160,28 +165,6 @@ def test_a_chip_that_has_sequences_of_its_own_is_the_chip(pod: str, chip: str) -
     options = Options(data_parallel=4)
     one = simulate(shared, four, "deployed", options=options).run
     assert one.cycles == simulate(own, alone, "deployed").run.cycles
-
-
-def test_no_two_files_describe_a_chip() -> None:
-    """A file that is another one but for its chips, or for its host, says so (``of``)."""
-    own = [name for name in NAMES if "\nof:" not in (FOLDER / f"{name}.yaml").read_text()]
-    chips = [load_accelerator(name) for name in own if name.startswith("tpu")]
-    peaks = Counter((one.clock_hz, one.pes, one.dram.capacity_bytes) for one in chips)
-    assert max(peaks.values()) == 1
-    for name in {*NAMES} - {*own}:
-        one = load_accelerator(name)
-        (other,) = (
-            known for known in own if f"\nof: {known}\n" in (FOLDER / f"{name}.yaml").read_text()
-        )
-        chip = load_accelerator(other)
-        assert (one.array, one.buffer, one.sfu, one.noc) == (
-            chip.array,
-            chip.buffer,
-            chip.sfu,
-            chip.noc,
-        )
-        beside = (one.dram, one.compiler) != (chip.dram, chip.compiler)
-        assert beside == (one.pod.count == 1), name
 
 
 @pytest.mark.parametrize("name", NAMES)

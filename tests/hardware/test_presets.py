@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from simaccel import simulate
-from simaccel.errors import InputError
 from simaccel.experiment.documents import accelerator_document
 from simaccel.experiment.precision import place_on
 from simaccel.hardware import Accelerator
@@ -17,6 +16,7 @@ from simaccel.machine.machine import Machine
 from simaccel.program.text import parse_program
 from simaccel.workload import gemm, parse_workload, with_precision
 from tests.cli.conftest import Call, cli
+from tests.refusals import faults_of, refusal_of
 
 __all__ = ["cli"]
 TEN = """\
@@ -71,9 +71,7 @@ def test_the_times_of_a_part_are_counted_in_cycles(tmp_path: Path) -> None:
     ],
 )
 def test_what_nobody_has_is_told(tmp_path: Path, old: str, new: str, said: str) -> None:
-    with pytest.raises(InputError) as caught:
-        _load(tmp_path, TEN.replace(old, new))
-    assert f"mine.yaml: {said}" in str(caught.value)
+    assert f"mine.yaml: {said}" in refusal_of(_load, tmp_path, TEN.replace(old, new))
 
 
 STREAM = """\
@@ -154,9 +152,7 @@ def test_without_a_section_there_is_none_in_the_document() -> None:
     ],
 )
 def test_what_is_no_precision_is_refused(hw: str, field: str, allowed: str) -> None:
-    with pytest.raises(InputError) as error:
-        load_accelerator(hw, [f"precision.{field}"])
-    (fault,) = error.value.faults
+    (fault,) = faults_of(load_accelerator, hw, [f"precision.{field}"])
     assert fault.field == f"precision.{field.partition('=')[0]}"
     assert allowed in fault.allowed
 

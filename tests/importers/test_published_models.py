@@ -19,6 +19,7 @@ from simaccel.importers.hugging_face.config import load_config
 from simaccel.importers.hugging_face.families import FAMILIES
 from simaccel.importers.workloads import load_workload
 from simaccel.workload import Transformer, transformer
+from tests.refusals import faults_of
 
 MODELS: Final[dict[str, Any]] = parse_document(
     (Path(__file__).parent / "published_models.yaml").read_text()
@@ -193,9 +194,7 @@ def test_a_wrong_value_is_named(
     tmp_path: Path, name: str, key: str, value: object, allowed: str
 ) -> None:
     path = _write(tmp_path, MODELS[name]["config"] | {key: value})
-    with pytest.raises(InputError) as caught:
-        load_config(path)
-    (fault,) = caught.value.faults
+    (fault,) = faults_of(load_config, path)
     assert (fault.field, fault.value) == (key, value)
     assert allowed in str(fault)
 

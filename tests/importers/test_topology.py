@@ -11,6 +11,7 @@ from simaccel.errors import InputError
 from simaccel.importers.scalesim.topology import load_estimates, load_topology, read_topology
 from simaccel.workload import Conv, Product, Workload, parse_workload
 from simaccel.workload.layers import Layers
+from tests.refusals import faults_of, refusal_of
 
 HEADER = (
     "Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, "
@@ -30,9 +31,7 @@ def _read(file: Path, *lines: str) -> Layers:
 
 
 def _faults(file: Path, *lines: str) -> list[str]:
-    with pytest.raises(InputError) as caught:
-        _read(file, *lines)
-    found = str(caught.value).splitlines()
+    found = refusal_of(_read, file, *lines).splitlines()
     assert all(line.startswith(f"{file}: ") for line in found)
     return [line.removeprefix(f"{file}: ") for line in found]
 
@@ -113,9 +112,8 @@ def test_a_batch_a_layer_and_element_sizes(file: Path) -> None:
     assert workload.macs == 5 * 36 * 9 * 2 * 4
     assert workload.tensor_bytes("c.W") == 4 * 2 * 9
     assert workload.tensor_bytes("c.I") == 5 * 2 * 64 * 2
-    with pytest.raises(InputError) as caught:
-        load_topology(file, batch=0, layer="e")
-    assert str(caught.value).splitlines() == [
+    said = refusal_of(load_topology, file, batch=0, layer="e")
+    assert said.splitlines() == [
         f"topology: batch: got 0; allowed: {SIZE}",
         f"{file}: layer: got 'e'; allowed: one of c, d",
     ]
@@ -248,9 +246,7 @@ def test_titles_that_nobody_reads_are_named(file: Path) -> None:
 )
 def test_what_changes_the_work_is_refused(file: Path, lines: tuple[str, ...], found: str) -> None:
     made, _ = _account(file, *lines)
-    with pytest.raises(InputError) as caught:
-        made.account.require_modelled()
-    (fault,) = caught.value.faults
+    (fault,) = faults_of(made.account.require_modelled)
     assert fault.field.startswith(found)
     assert "work that can't be counted" in fault.allowed
 
@@ -265,9 +261,8 @@ def test_what_changes_the_work_is_refused(file: Path, lines: tuple[str, ...], fo
 )
 def test_files_that_are_no_text(tmp_path: Path, name: str, got: str, allowed: str) -> None:
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError) as caught:
-        read_topology(tmp_path / name)
-    assert str(caught.value) == f"{tmp_path / name}: file: got {got}; allowed: {allowed}"
+    said = refusal_of(read_topology, tmp_path / name)
+    assert said == f"{tmp_path / name}: file: got {got}; allowed: {allowed}"
 
 
 def test_products_need_no_names(file: Path) -> None:

@@ -15,6 +15,7 @@ from tests.draws import DRAWS, seeds
 from tests.machine.accelerators import accelerator
 from tests.machine.test_blame import ROWS
 from tests.machine.trees import cases
+from tests.refusals import refusal_of
 
 # 12 B come and go at 1 B/cycle; a softmax of 4 elements takes 3 passes of a lane
 THREE = """\
@@ -101,7 +102,8 @@ def test_a_deadlock_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Tokens, "post", forgetful)
     told = []
     for accounts in (True, False):
-        with pytest.raises(DeadlockError) as error:
-            Machine(accelerator(), parse_program(ROWS), accounts=accounts).run()
-        told.append(str(error.value))
+        said = refusal_of(
+            Machine(accelerator(), parse_program(ROWS), accounts=accounts).run, error=DeadlockError
+        )
+        told.append(said)
     assert told[0] == told[1]

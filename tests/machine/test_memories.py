@@ -20,6 +20,7 @@ from simaccel.verbs.bounding import bound
 from simaccel.workload import gemm
 from tests.machine.accelerators import accelerator
 from tests.program.programs import gemm_case
+from tests.refusals import faults_of, refusal_of
 
 SLOW = {"bandwidth_bytes_per_second": "1 GB/s"}
 CASE = gemm_case(gemm(m=4, k=4, n=4))
@@ -118,9 +119,8 @@ def test_directives_have_one_way_off_the_chip() -> None:
 def test_tiles_of_a_memory_take_no_more_than_its_staging() -> None:
     one = gemm_case(gemm(m=4, k=8, n=4), k=4, b_slots=3)
     Machine(_with(**SLOW, staging_bytes=96), one.program)
-    with pytest.raises(DoesNotFitError) as refused:
-        Machine(_with(**SLOW, staging_bytes=95), one.program)
-    assert str(refused.value) == (
+    said = refusal_of(Machine, _with(**SLOW, staging_bytes=95), one.program, error=DoesNotFitError)
+    assert said == (
         "gemm: tiles need 96 B, memories.weight.staging_bytes is 95 B, 1 B too many: B 3 x 32 B"
     )
 
@@ -149,9 +149,8 @@ def test_each_field_of_a_memory_can_be_set() -> None:
 
 def test_wrong_fields_are_all_named() -> None:
     fields = ["bandwidth_bytes_per_second=1 B/s", "channels=9", "interleave_bytes=1 GiB"]
-    with pytest.raises(InputError) as refused:
-        load_accelerator("toy", [f"memories.weight.{one}" for one in fields])
-    named = {fault.field for fault in refused.value.faults}
+    found = faults_of(load_accelerator, "toy", [f"memories.weight.{one}" for one in fields])
+    named = {fault.field for fault in found}
     assert named == {f"memories.weight.{one.partition('=')[0]}" for one in (fields[0], fields[2])}
     with pytest.raises(InputError, match=r"memories\.weight\.bandwidth_bytes_per_second"):
         load_accelerator("toy", ["memories.weight.latency_cycles=3"])
@@ -202,9 +201,8 @@ def test_a_narrow_port_is_relieved() -> None:
 def test_a_strip_that_does_not_fit_is_refused_with_what_would() -> None:
     """Five steps of four columns of 4 B are 80 B."""
     tight = {"accumulator": {"bytes_per_element": 4, "capacity_bytes": 79}}
-    with pytest.raises(DoesNotFitError) as refused:
-        _run(accelerator(array=tight), "ws", 5, 10, 6)
-    assert str(refused.value) == (
+    said = refusal_of(_run, accelerator(array=tight), "ws", 5, 10, 6, error=DoesNotFitError)
+    assert said == (
         "C: 5 x 4 sums of 4 B need 80 B, array.accumulator.capacity_bytes is 79 B; allowed: at "
         "most 4 ws steps in a block, a larger accumulator, or os"
     )

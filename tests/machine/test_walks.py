@@ -7,6 +7,7 @@ from simaccel.machine.walks import make_walks
 from simaccel.program.program import ProgramError
 from simaccel.program.text import parse_program
 from tests.machine.accelerators import accelerator
+from tests.refusals import refusal_of
 
 FLAT = """\
 program flat
@@ -262,6 +263,4 @@ program p
 )
 def test_what_one_stream_of_tokens_can_t_describe_is_refused(body: str, message: str) -> None:
     program = parse_program(f"program p\n  operator op\n{body}")
-    with pytest.raises(ProgramError) as refusal:
-        make_walks(program, accelerator())
-    assert str(refusal.value) == message
+    assert refusal_of(make_walks, program, accelerator(), error=ProgramError) == message

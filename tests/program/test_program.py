@@ -23,6 +23,7 @@ from simaccel.program.text import parse_program
 from simaccel.workload import gemm
 from tests.program.programs import gemm_case, reserved_bytes
 from tests.program.tree_cases import CASES
+from tests.refusals import refusal_of
 from tests.trees import assert_computes
 
 # 2 x 8 B for X, 1 x 16 B for Y; in the second operator, 3 x 12 B for the larger X
@@ -102,17 +103,13 @@ def test_a_program_fits_to_the_byte() -> None:
     program = parse_program(TWO)
     require_fit(program, {("buffer",): 36})
     require_fit(program, {("buffer",): None})
-    with pytest.raises(DoesNotFitError) as refusal:
-        require_fit(program, {("buffer",): 35})
-    assert str(refusal.value) == (
-        "second: tiles need 36 B, the buffer has 35 B, 1 B too many: X 3 x 12 B"
-    )
+    said = refusal_of(require_fit, program, {("buffer",): 35}, error=DoesNotFitError)
+    assert said == ("second: tiles need 36 B, the buffer has 35 B, 1 B too many: X 3 x 12 B")
 
 
 def test_a_refusal_lists_every_tile() -> None:
-    with pytest.raises(DoesNotFitError) as refusal:
-        require_fit(parse_program(TWO), {("buffer",): 10})
-    assert str(refusal.value) == (
+    said = refusal_of(require_fit, parse_program(TWO), {("buffer",): 10}, error=DoesNotFitError)
+    assert said == (
         "first: tiles need 32 B, the buffer has 10 B, 22 B too many: Y 1 x 16 B, X 2 x 8 B"
     )
 

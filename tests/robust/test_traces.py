@@ -18,6 +18,7 @@ from simaccel.errors import SimaccelError
 from simaccel.trace import TraceReader
 from simaccel.trace.parts import PARTS as DATASETS
 from tests.draws import DRAWS, some
+from tests.refusals import refusal_of
 
 Attempt = Callable[..., str]
 
@@ -155,9 +156,7 @@ def test_a_part_that_is_no_part_of_a_trace_is_refused(bad: Path, how: str) -> No
     (bad.parent / "other.h5").write_text(ELSEWHERE)
     for name in some(PARTS[[*SPOILED].index(how) % 4 :]):
         _replace(bad, name, SPOILED[how])
-        with pytest.raises(SimaccelError) as caught:
-            _question(bad)
-        said = str(caught.value)
+        said = refusal_of(_question, bad, error=SimaccelError)
         assert said.startswith(f"{bad}: damaged: ")
         assert name in said
         assert ELSEWHERE not in said

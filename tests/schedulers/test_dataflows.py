@@ -9,7 +9,6 @@ import pytest
 
 from simaccel.analytic.prediction import predict
 from simaccel.dataflows import ON_ANY_ARRAY
-from simaccel.errors import InputError
 from simaccel.experiment.check import check
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
@@ -43,6 +42,7 @@ from simaccel.workload import (
     operand,
 )
 from tests.draws import DRAWS, some
+from tests.refusals import refusal_of
 
 SMALL = ModelDimensions(hidden=6, heads=2, head_size=5, ff_size=7)
 FITS_ON_TOY = ("naive", "flex", "flat", "flash")
@@ -248,9 +248,8 @@ def test_the_same_input_gives_the_same_mapping(dataflow: str) -> None:
 
 
 def test_unknown_dataflow() -> None:
-    with pytest.raises(InputError) as caught:
-        make_mapping(la(1, 2), load_accelerator("toy"), "falt")
-    assert str(caught.value) == "--dataflow: dataflow: got 'falt'; did you mean 'flat'?"
+    said = refusal_of(make_mapping, la(1, 2), load_accelerator("toy"), "falt")
+    assert said == "--dataflow: dataflow: got 'falt'; did you mean 'flat'?"
 
 
 def test_attentions_are_found_among_the_operators() -> None:
@@ -469,9 +468,8 @@ def test_flat_needs_a_whole_row_of_logits(hw: str, seq_len: int, side: int) -> N
     workload = build("bert", batch=64, seq_len=seq_len, scope="la")
     capacity = on.buffer.capacity_bytes
     for dataflow in ("flat", "flat-r"):
-        with pytest.raises(NothingFitsError) as caught:
-            make_mapping(workload, on, dataflow)
-        assert str(caught.value) == (
+        said = refusal_of(make_mapping, workload, on, dataflow, error=NothingFitsError)
+        assert said == (
             f"L+softmax+A: no tiling fits the buffer of {capacity} B; the smallest that was tried "
             f"needs {needs} B"
         )

@@ -3,7 +3,6 @@ from typing import Any
 
 import pytest
 
-from simaccel.errors import InputError
 from simaccel.files.catalogue import FOLDER, Catalogue
 from simaccel.workload import (
     MODELS,
@@ -14,6 +13,7 @@ from simaccel.workload import (
     parse_workload,
 )
 from simaccel.workload.attention import parse_model
+from tests.refusals import refusal_of
 
 KINDS = ("attention", "networks", "transformers")
 FILES = sorted(
@@ -85,9 +85,7 @@ def test_models_come_back_from_their_parameters(model: str) -> None:
 
 
 def _faults(name: str, **changed: Any) -> list[str]:  # noqa: ANN401 - wrong types on purpose
-    with pytest.raises(InputError) as caught:
-        attention_model(name, **{"batch": 1, "seq_len": 512, **changed})
-    return str(caught.value).splitlines()
+    return refusal_of(attention_model, name, **{"batch": 1, "seq_len": 512, **changed}).splitlines()
 
 
 def test_unknown_models_get_a_suggestion() -> None:

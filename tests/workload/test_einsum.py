@@ -3,16 +3,14 @@ from typing import Any
 
 import pytest
 
-from simaccel.errors import InputError
 from simaccel.workload import AffineDimension, Einsum, Operand, Tensor, Vector, operand, softmax
+from tests.refusals import refusal_of
 
 CONVOLUTION = Operand("I", (AffineDimension((("p", 2), ("r", 1))), AffineDimension((("c", 1),))))
 
 
 def _message(make: Any, *args: Any, **kwargs: Any) -> str:  # noqa: ANN401 - any constructor
-    with pytest.raises(InputError) as caught:
-        make(*args, **kwargs)
-    return str(caught.value)
+    return refusal_of(make, *args, **kwargs)
 
 
 def test_affine_dimension_spans_the_positions_of_a_strided_window() -> None:

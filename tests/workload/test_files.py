@@ -20,6 +20,7 @@ from simaccel.workload import (
     parse_workload,
     transformer,
 )
+from tests.refusals import refusal_of
 
 EXAMPLES = dedent("    " + (files.__doc__ or "").split("\n\n    ")[1].split("\n\nA dimension")[0])
 ATTENTION, GEMM, CONV, NETWORK, LAYERS, EINSUMS, TRANSFORMER = EXAMPLES.split("---\n")
@@ -29,9 +30,7 @@ KINDS = "one of attention, gemm, conv, network, transformer, layers, einsums"
 def _faults(tmp_path: Path, text: str) -> list[str]:
     path = tmp_path / "w.yaml"
     path.write_text(text)
-    with pytest.raises(InputError) as caught:
-        load_workload(path)
-    lines = str(caught.value).splitlines()
+    lines = refusal_of(load_workload, path).splitlines()
     assert all(line.startswith(f"{path}: ") for line in lines)
     return [line.removeprefix(f"{path}: ") for line in lines]
 
@@ -381,9 +380,8 @@ def test_missing_and_binary_files_and_folders_are_refused(
     tmp_path: Path, name: str, got: str, allowed: str
 ) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError) as caught:
-        load_workload(tmp_path / name)
-    assert str(caught.value) == f"{tmp_path / name}: file: got {got}; allowed: {allowed}"
+    said = refusal_of(load_workload, tmp_path / name)
+    assert said == f"{tmp_path / name}: file: got {got}; allowed: {allowed}"
 
 
 def test_documents_are_named_workload_unless_they_come_from_a_file() -> None:

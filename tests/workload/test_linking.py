@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from simaccel import load_accelerator, simulate
-from simaccel.errors import InputError
 from simaccel.experiment.check import check
 from simaccel.workload import Workload, load_document, parse_workload
+from tests.refusals import refusal_of
 
 SMALL = """
 kind: layers
@@ -38,9 +38,8 @@ def _faults(tmp_path: Path, *changes: tuple[str, str]) -> list[str]:
     for before, after in changes:
         assert before in text
         text = text.replace(before, after)
-    with pytest.raises(InputError) as caught:
-        _load(tmp_path, text)
-    return [line.partition("mine.yaml: ")[2] for line in str(caught.value).splitlines()]
+    said = refusal_of(_load, tmp_path, text)
+    return [line.partition("mine.yaml: ")[2] for line in said.splitlines()]
 
 
 def test_a_linked_network_is_one_graph_or_its_layers(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from simaccel.workload import (
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.einsum import AffineDimension, Operand
 from simaccel.workload.forms import OperandForm
+from tests.refusals import faults_of, refusal_of
 
 ALL = {"weights": "int4", "activations": "int8", "cache": "fp8"}
 
@@ -90,18 +91,15 @@ def test_einsums_say_which_tensors_are_packed() -> None:
     ],
 )
 def test_what_is_no_precision_is_refused(given: object, field: str, allowed: str) -> None:
-    with pytest.raises(InputError) as error:
-        parse_precision(given, "workload")
-    (fault,) = error.value.faults
+    (fault,) = faults_of(parse_precision, given, "workload")
     assert fault.field == field
     assert allowed in fault.allowed
 
 
 def test_all_faults_of_a_document_are_reported_with_its_name() -> None:
     document = {**gemm(m=3, k=5, n=7).parameters, "precision": {"wights": "int4", "cache": "x"}}
-    with pytest.raises(InputError) as error:
-        parse_workload(document, "mine.yaml")
-    assert [(one.file, one.field) for one in error.value.faults] == [
+    found = faults_of(parse_workload, document, "mine.yaml")
+    assert [(one.file, one.field) for one in found] == [
         *(("mine.yaml", "precision.wights"), ("mine.yaml", "precision.cache"))
     ]
 
@@ -195,9 +193,8 @@ def test_attention_comes_back_from_its_parameters(scope: str) -> None:
 
 def test_attention_reports_all_faults() -> None:
     sizes = replace(ODD, heads=-1, ff_size=0)
-    with pytest.raises(InputError) as caught:
-        attention(sizes, batch=0, seq_len=7, scope="blok", bytes_by_tensor={"Wx": 2})
-    assert str(caught.value).splitlines() == [
+    said = refusal_of(attention, sizes, batch=0, seq_len=7, scope="blok", bytes_by_tensor={"Wx": 2})
+    assert said.splitlines() == [
         "attention: batch: got 0; allowed: a whole number from 1 to 1099511627776",
         "attention: heads: got -1; allowed: a whole number from 1 to 1099511627776",
         "attention: ff_size: got 0; allowed: a whole number from 1 to 1099511627776",

@@ -17,6 +17,7 @@ from simaccel.workload import (
     operand,
     softmax,
 )
+from tests.refusals import refusal_of
 from tests.trees import vector
 from tests.trees import workload as small
 
@@ -36,9 +37,7 @@ CHAIN = Workload("chain", (FIRST, SECOND), TENSORS)
 def _refused(
     operators: tuple[Operator, ...], tensors: dict[str, Tensor], repeat: int = 1
 ) -> list[str]:
-    with pytest.raises(InputError) as caught:
-        Workload("refused", operators, tensors, repeat)
-    return str(caught.value).splitlines()
+    return refusal_of(Workload, "refused", operators, tensors, repeat).splitlines()
 
 
 def _copy(name: str, source: str, target: str) -> Einsum:

@@ -8,6 +8,7 @@ from simaccel.errors import InputError
 from simaccel.mapping.node_text import node_text
 from simaccel.workload import Workload, gemm
 from simaccel.workload.conv import conv2d
+from tests.refusals import faults_of
 from validation.silicon.gemmini.mappings import gemmini_mapping, parse_gemmini
 
 PRODUCT = "L3[WIO] P2 C3 K12 - L2[WI] N1 K16X - L1[O] K4 C64 P8 C16X - L0[W] P8"
@@ -93,9 +94,7 @@ def test_every_factor_is_accounted_for() -> None:
     ],
 )
 def test_what_cannot_be_read_has_its_place(text: str, field: str, value: str, allowed: str) -> None:
-    with pytest.raises(InputError) as caught:
-        parse_gemmini(text, "row 3")
-    (fault,) = caught.value.faults
+    (fault,) = faults_of(parse_gemmini, text, "row 3")
     assert (fault.file, fault.field, fault.value) == ("row 3", field, value)
     assert allowed in fault.allowed
 

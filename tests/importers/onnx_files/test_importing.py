@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 import onnx
-import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from simaccel import load_accelerator, simulate
-from simaccel.errors import InputError
 from simaccel.experiment.check import check
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import ImportedWorkload, load_onnx
 from simaccel.workload import parse_workload
+from tests.refusals import faults_of
 from validation.searches import QUICK
 
 EDGE = load_accelerator("edge")
@@ -208,9 +207,7 @@ def test_what_is_not_modelled_is_listed_with_its_share(tmp_path: Path) -> None:
 
 
 def _faults(path: Path, dims: dict[str, int] | None = None) -> list[str]:
-    with pytest.raises(InputError) as caught:
-        load_onnx(path, dims)
-    return [f"{one.field}: {one.allowed}" for one in caught.value.faults]
+    return [f"{one.field}: {one.allowed}" for one in faults_of(load_onnx, path, dims)]
 
 
 def test_wrong_files_and_dimensions_are_refused(tmp_path: Path) -> None:

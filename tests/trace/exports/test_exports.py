@@ -23,6 +23,7 @@ from simaccel.trace.schema import CAUSES
 from simaccel.units import CAUSES as NAMED_CAUSES
 from simaccel.units import Cause
 from tests.draws import DRAWS
+from tests.refusals import refusal_of
 from tests.trace.exports.formats import (
     RESERVED_COLOURS,
     Signals,
@@ -331,9 +332,8 @@ def test_too_many_events_are_refused_at_the_exact_number(tmp_path: Path) -> None
 
 def test_the_window_that_is_named_fits(tmp_path: Path) -> None:
     with write(tmp_path / "t.h5", alternating(10**15)) as trace:
-        with pytest.raises(TraceError) as refused:
-            excerpt(trace, 1234, at_most=1000)
-        found = re.search(r"--from 1234 --to (\d+) \(start=1234, end=\1\)", str(refused.value))
+        said = refusal_of(excerpt, trace, 1234, error=TraceError, at_most=1000)
+        found = re.search(r"--from 1234 --to (\d+) \(start=1234, end=\1\)", said)
         assert found is not None
         assert 400 < len(excerpt(trace, 1234, int(found[1]), at_most=1000).rows) <= 1000
 

@@ -11,6 +11,7 @@ from simaccel.papers.maestro.dataflows.dataflow import Cluster, DimMap
 from simaccel.papers.maestro.dataflows.described import DescribedLayer
 from simaccel.papers.maestro.dataflows.levels import complete
 from simaccel.papers.maestro.dataflows.reading import parse_directives, require_pes
+from tests.refusals import faults_of, refusal_of
 
 KC_P = """\
 Constant Tile 64;
@@ -138,17 +139,13 @@ def test_each_fault_has_its_place(wrong: str, right: str, place: str, allowed: s
         text = text.replace("K: 64", "K: 1")
     if right.startswith("K: 1000000000"):
         text = text.replace("C: 3", "C: 1000000000")
-    with pytest.raises(InputError) as caught:
-        parse_directives(text, "net.m")
-    told = str(caught.value).splitlines()
+    told = refusal_of(parse_directives, text, "net.m").splitlines()
     assert any(line.startswith(f"net.m: {place}") and allowed in line for line in told), told
 
 
 def test_all_faults_are_told_at_once() -> None:
     text = KC_P.replace("C: 3", "C: 0").replace("K: 64", "K: many").replace("X: 2,", "X: 0,")
-    with pytest.raises(InputError) as caught:
-        parse_directives(text)
-    assert len(caught.value.faults) == 3
+    assert len(faults_of(parse_directives, text)) == 3
 
 
 def test_faults_of_syntax_and_of_meaning_are_told_together() -> None:
@@ -157,9 +154,8 @@ def test_faults_of_syntax_and_of_meaning_are_told_together() -> None:
     inheriting = "  Layer CONV3 { Type: CONV Dimensions { K: 0 } }\n"
     fine = layer.replace("SpatialMap(1,1) C;", "SpatialMap(1,1 Q").replace("C: 3", "C: 0")
     text = f"Constant Tile 64;\nConstant Tile 64;\nNetwork n {{\n{damaged}{inheriting}{fine}}}\n"
-    with pytest.raises(InputError) as caught:
-        parse_directives(text, "net.m")
-    told = [line.partition("; allowed")[0] for line in str(caught.value).splitlines()]
+    said = refusal_of(parse_directives, text, "net.m")
+    told = [line.partition("; allowed")[0] for line in said.splitlines()]
     assert told == [
         "net.m: line 6, column 5: got 'Padding'",  # what it would have changed is not judged
         "net.m: line 32, column 22: got 'Q'",
@@ -170,9 +166,8 @@ def test_faults_of_syntax_and_of_meaning_are_told_together() -> None:
 
 def test_a_type_that_is_none_hides_nothing() -> None:
     text = KC_P.replace("CONV\n", "CNV\n").replace("C: 3", "C: 0").replace("(1,1) K", "(1,1x) Z")
-    with pytest.raises(InputError) as caught:
-        parse_directives(text)
-    assert [str(fault.value) for fault in caught.value.faults] == ["CNV", "0", "1x", "Z"]
+    found = faults_of(parse_directives, text)
+    assert [str(fault.value) for fault in found] == ["CNV", "0", "1x", "Z"]
 
 
 @given(st.integers(0, len(KC_P)), st.integers(0, 30), st.text("{}();,:/*'+- aZ9\n", max_size=5))

@@ -29,6 +29,7 @@ from simaccel.papers.maestro.language.syntax import (
     ValueNode,
     text_of,
 )
+from tests.refusals import refusal_of
 
 CANONICAL = """\
 // Constants first
@@ -139,9 +140,7 @@ def test_all_faults_have_line_column_and_what_is_allowed(
     wrong: str, right: str, faults: list[str]
 ) -> None:
     assert wrong in CANONICAL
-    with pytest.raises(InputError) as caught:
-        parse_description(CANONICAL.replace(wrong, right), "net.m")
-    lines = str(caught.value).splitlines()
+    lines = refusal_of(parse_description, CANONICAL.replace(wrong, right), "net.m").splitlines()
     assert len(lines) == len(faults), lines
     for line, fault in zip(lines, faults, strict=True):
         assert line.startswith(f"net.m: {fault}"), line
