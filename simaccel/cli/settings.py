@@ -169,6 +169,8 @@ def _set(text: str, settings: Mapping[str, SettingOption], known: Collection[str
     if param is None:
         if f"--{long_name}" in known and not _is_section(name.strip()):
             raise InputError([Fault(SOURCE, "--set", text, f"--{long_name} {value}".strip())])
+        if name in _STEPS and "--shape" in known:
+            raise InputError([Fault(SOURCE, "--set", text, f"one more size: --shape ...,{text}")])
         return ["--set", text]
     if not param.is_flag:
         return [f"--{param.long_name}={value}"] if equals else ["--set", text]
@@ -178,6 +180,10 @@ def _set(text: str, settings: Mapping[str, SettingOption], known: Collection[str
     if word in _YES:
         return [f"--{param.long_name}"]
     return [*param.secondary_opts]
+
+
+_STEPS: Final = ("stride", "dilation")
+"""Sizes of a convolution with a name that might be a field's."""
 
 
 def _is_section(name: str) -> bool:
