@@ -9,6 +9,7 @@ import click
 
 from simaccel.cli.choices import FUSIONS, HALOS, UNFUSED, NamedValues
 from simaccel.cli.command import Command
+from simaccel.cli.experiment_options import read_accelerator
 from simaccel.cli.faults import fault
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import OutputFiles, show, show_json
@@ -17,7 +18,6 @@ from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import Fault, InputError
 
 if TYPE_CHECKING:
-    from simaccel.hardware import Accelerator
     from simaccel.papers.orojenesis.halo import Halo
     from simaccel.report.bounds import BoundReport
 
@@ -82,7 +82,7 @@ def bound(
 
     workload, accelerator, room = gather_placed(
         options.read,
-        lambda: _accelerator(hw, overrides),
+        lambda: None if hw is None else read_accelerator(hw, overrides),
         lambda: _room(buffer),
     )
     files.require()
@@ -114,12 +114,6 @@ def _inputs(options: WorkloadOptions, hw: str | None) -> list[Path]:
         return [*found, *([accelerator_path(hw)] if hw is not None else [])]
     except InputError:  # which reading the accelerator reports
         return found
-
-
-def _accelerator(hw: str | None, overrides: tuple[str, ...]) -> Accelerator | None:
-    from simaccel.cli.experiment_options import read_accelerator
-
-    return None if hw is None else read_accelerator(hw, overrides)
 
 
 def _room(buffer: str | None) -> int | None:

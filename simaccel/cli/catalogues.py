@@ -136,6 +136,7 @@ def list_workloads(as_json: bool) -> None:
     from simaccel.report import catalogues
     from simaccel.workload import MODELS, NETWORKS, PLUGGED, TRANSFORMERS
 
+    rows = list(PLUGGED.plugin_names().items())
     if as_json:
         models = [_describe_entry(model, vars(model.dimensions)) for model in MODELS]
         transformers = [
@@ -145,13 +146,14 @@ def list_workloads(as_json: bool) -> None:
         networks = [
             _describe_entry(network, catalogues.network_figures(network)) for network in NETWORKS
         ]
-        plugged = [
-            {"name": name, "plugin": package} for name, package in PLUGGED.plugin_names().items()
-        ]
-        show_json(models + transformers + networks + plugged)
+        others = [{"name": name, "plugin": package} for name, package in rows]
+        show_json(models + transformers + networks + others)
         return
     published: list[PublishedEntry] = [*MODELS, *TRANSFORMERS, *NETWORKS]
     sources = [(workload.name, workload.source) for workload in published]
+    plugged: tuple[str | Table, ...] = ()
+    if rows:
+        plugged = "Of plug-ins:", catalogues.fields_table(rows, ("name", "plug-in"))
     show(
         "Attention blocks as FLAT counts them (no norms, no masks):",
         catalogues.models_table(MODELS),
@@ -160,20 +162,11 @@ def list_workloads(as_json: bool) -> None:
         "Networks:",
         catalogues.networks_table(NETWORKS),
         catalogues.fields_table(sources, ("name", "source")),
-        *_plugin_table(),
+        *plugged,
         "Besides: gemm with --shape M=..,K=..,N=..[,B=..], bmm (H=.. too), gbmm (G=..,H=.. too), "
         "conv with --shape M=..,C=..,P=..,Q=..,R=..,S=..[,G=..,N=..,stride=..,dilation=..], a YAML "
         "file, a SCALE-Sim topology (CSV), an ONNX model, or a MAESTRO description (.m).",
     )
-
-
-def _plugin_table() -> tuple[str | Table, ...]:
-    """Tabulate the workloads of plug-ins, if there are any."""
-    from simaccel.report.catalogues import fields_table
-    from simaccel.workload import PLUGGED
-
-    rows = list(PLUGGED.plugin_names().items())
-    return ("Of plug-ins:", fields_table(rows, ("name", "plug-in"))) if rows else ()
 
 
 @workload.command("show", cls=Command)

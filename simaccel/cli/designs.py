@@ -49,10 +49,6 @@ class InputReaders:
     limits: Callable[[], tuple[FigureLimit, ...]]
 
 
-def _is_given(ctx: click.Context, name: str) -> bool:
-    return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-
 def explore_directed(ctx: click.Context, readers: InputReaders, outputs: OutputFiles) -> None:
     """Sweep the space, run the best few designs on the machine, and show and write the results.
 
@@ -225,7 +221,7 @@ def _read_limits(readers: InputReaders) -> dict[str, float]:
 def _objectives(ctx: click.Context) -> list[Objective]:
     """Read by what designs are best: by all, if nothing is said."""
     objective = ctx.params["objective"]
-    if not _is_given(ctx, "objective"):
+    if ctx.get_parameter_source("objective") is not ParameterSource.COMMANDLINE:
         return [*_OBJECTIVES.values()]
     if objective not in _OBJECTIVES:
         allowed = f"{', '.join(_OBJECTIVES)}, with a description's own design space"

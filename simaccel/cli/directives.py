@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _MOST = 2**31 - 1
 _ALL = "all"
+_BY_LEVEL = {"noc_bandwidth", "noc_hop_latency"}
+"""Options with a number for each cluster level."""
 
 
 @click.command(cls=Command)
@@ -75,13 +77,16 @@ def directives(
     described, hardware, levels = gather(
         lambda: load_directives(file).select_layer(layer),
         lambda: _hardware(options),
-        lambda: _unsupported_levels(no_multicast, no_reduction),
+        lambda: _levels_without(no_multicast, no_reduction),
     )
     require_pes(described, hardware.pes)
     _require_levels(described, no_multicast, no_reduction)
     for note in described.notes:
         click.echo(f"note: {note}", err=True)
-    _report(described, hardware, _reading(*levels), as_json=as_json)
+    from simaccel.papers.maestro.analysis.reading import PAPER, DirectiveReading
+
+    reading = DirectiveReading(**levels) if any(levels.values()) else PAPER
+    _report(described, hardware, reading, as_json=as_json)
 
 
 def _report(
@@ -150,14 +155,11 @@ def _hardware(options: dict[str, str | None]) -> DirectiveHardware:
     require_none(faults)
     from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
 
-    usual = DirectiveHardware()
-    return DirectiveHardware(
-        pes=(sizes["pes"] or (usual.pes,))[0],
-        noc_bandwidth=sizes["noc_bandwidth"] or usual.noc_bandwidth,
-        noc_latency=sizes["noc_hop_latency"] or usual.noc_latency,
-        offchip_bandwidth=(sizes["offchip_bandwidth"] or (usual.offchip_bandwidth,))[0],
-        simd_lanes=(sizes["simd_lanes"] or (usual.simd_lanes,))[0],
-    )
+    taken: dict[str, Any] = {key: numbers for key, numbers in sizes.items() if numbers}
+    taken |= {key: taken[key][0] for key in taken.keys() - _BY_LEVEL}
+    if "noc_hop_latency" in taken:
+        taken["noc_latency"] = taken.pop("noc_hop_latency")
+    return DirectiveHardware(**taken)
 
 
 def _named_hardware(name: str) -> DirectiveHardware:
@@ -193,24 +195,15 @@ def _numbers(
     return tuple(numbers)
 
 
-def _unsupported_levels(
+def _levels_without(
     no_multicast: str | None, no_reduction: str | None
-) -> tuple[frozenset[int], frozenset[int]]:
+) -> dict[str, frozenset[int]]:
     """Read the cluster levels that don't multicast, and those that don't reduce."""
     faults: list[Fault] = []
     multicast = _levels("--no-multicast", no_multicast, faults)
     reduction = _levels("--no-reduction", no_reduction, faults)
     require_none(faults)
-    return multicast, reduction
-
-
-def _reading(no_multicast: frozenset[int], no_reduction: frozenset[int]) -> DirectiveReading:
-    from simaccel.papers.maestro.analysis.reading import PAPER, DirectiveReading
-
-    either = no_multicast or no_reduction
-    return (
-        DirectiveReading(no_multicast=no_multicast, no_reduction=no_reduction) if either else PAPER
-    )
+    return {"no_multicast": multicast, "no_reduction": reduction}
 
 
 def _require_levels(

@@ -48,17 +48,13 @@ def keep_partial_results(
     except BaseException:
         if partial is not None:
             kept = finished if finished and _write(partial, rows) else kept
-            _tell(partial, kept, len(rows))
+            if kept:
+                click.echo(f"{kept} of {len(rows)} finished points are in {partial}", err=True)
         elif table is not None and finished:
             click.echo(csv_text(comparison_rows(rows)), nl=False)
         raise
     if partial is not None:
         partial.unlink(missing_ok=True)
-
-
-def _tell(partial: Path, kept: int, count: int) -> None:
-    if kept:
-        click.echo(f"{kept} of {count} finished points are in {partial}", err=True)
 
 
 def _write(partial: Path, rows: Sequence[StudyRow]) -> bool:

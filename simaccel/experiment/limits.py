@@ -138,7 +138,8 @@ def next_limit(result: RunResult, limit: RunLimit) -> RunLimit:
 def _name_limit(accelerator: Accelerator, resource: str) -> str:
     name = without_core(resource)
     if name in accelerator.every_backing:
-        return _of_memory(accelerator, name)
+        waits = accelerator.every_backing[name].waits_for_requests
+        return "dram_queue" if waits else "dram_bandwidth"
     if name.startswith(LINK_CHANNEL):
         return LINK
     return CORE_NOC if name.startswith(CORE_NOC) else _OF_RESOURCE[name]
@@ -193,11 +194,6 @@ def waits_of_unit(run: Run | OperatorRun) -> Counter[str]:
         account = run.engines[SFU]
     starts = max(engine.stalls.get("start", 0) for engine in run.engines.values())
     return Counter({**account.stalls, "start": starts})
-
-
-def _of_memory(accelerator: Accelerator, memory: str) -> str:
-    backing = accelerator.every_backing[memory]
-    return "dram_queue" if backing.waits_for_requests else "dram_bandwidth"
 
 
 def _of_array(ideal: Fraction, work: int, loading: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -104,12 +104,11 @@ def given_up_lines(result: Mapping[str, Any], tolerance: float) -> list[str]:
 
     ``result``: a run as JSON, with ``given_up`` (``given_up_json``).
     """
-    losses = result.get("given_up")
-    if losses is None:
+    if "given_up" not in result:
         return []
-    shares = ", ".join(_shares(losses, result))
-    line = f"chosen within {100 * tolerance:g}%: {shares} against {losses['against']}"
-    return [line] if shares else []
+    of = {name: total_of(result[name]) for name in ("cycles", "energy_pj")}
+    of["dram_bytes"] = total_of(result["bytes"]["dram"])
+    return _chosen_line(result["given_up"], tolerance, of)
 
 
 def given_up_amounts(
@@ -117,32 +116,32 @@ def given_up_amounts(
 ) -> list[str]:
     """Return the line for a mapping that has not run, with amounts instead of shares."""
     total = given_up_json(losses, objective).get("given_up")
-    if total is None:
-        return []
-    every = (
-        (total["cycles"], f"{cycles_text(round(abs(total['cycles'])))} cycles"),
-        (total["dram_bytes"], f"{bytes_text(abs(total['dram_bytes']))} of DRAM"),
-        (total["energy_pj"], work_energy_text(abs(total["energy_pj"]))),
-    )
-    amounts = ", ".join(
-        f"{'-' if amount < 0 else '+'}{text}"
-        for amount, text in every
-        if amount and not math.isnan(amount)
-    )
-    against = f"against {total['against']}"
-    return [f"chosen within {100 * tolerance:g}%: {amounts} {against}"] if amounts else []
+    return [] if total is None else _chosen_line(total, tolerance)
 
 
-def _shares(losses: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[str]:
-    moved = total_of(result["bytes"]["dram"])
-    every = (
-        ("cycles", losses["cycles"], result["cycles"]),
-        ("DRAM bytes", losses["dram_bytes"], moved),
-        ("energy", losses["energy_pj"], total_of(result["energy_pj"])),
-    )
-    for name, more, of in every:
-        if more and not math.isnan(of) and of > more:
-            share = more / (of - more)
-            if abs(share) >= _SEEN:
-                write = short_share_text if abs(share) >= _SMALL else fine_share_text
-                yield f"{'-' if share < 0 else '+'}{write(abs(share))} {name}"
+_FIGURES: Final[Mapping[str, tuple[str, Callable[[float], str]]]] = {
+    "cycles": ("cycles", lambda n: f"{cycles_text(round(n))} cycles"),
+    "dram_bytes": ("DRAM bytes", lambda n: f"{bytes_text(n)} of DRAM"),
+    "energy_pj": ("energy", work_energy_text),
+}
+"""Figures that a choice gives up: the name of a share, and the text of an amount."""
+
+
+def _chosen_line(
+    losses: Mapping[str, Any], tolerance: float, of: Mapping[str, float] | None = None
+) -> list[str]:
+    """Return the differences to the best, as shares of it if a run's figures are known (``of``)."""
+    parts = []
+    for figure, (name, write) in _FIGURES.items():
+        more, whole = losses[figure], math.inf if of is None else of[figure]
+        if not more or math.isnan(more) or not whole > more:
+            continue
+        text = write(abs(more))
+        if of is not None:
+            share = abs(more / (whole - more))
+            if share < _SEEN:
+                continue
+            text = f"{(short_share_text if share >= _SMALL else fine_share_text)(share)} {name}"
+        parts.append(f"{'-' if more < 0 else '+'}{text}")
+    against = f"against {losses['against']}"
+    return [f"chosen within {100 * tolerance:g}%: {', '.join(parts)} {against}"] if parts else []

@@ -13,7 +13,6 @@ from simaccel.papers.orojenesis.single import Mapspace
 from simaccel.papers.orojenesis.whole import WorkloadBound, WorkloadPoint
 from simaccel.report.tables import Column, Row, Table, tabulate
 from simaccel.report.units import bytes_text, cycles_text
-from simaccel.workload import Workload
 
 _ROWS = 16
 """Most points of a table."""
@@ -114,18 +113,12 @@ def _chosen_lines(report: BoundReport) -> list[str]:
             f"{cycles_text(chosen.buffer_bytes)} B"
         )
         if chosen.moved_bytes != chosen.dram_bytes:
-            lines.append(
-                f"its mapping moves {bytes_text(chosen.moved_bytes)} on simaccel's machine, "
-                f"{_excess_reason(bound.workload)}"
-            )
+            why = "whose windows slide in their innermost loop only (--halo machine bounds that)"
+            if bound.workload.packed:
+                why = "which rounds each tile of elements of 4 bits up to bytes"
+            moved = bytes_text(chosen.moved_bytes)
+            lines.append(f"its mapping moves {moved} on simaccel's machine, {why}")
     return lines
-
-
-def _excess_reason(workload: Workload) -> str:
-    """Say why the machine moves more than a bound."""
-    if workload.packed:
-        return "which rounds each tile of elements of 4 bits up to bytes"
-    return "whose windows slide in their innermost loop only (--halo machine bounds that)"
 
 
 def bound_json(report: BoundReport) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, Final
 
 from simaccel.diagnosis.disagreement import TOLERANCE, Disagreement
-from simaccel.diagnosis.explanation import ON_CHIP, GroupExplanation, NeededRate, Reuse
+from simaccel.diagnosis.explanation import ON_CHIP, GroupExplanation, Reuse
 from simaccel.experiment.run import ExperimentResult, bound_json, floor_json
 from simaccel.hardware.memory import dram_bytes
 from simaccel.report.results import SMALLEST_SHARE
@@ -272,7 +272,14 @@ def _group_json(group: GroupExplanation) -> dict[str, Any]:
             for each in group.dimensions
         ],
         "reuse": [_reuse_json(each) for each in group.reuse],
-        "needs": {each.level: _need_json(each) for each in group.needs},
+        "needs": {
+            each.level: {
+                "bytes": each.n_bytes,
+                "needed_bytes_per_cycle": float(each.needed),
+                "offered_bytes_per_cycle": _number(each.offered),
+            }
+            for each in group.needs
+        },
         "directives": {
             **vars(group.directives),
             "operators": [vars(each) for each in group.directives.operators],
@@ -296,14 +303,6 @@ def _reuse_json(one: Reuse) -> dict[str, Any]:
         "macs_per_element_sent": _number(one.array),
         "macs_per_sum_back": _number(one.sums),
         "multicast": _number(one.multicast),
-    }
-
-
-def _need_json(one: NeededRate) -> dict[str, Any]:
-    return {
-        "bytes": one.n_bytes,
-        "needed_bytes_per_cycle": float(one.needed),
-        "offered_bytes_per_cycle": _number(one.offered),
     }
 
 

@@ -173,17 +173,19 @@ def _axis_column(axis: Axis) -> str:
     return f"axis_{axis.column}" if axis.column in FIGURES else axis.column
 
 
-def rows(found: ExploredDesigns) -> list[dict[str, Any]]:
+def rows(explored: ExploredDesigns) -> list[dict[str, Any]]:
     """Return all designs in order as data; unknown values are None."""
-    return [_row(found, one) for one in found.rows]
-
-
-def _row(found: ExploredDesigns, one: StudyRow) -> dict[str, Any]:
-    row: dict[str, Any] = dict.fromkeys(columns(found))
-    row |= {_axis_column(setting.axis): setting.value for setting in one.settings}
-    row |= one.figures or {}
-    marks = {"fits": one.fits, "within": one.within, "frontier": one.frontier, "best": one.best}
-    return row | marks | {"limit": one.limit or None, "problem": one.problem or None}
+    return [
+        {
+            **dict.fromkeys(columns(explored)),
+            **{_axis_column(setting.axis): setting.value for setting in row.settings},
+            **(row.figures or {}),
+            **{name: getattr(row, name) for name in ("fits", "within", "frontier", "best")},
+            "limit": row.limit or None,
+            "problem": row.problem or None,
+        }
+        for row in explored.rows
+    ]
 
 
 def exploration_json(found: ExploredDesigns) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from simaccel.experiment.generation import Generation
 from simaccel.experiment.pipeline import PipelineRun, PipelineStage
@@ -93,13 +93,7 @@ def generation_json(generation: Generation) -> dict[str, Any]:
     return {
         "workload": generation.workload.name,
         "accelerator": generation.accelerator.name,
-        "dataflow": generation.dataflow,
-        "batch": generation.batch,
-        "prompt": generation.prompt,
-        "tokens": generation.tokens,
-        "first_token_seconds": generation.first_token_seconds,
-        "token_seconds": generation.token_seconds,
-        "tokens_per_second": generation.tokens_per_second,
+        **{name: getattr(generation, name) for name in _OF_GENERATIONS},
         "tokens_per_second_with_prefill": generation.all_tokens_per_second,
         "token_energy_pj": generation.token_energy_pj,
         "prefill": vars(generation.prefill),
@@ -108,6 +102,12 @@ def generation_json(generation: Generation) -> dict[str, Any]:
         "spread": generation.spread,
         **({} if plan is None else {"stages": plan.depth, "micro_batches": plan.micro_batches}),
     }
+
+
+_OF_GENERATIONS: Final = (
+    *("dataflow", "batch", "prompt", "tokens"),
+    *("first_token_seconds", "token_seconds", "tokens_per_second"),
+)
 
 
 def classes_line(result: ExperimentResult) -> str:
@@ -188,12 +188,7 @@ def pipeline_json(run: PipelineRun) -> dict[str, Any]:
         "chips": run.accelerator.pod.count,
         "batch": run.plan.batch,
         "micro_batches": run.plan.micro_batches,
-        "cycles": run.cycles,
-        "seconds": run.seconds,
-        "bubbles": run.bubbles,
-        "tokens_per_second": run.tokens_per_second,
-        "energy_pj": run.energy_pj,
-        "token_energy_pj": run.token_energy_pj,
+        **{name: getattr(run, name) for name in _OF_PIPELINES},
         "message": {
             "bytes": run.plan.message_bytes,
             "cycles": max((message.cycles for message in run.plan.messages), default=0),
@@ -203,12 +198,14 @@ def pipeline_json(run: PipelineRun) -> dict[str, Any]:
     }
 
 
+_OF_PIPELINES: Final = (
+    *("cycles", "seconds", "bubbles", "tokens_per_second", "energy_pj", "token_energy_pj"),
+)
+
+
 def _stage_json(run: PipelineRun, stage: PipelineStage) -> dict[str, Any]:
     return {
-        "name": stage.name,
-        "count": stage.count,
-        "layers": stage.layers,
-        "cycles": stage.cycles,
+        **{name: getattr(stage, name) for name in ("name", "count", "layers", "cycles")},
         "busy": busy_shares(stage.result),
         "resident_bytes": resident_bytes(stage.result, run.plan.micro_batches),
     }

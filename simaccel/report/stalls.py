@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
 from simaccel.diagnosis.free_slots import FREE_SLOTS
 from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
@@ -167,20 +167,20 @@ def part_json(analysis: StallAnalysis, part: OperatorDiagnosis) -> dict[str, Any
         "cycles": part.cycles,
         "critical": part.critical,
         "compute": part.compute,
-        "engines": {name: _engine_json(causes) for name, causes in part.engines.items()},
-        "waits": [_wait_json(wait) for wait in part.waits],
+        "engines": {
+            name: {
+                "busy": causes.get("busy", 0),
+                "idle": causes.get("idle", 0),
+                "stalls": {c: n for c, n in causes.items() if c not in ("busy", "idle")},
+            }
+            for name, causes in part.engines.items()
+        },
+        "waits": [{name: getattr(wait, name) for name in _OF_WAITS} for wait in part.waits],
         "verdict": sentences(analysis.scene(part)),
     }
 
 
-def _engine_json(causes: Mapping[str, int]) -> dict[str, Any]:
-    stalls = {cause: n for cause, n in causes.items() if cause not in ("busy", "idle")}
-    return {"busy": causes.get("busy", 0), "idle": causes.get("idle", 0), "stalls": stalls}
-
-
-def _wait_json(wait: Stall) -> dict[str, Any]:
-    fields = ("engine", "operator", "cause", "tile", "kind", "waits_for", "cycles")
-    return {name: getattr(wait, name) for name in fields}
+_OF_WAITS: Final = ("engine", "operator", "cause", "tile", "kind", "waits_for", "cycles")
 
 
 def stalls_json(analysis: StallAnalysis, operator: str | None) -> dict[str, Any]:
@@ -200,17 +200,7 @@ def stalls_json(analysis: StallAnalysis, operator: str | None) -> dict[str, Any]
 
 
 def _what_if_json(what_if: WhatIfResult) -> dict[str, Any]:
-    return {
-        "slots": FREE_SLOTS,
-        "cycles": what_if.base.cycles,
-        "operators": what_if.base.operators,
-        "freed": [
-            {
-                "resources": list(freed.resources),
-                "cycles": freed.cycles,
-                "speedup": speedup(what_if, freed, TOTAL),
-                "operators": freed.operators,
-            }
-            for freed in what_if.freed
-        ],
-    }
+    freed = [asdict(run) | {"speedup": speedup(what_if, run, TOTAL)} for run in what_if.freed]
+    base = {"cycles": what_if.base.cycles, "operators": what_if.base.operators}
+    order = ("resources", "cycles", "speedup", "operators")
+    return {"slots": FREE_SLOTS, **base, "freed": [{n: run[n] for n in order} for run in freed]}

@@ -84,7 +84,7 @@ class DirectedSpace:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class BestDesign:
     """One of the best designs by an objective, with ``rank`` 1 for the best.
 
@@ -98,7 +98,7 @@ class BestDesign:
     problem: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class DirectedDesigns:
     """A space that was swept in ``seconds``, and its best designs."""
 
@@ -133,25 +133,13 @@ def sweep_directed(
     for objective, ranked in few.items():
         for rank, design in enumerate(ranked, 1):
             key = design.pes, design.bandwidth
-            known[key] = known.get(key) or _run(space, design)
-            cycles, problem = known[key]
-            best.append(
-                BestDesign(
-                    objective=objective,
-                    rank=rank,
-                    design=design,
-                    machine_cycles=cycles,
-                    problem=problem,
-                )
-            )
-    return DirectedDesigns(
-        space=space,
-        prices=prices,
-        limits=limits,
-        designs=designs,
-        best=tuple(best),
-        seconds=seconds,
-    )
+            if key not in known:
+                try:
+                    known[key] = on_the_machine(space, design), ""
+                except SimaccelError as error:
+                    known[key] = None, str(error).partition("\n")[0]
+            best.append(BestDesign(objective, rank, design, *known[key]))
+    return DirectedDesigns(space, prices, limits, designs, tuple(best), seconds)
 
 
 def on_the_machine(space: DirectedSpace, design: Design) -> int:
@@ -171,10 +159,3 @@ def on_the_machine(space: DirectedSpace, design: Design) -> int:
     accelerator = with_values(space.accelerator, values, "design")
     mapping = directed_mapping([space.directed], space.workload, accelerator)
     return simulate(space.workload, accelerator, mapping).run.cycles
-
-
-def _run(space: DirectedSpace, design: Design) -> tuple[int | None, str]:
-    try:
-        return on_the_machine(space, design), ""
-    except SimaccelError as error:
-        return None, str(error).partition("\n")[0]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
+from operator import mul
 from typing import Any, Final
 
 from simaccel.hardware import Accelerator, ArraySpec
@@ -179,7 +181,7 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
     _points(axes, finite, [row["dataflow"] for row in rows], hertz)
     axes.set_xlabel("operational intensity (MACs per byte moved with DRAM)")
     axes.set_ylabel("TMAC/s")
-    second = axes.secondary_yaxis("right", functions=(_double_value, _halve_value))  # type: ignore[arg-type]
+    second = axes.secondary_yaxis("right", functions=(partial(mul, 2), partial(mul, 0.5)))
     second.set_ylabel("TOPS")
     for axis in (axes.xaxis, axes.yaxis, second.yaxis):
         axis.set_major_formatter("{x:g}")
@@ -207,14 +209,6 @@ def _minor_text(value: float, _place: float) -> str:
     """Write twice and five times a power of ten, between the powers themselves."""
     digit = round(value / 10 ** math.floor(math.log10(value)))
     return f"{value:g}" if digit in _MINOR else ""
-
-
-def _double_value(value: float) -> float:
-    return 2 * value
-
-
-def _halve_value(value: float) -> float:
-    return value / 2
 
 
 def _slope(

@@ -53,7 +53,10 @@ def draw_graph(workload: Workload, groups: Mapping[str, str] | None = None) -> F
         InputError: more operators one below or beside another than a picture holds.
 
     """
-    rows, graph = _rows(workload), _graph(workload)
+    graph, order = _graph(workload), [operator.name for operator in workload.operators]
+    rows = [[name] for name in order]
+    if graph.edges:  # each below all that it reads
+        rows = [sorted(row, key=order.index) for row in topological_generations(graph)]
     columns = max(map(len, rows))
     if max(len(rows), columns) > MOST:
         what = f"{len(rows)} rows of up to {columns} operators"
@@ -77,7 +80,9 @@ def draw_graph(workload: Workload, groups: Mapping[str, str] | None = None) -> F
         for row in band.rows:
             for name in row:
                 _draw_box(axes, workload, workload.operator(name), places[name], colours)
-    panels[0].set_title(_title(workload))
+    repeat = f", {workload.repeat} x the layer" if workload.repeat > 1 else ""
+    count = f"{len(workload.operators)} operators{repeat}"
+    panels[0].set_title(f"{workload.name}: {count}, {_short(workload.macs)} MACs")
     return figure
 
 
@@ -110,12 +115,6 @@ class _Band:
         return -2 * self.left + _LANE_INCHES * lanes
 
 
-def _title(workload: Workload) -> str:
-    repeat = f", {workload.repeat} x the layer" if workload.repeat > 1 else ""
-    count = len(workload.operators)
-    return f"{workload.name}: {count} operators{repeat}, {_short(workload.macs)} MACs"
-
-
 def _graph(workload: Workload) -> DiGraph[str]:
     """Return which operators read what others make."""
     makers: dict[str, list[str]] = {}
@@ -127,14 +126,6 @@ def _graph(workload: Workload) -> DiGraph[str]:
         for read in operator.inputs:
             graph.add_edges_from((name, operator.name) for name in makers.get(read.tensor, ()))
     return graph
-
-
-def _rows(workload: Workload) -> list[list[str]]:
-    """Return rows of operators: each below all that it reads; in their order if none reads one."""
-    graph, order = _graph(workload), [operator.name for operator in workload.operators]
-    if not graph.edges:
-        return [[name] for name in order]
-    return [sorted(row, key=order.index) for row in topological_generations(graph)]
 
 
 def _draw_edges(

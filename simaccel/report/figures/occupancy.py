@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from simaccel.report.figures.axes import cycle_axis, fill, steps
 from simaccel.report.figures.style import LIMIT_COLOUR, SERIES_COLOURS, SERIES_HATCHES
-from simaccel.report.figures.window import CycleWindow, Panel, ShownWindow, mark_period, part_text
+from simaccel.report.figures.window import Panel, ShownWindow, mark_period, part_text
 from simaccel.report.units import bytes_text
 from simaccel.trace import TraceError, TraceReader
 from simaccel.trace.schema import IN_PES, Cycles
@@ -101,18 +102,19 @@ def occupancy_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
     window = shown.window
     drawn = occupied_bytes(trace, window.start, window.end)
     capacity = trace.accelerator().buffer.capacity_bytes
+
+    def draw(figure: FigureBase) -> None:
+        axes = figure.subplots()
+        draw_occupied(axes, drawn, capacity)
+        mark_period(axes, window)
+
     means = "" if drawn.exact else f", means of {len(drawn.edges) - 1} bins"
     return Panel(
         f"Buffer by tile{means}, {part_text(trace, window.start, window.end)}",
         _HEIGHT_INCHES,
         _keys(drawn, capacity),
-        lambda figure: _draw(figure.subplots(), drawn, capacity, window),
+        draw,
     )
-
-
-def _draw(axes: Axes, drawn: BufferOccupancy, capacity: int | None, window: CycleWindow) -> None:
-    draw_occupied(axes, drawn, capacity)
-    mark_period(axes, window)
 
 
 def _looks(drawn: BufferOccupancy) -> list[dict[str, Any]]:

@@ -109,7 +109,8 @@ def draw_page(trace: TraceReader, shown: ShownWindow, options: FigureOptions) ->
     columns = options.columns or (1 if len(options.kinds) == 1 else 2)
     width = SINGLE_COLUMN_INCHES if columns == 1 else DOUBLE_COLUMN_INCHES
     panels = [_PANELS[kind](trace, shown) for kind in options.kinds]
-    heading = wrap_text(_run_text(trace), width, TITLE_POINTS)
+    ran = experiment_title(trace.workload(), trace.accelerator(), trace.dataflow())
+    heading = wrap_text(ran + " (partial)" * trace.partial, width, TITLE_POINTS)
     titles = [wrap_text(panel.title, width) for panel in panels]
     heights = [
         panel.height_inches + text_inches(title) + legend_inches(panel.keys, width)
@@ -124,10 +125,3 @@ def draw_page(trace: TraceReader, shown: ShownWindow, options: FigureOptions) ->
         legend_below(part, panel.keys, width)
     settle(figure)
     return figure
-
-
-def _run_text(trace: TraceReader) -> str:
-    """Return what ran on what."""
-    dataflow = trace.dataflow()
-    title = experiment_title(trace.workload(), trace.accelerator(), dataflow)
-    return f"{title} (partial)" if trace.partial else title

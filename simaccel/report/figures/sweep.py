@@ -7,7 +7,7 @@ against buffer size, one line per dataflow.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -109,7 +109,7 @@ def _in_order(rows: Sequence[StudyRow]) -> list[StudyRow]:
     return sorted(rows, key=lambda row: _point(row).place)
 
 
-def _places(points: Sequence[Setting]) -> list[float]:
+def _places(points: Iterable[Setting]) -> list[float]:
     """Return where points lie: at their values, or in a row where two have the same."""
     places = [point.place for point in points]
     return places if len(set(places)) == len(places) else list(range(len(places)))
@@ -126,15 +126,17 @@ def _draw_lines(
     strips = _strips(every)
     for axes, (panel, rows) in zip(grid, panels.items(), strict=True):
         for name, style in look.items():
-            _draw_line(axes, _in_order([row for row in rows if row.dataflow == name]), style)
+            line = _in_order([row for row in rows if row.dataflow == name])
+            shares = [100 * row.result["utilisation"] if row.result else _NAN for row in line]
+            axes.plot(_places(map(_point, line)), shares, **style.line_look, label=name)
         _draw_failures(axes, rows, strips)
         first = [row for row in rows if row.dataflow == rows[0].dataflow]
         _set_ticks(axes, [_point(row) for row in _in_order(first)], _MOST_TICKS // across)
         axes.set_title(panel)
         axes.set_xlabel(_axis(rows).label)
         axes.set_ylim(min(strips.values(), default=0) - bool(strips) * _STRIP / 2, 105)
-    shares = range(0, 101, 20)
-    grid[0].set_yticks([*shares, *strips.values()], [*map(str, shares), *strips])
+    ticks = range(0, 101, 20)
+    grid[0].set_yticks([*ticks, *strips.values()], [*map(str, ticks), *strips])
     grid[0].set_ylabel(UTILISATION)
     draw_legend(upper, grid, 1, "outside right upper")
 
@@ -159,19 +161,10 @@ def _strips(rows: Sequence[StudyRow]) -> dict[str, float]:
     return {name: -_STRIP * number for number, name in enumerate(failing, 1)}
 
 
-def _draw_line(axes: Axes, rows: Sequence[StudyRow], look: SeriesStyle) -> None:
-    axes.plot(
-        _places([_point(row) for row in rows]),
-        [100 * row.result["utilisation"] if row.result else _NAN for row in rows],
-        **look.line_look,
-        label=rows[0].dataflow,
-    )
-
-
 def _draw_failures(axes: Axes, rows: Sequence[StudyRow], strips: dict[str, float]) -> None:
     for name, height in strips.items():
         line = _in_order([row for row in rows if row.dataflow == name])
-        places = _places([_point(row) for row in line])
+        places = _places(map(_point, line))
         fails = [place for place, row in zip(places, line, strict=True) if row.result is None]
         axes.plot(
             fails,

@@ -187,7 +187,8 @@ def draw_timeline(axes: Axes, drawn: Timeline | BinnedTimeline) -> None:
         _draw_bars(axes, drawn)
     else:
         names = list(drawn.utilisation.engines)
-        _draw_bins(axes, drawn)
+        for at, engine in enumerate(names):
+            _draw_lane(axes, drawn, engine, at)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylabel("engine")
@@ -214,19 +215,14 @@ def _draw_bars(axes: Axes, drawn: Timeline) -> None:
                     )
 
 
-def _draw_bins(axes: Axes, drawn: BinnedTimeline) -> None:
-    """Fill each lane from its lower edge up, bin by bin, in the order of the causes."""
-    for at, engine in enumerate(drawn.utilisation.engines):
-        _draw_lane(axes, drawn, engine, at)
-
-
 def _draw_lane(axes: Axes, drawn: BinnedTimeline, engine: str, at: int) -> None:
-    found = drawn.utilisation
-    edges = found.edges - drawn.start
+    """Fill a lane from its lower edge up, bin by bin, in the order of the causes."""
+    cycles = drawn.utilisation
+    edges = cycles.edges - drawn.start
     below = np.zeros(len(edges) - 1)
     bottom = at + _LANE_HEIGHT / 2
     for cause in drawn.causes:
-        share = found.share(engine, cause)
+        share = cycles.share(engine, cause)
         if not share.any():
             continue
         low, high = (bottom - _LANE_HEIGHT * level for level in (below, below + share))
