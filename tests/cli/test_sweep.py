@@ -26,10 +26,6 @@ from tests.refusals import faults_of, refusal_of
 
 REPOSITORY = Path(__file__).parents[2]
 ASKED = ExperimentOptions("edge", (), WorkloadOptions("bert"))
-SIZE = "a whole number from 1 to 1099511627776"
-BYTES = "a positive amount with a unit (B, KiB, MiB, GiB), whole and at most 2^50 B"
-STEP = "xK with a whole K >= 2, or +STEP with a STEP that FROM and TO could be, not 0"
-FORMS = "FROM:TO:xK, FROM:TO:+STEP or A,B,..., as in 64KiB:64MiB:x2"
 
 
 def swept(text: str, asked: ExperimentOptions = ASKED) -> Settings:
@@ -112,104 +108,11 @@ def test_nothing_given_is_no_sweep() -> None:
     assert read_sweep((), ASKED) == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "messages"),
-    [
-        ("buffer", [f"--sweep: got 'buffer'; allowed: NAME= and {FORMS}"]),
-        ("bufer=1,2", ["--sweep: got 'bufer'; did you mean 'buffer'?"]),
-        (
-            "=1",
-            [
-                (
-                    "--sweep: got ''; allowed: one of buffer, buffer-bandwidth, dram-bandwidth, "
-                    "dram-latency, array, clock, seq-len, batch, dataflow, stationarity, pipeline, "
-                    "patience, tensor-parallel, data-parallel, expert-parallel, "
-                    "pipeline-parallel, micro-batches, sequence-parallel, shard-weights, "
-                    "a field of the accelerator (dram.channels), or workload.FIELD"
-                )
-            ],
-        ),
-        ("buffer=1KiB:2KiB", [f"--sweep buffer: got '1KiB:2KiB'; allowed: {FORMS}"]),
-        ("buffer=1:2:x2:3", [f"--sweep buffer: got '1:2:x2:3'; allowed: {FORMS}"]),
-        ("buffer=1KiB:2KiB:x1", [f"--sweep buffer STEP: got 'x1'; allowed: {STEP}"]),
-        ("buffer=1KiB:2KiB:x1.5", [f"--sweep buffer STEP: got 'x1.5'; allowed: {STEP}"]),
-        ("buffer=1KiB:2KiB:+0", [f"--sweep buffer STEP: got '+0'; allowed: {STEP}"]),
-        ("dram-latency=1:2:+0", [f"--sweep dram-latency STEP: got '+0'; allowed: {STEP}"]),
-        ("seq-len=1:2:+1KiB", [f"--sweep seq-len STEP: got '+1KiB'; allowed: {STEP}"]),
-        ("seq-len=1:2:2", [f"--sweep seq-len STEP: got '2'; allowed: {STEP}"]),
-        ("seq-len=1:2:", [f"--sweep seq-len STEP: got ''; allowed: {STEP}"]),
-        (
-            "buffer=2KiB:1KiB:x2",
-            ["--sweep buffer TO: got '1KiB'; allowed: at least 2 KiB, where the sweep starts"],
-        ),
-        (
-            "buffer=0:1KB:y",
-            [
-                f"--sweep buffer FROM: got '0'; allowed: {BYTES}",
-                f"--sweep buffer TO: got '1KB'; allowed: {BYTES}, such as 1 KiB",
-                f"--sweep buffer STEP: got 'y'; allowed: {STEP}",
-            ],
-        ),
-        (
-            "dram-latency=0:8:x2",
-            ["--sweep dram-latency FROM: got '0'; allowed: at least 1, which x2 can multiply"],
-        ),
-        (
-            "seq-len=1:1001:+1",
-            ["--sweep seq-len: got '1:1001:+1'; allowed: at most 1,000 points; these are 1,001"],
-        ),
-        (
-            "batch=1:1000000000000:+1",
-            [
-                (
-                    "--sweep batch: got '1:1000000000000:+1'; allowed: at most 1,000 points; "
-                    "these are 1,000,000,000,000"
-                )
-            ],
-        ),
-        (
-            "seq-len=0,512,x,512,",
-            [
-                f"--sweep seq-len: got '0'; allowed: {SIZE}",
-                f"--sweep seq-len: got 'x'; allowed: {SIZE}",
-                "--sweep seq-len: got '512'; allowed: each value once",
-                f"--sweep seq-len: got ''; allowed: {SIZE}",
-            ],
-        ),
-        (
-            "batch=1_0,\N{SUPERSCRIPT TWO}",
-            [
-                f"--sweep batch: got '1_0'; allowed: {SIZE}",
-                f"--sweep batch: got '\N{SUPERSCRIPT TWO}'; allowed: {SIZE}",
-            ],
-        ),
-        (
-            "array=16x16x16,0x4",
-            [
-                "--sweep array: got '16x16x16'; allowed: one value, or 2 with an x between",
-                "--sweep array: got '0x4'; allowed: a whole number from 1 to 1048576",
-            ],
-        ),
-        ("array=16,16x16", ["--sweep array: got '16x16'; allowed: each value once"]),
-    ],
-)
-def test_a_bad_sweep_is_refused(text: str, messages: list[str]) -> None:
-    assert refused(text) == [f"command line: {message}" for message in messages]
-
-
 def test_a_thousand_points_are_allowed() -> None:
     assert len(swept("seq-len=1:1000:+1")) == MOST_POINTS
     many = ",".join(map(str, range(1, 1002)))
     (message,) = refused(f"seq-len={many}")
     assert message.endswith("allowed: at most 1,000 points; these are 1,001")
-
-
-def test_two_sweeps_are_refused() -> None:
-    (message,) = refused("buffer=1,2", "batch=1,2")
-    assert message == (
-        "command line: --sweep: got 'buffer=1,2 batch=1,2'; "
-        "allowed: one sweep; call compare once for each"
-    )
 
 
 @pytest.mark.parametrize(

@@ -364,47 +364,6 @@ def test_overrides_mend_a_file(write: Write) -> None:
     assert mended == load_accelerator("toy")
 
 
-@pytest.mark.parametrize(
-    ("override", "file", "value", "allowed"),
-    [
-        ("array.rows=0", "--set array.rows", 0, COUNT),
-        ("array.rows=many", "--set array.rows", "many", COUNT),
-        ("array.rows=", "--set array.rows", ABSENT, COUNT),
-        (
-            "buffer.capacity_bytes=512 KB",
-            "--set buffer.capacity_bytes",
-            "512 KB",
-            f"{KIB}, such as 512 KiB, or unlimited",
-        ),
-        (
-            "buffer.capacity_bytes=null",
-            "--set buffer.capacity_bytes",
-            ABSENT,
-            "a value; to lift a limit write unlimited",
-        ),
-        (
-            "buffer.capacity_bytes=1 KiB",
-            "--set buffer.capacity_bytes",
-            1024,
-            "at least 2 KiB, one 2-byte operand of a 32 x 32 fold",
-        ),
-        (
-            "bufer.capacity_bytes=1 KiB",
-            "--set bufer.capacity_bytes",
-            "1 KiB",
-            "did you mean 'buffer.capacity_bytes'?",
-        ),
-        ("array.overlap=[", "--set array.overlap", "[", "a YAML value"),
-        ("array.rows", "--set", "array.rows", "path.to.field=value"),
-    ],
-)
-def test_a_wrong_override_names_itself(
-    override: str, file: str, value: object, allowed: str
-) -> None:
-    fault = _fault("edge", override)
-    assert (fault.file, fault.value, fault.allowed) == (file, value, allowed)
-
-
 def test_a_section_is_no_field_to_override() -> None:
     assert _fault("edge", "array=3").field == "array"
 
