@@ -44,7 +44,7 @@ def _parts(
         pod = pod_of(workload, dataflow, accelerator)
         yield from ((part, pod.exchanges) for part in pod.workloads())
         return
-    share = chip_share(workload, accelerator, options)
+    share = chip_share(workload, accelerator, options, dataflow)
     yield (workload, ()) if share is None else (share.pod.workload, share.pod.exchanges)
 
 

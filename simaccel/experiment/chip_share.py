@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
 
+from simaccel.analytic.prediction import predict
 from simaccel.errors import InputError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.links import ONE_CHIP
 from simaccel.mapping.chips.sharding import Pod
-from simaccel.schedulers import Options
+from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers.chip_work import ChipWork
 from simaccel.schedulers.parallel import (
     KeptOnce,
     Spreads,
@@ -19,6 +24,9 @@ from simaccel.schedulers.parallel import (
 from simaccel.schedulers.split_ways import spread_by_degrees
 from simaccel.schedulers.splits import fastest_split, name_legal_splits
 from simaccel.workload import Workload
+
+UNSEARCHED: Final = ("naive", "strips")
+"""Families of dataflows that choose no tile sizes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +41,12 @@ class ChipShare:
     """Weights that lie once on all chips."""
 
 
-def chip_share(workload: Workload, accelerator: Accelerator, options: Options) -> ChipShare | None:
+def chip_share(
+    workload: Workload, accelerator: Accelerator, options: Options, dataflow: str = ""
+) -> ChipShare | None:
     """Return the share for which a mapping is searched; None on a single chip.
+
+    The fastest split is that of the ``dataflow``, as far as its cycles are known without a search.
 
     Raises:
         InputError: degrees don't fit the chips, or don't divide the workload.
@@ -45,7 +57,8 @@ def chip_share(workload: Workload, accelerator: Accelerator, options: Options) -
     if on_one and not options.sequence_parallel:
         return None
     if {*degrees} == {None} and not options.sequence_parallel:
-        split = fastest_split(workload, accelerator)
+        slowdowns = _slowdowns(workload, accelerator.with_chips(ONE_CHIP), dataflow)
+        split = fastest_split(workload, accelerator, slowdowns=slowdowns)
         spreads, pod = split.spreads, split.pod
     else:
         sequence, copies = options.sequence_parallel, options.copies
@@ -66,3 +79,21 @@ def chip_share(workload: Workload, accelerator: Accelerator, options: Options) -
         options=replace(options.with_degrees(), sequence_parallel=False, shard_weights=False),
         once=once,
     )
+
+
+@lru_cache(4)
+def _slowdowns(workload: Workload, chip: Accelerator, dataflow: str) -> dict[str, Fraction]:
+    """Return how many times as long as estimated operators take by a dataflow without a search.
+
+    By their bounds on one chip; empty for dataflows that search.
+    """
+    if dataflow.partition("-")[0] not in UNSEARCHED:
+        return {}
+    mapping, work = make_mapping(workload, chip, dataflow), ChipWork(workload, chip)
+    slowdowns = dict[str, Fraction]()
+    groups = zip(mapping.groups, predict(workload, mapping, chip).groups, strict=True)
+    for group, predicted in groups:
+        estimate = sum(work.operator_cycles(name, ()) for name in group.operators)
+        bound = sum(predicted.bound_terms.values())
+        slowdowns |= dict.fromkeys(group.operators, Fraction(bound) / max(estimate, 1))
+    return slowdowns

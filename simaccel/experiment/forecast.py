@@ -80,7 +80,7 @@ def forecast(
     """
     if isinstance(dataflow, Mapping):
         return SearchForecast(operators=len(workload.operators))
-    if (share := chip_share(workload, accelerator, options)) is not None:
+    if (share := chip_share(workload, accelerator, options, dataflow)) is not None:
         workload, accelerator, options = share.pod.workload, share.accelerator, share.options
     options = settle_options(options, accelerator)
     plain = SearchForecast(operators=len(workload.operators))

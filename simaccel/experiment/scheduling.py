@@ -46,7 +46,7 @@ def schedule_workload(
     """
     options = options or Options()
     workload = compile_for(workload, accelerator, dataflow, options)
-    share = chip_share(workload, accelerator, options)
+    share = chip_share(workload, accelerator, options, dataflow)
     if share is None:
         return _map_single_core(workload, accelerator, dataflow, options, record)
     mapping = _map_single_core(

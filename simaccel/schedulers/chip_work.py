@@ -24,21 +24,33 @@ _Cuts = Sequence[tuple[str, int]]
 
 @dataclass(frozen=True)
 class ChipWork:
-    """Bytes and cycles of one chip's share of a workload that is cut along ranks."""
+    """Bytes and cycles of one chip's share of a workload that is cut along ranks.
+
+    ``slowdowns``: by operator, how many times as long as its estimate it takes, where a dataflow is
+    known to be that slow.
+    """
 
     workload: Workload
     accelerator: Accelerator
+    slowdowns: Mapping[str, Fraction] = field(default_factory=dict)
     known: dict[tuple[str, _Cuts], Fraction] = field(default_factory=dict)
 
     def cycles(self, spreads: Spreads) -> Fraction:
-        """Return a lower bound: of each operator what is longest of MACs, vector work and bytes."""
-        total = Fraction()
-        for operator in self.workload.operators:
-            key = operator.name, tuple(spreads[operator.name])
-            if key not in self.known:
-                self.known[key] = self._operator_cycles(operator, key[1])
-            total += self.workload.times(operator.name) * self.known[key]
-        return total
+        """Return a lower bound: of each operator what is longest of MACs, vector work and bytes.
+
+        Times the `slowdowns`.
+        """
+        cycles = (self.operator_cycles(name, cuts) for name, cuts in spreads.items())
+        return sum(cycles, Fraction())
+
+    def operator_cycles(self, name: str, cuts: _Cuts) -> Fraction:
+        """Return the cycles of an operator, all the times that it runs."""
+        key = name, tuple(cuts)
+        if key not in self.known:
+            slowdown = self.slowdowns.get(name, Fraction(1))
+            once = self._least_cycles(self.workload.operator(name), key[1])
+            self.known[key] = self.workload.times(name) * slowdown * once
+        return self.known[key]
 
     def bytes_beyond(self, spreads: Spreads) -> int:
         """Return the bytes of weights and caches of all layers beyond the capacity of a chip."""
@@ -54,7 +66,7 @@ class ChipWork:
         room = self.accelerator.dram.capacity_bytes
         return 0 if room is None else max(0, sum(lasting.values()) - room)
 
-    def _operator_cycles(self, operator: Operator, cuts: _Cuts) -> Fraction:
+    def _least_cycles(self, operator: Operator, cuts: _Cuts) -> Fraction:
         """Return the least cycles of a chip's part of an operator, once."""
         ranks = dict(operator.ranks)
         for rank, pieces in cuts:

@@ -9,7 +9,7 @@ the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -83,26 +83,38 @@ class LegalSplit:
         return SplitCost(work.bytes_beyond(self.spreads), cycles, workload.macs)
 
 
-def fastest_split(workload: Workload, accelerator: Accelerator, *others: Workload) -> LegalSplit:
+def fastest_split(
+    workload: Workload,
+    accelerator: Accelerator,
+    *others: Workload,
+    slowdowns: Mapping[str, Fraction] | None = None,
+) -> LegalSplit:
     """Return the split with the fewest cycles of a chip, the first of equals.
 
     Splits that fit a chip's memory come first, then those that exceed it least. If fewer chips, or
     a single one, are as fast as all, the others replicate their work. ``others``: equivalent forms
-    of the workload, such as with tokens in groups.
+    of the workload, such as with tokens in groups. ``slowdowns``: of operators by a dataflow, as of
+    `ChipWork`.
     """
     workloads = workload, *others
-    return _fastest(workloads, accelerator, repr([way.parameters for way in workloads]))
+    parameters = repr([way.parameters for way in workloads])
+    return _fastest(workloads, accelerator, parameters, tuple((slowdowns or {}).items()))
 
 
 @lru_cache(1)
 def _fastest(
-    workloads: tuple[Workload, ...], accelerator: Accelerator, _parameters: str
+    workloads: tuple[Workload, ...],
+    accelerator: Accelerator,
+    _parameters: str,
+    slowdowns: tuple[tuple[str, Fraction], ...],
 ) -> LegalSplit:
     """Return the same; workloads with other parameters are equal, but their pods aren't."""
     reasons = dict[str, str]()
-    possible: list[_Candidate[LegalSplit]] = [_share_nothing(workloads[0], accelerator)]
+    possible = list[_Candidate[LegalSplit]]()
     for workload in workloads:
-        work = ChipWork(workload, accelerator)
+        work = ChipWork(workload, accelerator, dict(slowdowns))
+        if workload is workloads[0]:
+            possible = [_share_nothing(work)]
         ways = {n: RankCuts(workload, n) for n in divisors(accelerator.pod.count)}
         splits = possible_splits if workload is workloads[0] else group_splits
         possible += [
@@ -151,10 +163,9 @@ def _legal_split(name: str, work: ChipWork, spreads: Spreads) -> tuple[SplitCost
     return split.cost(work), split
 
 
-def _share_nothing(workload: Workload, accelerator: Accelerator) -> _Candidate[LegalSplit]:
+def _share_nothing(work: ChipWork) -> _Candidate[LegalSplit]:
     """Return a workload that all chips replicate, as one chip runs it, tried before all splits."""
-    spreads: Spreads = dict.fromkeys(workload.by_name, ())
-    work = ChipWork(workload, accelerator)
+    spreads: Spreads = dict.fromkeys(work.workload.by_name, ())
     return SplitCost(0, Fraction(), 0), partial(_legal_split, _UNDIVIDED, work, spreads)
 
 

@@ -13,6 +13,7 @@ from simaccel.errors import InputError
 from simaccel.experiment.check_chips import check_chips
 from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import Accelerator
+from simaccel.hardware.links import ONE_CHIP
 from simaccel.hardware.load import with_values
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.importers.onnx_files import load_onnx
@@ -299,6 +300,21 @@ def test_what_is_taken_is_the_fastest() -> None:
         legal, _ = legal_splits(workload, pod, 2)
         cycles = {split.name: _run(workload, pod, split).run.cycles for split in legal}
         assert taken.run.cycles == min(cycles.values()) == cycles[name]
+
+
+@pytest.mark.parametrize(("rate", "taken"), [("0.25 GB/s", "rows 2"), ("0.125 GB/s", "undivided")])
+def test_what_is_taken_is_the_fastest_of_the_dataflow(rate: str, taken: str) -> None:
+    """`naive` takes four times as long as the array could, so that slow links are worth it longer.
+
+    Two chips with rows, and one alone, run on the machine.
+    """
+    more = f"bytes_per_second={rate}", "hop_cycles=50", "topology=switch"
+    workload, pod = _network(1, 24), small_pod(2, *more)
+    legal, _ = legal_splits(workload, pod, 2)
+    cycles = {split.name: _run(workload, pod, split).run.cycles for split in legal}
+    cycles["undivided"] = simulate(workload, pod.with_chips(ONE_CHIP), "naive").run.cycles
+    assert cycles[taken] == min(cycles.values())
+    assert simulate(workload, pod, "naive").run.cycles == cycles[taken]
 
 
 @pytest.mark.parametrize(
