@@ -3,82 +3,58 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from simaccel.experiment.documents import accelerator_document
 from simaccel.experiment.run import simulate
-from simaccel.hardware import Accelerator, BufferSpec
+from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of, power_mw
-from simaccel.hardware.area.spec import NoAreaError, UnitAreas, area_um2, pe_um2
 from simaccel.hardware.energy.tables import NODES, dram_pj_per_byte, mac_pj, sram_pj_per_byte
 from simaccel.hardware.load import accelerator_rows, list_accelerators, with_values
-from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import gemm
 from tests.refusals import refusal_of
 
-AREA = UnitAreas(mac_um2=100, pe_memory_um2_per_byte=2, buffer_um2_per_byte=0.5)
+SMALL = (
+    *("area.mac_um2=100", "area.pe_memory_um2_per_byte=2", "area.buffer_um2_per_byte=0.5"),
+    *("area.sfu_um2_per_lane=3", "sfu.lanes=7", "array.rows=3", "array.cols=2"),
+    *("array.memories.input.capacity_bytes=24 B", "array.memories.output.capacity_bytes=32 B"),
+    *("array.memories.weight.capacity_bytes=400 B", "buffer.capacity_bytes=1 KiB"),
+)
 
 
-def _array(**given: object) -> SpatialArraySpec:
-    memory = {"read_pj_per_byte": 0, "write_pj_per_byte": 0}
-    memories = {
-        "input": memory | {"capacity_bytes": "24 B"},
-        "weight": memory | {"capacity_bytes": "400 B"},
-        "output": memory | {"capacity_bytes": "32 B"},
-    }
-    return SpatialArraySpec.model_validate(
-        {"kind": "spatial", "rows": 3, "cols": 2, "memories": memories} | given
-    )
-
-
-def _buffer(capacity: str) -> BufferSpec:
-    return BufferSpec.model_validate(
-        {
-            "capacity_bytes": capacity,
-            "read_bytes_per_second": "unlimited",
-            "write_bytes_per_second": "unlimited",
-        }
-    )
+def _by_part(*more: str) -> Mapping[str, float]:
+    return area_of(load_accelerator("eyeriss_like", [*SMALL, *more])).by_part
 
 
 def test_a_pe_is_its_macs_and_memories() -> None:
-    assert pe_um2(AREA, _array()) == 100 + 2 * (24 + 400 + 32)
-    assert pe_um2(AREA, _array(vectors=2, lanes=3)) == 6 * 100 + 2 * (24 + 400 + 32)
-
-
-def test_an_accelerator_is_its_pes_and_its_buffer() -> None:
-    pe = 100 + 2 * 456
-    assert area_um2(AREA, _array(), _buffer("1 KiB"), 6) == 512 + 6 * pe
-    found = area_um2(AREA, _array(), _buffer("1 KiB"), np.array([0, 1, 168]))
-    assert np.asarray(found).tolist() == [512, 512 + pe, 512 + 168 * pe]
+    expected = {"mac": 6 * 100, "sfu": 7 * 3, "pe": 6 * 2 * (24 + 400 + 32), "buffer": 512}
+    assert _by_part() == expected
+    lanes = _by_part("array.vectors=2", "array.lanes=3")
+    assert lanes == expected | {"mac": 6 * 6 * 100}
 
 
 def test_a_buffer_that_nobody_uses_has_no_area() -> None:
-    array = _array(bypass_buffer=["input", "weight", "output"])
-    assert area_um2(AREA, array, _buffer("unlimited"), 1) == 100 + 2 * 456
+    assert "buffer" not in _by_part("array.bypass_buffer=[input, weight, output]")
 
 
 def test_a_memory_without_a_limit_has_no_area() -> None:
-    with pytest.raises(NoAreaError, match=r"buffer.capacity_bytes: got unlimited; allowed: a cap"):
-        area_um2(AREA, _array(), _buffer("unlimited"), 1)
-    memory = {"capacity_bytes": "unlimited", "read_pj_per_byte": 0, "write_pj_per_byte": 0}
-    with pytest.raises(NoAreaError, match=r"array.memories.input/output/weight.capacity_bytes"):
-        pe_um2(AREA, _array(memories={"shared": memory}))
+    options = ["buffer.capacity_bytes=unlimited", "array.memories.input.capacity_bytes=unlimited"]
+    found = area_of(load_accelerator("eyeriss_like", options))
+    assert (found.unlimited, found.mm2) == (("array.memories.input", "buffer"), None)
 
 
 def test_eyeriss_is_as_large_as_in_accelergy_s_output() -> None:
     """Its 192 words of weights, as printed there; ours has 224, which is 32 x 2 x 10.07 more."""
     found = load_accelerator("eyeriss_like", ["array.memories.weight.capacity_bytes=384 B"])
-    assert isinstance(found.array, SpatialArraySpec)
-    assert pe_um2(found.areas, found.array) == pytest.approx(
-        1239.5 + 379.68 + 3634.68 + 414.68, rel=1e-3
-    )
-    assert area_um2(found.areas, found.array, found.buffer, 0) == pytest.approx(1162549, rel=1e-3)
+    um2 = area_of(found).by_part
+    pe = (um2["mac"] + um2["pe"]) / 168
+    assert pe == pytest.approx(1239.5 + 379.68 + 3634.68 + 414.68, rel=1e-3)
+    assert um2["buffer"] == pytest.approx(1162549, rel=1e-3)
 
 
 def test_an_area_is_a_section_that_may_be_absent() -> None:
@@ -122,17 +98,6 @@ def test_a_systolic_array_by_hand() -> None:
 def test_accumulators_are_memory() -> None:
     options = ["array.accumulator.capacity_bytes=4 KiB"]
     assert area_of(load_accelerator("toy", options)).by_part["accumulator"] == 4096 * 8.87
-
-
-def test_a_spatial_array_is_what_its_parts_are() -> None:
-    """Eyeriss' PEs and buffer as the sum that the frontier of Ruby counts, and the SFU's lane."""
-    found = load_accelerator("eyeriss_like")
-    assert isinstance(found.array, SpatialArraySpec)
-    pes = area_um2(found.areas, found.array, found.buffer, 168)
-    lane = 7700 + 4184
-    assert sum(area_of(found).by_part.values()) == pytest.approx(pes + lane)
-    nothing = load_accelerator("toy_linear")
-    assert area_of(nothing).unlimited == (() if nothing.spatial.bypass_buffer else ("buffer",))
 
 
 def test_power_is_energy_over_time() -> None:

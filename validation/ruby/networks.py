@@ -9,8 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.hardware.area.spec import area_um2
-from simaccel.hardware.spatial import SpatialArraySpec
+from simaccel.hardware.area.parts import area_of
 from simaccel.search.effort import Objective, Strategy
 from validation.ruby.kernels import Layer, deepbench, resnet50
 from validation.ruby.points import FOLDER, Point, Result, Search, hardware, solve
@@ -218,8 +217,8 @@ def _swept(name: str, comparison: Comparison, folder: Path) -> Row:
 def area_mm2(pes: int) -> float:
     """Give the area of the baseline with so many PEs."""
     found = hardware("eyeriss_like")
-    assert isinstance(found.array, SpatialArraySpec)
-    return float(area_um2(found.areas, found.array, found.buffer, pes)) * 1e-6
+    um2 = area_of(found).by_part
+    return (um2["buffer"] + (um2["mac"] + um2["pe"]) / found.array.pes * pes) * 1e-6
 
 
 def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

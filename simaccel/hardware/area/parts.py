@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simaccel.hardware.accelerator import Accelerator
-from simaccel.hardware.area.spec import has_buffer
+from simaccel.hardware.levels import ROLES
 from simaccel.hardware.spatial import SpatialArraySpec
 
 _PER_MILLI_PICO = 1e-9
@@ -51,7 +51,7 @@ def area_of(accelerator: Accelerator) -> ChipArea:
     elif array.accumulator is not None:
         n_bytes = array.accumulator.capacity_bytes
         memories.append(("accumulator", "array.accumulator", areas.buffer_um2_per_byte, n_bytes))
-    if has_buffer(array):
+    if not (isinstance(array, SpatialArraySpec) and {*array.bypass_buffer} == {*ROLES}):
         n_bytes = accelerator.buffer.capacity_bytes
         memories.append(("buffer", "buffer", areas.buffer_um2_per_byte, n_bytes))
     for part, _, um2_per_byte, capacity in memories:

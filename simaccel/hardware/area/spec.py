@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import ClassVar, Final
 
-from simaccel.errors import SimaccelError
 from simaccel.hardware.area.tables import (
     MAC_UM2,
     SCALED,
@@ -17,16 +16,9 @@ from simaccel.hardware.area.tables import (
     AreaNumber,
     shrink,
 )
-from simaccel.hardware.memory import BufferSpec
 from simaccel.hardware.quantity import SquareMicrometres
-from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.hardware.spec import Spec
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-Pes = TypeVar("Pes", int, "npt.NDArray[np.int64]")
 NODE: Final[AreaNode] = "45nm"
 """The default node: the one with most of the published energies."""
 
@@ -48,10 +40,6 @@ def multiplier_of(numbers: Iterable[str]) -> AreaNumber:
     ('fp16', 'fp16')
     """
     return max((_MULTIPLIERS[name] for name in numbers), key=MAC_UM2.__getitem__, default="fp16")
-
-
-class NoAreaError(SimaccelError):
-    """A memory without a capacity has no area; the message names it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,46 +94,3 @@ class AreaSpec(Spec):
         """Return the source of the figures in the tables."""
         node = self.node or node
         return f"{node}. {SOURCE}{'' if node == NODE else SCALED}"
-
-
-def pe_um2(area: UnitAreas, array: SpatialArraySpec) -> float:
-    """Return the area of one PE in um2: its MACs and its memories.
-
-    Raises:
-        NoAreaError: a memory has no limit.
-
-    """
-    n_bytes = [_limited_bytes(f"array.memories.{'/'.join(sorted(roles))}", memory.capacity_bytes)
-               for roles, memory in array.memories.by_roles().items()]  # fmt: skip
-    macs = array.vectors * array.lanes
-    return macs * area.mac_um2 + sum(n_bytes) * area.pe_memory_um2_per_byte
-
-
-def area_um2(
-    area: UnitAreas, array: SpatialArraySpec, buffer: BufferSpec, pes: Pes
-) -> float | npt.NDArray[np.floating[Any]]:
-    """Return the area in um2 of ``pes`` PEs, a number or an array, and the buffer.
-
-    >>> from simaccel import load_accelerator
-    >>> found = load_accelerator("eyeriss_like")
-    >>> round(area_um2(found.areas, found.array, found.buffer, 12 * 14) * 1e-6, 2)
-    2.22
-
-    Raises:
-        NoAreaError: a memory has no limit.
-
-    """
-    n_bytes = _limited_bytes("buffer", buffer.capacity_bytes) if has_buffer(array) else 0
-    return n_bytes * area.buffer_um2_per_byte + pes * pe_um2(area, array)
-
-
-def has_buffer(array: object) -> bool:
-    """Return whether an array uses the buffer: some role does not bypass it."""
-    every = {"input", "weight", "output"}
-    return not (isinstance(array, SpatialArraySpec) and set(array.bypass_buffer) == every)
-
-
-def _limited_bytes(name: str, capacity_bytes: int | None) -> int:
-    if capacity_bytes is None:
-        raise NoAreaError(f"{name}.capacity_bytes: got unlimited; allowed: a capacity")
-    return capacity_bytes

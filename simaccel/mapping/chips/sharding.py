@@ -87,11 +87,6 @@ def outer_nodes(group: Group) -> tuple[Spread | Keep, ...]:
     return tuple(found)
 
 
-def spreads(group: Group) -> tuple[Spread, ...]:
-    """Return the spreads over chips of a group."""
-    return tuple(node for node in outer_nodes(group) if isinstance(node, Spread))
-
-
 def is_sharded(mapping: MappingTree) -> bool:
     """Return whether a mapping has nodes over chips, or groups on some of them."""
     return any(
