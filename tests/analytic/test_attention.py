@@ -1,4 +1,4 @@
-"""Softmax, staged and fused attention in the closed form, by hand."""
+"""Attention in the closed form, parts of a rank, and what a search runs first: by hand."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""No run is below the lower bound, and small cases by hand."""
+"""No run is below the lower bound; small cases and groups that overlap, by hand."""
 
 import math
 from dataclasses import replace

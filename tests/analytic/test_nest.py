@@ -1,4 +1,4 @@
-"""The closed form of trees on spatial arrays against their execution point by point."""
+"""Trees on spatial arrays against their execution point by point; blocks that are known."""
 
 from __future__ import annotations
 

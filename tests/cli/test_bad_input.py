@@ -1,4 +1,4 @@
-"""A user's mistake ends with exit code 2 and a message that says what is allowed."""
+"""Mistakes end with exit code 2 and say what is allowed: here with files, in `refusals` as data."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`simaccel directives`, and descriptions as workloads."""
+"""`simaccel directives`, and MAESTRO descriptions as workloads, as their users write them."""
 
 from __future__ import annotations
 

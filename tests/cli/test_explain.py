@@ -1,4 +1,4 @@
-"""`simaccel explain`: the page in the terminal, as JSON and as HTML."""
+"""`simaccel explain` and `simaccel bound`: what they print and write; bounds' mappings run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `simaccel explore` prints, writes and refuses."""
+"""What `simaccel explore` prints, writes and refuses, also of a description's own space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--jobs` and `--dask`: where tasks run, and what is said of a process that dies."""
+"""`--jobs` and `--dask`, processes that die; and the command that names a compiler's headroom."""
 
 import json
 import shlex

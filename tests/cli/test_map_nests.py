@@ -1,4 +1,4 @@
-"""`simaccel map` on spatial arrays."""
+"""`map`, `run`, `compare`, `estimate` and traces on spatial arrays."""
 
 from __future__ import annotations
 

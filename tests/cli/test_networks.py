@@ -1,4 +1,4 @@
-"""Transformers, generations, imports and pictures on the command line."""
+"""Transformers, generations, imports, precision and pipelines on the command line."""
 
 import csv
 import io

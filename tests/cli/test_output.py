@@ -1,4 +1,4 @@
-"""What is printed is whole, however narrow the terminal."""
+"""What is printed is whole; where outputs may go, and what they never replace."""
 
 import errno
 import io

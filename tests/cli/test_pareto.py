@@ -1,4 +1,4 @@
-"""`compare --pareto` and `compare --exhibit` on the command line."""
+"""`compare` with `--pareto`, `--exhibit` and lists of objectives and phases."""
 
 import csv
 import json

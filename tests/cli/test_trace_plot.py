@@ -1,4 +1,4 @@
-"""What `simaccel trace plot` writes, prints and refuses."""
+"""What `simaccel trace plot`, `view` and `export` write, print and refuse."""
 
 import json
 import os

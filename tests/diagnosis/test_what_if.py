@@ -1,4 +1,4 @@
-"""Runs with something freed, against hand calculations and accelerators built another way."""
+"""Runs with something freed, by hand and built another way; they are remembered."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,10 +1,21 @@
-"""Every file of `examples/` is run by a test; here those that draw pictures, on less."""
+"""Every file of `examples/` is run by a test, and the tour; pages have answers and blocks."""
 
+import multiprocessing
+import os
+import re
+import sys
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 from examples import picture, trace_picture
+from simaccel import gemm, load_accelerator
+from simaccel.experiment.recording import record
+from simaccel.trace import TraceReader
+from tests.examples.doctests import shown_again
+from tests.examples.documents import blocks, rewrite
+from tests.examples.test_pages import GUIDE
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "examples"
@@ -47,3 +58,112 @@ def test_every_example_is_named_in_a_test() -> None:
     assert entries
     for path in entries:
         assert path.stem in tests or f"*{path.suffix}" in tests, path.name
+
+
+_PAGE = GUIDE / "README.md"
+_ROW = re.compile(
+    r"^\| [^|]+\? \| `(simaccel [^`]+)` \| \*([^*]+)\* \| \[[^]]+\]\(([^)]+)\) \|$", re.MULTILINE
+)
+_ROWS = _ROW.findall(_PAGE.read_text(encoding="utf-8"))
+
+
+def test_the_questions_are_read() -> None:
+    assert len(_ROWS) >= 9
+    text = _PAGE.read_text(encoding="utf-8")
+    assert len(_ROWS) == len(re.findall(r"^\| [^|]+\? \|", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize(("command", "answer", "page"), _ROWS)
+def test_a_page_has_the_command_and_its_answer(command: str, answer: str, page: str) -> None:
+    """The answer is one line of the output, or its beginning, with columns one blank apart."""
+    text = (_PAGE.parent / page).resolve().read_text(encoding="utf-8")
+    _, _, behind = text.partition(f"$ {command}\n")
+    printed = [" ".join(line.split()) for line in behind.partition("\n```")[0].splitlines()]
+    assert any(line.startswith(answer) for line in printed), printed
+
+
+_BLOCKS = 6
+_LONG = "a line\n" * 300
+
+
+def _rewrite_often(path: Path, number: int) -> None:
+    for turn in range(20):
+        rewrite(path, {number: f"{number}: {turn}\n" + _LONG * (turn % 3)})
+        assert len(blocks(path.read_text(encoding="utf-8"))) == _BLOCKS
+
+
+def test_blocks_written_by_processes_at_once_are_all_kept(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    prose = [f"Text {number}.\n\n```console\nold\n```\n\n" for number in range(_BLOCKS)]
+    path.write_text("".join(prose) + "The end.\n", encoding="utf-8")
+    start = multiprocessing.get_context("fork")
+    writers = [start.Process(target=_rewrite_often, args=(path, number)) for number in (0, 2, 5)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+    assert [writer.exitcode for writer in writers] == [0, 0, 0]
+    text = path.read_text(encoding="utf-8")
+    last = _LONG * (19 % 3)
+    expected = [f"{n}: 19\n{last}" if n in (0, 2, 5) else "old\n" for n in range(_BLOCKS)]
+    assert [block.text for block in blocks(text)] == expected
+    assert text.endswith("The end.\n")
+    assert [one.name for one in tmp_path.iterdir()] == ["page.md"]
+
+
+TOUR = REPOSITORY / "docs" / "tour.md"
+SCREEN_LINES = 60
+STOP = re.compile(r"^- `(simaccel/[\w/]+\.py)`: `([\w.]+)`", re.MULTILINE)
+
+
+def _entered(folder: Path) -> dict[tuple[str, str], int]:
+    """Return which functions the run of the tour enters, by file, and in which order."""
+    order: dict[tuple[str, str], int] = {}
+    package = str(REPOSITORY / "simaccel")
+
+    def enter(frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(package):
+            name = Path(code.co_filename).relative_to(REPOSITORY).as_posix()
+            order.setdefault((name, code.co_qualname), len(order))
+
+    sys.setprofile(enter)
+    try:
+        workload, toy = gemm(m=9, k=7, n=5), load_accelerator("toy")
+        record(folder / "tour.h5", workload, toy, "flex")
+        with TraceReader.open(folder / "tour.h5") as trace:
+            trace.stalls()
+    finally:
+        sys.setprofile(None)
+    return order
+
+
+def test_each_stage_names_functions_in_the_order_in_which_a_run_enters_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMACCEL_CACHE", "off")
+    order = _entered(tmp_path)
+    stages = TOUR.read_text(encoding="utf-8").split("\n## ")[1:]
+    assert len(stages) == 7
+    for stage in stages:
+        stops = STOP.findall(stage)
+        assert len(stops) >= 2, stage.splitlines()[0]
+        assert [stop for stop in stops if stop not in order] == []
+        assert stops == sorted(stops, key=lambda stop: order[stop])
+
+
+def test_files_that_are_named_are_there_and_a_stage_fits_a_screen() -> None:
+    text = TOUR.read_text(encoding="utf-8")
+    named = re.findall(r"`(simaccel/[\w/]+(?:\.py|/))`", text)
+    assert [name for name in named if not (REPOSITORY / name).exists()] == []
+    assert max(len(stage.splitlines()) for stage in text.split("\n## ")) <= SCREEN_LINES
+
+
+def test_blocks_print_what_stands_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    written = dict(enumerate(block.text for block in blocks(TOUR.read_text(encoding="utf-8"))))
+    shown = shown_again(written, "tour.md")
+    if os.environ.get("SIMACCEL_UPDATE_GOLDEN") == "1":
+        rewrite(TOUR, shown)
+    else:
+        assert shown == written

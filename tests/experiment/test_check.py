@@ -1,4 +1,4 @@
-"""The check finds programs that compute something else than their workload."""
+"""Checks, whole and sampled, find programs that compute something else than their workload."""
 
 from dataclasses import replace
 

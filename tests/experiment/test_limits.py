@@ -1,4 +1,4 @@
-"""What limits a run, against figures worked out by hand."""
+"""What limits a run, waits beyond its bound, and several precisions, by hand."""
 
 from dataclasses import replace
 from fractions import Fraction

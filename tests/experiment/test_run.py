@@ -1,4 +1,4 @@
-"""One experiment from Python: its figures are complete and add up."""
+"""One experiment from Python: its figures are complete, add up, and are none that can't be."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""YAML has limits, and its numbers are what they look like."""
+"""YAML has limits, its numbers are what they look like; the account of what a file says."""
 
 from dataclasses import replace
 from pathlib import Path

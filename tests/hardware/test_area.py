@@ -1,4 +1,4 @@
-"""Areas, against sums made by hand."""
+"""Areas and prices of actions, against sums by hand and publications."""
 
 from __future__ import annotations
 

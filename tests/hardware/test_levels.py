@@ -1,4 +1,4 @@
-"""Hierarchies of levels, and those of the shipped spatial arrays."""
+"""Hierarchies of levels, those of shipped spatial arrays, and constraints on them as texts."""
 
 from __future__ import annotations
 

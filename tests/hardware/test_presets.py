@@ -1,4 +1,4 @@
-"""Sections by name: what they stand for, and what nobody has."""
+"""Sections by name and precisions: what they stand for, and what nobody has."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Files of other tools are recognised by what is in them, whatever they are called."""
+"""Files of other tools are recognised by what is in them; none is read wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of several tiles that an engine waits for, the one that comes last is to blame."""
+"""Of several tiles the one that comes last is to blame; deadlocks name who waits for whom."""
 
 from dataclasses import dataclass, field
 from itertools import pairwise

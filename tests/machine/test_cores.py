@@ -1,4 +1,4 @@
-"""Cores with engines and buffers of their own that share the DRAM: time lines by hand.
+"""Cores that share the DRAM, and their links: time lines by hand.
 
 The array is 4 x 4 without overlap of folds: a weight-stationary product of 10 x 4 x 4 is one fold
 of 4 (preload) + 10 (stream) + 6 (skew) = 20 cycles. Ports and NoC are unlimited.

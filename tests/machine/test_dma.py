@@ -1,4 +1,4 @@
-"""The DMA engines on the machine: transfers, latency, ports, queues and posted writes."""
+"""DMA engines and the SFU on the machine: transfers, latency, ports, queues and passes."""
 
 from typing import Any
 

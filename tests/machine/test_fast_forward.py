@@ -1,4 +1,4 @@
-"""What fast-forward skips, what it costs, and the parts that it leans on."""
+"""What fast-forward skips, what it costs and may spend, and the parts that it leans on."""
 
 from dataclasses import replace
 from random import Random

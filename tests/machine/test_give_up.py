@@ -1,4 +1,4 @@
-"""A run for its cycles alone, given up when it can't end below a limit."""
+"""Runs for their cycles alone: given up below a limit, or without books, else the same."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Memories beside the DRAM: who lives where, what that spares, and what is refused; by hand."""
+"""Memories beside the DRAM, and sums beside the array: what they spare, what doesn't fit."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""What an operator takes does not depend on what else a program has."""
+"""What an operator takes is its own, beside others, and beside tiles from core to core."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Operands wider than the multipliers: piece after piece, on an array that is stepped in numpy."""
+"""Operands wider than the multipliers, piece after piece; elements of 4 bits, packed."""
 
 from math import ceil
 

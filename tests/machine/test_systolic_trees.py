@@ -1,4 +1,4 @@
-"""Trees on systolic arrays against SCALE-Sim's closed form; what searches find for a GEMM."""
+"""Trees on systolic arrays against SCALE-Sim's closed form; a thousand PEs in any shape."""
 
 import math
 

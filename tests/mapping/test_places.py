@@ -1,4 +1,4 @@
-"""Places of groups that can't be, each refused with its place; and how they are written."""
+"""Places of groups, spreads over cores and shared tiles that can't be, refused with their place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vector operators in programs: blocks, cut axes and faults, against plain numpy."""
+"""Vector operators in programs, and what operators wait for on other cores."""
 
 from __future__ import annotations
 

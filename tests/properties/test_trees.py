@@ -1,4 +1,4 @@
-"""Trees by example and drawn: machine, closed form, numpy and fast-forward agree on each."""
+"""Trees by example and drawn, on one chip and on pods: machine, closed form and numpy agree."""
 
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings

@@ -1,4 +1,4 @@
-"""Tables are whole at 100 columns, even for long runs."""
+"""Tables are whole at 100 columns; units, energy by level, operator and tensor."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The cheapest way of steps from a workload's first operator to its last."""
+"""The cheapest way of steps; sums of objectives; what is picked is the best of its space."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A budget of time that is used up at once: every search ends with what it sees first."""
+"""Searches whose time is up at once, and choices where memory or NoC take time."""
 
 from __future__ import annotations
 

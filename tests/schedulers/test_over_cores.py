@@ -1,4 +1,4 @@
-"""Searches spread groups over cores by themselves, and are never slower than on one core."""
+"""Searches over cores: groups that are spread, or run at once, and are never slower for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strips: folds of weights through a FIFO, by hand."""
+"""Strips, rows that stay on chip and shortcuts around convolutions, by hand."""
 
 from dataclasses import replace
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""The choice among candidates against all tile sizes, and against running each alone."""
+"""The choice among candidates against all tile sizes, against running each, and who judges them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace

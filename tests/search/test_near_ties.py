@@ -1,4 +1,4 @@
-"""Near-ties: what is chosen of all mappings about as good as the best, and what that gives up."""
+"""Near-ties: what is chosen of about the best, what it gives up; narrowed searches win nothing."""
 
 import random
 from dataclasses import replace

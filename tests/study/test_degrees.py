@@ -1,4 +1,4 @@
-"""Degrees of parallelism as axes: times and rates by hand, and what no chips can do."""
+"""Design spaces and their draws; degrees of parallelism as axes, by hand."""
 
 from collections import Counter
 from itertools import product

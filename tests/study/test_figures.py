@@ -1,4 +1,4 @@
-"""Figures, limits and the frontier, against sums and comparisons made by hand."""
+"""Figures, limits, frontiers and rows of studies, against sums and comparisons by hand."""
 
 import gc
 from dataclasses import replace

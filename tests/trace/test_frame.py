@@ -1,4 +1,4 @@
-"""A frame of a trace has each event as a row: plain sums over it are those of the run."""
+"""A frame of a trace has each event as a row; the file says units, meaning, and what repeats."""
 
 import shutil
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The verb `explore`: names or objects, axes by field, and what it shows."""
+"""The verb `explore`, and arguments of all verbs: one that can't be is refused by its name."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Precision by class: bits of tensors, what is refused, and documents that say it again."""
+"""Precision by class, operands as they are printed, and attention."""
 
 import math
 from dataclasses import replace

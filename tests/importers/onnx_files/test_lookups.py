@@ -1,4 +1,4 @@
-"""Lookups: what is read of a table, and the indices that are read with it, in the file's types."""
+"""Lookups, and attentions of ONNX Runtime's domain: what is read and multiplied, by hand."""
 
 import math
 from pathlib import Path

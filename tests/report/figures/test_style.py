@@ -1,4 +1,4 @@
-"""Figures look the same everywhere, and are either written whole or not at all."""
+"""Figures look the same everywhere, are written whole or not at all; pictures of workloads."""
 
 import itertools
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The figure of a sweep shows the figures of its rows."""
+"""The figures of a sweep and of a comparison show the figures of their rows."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The timeline draws the events of the window, all of them and nothing else."""
+"""Timelines, bandwidths and occupancy of a window: all events, and names where they fit."""
 
 import itertools
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Tile chains against equation 5 of Ruby, solved by brute force, and against each other."""
+"""Tile chains against equation 5 of Ruby, by number, and their best orders, by brute force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The default reading against the same steps counted in plain loops over sets."""
+"""The default reading against loops over sets; networks against what is published of them."""
 
 from __future__ import annotations
 

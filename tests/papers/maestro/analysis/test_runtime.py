@@ -1,4 +1,4 @@
-"""The directives' runtime of folds: by hand, by MAESTRO's rule for levels, and by its reasons."""
+"""The directives' runtime of folds, and trees on PEs as cluster levels."""
 
 from __future__ import annotations
 
