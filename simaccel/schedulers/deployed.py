@@ -33,9 +33,9 @@ from simaccel.schedulers.kernel_trees import (
     rows_tree,
     shrink_sizes,
     streamed_tree,
-    taps_of,
     tilings,
     whole_tree,
+    windows_of,
 )
 from simaccel.schedulers.kernels import CONVERTED, ROOT_KIND, is_elementwise
 from simaccel.schedulers.tree_search import TreeSearch
@@ -173,8 +173,7 @@ class _Compiler:
         space = space_of(self.workload, group)
         seen = space.operators[0]
         parts = roles(space, seen)
-        padded = self._channels(space, seen, parts)
-        if padded:
+        if padded := self._channels(group, seen, parts):
             group = replace(group, padded=padded)
             space = space_of(self.workload, group)
             seen, parts = space.operators[0], roles(space, space.operators[0])
@@ -218,13 +217,14 @@ class _Compiler:
             return self.accelerator.compiler.attention.heads_at_once
         return max(1, array.cols // math.prod(space.sizes[rank] for rank in parts.n))
 
-    def _channels(self, space: IterationSpace, seen: BoundOperator, parts: RankRoles) -> Sizes:
+    def _channels(self, group: Group, seen: BoundOperator, parts: RankRoles) -> Sizes:
         """Return the sizes of channels and filters of a convolution in whole lanes."""
-        layout, taps = self.accelerator.compiler.layout, taps_of(seen)
-        if "convolutions" not in layout.pads or not is_convolution(seen):
+        layout, windows = self.accelerator.compiler.layout, windows_of(seen)
+        if "convolutions" not in layout.pads or not windows:
             return {}
-        ranks = [rank for rank in (*parts.k, *parts.n) if rank not in taps]
-        return {rank: -(-space.sizes[rank] // layout.lanes) * layout.lanes for rank in ranks}
+        plain = (own for rank in (*parts.k, *parts.n) for own in group.merged.get(rank, (rank,)))
+        sizes = {rank: seen.operator.ranks[rank] for rank in plain if rank not in windows}
+        return {rank: -(-size // layout.lanes) * layout.lanes for rank, size in sizes.items()}
 
     def _conversion(self, names: tuple[str, ...], product: str) -> Group:
         """Return a product with the conversions of its operands and of its result."""

@@ -136,8 +136,9 @@ def vector_families(
 ) -> Iterator[Family]:
     """Yield families of row blocks of a vector operator, with whole rows and with cut ones.
 
-    A block is a part of the last rank of rows, or all of it and a part of the rank before. An
-    operator without a normalised axis has blocks within one row, or of several whole rows.
+    A block is a part of a rank, with all of the ranks behind it: of the last rank of rows, the one
+    before, and so on. An operator without a normalised axis has blocks within one row, or of
+    several whole rows.
     ``kept``: tensors that stay on chip around the group. ``overwrites``: the output replaces the
     first input, which is kept.
     """
@@ -172,10 +173,10 @@ def vector_families(
         for part in ([widths[0]], widths[1:])
         if part
     ]
-    if inner and outer and not rows:
-        several = ints(tile_sizes(space.sizes[outer[-1]], array.rows)).reshape(1, -1, 1)
-        whole = [ints(space.sizes[rank]) for rank in (inner, axis) if rank]
-        blocks.append([*single[:-1], several, *whole])
+    for at, rank in enumerate(outer if inner and not rows else ()):
+        several = ints(tile_sizes(space.sizes[rank], array.rows)).reshape(1, -1, 1)
+        whole = [ints(space.sizes[behind]) for behind in ranks[at + 1 :]]
+        blocks.append([*single[:at], several, *whole])
     for tiles in blocks:
         loops = FamilyLoops(ranks, tuple(tiles), order)
         yield Family(space, (loops, *keeps, Do(seen.name, SFU)), aliases, around)

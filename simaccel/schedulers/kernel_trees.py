@@ -252,7 +252,13 @@ def tilings(ranks: Mapping[str, int], sublanes: int, lanes: int) -> Iterator[Siz
 
 def is_convolution(seen: BoundOperator) -> bool:
     """Return whether an operator reads sliding windows, 1 x 1 ones included."""
-    return any(len(dim.terms) > 1 for given in seen.operator.inputs for dim in given.projection)
+    return bool(windows_of(seen))
+
+
+def windows_of(seen: BoundOperator) -> set[str]:
+    """Return an operator's own ranks of sliding windows."""
+    dims = (dim.terms for given in seen.operator.inputs for dim in given.projection)
+    return {rank for terms in dims if len(terms) > 1 for rank, _ in terms}
 
 
 def is_plain(seen: BoundOperator) -> bool:

@@ -185,8 +185,9 @@ def _has_single_products(family: Family) -> bool:
     einsums = [seen for seen in family.space.operators if isinstance(seen.operator, Einsum)]
     if len(einsums) != 1:
         return False
-    (seen,), sizes = einsums, family.space.sizes
-    batch = {rank for rank, part in seen.parts.items() if sizes[rank] > 1 and part == "g"}
+    (seen,), space = einsums, family.space
+    sizes = space.widen(space.sizes)
+    batch = {rank for rank, part in seen.parts.items() if part == "g" and sizes[rank] > 1}
     loops = (node for node in nodes(family.branch) if isinstance(node, FamilyLoops))
     tiles = [pair for node in loops for pair in zip(node.ranks, node.tiles, strict=True)]
     return bool(batch) and batch <= {rank for rank, tile in tiles if tile.max() == 1}

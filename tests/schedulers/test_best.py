@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from simaccel.errors import SimaccelError
+from simaccel.experiment.check import check
 from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Group
@@ -20,7 +21,7 @@ from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.scored_tree import ScoredTree
-from simaccel.workload import Scope, build
+from simaccel.workload import Scope, build, parse_workload
 from tests.draws import some
 from validation.search.brute import SMALL, Case, simulated
 
@@ -116,6 +117,28 @@ def test_rows_of_one_position_are_cut_by_the_ranks_before(hw: str) -> None:
     search = TreeSearch(Goal.from_options(load_accelerator(hw), Options(), workload))
     rotated, added = (search.fastest(workload, name)[1] for name in ("rotary.Q", "add1"))
     assert rotated.cycles <= added.cycles
+
+
+def test_a_pooling_has_blocks_of_many_channels() -> None:
+    """A loop over single channels would wait for the latency of DRAM at each of 256: 68,512 cycles.
+
+    By hand: 27 x 27 and 13 x 13 positions of 256 channels, 459,776 B at 546 B a cycle, and 730.
+    """
+    pool = build("alexnet", scope="model").select_operators(["pool2"])
+    cycles = simulate(pool, load_accelerator("tpu_v5e"), "flex").run.cycles
+    assert 842 < cycles < 1.1 * (842 + 730)
+
+
+def test_a_convolution_may_have_overlapping_windows_behind_it() -> None:
+    """The rows that two windows read are rows of one convolution, which is computed once."""
+    layers = {
+        "conv": {"kind": "conv", "shape": {"M": 4, "C": 3, "P": 7, "Q": 7, "R": 3, "S": 3}},
+        "pool": {"kind": "pooling", "shape": {"P": 3, "Q": 3, "R": 3, "S": 3}, "stride": 2},
+    }
+    network = {"kind": "layers", "name": "two", "linked": True, "layers": layers}
+    result = simulate(parse_workload(network), load_accelerator("toy"), "best")
+    check(result.workload, result.mapping, result.program)
+    assert result.run.macs == 4 * 3 * 3 * 3 * 7 * 7
 
 
 def _flags() -> Iterator[tuple[str, Options]]:

@@ -19,7 +19,15 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.text import tree_text
 from simaccel.mapping.tree import Keep, Loop
 from simaccel.schedulers import NotMappableError, Options, default_dataflow
-from simaccel.workload import Conv, Vector, Workload, conv2d, layers_workload, operand
+from simaccel.workload import (
+    Conv,
+    Vector,
+    Workload,
+    conv2d,
+    layers_workload,
+    operand,
+    parse_workload,
+)
 from simaccel.workload.einsum import Tensor
 from simaccel.workload.language import Transformer
 from simaccel.workload.language.build import transformer
@@ -195,6 +203,18 @@ def test_elementwise_operators_come_whole_or_in_blocks() -> None:
     assert run.cycles == busy + on.dram.latency_cycles + on.compiler.kernel_start_cycles
     assert made["blocks"].run.cycles < run.cycles
     assert made["blocks"].run.moved == run.moved
+
+
+def test_a_layer_of_a_whole_image_has_its_channels_in_whole_lanes() -> None:
+    """20 channels of 4 x 4 positions and 10 classes lie in lanes of 128: 128 x 16 x 128 MACs."""
+    layers = {
+        "conv": {"kind": "conv", "shape": {"M": 20, "C": 3, "P": 4, "Q": 4, "R": 1, "S": 1}},
+        "dense": {"kind": "gemm", "shape": {"M": 1, "K": 320, "N": 10}},
+    }
+    network = {"kind": "layers", "name": "two", "linked": True, "layers": layers}
+    result = simulate(parse_workload(network), load_accelerator("tpu_v3"), "deployed")
+    check(result.workload, result.mapping, result.program)
+    assert [row.macs for row in result.run.operators] == [128 * 16 * 128, 128 * 16 * 128]
 
 
 def test_conversions_are_operators_of_the_vector_unit() -> None:
