@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -82,24 +82,45 @@ def _extent(dim: Terms, cuts: Cuts) -> Ints:
     return ints(1 + sum(c * (cuts[rank].tile - 1) for rank, c in dim))
 
 
-def step_elements(
+@dataclass(frozen=True, eq=False)
+class LoopSteps:
+    """The elements that steps of loops load, for tilings; what several steps share is found once.
+
+    What an operand's tiles load depends on the loops over its own ranks; others only repeat it.
+    """
+
+    cuts: Cuts
+    halo: Halo
+    _known: dict[tuple[str, str, frozenset[str]], Ints] = field(default_factory=dict)
+
+    def elements(self, operand: BoundOperand, rank: str, inside: frozenset[str]) -> Ints:
+        """Return the elements that all steps of a rank's loop load, with some loops inside it."""
+        cuts, ranks, idle = self.cuts, operand.ranks & inside, rank not in operand.ranks
+        if idle and not ranks:
+            return ints(0)
+        beside = inside | operand.ranks | {rank}
+        times = [cut.trips for name, cut in cuts.items() if name not in beside]
+        others = math.prod(times, start=cuts[rank].trips - 1 if idle else ints(1))
+        key = operand.name, "" if idle else rank, ranks
+        if key not in self._known:
+            self._known[key] = _brought_elements(operand, cuts, *key[1:], self.halo)
+        return ints(others * self._known[key])
+
+
+def _brought_elements(
     operand: BoundOperand, cuts: Cuts, rank: str, inside: frozenset[str], halo: Halo
 ) -> Ints:
-    """Return the elements that all steps of a rank's loop load, with some loops inside it."""
-    ranks, idle = operand.ranks & inside, rank not in operand.ranks
-    if idle and not ranks:
-        return ints(0)
-    times = [cut.trips for name, cut in cuts.items() if name not in inside | operand.ranks | {rank}]
-    others = math.prod(times, start=cuts[rank].trips - 1 if idle else ints(1))
-    moves = ints(math.prod((cuts[rank].trips for rank in sorted(ranks)), start=ints(1)) > 1)
-    if idle:
-        others = others * moves
+    """Return the elements that the steps of a loop load, those of loops over other ranks once.
+
+    ``rank``: empty for a loop over another rank, which sends those inside back to their start.
+    """
+    moves = ints(math.prod((cuts[name].trips for name in sorted(inside)), start=ints(1)) > 1)
     brought = math.prod(
         (_sum_extents(dim, cuts, rank, inside) for dim in operand.dims), start=ints(1)
     )
     if operand.slides:
         brought = brought - _shared_elements(operand, cuts, rank, inside, halo, moves)
-    return ints(others * brought)
+    return ints(brought if rank else brought * moves)
 
 
 def _sum_extents(dim: Terms, cuts: Cuts, rank: str, inside: frozenset[str]) -> Ints:

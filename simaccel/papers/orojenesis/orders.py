@@ -12,7 +12,7 @@ import numpy as np
 
 from simaccel.analytic.family import Ints, ints
 from simaccel.analytic.floor.problem import BoundOperand, BoundProblem
-from simaccel.papers.orojenesis.halo import Cuts, Halo, step_elements, tile_elements
+from simaccel.papers.orojenesis.halo import Cuts, Halo, LoopSteps, tile_elements
 
 
 def traffic(
@@ -50,7 +50,7 @@ def _best(
     choices: dict[int, int] | None,
 ) -> Ints:
     """Return the bytes of all steps; ``choices``: gets the outermost loop of each set of loops."""
-    ranks = problem.free
+    ranks, steps = problem.free, LoopSteps(cuts, halo)
     best: list[Ints | None] = [None] * (1 << len(ranks))
     best[0] = ints(0)
     for inside, known in enumerate(best):
@@ -59,7 +59,7 @@ def _best(
         for number, rank in enumerate(ranks):
             if inside >> number & 1:
                 continue
-            total = known + _step(cuts, kept, rank, names, halo)
+            total = known + _step(steps, kept, rank, names)
             wider, old = inside | 1 << number, best[inside | 1 << number]
             if choices is not None and (old is None or int(total) < int(old)):
                 choices[wider] = number
@@ -70,12 +70,12 @@ def _best(
 
 
 def _step(
-    cuts: Cuts, kept: Sequence[BoundOperand], rank: str, inside: frozenset[str], halo: Halo
+    steps: LoopSteps, kept: Sequence[BoundOperand], rank: str, inside: frozenset[str]
 ) -> Ints:
     """Return the bytes that the steps of a loop load and store."""
     total = ints(0)
     for one in kept:
-        brought = step_elements(one, cuts, rank, inside, halo)
+        brought = steps.elements(one, rank, inside)
         total = total + brought * (one.bytes_per_element * (1 + one.is_output))
     return total
 
