@@ -15,7 +15,8 @@ from simaccel.mapping.space import IterationSpace, aliases_of
 from simaccel.mapping.tree import BUFFER, Do, Fork, Keep
 from simaccel.schedulers.chains import OperatorChain, chain_of, made_in_place
 from simaccel.schedulers.einsums import RankRoles, batch_loops, roles, tiles_by_rank
-from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
+from simaccel.schedulers.group_search import GroupSearch
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.core_cuts import on_cores
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Vector, Workload

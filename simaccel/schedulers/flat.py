@@ -20,7 +20,8 @@ from simaccel.schedulers.attention import (
     flat_families,
     tiled_families,
 )
-from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
+from simaccel.schedulers.group_search import GroupSearch
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import capacity
 from simaccel.search.core_cuts import grids_on_cores
 from simaccel.search.problems import Options

@@ -20,9 +20,10 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Tree
 from simaccel.pareto import Front, beaten, pick_evenly
 from simaccel.schedulers.concurrent_groups import parallelise_groups
+from simaccel.schedulers.group_search import GroupSearch
 from simaccel.schedulers.residency import hold_between
 from simaccel.schedulers.sequences import measure_groups, score, unique
-from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import CandidateSet
 from simaccel.search.canonical import rename_tree
 from simaccel.search.effort import EFFORT

@@ -15,10 +15,11 @@ from simaccel.schedulers import make_mapping, naive, spatial
 from simaccel.schedulers.attention import AttentionProblem
 from simaccel.schedulers.front_search import FrontSearch
 from simaccel.schedulers.generators import steps_of
+from simaccel.schedulers.group_search import GroupSearch
 from simaccel.schedulers.resident_attention import candidate_counts, stage_attention
 from simaccel.schedulers.schedule_steps import SHARED_ROWS, ScheduleStep
 from simaccel.schedulers.staged_attention import StagedAttention
-from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import capacity
 from simaccel.search.effort import STRATEGIES, Strategy
 from simaccel.search.front import Alternative, FrontFigures

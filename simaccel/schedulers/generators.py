@@ -15,10 +15,11 @@ from simaccel.schedulers import flat
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.chains import OperatorChain, chain_family, chain_of, fusion_fault
 from simaccel.schedulers.epilogues import chains, families_of, is_epilogue, search_epilogue
+from simaccel.schedulers.group_search import GroupSearch
 from simaccel.schedulers.resident_attention import GRANULARITIES
 from simaccel.schedulers.schedule_steps import SHARED_ROWS, ScheduleStep
 from simaccel.schedulers.staged_attention import StagedAttention
-from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount
 from simaccel.search.core_cuts import grids_on_cores
 from simaccel.search.effort import EFFORT

@@ -12,6 +12,7 @@ from simaccel.mapping.space import aliases_of, space_of
 from simaccel.mapping.tree import Group, Keep, Tree
 from simaccel.schedulers.chains import OperatorChain
 from simaccel.schedulers.epilogues import epilogue, search_epilogue
+from simaccel.schedulers.group_search import GroupSearch
 from simaccel.schedulers.resident_tensors import (
     ResidentTensor,
     minimise_slots,
@@ -19,7 +20,7 @@ from simaccel.schedulers.resident_tensors import (
     uses_tensor,
 )
 from simaccel.schedulers.sequences import additive_value
-from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ignore
 from simaccel.search.candidate_set import CandidateSet, capacity
 from simaccel.search.canonical import rename_tree
@@ -69,18 +70,24 @@ class GroupPlace:
     def find(self, held: Sequence[ResidentTensor]) -> None:
         """Search the group with these tensors held, unless that is known."""
         if not self.is_known(held):
-            self._known[self._key(held)] = self._find_price(held, self.room(held))
+            self._known[self._key(held)] = self._find_price(held)
+
+    def request(self, held: Sequence[ResidentTensor]) -> tuple[GroupSearch, int, Tree]:
+        """Return the search with tensors held, the bytes held, and a tree that may be near."""
+        taken = capacity(self.search.goal.accelerator) - self.room(held)
+        like = self.tree(()) if held and self.is_known(()) else ()
+        return self.search_held(held), taken, like
 
     def tree(self, held: Sequence[ResidentTensor]) -> Tree:
         """Return the best tree found with these tensors held."""
         return self._known[self._key(held)][1]
 
-    def _find_price(self, held: Sequence[ResidentTensor], room: int) -> tuple[Price, Tree]:
-        taken = capacity(self.search.goal.accelerator) - room
+    def _find_price(self, held: Sequence[ResidentTensor]) -> tuple[Price, Tree]:
         if self.is_searched:
-            like = self.tree(()) if held and self.is_known(()) else ()
-            best = self.search_held(held).fastest(taken, like=like)
+            search, taken, like = self.request(held)
+            best = search.fastest(taken, like=like)
         else:
+            taken = capacity(self.search.goal.accelerator) - self.room(held)
             best = self._fused_candidates(held).fastest(taken)
         if best is None:
             return NOWHERE, self.group.tree

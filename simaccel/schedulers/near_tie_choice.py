@@ -15,11 +15,12 @@ from typing import Any
 from simaccel.errors import SimaccelError
 from simaccel.mapping.tree import ResidentScope
 from simaccel.pareto import keep_cheaper
+from simaccel.schedulers.group_search import Part
 from simaccel.schedulers.schedule_steps import PartSearch, ScheduleStep, value_of
 from simaccel.schedulers.sequences import measure_groups, unique, value_of_groups
-from simaccel.schedulers.tree_search import Part, TreeSearch
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.effort import EFFORT, Objective
-from simaccel.search.judge import Body, key_of_body, operators_of
+from simaccel.search.judge import FOREVER, Body, key_of_body, operators_of
 from simaccel.search.near_ties import has_near_ties, losses
 from simaccel.search.scored_tree import ScoredTree, main_cost
 from simaccel.workload import Workload
@@ -60,6 +61,7 @@ def _measure(
 ) -> Iterator[tuple[int, ScoredTree]]:
     refused: SimaccelError | None = None
     taken = False
+    search.goal.judge.judge(workload, bodies, FOREVER)  # all of them, perhaps side by side
     for at, body in enumerate(bodies):
         try:
             yield at, measure_groups(workload, body, search.goal)

@@ -20,6 +20,7 @@ from simaccel.mapping.space import holding_tensor
 from simaccel.mapping.tree import Group, Keep, ResidentScope
 from simaccel.pareto import keep_cheaper
 from simaccel.schedulers.group_place import NOWHERE, GroupPlace, Price
+from simaccel.schedulers.group_search import search_together
 from simaccel.schedulers.resident_tensors import (
     ResidentTensor,
     repetition_of,
@@ -173,6 +174,7 @@ def _search_residents(
         unknown = [
             (p, held) for p, held in zip(places, residents, strict=True) if not p.is_known(held)
         ]
+        search_together([place.request(held) for place, held in unknown if place.is_searched])
         for place, held in unknown:
             place.find(held)
         total = rank(_total(places, residents))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from simaccel.errors import SimaccelError
+from simaccel.schedulers.group_search import GroupSearch, Mapped, Part, search_together
 from simaccel.schedulers.sequences import additive_value
-from simaccel.schedulers.tree_search import Mapped, Part
 from simaccel.search.accounts import SearchAccount
 from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
@@ -233,6 +233,8 @@ def cheapest_searched(
         unknown = [step for step in path if step.body is None]
         if not unknown:
             return path
+        first = _groups_of(() if known else unknown)
+        search_together([(group, goal.held_bytes, ()) for group in first])
         for step in sorted(unknown, key=lambda step: (step.stop - step.start, step.work)):
             if known and goal.is_over:
                 break
@@ -252,6 +254,10 @@ def _in_every_path(steps: Sequence[ScheduleStep], count: int) -> set[int]:
         for at in range(step.start, step.stop):
             have[at].append(id(step))
     return {having[0] for having in have if len(having) == 1}
+
+
+def _groups_of(steps: Iterable[ScheduleStep]) -> Iterator[GroupSearch]:
+    return (step.candidates for step in steps if isinstance(step.candidates, GroupSearch))
 
 
 def _limit(

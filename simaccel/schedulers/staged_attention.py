@@ -12,9 +12,10 @@ from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree
 from simaccel.numbers import in_bytes
 from simaccel.pareto import keep_cheaper
 from simaccel.schedulers.attention import AttentionProblem
+from simaccel.schedulers.group_search import GroupSearch, Mapped, Part
 from simaccel.schedulers.resident_attention import ALL, Placed, parts_of, stage_attention, units
 from simaccel.schedulers.sequences import score
-from simaccel.schedulers.tree_search import GroupSearch, Mapped, Part, TreeSearch
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import BOUND, SearchAccount, ignore
 from simaccel.search.candidate_set import capacity
 from simaccel.search.canonical import rename_tree

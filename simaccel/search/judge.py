@@ -67,6 +67,10 @@ class Judge:
     seconds: dict[str, float] = field(default_factory=dict)
     spent: float = 0.0
 
+    def __reduce__(self) -> tuple[type[Judge], tuple[Accelerator]]:
+        """Go to another process without what has run, as it runs other mappings there."""
+        return Judge, (self.accelerator,)
+
     def cycles(
         self, workload: Workload, bodies: Sequence[Body], below: float = FOREVER
     ) -> list[float]:

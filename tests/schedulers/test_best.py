@@ -14,9 +14,10 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Group
 from simaccel.schedulers import Options
 from simaccel.schedulers.generators import steps_of
+from simaccel.schedulers.group_search import GroupSearch
 from simaccel.schedulers.schedule_steps import ScheduleStep, cheapest, least_total, least_work
 from simaccel.schedulers.sequences import additive_value
-from simaccel.schedulers.tree_search import GroupSearch, TreeSearch
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge

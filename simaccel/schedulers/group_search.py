@@ -1,0 +1,281 @@
+"""Searches of groups in their candidate sets; groups that are mapped alike share the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from simaccel.mapping.tree import Group, Loop, ResidentScope, Tree, nodes
+from simaccel.pareto import keep_cheaper, pick_evenly
+from simaccel.search.accounts import SearchAccount, ignore, merge_accounts
+from simaccel.search.candidate_set import CandidateSet
+from simaccel.search.canonical import Names, rename_tree
+from simaccel.search.effort import EFFORT
+from simaccel.search.goal import Goal
+from simaccel.search.grid_search import search, with_floor
+from simaccel.search.judge import Body, key_of_body
+from simaccel.search.near_ties import find_cheaper
+from simaccel.search.problems import NothingFitsError
+from simaccel.search.scored_tree import ScoredTree
+
+Part = Group | ResidentScope
+Mapped = tuple[Body, ScoredTree]
+"""A mapping of some operators, and its figures."""
+_WORTH: Final = 100_000
+"""Candidates from which searches are made side by side; fewer take less than a process starts."""
+
+
+@dataclass(frozen=True)
+class GroupSearchResult:
+    """The best of a group's candidates in some room; None if none is below ``limit``.
+
+    ``sets``: the candidates considered, with the neighbours of the best. ``account``: of the
+    searches.
+    """
+
+    best: ScoredTree | None
+    limit: float
+    sets: Sequence[CandidateSet]
+    account: SearchAccount | None = None
+
+    def is_enough(self, limit: float, room: int) -> bool:
+        """Return whether this result also answers a search with another limit and room."""
+        if self.best is None:
+            return limit <= self.limit
+        return self.best.buffer_bytes <= room
+
+
+@dataclass(frozen=True)
+class SearchTask:
+    """The search of a group's candidate sets, as it may be sent to a process."""
+
+    sets: Sequence[CandidateSet]
+    goal: Goal
+    limit: float
+    label: str
+
+    def run(self) -> GroupSearchResult:
+        """Search the sets in the order of their bounds, while they may be better."""
+        goal, limit = self.goal, self.limit
+        best: ScoredTree | None = None
+        accounts: list[SearchAccount] = []
+        sets: list[CandidateSet] = []
+        left = float("inf")
+        bounds = [grid.bound(goal.room) for grid in self.sets]
+        for at in sorted(range(len(bounds)), key=bounds.__getitem__):
+            enough = limit if best is None else best.value * (1 - EFFORT.gain) - goal.slack
+            if (accounts and (bounds[at] >= enough or goal.is_over)) or bounds[at] >= limit:
+                left = min(left, bounds[at])
+                continue
+            below = limit if best is None else best.value
+            result = search(self.sets[at], goal, below, self.label)
+            accounts.append(result.account)
+            sets += result.sets
+            best = result.best or best
+        account = None
+        if best is not None:
+            account = merge_accounts(self.label, accounts)
+            account = replace(account, left=min(account.left, left))
+            account = with_floor(account, self.sets[0], goal)
+        return GroupSearchResult(best, limit, (*sets, *self.sets), account)
+
+
+@dataclass
+class GroupSearch:
+    """The candidates of a group, and the names under which they were made.
+
+    Groups that are mapped alike share the results.
+    """
+
+    group: Group
+    make_sets: Callable[[], Sequence[CandidateSet]]
+    goal: Goal
+    names: Names
+    known: dict[object, Any]
+    label: str = "alone"
+    """Name of the search in accounts."""
+    account: SearchAccount | None = None
+    """Account of the last search, whether it found a mapping or not."""
+
+    @property
+    def sets(self) -> Sequence[CandidateSet]:
+        """The candidate sets, for one core and for pieces on several."""
+        if "sets" not in self.known:
+            self.known["sets"] = self.make_sets()
+        found: Sequence[CandidateSet] = self.known["sets"]
+        return found
+
+    @property
+    def candidates(self) -> CandidateSet:
+        """The first candidate set; a single operator has no other."""
+        return self.sets[0]
+
+    def bound(self, room: int) -> float:
+        """Return a lower bound of the objective in ``room`` bytes; infinite if nothing fits."""
+        return min(grid.bound(room) for grid in self.sets)
+
+    @property
+    def least_work(self) -> int:
+        """Cycles of array and SFU that any candidate takes."""
+        return min(grid.least_work for grid in self.sets)
+
+    def fastest(
+        self, held_bytes: int = 0, like: Tree = (), limit: float = float("inf")
+    ) -> ScoredTree | None:
+        """Return the best tree below ``limit`` beside ``held_bytes`` of the buffer, if any.
+
+        ``like``: a tree of the same operator with other tensors held; candidates with its tiles run
+        first.
+        """
+        best = self.find(held_bytes, like, limit).best
+        if best is None or best.value >= limit:
+            return None
+        best = replace(best, tree=rename_tree(best.tree, self.names))
+        self.goal.origins[key_of_body((replace(self.group, tree=best.tree),))] = self, held_bytes
+        return best
+
+    def map(self, kind: str, limit: float) -> Mapped | None:  # noqa: ARG002 - as of a staged one
+        """Return the group's best mapping with an objective below ``limit``; None if there is none.
+
+        Raises:
+            NothingFitsError: the machine takes no candidate, or none fits.
+
+        """
+        held_bytes, room = self.goal.held_bytes, self.goal.room
+        best = self.fastest(held_bytes, limit=limit)
+        self.account = self.find(held_bytes, limit=limit).account
+        if best is not None:
+            return (replace(self.group, tree=best.tree),), best
+        if max(limit, self.bound(room)) == float("inf"):
+            raise self.nothing_fits
+        return None
+
+    def map_cheaply(self, limit: float) -> Mapped | None:
+        """Return the least costly mapping of at most ``limit`` that a few runs find, if any."""
+        seen = find_cheaper(None, self.sets, self.goal.room, limit)
+        if not seen:
+            return None
+        best = replace(seen[-1], tree=rename_tree(seen[-1].tree, self.names))
+        return (replace(self.group, tree=best.tree),), best
+
+    def fewest_bytes(self, room: int, limit: float) -> float:
+        """Return the fewest DRAM bytes of mappings whose bound is at most ``limit``."""
+        return min(grid.fewest_bytes(room, limit) for grid in self.sets)
+
+    def find(
+        self, held_bytes: int = 0, like: Tree = (), limit: float = float("inf")
+    ) -> GroupSearchResult:
+        """Return the result that `fastest` uses, in the names of the candidates."""
+        known = self.known_result(held_bytes, limit)
+        return known or self.take(held_bytes, self.task(held_bytes, like, limit).run())
+
+    def known_result(self, held_bytes: int, limit: float) -> GroupSearchResult | None:
+        """Return the result of an earlier search that answers this one, too, if there is one."""
+        found, room = self._results, self.goal.room - held_bytes
+        able = (taken for taken in sorted(found, reverse=True) if taken <= held_bytes)
+        return next((found[taken] for taken in able if found[taken].is_enough(limit, room)), None)
+
+    @property
+    def _results(self) -> dict[int, GroupSearchResult]:
+        """Results by the bytes held beside the group."""
+        results: dict[int, GroupSearchResult] = self.known.setdefault("found", {})
+        return results
+
+    def task(self, held_bytes: int = 0, like: Tree = (), limit: float = float("inf")) -> SearchTask:
+        """Return the search that `find` makes."""
+        goal = replace(self.goal, held_bytes=held_bytes, start=self._start(like))
+        goal = replace(goal, on_account=ignore, on_losses=ignore, origins={})
+        return SearchTask(self.sets, goal, limit, self.label)
+
+    def take(self, held_bytes: int, result: GroupSearchResult) -> GroupSearchResult:
+        """Keep the result of a task, with the candidate sets as they came back from a process."""
+        for candidates in result.sets:
+            candidates.judge = self.goal.judge
+        self.known["sets"] = result.sets[-len(self.sets) :]
+        self._results[held_bytes] = result
+        if result.account is not None:
+            self.goal.on_account(result.account)
+        return result
+
+    def find_cheaper(self, limit: float, held_bytes: int = 0) -> list[ScoredTree]:
+        """Return the best and the less costly trees, with objectives of at most ``limit``.
+
+        They are in the names of the candidates, each slower and less costly than those before; a
+        few candidates run for it.
+        """
+        found = self.find(held_bytes)
+        if found.best is None:
+            return []
+        return find_cheaper(found.best, found.sets, self.goal.room - held_bytes, limit)
+
+    # -- other choices of a group that is a part of a mapping
+
+    def figures_of(self, part: Part, held_bytes: int) -> ScoredTree | None:  # noqa: ARG002
+        """Return the figures of the best, which a part of a mapping has; None if there is none."""
+        return self.find(held_bytes).best
+
+    def least_cost(self, limit: float, held_bytes: int) -> float:
+        """Return a lower bound of the cost of choices with an objective of at most ``limit``."""
+        room = self.goal.room - held_bytes
+        return min(grid.least_cost(room, limit) for grid in self.sets)
+
+    def cheaper_choices(self, limit: float, held_bytes: int) -> list[tuple[object, ScoredTree]]:
+        """Return less costly choices than the best and their figures, of at most ``limit``."""
+        return [(scored.tree, scored) for scored in self.find_cheaper(limit, held_bytes)]
+
+    def choose(self, part: Part, choice: object) -> Part:
+        """Return a part of a mapping with another choice in its place."""
+        assert isinstance(part, Group) and isinstance(choice, tuple)  # noqa: S101, PT018
+        return replace(part, tree=rename_tree(choice, self.names))
+
+    def sample_rooms(self, limit: float, held_bytes: int = 0) -> list[ScoredTree]:
+        """Return trees that ran with at most ``limit``, each smaller and slower than those before.
+
+        They are in the names of the candidates; of many, evenly spaced ones.
+        """
+        sets, room = self.find(held_bytes).sets, self.goal.room - held_bytes
+        every = {id(candidates): candidates for candidates in sets}.values()
+        ran = (scored for candidates in every for scored in candidates.scored_runs(room))
+        front = keep_cheaper(
+            (scored for scored in ran if scored.value <= limit),
+            rank=lambda scored: scored.rank,
+            cost=lambda scored: scored.buffer_bytes,
+        )
+        return [front[int(at)] for at in pick_evenly(np.arange(len(front)), EFFORT.rooms)]
+
+    @property
+    def nothing_fits(self) -> NothingFitsError:
+        """The error that names what the smallest candidate needs."""
+        smallest = min(grid.smallest for grid in self.sets)
+        return NothingFitsError(
+            f"{self.group.name}: no tiling fits the buffer of {self.goal.room} B; the smallest "
+            f"that was tried needs {smallest} B"
+        )
+
+    def _start(self, like: Tree) -> dict[str, int] | None:
+        """Return a tree's innermost tiles by rank, in the names that the candidates have."""
+        made = {name: old for (kind, old), name in self.names.items() if kind == "rank"}
+        loops = [node for node in nodes(like) if isinstance(node, Loop)]
+        return {made.get(loop.rank, loop.rank): loop.tile for loop in loops} if like else None
+
+
+def search_together(requests: Sequence[tuple[GroupSearch, int, Tree]]) -> None:
+    """Search groups side by side, each once, as far as they are not known.
+
+    ``requests``: groups, each with the bytes held beside it and a tree as of `GroupSearch.fastest`.
+    With a budget of time they are left to be searched one after the other.
+    """
+    tasks: dict[int, tuple[GroupSearch, int, SearchTask]] = {}
+    for wanted, held_bytes, like in requests:
+        is_new = id(wanted.known) not in tasks and wanted.goal.until is None
+        if is_new and wanted.known_result(held_bytes, float("inf")) is None:
+            tasks[id(wanted.known)] = wanted, held_bytes, wanted.task(held_bytes, like)
+    if sum(len(grid) for _, _, task in tasks.values() for grid in task.sets) < _WORTH:
+        return
+    each = requests[0][0].goal.judge.each
+    results = each(SearchTask.run, [task for _, _, task in tasks.values()])
+    for (wanted, held_bytes, _), result in zip(tasks.values(), results, strict=True):
+        wanted.take(held_bytes, result)
