@@ -317,8 +317,5 @@ def _require_few(jobs: int | None) -> None:
         require_none([fault("--jobs", jobs, allowed)])
 
 
-SEARCH_JOBS_HELP = (
-    "Processes of a search; same result. Operators' mapspaces are searched side by side; of a "
-    "dataflow's search runs that take long."
-)
+SEARCH_JOBS_HELP = "Processes of a search; same result: operators are searched side by side."
 JOBS_HELP = "Processes at a time (default: one for each processor)."
