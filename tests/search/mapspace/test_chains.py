@@ -189,6 +189,19 @@ def test_the_best_orders_are_the_best_of_all(name: str) -> None:
         assert np.array_equal(again[1], found.ties)
 
 
+@pytest.mark.parametrize("name", GOALS)
+def test_which_tilings_are_evaluated_together_changes_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space, genes, factors = valid(GOALS[name], 150)
+    tilings = space.candidates(genes, factors)
+    together = best_orders(GOALS[name], space, tilings, "edp")
+    monkeypatch.setattr("simaccel.search.mapspace.ordered_tilings._PADDING", 0)
+    apart = best_orders(GOALS[name], space, tilings, "edp")
+    for figures in ("values", "ties", "orders"):
+        assert np.array_equal(getattr(together, figures), getattr(apart, figures))
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_the_good_ones_of_a_whole_mapspace_are_those_of_all_its_mappings(
     objective: Objective,
