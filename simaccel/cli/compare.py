@@ -168,7 +168,8 @@ def compare(
             else show_exhibit(exhibit, points, rows, files, as_json=as_json)
         ),
     )
-    ctx.exit(_exit_code(rows))
+    died = any(row.lost for row in rows)
+    ctx.exit(WorkerDiedError.exit_code if died else _exit_code(rows))
 
 
 def _run_all(
@@ -193,7 +194,8 @@ def _run_all(
 
         def note_row(number: int, row: StudyRow) -> None:
             note(number, row)
-            bar.line(_describe_finished(row))
+            went = row.problem if row.result is None else f"{row.result['cycles']:,} cycles"
+            bar.line(f"{_name(row)}: {went}")
 
         with jobs.working(min(os.cpu_count() or 1, len(points))) as team:
             rows = run_points(points, team, bar.show, note_row, kept)
@@ -211,12 +213,6 @@ def _show_forecast(
     searches = forecasts_of(points, [_name(point.row) for point in points])
     show_forecast(title_of(points), searches, files, runs=True, as_json=as_json)
     return 0
-
-
-def _describe_finished(row: StudyRow) -> str:
-    """Say what a finished run was, and how it went."""
-    went = row.problem if row.result is None else f"{row.result['cycles']:,} cycles"
-    return f"{_name(row)}: {went}"
 
 
 def _name(row: StudyRow) -> str:
@@ -264,8 +260,5 @@ def _show(
 
 
 def _exit_code(rows: Sequence[StudyRow]) -> int:
-    """Succeed if one run did, and no process died."""
-    died = any(row.exit_code == WorkerDiedError.exit_code for row in rows)
-    if died:
-        return WorkerDiedError.exit_code
+    """Succeed if one run did."""
     return rows[0].exit_code if all(row.result is None for row in rows) else 0

@@ -193,13 +193,6 @@ def _find_front(front: FrontFigures, point: Point) -> FrontRow:
     return FrontRow(point.name, found)
 
 
-def _lost_row(point: Point) -> FrontRow:
-    from simaccel.report.pareto import FrontRow
-
-    lost = point.row.without_process()
-    return FrontRow(point.name, problem=lost.problem, exit_code=lost.exit_code)
-
-
 def read_front(text: str) -> tuple[Figure, Figure]:
     """Read the two figures of a front, ``x,y``."""
     names = [name.strip() for name in text.split(",")]
@@ -239,19 +232,29 @@ def compare_fronts(
     from simaccel.experiment.parallel import run_with
     from simaccel.hardware.energy.required import require_energies
     from simaccel.report.figures.pareto import draw_pareto
-    from simaccel.report.pareto import pareto_csv, pareto_json, pareto_lines, pareto_table
+    from simaccel.report.pareto import (
+        FrontRow,
+        pareto_csv,
+        pareto_json,
+        pareto_lines,
+        pareto_table,
+    )
     from simaccel.report.titles import experiment_title
     from simaccel.search.front import FrontFigures
     from simaccel.study.pareto import COLUMNS
-    from simaccel.study.points import base_point
+    from simaccel.study.points import LOST, base_point
 
     front = FrontFigures(*figures)
     for figure in (front.x, front.y):
         require_energies(accelerator, figure)
     base = replace(base_point(workload, accelerator), options=experiment.options)
     points = [replace(base, dataflow=name) for name in names]
+
+    def lost_row(point: Point) -> FrontRow:
+        return FrontRow(point.name, problem=LOST, exit_code=WorkerDiedError.exit_code)
+
     with jobs.working(os.cpu_count() or 1) as team, ProgressBar("finding fronts") as bar:
-        rows = run_with(team, partial(_find_front, front), points, bar.show, lost=_lost_row)
+        rows = run_with(team, partial(_find_front, front), points, bar.show, lost=lost_row)
     title = f"{experiment_title(workload, accelerator)}: {front.y} against {front.x}"
     written = files.write("--csv", partial(pareto_csv, rows))
     x, y = COLUMNS[front.x], COLUMNS[front.y]

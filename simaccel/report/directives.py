@@ -303,21 +303,24 @@ def designs_csv(found: DirectedDesigns) -> Iterator[str]:
         yield "".join(",".join(map(repr, row)) + "\n" for row in rows)
 
 
-def designs_json(found: DirectedDesigns) -> dict[str, Any]:
+def designs_json(explored: DirectedDesigns) -> dict[str, Any]:
     """Return the space and the best few as one JSON object."""
-    one = found.space.directed
+    layer = explored.space.directed
     return {
-        "layer": one.name,
-        "directives": "; ".join(map(str, one.dataflow)),
-        "prices": found.prices.source,
-        "limits": _limits(found),
-        "designs": found.designs.count,
-        "valid": int(found.designs.is_valid.sum()),
-        "best": [_best_json(each) for each in found.best],
+        "layer": layer.name,
+        "directives": "; ".join(map(str, layer.dataflow)),
+        "prices": explored.prices.source,
+        "limits": _limits(explored),
+        "designs": explored.designs.count,
+        "valid": int(explored.designs.is_valid.sum()),
+        "best": [
+            {
+                "objective": best.objective,
+                "rank": best.rank,
+                **{column: getattr(best.design, name) for name, column in _OF_DESIGNS.items()},
+                "machine_cycles": best.machine_cycles,
+                "problem": best.problem or None,
+            }
+            for best in explored.best
+        ],
     }
-
-
-def _best_json(one: BestDesign) -> dict[str, Any]:
-    outcome = {"machine_cycles": one.machine_cycles, "problem": one.problem or None}
-    figures = {column: getattr(one.design, name) for name, column in _OF_DESIGNS.items()}
-    return {"objective": one.objective, "rank": one.rank, **figures, **outcome}

@@ -12,7 +12,7 @@ from simaccel.diagnosis.explanation import ON_CHIP, GroupExplanation, Reuse
 from simaccel.experiment.run import ExperimentResult, bound_json, floor_json
 from simaccel.hardware.memory import dram_bytes
 from simaccel.report.results import SMALLEST_SHARE
-from simaccel.report.tables import Column, Row, Table, table_html, tabulate, texts
+from simaccel.report.tables import Column, Row, Table, page_html, table_html, tabulate, texts
 from simaccel.report.units import bytes_text, cycles_text, error_text, share_text, short_share_text
 from simaccel.units import cause_text
 
@@ -20,21 +20,6 @@ _TOP_CAUSES = 3
 _ON_CHIP = ("buffer read", "write", "NoC in", "out")
 _AT_A_LEVEL = ("stays", "summed", "again", "returns")
 """Effects of a dimension on a tensor in a memory level."""
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
-body {{ font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem;
-  color: #1b1b1f; background: #fff; }}
-h1 {{ font-size: 1.3rem; }} h2 {{ font-size: 1.05rem; margin-top: 2rem; }}
-div {{ overflow-x: auto; }} table {{ border-collapse: collapse; }}
-svg {{ width: 100%; max-width: 62rem; height: auto; }}
-th, td {{ padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; }}
-th {{ border-bottom: 1px solid #1b1b1f; }} td {{ border-bottom: 1px solid #e3e3e8; }}
-.n {{ text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }}
-</style></head><body>
-<h1>{title}</h1>
-{body}
-</body></html>
-"""
 
 
 def explanation_sections(explained: Sequence[GroupExplanation]) -> dict[str, Table]:
@@ -85,7 +70,7 @@ def explanation_html(
         if table.row_count
     )
     body = [first, *summary, *others, *tables]
-    return _PAGE.format(title=escape(title), body="\n".join(body))
+    return page_html(title, "\n".join(body))
 
 
 def explanation_json(

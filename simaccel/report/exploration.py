@@ -14,7 +14,7 @@ from typing import Any, Final
 from simaccel.report.comparison import fits_text, shows_fits
 from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
 from simaccel.report.figures.style import style, svg_text
-from simaccel.report.tables import Column, Table, study_columns, tabulate
+from simaccel.report.tables import Column, Table, page_html, study_columns, tabulate
 from simaccel.report.units import count_text
 from simaccel.study.explore import ExploredDesigns
 from simaccel.study.figure_table import FIGURES
@@ -217,23 +217,11 @@ def _column(values: Sequence[Any]) -> Sequence[Any]:
     return values
 
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<meta charset="utf-8">
-<title>{title}</title>
-<style>
-body {{ font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 76em; padding: 0 1em; }}
-h1 {{ font-size: 1.3em; }} h2 {{ font-size: 1.1em; margin-top: 2em; }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .15em .7em; text-align: right; white-space: nowrap; }}
-tr {{ border-bottom: 1px solid #ddd; }}
-th {{ position: sticky; top: 0; background: #fff; cursor: pointer; }}
-tr.best {{ font-weight: bold; }} tr.frontier {{ background: #fff6e0; }}
-div.all {{ max-height: 40em; overflow: auto; }}
-svg {{ max-width: 100%; height: auto; }}
-</style>
-<h1>{title}</h1>
-{lines}
+_STYLE: Final = """th, td { padding: .15em .7em; text-align: right; white-space: nowrap; }
+th { position: sticky; top: 0; background: #fff; cursor: pointer; }
+tr.best { font-weight: bold; } tr.frontier { background: #fff6e0; }
+div.all { max-height: 40em; overflow: auto; }"""
+_PAGE: Final = """{lines}
 <h2>Best</h2>
 {shown}
 <h2>Frontier</h2>
@@ -255,9 +243,7 @@ for (const head of document.querySelectorAll("div.all th")) head.onclick = () =>
   [...body.rows].sort((a, b) => (up ? 1 : -1) * order(value(a), value(b)))
     .forEach(row => body.append(row));
 }};
-</script>
-</html>
-"""
+</script>"""
 
 
 def exploration_page(exploration: ExploredDesigns, title: str) -> str:
@@ -276,13 +262,13 @@ def exploration_page(exploration: ExploredDesigns, title: str) -> str:
             "pairs": svg_text(draw_pairs(exploration, title)),
             "sensitivity": svg_text(draw_sensitivity(exploration, title)),
         }
-    return _PAGE.format(
-        title=escape(title),
+    body = _PAGE.format(
         lines="\n".join(f"<p>{escape(line)}</p>" for line in lines),
         shown=_html_table([column.heading for column in shown], cells, best),
         designs=_html_table(columns(exploration), every, exploration.rows),
         **pictures,
     )
+    return page_html(title, body, _STYLE)
 
 
 def _plain(value: object) -> str:

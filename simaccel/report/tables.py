@@ -136,6 +136,27 @@ def least_width(table: Table, console: Console) -> int:
     return total
 
 
+_PAGE: Final = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
+body {{ font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 76em; padding: 0 1em;
+  color: #1b1b1f; background: #fff; }}
+h1 {{ font-size: 1.3em; }} h2 {{ font-size: 1.1em; margin-top: 2em; }}
+div {{ overflow-x: auto; }} svg {{ width: 100%; max-width: 62em; height: auto; }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
+tr {{ border-bottom: 1px solid #ddd; }}
+{style}
+</style></head><body>
+<h1>{title}</h1>
+{body}
+</body></html>
+"""
+
+
+def page_html(title: str, body: str, style: str = "") -> str:
+    """Return a self-contained HTML document; ``style``: further rules."""
+    return _PAGE.format(title=escape(title), body=body, style=style)
+
+
 def parts_html(title: str, parts: Iterable[Table | str]) -> str:
     """Return a title, tables and lines as one HTML fragment with all texts escaped."""
     body = [f"<div>{escape(x)}</div>" if isinstance(x, str) else table_html(x) for x in parts]

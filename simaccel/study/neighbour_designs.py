@@ -12,7 +12,6 @@ from typing import Any, Final
 from simaccel.dataflows import DEPLOYED
 from simaccel.errors import InputError
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.hardware.memory import DramSpec
 from simaccel.mapping.tree import Mapping as Tree
 from simaccel.schedulers import Options, settle_options
 from simaccel.study.points import Axis, Point, Setting, StudyRow, base_point
@@ -21,6 +20,9 @@ from simaccel.study.space import DesignBuilder, with_mapping
 from simaccel.workload import Workload
 
 _TWICE: Final = 2
+_OF_CHANNELS: Final = (
+    *("channels", "bandwidth_bytes_per_second", "in_flight_bytes", "requests_in_flight"),
+)
 DESIGN: Final = Axis("design", "design", "design", named=True)
 _HOLDING: Final = Axis("design", "design", "design", "mapping", named=True)
 """Axis of designs that differ in the array's stationarity."""
@@ -35,45 +37,37 @@ def neighbour_designs(
     are modelled, half or twice the rows of the array with as many PEs, and the other stationarities
     if one is fixed.
     """
+    capacity, rows, cols = (
+        accelerator.buffer.capacity_bytes,
+        accelerator.array.rows,
+        accelerator.array.cols,
+    )
+    buffers = {} if capacity is None else {"buffer.capacity_bytes": _TWICE * capacity}
+    shapes = ((rows // _TWICE, cols * _TWICE), (rows * _TWICE, cols // _TWICE))
     return (
-        *_buffers(accelerator),
+        *([_setting("twice the buffer", buffers)] if buffers else []),
         *_memories(accelerator),
-        *_arrays(accelerator),
+        *(
+            _setting(f"an array of {a} x {b}", {"array.rows": a, "array.cols": b})
+            for a, b in shapes
+            if a * b == rows * cols
+        ),
         *_stationarities(accelerator, dataflow, options),
     )
-
-
-def _buffers(accelerator: Accelerator) -> Iterator[Setting]:
-    if accelerator.buffer.capacity_bytes is not None:
-        n_bytes = _TWICE * accelerator.buffer.capacity_bytes
-        yield _setting("twice the buffer", {"buffer.capacity_bytes": n_bytes})
 
 
 def _memories(accelerator: Accelerator) -> Iterator[Setting]:
     beside = {f"memories.{n}": one for n, one in accelerator.memories.by_class().items()}
     for section, memory in {"dram": accelerator.dram, **beside}.items():
         name = section.replace("dram", "DRAM")
-        if memory.bandwidth_bytes_per_second is not None:
-            yield _setting(f"twice the channels of {name}", _twice_the_channels(section, memory))
+        if memory.bandwidth_bytes_per_second is not None:  # each has its bandwidth and requests
+            own = {field: getattr(memory, field) for field in _OF_CHANNELS}
+            twice = {f"{section}.{field}": _TWICE * n for field, n in own.items() if n is not None}
+            yield _setting(f"twice the channels of {name}", twice)
         if memory.part is not None and memory.model == "banked":
             part = memory.part.model_dump()
             part["banks_per_group"] *= _TWICE
             yield _setting(f"twice the banks of {name}", {f"{section}.part": part})
-
-
-def _twice_the_channels(section: str, memory: DramSpec) -> dict[str, Any]:
-    """Return the fields of twice as many channels: each has its bandwidth and its requests."""
-    names = ("channels", "bandwidth_bytes_per_second", "in_flight_bytes", "requests_in_flight")
-    given = {name: getattr(memory, name) for name in names}
-    return {f"{section}.{name}": _TWICE * n for name, n in given.items() if n is not None}
-
-
-def _arrays(accelerator: Accelerator) -> Iterator[Setting]:
-    rows, cols = accelerator.array.rows, accelerator.array.cols
-    for one in ((rows // _TWICE, cols * _TWICE), (rows * _TWICE, cols // _TWICE)):
-        if one[0] * one[1] == rows * cols:
-            fields = {"array.rows": one[0], "array.cols": one[1]}
-            yield _setting(f"an array of {one[0]} x {one[1]}", fields)
 
 
 def _stationarities(

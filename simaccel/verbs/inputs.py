@@ -52,7 +52,11 @@ def as_accelerator(source: AcceleratorLike, settings: Settings = ()) -> Accelera
 
     """
     if isinstance(source, Accelerator):
-        accelerator = _replace_values(source, settings) if settings else source
+        accelerator = source
+        if settings:  # what its file left out stays in its account
+            document = accelerator_document(source)
+            accelerator = build_accelerator(document, Path(source.name), settings, ())
+            vars(accelerator)["account"] = source.account
     elif isinstance(source, str | Path):
         accelerator = load_accelerator(source, settings)
     else:
@@ -60,14 +64,6 @@ def as_accelerator(source: AcceleratorLike, settings: Settings = ()) -> Accelera
         raise InputError([Fault("simaccel", "accelerator", source, allowed)])
     accelerator.account.require_modelled("load_accelerator(..., allow_unmodelled=True)")
     return accelerator
-
-
-def _replace_values(accelerator: Accelerator, settings: Settings) -> Accelerator:
-    """Return an accelerator with other values; what its file left out stays in its account."""
-    document = accelerator_document(accelerator)
-    made = build_accelerator(document, Path(accelerator.name), settings, ())
-    vars(made)["account"] = accelerator.account
-    return made
 
 
 def as_options(options: Options | None, objective: Objective | None) -> Options:
