@@ -233,34 +233,10 @@ def test_a_section_that_a_file_lacks_may_be_a_name(cli: Call, tmp_path: Path) ->
     assert cli(f"run --hw {path} --set energy=45nm {CUBE}").exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("setting", "told"),
-    [
-        # 32 x 32 operands of 2 B; a piece of a channel, 256 B, doesn't fit either
-        ("buffer.capacity_bytes=64", "at least 2 KiB, one 2-byte operand of a 32 x 32 fold"),
-        ("precision=int3", "its fields, precision.weights, precision.activations"),
-        ("cores=4", "its fields, cores.count, "),
-        ("cores.noc=3", "its fields, cores.noc.multicast, "),
-        ("compiler.attention=no", "its fields, compiler.attention.heads_at_once, "),
-    ],
-)
-def test_one_mistake_in_a_setting_is_one_line(cli: Call, setting: str, told: str) -> None:
-    result = cli(f"run --hw edge {CUBE} --set {setting}")
-    (line,) = result.stderr.splitlines()
-    assert f"allowed: {told}" in line
-
-
 def test_channels_of_a_part_need_no_blanks() -> None:
     one = load_accelerator("edge", ["dram=2xHBM2"])
     assert one == load_accelerator("edge", ["dram=2 x HBM2"])
     assert one.dram.channels == 2
-
-
-@pytest.mark.parametrize("option", ["--sweep", "--axis"])
-def test_a_field_that_was_replaced_is_told_in_a_sweep(cli: Call, option: str) -> None:
-    command = "compare" if option == "--sweep" else "explore"
-    result = cli(f"{command} --hw edge {CUBE} {option} chips.count=1,2")
-    assert "allowed: chips: a number of chips, or their shape such as 4x4x4" in result.stderr
 
 
 def test_a_list_of_chips_is_a_sweep(cli: Call) -> None:

@@ -131,22 +131,6 @@ def test_diff_adds_up(cli: Call, traces: dict[str, Path]) -> None:
     assert sum(one["difference"] for one in other["causes"]) == found["difference"]
 
 
-@pytest.mark.parametrize("command", ["info {0}", "stalls {0}", "diff {0} {1}", "diff {1} {0}"])
-def test_what_is_no_trace_is_refused(
-    cli: Call, traces: dict[str, Path], tmp_path: Path, command: str
-) -> None:
-    good, text, folder = traces["gemm"], tmp_path / "text.h5", tmp_path / "folder"
-    text.write_text("no trace")
-    folder.mkdir()
-    for bad, problem in (
-        (tmp_path / "nowhere.h5", "no such file"),
-        (text, "is not an HDF5 file"),
-        (folder, "is a folder"),
-    ):
-        (message,) = cli.messages(f"trace {command.format(bad, good)}")
-        assert message == f"{bad}: {problem}; allowed: a trace file"
-
-
 @pytest.mark.parametrize("text", ["accelerator", "workload", "mapping"])
 @pytest.mark.parametrize("command", ["info {0}", "stalls {0}", "diff {1} {0}", "diff {0} {0}"])
 def test_a_header_that_is_no_yaml_is_refused(
@@ -156,17 +140,6 @@ def test_a_header_that_is_no_yaml_is_refused(
         file[f"header/{text}"][0] = b"name: [x"
     (message,) = cli.messages(f"trace {command.format(traces['gemm'], traces['longer'])}")
     assert message.startswith(f"{traces['gemm']}: damaged: its {text} can't be read: ")
-
-
-def test_traces_of_two_workloads_are_refused(cli: Call, traces: dict[str, Path]) -> None:
-    a, b, c = traces["gemm"], traces["longer"], traces["flat"]
-    (message,) = cli.messages(f"trace diff {a} {b}")
-    assert message == (
-        f"{b}: is of another workload than {a}: shape.M 20, not 16; "
-        "allowed: a trace of the same workload"
-    )
-    (message,) = cli.messages(f"trace diff {a} {c}")
-    assert f"{c}: is of another workload than {a}: kind attention, not gemm" in message
 
 
 def test_a_trace_without_texts_has_accounts_and_no_what_if(cli: Call, tmp_path: Path) -> None:
