@@ -18,7 +18,7 @@ from simaccel.hardware.load import (
     own_document,
 )
 from simaccel.hardware.settings import Settings, overridden_fields
-from simaccel.importers.file_kinds import WORDS, look_of
+from simaccel.importers.file_kinds import KIND_ADVICE, sniff_kind
 
 
 @name_arguments()
@@ -77,7 +77,7 @@ def accelerator_path(name: str) -> Path:
 
     """
     is_file = name.lower().endswith((".yaml", ".yml", ".cfg"))
-    if is_file or "/" in name or os.sep in name or look_of(Path(name)):
+    if is_file or "/" in name or os.sep in name or sniff_kind(Path(name)):
         return Path(name)
     known = accelerator_files()
     if name not in known:
@@ -94,15 +94,15 @@ def _read_document(
 
     The account is of the fields of another tool's file.
     """
-    look = None if path.suffix.lower() == ".cfg" else look_of(path)
-    if look == "configuration" or path.suffix.lower() == ".cfg":
+    kind = None if path.suffix.lower() == ".cfg" else sniff_kind(path)
+    if kind == "configuration" or path.suffix.lower() == ".cfg":
         from simaccel.importers.scalesim.configuration import read_scalesim  # noqa: PLC0415
 
         raw, account = read_scalesim(path)
         return raw, [], _replace_interfaces(raw, account, overridden)
-    if look is not None:
-        allowed = f"an accelerator; this looks like {WORDS[look]}"
-        raise InputError([Fault(str(path), "document", look, allowed)])
+    if kind is not None:
+        allowed = f"an accelerator; this looks like {KIND_ADVICE[kind]}"
+        raise InputError([Fault(str(path), "document", kind, allowed)])
     raw, faults = read_yaml(path, EXPECTED)
     if "array" not in raw:
         from simaccel.importers.timeloop.architecture import (  # noqa: PLC0415

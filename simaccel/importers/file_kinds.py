@@ -1,4 +1,7 @@
-"""Recognition of other tools' files by their content."""
+"""Kinds of other tools' files, recognised by the beginning of their content.
+
+A kind that simaccel reads is the name of its reader; the others get advice in the error message.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,15 @@ from pathlib import Path
 from typing import Final, Literal
 
 Tool = Literal["ZigZag", "Stream", "AccelForge", "LLMCompass", "ONNXim", "ASTRA-sim"]
-"""Tools whose files are recognised and not read."""
-_Read = Literal["onnx", "configuration", "topology", "layout", "description", "config"]
-_Others = Literal["weights", "MAESTRO's hardware", "Timeloop's others"]
-Look = _Read | _Others | Tool
+"""Tools whose files are recognised, but not read."""
+_ReadKind = Literal["onnx", "configuration", "topology", "layout", "description", "config"]
+_UnreadKind = Literal["weights", "MAESTRO's hardware", "Timeloop's others"]
+FileKind = _ReadKind | _UnreadKind | Tool
 
 _UNREAD: Final = (
     "which simaccel does not read: write an accelerator (`simaccel hw new NAME -o FILE`); "
 )
-WORDS: Final[dict[Look, str]] = {
+KIND_ADVICE: Final[dict[FileKind, str]] = {
     "onnx": "an ONNX model, which is a --workload",
     "configuration": "a SCALE-Sim configuration, which is given with --hw",
     "topology": "a SCALE-Sim topology, which is a --workload",
@@ -41,8 +44,9 @@ WORDS: Final[dict[Look, str]] = {
     "ASTRA-sim": f"a file of ASTRA-sim, {_UNREAD}its topology is the section links and --chips "
     "(2^30 B/s for each of its GB/s), its collectives follow from how a workload is cut over chips",
 }
-"""Kind of file -> what it is, and which option takes it, or what to give instead."""
-_MOST_READ: Final = 2**16
+"""Kind of file -> its description in an error, with the option that takes it or the alternative."""
+_SNIFFED_BYTES: Final = 2**16
+"""Bytes at the beginning of a file that are searched for a pattern."""
 _CONFIGURATION: Final = re.compile(r"^\s*\[architecture_presets\]\s*$", re.MULTILINE)
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _DESCRIPTION: Final = re.compile(r"\A\s*(?:Constant\s+[^\s:{]+\s*:?\s*[0-9]|Network\b[^{}:]*\{)")
@@ -55,13 +59,15 @@ _ACCELFORGE: Final = "tensor_accesses|iteration_space_shape|rank_sizes|bits_per_
 _ZIGZAG: Final = "operational_array|memory_operand_links|loop_dims"
 _ASTRA_TOPOLOGY: Final = "npus_count|npus-count"
 _ASTRA_SYSTEM: Final = "all-(?:reduce|gather|to-all)-implementation|scheduling-policy"
-_HARDWARE: Final = "num_pes|l1_size_cstr|l2_size_cstr|noc_bw_cstr|NumPEs|NoC_BW|NoC_NumHops"
-_OTHERS: Final = "mapper|mapping|constraints|architecture_constraints|mapspace_constraints"
-_COMPONENTS: Final = "components|compound_components|mapspace|sparse_optimizations"
-_TEXTS: Final[dict[Look, re.Pattern[str]]] = {
+_MAESTRO_HARDWARE: Final = "num_pes|l1_size_cstr|l2_size_cstr|noc_bw_cstr|NumPEs|NoC_BW|NoC_NumHops"
+_TIMELOOP_SECTIONS: Final = (
+    "mapper|mapping|constraints|architecture_constraints|mapspace_constraints"
+)
+_TIMELOOP_PARTS: Final = "components|compound_components|mapspace|sparse_optimizations"
+_TEXTS: Final[dict[FileKind, re.Pattern[str]]] = {
     "configuration": _CONFIGURATION,
     "config": re.compile(r'\A\s*\{.*"(model_type|architectures)"\s*:', re.DOTALL),
-    "MAESTRO's hardware": re.compile(rf"^\s*({_HARDWARE})\s*:", re.MULTILINE),
+    "MAESTRO's hardware": re.compile(rf"^\s*({_MAESTRO_HARDWARE})\s*:", re.MULTILINE),
     "layout": re.compile(r"\A[^\n]*intraline", re.IGNORECASE),
     "topology": _TOPOLOGY,
     "Stream": re.compile(rf"^\s*({_STREAM}):|^type: aie2?p?\.", re.MULTILINE),
@@ -81,26 +87,26 @@ _TEXTS: Final[dict[Look, re.Pattern[str]]] = {
         rf"^\s*({_ASTRA_TOPOLOGY}):\s*(\[|$)|^\s*\"({_ASTRA_SYSTEM})\"\s*:", re.MULTILINE
     ),
     "Timeloop's others": re.compile(
-        rf"\A(?!.*^(arch|architecture|problem|kind)\s*:).*?^({_OTHERS}|{_COMPONENTS})\s*:",
+        rf"\A(?!.*^(arch|architecture|problem|kind)\s*:).*?^({_TIMELOOP_SECTIONS}|{_TIMELOOP_PARTS})\s*:",
         re.MULTILINE | re.DOTALL,
     ),
 }
 """Kind of text file -> a pattern that only such files match, tried in this order."""
 _ONNX: Final = re.compile(rb"\A\x08[\x01-\x20][\x12\x3a\x42]")
-"""A protobuf whose first field is a small number, the version, and then a name, graph or opset."""
+"""An ONNX ModelProto: field 1, a version of at most 32, then a name (2), graph (7) or opset (8)."""
 _WEIGHTS: Final = re.compile(
     rb"\A(GGUF|....TFL3|\x89HDF|PK\x03\x04|\x80[\x02-\x05]|.{7}\0\{)", re.DOTALL
 )
 """GGUF, TFLite, HDF5, archives as of PyTorch, pickles, safetensors (a length, then JSON)."""
 
 
-def look_of(path: Path) -> Look | None:
-    """Return the kind of a file by its content; None if it can't be read, or is none of these."""
+def sniff_kind(path: Path) -> FileKind | None:
+    """Return the kind of a file by its content; None if it is unreadable or of no known kind."""
     data = b""
     with suppress(OSError, ValueError):
         if path.is_file():
             with path.open("rb") as stream:
-                data = stream.read(_MOST_READ)
+                data = stream.read(_SNIFFED_BYTES)
     if _ONNX.match(data):
         return "onnx"
     if _WEIGHTS.match(data):
@@ -108,4 +114,4 @@ def look_of(path: Path) -> Look | None:
     text = data.decode("utf-8", errors="replace").removeprefix("\ufeff")
     if _DESCRIPTION.match(_COMMENT.sub(" ", text)):
         return "description"
-    return next((look for look, pattern in _TEXTS.items() if pattern.search(text)), None)
+    return next((kind for kind, pattern in _TEXTS.items() if pattern.search(text)), None)

@@ -46,7 +46,7 @@ def load_workload(
     kind = kind_of_file(name)
     if kind is None:
         return build(name, **sizes)
-    _refuse_look(name, kind)
+    _require_workload_kind(name, kind)
 
     def read(options: dict[str, Any]) -> Workload:
         if kind in REFUSED and kind != "document":  # which takes what its own kind does
@@ -64,25 +64,25 @@ def kind_of_file(name: str) -> str | None:
     """
     if not is_file(name):
         return None
-    from simaccel.importers.file_kinds import look_of  # noqa: PLC0415 - a parser
+    from simaccel.importers.file_kinds import sniff_kind  # noqa: PLC0415 - a parser
 
-    look = look_of(Path(name))
-    if look is not None and look in _READERS:
-        return look
+    kind = sniff_kind(Path(name))
+    if kind is not None and kind in _READERS:
+        return kind
     ending = _ending(name)
     if ending in _ENDINGS:
         return _ENDINGS[ending]
     return ending if _is_plugged(ending) else "document"
 
 
-def _refuse_look(name: str, kind: str) -> None:
-    """Refuse a file whose content is that of another kind, which is no workload."""
-    from simaccel.importers.file_kinds import WORDS, look_of  # noqa: PLC0415 - a parser
+def _require_workload_kind(name: str, kind: str) -> None:
+    """Refuse a file whose content is of another known kind than ``kind``, its reader's."""
+    from simaccel.importers.file_kinds import KIND_ADVICE, sniff_kind  # noqa: PLC0415 - a parser
 
-    look = look_of(Path(name))
-    if look is not None and look != kind:
-        allowed = f"a workload; this looks like {WORDS[look]}"
-        raise InputError([Fault(name, "document", look, allowed)])
+    found_kind = sniff_kind(Path(name))
+    if found_kind is not None and found_kind != kind:
+        allowed = f"a workload; this looks like {KIND_ADVICE[found_kind]}"
+        raise InputError([Fault(name, "document", found_kind, allowed)])
 
 
 def is_file(name: str) -> bool:

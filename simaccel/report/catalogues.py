@@ -179,7 +179,7 @@ def import_table(imported: ImportedWorkload) -> Table:
 def import_lines(imported: ImportedWorkload) -> list[str]:
     """Return lines with the number of constant nodes, and with the unsupported nodes."""
     lines = [f"{imported.constants} nodes are constants", _shared_text(imported)]
-    stored = ", ".join(imported.parted[:MOST_LISTED])
+    stored = ", ".join(imported.through_dram[:MOST_LISTED])
     lines += [f"stored for a reader in another form: {stored}"] if stored else []
     return [*lines, *imported.workload.account.lines()]
 

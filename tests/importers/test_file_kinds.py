@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from simaccel import load_accelerator, load_workload
 from simaccel.errors import InputError
 from simaccel.files.accounting import FileAccount
-from simaccel.importers.file_kinds import look_of
+from simaccel.importers.file_kinds import sniff_kind
 from tests.importers.test_config import LLAMA3
 from tests.importers.test_scalesim import SHIPPED
 from tests.importers.test_timeloop import NESTED
@@ -79,9 +79,9 @@ def _onnx(path: Path) -> None:
 def test_looks(tmp_path: Path, text: str, look: str | None) -> None:
     path = tmp_path / "some.txt"
     path.write_text(text, encoding="utf-8")
-    assert look_of(path) == look
-    assert look_of(tmp_path) is None
-    assert look_of(tmp_path / "nothing") is None
+    assert sniff_kind(path) == look
+    assert sniff_kind(tmp_path) is None
+    assert sniff_kind(tmp_path / "nothing") is None
 
 
 def test_any_name_will_do(tmp_path: Path) -> None:

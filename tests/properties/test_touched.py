@@ -200,6 +200,6 @@ def test_compulsory_bytes_are_the_distinct_elements(graph: Touching) -> None:
     made = sum(int(np.prod(shape)) for shape in graph.outputs.values())
     found, touched = distinct_bytes(imported.workload), 4 * (len(graph.touched) + made)
     left = 4 * (graph.ids["x"].size - len([name for name, _ in graph.touched if name == "x"]))
-    moved = imported.parted or any(node.op_type == "Concat" for node in graph.nodes)
+    moved = imported.through_dram or any(node.op_type == "Concat" for node in graph.nodes)
     is_exact = not (graph.is_cut and moved)  # what several forms have together is a guess there
     assert found == touched if is_exact else 4 * made <= found <= touched + left

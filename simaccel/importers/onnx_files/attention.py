@@ -41,30 +41,32 @@ _HARMLESS: Final = (
 class _AttentionInputs:
     """Queries, keys and values of a node, and their sizes.
 
-    ``given``: queries, keys and values, each [batch, tokens, heads x size] or [batch, heads,
-    tokens, size]. ``seen``: tokens of keys and of values, including earlier ones. ``turned``:
-    whether rotary embeddings are applied to queries and keys first. ``left``: inputs that are not
-    read. ``macs`` of the projection. ``causal``: the first row sees its own key and those before
-    it, each other row one more; with a ``window``, only the last ``window`` of them.
+    ``operands``: queries, keys and values, each [batch, tokens, heads x size] or [batch, heads,
+    tokens, size]. ``kv_heads``: heads of keys and values, each shared by as many query heads.
+    ``kv_tokens``: tokens of keys and of values, those in the cache included. ``is_rotated``:
+    whether rotary embeddings are applied to queries and keys first. ``unread``: reason by input
+    that is not read. ``projection_macs``: MACs of the projection that the node includes.
+    ``causal``: the first row attends to its own key and those before it, each later row to one
+    more; with a ``window``, only to the last ``window`` of them.
     """
 
-    given: tuple[Given, Given, Given]
+    operands: tuple[Given, Given, Given]
     heads: int
-    shared: int
-    seen: tuple[int, int]
-    turned: bool = False
-    left: Mapping[int, str] = field(default_factory=dict)
-    macs: int = 0
+    kv_heads: int
+    kv_tokens: tuple[int, int]
+    is_rotated: bool = False
+    unread: Mapping[int, str] = field(default_factory=dict)
+    projection_macs: int = 0
     causal: bool = False
     window: int | None = None
 
     def row_blocks(self, rows: int) -> Iterator[RowBlock]:
-        """Yield blocks of rows with the keys that they see."""
-        keys = self.seen[0]
+        """Yield blocks of rows with the keys that they attend to."""
+        keys = self.kv_tokens[0]
         if not self.causal or rows == 1:
             yield RowBlock(first=0, rows=rows, first_key=0, keys=keys)
             return
-        _, shape = self.given[1]
+        _, shape = self.operands[1]
         before = keys - (shape[1] if len(shape) == _FLAT else shape[2])
         tokens = PhaseTokens(batch=1, rows=rows, past=before)
         for block in tokens.row_blocks(self.window):
@@ -75,44 +77,48 @@ class _AttentionInputs:
 def attention_node(place: NodePlace) -> AccountEntry:
     """Map an attention: rotary embeddings that are part of it, then L, softmax and A."""
     inputs = _READ[place.node.domain, place.node.op_type](place)
-    heads, shared = inputs.heads, inputs.shared
-    if not heads or not shared or heads % shared:
-        return place.pass_node("not taken", f"{heads} heads that share {shared}", None)
-    group = heads // shared
-    query, key, value = inputs.given
-    seen_keys, seen_values = inputs.seen
-    asked = _heads(place, "Q", query, (shared, group) if group > 1 else (heads,))
-    if inputs.turned:
-        asked = _rotate_heads(place, "Q", asked)
-        fresh_keys = _rotate_heads(place, "K", _heads(place, "new", key, (shared,)))
+    heads, kv_heads = inputs.heads, inputs.kv_heads
+    if not heads or not kv_heads or heads % kv_heads:
+        return place.pass_node("not taken", f"{heads} heads that share {kv_heads}", None)
+    group = heads // kv_heads
+    query, key, value = inputs.operands
+    key_tokens, value_tokens = inputs.kv_tokens
+    queries = _heads(place, "Q", query, (kv_heads, group) if group > 1 else (heads,))
+    if inputs.is_rotated:
+        queries = _rotate_heads(place, "Q", queries)
+        fresh_keys = _rotate_heads(place, "K", _heads(place, "new", key, (kv_heads,)))
         key = fresh_keys, fresh_keys.shape
-    keys = _heads(place, "K", key, (shared,), seen_keys)
-    values = _heads(place, "V", value, (shared,), seen_values)
+    keys = _heads(place, "K", key, (kv_heads,), key_tokens)
+    values = _heads(place, "V", value, (kv_heads,), value_tokens)
     for number, view in enumerate((keys, values), 1):
         place.makes(view, number)
-    batch, _, rows, size = asked.shape
+    batch, _, rows, size = queries.shape
     blocks = list(inputs.row_blocks(rows))
-    made = _attend(place, asked, _repeat_heads(keys, group), _repeat_heads(values, group), blocks)
+    made = _attend(place, queries, _repeat_heads(keys, group), _repeat_heads(values, group), blocks)
     flat = len(place.made) == _FLAT
     place.makes(made.transpose((0, 2, 1, 3)).reshape(place.made) if made and flat else made)
-    for number, why in inputs.left.items():
+    for number, why in inputs.unread.items():
         place.leaves(number, why)
     pairs = sum(block.pairs for block in blocks)
     macs = batch * heads * pairs * (size + values.shape[3])
     become = "L, softmax and A of an attention"
     if len(blocks) > 1:
         become += f" in {len(blocks)} blocks of rows, each with the keys that it sees"
-    return place.take_node(become, macs + inputs.macs)
+    return place.take_node(become, macs + inputs.projection_macs)
 
 
 def _attend(
-    place: NodePlace, asked: SlotView, keys: SlotView, values: SlotView, blocks: Sequence[RowBlock]
+    place: NodePlace,
+    queries: SlotView,
+    keys: SlotView,
+    values: SlotView,
+    blocks: Sequence[RowBlock],
 ) -> SlotView | None:
-    """Add L, softmax and A of each block of rows; return what they make, all rows of it."""
+    """Add L, softmax and A of each block of rows; return all rows of the output of A."""
     made: list[SlotView] = []
     for number, block in enumerate(blocks):
         parts = (
-            asked.slice_dim(2, block.first, block.rows),
+            queries.slice_dim(2, block.first, block.rows),
             keys.slice_dim(2, block.first_key, block.keys),
             values.slice_dim(2, block.first_key, block.keys),
         )
@@ -125,18 +131,18 @@ def _attend(
     return made[0] if len(made) == 1 else place.building.join(f"{place.name}.A.O", made, 2)
 
 
-# -- what nodes attend with
+# -- inputs of each kind of node
 
 
 def _onnx(place: NodePlace) -> _AttentionInputs:
     """Read ONNX's own node."""
-    heads, shared = (int(place.attribute(f"{kind}_num_heads", 0)) for kind in ("q", "kv"))
+    heads, kv_heads = (int(place.attribute(f"{kind}_num_heads", 0)) for kind in ("q", "kv"))
     if len(place.shape(0)) > _FLAT:
-        heads, shared = place.shape(0)[1], place.shape(1)[1]
-    given = place.shaped_input(0), place.shaped_input(1), place.shaped_input(2)
-    seen = _count_tokens(place, given[1], 4), _count_tokens(place, given[2], 5)
+        heads, kv_heads = place.shape(0)[1], place.shape(1)[1]
+    operands = place.shaped_input(0), place.shaped_input(1), place.shaped_input(2)
+    tokens = _count_tokens(place, operands[1], 4), _count_tokens(place, operands[2], 5)
     causal = bool(place.attribute("is_causal", 0))
-    return _AttentionInputs(given, heads, shared, seen, left={3: _MASK}, causal=causal)
+    return _AttentionInputs(operands, heads, kv_heads, tokens, unread={3: _MASK}, causal=causal)
 
 
 def _multi_head(place: NodePlace) -> _AttentionInputs:
@@ -152,31 +158,31 @@ def _multi_head(place: NodePlace) -> _AttentionInputs:
         part = (*packed[:2], heads * packed[-1])
         operands = [*operands[:-1], *[(names[-1], part)] * (4 - len(names))]
     query, key, value = operands
-    seen = _count_tokens(place, key, 6), _count_tokens(place, value, 7)
-    left = {3: _BIAS, 4: _MASK, 5: _MASK}
+    tokens = _count_tokens(place, key, 6), _count_tokens(place, value, 7)
+    unread = {3: _BIAS, 4: _MASK, 5: _MASK}
     causal = bool(place.attribute("unidirectional", 0))
-    return _AttentionInputs((query, key, value), heads, heads, seen, left=left, causal=causal)
+    return _AttentionInputs((query, key, value), heads, heads, tokens, unread=unread, causal=causal)
 
 
 def _group_query(place: NodePlace) -> _AttentionInputs:
-    """Read a GroupQueryAttention, which is causal; a window limits the keys that a token sees."""
-    heads, shared = _number(place, "num_heads"), _number(place, "kv_num_heads")
+    """Read a GroupQueryAttention, which is causal; a window limits the keys of a token."""
+    heads, kv_heads = _number(place, "num_heads"), _number(place, "kv_num_heads")
     name, shape = place.shaped_input(0)
     if not place.node.input[1]:  # queries, keys and values are packed
-        size = shape[-1] // max(1, heads + 2 * shared)
-        query, key = ((name, (*shape[:2], count * size)) for count in (heads, shared))
+        size = shape[-1] // max(1, heads + 2 * kv_heads)
+        query, key = ((name, (*shape[:2], count * size)) for count in (heads, kv_heads))
         operands: tuple[Given, Given, Given] = query, key, key
     else:
         operands = (name, shape), place.shaped_input(1), place.shaped_input(2)
-    seen = _count_tokens(place, operands[1], 3)
+    tokens = _count_tokens(place, operands[1], 3)
     window = int(place.attribute("local_window_size", -1))
     if window > 0 and shape[1] == 1:
-        seen = min(seen, window)
-    left = {7: _ANGLES, 8: _ANGLES, 10: _MASK}
-    turned = bool(place.attribute("do_rotary", 0))
+        tokens = min(tokens, window)
+    unread = {7: _ANGLES, 8: _ANGLES, 10: _MASK}
+    is_rotated = bool(place.attribute("do_rotary", 0))
     limit = window if window > 0 else None
     return _AttentionInputs(
-        operands, heads, shared, (seen, seen), turned, left, causal=True, window=limit
+        operands, heads, kv_heads, (tokens, tokens), is_rotated, unread, causal=True, window=limit
     )
 
 
@@ -194,12 +200,14 @@ def _read_projections(place: NodePlace) -> _AttentionInputs:
     quantised = place.node.op_type == "QAttention"  # scales stand behind the bias
     at, inputs = 8 if quantised else 4, place.node.input
     past = place.network.shapes.get(inputs[at]) if len(inputs) > at else None
-    seen = tokens + (past[3] if past else 0)
+    kv_tokens = tokens + (past[3] if past else 0)
     macs = batch * tokens * inner * columns
-    turned = bool(place.attribute("do_rotary", 0))
-    left = {5: _MASK} if quantised else {3: _MASK, 5: _MASK}
+    is_rotated = bool(place.attribute("do_rotary", 0))
+    unread = {5: _MASK} if quantised else {3: _MASK, 5: _MASK}
     causal, operands = bool(place.attribute("unidirectional", 0)), (query, key, value)
-    return _AttentionInputs(operands, heads, heads, (seen, seen), turned, left, macs, causal)
+    return _AttentionInputs(
+        operands, heads, heads, (kv_tokens, kv_tokens), is_rotated, unread, macs, causal
+    )
 
 
 def _number(place: NodePlace, name: str) -> int:
@@ -209,12 +217,12 @@ def _number(place: NodePlace, name: str) -> int:
     return int(place.attribute(name, 0))
 
 
-def _count_tokens(place: NodePlace, given: Given, past: int) -> int:
-    """Return the tokens of keys or values: the new ones, and those of a cache tensor.
+def _count_tokens(place: NodePlace, operand: Given, past: int) -> int:
+    """Return the tokens of keys or values: the new ones, and those of the cache, input ``past``.
 
     If the cache has room for all tokens (an output has the same size), the new ones are in it.
     """
-    names, shapes, shape = place.node.input, place.network.shapes, given[1]
+    names, shapes, shape = place.node.input, place.network.shapes, operand[1]
     new = shape[1] if len(shape) == _FLAT else shape[2]
     before = shapes.get(names[past], ()) if past < len(names) else ()
     if not before:
@@ -237,15 +245,18 @@ _READ: Final[Mapping[tuple[str, str], Callable[[NodePlace], _AttentionInputs]]] 
 
 
 def _heads(
-    place: NodePlace, letter: str, operand: Given, heads: tuple[int, ...], seen: int = 0
+    place: NodePlace, letter: str, operand: Given, heads: tuple[int, ...], kv_tokens: int = 0
 ) -> SlotView:
-    """Return an operand as [batch, heads, tokens, size], with the tokens that are seen."""
+    """Return an operand as [batch, heads, tokens, size].
+
+    ``kv_tokens``: tokens of keys or values with those of the cache; 0: the operand's own.
+    """
     (source, shape), building = operand, place.building
     flat, count = len(shape) == _FLAT, math.prod(heads)
     order = (0, 2, 1, 3) if flat else (0, 1, 2, 3)
     tokens = shape[1] if flat else shape[2]
-    past = bool(seen) and seen != tokens
-    view = None if past else building.view(source)
+    is_cached = bool(kv_tokens) and kv_tokens != tokens
+    view = None if is_cached else building.view(source)
     if view is not None and view.shape != shape:
         view = None
     if view is not None and flat:
@@ -256,20 +267,20 @@ def _heads(
         if single and tuple(sizes_of(as_heads.dims[1])) == heads:
             return as_heads
     wide: Shape = (
-        (shape[0], seen or tokens, *heads, shape[2] // count)
+        (shape[0], kv_tokens or tokens, *heads, shape[2] // count)
         if flat
-        else (shape[0], *heads, seen or tokens, shape[3])
+        else (shape[0], *heads, kv_tokens or tokens, shape[3])
     )
-    kind: Kind | None = "cache" if past else None
+    kind: Kind | None = "cache" if is_cached else None
     root = building.add_copy(f"{place.name}.{letter}", source, kind)
     dims, first = fresh(root, wide, range(len(wide))).dims, 2 if flat else 1
     merged = tuple(span for dim in dims[first : first + len(heads)] for span in dim)
     merged_view = SlotView(root, (*dims[:first], merged, *dims[first + len(heads) :]))
-    if not past:
+    if not is_cached:
         whole = (
             (*merged_view.dims[:2], (*merged, *merged_view.dims[3])) if flat else merged_view.dims
         )
-        building.claim(source, SlotView(root, whole))
+        building.set_first_view(source, SlotView(root, whole))
     return merged_view.transpose(order)
 
 

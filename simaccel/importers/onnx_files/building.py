@@ -1,9 +1,9 @@
 """Building of a workload's operators from ONNX nodes, whose tensors are views of stored tensors.
 
-A node reads what another made as long as that is a view (`views`). Where it isn't, or a tensor
-comes from outside the graph, the reader gets a tensor of its own, and what was made goes to DRAM.
-Windows that reach over the edge read zeros, which are stored around the tensor and moved like all
-other elements.
+A node reads the output of another in place as long as that is a view of a stored tensor (`views`).
+If it is not, or if the tensor is an input or weight of the graph, the reader gets a new stored
+tensor, and the output goes to DRAM. Windows that reach over the edge read zeros, which are stored
+around the tensor and moved like all other elements.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from simaccel.workload.einsum import Kind, Operator, Tensor, Terms
 Source = str | SlotView | None
 """A tensor of the graph by name, a view, or None: a new tensor that only its reader has."""
 Given = tuple[Source, Shape]
-"""(operand of a node, its shape)."""
+"""An operand of a node: (its source, its shape)."""
 
 
 @dataclass
@@ -41,8 +41,8 @@ class WorkloadBuilder:
     """A workload that is being built, operator by operator.
 
     ``shapes`` and ``bits`` (of an element): by tensor of the graph. ``constants``: names of
-    weights. ``splits``: size of a dimension -> the sizes of slots into which it is split, where a
-    repetition has made it (query heads that share keys).
+    weights. ``splits``: size of a dimension that a repetition has made (query heads that share
+    keys) -> the sizes of the slots into which it is split.
     """
 
     shapes: Mapping[str, Shape]
@@ -54,45 +54,45 @@ class WorkloadBuilder:
     made_bits: int = 16
     """Bits of an element of the current node's output."""
     views: dict[str, SlotView] = field(default_factory=dict)
-    """Tensor of the graph that an operator has made or read -> its view of a stored tensor."""
+    """Tensor of the graph that an operator has written or read -> its view of a stored tensor."""
     derived: set[str] = field(default_factory=set)
-    """Keys of ``views`` that no operator of their own makes."""
-    touched: set[str] = field(default_factory=set)
+    """Keys of ``views`` that no operator writes, but nodes that only move elements."""
+    read_tensors: set[str] = field(default_factory=set)
     """Tensors of the graph that the current node has read, as a view or from DRAM."""
     attributes: set[str] = field(default_factory=set)
     """Attributes of the current node that have been read."""
     notes: list[AccountEntry] = field(default_factory=list)
     """Account entries besides those of nodes."""
-    parted: set[str] = field(default_factory=set)
-    """Tensors of the graph that go through DRAM, as their reader has them in no view."""
-    forms: dict[str, StoredTensor] = field(default_factory=dict)
-    """Tensor from outside that was read in no view -> its stored tensor, which others may read."""
+    through_dram: set[str] = field(default_factory=set)
+    """Tensors of the graph that go through DRAM, as a reader can't address them as a view."""
+    external_copies: dict[str, StoredTensor] = field(default_factory=dict)
+    """Input or weight that no view addressed -> its stored tensor, which others may read."""
     roots: dict[str, StoredTensor] = field(default_factory=dict)
-
+    """Stored tensors by name."""
     outside: dict[str, Mapping[str, int]] = field(default_factory=dict)
-    """Tensor that nodes only move -> number of its elements by input or weight of the graph."""
+    """Tensor that nodes only move -> its number of elements from each input or weight."""
     pending: list[PendingOperator] = field(default_factory=list)
 
     # -- tensors
 
     def view(self, source: Source) -> SlotView | None:
-        """Return the view that a source is; None if it is none."""
+        """Return the view of a source; None without one."""
         return source if isinstance(source, SlotView) else self.views.get(source or "")
 
-    def part(self, source: Source) -> None:
+    def store_in_dram(self, source: Source) -> None:
         """Keep a source's stored tensor in DRAM, for a reader that has no view of it."""
         view = self.view(source)
         if view is None or not (view.root.made or view.root.read):
             if isinstance(source, str) and view is not None:
-                self.forms[source] = view.root
+                self.external_copies[source] = view.root
             return
         view.root.keep()
         if isinstance(source, str):
-            self.touched.add(source)
-            self.parted.add(source)
+            self.read_tensors.add(source)
+            self.through_dram.add(source)
 
-    def claim(self, source: Source, view: SlotView) -> None:
-        """Set the view of a tensor from outside to that of its first reader."""
+    def set_first_view(self, source: Source, view: SlotView) -> None:
+        """Set the view of an input or weight of the graph to that of its first reader."""
         if not isinstance(source, str) or self.shapes.get(source) != view.shape:
             return
         known = self.views.get(source)
@@ -100,18 +100,18 @@ class WorkloadBuilder:
             view.root.bits = self.bits_of(source)
             self.views[source] = view
 
-    def loose(self, name: str, label: str) -> SlotView | None:
-        """Return a view of a tensor from outside, named ``label``; None if its shape is unknown."""
+    def view_external(self, name: str, label: str) -> SlotView | None:
+        """Return the view of an input or weight, stored as ``label``; None without a shape."""
         if name not in self.views and self.shapes.get(name):
             root = self._share_constant(
                 name, self.root(label, self.kind_of(name), bits=self.bits_of(name))
             )
-            self._note_outside(root, name)
+            self._record_origin(root, name)
             self.views[name] = fresh(root, self.shapes[name], (), self.splits)
         return self.views.get(name)
 
     def outside_elements(self, source: Source) -> Mapping[str, int] | None:
-        """Return the number of a source's elements by input or weight; None if unknown."""
+        """Return the number of a source's elements from each input or weight; None if unknown."""
         view = self.view(source)
         if view is not None and view.root.made:
             return {}
@@ -120,21 +120,21 @@ class WorkloadBuilder:
             return self.outside.get(source, whole)
         return view.root.outside or None if view is not None else None
 
-    def _note_outside(self, root: StoredTensor, source: Source) -> None:
-        """Set of which inputs and weights the elements of a new tensor are, if known."""
+    def _record_origin(self, root: StoredTensor, source: Source) -> None:
+        """Record the inputs and weights that the elements of a new tensor are from, if known."""
         known = self.outside_elements(source)
         if known is not None:
             root.outside, root.distinct = known, root.distinct if known else 0
 
-    def note_moved(self, names: Sequence[str], moved: Sequence[str]) -> None:
-        """Record of which inputs and weights tensors are that a node has moved from others."""
+    def record_origins(self, names: Sequence[str], moved: Sequence[str]) -> None:
+        """Record the inputs and weights of the elements that a node moves into ``names``."""
         parts = [self.outside_elements(name) for name in moved]
         counts = Counter[str]()
         for part in parts:
             counts.update(part or {})
         for name in self.shapes.keys() & {*names} if None not in parts else ():
             self.outside[name] = {
-                source: min(count, *(math.prod(self.shapes[one]) for one in (source, name)))
+                source: min(count, *(math.prod(self.shapes[tensor]) for tensor in (source, name)))
                 for source, count in counts.items()
             }
 
@@ -148,10 +148,10 @@ class WorkloadBuilder:
     def read(
         self, source: Source, view: SlotView, slots: Mapping[int, tuple[Terms, int]]
     ) -> SlotUse:
-        """Return an operator's use of a view, whose ``slots`` have terms and a start."""
+        """Return an operator's use of a view; ``slots``: slot -> (its sum of ranks, its start)."""
         view.root.read = True
         if isinstance(source, str):
-            self.touched.add(source)
+            self.read_tensors.add(source)
         return SlotUse(view.root, slots)
 
     def root(
@@ -163,24 +163,24 @@ class WorkloadBuilder:
         made: bool = False,
         bits: int | None = None,
     ) -> StoredTensor:
-        """Return a new stored tensor, registered by its name."""
-        wide = self.made_bits if bits is None else bits
-        root = self.roots[name] = StoredTensor(name, list(sizes), kind, made, wide)
+        """Return a new stored tensor; ``made``: whether an operator writes it."""
+        own_bits = self.made_bits if bits is None else bits
+        root = self.roots[name] = StoredTensor(name, list(sizes), kind, made, own_bits)
         return root
 
     def add_copy(self, name: str, source: Source, kind: Kind | None = None) -> StoredTensor:
         """Return a new stored tensor with a source's elements, for a reader without a view."""
-        self.part(source)
+        self.store_in_dram(source)
         root = self.root(name, kind or self.kind_of(source), bits=self.bits_of(source))
         view = self.view(source)
         if view is not None and view.repeats:
             root.distinct = view.elements
         if source is not None and root.kind != "cache":
-            self._note_outside(root, source)
+            self._record_origin(root, source)
         return self._share_constant(source, root)
 
     def _share_constant(self, source: Source, root: StoredTensor) -> StoredTensor:
-        """Set the distinct elements of a constant that repeats others, and report it."""
+        """Set the number of distinct elements of a constant that repeats some, and report it."""
         if isinstance(source, str) and source in self.distinct:
             count = root.distinct = self.distinct[source]
             why = f"{count} elements, read as the {math.prod(self.shapes[source])} that they become"
@@ -195,7 +195,7 @@ class WorkloadBuilder:
         return SlotUse(root, {at: (((rank, 1),), 0) for at, rank in enumerate(ranks)})
 
     def read_linked(self, source: Source, ranks: Mapping[SlotSpan, str], view: SlotView) -> SlotUse:
-        """Return an operator's use of a view; ``ranks``: the rank that each of its spans is."""
+        """Return an operator's use of a view; ``ranks``: the operator's rank of each span."""
         return self.read(source, view, {s.slot: (((ranks[s], 1),), s.start) for s in view.spans})
 
     def factor(
@@ -208,7 +208,7 @@ class WorkloadBuilder:
     ) -> SlotUse:
         """Return an operator's use of a source; ``dims``: the ranks of each dimension.
 
-        A source whose view is not divided like these becomes a new tensor.
+        If the source's view is not divided into the same sizes, it becomes a new tensor.
         """
         view = self.view(source)
         wanted = [[sizes[rank] for rank in dim] for dim in dims]
@@ -222,7 +222,7 @@ class WorkloadBuilder:
         root.sizes = [sizes[rank] for rank in ranks]
         spans = {rank: SlotSpan(at, 0, sizes[rank]) for at, rank in enumerate(ranks)}
         factor_view = SlotView(root, tuple(tuple(spans[rank] for rank in dim) for dim in dims))
-        self.claim(source, factor_view)
+        self.set_first_view(source, factor_view)
         return self.read_linked(source, {span: rank for rank, span in spans.items()}, factor_view)
 
     def output(
@@ -230,7 +230,7 @@ class WorkloadBuilder:
     ) -> tuple[SlotView, SlotUse]:
         """Return the view and the use of an operator's output; ``dims``: ranks by dimension."""
         root = self.root(f"{name}.O", "output", made=True)
-        made: list[tuple[SlotSpan, ...]] = []
+        spans_by_dim: list[tuple[SlotSpan, ...]] = []
         slots: dict[int, tuple[Terms, int]] = {}
         for ranks in dims:
             spans = []
@@ -238,8 +238,8 @@ class WorkloadBuilder:
                 slots[len(root.sizes)] = ((rank, 1),), 0
                 spans.append(SlotSpan(len(root.sizes), 0, sizes[rank]))
                 root.sizes.append(sizes[rank])
-            made.append(tuple(spans))
-        return SlotView(root, tuple(made)), SlotUse(root, slots)
+            spans_by_dim.append(tuple(spans))
+        return SlotView(root, tuple(spans_by_dim)), SlotUse(root, slots)
 
     def add(self, pending: PendingOperator) -> None:
         """Add an operator; if it reads two parts of one tensor, the second becomes a new tensor."""
@@ -248,32 +248,32 @@ class WorkloadBuilder:
             for other in inputs[:at]:
                 if other.root is use.root and other.box(pending.ranks) != use.box(pending.ranks):
                     use.root.keep()
-                    self.parted.add(use.root.name)
+                    self.through_dram.add(use.root.name)
                     sizes = [after - before for before, after in use.box(pending.ranks)]
                     name = f"{pending.name}.{'ABCD'[at]}"
                     root = self.root(name, "input", sizes, bits=use.root.bits)
                     root.outside, root.distinct = use.root.outside, 0 if use.root.made else None
-                    terms = {slot: (which, 0) for slot, (which, _) in use.slots.items()}
-                    inputs[at] = SlotUse(root, terms)
+                    slots = {slot: (terms, 0) for slot, (terms, _) in use.slots.items()}
+                    inputs[at] = SlotUse(root, slots)
         self.pending.append(replace(pending, inputs=tuple(inputs)))
 
     def join(self, name: str, parts: Sequence[Source], axis: int) -> SlotView | None:
         """Return a concatenation as a view of one new tensor; None if parts are used elsewhere."""
-        views = [view for one in parts if (view := self.view(one)) is not None]
+        views = [view for part in parts if (view := self.view(part)) is not None]
         if len(views) < len(parts) or self.derived & set(parts):
             return None
         root = StoredTensor(name, [], "output", bits=views[0].root.bits)
-        found = join_views(root, views, axis)
-        if found is not None:
+        joined = join_views(root, views, axis)
+        if joined is not None:
             self.roots[name] = root
-        return found
+        return joined
 
     def finish(self, outputs: Collection[str]) -> tuple[list[Operator], dict[str, Tensor]]:
-        """Return the operators and tensors; ``outputs``: of the graph, which go to DRAM."""
+        """Return the operators and tensors; ``outputs``: the graph's, which go to DRAM."""
         for name in outputs:
             if name in self.views:
                 self.views[name].root.keep(leaves=True)
-        self.parted |= {name for name, root in self.forms.items() if root.read}
+        self.through_dram |= {name for name, root in self.external_copies.items() if root.read}
         for pending in self.pending:
             for use in (*pending.inputs, pending.output):
                 use.settle(pending.ranks)
@@ -313,17 +313,17 @@ class WorkloadBuilder:
         axis: int | None = None,
     ) -> SlotView:
         """Add a vector operator and return its output; operands but the first may be broadcast."""
-        alone = len(operands) == 1 and axis is None
-        source, view = self.whole(name, (operands[0][0], shape), axis, repeats=alone)
+        may_repeat = len(operands) == 1 and axis is None
+        source, view = self.whole(name, (operands[0][0], shape), axis, repeats=may_repeat)
         ranks = {span: f"i{at}" for at, span in enumerate(view.spans)}
         uses = [self.read_linked(source, ranks, view)]
-        for number, (other, size) in enumerate(operands[1:]):
-            wide = (1,) * (len(shape) - len(size)) + size
+        for number, (other, own_shape) in enumerate(operands[1:]):
+            wide = (1,) * (len(shape) - len(own_shape)) + own_shape
             uses.append(self._read_broadcast(f"{name}.{'BCD'[number]}", (other, wide), view, ranks))
-        along = None if axis is None else ranks[view.dims[axis][0]]
+        axis_rank = None if axis is None else ranks[view.dims[axis][0]]
         made, out = self._add_viewed(name, view, ranks)
         sizes = {rank: span.size for span, rank in ranks.items()}
-        self.add(PendingOperator(name, sizes, tuple(uses), out, kind, along))
+        self.add(PendingOperator(name, sizes, tuple(uses), out, kind, axis_rank))
         return made
 
     def whole(
@@ -331,7 +331,8 @@ class WorkloadBuilder:
     ) -> tuple[Source, SlotView]:
         """Return (source, view) of an operator's first input; a new tensor if it has no view.
 
-        ``axis``: must be one span. ``repeats``: whether the view may repeat elements.
+        ``axis``: a dimension that must be a single span. ``repeats``: whether the view may repeat
+        elements.
         """
         source, shape = operand
         view = self.view(source)
@@ -348,7 +349,7 @@ class WorkloadBuilder:
         root = self.add_copy(f"{name}.I", source)
         splits = {} if axis is not None else self.splits
         fresh_view = fresh(root, shape, keep, splits)
-        self.claim(source, fresh_view)
+        self.set_first_view(source, fresh_view)
         return source, fresh_view
 
     def _read_broadcast(
@@ -360,27 +361,27 @@ class WorkloadBuilder:
         if view is not None and not view.fixed and view.spans:
             dims = ((),) * (len(shape) - len(view.dims)) + view.dims
             pairs = list(zip(dims, like.dims, strict=True))
-            if all(not dim or sizes_of(dim) == sizes_of(two) for dim, two in pairs):
+            if all(not dim or sizes_of(dim) == sizes_of(full_dim) for dim, full_dim in pairs):
                 own = {a: ranks[b] for p, q in pairs if p for a, b in zip(p, q, strict=True)}
                 return self.read_linked(source, own, view)
-        known = self.shapes.get(source, shape) if isinstance(source, str) else shape
+        own_shape = self.shapes.get(source, shape) if isinstance(source, str) else shape
         lead = len(shape) - len(view.dims) if view is not None else len(shape)
-        once = [
+        is_repeated = [
             at >= lead
             and view is not None
             and any(s.slot == REPEATED for s in view.dims[at - lead])
             for at in range(len(shape))
         ]
-        every = [
-            [ranks[s] for s in dim] if n > 1 and not once[at] else []
+        ranks_by_dim = [
+            [ranks[s] for s in dim] if n > 1 and not is_repeated[at] else []
             for at, (dim, n) in enumerate(zip(like.dims, shape, strict=True))
         ]
         sizes = {ranks[span]: span.size for dim in like.dims for span in dim if span.slot >= 0}
-        own_dims = every[len(shape) - len(known) :]
+        own_dims = ranks_by_dim[len(shape) - len(own_shape) :]
         return self.factor(name, source, own_dims, sizes, self.kind_of(source))
 
     def kind_of(self, source: Source) -> Kind:
-        """Return the kind of a tensor from outside: of its stored tensor, else weight or input."""
+        """Return the kind of a tensor that no operator writes."""
         view = self.view(source)
         if view is not None and not view.root.made:
             return view.root.kind
@@ -390,10 +391,10 @@ class WorkloadBuilder:
         self, name: str, view: SlotView, ranks: Mapping[SlotSpan, str]
     ) -> tuple[SlotView, SlotUse]:
         """Return the view and the use of a new tensor whose slots are the spans of a view."""
-        root = self.root(f"{name}.O", "output", [one.size for one in view.spans], made=True)
+        root = self.root(f"{name}.O", "output", [span.size for span in view.spans], made=True)
         new = {span: SlotSpan(at, 0, span.size) for at, span in enumerate(view.spans)}
         dims = tuple(tuple(new.get(span, span) for span in dim) for dim in view.dims)
         slots: dict[int, tuple[Terms, int]] = {
-            one.slot: (((ranks[span], 1),), 0) for span, one in new.items()
+            own.slot: (((ranks[span], 1),), 0) for span, own in new.items()
         }
         return SlotView(root, dims, tuple(new[span] for span in view.fixed)), SlotUse(root, slots)

@@ -38,7 +38,7 @@ class ImportedWorkload:
 
     workload: Workload
     constants: int
-    parted: tuple[str, ...] = ()
+    through_dram: tuple[str, ...] = ()
     """Tensors of the graph that are stored for a reader that needs them in another form."""
 
 
@@ -117,7 +117,7 @@ def _load(
     account = FileAccount(path, (*rows, *dead, *unmoved))
     workload = Workload(name, tuple(operators), tensors, parameters=parameters, account=account)
     constants = sum(network.folded.values())
-    return ImportedWorkload(workload, constants, tuple(sorted(building.parted)))
+    return ImportedWorkload(workload, constants, tuple(sorted(building.through_dram)))
 
 
 @dataclass
@@ -147,7 +147,7 @@ class _Importer:
             if at in self.fused:
                 continue
             place = self._place(at)
-            self.building.touched.clear()
+            self.building.read_tensors.clear()
             self.building.attributes.clear()
             self.building.made_bits = self.building.bits.get(next(iter(node.output), ""), 32)
             if at in self.ways:
@@ -156,8 +156,8 @@ class _Importer:
                 entries[at] = _map_node(place)
             if entries[at].how != "not taken":
                 self.building.notes += unread_attributes(place)
-            for name in {*node.input} - self.building.touched - self.network.weights:
-                self.building.part(name)
+            for name in {*node.input} - self.building.read_tensors - self.network.weights:
+                self.building.store_in_dram(name)
             self._note_sources(place, entries[at].how)
         return [entries[at] for at in sorted(entries)]
 
@@ -173,7 +173,7 @@ class _Importer:
                     building.views[name].root.keep(leaves=True)
         elif how == "harmless":
             moved = [name for name in node.input if name not in self.network.values]
-            building.note_moved(node.output, moved if node.op_type == "Concat" else moved[:1])
+            building.record_origins(node.output, moved if node.op_type == "Concat" else moved[:1])
 
     def _place(self, at: int) -> NodePlace:
         return NodePlace(self.network.nodes[at], self.names[at], self.network, self.building)
@@ -206,14 +206,14 @@ class _Importer:
                 (place.shaped_input(0), place.shaped_input(1), last.shaped_input(1)),
             )
         )
-        for name in {*place.node.input} - self.building.touched - self.network.weights:
-            self.building.part(name)
+        for name in {*place.node.input} - self.building.read_tensors - self.network.weights:
+            self.building.store_in_dram(name)
         entries = {softmax: self._place(softmax).take_node("softmax")}
         made = {name for number in way for name in self.network.nodes[number].output}
         for between in inner:
             inside = self._place(between)
             for at, name in enumerate(inside.node.input):
-                self.building.part(name)
+                self.building.store_in_dram(name)
                 if name not in made:
                     inside.leaves(at, "a mask or bias of the scores: not read")
             entries[between] = inside.take_node("a part of softmax")

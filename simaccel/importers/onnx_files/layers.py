@@ -168,7 +168,7 @@ def _own_image(
         view = SlotView(root, dims)
     else:
         view = fresh(root, shape, {*keep, *also})
-    building.claim(source, view)
+    building.set_first_view(source, view)
     return source, view
 
 
@@ -357,5 +357,5 @@ def _query(building: WorkloadBuilder, name: str, operand: Given) -> tuple[Source
     last = len(shape) - 2, len(shape) - 1
     root = building.add_copy(name, source, "input")
     fresh_view = fresh(root, shape, last, building.splits)
-    building.claim(source, fresh_view)
+    building.set_first_view(source, fresh_view)
     return source, fresh_view

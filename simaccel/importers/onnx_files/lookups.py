@@ -155,10 +155,10 @@ def _read_indices(
 ) -> SlotView:
     """Return indices as a view with dimensions of what is made, or a tensor of their own."""
     building, (name, wide) = place.building, indices
-    known = building.loose(name, label)
+    known = building.view_external(name, label)
     view = known.reshape(wide) if known is not None and numbers == 1 else None
     if view is not None and not view.repeats:
-        building.touched.add(name)
+        building.read_tensors.add(name)
         return view
     root = building.add_copy(label, name)
     root.bits *= numbers

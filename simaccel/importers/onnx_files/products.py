@@ -240,7 +240,7 @@ def _map_single_operand(place: NodePlace, operand: tuple[Given, str], output: st
     if gone:
         view = layers.reduction(place.building, place.name, source, gone, keeps=False)
     else:
-        view = place.building.loose(place.node.input[0], f"{place.name}.I")
+        view = place.building.view_external(place.node.input[0], f"{place.name}.I")
         view = place.building.view(place.node.input[0]) if view is None else view
     if view is not None and len(view.dims) == len(left):
         place.makes(view.transpose([left.index(letter) for letter in output]))

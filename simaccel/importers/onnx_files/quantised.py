@@ -16,7 +16,7 @@ def dequantise(place: NodePlace) -> AccountEntry:
     name = place.node.input[0]
     if place.node.output[0] in place.network.outputs:
         return _pass(place)
-    view = place.building.loose(name, f"{place.name}.I")
+    view = place.building.view_external(name, f"{place.name}.I")
     if view is None:
         return _pass(place)
     _alias(place)
@@ -48,7 +48,7 @@ def _narrow(place: NodePlace) -> None:
 def _alias(place: NodePlace) -> None:
     given, made = place.node.input[0], place.node.output[0]
     place.building.views[made] = place.building.views[given]
-    place.building.touched.add(given)
+    place.building.read_tensors.add(given)
     if given in place.building.derived:
         place.building.derived.add(made)
 

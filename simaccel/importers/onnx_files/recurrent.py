@@ -40,7 +40,7 @@ def recurrent(place: NodePlace) -> AccountEntry:
             place.makes(SlotView(state.root, ((), (), *state.dims)))
         else:
             for state in states:
-                place.building.part(state)
+                place.building.store_in_dram(state)
         if turns == 1 and not first:
             place.makes(SlotView(states[-1].root, ((), *states[-1].dims)), 1)
     return place.take_node("gemms and gates", macs)

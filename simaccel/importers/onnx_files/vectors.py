@@ -111,7 +111,7 @@ def _widen_operand(place: NodePlace, operands: Sequence[Given], made: Shape) -> 
     source = operands[0][0]
     view = place.building.view(source)
     if view is None and isinstance(source, str):
-        view = place.building.loose(source, f"{place.name}.A")
+        view = place.building.view_external(source, f"{place.name}.A")
     return None if view is None else view.expand(made), made
 
 
@@ -145,7 +145,7 @@ def _add_along_axes(
     view = place.building.view(source)
     part = None if view is None or view.shape != made else view.reshape(wide)
     if part is None:
-        place.building.part(source)
+        place.building.store_in_dram(source)
     vector = place.building.vector(place.name, kind, wide, [(part, wide)], first)
     return vector.reshape(made)
 
@@ -188,7 +188,7 @@ def group_norm(place: NodePlace) -> AccountEntry:
     view = place.building.view(source)
     part = None if view is None else view.reshape(wide)
     if part is None:
-        place.building.part(source)
+        place.building.store_in_dram(source)
     vector = place.building.vector(place.name, "layer_norm", wide, [(part, wide)], 1)
     place.makes(vector.reshape(made))
     return place.take_node("layer_norm")
@@ -212,7 +212,7 @@ def batch_norm(place: NodePlace) -> AccountEntry:
     made, building = place.made, place.building
     if place.is_only_reader(0) and isinstance(_maker(place), PendingOperator):
         building.views[place.node.output[0]] = building.views[place.node.input[0]]
-        building.touched.add(place.node.input[0])
+        building.read_tensors.add(place.node.input[0])
         return place.pass_node("harmless", "in the filters and sums before it")
     channel: Given = None, (1, made[1], *([1] * (len(made) - 2)))
     scaled = building.vector(place.name, "product", made, [place.shaped_input(0), channel])

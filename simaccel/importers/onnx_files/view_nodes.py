@@ -14,7 +14,7 @@ def follow(place: NodePlace) -> bool:
     """Set the views that outputs are; return whether they are views, where an input is one."""
     building, node = place.building, place.node
     if node.op_type in (*_ONE, "Split") or len({*node.input}) == 1:
-        building.loose(node.input[0], f"{place.name}.I")
+        building.view_external(node.input[0], f"{place.name}.I")
     if not any(name in building.views for name in node.input):
         return True
     views = _views(place) if node.output[0] in place.network.shapes else []
@@ -23,9 +23,9 @@ def follow(place: NodePlace) -> bool:
         building.derived.update(node.output[number : number + 1])
     if not views or None in views:
         for name in node.input:
-            building.part(name)
+            building.store_in_dram(name)
         return False
-    building.touched.update(node.input)
+    building.read_tensors.update(node.input)
     return True
 
 

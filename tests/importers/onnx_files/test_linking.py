@@ -191,7 +191,7 @@ def test_values_are_those_of_the_model(
         last = graph.add("Relu", [last], graph.shape[last])
     imported = _imported(graph, tmp_path_factory.mktemp("g"), [last])
     assert not imported.workload.account.entries_of("not taken")
-    if not imported.parted:
+    if not imported.through_dram:
         _agrees(graph, imported, last)
 
 
@@ -282,7 +282,7 @@ def test_values_of_sequences(data: st.DataObject, tmp_path_factory: pytest.TempP
     last = graph.add("Relu", [last], graph.shape[last])
     imported = _imported(graph, tmp_path_factory.mktemp("g"), [last])
     assert not imported.workload.account.entries_of("not taken")
-    if not imported.parted:
+    if not imported.through_dram:
         _agrees(graph, imported, last)
 
 
@@ -297,7 +297,7 @@ def test_what_is_no_view_is_stored_and_said(tmp_path: Path) -> None:
     cut = graph.add("Reshape", [first, graph.ints(1, 2, 3, 4)], (1, 2, 3, 4))
     last = graph.add("Relu", [cut], (1, 2, 3, 4))
     imported = _imported(graph, tmp_path, [last])
-    assert imported.parted == ("t0",)
+    assert imported.through_dram == ("t0",)
     assert [one.why for one in imported.workload.account.entries] == [
         "relu",
         "addresses what is stored",
@@ -329,7 +329,7 @@ def test_of_two_parts_of_a_tensor_one_is_the_readers_own(tmp_path: Path) -> None
     first = graph.add("Relu", ["x"], (2, 3, 4))
     last = _halves(graph, first, lambda low, _: low)
     imported = _imported(graph, tmp_path, [last])
-    assert imported.parted == ("t0.O",)
+    assert imported.through_dram == ("t0.O",)
     assert _kinds(imported) == dict(zip(("t0.I", "t0.O", "t3.B", "t3.O"), KINDS, strict=True))
     result = simulate(imported.workload, load_accelerator("edge"), "naive")
     assert check(imported.workload, result.mapping, result.program)
@@ -377,7 +377,7 @@ def test_parts_that_someone_else_reads_are_not_joined(tmp_path: Path) -> None:
     both = graph.add("Concat", [first, second], (1, 6, 4, 4), axis=1)
     last = graph.add("Relu", [both], (1, 6, 4, 4))
     imported = _imported(graph, tmp_path, [last])
-    assert imported.parted == ("t0", "t1")
+    assert imported.through_dram == ("t0", "t1")
     assert imported.workload.account.entries[2].why == "addresses what is stored"
 
 
