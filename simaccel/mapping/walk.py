@@ -88,13 +88,12 @@ class Site:
 
 @dataclass(frozen=True, eq=False)
 class TreeWalk:
-    """A group's iteration space, and its tree's nodes and leaves in order of execution.
+    """A group's iteration space, and its tree's leaves in order of execution.
 
     ``aliases``: tensors made in place, each with the tensor in whose tile it is (`aliases_of`).
     """
 
     space: IterationSpace
-    steps: tuple[TreeStep, ...]
     sites: tuple[Site, ...]
     aliases: Mapping[str, str]
     around: tuple[Keep, ...] = ()
@@ -161,10 +160,9 @@ def walk(space: IterationSpace, group: Group, around: tuple[Keep, ...]) -> TreeW
     group = cores_as_loops(group)
     sizes = dict(space.sizes)
     box = {rank: (0, size) for rank, size in sizes.items()}
-    walker = _Walker([], [])
-    walker.tree(group.tree, "tree", (), _Scope(sizes, box, inside=False))
+    sites = tuple(_sites(group.tree, "tree", (), _Scope(sizes, box, inside=False)))
     aliases = aliases_of(space, group.tree, around)
-    return TreeWalk(space, tuple(walker.steps), tuple(walker.sites), aliases, around)
+    return TreeWalk(space, sites, aliases, around)
 
 
 @dataclass(frozen=True)
@@ -174,44 +172,38 @@ class _Scope:
     inside: bool
 
 
-@dataclass
-class _Walker:
-    steps: list[TreeStep]
-    sites: list[Site]
+def _sites(tree: Tree, place: str, outside: tuple[TreeStep, ...], scope: _Scope) -> Iterator[Site]:
+    """Yield the leaves of a tree in order of execution."""
+    for at, node in enumerate(tree):
+        where = f"{place}[{at}]"
+        if isinstance(node, Do):
+            yield Site(node, where, outside, scope.sizes, scope.box)
+        elif isinstance(node, Fork | Part):
+            yield from _sites_of_branches(node, where, outside, scope)
+        else:
+            outside = (*outside, TreeStep(node, where, scope.sizes, scope.inside))
+            scope = _scope_below(node, scope)
 
-    def tree(self, tree: Tree, place: str, outside: tuple[TreeStep, ...], scope: _Scope) -> None:
-        for at, node in enumerate(tree):
-            where = f"{place}[{at}]"
-            step = TreeStep(node, where, scope.sizes, scope.inside)
-            if isinstance(node, Do):
-                self.sites.append(Site(node, where, outside, scope.sizes, scope.box))
-            elif isinstance(node, Fork | Part):
-                self.steps.append(step)
-                self._branches(node, step, outside, scope)
-            else:
-                self.steps.append(step)
-                outside = (*outside, step)
-                scope = _scope_below(node, scope)
 
-    def _branches(
-        self, node: Fork | Part, step: TreeStep, outside: tuple[TreeStep, ...], scope: _Scope
-    ) -> None:
-        kind = "fork" if isinstance(node, Fork) else "part"
-        for number, branch in enumerate(node.branches):
-            inner = scope
-            if isinstance(node, Part):
-                sizes = (*node.sizes, scope.sizes[node.rank] - sum(node.sizes))
-                size, start = sizes[number], sum(sizes[:number])
-                if not size:
-                    continue
-                low = scope.box[node.rank][0] + start
-                inner = _Scope(
-                    {**scope.sizes, node.rank: size},
-                    {**scope.box, node.rank: (low, size)},
-                    scope.inside,
-                )
-            way = TreeStep(node, step.place, scope.sizes, scope.inside, number)
-            self.tree(branch, f"{step.place}.{kind}[{number}]", (*outside, way), inner)
+def _sites_of_branches(
+    node: Fork | Part, place: str, outside: tuple[TreeStep, ...], scope: _Scope
+) -> Iterator[Site]:
+    kind = "fork" if isinstance(node, Fork) else "part"
+    for number, branch in enumerate(node.branches):
+        inner = scope
+        if isinstance(node, Part):
+            sizes = (*node.sizes, scope.sizes[node.rank] - sum(node.sizes))
+            size, start = sizes[number], sum(sizes[:number])
+            if not size:
+                continue
+            low = scope.box[node.rank][0] + start
+            inner = _Scope(
+                {**scope.sizes, node.rank: size},
+                {**scope.box, node.rank: (low, size)},
+                scope.inside,
+            )
+        way = TreeStep(node, place, scope.sizes, scope.inside, number)
+        yield from _sites(branch, f"{place}.{kind}[{number}]", (*outside, way), inner)
 
 
 def _scope_below(node: Node, scope: _Scope) -> _Scope:

@@ -84,7 +84,6 @@ class Body:
     tile: int = 0
     part: str = ""
     """The rank of which this is a part; empty if it is none."""
-    full: Map[str, int] = field(default_factory=dict)
     least: int = 1
     """The fewest trips of the loop in any of its executions."""
     holds: list[TilePlacement] = field(default_factory=list)

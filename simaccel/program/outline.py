@@ -72,7 +72,7 @@ def outline(space: IterationSpace, group: Group, around: Sequence[Keep] = ()) ->
 
     """
     walk = _Walk(space, group, around)
-    top = Body(full=space.full_sizes)
+    top = Body()
     every = {rank: frozenset({size}) for rank, size in space.sizes.items()}
     box = {rank: (0, size) for rank, size in space.sizes.items()}
     walk.tree(group.tree, _Path([top], space.full_sizes, every, box, []))
@@ -128,7 +128,6 @@ class _Walk:
         body = Body(
             rank=node.rank,
             tile=node.tile,
-            full=dict(path.full),
             least=min(-(-length // node.tile) for length in every),
         )
         path.bodies[-1].items.append(body)
@@ -152,7 +151,7 @@ class _Walk:
                 inner.full[node.rank] = size
                 inner.every[node.rank] = frozenset({size})
                 inner.box[node.rank] = (start + at, size)
-                body = Body(part=node.rank, full=dict(inner.full))
+                body = Body(part=node.rank)
                 inner.bodies.append(body)
                 self.tree(branch, inner)
                 parts.parts.append((at, size, body))

@@ -68,11 +68,6 @@ class RunResult:
         """Ideal cycles divided by cycles; MACs of padding do no good."""
         return float(self._ideal) / self.run.cycles
 
-    @property
-    def waiting_cycles(self) -> int:
-        """Cycles that the run takes beyond the bound: waiting that no formula has."""
-        return self.run.cycles - self.prediction.bound_cycles
-
     @cached_property
     def footprint_bytes(self) -> int:
         """The most of the buffer that is reserved at once, in bytes."""

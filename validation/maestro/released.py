@@ -28,7 +28,7 @@ from simaccel.papers.maestro.analysis.counts import (
     total_sizes,
 )
 from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
-from simaccel.papers.maestro.analysis.invocations import Invocation, Invocations, Known
+from simaccel.papers.maestro.analysis.invocations import Invocation, Invocations, Known, exact_sum
 from simaccel.papers.maestro.analysis.prices import L1_ENERGY, L2_ENERGY, MAC_NANOJOULES
 from simaccel.papers.maestro.analysis.reading import DirectiveReading
 from simaccel.papers.maestro.analysis.states import EDGE, INIT, Bools, Ints
@@ -96,9 +96,14 @@ def _of_output(rows: Extent, reach: Extent, offset: int) -> Extent:
     )
 
 
+def _first_spatial(level: ClusterLevel) -> DimMap:
+    """Return the first map over sub-clusters, which decides how many are active."""
+    return next(one for one in level.maps if one.spatial)
+
+
 def edge_units(level: ClusterLevel) -> int:
     """Return the active sub-clusters of the first spatial map at its edge."""
-    directive = level.spatial[0]
+    directive = _first_spatial(level)
     size, units = level.sizes[directive.dim], level.units
     covered = directive.offset * (units - 1) + directive.size
     if size > covered:
@@ -187,7 +192,7 @@ class ReleasedTraffic:
 
     def active(self) -> Ints:
         """Return the active sub-clusters."""
-        place = self.cases.maps.index(self.level.spatial[0])
+        place = self.cases.maps.index(_first_spatial(self.level))
         return np.where(self.cases.edges[place], self.edge_units, self.level.units)
 
     def tile_volume(self, tensor: Role) -> int:
@@ -199,7 +204,7 @@ class ReleasedTraffic:
 
     def inside(self) -> tuple[InnerSizes, InnerSizes]:
         """Return the work of the last sub-cluster where it is smaller, and of the others."""
-        place = self.cases.maps.index(self.level.spatial[0])
+        place = self.cases.maps.index(_first_spatial(self.level))
         is_partial = self.cases.edges[place] & self.cases.partials[place]
         units = self.active() - is_partial
         return (
@@ -361,12 +366,17 @@ def released_counts(layer: DescribedLayer, top: Invocation) -> Counts:
             l1_size=DOUBLE * leaf.costs.tiles[role] * _tried(leaf),
             accesses=(tensor_size(layer, role), read, read, macs),
         )
-    sums = top.sum(costs.macs)
+    sums = exact_sum(costs.occurrences, costs.macs)
     counts |= counts_of_tensor(
         "output",
         l2_size=DOUBLE * int(costs.leaving[_tried(top) - 1]),
         l1_size=DOUBLE * leaf.costs.tiles["output"],
-        accesses=(top.sum(costs.leaving), tensor_size(layer, "output"), sums, sums),
+        accesses=(
+            exact_sum(costs.occurrences, costs.leaving),
+            tensor_size(layer, "output"),
+            sums,
+            sums,
+        ),
     )
     return counts | total_sizes(counts)
 
@@ -461,7 +471,8 @@ def analyse_layer_released(
         counts = {
             name: int(column[at]) for name, column in analysis.columns.items() if "_l" in name
         }
-        energy[at] = counts_energy_of_csv(counts, levels=analysis.runs[point.pes].levels)
+        levels = analysis.runs[point.pes].times.points.noc_bandwidth.shape[1]
+        energy[at] = counts_energy_of_csv(counts, levels=levels)
     return replace(analysis, columns={**analysis.columns, "csv_energy_nj_buggy": energy})
 
 

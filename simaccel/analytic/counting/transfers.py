@@ -119,19 +119,6 @@ class TileTransfer:
         return number(self.cuts.pieces(rank, self.child, counts))
 
     @cached_property
-    def times(self) -> Ints:
-        """The number of transfers of tiles, without fan-outs."""
-
-        def counts(at: int) -> Mode:
-            entry = self.cuts.entries[at]
-            return isinstance(entry, FamilyLoops)
-
-        mine = [number(self.cuts.pieces(rank, self.child, counts)) for rank in sorted(self.ranks)]
-        position = None if self.for_macs else self.position
-        others = [self.cuts.loop_counts(rank, self.child, position) for rank in self.others]
-        return math.prod([*mine, *others], start=ints(1))
-
-    @cached_property
     def repeats(self) -> Ints:
         """Transfers of each element: the product over the ranks that the tensor lacks."""
         return math.prod((self._repeats(rank) for rank in self.others), start=ints(1))

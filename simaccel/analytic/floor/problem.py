@@ -112,10 +112,6 @@ class BoundProblem:
         """Return the elements of an operand's bounding box, for one position of the batch."""
         return math.prod(extent(dim, self.sizes) for dim in one.dims)
 
-    def tensor_bytes(self, one: BoundOperand) -> int:
-        """Return the bytes of an operand for one position of the batch."""
-        return in_bytes(self.elements(one), one.bits)
-
     def used_elements(self, one: BoundOperand) -> int:
         """Return the used elements; strides may skip some of the bounding box."""
         return math.prod(positions(dim, self.sizes) for dim in one.dims)

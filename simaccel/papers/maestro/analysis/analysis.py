@@ -62,11 +62,6 @@ class DataflowTimes:
         return self.counts["macs_counted"] / fetched if fetched else float("inf")
 
     @property
-    def levels(self) -> int:
-        """Cluster levels."""
-        return int(self.times.points.noc_bandwidth.shape[1])
-
-    @property
     def pes(self) -> int:
         """PEs of these points."""
         return self.times.points.pes

@@ -127,10 +127,6 @@ class Invocation:
         found: Bools = self.costs.is_start[self.cases]
         return found
 
-    def sum(self, values: Ints) -> int:
-        """Return the sum of values over all cases, also those that compute nothing."""
-        return exact_sum(self.costs.occurrences, values)
-
     def sum_valid(self, values: Ints) -> int:
         """Return the sum of values over the valid cases."""
         return exact_sum(self.valid_values(self.costs.occurrences), self.valid_values(values))

@@ -33,11 +33,6 @@ class ClusterLevel:
     sizes: Mapping[str, int]
     units: int
 
-    @property
-    def spatial(self) -> tuple[DimMap, ...]:
-        """The maps over sub-clusters; the first one decides how many are active."""
-        return tuple(one for one in self.maps if one.spatial)
-
 
 def split(dataflow: Dataflow) -> tuple[list[list[DimMap]], list[int]]:
     """Return the maps of each level as written, and the sizes of the clusters between them."""
