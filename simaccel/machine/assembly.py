@@ -1,4 +1,4 @@
-"""The assembly of a machine: engines of each core for their walks, and the tokens between them."""
+"""The assembly of a machine: engines of each core with their instructions, and their links."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def assemble(
 ) -> tuple[list[SharedResources], list[Engine]]:
     """Return the shared resources of each core, and all engines, core by core.
 
-    Cores with the same walks share their plans. ``enclosing``: as in ``make_resources``;
-    ``account``: the type of the engines' accounts.
+    Cores with the same instruction streams share their plans. ``enclosing``: as in
+    ``make_resources``; ``account``: the type of the engines' stall accounts.
     """
     plans = {
         id(core_walks): {
@@ -55,9 +55,11 @@ def assemble(
         }
         for core_walks in walks.distinct
     }
-    every = [plan for by_name in plans.values() for plan in by_name.items()]
-    near = overlapping_operators(walks.overlaps)
-    cores = make_resources(clock, accelerator, walks.numbers, every, walks.kinds, near, enclosing)
+    all_plans = [plan for by_name in plans.values() for plan in by_name.items()]
+    overlapping = overlapping_operators(walks.overlaps)
+    cores = make_resources(
+        clock, accelerator, walks.numbers, all_plans, walks.kinds, overlapping, enclosing
+    )
     engines: list[Engine] = []
     for resources, core_walks in zip(cores, walks.cores, strict=True):
         resources.account = account
@@ -78,7 +80,8 @@ def make_barrier(
 ) -> OperatorBarrier:
     """Return the barrier at the ends of operators, and give engines references to it.
 
-    ``close`` and ``end``: as in `OperatorBarrier`. Loaders go on together if operators ``overlap``.
+    ``close`` and ``end``: as in `OperatorBarrier`. With ``overlap`` the load engines of a core pass
+    the barrier together.
     """
     loaders = [
         [engine.name for engine in engines if engine.kind is EngineKind.DMA_IN]
@@ -88,19 +91,19 @@ def make_barrier(
         name: {core: [engine.name for engine in by_core[core]] for core in place}
         for name, place in walks.places.items()
     }
-    every = [engine for engines in by_core for engine in engines]
+    all_engines = [engine for engines in by_core for engine in engines]
     barrier = OperatorBarrier(
         by_core[0][0].clock,
         members,
         loaders,
-        [engine.name for engine in every if engine.kind is EngineKind.DMA_OUT],
+        [engine.name for engine in all_engines if engine.kind is EngineKind.DMA_OUT],
         [name for name, other in walks.overlaps.items() if other.free],
         walks.dependences,
         close,
         end,
     )
     storers = {name: by_core[place.start][-1].account for name, place in walks.places.items()}
-    for engine in every:
+    for engine in all_engines:
         engine.barrier, engine.storers = barrier, storers
     return barrier
 
@@ -108,12 +111,12 @@ def make_barrier(
 def connect(
     walks: InstructionStreams, cores: Sequence[SharedResources], engines: Sequence[Engine]
 ) -> list[Tokens]:
-    """Return all tokens, and give engines references to theirs (no look-up during the run)."""
-    found: list[Tokens] = []
-    for resources, one in zip(cores, walks.cores, strict=True):
-        mine = [engine for engine in engines if engine.resources is resources]
-        found += _connect(dict(zip(one.steps, mine, strict=True)), one, walks.kinds)
-    return found
+    """Return all tokens, and give engines references to theirs, so that a run looks none up."""
+    tokens: list[Tokens] = []
+    for resources, core_walks in zip(cores, walks.cores, strict=True):
+        own = [engine for engine in engines if engine.resources is resources]
+        tokens += _connect(dict(zip(core_walks.steps, own, strict=True)), core_walks, walks.kinds)
+    return tokens
 
 
 def share_loads(
@@ -130,14 +133,14 @@ def share_loads(
     for places in members.values():
         if len(places) > 1:
             shared.append(Multicast([engine for engine, _ in places]))
-            every = dict.fromkeys(part for engine, at in places for part in engine.parts[at])
+            all_parts = dict.fromkeys(part for engine, at in places for part in engine.parts[at])
             for engine, at in places:
-                engine.multicasts[at], engine.parts[at] = shared[-1], tuple(every)
+                engine.multicasts[at], engine.parts[at] = shared[-1], tuple(all_parts)
     return shared
 
 
 def count_tiles(engines: Sequence[Engine]) -> list[TileCounts]:
-    """Return the counts of tiles that cores hand to one another, and give engines references.
+    """Return the counts of tiles that cores pass to one another, and give engines references.
 
     Raises:
         ProgramError: a tile is awaited that no engine hands on.
@@ -146,8 +149,8 @@ def count_tiles(engines: Sequence[Engine]) -> list[TileCounts]:
     makers: dict[str, list[tuple[str, StallAccount]]] = {}
     readers: dict[str, dict[Reader, AwaitedTiles]] = {}
     for engine in engines:
-        made = [op.tensor for op in engine.plan.ops if op.act is Action.HAND_ON]
-        for tensor in dict.fromkeys(made):
+        passed_on = [op.tensor for op in engine.plan.ops if op.act is Action.HAND_ON]
+        for tensor in dict.fromkeys(passed_on):
             makers.setdefault(tensor, []).append((engine.name, engine.account))
         for op in engine.plan.ops:
             if op.awaited is not None:
@@ -155,8 +158,8 @@ def count_tiles(engines: Sequence[Engine]) -> list[TileCounts]:
     for tensor in readers.keys() - makers.keys():
         raise ProgramError(f"a loop awaits tiles of {tensor}, which no loop hands on")
     counts = {
-        tensor: TileCounts(engines[0].clock, own, readers.get(tensor, {}))
-        for tensor, own in makers.items()
+        tensor: TileCounts(engines[0].clock, sources, readers.get(tensor, {}))
+        for tensor, sources in makers.items()
     }
     for engine in engines if counts else ():
         engine.streams = counts
@@ -166,7 +169,7 @@ def count_tiles(engines: Sequence[Engine]) -> list[TileCounts]:
 def _loads_of_all(
     engine: DmaEngine, digits: Mapping[str, tuple[int, ...]]
 ) -> Iterator[tuple[int, object]]:
-    """Yield the steps that can be multicast, with a key that is equal for equal loads."""
+    """Yield (step, key) of the loads that can be multicast; equal loads have equal keys."""
     for at, op in enumerate(engine.plan.ops):
         if op.alike:
             pairs = zip(digits[op.operator], op.alike, strict=True)
@@ -178,7 +181,7 @@ def _connect(
 ) -> Iterator[Tokens]:
     """Yield the tokens between the engines of a core."""
     array, resources = engines.get(ARRAY), next(iter(engines.values())).resources
-    memory = 0 if array is None else memory_cycles(array.plan)
+    array_memory_cycles = 0 if array is None else memory_cycles(array.plan)
     tokens_of = {
         handover: Tokens(
             resources.clock,
@@ -187,7 +190,7 @@ def _connect(
             engines[handover.source].account,
             engines[handover.target].account,
             delay_of(handover, kinds, resources.accelerator, resources.core),
-            memory * (handover.kind == "ready" and handover.target == ARRAY),
+            array_memory_cycles * (handover.kind == "ready" and handover.target == ARRAY),
         )
         for handover, n in walks.tokens.items()
     }

@@ -30,50 +30,54 @@ from simaccel.machine.stateful import (
 
 @dataclass(eq=False)
 class Channel(StatefulPart):
-    """One resource of fixed rate that serves requests, by the rule of its arbiter.
+    """One resource of fixed rate that serves requests in the order of its arbiter.
 
-    Its state is brought up to date only when it is read or a process waits for a request; an alarm
-    is set if and only if a process waits. A request that is alone is served in one piece until
+    The arbiter is brought up to date only when the state is read or a process waits for a request.
+    An alarm is set if and only if a process waits. A lone request bypasses the arbiter until
     another request arrives or the state is read.
     """
 
     clock: Clock
-    turns: State[Gauge[RoundRobinArbiter | ReadWriteArbiter]]
+    arbiter: State[Gauge[RoundRobinArbiter | ReadWriteArbiter]]
     waiting: State[list[tuple[ServiceRequest, simpy.Event]]] = field(default_factory=list)
+    """Requests that a process waits for, with the event of their end."""
     served_cycles: Gauge[Counter[int]] = 0
+    """Cycles of service requested so far."""
     alarm: Gauge[tuple[int, Alarm] | None] = None
+    """(cycle of the next finish, its alarm)."""
     idle_since: Gauge[int] = 0
     """When the last use ended, or will end if it is served alone."""
-    seen: Record[int] = 0
-    only: Record[ServiceRequest | None] = None
-    """The request that is served alone, without turns, as no other has arrived; None when the state
-    is read."""
+    arbiter_cycle: Record[int] = 0
+    """The cycle up to which the arbiter has served."""
+    lone_request: Record[ServiceRequest | None] = None
+    """The request that bypasses the arbiter while no other has arrived; None once the state has
+    been read."""
     log: Record[list[int] | None] = None
     """For a probe: the end of each use, the beginning of the next, and the cycles of service so
     far; None without a probe."""
 
     def request(self, cycles: int, direction: int, owner: str) -> ServiceRequest:
-        """Request ``cycles`` of service."""
+        """Request ``cycles`` of service for the process ``owner``."""
         now = self.clock.cycle
         entry = ServiceRequest(cycles, direction, owner, now)
         if cycles == 0:
             entry.finished = True
             return entry
-        turns = self.turns
-        if self.only is not None or turns.ring:
+        arbiter = self.arbiter
+        if self.lone_request is not None or arbiter.ring:
             self.catch_up()
         else:
-            self.seen = now
-        if not turns.ring and self.log is not None:
+            self.arbiter_cycle = now
+        if not arbiter.ring and self.log is not None:
             self._note(now)
         self.served_cycles += cycles
-        if turns.ring or turns.turnaround:
-            turns.add(entry)
+        if arbiter.ring or arbiter.turnaround:
+            arbiter.add(entry)
             if self.alarm is not None and now + cycles < self.alarm[0]:
                 self._hasten(self.alarm)
         else:
-            self.only, self.idle_since = entry, now + cycles
-            turns.direction = direction
+            self.lone_request, self.idle_since = entry, now + cycles
+            arbiter.direction = direction
         return entry
 
     def serve_alone(self, cycles: int) -> None:
@@ -85,32 +89,32 @@ class Channel(StatefulPart):
         self.idle_since = now + cycles
 
     def _note(self, now: int) -> None:
-        """Report the last use to the channel's probe when another use begins."""
+        """Log the end of the last use for the channel's probe when another use begins."""
         if self.log is not None:
             self.log += (self.idle_since, now, self.served_cycles)
 
     def catch_up(self) -> None:
         """Bring the arbiter up to the present cycle."""
-        now, only = self.clock.cycle, self.only
-        if only is not None:
-            self.only = None
+        now, lone = self.clock.cycle, self.lone_request
+        if lone is not None:
+            self.lone_request = None
             if self.idle_since > now:
-                self.turns.add(only)
-                self.turns.advance(now - only.since)
-                self.idle_since = only.since
+                self.arbiter.add(lone)
+                self.arbiter.advance(now - lone.since)
+                self.idle_since = lone.since
             else:
-                only.finished = True
-        elif now > self.seen and self.turns.ring:
-            self.idle_since = now - self.turns.advance(now - self.seen)
-        self.seen = now
+                lone.finished = True
+        elif now > self.arbiter_cycle and self.arbiter.ring:
+            self.idle_since = now - self.arbiter.advance(now - self.arbiter_cycle)
+        self.arbiter_cycle = now
 
     def is_done(self, entry: ServiceRequest) -> bool:
         """Return whether a request has been served by now."""
-        if entry is self.only:
+        if entry is self.lone_request:
             if self.idle_since > self.clock.cycle:
                 return False
-            self.only, entry.finished = None, True
-        elif not entry.finished and self.clock.cycle > self.seen:
+            self.lone_request, entry.finished = None, True
+        elif not entry.finished and self.clock.cycle > self.arbiter_cycle:
             self.catch_up()
         return entry.finished
 
@@ -125,12 +129,14 @@ class Channel(StatefulPart):
         """Set the alarm at the next finish, unless one is set: it is earlier, and sets the next."""
         if self.alarm is None:
             now = self.clock.cycle
-            cycles = self.turns.next_finish() if self.only is None else self.idle_since - now
+            cycles = (
+                self.arbiter.next_finish() if self.lone_request is None else self.idle_since - now
+            )
             self.alarm = (now + cycles, self.clock.alarm(cycles, self._ring))
 
     def _hasten(self, alarm: tuple[int, Alarm]) -> None:
         """Move the alarm forward if a request that has arrived finishes before it."""
-        if self.clock.cycle + self.turns.next_finish() < alarm[0]:
+        if self.clock.cycle + self.arbiter.next_finish() < alarm[0]:
             self.clock.cancel(alarm[1])
             self.alarm = None
             self._set_alarm()
@@ -151,61 +157,65 @@ class Channel(StatefulPart):
     def state(self) -> tuple[object, ...]:
         """Return the requests in service and waiting, in order."""
         self.catch_up()
-        return self.turns.state(), tuple(entry.owner for entry, _ in self.waiting)
+        return self.arbiter.state(), tuple(entry.owner for entry, _ in self.waiting)
 
     def gauges(self) -> Numbers:
-        """Return the service requested so far, the cycle of the alarm, and the progress of uses."""
-        due = self.alarm[0] if self.alarm else 0
-        left = max(self.idle_since - self.clock.cycle, 0)
-        return self.served_cycles, due, left, *self.turns.gauges()
+        """Return the cycles requested so far, the alarm's cycle, those left, and the arbiter's."""
+        alarm_cycle = self.alarm[0] if self.alarm else 0
+        remaining = max(self.idle_since - self.clock.cycle, 0)
+        return self.served_cycles, alarm_cycle, remaining, *self.arbiter.gauges()
 
     def counters(self) -> Numbers:
         """Return the cycles of service requested so far."""
         return (self.served_cycles,)
 
-    def limit(self, seen: GaugeInterval) -> int:
+    def limit(self, interval: GaugeInterval) -> int:
         """Return how often the period can repeat before the alarm or a large request ends.
 
         A channel without a request in the period keeps its state and catches up later.
         """
-        requested = seen.before[0] != seen.after[0]
-        rang, rings = seen.before[1], seen.after[1]
-        if rang == rings:
-            pending = seen.ends_before(rings) if rings else FOREVER
+        requested = interval.before[0] != interval.after[0]
+        old_alarm, new_alarm = interval.before[1], interval.after[1]
+        if old_alarm == new_alarm:
+            pending = interval.ends_before(new_alarm) if new_alarm else FOREVER
             if not requested:
                 return pending
-            if seen.before[2] != seen.after[2]:
+            if interval.before[2] != interval.after[2]:
                 return NEVER
-            return min(pending, self.turns.limit(seen.start_at(3)))
+            return min(pending, self.arbiter.limit(interval.start_at(3)))
         if not requested:
             return NEVER
-        if rings - rang == seen.cycles:
-            return self.turns.limit(seen.start_at(3), horizon=rings - seen.end)
-        return self._limit_skip(seen)
+        if new_alarm - old_alarm == interval.cycles:
+            return self.arbiter.limit(interval.start_at(3), horizon=new_alarm - interval.end)
+        return self._limit_skip(interval)
 
-    def _limit_skip(self, seen: GaugeInterval) -> int:
+    def _limit_skip(self, interval: GaugeInterval) -> int:
         """Limit a skip while the alarm is set for the finish of a large request.
 
         The alarm is set again in every period, and must not be due in the period after the skip.
         """
-        nearest = min(seen.before[1] - seen.start, seen.after[1] - seen.end)
-        shrinks = seen.before[6::2] != seen.after[6::2]
-        return self.turns.limit(seen.start_at(3)) if shrinks and nearest > seen.cycles else NEVER
+        nearest = min(interval.before[1] - interval.start, interval.after[1] - interval.end)
+        shrinks = interval.before[6::2] != interval.after[6::2]
+        return (
+            self.arbiter.limit(interval.start_at(3))
+            if shrinks and nearest > interval.cycles
+            else NEVER
+        )
 
     def skip(self, skip: SkippedPeriods) -> None:
         """Advance the state by the skipped periods, and the alarm if it belongs to the period."""
-        seen = skip.stretch
-        (before, rang), (after, rings) = seen.before[:2], seen.after[:2]
+        interval = skip.interval
+        (before, old_alarm), (after, new_alarm) = interval.before[:2], interval.after[:2]
         if before == after:
             return
         self.served_cycles += (after - before) * skip.times
-        self.seen += skip.cycles
+        self.arbiter_cycle += skip.cycles
         self.idle_since += skip.cycles
-        self.turns.skip(SkippedPeriods(seen.start_at(3), skip.times, (), ()))
-        if self.alarm is None or rang == rings:
+        self.arbiter.skip(SkippedPeriods(interval.start_at(3), skip.times, (), ()))
+        if self.alarm is None or old_alarm == new_alarm:
             return
         due, alarm = self.alarm
-        if rings - rang == seen.cycles:
+        if new_alarm - old_alarm == interval.cycles:
             self.clock.postpone(alarm, skip.cycles)
             self.alarm = (due + skip.cycles, alarm)
         else:
@@ -215,7 +225,7 @@ class Channel(StatefulPart):
 
 
 class DramTransfer(NamedTuple):
-    """Bytes to read from or write to DRAM; ``rows``: their rows there."""
+    """Bytes to read from (``direction`` 0) or write to (1) DRAM; ``rows``: their rows there."""
 
     n_bytes: int
     direction: int
@@ -252,9 +262,9 @@ class DramChannels:
         }
         self.channels = tuple(distinct.values())
         self.by_number = [distinct[share] for share in shares]
-        """By number of the channel, the simulated one that stands for it."""
+        """By number of the channel, the simulated channel that represents it."""
         self.parts: dict[DramTransfer, list[tuple[Channel, int]]] = {
             transfer: [(channel, share[at]) for share, channel in distinct.items()]
             for at, transfer in enumerate(transfers)
         }
-        """By transfer, the cycles of each simulated channel."""
+        """By transfer, each simulated channel with its cycles of service."""

@@ -110,23 +110,23 @@ class Clock(simpy.Environment, StatefulPart):
             0 if isinstance(entry[3], Alarm) else int(entry[0]) for entry in sorted(self._queue)
         )
 
-    def limit(self, seen: GaugeInterval) -> int:
+    def limit(self, interval: GaugeInterval) -> int:
         """Return the periods until an event is due that has not moved with the period."""
         limit = FOREVER
-        for old, new in zip(seen.before, seen.after, strict=True):
+        for old, new in zip(interval.before, interval.after, strict=True):
             if old == new:
-                limit = min(limit, seen.ends_before(new) if new else FOREVER)
-            elif new - old != seen.cycles:
+                limit = min(limit, interval.ends_before(new) if new else FOREVER)
+            elif new - old != interval.cycles:
                 return NEVER
         return limit
 
     def skip(self, skip: SkippedPeriods) -> None:
         """Advance time, with the events that belong to the period."""
-        seen = skip.stretch
+        interval = skip.interval
         self._queue[:] = [
             (due if old == new else due + skip.cycles, priority, number, event)
             for old, new, (due, priority, number, event) in zip(
-                seen.before, seen.after, sorted(self._queue), strict=True
+                interval.before, interval.after, sorted(self._queue), strict=True
             )
         ]
         heapq.heapify(self._queue)

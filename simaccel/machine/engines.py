@@ -115,24 +115,24 @@ class Engine(StatefulPart):
         """Return the executions of each command and loop that can be executed again."""
         return tuple(self.counts[self.plan.again[self.at]])
 
-    def limit(self, seen: GaugeInterval) -> int:
+    def limit(self, interval: GaugeInterval) -> int:
         """Return the periods for which the loop that repeats has trips left."""
-        if seen.before == seen.after:
+        if interval.before == interval.after:
             return FOREVER
-        moved = [at for at, old in enumerate(seen.before) if seen.after[at] != old]
+        moved = [at for at, old in enumerate(interval.before) if interval.after[at] != old]
         if len(moved) > 1:
             return NEVER
         depth, plan = moved[0], self.plan
-        left = plan.around[self.at][depth] - 1 - seen.after[depth]
+        left = plan.around[self.at][depth] - 1 - interval.after[depth]
         if plan.uneven[self.at][depth]:
-            if not seen.before[depth]:
+            if not interval.before[depth]:
                 return NEVER
             left -= 1
-        return left // (seen.after[depth] - seen.before[depth])
+        return left // (interval.after[depth] - interval.before[depth])
 
     def skip(self, skip: SkippedPeriods) -> None:
         """Add the iterations of the skipped periods."""
-        for depth, amount in growth(skip.stretch.before, skip.stretch.after, skip.times):
+        for depth, amount in growth(skip.interval.before, skip.interval.after, skip.times):
             self.iterations[depth] += amount
         first = self.plan.again[self.at].start
         for at, amount in skip.growth():

@@ -45,7 +45,7 @@ class Repetition:
 
     cycles: int
     times: int
-    stretches: list[GaugeInterval]
+    intervals: list[GaugeInterval]
 
 
 class Scope:
@@ -120,25 +120,25 @@ class FastForward:
         now, limit = self.clock.cycle, FOREVER
         if now == old.cycle:
             return None
-        stretches = [GaugeInterval(old.cycle, now, (), ())] * len(scope.parts)
+        intervals = [GaugeInterval(old.cycle, now, (), ())] * len(scope.parts)
         for at, index in enumerate(scope.order):
             part = scope.parts[index]
             if part.state() != old.states[index]:
                 limit = NEVER
             elif gauges := part.gauges():
-                seen = GaugeInterval(old.cycle, now, old.gauges[index], gauges)
-                stretches[index] = seen
-                limit = min(limit, part.limit(seen))
+                interval = GaugeInterval(old.cycle, now, old.gauges[index], gauges)
+                intervals[index] = interval
+                limit = min(limit, part.limit(interval))
             if limit < 0:
                 scope.order.insert(0, scope.order.pop(at))
                 self.looked_at += at + 1
                 return None
         self.looked_at += len(scope.parts)
-        return Repetition(now - old.cycle, limit - 1, stretches)
+        return Repetition(now - old.cycle, limit - 1, intervals)
 
     def skip(self, scope: Scope, old: Snapshot, found: Repetition) -> None:
         """Advance the machine by the periods of a repetition."""
         self.flush(scope)
         for at in scope.movers:
             part, counters = scope.parts[at], old.counters[at]
-            part.skip(SkippedPeriods(found.stretches[at], found.times, counters, part.counters()))
+            part.skip(SkippedPeriods(found.intervals[at], found.times, counters, part.counters()))

@@ -53,7 +53,7 @@ class Probe(StatefulPart):
 class ProbedServer(Protocol):
     """The interface of a channel to its probe."""
 
-    turns: RoundRobinArbiter | ReadWriteArbiter
+    arbiter: RoundRobinArbiter | ReadWriteArbiter
     idle_since: int
     """May be in the future."""
     served_cycles: int
@@ -98,7 +98,7 @@ class ChannelProbe(Probe):
         channel.catch_up()
         begun = self.log[-2] if self.log else self.since
         if now > begun:
-            ring, ended = channel.turns.ring, min(channel.idle_since, now)
+            ring, ended = channel.arbiter.ring, min(channel.idle_since, now)
             left = sum(entry.remaining for entry in ring) if ring else channel.idle_since - ended
             self.log += now if ring else ended, now, channel.served_cycles - left
         self.tell()
@@ -117,22 +117,22 @@ class ChannelProbe(Probe):
         """Return the service requested so far, its end, and the progress of the arbiter."""
         channel = self.channel
         channel.catch_up()
-        return channel.served_cycles, channel.idle_since, *channel.turns.gauges()
+        return channel.served_cycles, channel.idle_since, *channel.arbiter.gauges()
 
-    def limit(self, seen: GaugeInterval) -> int:
+    def limit(self, interval: GaugeInterval) -> int:
         """Return the limit without new requests: continuous service, or service in whole rounds."""
-        if seen.before[0] != seen.after[0]:
+        if interval.before[0] != interval.after[0]:
             return FOREVER
-        if not self.channel.turns.ring:
-            ends = seen.after[1]
-            if ends > seen.end:
-                return seen.ends_before(ends)
-            return NEVER if ends > seen.start else FOREVER
-        left = sum(seen.after[5::2])
-        always = sum(seen.before[5::2]) - left == seen.cycles
-        if always and len({entry.direction for entry in self.channel.turns.ring}) == 1:
-            return (left - 1) // seen.cycles
-        return self.channel.turns.limit(seen.start_at(2))
+        if not self.channel.arbiter.ring:
+            ends = interval.after[1]
+            if ends > interval.end:
+                return interval.ends_before(ends)
+            return NEVER if ends > interval.start else FOREVER
+        left = sum(interval.after[5::2])
+        always = sum(interval.before[5::2]) - left == interval.cycles
+        if always and len({entry.direction for entry in self.channel.arbiter.ring}) == 1:
+            return (left - 1) // interval.cycles
+        return self.channel.arbiter.limit(interval.start_at(2))
 
 
 @dataclass(eq=False)

@@ -146,9 +146,9 @@ class ReadWriteArbiter(StatefulPart):
             numbers += (entry.remaining, entry.since)
         return tuple(numbers)
 
-    def limit(self, seen: GaugeInterval, horizon: int = 0) -> int:
+    def limit(self, interval: GaugeInterval, horizon: int = 0) -> int:
         """Return how often a period can repeat in which a large request shrinks."""
-        return shrinking_limit(seen, horizon + max(self.batch))
+        return shrinking_limit(interval, horizon + max(self.batch))
 
     def skip(self, skip: SkippedPeriods) -> None:
         """Reduce what is left of large requests; the others are replaced by their successors."""

@@ -202,13 +202,13 @@ class RoundRobinArbiter(StatefulPart):
             numbers += (entry.remaining, entry.since)
         return tuple(numbers)
 
-    def limit(self, seen: GaugeInterval, horizon: int = 0) -> int:
+    def limit(self, interval: GaugeInterval, horizon: int = 0) -> int:
         """Return how often a period can repeat in which a large request shrinks.
 
         Its size does not affect the others as long as more than a turn of it is left and its finish
         is more than ``horizon`` cycles after the period, where no event has been computed yet.
         """
-        return shrinking_limit(seen, horizon + self.quantum)
+        return shrinking_limit(interval, horizon + self.quantum)
 
     def skip(self, skip: SkippedPeriods) -> None:
         """Reduce what is left of large requests; the others are replaced by their successors."""
@@ -216,12 +216,12 @@ class RoundRobinArbiter(StatefulPart):
         advance_entries(self.ring, skip)
 
 
-def shrinking_limit(seen: GaugeInterval, beyond: int) -> int:
+def shrinking_limit(interval: GaugeInterval, beyond: int) -> int:
     """Return how many periods can be skipped so that each request keeps ``beyond`` cycles.
 
     The first three gauges must not change; the others are the rest of each request, and its start.
     """
-    before, after = seen.before, seen.after
+    before, after = interval.before, interval.after
     if before[:3] != after[:3]:
         return NEVER
     limit = FOREVER
@@ -231,13 +231,13 @@ def shrinking_limit(seen: GaugeInterval, beyond: int) -> int:
             continue
         if before[at + 1] != after[at + 1]:
             return NEVER
-        limit = min(limit, max(NEVER, (after[at] - seen.cycles - beyond - 1) // shrinks))
+        limit = min(limit, max(NEVER, (after[at] - interval.cycles - beyond - 1) // shrinks))
     return limit
 
 
 def advance_entries(entries: Sequence[ServiceRequest], skip: SkippedPeriods) -> None:
     """Reduce what is left of requests that stayed; the others are replaced by successors."""
-    before, after = skip.stretch.before, skip.stretch.after
+    before, after = skip.interval.before, skip.interval.after
     for at, entry in enumerate(entries):
         left, since = 3 + 2 * at, 4 + 2 * at
         entry.remaining -= (before[left] - after[left]) * skip.times

@@ -1,18 +1,18 @@
 """The declaration of every part's state, so that a repetition can be recognised.
 
-The machine is deterministic: if all that determines its future is as it was a period
-ago, the period repeats. Each class with attributes that change declares all its fields, with types
-that say what must become of them in a period:
+The machine is deterministic: if all that determines its future is as it was a period ago, the
+period repeats. Each class whose attributes change declares all its fields, with types that say how
+they may differ between the two ends of a period that repeats:
 
-- ``State[T]`` must be the same again;
-- ``Gauge[T]`` has numbers that may differ by the same amount from period to period (positions of
-  loops, times of events), with a ``limit`` of the number of repetitions;
-- ``Counter[T]`` only counts: nothing in the machine reads it;
-- ``Record[T]`` is written and never read by the machine, and a period that repeats leaves it as
-  it is (a peak), or it follows from what is in the state;
+- ``State[T]`` must be equal;
+- ``Gauge[T]`` has numbers that may change by the same amount in each period (positions of loops,
+  times of events); ``limit`` returns how often they can;
+- ``Counter[T]`` only counts events: nothing in the machine reads it;
+- ``Record[T]`` is not compared: it does not influence the machine and is constant in a period that
+  repeats (a peak), or it follows from the state;
 - any other field doesn't change while the machine runs.
 
-A field can be two of them: ``State[Gauge[T]]`` has a part that must be the same, and numbers.
+A field can have two roles: in ``State[Gauge[T]]`` a part must be equal, and numbers may change.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class GaugeInterval(NamedTuple):
 
 
 class SkippedPeriods(NamedTuple):
-    """``times`` periods to skip; ``before`` and ``after`` are counters of a part."""
+    """``times`` periods to skip; ``before`` and ``after``: counters at the ends of ``interval``."""
 
-    stretch: GaugeInterval
+    interval: GaugeInterval
     times: int
     before: Numbers
     after: Numbers
@@ -78,10 +78,10 @@ class SkippedPeriods(NamedTuple):
     @property
     def cycles(self) -> int:
         """Cycles that are skipped."""
-        return self.stretch.cycles * self.times
+        return self.interval.cycles * self.times
 
     def growth(self) -> Sequence[tuple[int, int]]:
-        """Return what is added to each counter that grows: (index, amount)."""
+        """Return the amount to add to each counter that grows: (index, amount)."""
         return growth(self.before, self.after, self.times)
 
 
@@ -114,7 +114,7 @@ class StatefulPart:
         """Return the numbers that only count events."""
         return ()
 
-    def limit(self, seen: GaugeInterval) -> int:
+    def limit(self, interval: GaugeInterval) -> int:
         """Return how often the period can repeat, by the gauges of this part."""
         raise NotImplementedError
 

@@ -62,14 +62,19 @@ class TileCounts(StatefulPart):
         """Return the tiles made by each maker, then those taken by each reader."""
         return (*self.made.values(), *self.taken.values())
 
-    def limit(self, seen: GaugeInterval) -> int:
+    def limit(self, interval: GaugeInterval) -> int:
         """Return the periods in which no reader waits for more or fewer tiles than in this one."""
-        grown = [new - old for old, new in zip(seen.before, seen.after, strict=True)]
+        grown = [new - old for old, new in zip(interval.before, interval.after, strict=True)]
         tiles, n_makers = tuple(self.readers.values()), len(self.made)
         pairs = product(range(n_makers), range(n_makers, len(grown)))
         return min(
             (
-                _periods(tiles[b - n_makers], (seen.before[a], seen.before[b]), grown[a], grown[b])
+                _periods(
+                    tiles[b - n_makers],
+                    (interval.before[a], interval.before[b]),
+                    grown[a],
+                    grown[b],
+                )
                 for a, b in pairs
             ),
             default=FOREVER,
@@ -78,7 +83,7 @@ class TileCounts(StatefulPart):
     def skip(self, skip: SkippedPeriods) -> None:
         """Add the tiles of the skipped periods."""
         makers, readers = list(self.made), list(self.taken)
-        for at, amount in growth(skip.stretch.before, skip.stretch.after, skip.times):
+        for at, amount in growth(skip.interval.before, skip.interval.after, skip.times):
             if at < len(makers):
                 self.made[makers[at]] += amount
             else:

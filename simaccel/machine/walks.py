@@ -34,15 +34,15 @@ from simaccel.machine.instructions import (
     working,
 )
 from simaccel.program.cores import (
-    alike_on_cores,
     all_cores,
-    core_inside,
-    core_of,
-    digits_of,
+    core_in_iteration,
+    core_in_operator,
+    core_indices,
+    core_iterations,
+    equal_load_loops,
     is_spread,
     moving_ranks,
     part_of,
-    place_among,
 )
 from simaccel.program.dependences import CoreDependence, awaited_ends
 from simaccel.program.fit import Fifo, fifos, operators_with_tiles, rings
@@ -111,7 +111,7 @@ def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams
     beside, shared = overlaps(program, accelerator), fifos(program, accelerator)
     operators = [operator for operator, _ in operators_with_tiles(program.body)]
     numbers = all_cores(program, accelerator.cores.count)
-    places = {node.name: place_among(numbers, node.cores) for node in operators}
+    places = {node.name: core_indices(numbers, node.cores) for node in operators}
     walks = InstructionStreams(
         engines,
         numbers=numbers,
@@ -130,7 +130,7 @@ def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams
             walks.operators = builder.operators
         walks.cores.append(known[part])
         walks.digits.append(
-            {node.name: digits_of(node, at - places[node.name].start) for node in operators}
+            {node.name: core_iterations(node, at - places[node.name].start) for node in operators}
         )
     return walks
 
@@ -193,7 +193,7 @@ class _Builder:
         engine = engine_of(node, self.accelerator)
         names = tuple(tile.name for tile in tiles_of(node))
         casts = self.accelerator.cores.noc.multicast
-        alike = alike_on_cores(node, self.around, self.moving) if casts else ()
+        alike = equal_load_loops(node, self.around, self.moving) if casts else ()
         what = Action.COMMAND, next(self.sites)
         step = Instruction(*what, command=node, touches=names, operator=operator, alike=alike)
         return [PlacedInstruction(engine, step)]
@@ -207,7 +207,7 @@ class _Builder:
             if isinstance(command, Compute) and isinstance(command.on, Steps)
             for tile in tiles_of(command)
         }
-        outside, core = self.core, core_of(node, self.core)
+        outside, core = self.core, core_in_operator(node, self.core)
         if core is None or (core and not is_spread(node)):
             items = self._skip_others(node, node.name)
         else:
@@ -238,7 +238,7 @@ class _Builder:
 
     def _build_core_loop(self, node: ProgramLoop, operator: str) -> list[Item]:
         """Return the items of the core's iteration of a loop over cores; none if it has none."""
-        left = core_inside(node, self.core)
+        left = core_in_iteration(node, self.core)
         if left is None:
             return self._skip_others(node, operator)
         outside, self.core, self.around = (self.core, self.around), left, (*self.around, node)

@@ -1,4 +1,7 @@
-"""The part of a program that one core executes: its iterations of loops over cores."""
+"""The part of a program that each core executes, and the numbering of cores.
+
+A loop over cores runs its iterations on different cores at once; such loops can be nested.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +22,18 @@ from simaccel.program.program import (
 def all_cores(program: Program, count: int) -> tuple[int, ...]:
     """Return the numbers of all cores that a program runs on, ``count`` per chip.
 
-    A program with several chips has, on each, the core number of its messages, too (`REMOTE`).
+    With several chips, each also has the core number `REMOTE`, which executes its messages.
 
     >>> all_cores(Program(name="P", body=()), 2)
     (0, 1)
     """
     places = (operator.cores or (0,) for operator, _ in operators_with_tiles(program.body))
-    named = {core for place in places for core in (place[0], place[-1])} or {0}
-    starts = sorted({core // CHIP * CHIP for core in named})
+    used = {core for place in places for core in (place[0], place[-1])} or {0}
+    starts = sorted({core // CHIP * CHIP for core in used})
     return tuple(
         start + number
         for start in starts
-        for number in (*range(count), *([REMOTE] if start + REMOTE in named else []))
+        for number in (*range(count), *([REMOTE] if start + REMOTE in used else []))
     )
 
 
@@ -40,10 +43,10 @@ def chip_count(program: Program) -> int:
     return len({operator.cores[0] // CHIP for operator in operators if operator.cores}) or 1
 
 
-def place_among(numbers: Sequence[int], cores: range | None) -> range:
-    """Return the indices of an operator's cores among all; without ``cores`` all that compute.
+def core_indices(numbers: Sequence[int], cores: range | None) -> range:
+    """Return the indices of an operator's cores in ``numbers``; without ``cores`` all that compute.
 
-    >>> place_among((0, 1, REMOTE), None)
+    >>> core_indices((0, 1, REMOTE), None)
     range(0, 2)
     """
     if cores is None:
@@ -52,21 +55,22 @@ def place_among(numbers: Sequence[int], cores: range | None) -> range:
     return range(start, start + len(cores))
 
 
-def core_inside(loop: ProgramLoop, core: int) -> int | None:
-    """Return the number of a core within its iteration of a loop over cores; None without one.
+def core_in_iteration(loop: ProgramLoop, core: int) -> int | None:
+    """Return the index of a core in its iteration of a loop over cores; None if it has none.
 
     >>> loop = ProgramLoop(rank="m", trips=2, core=4, cores_apart=2)
-    >>> [core_inside(loop, core) for core in (3, 4, 7, 8)]
+    >>> [core_in_iteration(loop, core) for core in (3, 4, 7, 8)]
     [None, 0, 1, None]
     """
-    number, left = divmod(core - (loop.core or 0), loop.cores_apart)
-    return left if 0 <= number < loop.trips else None
+    iteration, index = divmod(core - (loop.core or 0), loop.cores_apart)
+    return index if 0 <= iteration < loop.trips else None
 
 
-def core_of(operator: Operator, core: int) -> int | None:
-    """Return the number of a core within those of an operator; None if it is none of them.
+def core_in_operator(operator: Operator, core: int) -> int | None:
+    """Return the index of a core among those of an operator; None if it is not one of them.
 
-    >>> [core_of(Operator(name="L", body=(), cores=range(2, 4)), core) for core in (1, 2, 3)]
+    >>> operator = Operator(name="L", body=(), cores=range(2, 4))
+    >>> [core_in_operator(operator, core) for core in (1, 2, 3)]
     [None, 0, 1]
     """
     if operator.cores is None:
@@ -74,26 +78,26 @@ def core_of(operator: Operator, core: int) -> int | None:
     return core - operator.cores.start if core in operator.cores else None
 
 
-def digits_of(operator: Operator, core: int) -> tuple[int, ...]:
-    """Return the iterations of loops over cores that a core executes, outermost first.
+def core_iterations(operator: Operator, core: int) -> tuple[int, ...]:
+    """Return the iteration that a core executes of each loop over cores, outermost first.
 
-    ``core``: its number within the operator.
+    ``core``: its index among the operator's cores.
     """
-    digits: list[int] = []
+    iterations: list[int] = []
     node: ProgramLoop | Operator | None = operator
     while node is not None:
         inner = (
             loop for loop in node.body if isinstance(loop, ProgramLoop) and loop.core is not None
         )
-        node = next((loop for loop in inner if core_inside(loop, core) is not None), None)
+        node = next((loop for loop in inner if core_in_iteration(loop, core) is not None), None)
         if node is not None:
-            digits.append((core - (node.core or 0)) // node.cores_apart)
-            core = core_inside(node, core) or 0
-    return tuple(digits)
+            iterations.append((core - (node.core or 0)) // node.cores_apart)
+            core = core_in_iteration(node, core) or 0
+    return tuple(iterations)
 
 
 def moving_ranks(operator: Operator) -> dict[str, set[str]]:
-    """Return, by tensor that an operator loads from memory, the ranks that move its tiles."""
+    """Return, by tensor that an operator loads from memory, the ranks whose loops move its tile."""
     derived = dict(operator.derived)
     ranks: dict[str, set[str]] = {}
     for command in commands(operator.body):
@@ -105,18 +109,18 @@ def moving_ranks(operator: Operator) -> dict[str, set[str]]:
     return ranks
 
 
-def alike_on_cores(
+def equal_load_loops(
     command: Command, around: Sequence[ProgramLoop], ranks: Mapping[str, set[str]]
 ) -> tuple[bool, ...]:
-    """Return which loops over cores around a load do not move it; empty if all do.
+    """Return, by loop over cores around a load, whether all its cores load the same tile.
 
-    ``ranks``: the ranks that move each tensor.
+    Empty if none does. ``ranks``: the ranks that move each tensor (`moving_ranks`).
     """
     if not isinstance(command, Load) or command.source is not None:
         return ()
     view = command.view or command.tile.view
-    alike = tuple(loop.rank not in ranks[view.name] for loop in around)
-    return alike if any(alike) else ()
+    is_equal = tuple(loop.rank not in ranks[view.name] for loop in around)
+    return is_equal if any(is_equal) else ()
 
 
 def is_spread(operator: Operator) -> bool:
@@ -125,9 +129,9 @@ def is_spread(operator: Operator) -> bool:
 
 
 def part_of(program: Program, core: int) -> tuple[object, ...]:
-    """Return a key that cores with the same part of a program have in common."""
+    """Return a key that is equal for cores that execute the same part of a program."""
     return tuple(
-        _part(operator, core_of(operator, core))
+        _part(operator, core_in_operator(operator, core))
         for operator, _ in operators_with_tiles(program.body)
     )
 
@@ -139,9 +143,9 @@ def _part(operator: Operator, core: int | None) -> object:
 
 
 def _loops(node: ProgramLoop | Operator, core: int) -> tuple[object, ...]:
-    found: list[object] = []
-    for inner in node.body:
-        if isinstance(inner, ProgramLoop) and inner.core is not None:
-            left = core_inside(inner, core)
-            found.append(None if left is None else _loops(inner, left))
-    return tuple(found)
+    parts: list[object] = []
+    for loop in node.body:
+        if isinstance(loop, ProgramLoop) and loop.core is not None:
+            index = core_in_iteration(loop, core)
+            parts.append(None if index is None else _loops(loop, index))
+    return tuple(parts)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from simaccel.hardware import Accelerator
 from simaccel.hardware.compiler import WEIGHTS
 from simaccel.hardware.cores import CHIP
-from simaccel.program.cores import all_cores, core_of
+from simaccel.program.cores import all_cores, core_in_operator
 from simaccel.program.dependences import WEIGHT, dependences
 from simaccel.program.fit import (
     Fifo,
@@ -157,7 +157,7 @@ def _walk(
     last = dict(before)
     for node in body:
         if isinstance(node, Operator):
-            if core_of(node, core) is None:
+            if core_in_operator(node, core) is None:
                 continue
             place = places[node.name]
             for name, again in last.items():

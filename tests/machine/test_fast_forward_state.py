@@ -50,7 +50,7 @@ REPEATS = {
     *("Occupancy.n_bytes", "Engine.stage", "Engine.skipped_exchange", "Multicast.waiting"),
     *("TileCounts.waiting", "TileCounts.coming", "Occupancy.operator", "Array.came"),
     *("Array.free_at", "Array.left_at", "Array.drained_at", "DmaOutEngine.written_at"),
-    *("LinkEngine.lag_cycles", "Channel.waiting", "Channel.turns"),
+    *("LinkEngine.lag_cycles", "Channel.waiting", "Channel.arbiter"),
     *("Channel.alarm", "Channel.idle_since"),
 }
 # Dropped with all of those, a run goes wrong.
