@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from simaccel.analytic.prediction import predict
-from simaccel.errors import InputError
+from simaccel.errors import InputError, SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.links import ONE_CHIP
 from simaccel.mapping.chips.sharding import Pod
@@ -57,7 +57,7 @@ def chip_share(
     if on_one and not options.sequence_parallel:
         return None
     if {*degrees} == {None} and not options.sequence_parallel:
-        slowdowns = _slowdowns(workload, accelerator.with_chips(ONE_CHIP), dataflow)
+        slowdowns = chip_work(workload, accelerator, dataflow).slowdowns
         split = fastest_split(workload, accelerator, slowdowns=slowdowns)
         spreads, pod = split.spreads, split.pod
     else:
@@ -81,18 +81,28 @@ def chip_share(
     )
 
 
-@lru_cache(4)
+def chip_work(workload: Workload, accelerator: Accelerator, dataflow: str) -> ChipWork:
+    """Return the work of a workload's splits by a dataflow, as far as it is known unsearched."""
+    slowdowns = _slowdowns(workload, accelerator.with_chips(ONE_CHIP), dataflow)
+    return ChipWork(workload, accelerator, slowdowns)
+
+
+@lru_cache(8)
 def _slowdowns(workload: Workload, chip: Accelerator, dataflow: str) -> dict[str, Fraction]:
     """Return how many times as long as estimated operators take by a dataflow without a search.
 
-    By their bounds on one chip; empty for dataflows that search.
+    By their bounds on one chip; empty for dataflows that search, and for what one chip can't do.
     """
-    if dataflow.partition("-")[0] not in UNSEARCHED:
-        return {}
-    mapping, work = make_mapping(workload, chip, dataflow), ChipWork(workload, chip)
     slowdowns = dict[str, Fraction]()
-    groups = zip(mapping.groups, predict(workload, mapping, chip).groups, strict=True)
-    for group, predicted in groups:
+    if dataflow.partition("-")[0] not in UNSEARCHED:
+        return slowdowns
+    try:
+        mapping = make_mapping(workload, chip, dataflow)
+        predictions = predict(workload, mapping, chip).groups
+    except SimaccelError:
+        return slowdowns
+    work = ChipWork(workload, chip)
+    for group, predicted in zip(mapping.groups, predictions, strict=True):
         estimate = sum(work.operator_cycles(name, ()) for name in group.operators)
         bound = sum(predicted.bound_terms.values())
         slowdowns |= dict.fromkeys(group.operators, Fraction(bound) / max(estimate, 1))

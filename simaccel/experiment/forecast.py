@@ -112,7 +112,12 @@ def forecasts(
         return [("", forecast(workload, accelerator, dataflow, options))]
     named = named_dataflow(dataflow)
     plan = plan_pipeline(
-        workload, accelerator, stages=stages, micro_batches=micro_batches, options=options
+        workload,
+        accelerator,
+        stages=stages,
+        micro_batches=micro_batches,
+        options=options,
+        dataflow=named,
     )
     return [
         (

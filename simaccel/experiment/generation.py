@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from simaccel.errors import Fault, InputError
+from simaccel.experiment.chip_share import chip_work
 from simaccel.experiment.pipeline import PipelineRun, pipeline_row, run_pipeline
 from simaccel.experiment.pipeline_plan import PipelinePlan, plan_pipeline
 from simaccel.experiment.run import ExperimentResult, simulate
@@ -168,12 +169,13 @@ def generate(  # noqa: PLR0913 - what a generation is asked
     prefill, decodes = planned_phases(model, tokens=tokens, prompt=prompt, lengths=lengths, **asked)
     options, plan = options or Options(), None
     if stages is None:  # caches lie as the prefill leaves them
-        last = [(step, tokens - 1) for step in [*decodes.values()][-1:]]
-        options = settle_degrees(options, accelerator, [(prefill, 1), *last])
+        phases = [(prefill, 1), *((step, tokens - 1) for step in [*decodes.values()][-1:])]
+        works = [(chip_work(phase, accelerator, dataflow), times) for phase, times in phases]
+        options = settle_degrees(options, accelerator, works)
     cut: dict[str, Any] = {"micro_batches": micro_batches, "options": options}
     if stages is not None:
         cut["stages"] = stages
-        plan = plan_pipeline(prefill, accelerator, **cut)
+        plan = plan_pipeline(prefill, accelerator, dataflow=dataflow, **cut)
         cut["options"] = options = plan.options
 
     def run(at: int, workload: Workload) -> PhaseFigures:
@@ -194,8 +196,7 @@ def generate(  # noqa: PLR0913 - what a generation is asked
         )
 
     first, *others = (run(at, workload) for at, workload in enumerate((prefill, *decodes.values())))
-    pairs = zip(decodes, others, strict=True)
-    steps = tuple(DecodeStep(kv_len=kv_len, figures=figures) for kv_len, figures in pairs)
+    steps = tuple(DecodeStep(kv_len=n, figures=row) for n, row in zip(decodes, others, strict=True))
     return Generation(
         tokens=tokens,
         batch=prefill.parameters["batch"],

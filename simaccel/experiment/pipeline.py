@@ -197,7 +197,12 @@ def run_pipeline(
     """
     named = named_dataflow(dataflow)
     plan = plan_pipeline(
-        workload, accelerator, stages=stages, micro_batches=micro_batches, options=options
+        workload,
+        accelerator,
+        stages=stages,
+        micro_batches=micro_batches,
+        options=options,
+        dataflow=named,
     )
 
     def run(at: int, stage: PlannedStage) -> PipelineStage:

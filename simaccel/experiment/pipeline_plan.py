@@ -12,6 +12,7 @@ from functools import partial
 from itertools import pairwise
 
 from simaccel.errors import Fault, InputError, gather, require_none
+from simaccel.experiment.chip_share import chip_work
 from simaccel.experiment.precision import place_on
 from simaccel.files.limits import MAX_OPERATORS, require_at_most
 from simaccel.hardware import Accelerator
@@ -89,9 +90,11 @@ def plan_pipeline(
     stages: int,
     micro_batches: int | None = None,
     options: Options | None = None,
+    dataflow: str = "",
 ) -> PipelinePlan:
     """Cut a whole model with its batch into stages and micro-batches.
 
+    Without degrees all stages have those that are fastest by the ``dataflow`` (`chip_work`).
     Without ``micro_batches``: as many as stages, or the most that divide both.
 
     Raises:
@@ -106,7 +109,8 @@ def plan_pipeline(
     whole = place_on(part, accelerator)
     phase = whole.parameters["phase"]
     planned = _planned_stages(part, accelerator, stages)
-    options = settle_degrees(options, group, [(stage.workload, stage.count) for stage in planned])
+    works = [(chip_work(stage.workload, group, dataflow), stage.count) for stage in planned]
+    options = settle_degrees(options, group, works)
     degrees = degrees_of(group.pod, *options.degrees, copies=options.copies)
     handed, size = whole.tensor_bytes(STAGE_INPUT), group.pod.count
     sequences = -(-batch // (chosen * degrees.batch))

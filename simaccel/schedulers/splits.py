@@ -170,16 +170,16 @@ def _share_nothing(work: ChipWork) -> _Candidate[LegalSplit]:
 
 
 def settle_degrees(
-    options: Options, accelerator: Accelerator, runs: Sequence[tuple[Workload, int]]
+    options: Options, accelerator: Accelerator, works: Sequence[tuple[ChipWork, int]]
 ) -> Options:
     """Return options with all degrees set: the fastest over runs of a transformer, if none is.
 
-    ``runs``: each workload, and how many times it runs. Chips may do the same (`Options.copies`).
+    ``works``: of each workload, and how many times it runs. Chips may do the same
+    (`Options.copies`).
     """
     pod, copies, sequence = accelerator.pod, options.copies, options.sequence_parallel
     degrees = degrees_of(pod, *options.degrees, sequence=sequence, copies=copies)
     if pod.count > 1 and {*options.degrees} == {None}:
-        works = [(ChipWork(workload, accelerator), times) for workload, times in runs]
         with suppress(InputError):  # the run names what is wrong
             degrees, copies = _fastest_of(
                 candidate

@@ -1,5 +1,6 @@
 """Generations: which steps run, how they are summed up, and what they can't be below."""
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -135,6 +136,18 @@ def test_chips_that_no_degrees_need_do_the_same() -> None:
     assert found.decode.cycles == few.decode.cycles
     assert found.decode.energy_pj == 3 * few.decode.energy_pj
     assert generation_lines(found)[0] == "cut: tensor 2 x data 1, 3 groups of chips alike"
+
+
+def test_degrees_of_a_generation_are_fastest_by_its_dataflow() -> None:
+    """`naive-m` takes so long on one chip that four are worth links of 16 GB/s: two thirds."""
+    how: dict[str, Any] = {"tokens": 2, "prompt": 128, "lengths": 1}
+    near = "topology=switch", "hop_cycles=50", "bytes_per_second=16 GB/s"
+    model = replace(SMALL, hidden=256, ff_size=512, head_size=32, layers=2)
+    found = generate(model, small_pod(4, *near), "naive-m", **how)
+    alone = generate(model, small_pod(1, *near), "naive-m", **how)
+    assert generation_lines(found)[0] == "cut: tensor 4 x data 1"
+    cycles, whole = (one.prefill.cycles + one.decode.cycles for one in (found, alone))
+    assert 3 * cycles < 2 * whole
 
 
 def test_degrees_of_a_generation_are_fastest_over_all_its_phases() -> None:
