@@ -1,8 +1,8 @@
 """Operators whose run is far from the work of their busiest resource, with what they wait for.
 
 ``python -m validation.search.far [WORD ...]`` maps each workload on each accelerator whose names
-have all of these words, and writes to `far.csv` what takes more than 1.25 times its bound and 0.3%
-of its run. The bound of a mapping has waits that another mapping may not have: what is held against
+have all of these words, and writes to `far.csv` what takes more than 1.25 times that and 0.3% of
+its run. The bound of a mapping has waits that another mapping may not have: what is held against
 is the work of the busiest resource, and a start with a latency of DRAM. In a run whose operators
 overlap others' work is in a row, so what seems far is run alone. It fails if anything is far then.
 """
@@ -25,7 +25,7 @@ from simaccel.schedulers import Options
 from simaccel.workload import build
 
 TABLE = Path(__file__).with_name("far.csv")
-FIELDS = ("hw", "workload", "operator", "cycles", "bound", "ratio", "share", "waits_for")
+FIELDS = ("hw", "workload", "operator", "cycles", "work_and_start", "ratio", "share", "waits_for")
 FAR = 1.25
 SHARE = 0.003
 ACCELERATORS = ("edge", "cloud", "edge_tpu", "mxu_128", "tpu_v4", "tpu_v5e", "tpu_v6e")
@@ -55,12 +55,12 @@ def far(hw: str, workload: str) -> Iterator[list[Any]]:
         alone = simulate(made.select_operators(row["name"].split("+")), accelerator, DATAFLOW)
         (group,), cycles = alone.prediction.groups, alone.run.cycles
         start = accelerator.compiler.kernel_start_cycles + accelerator.dram.latency_cycles
-        bound = group.resource_bound_cycles + start
-        if cycles > FAR * bound:
+        least = group.resource_bound_cycles + start
+        if cycles > FAR * least:
             waits = waiting_by_cause(alone.run, alone.prediction.bound_terms)
             longest = max(waits, key=lambda cause: waits[cause], default="")
-            ratio, share = f"{cycles / bound:.3f}", f"{row['cycles'] / whole:.4f}"
-            yield [hw, workload, row["name"], cycles, bound, ratio, share, longest]
+            ratio, share = f"{cycles / least:.3f}", f"{row['cycles'] / whole:.4f}"
+            yield [hw, workload, row["name"], cycles, least, ratio, share, longest]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
