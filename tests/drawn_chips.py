@@ -67,7 +67,7 @@ def draw_pod(seed: int) -> DrawnPod | None:
         pod, _ = shard(of, mapping, on.pod)
         if pod is not None and executes(on, pod.workload, pod.mapping):
             placed = with_places(draw, pod.workload, on, pod.mapping)
-            exchanges = (replace(one, handed=None) for one in pod.exchanges)
+            exchanges = (replace(one, streamed=None) for one in pod.exchanges)
             handed = tuple(hand_tiles(pod.workload, placed, one) for one in exchanges)
             return DrawnPod(of, on, mapping, replace(pod, mapping=placed, exchanges=handed))
     return None

@@ -1,7 +1,7 @@
-"""Costs of an exchange between chips, for one of them: bytes, work of resources, and a bound.
+"""Costs of an exchange between chips for one chip: bytes, work of resources, and a lower bound.
 
-They follow from the exchange alone. Its collectives run one after the other, the first one after
-its load, so no run is shorter than all of them.
+They follow from the exchange alone. Its chunks' collectives run one after the other, the first
+after its load, so their sum is a lower bound of the exchange's cycles.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def merge_parts(
 ) -> dict[Level, int]:
     """Return bytes with the DRAM reads of parts booked to the tensors that they belong to.
 
-    ``parts``: part -> tensor; ``received``: by tensor, the bytes that loads write to the buffers of
-    all cores, which exceed those read if a read serves several.
+    ``parts``: part -> tensor; ``received``: by part, the bytes that its loads write to the buffers
+    of all cores: more than are read if a read serves several cores.
     """
     merged = Counter(moved)
     for part, tensor in parts.items():
@@ -41,7 +41,7 @@ def merge_parts(
 
 @dataclass(frozen=True)
 class LinkWork:
-    """The work of an exchange on one chip, ``times`` times; ``act``: its end of a message."""
+    """The work of an exchange that runs ``times`` times on a chip; ``act``: what its links do."""
 
     exchange: Exchange
     accelerator: Accelerator
@@ -50,33 +50,35 @@ class LinkWork:
 
     @property
     def name(self) -> str:
-        """Its name in tables and traces."""
+        """Name in tables and traces."""
         return self.exchange.receipt if self.act == "receive" else self.exchange.name
 
     @property
     def place(self) -> range | None:
-        """The cores that wait for it: all, or of a message the core that sends or receives it."""
+        """The cores that wait for it (None: all); of a message, its core on the chip."""
         if not self.exchange.is_message:
             return self.exchange.cores
-        layout = self.exchange.behind if self.act == "receive" else self.exchange.before
+        layout = (
+            self.exchange.target_layout if self.act == "receive" else self.exchange.source_layout
+        )
         return remote_cores(layout.first)
 
     @property
     def core(self) -> int:
-        """The core that executes it."""
+        """Number of the core that executes it."""
         return 0 if self.place is None else self.place.start
 
     @property
     def read(self) -> set[str]:
-        """The tensor that it reads; of the receiving end of a message, the sending end."""
+        """The tensor that it reads; at the receiving end of a message, the sending end's name."""
         return {self.exchange.name if self.act == "receive" else self.exchange.source}
 
     @property
     def streamed(self) -> set[str]:
-        """The tensor that it reads, if it comes tile by tile; else empty."""
-        handed = self.exchange.handed
-        is_handed = self.act != "receive" and handed is not None and handed.stream.maker != ""
-        return self.read if is_handed or self.act == "receive" else set()
+        """The tensor that it reads, if that arrives tile by tile; else empty."""
+        tiles = self.exchange.streamed
+        is_streamed = self.act != "receive" and tiles is not None and tiles.stream.maker != ""
+        return self.read if is_streamed or self.act == "receive" else set()
 
     @property
     def stored(self) -> set[str]:
@@ -85,17 +87,17 @@ class LinkWork:
 
     @cached_property
     def channels(self) -> Counter[str]:
-        """Busy cycles of the links of each dimension by name, of one run."""
-        hardware, exchange, found = self.accelerator, self.exchange, Counter[str]()
+        """Busy cycles of the links of each dimension, by name of the channel, for one run."""
+        hardware, exchange, cycles = self.accelerator, self.exchange, Counter[str]()
         for trips, *sides in exchange.chunks(hardware):
             n_bytes = self._max_bytes(*sides)
             for name, n in hardware.pod.link_cycles(self.act, n_bytes, exchange.axes):
-                found[name] += trips * n
-        return found
+                cycles[name] += trips * n
+        return cycles
 
     @property
     def cycles(self) -> int:
-        """Busy cycles of the busiest dimension's links, of one run."""
+        """Busy cycles of the busiest dimension's links, for one run."""
         return max(self.channels.values(), default=0)
 
     def _max_bytes(self, *sides: int) -> int:
@@ -103,25 +105,25 @@ class LinkWork:
 
     @cached_property
     def moved(self) -> dict[Level, int]:
-        """Bytes by level and tensor, of one run."""
+        """Bytes by level and tensor, for one run."""
         exchange, moved = self.exchange, Counter[Level]()
         hops_in, hops_out = (len(self._links(write=write)) for write in (False, True))
-        for trips, taken, given_away in exchange.chunks(self.accelerator):
-            sent = come = self._sent_bytes(self._max_bytes(taken, given_away))
+        for trips, n_in, n_out in exchange.chunks(self.accelerator):
+            sent = received = self._sent_bytes(self._max_bytes(n_in, n_out))
             if self.act == "send":
-                sent, come = exchange.n_bytes(taken), 0
+                sent, received = exchange.n_bytes(n_in), 0
                 links = sum(axis.size for axis in exchange.axes)
                 moved[LINK_SENT, exchange.source] += trips * sent * (links - 1)
             if self.act == "receive":
-                sent, come = 0, exchange.n_bytes(given_away)
-            loaded = trips * exchange.n_bytes(taken) * (self.act != "receive")
-            stored = trips * exchange.n_bytes(given_away) * (self.act != "send")
+                sent, received = 0, exchange.n_bytes(n_out)
+            loaded = trips * exchange.n_bytes(n_in) * (self.act != "receive")
+            stored = trips * exchange.n_bytes(n_out) * (self.act != "send")
             moved["dram_read", exchange.source] += loaded
             moved["buffer_write", exchange.source] += loaded
             moved["buffer_read", exchange.source] += trips * sent
             moved[LINK_SENT, exchange.source] += trips * sent
-            moved["link_read", exchange.target] += trips * come
-            moved["buffer_write", exchange.target] += trips * come
+            moved["link_read", exchange.target] += trips * received
+            moved["buffer_write", exchange.target] += trips * received
             moved["buffer_read", exchange.target] += stored
             moved["dram_write", exchange.target] += stored
             moved[HOPS_READ, exchange.source] += loaded * hops_in
@@ -142,14 +144,14 @@ class LinkWork:
 
     @property
     def resources(self) -> dict[str, int]:
-        """Work of each resource in cycles by name, of one run."""
+        """Work of each resource in cycles by name, for one run."""
         hardware, core = self.accelerator, self.core
         parts = hardware.dram.channels
         loads = hardware.channel_read_rate.cycles(self._total("dram_read") // parts)
         stores = hardware.channel_rate.cycles(self._total("dram_write") // parts)
         links: Counter[str] = Counter()
-        for way, write in (("dram_read", False), ("dram_write", True)):
-            cycles = hardware.cores.noc.rate.cycles(self._total(way))
+        for level, write in (("dram_read", False), ("dram_write", True)):
+            cycles = hardware.cores.noc.rate.cycles(self._total(level))
             links.update(dict.fromkeys(self._links(write=write), cycles))
         return {
             **{on_chip(core, name): n for name, n in links.items()},
@@ -162,23 +164,23 @@ class LinkWork:
 
     @property
     def is_beside(self) -> bool:
-        """Whether it runs beside the cores: it waits for links and its tensor only."""
+        """Whether it runs beside the cores, and waits only for links and its tensor."""
         return self.core % CHIP == REMOTE or self.exchange.is_stored
 
     @property
     def path(self) -> Mapping[str, int]:
-        """The least cycles of an exchange by term."""
+        """Lower bound of the exchange's cycles, by term."""
         if self.act in ("send", "receive"):
             return {LINK: self.cycles}
         return {LINK: self.cycles + self.accelerator.pod.lag_cycles(self.act, self.exchange.axes)}
 
     @property
     def buffer_bytes(self) -> int:
-        """Bytes of its tiles: all slots of the largest chunk, on each side that it has."""
+        """Buffer bytes of its tiles: all slots of the largest chunk, on each side that it has."""
         exchange, chunks = self.exchange, list(self.exchange.chunks(self.accelerator))
         sides = {"send": (1,), "receive": (2,)}.get(self.act, (1, 2))
-        each = sum(max(exchange.n_bytes(chunk[side]) for chunk in chunks) for side in sides)
-        return exchange.slots(self.accelerator) * each
+        slot_bytes = sum(max(exchange.n_bytes(chunk[at]) for chunk in chunks) for at in sides)
+        return exchange.slots(self.accelerator) * slot_bytes
 
 
 def link_works(exchange: Exchange, accelerator: Accelerator, times: int) -> Iterator[LinkWork]:

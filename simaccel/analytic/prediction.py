@@ -131,8 +131,8 @@ def predict(
     require_countable(workload)
     placed: list[PlacedGroup | LinkWork] = []
     streamed: dict[str, set[str]] = {}
-    handed = (exchange.handed.stream for exchange in exchanges if exchange.handed is not None)
-    for stream in (*tile_streams(workload, mapping), *handed):
+    streams = (exchange.streamed.stream for exchange in exchanges if exchange.streamed is not None)
+    for stream in (*tile_streams(workload, mapping), *streams):
         streamed.setdefault(stream.reader, set()).add(stream.tensor)
     for known in _place_groups(workload, mapping, accelerator):
         group = replace(known, streamed=frozenset(streamed.get(known.group.name, ())))

@@ -84,7 +84,7 @@ def _stored_pieces(pod: Pod, expected: dict[str, Array], chip: int) -> dict[str,
     """Return a chip's parts of weights that are stored in parts."""
     stored = (exchange for exchange in pod.exchanges if exchange.is_stored)
     return {
-        one.source: expected[one.tensor][one.before.box(expected[one.tensor].shape, chip)]
+        one.source: expected[one.tensor][one.source_layout.box(expected[one.tensor].shape, chip)]
         for one in stored
     }
 
@@ -132,21 +132,21 @@ def _exchange(
             span = _sent_positions(exchange, expected.shape, other, chip)
             if span is not None:
                 values = others[exchange.source][span]
-                box = exchange.before.box(expected.shape, other)
+                box = exchange.source_layout.box(expected.shape, other)
                 starts = [part.start + own.start for part, own in zip(box, span, strict=True)]
                 pairs = zip(starts, values.shape, strict=True)
                 there = tuple(slice(start, start + size) for start, size in pairs)
                 together[there] += values
                 seen[there] = True
-        box = exchange.behind.box(expected.shape, chip)
+        box = exchange.target_layout.box(expected.shape, chip)
         if not seen[box].all():
             raise CheckFailedError(f"check failed: {exchange.name} leaves elements out")
         outcome.append(together[box])
     for chip, values in enumerate(outcome):
         made[chip][exchange.target] = values
-        if not exchange.behind.partial:
+        if not exchange.target_layout.partial:
             _require_close(
-                values, expected[exchange.behind.box(expected.shape, chip)], exchange.name
+                values, expected[exchange.target_layout.box(expected.shape, chip)], exchange.name
             )
 
 
@@ -160,7 +160,7 @@ def _sent_positions(
     if _drop_digits(other, exchange) != _drop_digits(chip, exchange):
         return None
     spans = [slice(0, size) for size in shape]
-    before, behind = exchange.before, exchange.behind
+    before, behind = exchange.source_layout, exchange.target_layout
     if not exchange.is_halo:
         return tuple(spans)
     at = next(

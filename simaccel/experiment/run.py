@@ -312,5 +312,5 @@ def resident_bytes(result: ExperimentResult, batches: int = 1) -> int:
     for exchange in result.pod.exchanges:
         if exchange.is_stored:
             times = workload.times(exchange.after)
-            n_bytes[exchange.before.first] += times * exchange.n_bytes(exchange.elements[0])
+            n_bytes[exchange.source_layout.first] += times * exchange.n_bytes(exchange.elements[0])
     return max(n_bytes.values(), default=0)

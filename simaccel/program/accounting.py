@@ -1,7 +1,7 @@
 """The work that a program does for its operators, and the elements that it stores.
 
-Both are read off its loops without running them: a body that occurs several times is read once
-for its work, and stores are boxes under loops, merged if their steps leave no gap.
+Both follow from its loops without running them: the work of a body that occurs several times is
+summed once, and stores are boxes under loops, merged if the loops' steps leave no gap.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from simaccel.program.program import Compute, Node, Operator, ProgramLoop, Sfu, 
 _MAKES: Final = frozenset({"whole", "normalise", "online"})
 """Steps of a vector operator that write its output; each element is written by one of them."""
 _MOST_CELLS: Final = 1 << 16
-"""The most cells of a grid in which boxes are joined exactly; else dimension by dimension."""
+"""The most cells of a grid in which boxes are joined exactly; else only volumes are compared."""
 Interval = tuple[int, int]
 """(first position, end)."""
 Box = tuple[tuple[Interval, ...], ...]
@@ -31,65 +31,64 @@ Outside = tuple[tuple[str, int, int, int], ...]
 """Loops around a command: (rank, start, step, trips)."""
 
 
-def points_of(operator: Operator) -> Counter[tuple[str, str]]:
-    """Return the points of work that one run of an operator's commands covers.
+def work_of_commands(operator: Operator) -> Counter[tuple[str, str]]:
+    """Return the work of one run of an operator's commands, by unit of work and owner.
 
     Keys are ``("MACs", output tensor)`` for einsums, ``("elements", operator)`` for vector
     operators.
     """
     known: dict[int, Counter[tuple[str, str]]] = {}
 
-    def count_points(body: Sequence[Node]) -> Counter[tuple[str, str]]:
+    def count_work(body: Sequence[Node]) -> Counter[tuple[str, str]]:
         if id(body) not in known:
-            points: Counter[tuple[str, str]] = Counter()
+            work: Counter[tuple[str, str]] = Counter()
             for node in body:
                 if isinstance(node, ProgramLoop):
-                    for key, n in count_points(node.body).items():
-                        points[key] += node.trips * n
+                    for key, n in count_work(node.body).items():
+                        work[key] += node.trips * n
                 elif isinstance(node, Compute):
-                    points["MACs", node.out.view.name] += node.macs
+                    work["MACs", node.out.view.name] += node.macs
                 elif isinstance(node, Sfu) and node.step in _MAKES:
-                    points["elements", node.operator] += node.elements
-            known[id(body)] = points
+                    work["elements", node.operator] += node.elements
+            known[id(body)] = work
         return known[id(body)]
 
-    return count_points(operator.body)
+    return count_work(operator.body)
 
 
-def leaves_out(operator: Operator, made: TensorView, held: Sequence[Box]) -> str:
-    """Return the elements of an output that an operator neither stores nor holds, as text.
+def missing_elements(operator: Operator, output: TensorView, held: Sequence[Box]) -> str:
+    """Return as text the elements of an output that are neither stored nor held; empty if none.
 
-    ``made``: the output in the operator's view; ``held``: boxes that stay on chip. Empty if no
-    element is missing.
+    ``output``: in the operator's view; ``held``: boxes that stay on chip.
     """
-    boxes = [*held, *(box for name, box in _Stores(operator).boxes() if name == made.name)]
-    for dim, size in enumerate(made.shape):
+    boxes = [*held, *(box for name, box in _Stores(operator).boxes() if name == output.name)]
+    for dim, size in enumerate(output.shape):
         spans = merge_intervals([span for box in boxes for span in box[dim]])
         if spans != ((0, size),):
             return f"positions {_text(spans)} of dimension {dim} are stored, not 0..{size}"
     edges = [
         sorted({at for box in boxes for span in box[dim] for at in span})
-        for dim in range(len(made.shape))
+        for dim in range(len(output.shape))
     ]
     if math.prod(len(places) - 1 for places in edges) <= _MOST_CELLS:
-        for cell in np.argwhere(~_grid(edges, boxes))[:1]:
+        for cell in np.argwhere(~_covered_cells(edges, boxes))[:1]:
             at = [marks[int(index)] for marks, index in zip(edges, cell, strict=True)]
             return f"the element at {at} is not stored"
         return ""
-    elements, volume = math.prod(made.shape), sum(map(_volume, boxes))
+    elements, volume = math.prod(output.shape), sum(map(_volume, boxes))
     return "" if volume >= elements else f"{volume} of {elements} elements are stored"
 
 
-def _grid(edges: Sequence[Sequence[int]], boxes: Sequence[Box]) -> npt.NDArray[np.bool_]:
-    """Return which cells between ``edges`` the boxes cover."""
-    found = np.zeros([len(one) - 1 for one in edges], dtype=np.bool_)
+def _covered_cells(edges: Sequence[Sequence[int]], boxes: Sequence[Box]) -> npt.NDArray[np.bool_]:
+    """Return which cells of the grid of ``edges`` (by dimension) the boxes cover."""
+    covered = np.zeros([len(marks) - 1 for marks in edges], dtype=np.bool_)
     for box in boxes:
-        inside = [np.zeros(n, dtype=np.bool_) for n in found.shape]
-        for mine, spans, marks in zip(inside, box, edges, strict=True):
+        inside = [np.zeros(n, dtype=np.bool_) for n in covered.shape]
+        for cells, spans, marks in zip(inside, box, edges, strict=True):
             for start, stop in spans:
-                mine[bisect_left(marks, start) : bisect_left(marks, stop)] = True
-        found[np.ix_(*inside)] = True
-    return found
+                cells[bisect_left(marks, start) : bisect_left(marks, stop)] = True
+        covered[np.ix_(*inside)] = True
+    return covered
 
 
 def merge_intervals(spans: Sequence[Interval]) -> tuple[Interval, ...]:
@@ -134,9 +133,9 @@ class _Stores:
         for node in body:
             if isinstance(node, ProgramLoop):
                 if self._stores_any(node.body):
-                    here = (*outside, (node.rank, node.start, node.step, node.trips))
-                    inside = dict.fromkeys((tile.name for tile in node.tiles), len(here))
-                    yield from self._body(node.body, here, {**declared, **inside})
+                    around = (*outside, (node.rank, node.start, node.step, node.trips))
+                    inside = dict.fromkeys((tile.name for tile in node.tiles), len(around))
+                    yield from self._body(node.body, around, {**declared, **inside})
             elif isinstance(node, Store) and node.target is None and node.tile.name in declared:
                 loops = outside[: declared[node.tile.name]]
                 yield (node.view or node.tile.view).name, self._box(node.tile, loops)
@@ -157,19 +156,19 @@ class _Stores:
         box = []
         for dim, size, start in zip(tile.view.terms, tile.shape, origin, strict=True):
             terms = [
-                (own, c * factor)
-                for rank, c in dim
+                (own, stride * factor)
+                for rank, stride in dim
                 for own, factor in derived.get(rank, ((rank, 1),))
             ]
-            loops = [(c, loop) for own, c in terms for loop in outside if loop[0] == own]
-            first = start + sum(c * begin for c, (_, begin, _, _) in loops)
-            steps = [(c * step, trips) for c, (_, _, step, trips) in loops]
+            loops = [(stride, loop) for own, stride in terms for loop in outside if loop[0] == own]
+            first = start + sum(stride * begin for stride, (_, begin, _, _) in loops)
+            steps = [(stride * step, trips) for stride, (_, _, step, trips) in loops]
             box.append(_repeat_interval((first, first + size), steps))
         return tuple(box)
 
 
 def _repeat_interval(span: Interval, steps: Sequence[tuple[int, int]]) -> tuple[Interval, ...]:
-    """Return the intervals of repeating one by (step, trips), the smallest steps first.
+    """Return the intervals that an interval covers if it is repeated by each (step, trips).
 
     >>> _repeat_interval((0, 3), [(6, 2), (3, 2)]), _repeat_interval((0, 1), [(2, 2)])
     (((0, 12),), ((0, 1), (2, 3)))

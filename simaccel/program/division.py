@@ -1,8 +1,8 @@
 """The division of a block over PEs and lanes, and the bytes that its tensors move.
 
 Along a rank a block is cut over the rows, a row's part over the columns, and a PE's part by the
-PE's loops, each time into pieces of one size except the last (Ruby, equation 5). In a step all
-lanes of a PE work once.
+PE's loops, each time into pieces of one size, of which the last may be smaller (Ruby, equation 5).
+In a step all lanes of a PE work once.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from simaccel.program.program import TransferTraffic
 Boxes = tuple[tuple[int, int], ...]
 """Boxes along a rank: (number of boxes, their size)."""
 Sizes = Mapping[str, int]
+"""By rank, the size of a block."""
 Tiles = Mapping[str, tuple[int, ...]]
+"""By rank, the tile sizes of successive cuts, outermost first."""
 
 
 def cut(size: int, *tiles: int) -> Boxes:
-    """Return the pieces of a rank that is cut by one tile after the other.
+    """Return the pieces of a rank that is cut by a sequence of tile sizes.
 
     The last piece of each cut may be smaller.
 
@@ -83,9 +85,9 @@ def volume(
 ) -> int:
     """Return the bytes of a tensor's bounding boxes, over all combinations of its ranks' boxes.
 
-    Ranks that the tensor lacks repeat the boxes. With ``slide`` elements that a box shares with its
-    predecessor don't count; ``tiles`` cut the sliding rank. ``bits``: of an element; each box is
-    packed separately.
+    Ranks that the tensor lacks repeat the boxes. With ``slide``, elements that a box shares with
+    its predecessor don't count; ``tiles`` are those that cut the sliding rank. ``bits``: of an
+    element; each box is packed into bytes separately.
     """
     repeats = math.prod(_count(pieces) for rank, pieces in boxes.items() if rank not in view.names)
     spans = [_spans(dim, boxes, slide, tiles) for dim in view.terms]
@@ -104,18 +106,21 @@ def _spans(
     tiles: Sequence[int],
 ) -> list[tuple[int, int]]:
     """Return (extent along one dimension, number of combinations of boxes with it)."""
-    every = {rank: [(n, size, size) for n, size in boxes[rank]] for rank, _ in dim}
-    moved = 0
-    if slide is not None and slide.rank in every:
+    pieces_by_rank = {rank: [(n, size, size) for n, size in boxes[rank]] for rank, _ in dim}
+    shift = 0
+    if slide is not None and slide.rank in pieces_by_rank:
         whole = sum(n * size for n, size in boxes[slide.rank])
-        every[slide.rank] = slide.boxes(whole, *tiles)
-        moved = dict(dim)[slide.rank] * slide.step
+        pieces_by_rank[slide.rank] = slide.boxes(whole, *tiles)
+        shift = dict(dim)[slide.rank] * slide.step
     spans = []
-    for pieces in product(*every.values()):
-        sizes = [(c, size, before) for (_, c), (_, size, before) in zip(dim, pieces, strict=True)]
-        extent = 1 + sum(c * (size - 1) for c, size, _ in sizes)
-        if moved:
-            extent -= max(0, 1 + sum(c * (before - 1) for c, _, before in sizes) - moved)
+    for pieces in product(*pieces_by_rank.values()):
+        sizes = [
+            (stride, size, before)
+            for (_, stride), (_, size, before) in zip(dim, pieces, strict=True)
+        ]
+        extent = 1 + sum(stride * (size - 1) for stride, size, _ in sizes)
+        if shift:
+            extent -= max(0, 1 + sum(stride * (before - 1) for stride, _, before in sizes) - shift)
         spans.append((math.prod(n for n, _, _ in pieces), extent))
     return spans
 
@@ -124,21 +129,21 @@ def _spans(
 class Division:
     """The tiles that cut a block, by rank: over ``rows``, over ``cols``, and in the PEs' ``loops``.
 
-    ``laned``: ranks of which a step takes all positions inside the loops. ``part``: sizes of a
-    full PE's part.
+    ``lane_ranks``: ranks over a PE's lanes: a step takes all their positions inside the loops.
+    ``part``: sizes of a full PE's part.
     """
 
     rows: Tiles
     cols: Tiles
     loops: Tiles
-    laned: frozenset[str]
+    lane_ranks: frozenset[str]
     part: Sizes
 
     def parts(self, sizes: Sizes) -> dict[str, Boxes]:
-        """Return the PEs' parts of a block along each rank."""
-        return {rank: cut(size, *self._sides(rank)) for rank, size in sizes.items()}
+        """Return the parts of a block that PEs have, by rank."""
+        return {rank: cut(size, *self._fan_out_tiles(rank)) for rank, size in sizes.items()}
 
-    def _sides(self, rank: str) -> tuple[int, ...]:
+    def _fan_out_tiles(self, rank: str) -> tuple[int, ...]:
         return (*self.rows.get(rank, ()), *self.cols.get(rank, ()))
 
     def pes(self, sizes: Sizes) -> tuple[int, int]:
@@ -156,14 +161,14 @@ class Division:
 
     def _steps(self, rank: str, size: int) -> int:
         first = min(size, self.part[rank])
-        return _count(cut(first, *self.loops.get(rank, ()))) if rank in self.laned else first
+        return _count(cut(first, *self.loops.get(rank, ()))) if rank in self.lane_ranks else first
 
     def spread(
         self, view: TensorView, sizes: Sizes, bits: int, slide: SlidingWindow | None = None
     ) -> TransferTraffic:
-        """Return the bytes of a block that PEs keep: read once outside, written in each PE."""
+        """Return the bytes of loading a block into PEs: read once outside, written in each PE."""
         parts, whole = self.parts(sizes), {rank: ((1, size),) for rank, size in sizes.items()}
-        tiles = self._sides(slide.rank) if slide else ()
+        tiles = self._fan_out_tiles(slide.rank) if slide else ()
         return TransferTraffic(
             volume(view, whole, bits, slide), volume(view, parts, bits, slide, tiles)
         )
@@ -171,32 +176,35 @@ class Division:
     def accesses(self, view: TensorView, sizes: Sizes, bits: int) -> TransferTraffic:
         """Return the bytes that the steps of a pass access, summed over all PEs.
 
-        Outside of the PEs, elements that several PEs need in a step are accessed once, as one box
-        if their positions are adjacent (if the rank has one step).
+        Outside of the PEs, elements that several PEs need in the same step are accessed once, and
+        as one box if the rank has one step, so that their positions are adjacent.
         """
-        steps = {rank: self._every_step(rank, size) for rank, size in sizes.items()}
-        joint = {
-            rank: self._joint(rank, size) if rank in view.names else ((self._steps(rank, size), 1),)
+        steps = {rank: self._step_boxes(rank, size) for rank, size in sizes.items()}
+        shared = {
+            rank: self._shared_boxes(rank, size)
+            if rank in view.names
+            else ((self._steps(rank, size), 1),)
             for rank, size in sizes.items()
         }
-        return TransferTraffic(volume(view, joint, bits), volume(view, steps, bits))
+        return TransferTraffic(volume(view, shared, bits), volume(view, steps, bits))
 
     def first_accesses(self, view: TensorView, sizes: Sizes, bits: int) -> TransferTraffic:
         """Return the bytes of sums that start at zero: one access outside, and one in each PE."""
-        mine = {rank: size for rank, size in sizes.items() if rank in view.names}
-        steps = {rank: self._every_step(rank, size) for rank, size in mine.items()}
-        joint = {rank: self._joint(rank, size) for rank, size in mine.items()}
+        own_sizes = {rank: size for rank, size in sizes.items() if rank in view.names}
+        steps = {rank: self._step_boxes(rank, size) for rank, size in own_sizes.items()}
+        shared = {rank: self._shared_boxes(rank, size) for rank, size in own_sizes.items()}
         return TransferTraffic(
-            volume(view, joint, bits), volume(view, {**self.parts(sizes), **steps}, bits)
+            volume(view, shared, bits), volume(view, {**self.parts(sizes), **steps}, bits)
         )
 
-    def _joint(self, rank: str, size: int) -> Boxes:
-        """Return the boxes that PEs need in the same steps, along a rank of the tensor."""
+    def _shared_boxes(self, rank: str, size: int) -> Boxes:
+        """Return the boxes that are accessed outside of the PEs, along a rank of the tensor."""
         part = self.part[rank]
-        step = min((part, *self.loops.get(rank, ()))) if rank in self.laned else 1
-        return self._every_step(rank, size) if part > step else ((1, size),)
+        step = min((part, *self.loops.get(rank, ()))) if rank in self.lane_ranks else 1
+        return self._step_boxes(rank, size) if part > step else ((1, size),)
 
-    def _every_step(self, rank: str, size: int) -> Boxes:
-        if rank not in self.laned:
+    def _step_boxes(self, rank: str, size: int) -> Boxes:
+        """Return the boxes that the steps of all PEs access, along a rank."""
+        if rank not in self.lane_ranks:
             return ((size, 1),)
-        return cut(size, *self._sides(rank), *self.loops.get(rank, ()))
+        return cut(size, *self._fan_out_tiles(rank), *self.loops.get(rank, ()))

@@ -54,8 +54,8 @@ def lower_exchange(exchange: Exchange, accelerator: Accelerator) -> Program:
 
 def _streams_of(exchange: Exchange) -> Iterator[TileStream]:
     """Yield the tile streams of an exchange: from the tensor's writer, and to its reader."""
-    if exchange.handed is not None:
-        stream = exchange.handed.stream
+    if exchange.streamed is not None:
+        stream = exchange.streamed.stream
         yield replace(stream, tensor=exchange.source, reader="")
         yield replace(stream, maker="")
 
@@ -68,8 +68,10 @@ def _operators(exchange: Exchange, accelerator: Accelerator) -> Iterator[Operato
         return
     send = _Chunks(exchange, accelerator, "send").body()
     receive = _Chunks(exchange, accelerator, "receive").body()
-    yield Operator(name=exchange.name, body=send, cores=remote_cores(exchange.before.first))
-    yield Operator(name=exchange.receipt, body=receive, cores=remote_cores(exchange.behind.first))
+    yield Operator(name=exchange.name, body=send, cores=remote_cores(exchange.source_layout.first))
+    yield Operator(
+        name=exchange.receipt, body=receive, cores=remote_cores(exchange.target_layout.first)
+    )
 
 
 @dataclass
@@ -93,17 +95,17 @@ class _Chunks:
     def body(self) -> tuple[Node, ...]:
         """Return loops over chunks, inside loops over tiles if it goes tile by tile."""
         exchange, start, body = self.exchange, 0, list[Node]()
-        if exchange.handed is None:
+        if exchange.streamed is None:
             return self._loops(self.chunks)
-        for trips, size in exchange.handed.tiles:
+        for trips, size in exchange.streamed.tiles:
             chunks = list(exchange.tile_chunks(self.accelerator, size))
-            step, made = sum(times for times, _, _ in chunks), exchange.handed.stream.made
+            step, made = sum(times for times, _, _ in chunks), exchange.streamed.stream.made
             loop = ProgramLoop(
                 rank="chunk", trips=trips, step=step, start=start, body=self._loops(chunks)
             )
-            if self.act != "receive" and exchange.handed.stream.maker:
+            if self.act != "receive" and exchange.streamed.stream.maker:
                 loop = replace(loop, awaits=(AwaitedTiles(exchange.source, made, made),))
-            if self.act != "send" and exchange.handed.stream.reader:
+            if self.act != "send" and exchange.streamed.stream.reader:
                 loop = replace(loop, hands_on=(exchange.target,))
             body.append(loop)
             start += trips * step

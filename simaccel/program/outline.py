@@ -1,7 +1,7 @@
 """Outlining of a group's tree into nested bodies with their tiles.
 
-Loops of a single piece are dropped. A tile belongs to the body of the innermost loop that moves it,
-even if that is outside of the branch or loop in which its ``keep`` stands.
+Loops of a single iteration are dropped. A tile belongs to the body of the innermost loop that moves
+it, even if that is outside of the branch or loop in which its ``keep`` node is.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from simaccel.workload.names import sums_name
 PORTS: Final = ("input", "weight")
 """The PE memories of the inputs, by position; sums have "output"."""
 STREAM_SLOTS: Final = 2
+"""Slots of a tile that is streamed to PEs: one in use while the next arrives."""
 _MOST_SLOTS: Final = 64
 
 
@@ -51,21 +52,23 @@ class _Path:
 
     bodies: list[Body]
     full: dict[str, int]
-    every: dict[str, frozenset[int]]
-    """All sizes that each rank may have here."""
+    """Size of a full piece, by rank."""
+    all_sizes: dict[str, frozenset[int]]
+    """Sizes of all pieces, by rank: the full one and remainders."""
     box: dict[str, tuple[int, int]]
     """(start, size) of the part of each rank."""
     keeps: list[tuple[Keep, dict[str, int], int]]
     """(keep, rank sizes at it, number of bodies around it)."""
     spreads: list[Spread | Loop] = field(default_factory=list)
     spread_from: dict[str, int] | None = None
+    """Sizes of a full piece outside of the first spread, by rank; None before it."""
 
     def copy(self) -> _Path:
         return _Path(*map(copy, vars(self).values()))
 
 
 def outline(space: IterationSpace, group: Group, around: Sequence[Keep] = ()) -> Outline:
-    """Return the outline of a group's tree.
+    """Return the outline of a group's tree; ``around``: keeps that hold tensors around the group.
 
     Raises:
         NotExecutableError: an operand is kept in no memory that its unit can read.
@@ -73,9 +76,9 @@ def outline(space: IterationSpace, group: Group, around: Sequence[Keep] = ()) ->
     """
     walk = _Walk(space, group, around)
     top = Body()
-    every = {rank: frozenset({size}) for rank, size in space.sizes.items()}
+    all_sizes = {rank: frozenset({size}) for rank, size in space.sizes.items()}
     box = {rank: (0, size) for rank, size in space.sizes.items()}
-    walk.tree(group.tree, _Path([top], space.full_sizes, every, box, []))
+    walk.tree(group.tree, _Path([top], space.full_sizes, all_sizes, box, []))
     settle(top, space.axes)
     return Outline(top, walk.aliases)
 
@@ -86,9 +89,9 @@ class _Walk:
     def __init__(self, space: IterationSpace, group: Group, around: Sequence[Keep]) -> None:
         self.space, self.group, self.around = space, group, around
         self.aliases = aliases_of(space, group.tree, around)
-        made = dict.fromkeys(op.output.name for op in space.operators)
+        outputs = dict.fromkeys(op.output.name for op in space.operators)
         read = (name for op in space.operators for name in op.names)
-        names = dict.fromkeys(name for name in read if name not in made) | made
+        names = dict.fromkeys(name for name in read if name not in outputs) | outputs
         self.queues = {name: at for at, name in enumerate(names)}
         self.placed: dict[tuple[int, str, str], TilePlacement] = {}
 
@@ -115,20 +118,20 @@ class _Walk:
             path.spreads.append(node)
             path.full[node.rank] = min(path.full[node.rank], node.tile)
             return
-        before, every = path.full[node.rank], path.every[node.rank]
-        path.full[node.rank] = min(before, node.tile)
-        path.every[node.rank] = frozenset(
+        outer_size, all_sizes = path.full[node.rank], path.all_sizes[node.rank]
+        path.full[node.rank] = min(outer_size, node.tile)
+        path.all_sizes[node.rank] = frozenset(
             size
-            for length in every
+            for length in all_sizes
             for size in (min(length, node.tile), length % node.tile)
             if size
         )
-        if before <= node.tile:
+        if outer_size <= node.tile:
             return
         body = Body(
             rank=node.rank,
             tile=node.tile,
-            least=min(-(-length // node.tile) for length in every),
+            least=min(-(-length // node.tile) for length in all_sizes),
         )
         path.bodies[-1].items.append(body)
         path.bodies.append(body)
@@ -149,7 +152,7 @@ class _Walk:
             if size:
                 inner = path.copy()
                 inner.full[node.rank] = size
-                inner.every[node.rank] = frozenset({size})
+                inner.all_sizes[node.rank] = frozenset({size})
                 inner.box[node.rank] = (start + at, size)
                 body = Body(part=node.rank)
                 inner.bodies.append(body)
@@ -179,21 +182,21 @@ class _Walk:
     @staticmethod
     def _division(path: _Path) -> Division:
         cuts: dict[str, dict[str, tuple[int, ...]]] = {"rows": {}, "cols": {}, PE: {}}
-        laned = set()
+        lane_ranks = set()
         part = dict(path.spread_from or path.full)
         for node in path.spreads:
             level = node.level if isinstance(node, Spread) else PE
             if level not in cuts:
-                laned.add(node.rank)
+                lane_ranks.add(node.rank)
                 continue
             by_rank = cuts[level]
             by_rank[node.rank] = (*by_rank.get(node.rank, ()), node.tile)
             if level != PE:
                 part[node.rank] = min(part[node.rank], node.tile)
-        return Division(cuts["rows"], cuts["cols"], cuts[PE], frozenset(laned), part)
+        return Division(cuts["rows"], cuts["cols"], cuts[PE], frozenset(lane_ranks), part)
 
     def _folds(self, path: _Path) -> tuple[int | None, int | None]:
-        """Return rows and columns of a fold, None if no spread sets them."""
+        """Return (rows, columns) of a fold; None where no spread sets them."""
         sizes = dict(path.spread_from or {})
         sides: dict[str, int] = {}
         for node in path.spreads:
@@ -206,7 +209,7 @@ class _Walk:
     def _hold(
         self, name: str, view: TensorView, port: str, leaf: OperatorLeaf, path: _Path
     ) -> bool:
-        """Place the tiles of an operand; return whether it has one in this group."""
+        """Place the tiles of an operand; return whether the group holds it."""
         holding = [(keep, full, depth) for keep, full, depth in path.keeps if keep.tensor == name]
         buffered = False
         for keep, full, depth in holding:
@@ -214,12 +217,12 @@ class _Walk:
             self._place(keep, view, place, full, path, leaf, buffered=buffered, depth=depth)
             buffered = buffered or place == BUFFER
         pes = any(keep.level != BUFFER for keep, _, _ in holding)
-        if leaf.do.unit == MAC and not pes and not buffered and not self._is_around(name):
+        if leaf.do.unit == MAC and not pes and not buffered and not self._is_held_around(name):
             self._stream(name, view, path, leaf)
             return True
         return bool(holding)
 
-    def _is_around(self, name: str) -> bool:
+    def _is_held_around(self, name: str) -> bool:
         held = holding_tensor(self.space.workload, name, self.around)
         return any(keep.tensor == held for keep in self.around)
 
@@ -258,7 +261,7 @@ class _Walk:
         buffered: bool,
         depth: int,
     ) -> None:
-        view = self._wide(keep.tensor, view)
+        view = self._widest_view(keep.tensor, view)
         moves = self.space.moves(view)
         bodies = path.bodies[:depth] if place == BUFFER else path.bodies
         movers = [n for n, body in enumerate(bodies) if {body.rank, body.part} & moves]
@@ -297,7 +300,7 @@ class _Walk:
     def _finish(
         self, held: TilePlacement, loops: Sequence[Body], home: Body, *, anew: bool
     ) -> None:
-        """Set what depends on the loops outside: spilling, slots, sliding, and the name."""
+        """Set a tile's fields that depend on the loops outside: spills, slots, slides, name."""
         reductions = [
             n
             for n, body in enumerate(loops)
@@ -307,7 +310,7 @@ class _Walk:
         if not loops:
             held.slots = 1
         if reductions:
-            # a slot that is free tells that the sums to be loaded into it have been stored
+            # a free slot means that the sums that will be loaded into it have been stored
             inside = loops[reductions[-1] + 1 :]
             most = math.prod(body.least for body in inside if body.rank in moving)
             held.slots, held.spills = min(held.slots, most), True
@@ -325,17 +328,17 @@ class _Walk:
         )
 
     def _pe_tile(self, name: str, op: BoundOperator) -> str:
-        """Return the name of a tile in PEs, with the operator's name if several may have one."""
+        """Return the name of a tile in PEs, with the operator's name if several einsums use it."""
         users = [
-            one
-            for one in self.space.operators
-            if isinstance(one.operator, Einsum)
-            and name in {self.aliases.get(use, use) for use, _ in one.uses}
+            user
+            for user in self.space.operators
+            if isinstance(user.operator, Einsum)
+            and name in {self.aliases.get(use, use) for use, _ in user.uses}
         ]
         return f"{PE}.{name}" if len(users) < 2 else f"{PE}.{op.name}.{name}"  # noqa: PLR2004
 
-    def _wide(self, tensor: str, view: TensorView) -> TensorView:
-        """Return the view of a tile, as wide as the widest tensor written in place."""
+    def _widest_view(self, tensor: str, view: TensorView) -> TensorView:
+        """Return a tile's view, with elements as wide as the widest tensor written in place."""
         maker = self.space.made.get(tensor)
         own = self.space.bound_operator(maker).output if maker else view
         width = max(
@@ -349,12 +352,12 @@ class _Walk:
         return own.as_wide(width)
 
     def _stored_views(self, tensor: str) -> tuple[TensorView, ...]:
-        """Return the tensors that are stored from a tile: written in it and needed elsewhere."""
-        made = [tensor, *(output for output, source in self.aliases.items() if source == tensor)]
+        """Return the tensors that are stored from a tile: written in it, used outside the group."""
+        written = [tensor, *(output for output, source in self.aliases.items() if source == tensor)]
         return tuple(
-            self.space.bound_operator(self.space.made[one]).output
-            for one in made
-            if one in self.space.escapes
+            self.space.bound_operator(self.space.made[name]).output
+            for name in written
+            if name in self.space.escapes
         )
 
     def _keep_index(self, name: str, view: TensorView, path: _Path, op: BoundOperator) -> int:

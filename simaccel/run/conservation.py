@@ -20,7 +20,7 @@ from simaccel.mapping.coverage import work_of
 from simaccel.mapping.space import BoundOperator, IterationSpace, holding_tensor, space_of
 from simaccel.mapping.text import tree_text
 from simaccel.mapping.tree import Group, Keep, Mapping
-from simaccel.program.accounting import Box, leaves_out, points_of
+from simaccel.program.accounting import Box, missing_elements, work_of_commands
 from simaccel.program.fit import operators_with_tiles
 from simaccel.program.program import Program
 from simaccel.workload import Einsum, Workload
@@ -85,7 +85,7 @@ def require_program(
     planned, sent = work_of(workload, mapping), _sent_names(exchanges)
     own = (place for place in operators_with_tiles(program.body) if place[0].name not in sent)
     for (group, around), (operator, _) in zip(mapping.groups_with_keeps(), own, strict=True):
-        space, points = space_of(workload, group), points_of(operator)
+        space, points = space_of(workload, group), work_of_commands(operator)
         for op in space.operators:
             made, is_einsum = op.output.name, isinstance(op.operator, Einsum)
             key = ("MACs", made) if is_einsum else ("elements", op.name)
@@ -99,7 +99,7 @@ def require_program(
                 raise _error(f"{op.name}: {text}", mapping)
         for op in space.operators:
             held = _held_boxes(workload, space, op, around)
-            left = held is not None and leaves_out(operator, op.output, held)
+            left = held is not None and missing_elements(operator, op.output, held)
             if left:
                 raise _error(f"{op.name}: of {op.output.name} {left}", mapping)
 

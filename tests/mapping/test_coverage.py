@@ -12,7 +12,7 @@ from simaccel.mapping.checks import faults
 from simaccel.mapping.coverage import work_of
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Mapping
-from simaccel.program.accounting import points_of
+from simaccel.program.accounting import work_of_commands
 from simaccel.program.fit import operators_with_tiles
 from simaccel.program.lowering import lower
 from simaccel.schedulers.chains import chain_family, chain_of
@@ -57,7 +57,7 @@ def _in_program(of: Workload, one: Mapping) -> dict[str, int]:
     for group, (operator, _) in zip(
         one.groups, operators_with_tiles(lower(of, one).body), strict=True
     ):
-        points = points_of(operator)
+        points = work_of_commands(operator)
         for name in group.operators:
             what = of.operator(name)
             is_einsum = isinstance(what, Einsum)

@@ -11,7 +11,7 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import IllegalMappingError, require_legal
 from simaccel.mapping.chips.sharding import pod_of
-from simaccel.program.accounting import leaves_out
+from simaccel.program.accounting import missing_elements
 from simaccel.program.lowering import lower
 from simaccel.program.program import Node, Operator, ProgramLoop
 from simaccel.run.conservation import ConservationError, require_program, require_run
@@ -73,11 +73,11 @@ def test_stores_are_joined_across_loops_and_the_rest() -> None:
         t.view for node in operator.body for t in getattr(node, "tiles", ()) if t.name == "T"
     )
     view = replace(view, name=made.tensor)
-    assert leaves_out(operator, replace(view, shape=(7, 4)), []) == ""
-    left = leaves_out(operator, replace(view, shape=(8, 4)), [])
+    assert missing_elements(operator, replace(view, shape=(7, 4)), []) == ""
+    left = missing_elements(operator, replace(view, shape=(8, 4)), [])
     assert left == "positions 0..7 of dimension 0 are stored, not 0..8"
-    assert leaves_out(operator, replace(view, shape=(8, 4)), [(((7, 8),), ((0, 4),))]) == ""
-    left = leaves_out(operator, replace(view, shape=(8, 4)), [(((7, 8),), ((1, 4),))])
+    assert missing_elements(operator, replace(view, shape=(8, 4)), [(((7, 8),), ((0, 4),))]) == ""
+    left = missing_elements(operator, replace(view, shape=(8, 4)), [(((7, 8),), ((1, 4),))])
     assert left == "the element at [7, 0] is not stored"
 
 

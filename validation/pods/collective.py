@@ -35,8 +35,8 @@ def collective_of(
         digits=digits,
         axes=axes,
         after="T",
-        before=layout,
-        behind=layout,
+        source_layout=layout,
+        target_layout=layout,
     )
 
 

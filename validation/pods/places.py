@@ -66,10 +66,10 @@ class PlaceEngine(LinkEngine):
             yield from super().work(op)
             return
         self.times[op.operator] += 1
-        chip = self.chip - exchange.before.first
+        chip = self.chip - exchange.source_layout.first
         if op.operator == exchange.receipt:
-            chip = self.chip - exchange.behind.first
-        source, target = chip + exchange.before.first, chip + exchange.behind.first
+            chip = self.chip - exchange.target_layout.first
+        source, target = chip + exchange.source_layout.first, chip + exchange.target_layout.first
         key = exchange.name, self.times[op.operator], source, target
         if op.operator == exchange.receipt:
             self.account.enter(self.clock.cycle, op.site)

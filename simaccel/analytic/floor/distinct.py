@@ -1,7 +1,7 @@
 """The distinct elements that a workload uses, which any mapping moves at least once.
 
-Intermediates may stay on chip. Every element of inputs and weights that some operator uses must be
-read once, every written element of outputs must be written once. Zeros around a tensor need not be
+Intermediates may stay on chip. Each element of an input or weight that an operator uses must be
+read once, and each element of an output must be written once. Zeros around a tensor need not be
 moved, nor elements that repeat others.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Use = tuple[Operator, Operand]
 
 _MOST_MARKED: Final = 10**8
-"""The most elements that are marked one by one; of a larger tensor the largest use counts."""
+"""The most elements of a tensor that are marked one by one; else its largest use counts."""
 _MOST_POSITIONS: Final = 10**7
 """The most positions of a dimension that are marked; a longer one counts as whole."""
 
@@ -69,9 +69,9 @@ def _used_positions(
 ) -> Iterator[Positions]:
     """Yield the used positions of each dimension, without the zeros around the tensor."""
     for at, (dim, span) in enumerate(zip(operand.projection, operand.box(ranks), strict=True)):
-        first, last = tensor.inside[at] if at < len(tensor.inside) else (0, span.stop)
+        first, end = tensor.inside[at] if at < len(tensor.inside) else (0, span.stop)
         if span.stop > _MOST_POSITIONS:
-            yield range(max(first, span.start), min(last, span.stop))
+            yield range(max(first, span.start), min(end, span.stop))
             continue
         marks = np.zeros(span.stop, dtype=np.bool_)
         reached = np.array([span.start])
@@ -80,7 +80,7 @@ def _used_positions(
             reached = np.unique(reached[:, None] + steps[None, :])
         marks[reached] = True
         marks[:first] = False
-        marks[last:] = False
+        marks[end:] = False
         yield marks
 
 
@@ -102,8 +102,8 @@ def _count(dim: Positions) -> int:
     return len(dim) if isinstance(dim, range) else int(np.count_nonzero(dim))
 
 
-def _is_same(one: Sequence[Positions], two: Sequence[Positions]) -> bool:
-    pairs = zip(one, two, strict=True)
+def _is_same(box: Sequence[Positions], other: Sequence[Positions]) -> bool:
+    pairs = zip(box, other, strict=True)
     return all(
         a == b if isinstance(a, range) and isinstance(b, range) else np.array_equal(a, b)
         for a, b in pairs

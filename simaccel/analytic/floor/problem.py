@@ -18,7 +18,7 @@ from simaccel.workload.einsum import Terms
 MOST_RANKS = 9
 """The most ranks whose orders are searched: 2^9 sets of inner loops."""
 _COUNTED = 1 << 20
-"""The longest dimension whose positions are counted one by one."""
+"""The longest dimension (in positions) whose positions are counted one by one."""
 MOST_BYTES = 2**62
 """The most bytes that traffic's integers hold."""
 
@@ -41,12 +41,12 @@ class BoundOperand:
 
     @property
     def bytes_per_element(self) -> int:
-        """Bytes of an element, if these are whole."""
+        """Bytes of an element; exact unless elements are packed."""
         return self.bits // BYTE
 
     @cached_property
     def ranks(self) -> frozenset[str]:
-        """The ranks that move it."""
+        """The ranks that its dimensions depend on."""
         return frozenset(rank for dim in self.dims for rank, _ in dim)
 
     @cached_property
@@ -60,7 +60,7 @@ class BoundProblem:
     """An einsum of a workload: its ranks of sizes above 1, and its operands.
 
     ``batch``: ranks that all operands have; there is no reuse along them, so their tiles are 1 and
-    their loops outermost. ``merged``: by rank, the einsum's own ranks that it stands for.
+    their loops outermost. ``merged``: the einsum's own ranks that each rank combines.
     """
 
     workload: Workload
@@ -81,15 +81,15 @@ class BoundProblem:
         """Ranks in a sum or with a stride, along which tiles overlap or leave holes."""
         return frozenset(
             rank
-            for one in self.operands
-            for dim in one.dims
+            for operand in self.operands
+            for dim in operand.dims
             if len(dim) > 1 or dim[0][1] > 1
             for rank, _ in dim
         )
 
     @cached_property
     def groups(self) -> int:
-        """Positions of the batch."""
+        """Number of positions of the batch."""
         return math.prod(self.sizes[rank] for rank in self.batch)
 
     @cached_property
@@ -105,20 +105,22 @@ class BoundProblem:
     @cached_property
     def compulsory_bytes(self) -> int:
         """Bytes of all operands, each used element once (the algorithmic minimum)."""
-        sizes = (in_bytes(self.groups * self.used_elements(one), one.bits) for one in self.operands)
-        return sum(sizes)
+        return sum(
+            in_bytes(self.groups * self.used_elements(operand), operand.bits)
+            for operand in self.operands
+        )
 
-    def elements(self, one: BoundOperand) -> int:
-        """Return the elements of an operand's bounding box, for one position of the batch."""
-        return math.prod(extent(dim, self.sizes) for dim in one.dims)
+    def elements(self, operand: BoundOperand) -> int:
+        """Return the elements of an operand's bounding box, for operand position of the batch."""
+        return math.prod(extent(dim, self.sizes) for dim in operand.dims)
 
-    def used_elements(self, one: BoundOperand) -> int:
-        """Return the used elements; strides may skip some of the bounding box."""
-        return math.prod(positions(dim, self.sizes) for dim in one.dims)
+    def used_elements(self, operand: BoundOperand) -> int:
+        """Return an operand's used elements: strides may skip some of its bounding box."""
+        return math.prod(positions(dim, self.sizes) for dim in operand.dims)
 
 
 def positions(dim: Terms, sizes: dict[str, int]) -> int:
-    """Return the number of distinct positions of a dimension; a lower bound if very many."""
+    """Return the distinct positions of a dimension; a lower bound if longer than `_COUNTED`."""
     whole = extent(dim, sizes)
     if len(dim) == 1:
         return sizes[dim[0][0]]
@@ -126,14 +128,14 @@ def positions(dim: Terms, sizes: dict[str, int]) -> int:
         return max(sizes[rank] for rank, _ in dim)
     reached = np.zeros(1, dtype=np.bool_)
     reached[0] = True
-    for rank, c in dim:
+    for rank, stride in dim:
         starts = np.flatnonzero(reached)
-        length = starts[-1] + c * (sizes[rank] - 1) + 1
+        length = starts[-1] + stride * (sizes[rank] - 1) + 1
         reached = np.zeros(length, dtype=np.bool_)
         for at in range(sizes[rank]) if sizes[rank] < starts.size else ():
-            reached[starts + c * at] = True
+            reached[starts + stride * at] = True
         for start in starts if sizes[rank] >= starts.size else ():
-            reached[start : start + c * (sizes[rank] - 1) + 1 : c] = True
+            reached[start : start + stride * (sizes[rank] - 1) + 1 : stride] = True
     return int(np.count_nonzero(reached))
 
 
@@ -152,26 +154,26 @@ def problem_of(workload: Workload, name: str) -> BoundProblem:
     """
     merged = mergeable(workload, [name])
     space = space_of(workload, Group(operators=(name,), tree=(), merged=merged))
-    seen = space.bound_operator(name)
-    assert isinstance(seen.operator, Einsum)  # noqa: S101 - narrows the type
+    op = space.bound_operator(name)
+    assert isinstance(op.operator, Einsum)  # noqa: S101 - narrows the type
     sizes = {rank: size for rank, size in space.sizes.items() if size > 1}
-    uses = dict(seen.uses)
+    uses = dict(op.uses)
     batch = tuple(
         rank for rank in sizes if all(((rank, 1),) in view.terms for view in uses.values())
     )
-    operands = _operands(seen, {rank: size for rank, size in sizes.items() if rank not in batch})
-    problem = BoundProblem(workload, seen.operator, space, merged, sizes, batch, operands)
+    operands = _operands(op, {rank: size for rank, size in sizes.items() if rank not in batch})
+    problem = BoundProblem(workload, op.operator, space, merged, sizes, batch, operands)
     _require(problem)
     return problem
 
 
-def _operands(seen: BoundOperator, sizes: dict[str, int]) -> tuple[BoundOperand, ...]:
-    found: dict[str, BoundOperand] = {}
-    for number, (use, view) in enumerate(seen.uses):
+def _operands(op: BoundOperator, sizes: dict[str, int]) -> tuple[BoundOperand, ...]:
+    operands: dict[str, BoundOperand] = {}
+    for number, (use, view) in enumerate(op.uses):
         dims = tuple(dim for dim in view.terms if any(rank in sizes for rank, _ in dim))
-        is_output = number == len(seen.inputs)
-        found[use] = BoundOperand(use, dims, view.bits, is_output)
-    return tuple(found.values())
+        is_output = number == len(op.inputs)
+        operands[use] = BoundOperand(use, dims, view.bits, is_output)
+    return tuple(operands.values())
 
 
 def _require(problem: BoundProblem) -> None:

@@ -38,14 +38,14 @@ class HandedTiles:
 class Exchange:
     """A collective or a message that moves one tensor between chips.
 
-    ``source`` and ``target``: a chip's names of the tensor before and after it; ``elements``: its
-    elements on a chip before and after, of ``bits`` each; ``before`` and ``behind``: the layouts
-    on all chips. ``digits``: of chips' numbers, over which a collective goes; ``axes``: the
-    dimensions of the pod in which its chips are; of a message the links of each dimension that it
-    passes. ``after``: the operator after which it runs, or, if ``is_ahead``, the one before which.
-    ``cores``: those that execute it, where groups are on several chips. ``handed``: the tiles that
-    it moves one by one. ``is_stored``: the tensor is weights of which each chip stores a part.
-    ``number``: among exchanges of one kind of the same ``source``, from 1.
+    ``source`` and ``target``: the tensor's names on a chip before and after it; ``elements``: its
+    elements on a chip before and after, of ``bits`` each; ``source_layout`` and ``target_layout``:
+    its layouts over the chips. ``digits``: those digits of chips' numbers over which a collective
+    goes; ``axes``: the pod's dimensions that its chips span, or for a message the links of each
+    dimension on its route. ``after``: the operator after which it runs, or, if ``is_ahead``, the
+    one before which. ``cores``: those that execute it, if groups are on several chips.
+    ``streamed``: the tiles that it moves one by one. ``is_stored``: the tensor is weights of which
+    each chip stores a part. ``number``: among exchanges of one kind of the same ``source``, from 1.
     """
 
     kind: Collective
@@ -57,10 +57,10 @@ class Exchange:
     digits: tuple[ChipAxis, ...]
     axes: tuple[LinkAxis, ...]
     after: str
-    before: ChipLayout
-    behind: ChipLayout
+    source_layout: ChipLayout
+    target_layout: ChipLayout
     cores: range | None = None
-    handed: HandedTiles | None = None
+    streamed: HandedTiles | None = None
     is_ahead: bool = False
     is_stored: bool = False
     number: int = 1
@@ -94,7 +94,7 @@ class Exchange:
     @property
     def tiles(self) -> tuple[tuple[int, int], ...]:
         """(number, elements) of the tiles that move one by one; else the whole as one tile."""
-        return ((1, self.most),) if self.handed is None else self.handed.tiles
+        return ((1, self.most),) if self.streamed is None else self.streamed.tiles
 
     @property
     def most(self) -> int:
@@ -102,7 +102,7 @@ class Exchange:
         return max(self.elements)
 
     def chunks(self, accelerator: Accelerator) -> Iterator[tuple[int, int, int]]:
-        """Yield the chunks: (how many, elements that go in, elements that come out) of each."""
+        """Yield the chunks as (number, elements of each at the source, at the target)."""
         for tiles, size in self.tiles:
             for trips, *sides in self.tile_chunks(accelerator, size):
                 yield tiles * trips, sides[0], sides[1]
@@ -113,7 +113,7 @@ class Exchange:
         least = most // times
         n_bytes = self._chunk_bytes(accelerator, self.n_bytes(most))
         size = max(1, min(least, n_bytes * BYTE // self.bits // times))
-        if self.handed is not None and not self.is_message:
+        if self.streamed is not None and not self.is_message:
             size = -(-least // -(-least // size))  # no small rest in each of many tiles
         full, rest = divmod(least, size)
         grows = [side // min(self.elements) for side in self.elements]
@@ -127,7 +127,7 @@ class Exchange:
         A collective that moves tiles one by one has as many slots as chunks are in flight, if the
         buffer has room; others have `SLOTS`, by which their chunks are sized.
         """
-        if self.handed is None or self.is_message:
+        if self.streamed is None or self.is_message:
             return SLOTS
         pod, room = accelerator.pod, accelerator.buffer.capacity_bytes
         chunks = list(self.chunks(accelerator))

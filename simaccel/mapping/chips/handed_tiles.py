@@ -31,15 +31,15 @@ from simaccel.workload import Workload
 
 
 def hand_tiles(workload: Workload, mapping: Mapping, exchange: Exchange) -> Exchange:
-    """Return an exchange with the tiles that it moves one by one (`Exchange.handed`), if any.
+    """Return an exchange with the tiles that it moves one by one (`Exchange.streamed`), if any.
 
     ``workload`` and ``mapping``: of one chip of each place.
     """
     if exchange.cores is None or exchange.cores[0] % CHIP != REMOTE:
         return exchange
     ends = _Ends.of_exchange(workload, mapping, exchange)
-    handed = ends.message_tiles() if exchange.is_message else ends.collective_tiles()
-    return replace(exchange, handed=handed)
+    tiles = ends.message_tiles() if exchange.is_message else ends.collective_tiles()
+    return replace(exchange, streamed=tiles)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class _Ends:
     def message_tiles(self) -> HandedTiles | None:
         """Return the tiles that a message moves one by one; None if it moves all at once."""
         exchange = self.exchange
-        is_whole = exchange.before.dims == exchange.behind.dims
+        is_whole = exchange.source_layout.dims == exchange.target_layout.dims
         if self.maker is None or self.reader is None or not is_whole:
             return None
         read = outer_cuts(self.workload, exchange.target, self.reader)
@@ -95,10 +95,18 @@ class _Ends:
         exchange, made, read = self.exchange, self._made_cuts(), list[TileCut]()
         if exchange.is_halo:
             return None
-        made = [cut for cut in made if self._can_hand(cut, exchange.before, exchange.behind)]
+        made = [
+            cut
+            for cut in made
+            if self._can_hand(cut, exchange.source_layout, exchange.target_layout)
+        ]
         if self.reader is not None:
             cuts = islice(outer_cuts(self.workload, exchange.target, self.reader), 1)
-            read = [cut for cut in cuts if self._can_hand(cut, exchange.behind, exchange.before)]
+            read = [
+                cut
+                for cut in cuts
+                if self._can_hand(cut, exchange.target_layout, exchange.source_layout)
+            ]
         if not made and not read:
             return None
         if made and read and made[0] != replace(read[0], rank=made[0].rank):
@@ -138,7 +146,9 @@ class _Ends:
         is_even = all(size % grows == 0 for _, size in self._tiles(cut))
         if not cut.is_plain or exchange.most % cut.size or not is_even:
             return False
-        shape = self.workload.shapes[exchange.source if own is exchange.before else exchange.target]
+        shape = self.workload.shapes[
+            exchange.source if own is exchange.source_layout else exchange.target
+        ]
         parts = [
             math.prod(digit.size for digit in other.dims[at] if digit not in own.dims[at])
             for at in cut.dimensions

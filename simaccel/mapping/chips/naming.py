@@ -349,8 +349,8 @@ class TensorNames:
                     digits=move.digits,
                     axes=(),
                     after=reader if is_ahead else maker,
-                    before=layout,
-                    behind=behind,
+                    source_layout=layout,
+                    target_layout=behind,
                     cores=self._cores(maker, made.first),
                     is_ahead=is_ahead,
                     is_stored=is_stored,
@@ -390,8 +390,8 @@ class TensorNames:
                 digits=(),
                 axes=self.places[maker].route(read.first),
                 after=maker,
-                before=made,
-                behind=read,
+                source_layout=made,
+                target_layout=read,
                 cores=remote_cores(made.first),
             )
         )

@@ -203,8 +203,8 @@ def test_nothing_is_sent_before_it_is_made_or_read_before_it_has_come() -> None:
     def check(case: DrawnPod) -> int:
         program, handed = lower_pod(case.pod, case.on), 0
         for exchange in case.pod.exchanges:
-            if exchange.handed is not None:
-                stream, handed = exchange.handed.stream, handed + 1
+            if exchange.streamed is not None:
+                stream, handed = exchange.streamed.stream, handed + 1
                 stored = stored_order(program, stream.maker, exchange.source)
                 read = read_order(program, stream.reader, exchange.target)
                 sent = read_order(program, exchange.name, exchange.source)

@@ -118,7 +118,7 @@ def test_tiles_that_are_in_two_pieces_go_together() -> None:
     """Tiles of 3 rows are in two pieces of 4: all go when all are made."""
     parts = "spread k 2 chips; loop m 3", _ROWS
     (exchange,) = _run(*parts, overlap=True).pod.exchanges
-    assert exchange.handed is None
+    assert exchange.streamed is None
 
 
 @pytest.mark.parametrize(
