@@ -215,7 +215,7 @@ class ChipPod:
         [(4, 'ring', 1), (2, 'line', 0)]
         >>> [(one.size, one.form, one.number) for one in pod.axes([ChipAxis(1, 2)])]
         [(2, 'line', 1)]
-        >>> [(one.size, one.apart) for one in pod.axes([ChipAxis(2, 2)])]
+        >>> [(one.size, one.stride) for one in pod.axes([ChipAxis(2, 2)])]
         [(2, 2)]
         >>> pod.axes([ChipAxis(1, 3)])
         >>> [(one.size, one.number) for one in pod.axes([ChipAxis(1, 2)], order=(1, 0))]

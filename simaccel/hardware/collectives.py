@@ -1,10 +1,11 @@
-"""Collectives on links: bytes over each dimension's links, and hops; all dimensions at once.
+"""Costs of collectives on links: bytes over the links of each dimension, and hops.
 
-The tensor is cut into parts, *colours*. Each goes round its rings through the dimensions in an
-order of its own, both ways, all at the same time: an all-gather of V bytes over a torus takes V /
-(both ways of a link x dimensions) (Austin et al., How to Scale Your Model, 2025, ch. 3). Parts are
-as large as it takes for all links to end together, pieces of them so small that links don't wait
-for one another: what is counted is what goes over the busiest link of a dimension, one way.
+The tensor is cut into parts, called colours. Each goes round the rings of the dimensions in an
+order of its own and in both directions, all at the same time: an all-gather of V bytes over a torus
+takes V / (bandwidth of a link in both directions x dimensions) (Austin et al., How to Scale Your
+Model, 2025, ch. 3). Colours are sized so that all links end together, and cut into pieces so small
+that links don't wait for one another. So the bytes over the busiest link of each dimension, in one
+direction, are counted.
 """
 
 from __future__ import annotations
@@ -26,41 +27,41 @@ Collective = Literal[
     "swap",
     "point_to_point",
 ]
-"""``halo``: half to the chip before, half to the one behind; ``shift``: all to one of them.
+"""``halo``: half to the previous chip, half to the next; ``shift``: all to one of them.
 
-``swap``: of two chips, each all to the other.
+``swap``: each of two chips sends all to the other.
 """
 COLLECTIVES: Final[tuple[Collective, ...]] = get_args(Collective)
 LinkAct = Literal[Collective, "send", "receive"]
-"""What links do: a collective, or what one chip of two does of a message from point to point."""
+"""An action of links: a collective, or one end of a message from point to point."""
 LINK_ACTS: Final[tuple[LinkAct, ...]] = (*COLLECTIVES, "send", "receive")
 AxisForm = Literal["ring", "line", "switch", "all_to_all"]
 AXIS_FORMS: Final[tuple[AxisForm, ...]] = get_args(AxisForm)
 _PAIR: Final = 2
-"""Chips of a ring that have one neighbour, on both sides."""
+"""Chips of the ring in which each has the same neighbour on both sides."""
 
 
 class LinkAxis(NamedTuple):
-    """Chips of one dimension that a collective goes through: so many, and how they are linked.
+    """The ``size`` chips of one dimension that a collective spans, and the form of their links.
 
-    A ``line`` is a ring that isn't closed. ``number``: of the dimension, whose links it uses.
-    ``apart``: it takes every so many-th chip of the dimension, and those between do the same
-    meanwhile, so that each link has the bytes of all of them.
+    A ``line`` is an open ring. ``number``: of the dimension, whose links it uses. ``stride``:
+    distance between its chips along the dimension; the chips between them run collectives of their
+    own at the same time, so that each link carries the bytes of all.
     """
 
     size: int
     form: AxisForm = "ring"
     number: int = 0
-    apart: int = 1
+    stride: int = 1
 
     @property
     def is_ring(self) -> bool:
-        """Whether pieces come from both sides; of two chips each is the other's one neighbour."""
+        """Whether pieces arrive from both sides; two chips have only one neighbour each."""
         return self.form == "ring" and self.size > _PAIR
 
     @property
     def links(self) -> Fraction:
-        """Links that lead from a chip, on average: those at the ends of a line have one."""
+        """Links from a chip, on average: the chips at the ends of a line have one."""
         if self.is_ring:
             return Fraction(2)
         if self.form in ("ring", "line"):
@@ -69,62 +70,62 @@ class LinkAxis(NamedTuple):
 
     @property
     def hops(self) -> int:
-        """Chips to which a piece goes on, until it is with the last one.
+        """Links that a piece passes until the last chip has it.
 
         >>> LinkAxis(16).hops, LinkAxis(4, "line").hops, LinkAxis(8, "switch").hops
         (8, 3, 1)
         """
         if self.form in ("switch", "all_to_all"):
             return 1
-        return self.apart * (self.size // 2 if self.is_ring else self.size - 1)
+        return self.stride * (self.size // 2 if self.is_ring else self.size - 1)
 
     @property
-    def gathered(self) -> Fraction:
-        """Pieces that a chip has got of an all-gather when the busiest link has sent one."""
+    def all_gather_pieces(self) -> Fraction:
+        """Pieces of an all-gather that a chip receives while the busiest link sends one."""
         return {"all_to_all": Fraction(self.size - 1)}.get(
             self.form, Fraction(2 if self.is_ring else 1)
         )
 
     @property
-    def reduced(self) -> Fraction:
-        """The same of an all-reduce: a link of a line has what its other half has not.
+    def all_reduce_pieces(self) -> Fraction:
+        """Pieces of an all-reduce that a chip gathers per piece or sum over the busiest link.
 
-        The k-th of n chips in a line sends k pieces on that are gathered, n - k that are summed.
+        In a line of n chips, the link behind the k-th one carries k gathered pieces and n - k sums.
         """
         if self.form in ("ring", "line") and not self.is_ring:
             return Fraction(self.size - 1, self.size)
-        return self.gathered / 2
+        return self.all_gather_pieces / 2
 
     @property
-    def swapped(self) -> Fraction:
-        """Pieces over the busiest link of an all-to-all in which each chip has one for each.
+    def all_to_all_pieces(self) -> Fraction:
+        """Pieces over the busiest link in an all-to-all of a piece for each pair of chips.
 
-        >>> LinkAxis(4).swapped, LinkAxis(5).swapped, LinkAxis(4, "line").swapped
-        (Fraction(2, 1), Fraction(3, 1), Fraction(4, 1))
+        >>> [axis.all_to_all_pieces for axis in (LinkAxis(4), LinkAxis(5), LinkAxis(4, "line"))]
+        [Fraction(2, 1), Fraction(3, 1), Fraction(4, 1)]
         """
         if self.form in ("switch", "all_to_all"):
-            return (self.size - 1) / self.gathered
+            return (self.size - 1) / self.all_gather_pieces
         near = self.size // 2
         return Fraction(near * (self.size - near), 2 if self.is_ring else 1)
 
     @property
-    def swapped_hops(self) -> Fraction:
-        """Links over which these pieces go, on average of all chips.
+    def all_to_all_hops(self) -> Fraction:
+        """Links that all pieces of a chip pass in an all-to-all, on average of all chips.
 
-        >>> LinkAxis(4).swapped_hops, LinkAxis(4, "line").swapped_hops
+        >>> LinkAxis(4).all_to_all_hops, LinkAxis(4, "line").all_to_all_hops
         (Fraction(4, 1), Fraction(5, 1))
         """
         if self.form in ("switch", "all_to_all"):
             return Fraction(self.size - 1)
-        return 2 * self.swapped if self.is_ring else Fraction(self.size**2 - 1, 3)
+        return 2 * self.all_to_all_pieces if self.is_ring else Fraction(self.size**2 - 1, 3)
 
 
 class CollectiveCost(NamedTuple):
     """The cost of a collective for a chip.
 
-    ``link_bytes``: over the busiest link of each axis, one way; ``sent_bytes``: over all links of
-    a chip, those that it hands on for others included; ``hops``: chips to which the last piece
-    goes on; ``all_links_bytes``: over each link if every one of the pod had as many.
+    ``link_bytes``: over the busiest link of each axis, in one direction; ``sent_bytes``: over all
+    links of a chip, including those that it forwards; ``hops``: links that the last piece passes;
+    ``all_links_bytes``: over each link if all carried as many.
     """
 
     link_bytes: tuple[int, ...]
@@ -140,12 +141,11 @@ def collective_cost(
     axes: tuple[LinkAxis, ...],
     rates: tuple[Fraction, ...] = (),
 ) -> CollectiveCost:
-    """Return what a collective over some axes costs.
+    """Return the cost of a collective over some axes.
 
-    ``rates``: of the links of each axis, as shares of those that others are measured by; all are
-    equal where none are given. ``n_bytes``: of the tensor where a chip has most of it: before a
-    reduce-scatter, after an all-gather. Of an all-to-all: what each chip has. Pieces are padded to
-    one size.
+    ``rates``: of the links of each axis, relative to a reference link; by default all are equal.
+    ``n_bytes``: of the tensor on a chip when it has most of it: before a reduce-scatter, after an
+    all-gather, for an all-to-all at any time. Pieces are padded to one size.
 
     >>> torus = LinkAxis(4), LinkAxis(4)
     >>> collective_cost("all_gather", 1600, torus)
@@ -162,37 +162,43 @@ def collective_cost(
     axes = tuple(axis for axis in axes if axis.size > 1)
     rates = rates or (Fraction(1),) * len(axes)
     chips, hops = math.prod(axis.size for axis in axes), sum(axis.hops for axis in axes)
-    piece, times = -(-n_bytes // chips), 1
+    piece, passes = -(-n_bytes // chips), 1
     if kind == "all_to_all":
-        alike = [Fraction(piece * chips * axis.apart, axis.size) for axis in axes]
-        over = [axis.swapped * n for axis, n in zip(axes, alike, strict=True)]
-        sent = sum((axis.swapped_hops * n for axis, n in zip(axes, alike, strict=True)), Fraction())
-    else:
-        times = 2 if kind == "all_reduce" else 1
-        speeds = [axis.reduced if kind == "all_reduce" else axis.gathered for axis in axes]
-        speeds = [speed / axis.apart for speed, axis in zip(speeds, axes, strict=True)]
-        faster = [speed * rate for speed, rate in zip(speeds, rates, strict=True)]
-        coming = balanced_pieces([axis.size for axis in axes], faster)
-        over = [piece * n / speed for n, speed in zip(coming, speeds, strict=True)]
+        piece_bytes = [Fraction(piece * chips * axis.stride, axis.size) for axis in axes]
+        link_bytes = [axis.all_to_all_pieces * n for axis, n in zip(axes, piece_bytes, strict=True)]
         sent = sum(
-            (times * piece * n * axis.apart for n, axis in zip(coming, axes, strict=True)),
+            (axis.all_to_all_hops * n for axis, n in zip(axes, piece_bytes, strict=True)),
+            Fraction(),
+        )
+    else:
+        passes = 2 if kind == "all_reduce" else 1
+        speeds = [
+            axis.all_reduce_pieces if kind == "all_reduce" else axis.all_gather_pieces
+            for axis in axes
+        ]
+        speeds = [speed / axis.stride for speed, axis in zip(speeds, axes, strict=True)]
+        weighted = [speed * rate for speed, rate in zip(speeds, rates, strict=True)]
+        pieces = balanced_pieces([axis.size for axis in axes], weighted)
+        link_bytes = [piece * n / speed for n, speed in zip(pieces, speeds, strict=True)]
+        sent = sum(
+            (passes * piece * n * axis.stride for n, axis in zip(pieces, axes, strict=True)),
             Fraction(),
         )
     links = sum((axis.links * rate for axis, rate in zip(axes, rates, strict=True)), Fraction())
     return CollectiveCost(
-        tuple(map(math.ceil, over)),
+        tuple(map(math.ceil, link_bytes)),
         math.ceil(sent),
-        times * hops,
+        passes * hops,
         math.ceil(sent / links) if links else 0,
     )
 
 
 def _neighbour_cost(kind: Collective, n_bytes: int, axes: Sequence[LinkAxis]) -> CollectiveCost:
-    """Return what it costs if each chip sends to the next one, in the order of chip numbers.
+    """Return the cost of sends from each chip to the next one, in the order of chip numbers.
 
-    ``axes``: the one first in which neighbours are next to one another. From its last chip the way
-    to the next one leads back to its first: one link of a ring, all of a line, on which it meets
-    what goes the other way.
+    ``axes``: innermost first, along which most neighbours are adjacent. The route from the last
+    chip of a row to the next row leads back to the row's first chip: over one link of a ring, or
+    over all links of a line, where it meets the messages in the other direction.
 
     >>> _neighbour_cost("halo", 200, [LinkAxis(4, "line")])
     CollectiveCost(link_bytes=(100,), sent_bytes=150, hops=1, all_links_bytes=100)
@@ -203,51 +209,54 @@ def _neighbour_cost(kind: Collective, n_bytes: int, axes: Sequence[LinkAxis]) ->
     """
     both = kind == "halo"
     side, chips = (-(-n_bytes // 2) if both else n_bytes), math.prod(axis.size for axis in axes)
-    over, back, passed, left = list[int](), 0, 0, chips
+    link_bytes, way_back, links_passed, rows = list[int](), 0, 0, chips
     for number, axis in enumerate(axes):
-        left //= axis.size
-        passed += left * (axis.size - 1) * (back + axis.apart)  # those that begin its turns
-        is_near = axis.is_ring or axis.form in ("switch", "all_to_all")
-        meets = number == 0 and (axis.form == "switch" or (not is_near and len(axes) > 1))
-        over.append(side * axis.apart * (2 if both and meets else 1))
-        back += axis.apart * (1 if is_near else axis.size - 1) if number + 1 < len(axes) else 0
-    sent = Fraction(side * (1 if kind == "shift" else 2) * passed, chips)
+        rows //= axis.size
+        # messages to the next chip along this axis, each after the way back along those inside
+        links_passed += rows * (axis.size - 1) * (way_back + axis.stride)
+        is_closed = axis.is_ring or axis.form in ("switch", "all_to_all")
+        meets = number == 0 and (axis.form == "switch" or (not is_closed and len(axes) > 1))
+        link_bytes.append(side * axis.stride * (2 if both and meets else 1))
+        way_back += (
+            axis.stride * (1 if is_closed else axis.size - 1) if number + 1 < len(axes) else 0
+        )
+    sent = Fraction(side * (1 if kind == "shift" else 2) * links_passed, chips)
     links = sum((axis.links for axis in axes), Fraction())
     return CollectiveCost(
-        tuple(over),
+        tuple(link_bytes),
         math.ceil(sent),
-        back + axes[-1].apart,
+        way_back + axes[-1].stride,
         math.floor(sent / links) if links else 0,
     )
 
 
 def balanced_pieces(sizes: Sequence[int], speeds: Sequence[Fraction]) -> list[Fraction]:
-    """Return how many pieces come to a chip over each axis, so that the axes end together.
+    """Return the pieces that a chip receives over each axis, such that all axes end together.
 
-    A colour that goes through axes of n, then m chips brings n - 1 pieces over the first and n (m -
-    1) over the second one. Mixed, colours of all orders can bring x pieces over each axis if those
-    over any set of axes are at least its chips less one. The slowest set has its least, and what
-    is left goes over the others (Fujishige, "Lexicographically optimal base of a polymatroid",
-    1980). Where that set is all axes, no link is ever idle.
+    A colour that goes through axes of n, then m chips brings n - 1 pieces over the first axis and
+    n (m - 1) over the second. A mix of colours of all orders can bring any numbers of pieces over
+    the axes whose sum over each set of axes is at least the set's chips less one. So the slowest
+    set gets this minimum, and the other axes the rest (Fujishige, "Lexicographically optimal base
+    of a polymatroid", 1980). If the slowest set is all axes, no link is ever idle.
 
     >>> balanced_pieces([2, 8], [Fraction(1), Fraction(2)])
     [Fraction(5, 1), Fraction(10, 1)]
     """
-    pieces, waiting, chips = [Fraction()] * len(sizes), set(range(len(sizes))), 1
+    pieces, remaining, chips = [Fraction()] * len(sizes), set(range(len(sizes))), 1
 
     def time(chosen: tuple[int, ...]) -> tuple[Fraction, int]:
         more = chips * (math.prod(sizes[at] for at in chosen) - 1)
         return more / sum((speeds[at] for at in chosen), Fraction()), len(chosen)
 
-    while waiting:
-        slowest = max(_subsets(sorted(waiting)), key=time)
+    while remaining:
+        slowest = max(_subsets(sorted(remaining)), key=time)
         per_link, _ = time(slowest)
         for at in slowest:
             pieces[at] = per_link * speeds[at]
         chips *= math.prod(sizes[at] for at in slowest)
-        waiting -= set(slowest)
+        remaining -= set(slowest)
     return pieces
 
 
-def _subsets(some: Sequence[int]) -> list[tuple[int, ...]]:
-    return [chosen for n in range(1, len(some) + 1) for chosen in combinations(some, n)]
+def _subsets(numbers: Sequence[int]) -> list[tuple[int, ...]]:
+    return [chosen for n in range(1, len(numbers) + 1) for chosen in combinations(numbers, n)]

@@ -1,4 +1,4 @@
-"""Rank classes: which ranks of a group's operators are the same rank of the group."""
+"""Rank classes: the ranks of a group's operators that are one rank of the group."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ Place = tuple[int, str]
 
 
 class RankClasses:
-    """A union-find over the ranks of operators: those that index one dimension of a tensor are one.
+    """A union-find over the ranks of operators; ranks that index the same dimension are one class.
 
-    ``terms``: by the representative of a class whose reader has a sum of ranks (a convolution's
-    ``2*p+r``) in its place, the terms of that sum.
+    ``terms``: if the reader of a tensor has a sum of ranks (a convolution's ``2*p+r``) in the
+    dimension that its maker indexes by one rank: by the representative of that rank's class, the
+    terms of the sum.
     """
 
     def __init__(self, operators: Sequence[Operator]) -> None:
@@ -30,7 +31,7 @@ class RankClasses:
         self._join_made()
         self._join_read()
         by_place, self.terms = self.terms, {}
-        for place, terms in by_place.items():  # what it was joined with since is the same sum
+        for place, terms in by_place.items():  # ranks that joined its class since have the same sum
             self.terms.setdefault(self.root(place), terms)
         self.names = self._names()
 
@@ -41,55 +42,58 @@ class RankClasses:
         return place
 
     def _join_made(self) -> None:
-        made = {one.output.tensor: at for at, one in enumerate(self.operators)}
-        for at, one in reversed(list(enumerate(self.operators))):
-            for given in one.inputs:
-                maker = made.get(given.tensor)
+        """Join the ranks by which an operator reads a tensor with those by which it is made."""
+        makers = {operator.output.tensor: at for at, operator in enumerate(self.operators)}
+        for at, reader in reversed(list(enumerate(self.operators))):
+            for operand in reader.inputs:
+                maker = makers.get(operand.tensor)
                 if maker is None or maker == at:
                     continue
                 writer = self.operators[maker]
-                for mine, its in zip(
-                    dims(given, one.ranks), dims(writer.output, writer.ranks), strict=True
+                for read_dim, made_dim in zip(
+                    dims(operand, reader.ranks), dims(writer.output, writer.ranks), strict=True
                 ):
-                    self._join((at, mine), (maker, its))
+                    self._join((at, read_dim), (maker, made_dim))
 
     def _join(self, reader: tuple[int, Terms], writer: tuple[int, Terms]) -> None:
-        (at, mine), (maker, its) = reader, writer
-        place = (maker, its[0][0])
-        if len(mine) == 1 and mine[0][1] == 1:
-            self._union((at, mine[0][0]), place)
+        (at, read_dim), (maker, made_dim) = reader, writer
+        place = (maker, made_dim[0][0])
+        if len(read_dim) == 1 and read_dim[0][1] == 1:
+            self._union((at, read_dim[0][0]), place)
         elif place not in self.terms:
-            self.terms[place] = tuple(((at, rank), c) for rank, c in mine)
+            self.terms[place] = tuple(((at, rank), stride) for rank, stride in read_dim)
 
     def _join_read(self) -> None:
-        """Join the ranks by which two operators read a tensor in the same way, where possible."""
+        """Join the ranks by which two operators read a tensor, in dimensions without sums."""
         first: dict[str, tuple[int, Operand]] = {}
         for at, operator in enumerate(self.operators):
             for operand in operator.inputs:
-                known = first.setdefault(operand.tensor, (at, operand))
-                if known[0] == at:
+                first_at, first_operand = first.setdefault(operand.tensor, (at, operand))
+                if first_at == at:
                     continue
                 pairs = zip(
-                    dims(known[1], self.operators[known[0]].ranks),
+                    dims(first_operand, self.operators[first_at].ranks),
                     dims(operand, operator.ranks),
                     strict=True,
                 )
-                for own, its in pairs:
-                    if len(own) == len(its) == 1 and own[0][1] == its[0][1] == 1:
-                        self._union((known[0], own[0][0]), (at, its[0][0]))
+                for first_dim, dim in pairs:
+                    if len(first_dim) == len(dim) == 1 and first_dim[0][1] == dim[0][1] == 1:
+                        self._union((first_at, first_dim[0][0]), (at, dim[0][0]))
 
-    def _union(self, one: Place, other: Place) -> None:
-        one, other = self.root(one), self.root(other)
-        if one == other:
+    def _union(self, place: Place, other: Place) -> None:
+        """Join two classes, unless both have a rank of the same operator."""
+        root, other = self.root(place), self.root(other)
+        if root == other:
             return
-        together = [*self._members[one], *self._members[other]]
+        together = [*self._members[root], *self._members[other]]
         if len({at for at, _ in together}) < len(together):
-            return  # two ranks of one operator stay two
-        low, high = min(one, other), max(one, other)
+            return
+        low, high = min(root, other), max(root, other)
         self.parent[high] = low
         self._members[low] = together
 
     def _names(self) -> dict[Place, str]:
+        """Return a name of each class: its rank's, with a number if another class has that name."""
         names: dict[Place, str] = {}
         taken: set[str] = set()
         numbers: dict[str, int] = {}
@@ -113,8 +117,8 @@ class RankClasses:
         return self.operators[place[0]].ranks[place[1]]
 
 
-def dims(given: Operand, ranks: Mapping[str, int]) -> Iterator[Terms]:
-    """Yield the (rank, coefficient) terms of each dimension, without size-1 ranks beside others."""
-    for dim in given.projection:
-        moving = tuple(term for term in dim.terms if ranks[term[0]] > 1)
-        yield moving or ((dim.terms[0][0], 1),)
+def dims(operand: Operand, ranks: Mapping[str, int]) -> Iterator[Terms]:
+    """Yield the (rank, coefficient) terms of each dimension; ranks of size 1 only if all are."""
+    for dim in operand.projection:
+        longer = tuple(term for term in dim.terms if ranks[term[0]] > 1)
+        yield longer or ((dim.terms[0][0], 1),)

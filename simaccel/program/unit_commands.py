@@ -77,11 +77,11 @@ class Link(UnitCommand):
 def axis_text(axis: LinkAxis) -> str:
     """Return a dimension as text.
 
-    >>> axis_text(LinkAxis(4)), axis_text(LinkAxis(2, "line", 1)), axis_text(LinkAxis(2, apart=8))
+    >>> axis_text(LinkAxis(4)), axis_text(LinkAxis(2, "line", 1)), axis_text(LinkAxis(2, stride=8))
     ('4', '2line@1', '2/8')
     """
     form = "" if axis.form == "ring" else axis.form
-    place = (f"@{axis.number}" if axis.number else "") + (f"/{axis.apart}" * (axis.apart > 1))
+    place = (f"@{axis.number}" if axis.number else "") + (f"/{axis.stride}" * (axis.stride > 1))
     return f"{axis.size}{form}{place}"
 
 
@@ -89,7 +89,7 @@ def parse_axis(text: str) -> LinkAxis:
     """Parse the text of a dimension.
 
     >>> parse_axis("2line@1")
-    LinkAxis(size=2, form='line', number=1, apart=1)
+    LinkAxis(size=2, form='line', number=1, stride=1)
 
     Raises:
         ValueError: it is none.

@@ -150,7 +150,7 @@ def test_no_link_has_less_than_all_together(
     axes: tuple[LinkAxis, ...], kind: Collective, n_bytes: int, apart: int
 ) -> None:
     """The busiest link has no less than what all bytes are for each link there is."""
-    cost = collective_cost(kind, n_bytes, tuple(axis._replace(apart=apart) for axis in axes))
+    cost = collective_cost(kind, n_bytes, tuple(axis._replace(stride=apart) for axis in axes))
     assert cost.all_links_bytes <= max(cost.link_bytes, default=0)
 
 
