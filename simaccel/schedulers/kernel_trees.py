@@ -256,9 +256,18 @@ def is_convolution(seen: BoundOperator) -> bool:
 
 
 def windows_of(seen: BoundOperator) -> set[str]:
-    """Return an operator's own ranks of sliding windows."""
-    dims = (dim.terms for given in seen.operator.inputs for dim in given.projection)
-    return {rank for terms in dims if len(terms) > 1 for rank, _ in terms}
+    """Return an operator's own ranks of sliding windows: over one of them it sums.
+
+    Tokens of experts lie one expert after the other, too, but are no window.
+    """
+    result_ranks = set(seen.operator.output.ranks)
+    dims = (dim.terms for operand in seen.operator.inputs for dim in operand.projection)
+    return {
+        rank
+        for terms in dims
+        if len(terms) > 1 and not result_ranks.issuperset(rank for rank, _ in terms)
+        for rank, _ in terms
+    }
 
 
 def is_plain(seen: BoundOperator) -> bool:
