@@ -278,7 +278,7 @@ class CandidateSet:
 
     def score(self, number: int, cycles: float) -> ScoredTree:
         """Return a candidate with its figures, given its cycles."""
-        which, more = ints([number]), cycles - self.bounds[number]
+        which, more = ints([number]), cycles - int(self.bounds[number])
         leaked = leakage(self.accelerator) * more if self.energy[number] else 0.0
         return ScoredTree(
             tree=self.tree(number),

@@ -99,6 +99,28 @@ def test_no_other_tile_size_is_faster(shape: tuple[int, int, int], rate: str) ->
     assert _run(workload, found, on) <= 1.002 * _fastest_of_all(workload, on)
 
 
+def test_runs_longer_than_their_small_bounds_have_their_figures() -> None:
+    """A bound of 2^31 - 1 cycles, the largest in a small column, and a run of more than that."""
+    slow = gemm(m=2048, k=2048, n=2048)
+
+    def single(start: int) -> CandidateSet:
+        on = _toy("compiler.overlap=no", f"compiler.kernel_start_cycles={start}")
+        tiles = tuple(ints(tile) for tile in (16, 4, 4))
+        branch: Branch = (
+            FamilyLoops(("b", *"mkn"), (ints(1), *tiles), tuple(map(ints, range(4)))),
+            *(Keep(name, "buffer", ints(2)) for name in "ABC"),
+            Do("gemm", "array", "ws"),
+        )
+        return CandidateSet(GEMM, [Family(space_of(slow, GEMM), branch, {})], Judge(on))
+
+    alone = single(0)
+    start = 2**31 - 1 - int(alone.bounds[0])
+    late = single(start)
+    (cycles,), (later,) = (one.run(ints([0])) for one in (alone, late))
+    assert later == cycles + start > 2**31
+    assert [scored.cycles for scored in late.scored_runs(UNLIMITED)] == [later]
+
+
 def test_what_is_little_of_the_whole_is_not_looked_at_further() -> None:
     """A search ends at what its bound leaves a thousandth of the whole below; others go on."""
     on, small = _toy("buffer.capacity_bytes=4 KiB"), gemm(m=20, k=12, n=24)
