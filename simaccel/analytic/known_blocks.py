@@ -19,10 +19,11 @@ Bits = tuple[int, int, int, int]
 """The most bits of each of these sizes."""
 _MOST_BITS: Final = 62
 """The most bits of all four sizes that are packed into one number."""
-_MOST_BLOCKS: Final = 2**15
+_MOST_BLOCKS: Final = 2**14
 """The most blocks of a kind; with more the cache is emptied."""
-_KINDS: Final = 256
-_RECENT: Final = 32
+_KINDS: Final = 48
+"""Kinds that are kept; those of four layers."""
+_RECENT: Final = 6
 _SINGLE: Final = 2**12
 _Of = TypeVar("_Of", bound=FoldFigures)
 
