@@ -1,8 +1,8 @@
 """Pareto fronts of the mappings that a scheduler considers: of each part, then of the workload.
 
-Of a part's candidates, those on the front of the lower bounds run on the machine, then those near
-the resulting front. If there are few candidates, all run except those whose bounds are dominated;
-that front is exact.
+Of a part's candidates, those on the front of the lower bounds run on the machine, then neighbours
+of points on the resulting front. If there are few candidates, all run except those whose bounds are
+dominated; that front is exact.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _STARTS: Final = 8
 """Most points of a front from which the local search starts."""
 _RUNS: Final = 48
 """Most mappings of a part that run on the machine, evenly spaced on the front."""
-_WAYS: Final = 4
+_EXTENDED: Final = 4
 """Most mappings of the whole workload, evenly spaced on the front, that are tried with held tensors
 and concurrent groups.
 """
@@ -61,8 +61,8 @@ Place = tuple[CandidateSet, int]
 class FrontSearch:
     """The search for fronts of parts of one workload; identical operators are searched once.
 
-    ``trees``: the search of trees of single operators. ``searches``: the same for each figure
-    alone.
+    ``trees``: the type of searches for trees of single operators. ``search``: that for the
+    energy-delay product; ``searches``: those for each figure alone.
     """
 
     def __init__(
@@ -76,11 +76,13 @@ class FrontSearch:
         self.goal = replace(goal, objective="edp")
         self.search = trees(self.goal)
         self.objectives = figures.objectives
-        self.searches = {one: trees(replace(goal, objective=one)) for one in self.objectives}
+        self.searches = {
+            objective: trees(replace(goal, objective=objective)) for objective in self.objectives
+        }
 
     @property
     def accelerator(self) -> Accelerator:
-        """The accelerator that is mapped on."""
+        """The accelerator that the workload is mapped to."""
         return self.goal.accelerator
 
     # -- parts ------------------------------------------------------------------------------------
@@ -96,32 +98,34 @@ class FrontSearch:
             ]
             front = self.merge_fronts(fronts)
             searched.known["front"] = front, {own: first for first, own in names.items()}
-        front, back = searched.known["front"]
+        front, first_names = searched.known["front"]
 
         def unwrap(alternative: Alternative) -> Alternative:
             (first,) = alternative.body
             assert isinstance(first, Group)  # noqa: S101 - narrows the type
-            tree = rename_tree(rename_tree(first.tree, back), searched.names)
+            tree = rename_tree(rename_tree(first.tree, first_names), searched.names)
             return replace(alternative, body=(replace(group, tree=tree),))
 
         points = tuple(map(unwrap, front.points))
-        return self._times(replace(front, points=points), group.operators[0])
+        return self._repeat(replace(front, points=points), group.operators[0])
 
-    def bodies(self, some: Iterable[Body]) -> Front[Alternative]:
+    def front_of_bodies(self, bodies: Iterable[Body]) -> Front[Alternative]:
         """Return the front of alternative mappings of the same operators."""
-        scored = ((body, score(self.workload, body, self.goal)) for body in some)
-        found = [_alternative(body, one) for body, one in scored if one is not None]
-        kept = tuple(best_of(self.figures, found))
-        front = Front(points=kept, seen=len(found), proved=False)
-        return self._times(front, operators_of(kept[0].body)[0]) if kept else front
+        scored = ((body, score(self.workload, body, self.goal)) for body in bodies)
+        alternatives = [_alternative(body, tree) for body, tree in scored if tree is not None]
+        best = tuple(best_of(self.figures, alternatives))
+        front = Front(points=best, seen=len(alternatives), proved=False)
+        return self._repeat(front, operators_of(best[0].body)[0]) if best else front
 
     def whole_front(self, bodies: Iterable[Body]) -> Front[Alternative]:
         """Return the front of alternative mappings of the whole workload."""
-        found = []
+        alternatives = []
         for body in bodies:
             with suppress(SimaccelError):  # the machine takes fewer trees than the closed form
-                found.append(_alternative(body, measure_groups(self.workload, body, self.goal)))
-        return Front(points=tuple(best_of(self.figures, found)), seen=len(found), proved=False)
+                scored = measure_groups(self.workload, body, self.goal)
+                alternatives.append(_alternative(body, scored))
+        best = tuple(best_of(self.figures, alternatives))
+        return Front(points=best, seen=len(alternatives), proved=False)
 
     def hold_and_parallelise(
         self, front: Front[Alternative], others: Sequence[Alternative], *, holds: bool
@@ -131,52 +135,58 @@ class FrontSearch:
         ``others``: mappings off the front that may improve in this way. ``holds``: whether tensors
         may be held between groups.
         """
-        ways = unique([way.body for way in (*_sample(front.points), *_sample(others))])
+        starts = unique([point.body for point in (*_sample(front.points), *_sample(others))])
         bodies = []
-        for objective, by in self.searches.items():
-            for way in ways if objective != "footprint" else ():
-                held = hold_between(self.workload, way, by) if holds else [way]
-                bodies += [parallelise_groups(self.workload, [body], by) for body in held]
+        for objective, search_of in self.searches.items():
+            for start in starts if objective != "footprint" else ():
+                held = hold_between(self.workload, start, search_of) if holds else [start]
+                bodies += [parallelise_groups(self.workload, [body], search_of) for body in held]
         return self.merge_fronts([front, self.whole_front(unique(bodies))])
 
     def join_fronts(self, fronts: Sequence[Front[Alternative]]) -> Front[Alternative]:
         """Return the front of operators that run one after the other."""
-        found: list[Alternative] = list(fronts[0].points)
-        for one in fronts[1:]:
-            found = join_alternatives(self.figures, found, one.points)
+        points: list[Alternative] = list(fronts[0].points)
+        for front in fronts[1:]:
+            points = join_alternatives(self.figures, points, front.points)
         return Front(
-            points=tuple(found),
-            seen=sum(one.seen for one in fronts),
-            proved=all(one.proved for one in fronts),
+            points=tuple(points),
+            seen=sum(front.seen for front in fronts),
+            proved=all(front.proved for front in fronts),
         )
 
     def merge_fronts(self, fronts: Sequence[Front[Alternative]]) -> Front[Alternative]:
         """Return the front of several alternatives for the same operators."""
+        points = [point for front in fronts for point in front.points]
         return Front(
-            points=tuple(best_of(self.figures, [one for front in fronts for one in front.points])),
-            seen=sum(one.seen for one in fronts),
-            proved=all(one.proved for one in fronts),
+            points=tuple(best_of(self.figures, points)),
+            seen=sum(front.seen for front in fronts),
+            proved=all(front.proved for front in fronts),
         )
 
     # -- grids ------------------------------------------------------------------------------------
 
-    def _times(self, front: Front[Alternative], name: str) -> Front[Alternative]:
+    def _repeat(self, front: Front[Alternative], name: str) -> Front[Alternative]:
+        """Return a front with the figures of all runs of an operator instead of one."""
         times = self.workload.times(name)
-        found = tuple(
+        points = tuple(
             replace(
-                one,
-                cycles=one.cycles * times,
-                energy_pj=one.energy_pj * times,
-                dram_bytes=one.dram_bytes * times,
+                point,
+                cycles=point.cycles * times,
+                energy_pj=point.energy_pj * times,
+                dram_bytes=point.dram_bytes * times,
             )
-            for one in front.points
+            for point in front.points
         )
-        return replace(front, points=found)
+        return replace(front, points=points)
 
     def _front(self, grid: CandidateSet, body_of: Callable[[Tree], Body]) -> Front[Alternative]:
         """Return the front of a grid, and of its neighbours if not all candidates may run."""
         fits = grid.fitting(self.goal.room)
-        ends = [] if fits.size <= EFFORT.exact and grid.is_complete() else self._ends(grid, body_of)
+        ends = (
+            []
+            if fits.size <= EFFORT.exact and grid.is_complete()
+            else self._single_figure_front(grid, body_of)
+        )
         if fits.size <= EFFORT.exact:
             run = self._run_places([(grid, int(row)) for row in fits], body_of, ends, FOREVER)
             proved = not self.goal.is_over
@@ -184,43 +194,45 @@ class FrontSearch:
                 tuple(best_of(self.figures, [*run.values(), *ends])) if ends else (*run.values(),)
             )
             return Front(points=best, seen=int(fits.size), proved=proved)
-        run = self._run_places(self._lowest(grid), body_of, ends, _RUNS)
+        run = self._run_places(self._sample_bound_fronts(grid), body_of, ends, _RUNS)
         seen = int(fits.size)
         for near in () if self.goal.is_over else self._neighbours(list(run)):
-            run |= self._run_places(self._lowest(near), body_of, ends, _RUNS)
+            run |= self._run_places(self._sample_bound_fronts(near), body_of, ends, _RUNS)
             seen += int(near.fitting(self.goal.room).size)
         best = tuple(best_of(self.figures, [*run.values(), *ends]))
         return Front(points=best, seen=seen, proved=False)
 
-    def _ends(self, grid: CandidateSet, body_of: Callable[[Tree], Body]) -> list[Alternative]:
-        """Return all candidates that run in the searches for each figure alone."""
-        found: list[Alternative] = []
+    def _single_figure_front(
+        self, grid: CandidateSet, body_of: Callable[[Tree], Body]
+    ) -> list[Alternative]:
+        """Return the front of the candidates that run in the searches for each figure alone."""
+        alternatives: list[Alternative] = []
         for objective in self.objectives:
             goal = self.searches[objective].goal
             result = search(grid.with_objective(objective), goal)
-            scored = [one for some in result.sets for one in some.scored_runs(goal.room)]
+            scored = [tree for of_set in result.sets for tree in of_set.scored_runs(goal.room)]
             if result.best and has_near_ties(objective, goal.tolerance):
                 limit = result.best.value * (1 + goal.tolerance)
                 scored += find_cheaper(result.best, result.sets, goal.room, limit)
-            found += [_alternative(body_of(one.tree), one) for one in scored]
-        return best_of(self.figures, found)
+            alternatives += [_alternative(body_of(each.tree), each) for each in scored]
+        return best_of(self.figures, alternatives)
 
-    def _lower_limits(self, grid: CandidateSet, which: Ints) -> Floats:
-        """Return lower bounds of the figures of some candidates."""
+    def _lower_bounds(self, grid: CandidateSet, which: Ints) -> Floats:
+        """Return lower bounds of candidates' figures: (candidates, figures)."""
         rows = (grid.bounds, grid.energy, grid.dram, grid.space)
         return np.stack([rows[at][which].astype(np.float64) for at in self.figures.parts], axis=1)
 
-    def _lowest(self, grid: CandidateSet) -> list[Place]:
+    def _sample_bound_fronts(self, grid: CandidateSet) -> list[Place]:
         """Return candidates whose bounds are evenly spaced on the first fronts of bounds."""
         fits = grid.fitting(self.goal.room)
-        found = unbeaten_layers(self._lower_limits(grid, fits), np.arange(fits.size), _RUNS)
-        return [(grid, int(number)) for number in fits[found]]
+        sampled = unbeaten_layers(self._lower_bounds(grid, fits), np.arange(fits.size), _RUNS)
+        return [(grid, int(number)) for number in fits[sampled]]
 
-    def _neighbours(self, few: Sequence[Place]) -> list[CandidateSet]:
-        """Return the neighbours of some evenly spaced points of a front."""
+    def _neighbours(self, front: Sequence[Place]) -> list[CandidateSet]:
+        """Return the neighbours of evenly spaced points of a front."""
         starts: dict[int, list[Any]] = {}
         groups: dict[int, Group] = {}
-        for grid, number in (few[int(at)] for at in pick_evenly(np.arange(len(few)), _STARTS)):
+        for grid, number in (front[int(at)] for at in pick_evenly(np.arange(len(front)), _STARTS)):
             family = grid.families[int(grid.family_of(number))]
             starts.setdefault(id(family), [family]).append(grid.family_of_one(number))
             groups[id(family)] = grid.group
@@ -238,12 +250,15 @@ class FrontSearch:
         ends: Sequence[Alternative],
         most: float,
     ) -> dict[Place, Alternative]:
-        """Return the front of some candidates; those whose bounds are dominated don't run."""
+        """Return the front of candidates; at most ``most`` run, and none with dominated bounds.
+
+        ``ends``: points that are known already.
+        """
         if not places:
             return {}
         parts, known = self.figures.parts, dict[int, Alternative]()
         least = np.concatenate(
-            [self._lower_limits(grid, ints([number])) for grid, number in places]
+            [self._lower_bounds(grid, ints([number])) for grid, number in places]
         )
         figures_of_ends = np.array([end.parts for end in ends]).reshape(-1, 4)[:, parts]
         is_open = ~beaten(least, figures_of_ends)
@@ -270,8 +285,10 @@ class FrontSearch:
 
 
 def _sample(points: Sequence[Alternative]) -> list[Alternative]:
-    return [points[int(at)] for at in pick_evenly(np.arange(len(points)), _WAYS)]
+    return [points[int(at)] for at in pick_evenly(np.arange(len(points)), _EXTENDED)]
 
 
-def _alternative(body: Body, one: ScoredTree) -> Alternative:
-    return Alternative(body, one.cycles, one.energy_pj, one.dram_bytes, one.buffer_bytes)
+def _alternative(body: Body, scored: ScoredTree) -> Alternative:
+    return Alternative(
+        body, scored.cycles, scored.energy_pj, scored.dram_bytes, scored.buffer_bytes
+    )

@@ -134,7 +134,7 @@ def _staged_front(
             for name in problem.part
         ]
     )
-    resident = explorer.bodies(_resident(explorer, problem, granularity))
+    resident = explorer.front_of_bodies(_resident(explorer, problem, granularity))
     return explorer.merge_fronts([alone, resident])
 
 
@@ -172,5 +172,5 @@ def _mapspace(explorer: FrontSearch, strategy: Strategy, options: Options) -> Fr
             alike = explorer.search.operator_candidates(workload, operator.name)
             parts.append(explorer.front_of_group(alike))
         else:
-            parts.append(explorer.bodies(groups[operator.name]))
+            parts.append(explorer.front_of_bodies(groups[operator.name]))
     return replace(explorer.join_fronts(parts), proved=False)

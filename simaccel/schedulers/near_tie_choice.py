@@ -1,9 +1,9 @@
 """Near-ties of whole workloads: the least costly mapping within the tolerance of the best.
 
-The cost is energy where it is known, else DRAM bytes, if the objective is cycles; it is cycles for
-other objectives. Whole mappings are compared by runs, so the choice is never worse than the best by
-more than the tolerance. What is left of the tolerance is spent on the groups that save most: each
-has alternative trees that are cheaper and slower, and the combination of the least cost is taken.
+If the objective is cycles, the cost is energy, or DRAM bytes if energy is unknown; for other
+objectives it is cycles. Whole mappings are compared by runs, so the choice never exceeds the best
+by more than the tolerance. The rest of the tolerance is spent on the groups that save most: each
+has alternative trees that cost less and are slower, and the combination of least cost is chosen.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ def choose(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Bo
         SimaccelError: the machine refuses all of them.
 
     """
-    goal, few = search.goal, unique(bodies)
+    goal, distinct = search.goal, unique(bodies)
     is_decided = has_near_ties(goal.objective, goal.tolerance)
-    if len(few) == 1 and (not is_decided or goal.is_over):
-        return few[0]
-    scored = dict(_measure(workload, few, search))
+    if len(distinct) == 1 and (not is_decided or goal.is_over):
+        return distinct[0]
+    scored = dict(_measure(workload, distinct, search))
     fastest = min(scored, key=lambda at: scored[at].rank)
     if not is_decided:
-        return few[fastest]
+        return distinct[fastest]
     least = scored[fastest]
     limit = least.value * (1 + goal.tolerance)
     near = [at for at, figures in scored.items() if figures.value <= limit]
     cheapest = min(near, key=lambda at: scored[at].cost(goal.objective))
     saved = [
-        _save_within(workload, few[at], scored[at], limit, search)
+        _save_within(workload, distinct[at], scored[at], limit, search)
         for at in dict.fromkeys((cheapest, fastest))
     ]
     body, chosen = min(saved, key=lambda pair: pair[1].cost(goal.objective))
@@ -59,16 +59,22 @@ def choose(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Bo
 def _measure(
     workload: Workload, bodies: Sequence[Body], search: TreeSearch
 ) -> Iterator[tuple[int, ScoredTree]]:
+    """Yield (index, figures) of each mapping that the machine runs.
+
+    Raises:
+        SimaccelError: the machine refuses all of them.
+
+    """
     refused: SimaccelError | None = None
-    taken = False
-    search.goal.judge.judge(workload, bodies, FOREVER)  # all of them, perhaps side by side
+    has_run = False
+    search.goal.judge.judge(workload, bodies, FOREVER)  # runs all, perhaps in several processes
     for at, body in enumerate(bodies):
         try:
             yield at, measure_groups(workload, body, search.goal)
-            taken = True
+            has_run = True
         except SimaccelError as error:  # the machine takes fewer trees than the closed form
             refused = error
-    if not taken and refused is not None:
+    if not has_run and refused is not None:
         raise refused
 
 
@@ -80,8 +86,8 @@ def cheapest_near_tie(
 ) -> list[ScheduleStep]:
     """Return the least costly path of steps within the tolerance of the cheapest path ``path``.
 
-    Steps that were not searched, as others have slightly lower bounds, are searched for their least
-    costly tree if they may move fewer bytes.
+    Steps whose slightly higher bounds excluded them from the search are now searched for their
+    least costly tree, if they may move fewer bytes.
     """
     goal = search.goal
     limit = value_of(path, sum) * (1 + goal.tolerance)
@@ -103,7 +109,7 @@ def cheapest_near_tie(
 
 
 def _cost_of_step(step: ScheduleStep) -> float:
-    assert step.scored is not None  # noqa: S101 - callers have looked
+    assert step.scored is not None  # noqa: S101 - callers pass only scored steps
     return _cost(step.scored, "cycles") * step.times
 
 
@@ -112,19 +118,19 @@ def _steps_of_fewer_bytes(
 ) -> Iterator[tuple[float, ScheduleStep, float]]:
     """Yield the steps that may move fewer bytes than the part of a path that they replace.
 
-    With each the difference in bytes, and its highest objective in a path within the limit.
+    Each as (difference in bytes, step, its highest objective in a path within the limit).
     """
-    left = limit - value_of(path, sum)
+    slack = limit - value_of(path, sum)
     for step in steps:
         inside = [part for part in path if step.start <= part.start and part.stop <= step.stop]
         whole = sum(part.stop - part.start for part in inside) == step.stop - step.start
         if step.body is not None or not whole:
             continue
-        most = left + value_of(inside, sum)
+        most = slack + value_of(inside, sum)
         fewest = step.candidates.fewest_bytes(room, most / step.times)
-        more = (fewest - sum(part.ties[0] for part in inside)) * step.times
-        if more < 0:
-            yield more, step, most
+        added_bytes = (fewest - sum(part.ties[0] for part in inside)) * step.times
+        if added_bytes < 0:
+            yield added_bytes, step, most
 
 
 @dataclass(frozen=True)
@@ -137,7 +143,7 @@ class _State:
 
 
 def _keep_undominated(states: Sequence[_State], limit: float) -> list[_State]:
-    """Return the states within a limit, each of less cost than those of a better objective."""
+    """Return the Pareto-optimal states within a limit, thinned to about `EFFORT.states`."""
     kept = keep_cheaper(
         (state for state in states if state.value <= limit),
         rank=lambda state: (state.value, state.cost),
@@ -157,7 +163,8 @@ def _cost(scored: ScoredTree, objective: Objective) -> float:
 class _Kind:
     """Parts of a mapping that the same search chose, while ``held_bytes`` of the buffer were held.
 
-    ``members``: each part with its search. ``times``: how often they run in all.
+    ``now``: figures of the current choice. ``members``: each part with its search. ``times``: the
+    number of their runs in all.
     """
 
     origin: PartSearch
@@ -167,7 +174,7 @@ class _Kind:
     times: int = 0
 
     def saving(self, limit: float, objective: Objective) -> float:
-        """Return the most that another choice may save in each run."""
+        """Return an upper bound of the cost that another choice saves in each run."""
         return _cost(self.now, objective) - self.origin.least_cost(limit, self.held_bytes)
 
 
@@ -176,24 +183,26 @@ def _save_within(
 ) -> tuple[Body, ScoredTree]:
     """Return a mapping with less costly groups whose objective is at most ``limit``."""
     goal = search.goal
-    is_sum, left = goal.objective != "footprint", limit - known.value
-    if left <= 0 or goal.is_over:
+    is_sum, slack = goal.objective != "footprint", limit - known.value
+    if slack <= 0 or goal.is_over:
         return body, known
 
     def limit_of(kind: _Kind) -> float:
-        return kind.now.value + left / kind.times if is_sum else limit
+        return kind.now.value + slack / kind.times if is_sum else limit
 
     kinds, objective = _kinds_of(workload, body, search), goal.objective
     saving = [
         (kind.saving(limit_of(kind), objective) * kind.times, at) for at, kind in enumerate(kinds)
     ]
     worth = [pair for pair in saving if pair[0] > EFFORT.least_saving * _cost(known, objective)]
-    most_first = sorted(worth, key=lambda pair: (-pair[0], pair[1]))
-    few = [kinds[at] for _, at in most_first[: EFFORT.kinds]]
-    choices = [(kind, kind.origin.cheaper_choices(limit_of(kind), kind.held_bytes)) for kind in few]
+    largest_first = sorted(worth, key=lambda pair: (-pair[0], pair[1]))
+    tried = [kinds[at] for _, at in largest_first[: EFFORT.kinds]]
+    choices = [
+        (kind, kind.origin.cheaper_choices(limit_of(kind), kind.held_bytes)) for kind in tried
+    ]
     for _ in range(EFFORT.tries):
-        taken = _cheapest_choices(choices, left if is_sum else float("inf"), objective)
-        changed = _with_parts(body, taken)
+        parts = _cheapest_choices(choices, slack if is_sum else float("inf"), objective)
+        changed = _with_parts(body, parts)
         if changed == body:
             break
         value = value_of_groups(workload, changed, goal)
@@ -201,47 +210,47 @@ def _save_within(
             after = measure_groups(workload, changed, goal)
             better = after.cost(objective) < known.cost(objective)
             return (changed, after) if better else (body, known)
-        left -= value - limit
-        if left <= 0:
+        slack -= value - limit
+        if slack <= 0:
             break
     return body, known
 
 
 def _cheapest_choices(
     choices: Sequence[tuple[_Kind, Sequence[tuple[object, ScoredTree]]]],
-    left: float,
+    slack: float,
     objective: Objective,
 ) -> dict[tuple[str, ...], Part]:
-    """Return the parts of least cost that raise the objective by at most ``left``, by operators."""
+    """Return the cheapest parts by operators that raise the objective by at most ``slack``."""
     states = [_State(0.0, 0.0, ())]
-    for kind, every in choices:
-        more = [
+    for kind, alternatives in choices:
+        added = [
             _State(
                 max(figures.value - kind.now.value, 0.0) * kind.times,
                 (_cost(figures, objective) - _cost(kind.now, objective)) * kind.times,
-                (made,),
+                (choice,),
             )
-            for made, figures in every
+            for choice, figures in alternatives
         ]
-        more.append(_State(0.0, 0.0, (None,)))
+        added.append(_State(0.0, 0.0, (None,)))
         states = _keep_undominated(
             [
                 _State(old.value + new.value, old.cost + new.cost, (*old.taken, *new.taken))
                 for old in states
-                for new in more
+                for new in added
             ],
-            left,
+            slack,
         )
     return {
-        tuple(operators_of((part,))): origin.choose(part, made)
-        for (kind, _), made in zip(choices, states[-1].taken, strict=True)
-        if made is not None
+        tuple(operators_of((part,))): origin.choose(part, choice)
+        for (kind, _), choice in zip(choices, states[-1].taken, strict=True)
+        if choice is not None
         for part, origin in kind.members
     }
 
 
 def _kinds_of(workload: Workload, body: Body, search: TreeSearch) -> list[_Kind]:
-    """Return the parts of a mapping that searches of the same goal have chosen."""
+    """Return the parts of a mapping that searches for the same goal have chosen, by search."""
     kinds: dict[object, _Kind] = {}
     for part in _parts(body, search):
         origin, held_bytes = search.goal.origins[key_of_body((part,))]
@@ -257,7 +266,7 @@ def _kinds_of(workload: Workload, body: Body, search: TreeSearch) -> list[_Kind]
 
 
 def _parts(body: Body, search: TreeSearch) -> Iterator[Part]:
-    """Yield the parts with a known search; those inside a scope if that of the scope is unknown."""
+    """Yield the parts whose search is known; of a scope without one, the parts inside it."""
     for part in body:
         if key_of_body((part,)) in search.goal.origins:
             yield part
@@ -266,7 +275,7 @@ def _parts(body: Body, search: TreeSearch) -> Iterator[Part]:
 
 
 def _with_parts(body: Body, parts: dict[tuple[str, ...], Part]) -> Body:
-    """Return a body with some groups replaced, by their operators."""
+    """Return a body with groups replaced by those of ``parts`` with the same operators."""
     changed: list[Part] = []
     for part in body:
         new = parts.get(tuple(operators_of((part,))))
