@@ -11,7 +11,7 @@ from typing import TypeGuard
 from simaccel.analytic.array import FoldEdges, select_figures
 from simaccel.analytic.counting.transfers import blocks_of
 from simaccel.analytic.family import Entry, Family, FamilyCut, FamilyLoops, Ints, TreePath, ints
-from simaccel.analytic.pieces import PathCuts, expand_view, extent, number
+from simaccel.analytic.pieces import PathCuts, expand_view, extent, piece_count
 from simaccel.analytic.pointwise import maximum, minimum
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
@@ -144,7 +144,7 @@ class BlockFills:
         if path.leaf.unit != SFU or not isinstance(seen.operator, Vector):
             return None
         axis = space.cut_axis(seen.name)
-        pieces = number(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
+        pieces = piece_count(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
         cycles = self.units.vector_cycles(path, seen, VECTORS[seen.operator.kind].steps["whole"])
         return ints(cycles[SFU](sizes) * (pieces == 1))
 

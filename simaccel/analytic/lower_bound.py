@@ -29,7 +29,7 @@ from simaccel.analytic.family import (
     ints,
 )
 from simaccel.analytic.family_counts import FamilyCounts
-from simaccel.analytic.pieces import PathCuts, number
+from simaccel.analytic.pieces import PathCuts, piece_count
 from simaccel.analytic.pointwise import any_true, maximum
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
@@ -293,7 +293,7 @@ def _tiles(
     for path in paths:
         cuts, times = units.cuts(path), ints(1)
         for rank in units.family.space.sizes:
-            times = times * number(cuts.pieces(rank, inside))
+            times = times * piece_count(cuts.pieces(rank, inside))
         for at, keep in enumerate(path.entries[inside:], inside):
             if not is_kept(keep) or uses[tensor_of(keep.tensor)] != 1:
                 continue
@@ -314,8 +314,8 @@ def _passes(family: Family, path: TreePath, cuts: PathCuts, at: int, times: Ints
         return ints(0)
     blocks = ints(1)
     for rank in family.space.sizes:
-        blocks = blocks * (number(cuts.pieces(rank, at)) if rank != axis else 1)
-    return ints((number(cuts.pieces(axis, at)) > 1) * 2 * maximum(blocks, times))
+        blocks = blocks * (piece_count(cuts.pieces(rank, at)) if rank != axis else 1)
+    return ints((piece_count(cuts.pieces(axis, at)) > 1) * 2 * maximum(blocks, times))
 
 
 def _keeps_of(entries: Sequence[Entry]) -> list[Keep[Ints]]:

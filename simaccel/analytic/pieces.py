@@ -1,7 +1,8 @@
 """Pieces of a rank along a path: the number of each size, remainders included.
 
-Cutting pieces of a few sizes by a tile makes pieces of the tile's size, and remainders. So the
-pieces at any depth are a short list of (count, size), exact for every chain of tiles.
+Cutting pieces of a few sizes by a tile makes full pieces of the tile's size, and remainders. So
+the pieces at any depth are a short list of (count, size), exact for each chain of tiles. Counts and
+sizes are arrays over the candidates of a family.
 """
 
 from __future__ import annotations
@@ -24,88 +25,92 @@ from simaccel.workload.einsum import Terms
 Box = tuple[Ints, Ints]
 """(number of pieces, their size)."""
 Mode = bool | Bools
+"""Whether all pieces of a cut count, or only the first; for all candidates, or for each."""
 PLACES: Final = 16
-"""Positions of loops in one entry: more than there are ranks."""
+"""Positions of loops reserved for each entry: more than there are ranks."""
 _HUGE = 1 << 62
 
 
-def number(boxes: Sequence[Box]) -> Ints:
-    """Return the total number of pieces."""
+def piece_count(boxes: Sequence[Box]) -> Ints:
+    """Return the total piece_count of pieces."""
     return ints(sum(n for n, _ in boxes))
 
 
 @dataclass(frozen=True, eq=False)
 class CutStep:
-    """One cut of a rank, applied to a list of boxes.
+    """One cut of a rank, by entry ``at`` of the path, applied to a list of boxes.
 
-    By incoming box: ``whole``, its number of pieces of the tile's size; ``to``, the outgoing box of
-    its remainder (-1: no candidate has one); ``left``, whether there is a remainder. The first
-    outgoing box has the tile's size. ``sizes``: of the outgoing boxes; ``every``: their numbers if
-    all loops and instances count.
+    For each incoming box: ``full``, its number of pieces of the tile's size; ``rest``, whether it
+    leaves a remainder; ``rest_box``, the outgoing box of the remainder (-1: no candidate has one).
+    The first outgoing box has the tile's size. ``sizes``: of the outgoing boxes; ``counts``: their
+    numbers of pieces if those of all cuts count. ``restarts``: the cut is a part of the rank, of
+    which one piece enters.
     """
 
     at: int
-    whole: tuple[Ints, ...]
-    to: tuple[int, ...]
-    left: tuple[Ints, ...]
+    full: tuple[Ints, ...]
+    rest_box: tuple[int, ...]
+    rest: tuple[Ints, ...]
     sizes: tuple[Ints, ...]
-    every: tuple[Ints, ...]
+    counts: tuple[Ints, ...]
     restarts: bool = False
 
     def count(self, counts: Sequence[Ints], mode: Mode) -> list[Ints]:
-        """Return the numbers of outgoing boxes; where ``mode`` is False only first pieces count."""
-        counted: list[Ints] = [ints(0)] * len(self.sizes)
-        for n, whole, to, left in zip(counts, self.whole, self.to, self.left, strict=True):
-            more, rest = whole, left
+        """Return the numbers of outgoing pieces; if ``mode`` is False, only first pieces count."""
+        outgoing: list[Ints] = [ints(0)] * len(self.sizes)
+        for n, all_full, box, any_rest in zip(
+            counts, self.full, self.rest_box, self.rest, strict=True
+        ):
+            full, rest = all_full, any_rest
             if mode is not True:
-                more = minimum(whole, 1)
-                rest = 1 - more
+                full = minimum(all_full, 1)
+                rest = 1 - full
                 if mode is not False:
-                    more, rest = more + mode * (whole - more), rest + mode * (left - rest)
-            counted[0] = counted[0] + n * more
-            if to >= 0:
-                counted[to] = counted[to] + n * rest
-        return counted
+                    full, rest = full + mode * (all_full - full), rest + mode * (any_rest - rest)
+            outgoing[0] = outgoing[0] + n * full
+            if box >= 0:
+                outgoing[box] = outgoing[box] + n * rest
+        return outgoing
 
     def take_one(self, where: Bools, counts: Sequence[Ints], least: int) -> CutStep:
-        """Return the cut in which, ``where`` true, one of ``least`` or more full pieces counts.
+        """Return the cut in which, where ``where``, one full piece counts, if there are ``least``.
 
-        The smaller last piece counts, too, if ``least`` is 1.
+        The smaller last piece also counts if ``least`` is 1.
         """
-        whole = tuple(ints(choose(where, made >= least, made)) for made in self.whole)
-        left = tuple(ints(choose(where & (least > 1), 0, rest)) for rest in self.left)
-        cut = replace(self, whole=whole, left=left)
-        return replace(cut, every=tuple(cut.count(counts, mode=True)))
+        full = tuple(ints(choose(where, pieces >= least, pieces)) for pieces in self.full)
+        rest = tuple(ints(choose(where & (least > 1), 0, rest)) for rest in self.rest)
+        cut = replace(self, full=full, rest=rest)
+        return replace(cut, counts=tuple(cut.count(counts, mode=True)))
 
 
 def _step(at: int, tile: Ints, counts: Sequence[Ints], sizes: Sequence[Ints]) -> CutStep:
     """Return the cut of boxes by a tile; remainders that never coexist share a box."""
-    wholes: list[Ints] = []
-    tos: list[int] = []
-    lefts: list[Ints] = []
+    fulls: list[Ints] = []
+    rest_boxes: list[int] = []
+    has_rests: list[Ints] = []
     rests: list[Ints] = []
-    taken: list[Ints] = []
+    used_by: list[Ints] = []
     for n, size in zip(counts, sizes, strict=True):
-        whole = size // tile
-        rest = size - whole * tile
-        left = ints((rest > 0) & (n > 0))
-        to = -1
-        if any_true(left):
-            for place, others in enumerate(taken):
-                if not any_true(others & left):
-                    to = place
-                    taken[place] = ints(others | left)
-                    rests[place] = ints(rests[place] + rest * left)
+        full = size // tile
+        rest = size - full * tile
+        has_rest = ints((rest > 0) & (n > 0))
+        box = -1
+        if any_true(has_rest):
+            for place, others in enumerate(used_by):
+                if not any_true(others & has_rest):
+                    box = place
+                    used_by[place] = ints(others | has_rest)
+                    rests[place] = ints(rests[place] + rest * has_rest)
                     break
             else:
-                to = len(taken)
-                taken.append(left)
-                rests.append(rest * left)
-        wholes.append(whole)
-        tos.append(to + 1 if to >= 0 else -1)
-        lefts.append(left)
-    made = CutStep(at, tuple(wholes), tuple(tos), tuple(lefts), (tile, *rests), ())
-    return replace(made, every=tuple(made.count(counts, mode=True)))
+                box = len(used_by)
+                used_by.append(has_rest)
+                rests.append(rest * has_rest)
+        fulls.append(full)
+        rest_boxes.append(box + 1 if box >= 0 else -1)
+        has_rests.append(has_rest)
+    cut = CutStep(at, tuple(fulls), tuple(rest_boxes), tuple(has_rests), (tile, *rests), ())
+    return replace(cut, counts=tuple(cut.count(counts, mode=True)))
 
 
 def covered_size(boxes: Sequence[Box]) -> Ints:
@@ -119,9 +124,9 @@ class PathCuts:
     def __init__(
         self, space: IterationSpace, path: TreePath, single: Ints | None = None, least: int = 1
     ) -> None:
-        """Cut along a path; of the loop at position ``single`` one of ``least`` full pieces counts.
+        """Cut along a path; of the loop at position ``single``, only one full piece counts.
 
-        Its smaller last piece counts, too, if ``least`` is 1.
+        And only if it has ``least``; its smaller last piece also counts if ``least`` is 1.
         """
         self.space = space
         self.entries = path.entries
@@ -137,7 +142,7 @@ class PathCuts:
         return self._single is None and not any(isinstance(side, np.ndarray) for side in sides)
 
     def steps(self, rank: str) -> tuple[CutStep, ...]:
-        """Return a rank's cuts: those with several pieces for some candidate, and parts."""
+        """Return a rank's cuts: those into several pieces for any candidate, and parts."""
         return self._chains[rank]
 
     @cached_property
@@ -146,13 +151,13 @@ class PathCuts:
         by_rank: dict[str, list[CutStep]] = {rank: [] for rank in self.space.sizes}
         for at, entry in enumerate(self.entries):
             if isinstance(entry, FamilyCut):
-                whole = (ints(entry.size),), (ints(1),)
-                by_rank[entry.rank].append(CutStep(at, (), (), (), *whole, restarts=True))
+                part = (ints(entry.size),), (ints(1),)
+                by_rank[entry.rank].append(CutStep(at, (), (), (), *part, restarts=True))
                 continue
             for rank, tile in tiles(entry):
                 if any_true(self.full[at][rank] > tile):
                     before = by_rank[rank]
-                    counts = before[-1].every if before else (ints(1),)
+                    counts = before[-1].counts if before else (ints(1),)
                     sizes = before[-1].sizes if before else (ints(self.space.sizes[rank]),)
                     step = _step(at, self.full[at + 1][rank], counts, sizes)
                     if self._single is not None:
@@ -165,24 +170,24 @@ class PathCuts:
     def full(self) -> list[dict[str, Ints]]:
         """The size of a full piece of each rank at the beginning of each entry, and at the leaf."""
         sizes = {rank: ints(size) for rank, size in self.space.full_sizes.items()}
-        found = [dict(sizes)]
+        at_entries = [dict(sizes)]
         for entry in self.entries:
             for rank, tile in tiles(entry):
                 sizes[rank] = minimum(sizes[rank], tile)
-            found.append(dict(sizes))
-        return found
+            at_entries.append(dict(sizes))
+        return at_entries
 
     @cached_property
     def places(self) -> dict[tuple[int, str], Ints]:
         """The position of each loop among all, outermost first; -1 if it makes a single piece."""
-        found = {}
+        places = {}
         for at, entry in enumerate(self.entries):
             if isinstance(entry, FamilyLoops):
                 for rank, tile, place in zip(entry.ranks, entry.tiles, entry.places, strict=True):
-                    real = self.full[at][rank] > tile
-                    if any_true(real):
-                        found[at, rank] = choose(real, at * PLACES + place, -1)
-        return found
+                    iterates = self.full[at][rank] > tile
+                    if any_true(iterates):
+                        places[at, rank] = choose(iterates, at * PLACES + place, -1)
+        return places
 
     def position(self, ranks: frozenset[str], upto: int) -> Ints:
         """Return the position of the innermost loop before an entry that moves one of the ranks.
@@ -207,17 +212,18 @@ class PathCuts:
 
     def innermost_loop(self, ranks: Collection[str], position: Ints, upto: int) -> Ints:
         """Return the position of the innermost loop over the ranks before ``position``; or -1."""
-        found = ints(-1)
+        innermost = ints(-1)
         for (at, rank), place in self.places.items():
             if at < upto and rank in ranks:
-                found = maximum(found, (place < position) * (place + 1) - 1)
-        return found
+                innermost = maximum(innermost, (place < position) * (place + 1) - 1)
+        return innermost
 
     def slots_of_sums(self, slots: Ints, ranks: frozenset[str], last: Ints, upto: int) -> Ints:
-        """Return the usable slots of sums that come back, as a free slot means they were stored.
+        """Return the usable slots of spilled sums.
 
-        At most the fewest tiles in an iteration of the innermost reducing loop, which is at
-        ``last`` (-1: none).
+        A free slot means that the sums to be loaded into it were stored. So there are at most as
+        many slots as the fewest tiles in an iteration of the innermost reducing loop, which is at
+        position ``last`` (-1: none).
         """
         most = ints(1)
         for (at, rank), place in self.places.items():
@@ -232,12 +238,12 @@ class PathCuts:
     def pieces(
         self, rank: str, upto: int, counts: Callable[[int], Mode] | None = None
     ) -> list[Box]:
-        """Return the pieces of a rank that enter an entry; ``counts``: whether an entry counts."""
+        """Return the pieces of a rank that enter an entry; ``counts``: mode of each entry's cut."""
         steps = [step for step in self.steps(rank) if step.at < upto]
         if counts is None:
             if not steps:
                 return [(ints(1), ints(self.space.sizes[rank]))]
-            return list(zip(steps[-1].every, steps[-1].sizes, strict=True))
+            return list(zip(steps[-1].counts, steps[-1].sizes, strict=True))
         modes = [step.restarts or counts(step.at) for step in steps]
         start = max((at for at, step in enumerate(steps) if step.restarts), default=-1)
         while start + 1 < len(steps) and modes[start + 1] is True:
@@ -246,7 +252,7 @@ class PathCuts:
             numbers: list[Ints] = [ints(1)]
             sizes: tuple[Ints, ...] = (ints(self.space.sizes[rank]),)
         else:
-            numbers, sizes = list(steps[start].every), steps[start].sizes
+            numbers, sizes = list(steps[start].counts), steps[start].sizes
         simple = all(isinstance(mode, bool) for mode in modes)
         key = (rank, len(steps), *modes[start + 1 :]) if simple else None
         if key in self._known:
@@ -269,7 +275,7 @@ class PathCuts:
             place = self.places.get((at, rank))
             return False if place is None else place <= position
 
-        return number(self.pieces(rank, upto, counts))
+        return piece_count(self.pieces(rank, upto, counts))
 
 
 def tiles(entry: Entry) -> Iterator[tuple[str, Ints]]:
@@ -290,28 +296,28 @@ def expand_view(space: IterationSpace, view: TensorView) -> tuple[Terms, ...]:
 
 
 def _expand(space: IterationSpace, dim: Terms) -> Terms:
-    found: list[tuple[str, int]] = []
+    terms: list[tuple[str, int]] = []
     for rank, factor in dim:
         inner = space.derived.get(rank)
         if inner is None:
-            found.append((rank, factor))
+            terms.append((rank, factor))
         else:
-            found += [(one, factor * c) for one, c in _expand(space, inner)]
-    return tuple(found)
+            terms += [(term, factor * inner_factor) for term, inner_factor in _expand(space, inner)]
+    return tuple(terms)
 
 
 def extent(dim: Terms, sizes: dict[str, Ints]) -> Ints:
     """Return the extent of a dimension for these rank sizes."""
     ((rank, factor), *rest) = dim
     side = sizes[rank] if factor == 1 else factor * (sizes[rank] - 1) + 1
-    for other, c in rest:
-        side = side + c * (sizes[other] - 1)
+    for other, stride in rest:
+        side = side + stride * (sizes[other] - 1)
     return side
 
 
 def total_extent(dim: Terms, boxes: dict[str, list[Box]]) -> Ints:
     """Return the sum of a dimension's extents over all combinations of its ranks' pieces."""
-    counts = [number(boxes[rank]) for rank, _ in dim]
+    counts = [piece_count(boxes[rank]) for rank, _ in dim]
     total = math.prod(counts, start=ints(1 - sum(c for _, c in dim)))
     for at, (rank, c) in enumerate(dim):
         total = total + math.prod(

@@ -34,26 +34,27 @@ from simaccel.workload.names import sums_name, tensor_of
 
 
 @dataclass(frozen=True)
-class _Way:
-    """The source of a tile for some candidates: its entry (-1: outside of the group) and place."""
+class _Source:
+    """The memory that a tile comes from: its entry of the path (-1: outside of the group)."""
 
     at: int
-    far: str
+    level: str
     served: Bools
+    """The candidates whose tile comes from it."""
 
 
 @dataclass(frozen=True)
-class _Side:
-    """A tile on its path, and the memories that it comes from."""
+class _KeptTile:
+    """A tile that a keep, entry ``at`` of the path, holds in a memory (``place``)."""
 
     cuts: PathCuts
     view: TensorView
     kept: Keep[Ints]
     at: int
     place: str
-    ways: tuple[_Way, ...]
-    again: frozenset[str]
-    """Ranks that its maker lacks: loops over them make it again."""
+    sources: tuple[_Source, ...]
+    remade_by: frozenset[str]
+    """Ranks that its maker lacks: each iteration of their loops computes it again."""
 
 
 _NONE: frozenset[str] = frozenset()
@@ -65,52 +66,56 @@ class TileCounter:
 
     family: Family
     widths: BitWidths
-    found: FamilyCounts
+    counts: FamilyCounts
     multicasts: bool = False
     """Whether data for several PEs are sent once."""
     known: set[tuple[object, ...]] = field(default_factory=set)
+    """Keys of the tiles that are counted."""
     transfers: dict[object, TileTransfer] = field(default_factory=dict)
-    stepped: dict[TreePath, PathCuts] = field(default_factory=dict)
-    """By the path itself, as the identity of a deleted path may be reused."""
+    step_cuts: dict[TreePath, PathCuts] = field(default_factory=dict)
+    """Cuts down to the steps of PEs, by the path itself: a deleted path's id may be reused."""
 
     @property
     def space(self) -> IterationSpace:
         """The ranks of the group."""
         return self.family.space
 
-    def operand(self, path: TreePath, cuts: PathCuts, seen: BoundOperator, position: int) -> None:
-        """Count the tiles of an operand, outermost first."""
-        use, view = seen.uses[position]
+    def count_operand(
+        self, path: TreePath, cuts: PathCuts, op: BoundOperator, position: int
+    ) -> None:
+        """Count the tiles of an operand of the path's leaf, outermost first."""
+        use, view = op.uses[position]
         name = self.family.aliases.get(use, use)
         outside: list[tuple[int, Bools]] = []
         for at, entry in enumerate(path.entries):
             if not isinstance(entry, Keep) or entry.tensor != name or not any_true(entry.slots):
                 continue
-            place = BUFFER if entry.level == BUFFER else f"{PE}.{port_of(seen, position)}"
-            made = self.space.made.get(name)
-            if place != BUFFER and made != seen.name:
-                made = None
-            own = self.space.bound_operator(made).output if made else view
-            key = self._home(path, cuts, own, at, place, seen)
+            place = BUFFER if entry.level == BUFFER else f"{PE}.{port_of(op, position)}"
+            maker = self.space.made.get(name)
+            if place != BUFFER and maker != op.name:
+                maker = None
+            made_view = self.space.bound_operator(maker).output if maker else view
+            key = self._key(path, cuts, made_view, at, place, op)
             if key not in self.known:
                 self.known.add(key)
-                far = DRAM if place == BUFFER else self._source_level(name)
-                ways = self._ways(path, outside, entry.slots > 0, far)
-                again = self._lacked_ranks(made) if made else _NONE
-                self._tile(path, _Side(cuts, own, entry, at, place, ways, again), made)
+                level = DRAM if place == BUFFER else self._source_level(name)
+                sources = self._sources(path, outside, entry.slots > 0, level)
+                remade_by = self._lacked_ranks(maker) if maker else _NONE
+                tile = _KeptTile(cuts, made_view, entry, at, place, sources, remade_by)
+                self._count_tile(path, tile, maker)
             outside.append((at, entry.slots > 0))
         if path.leaf.unit == MAC:
-            ways = self._ways(path, outside, TRUE, self._source_level(name))
-            self._accesses(path, seen, position, ways)
+            sources = self._sources(path, outside, TRUE, self._source_level(name))
+            self._count_accesses(path, op, position, sources)
 
-    def _home(
+    def _key(
         self,
         path: TreePath,
         cuts: PathCuts,
         view: TensorView,
         at: int,
         place: str,
-        seen: BoundOperator,
+        op: BoundOperator,
     ) -> tuple[object, ...]:
         """Return the key of a tile: its tensor, and the loop that moves it.
 
@@ -125,36 +130,36 @@ class TileCounter:
             if isinstance(entry, FamilyCut) and entry.rank in ranks:
                 inside = max(inside, number)
         outside = tuple(id(entry) for entry in path.entries[: inside + 1])
-        user = "" if place == BUFFER else seen.name
+        user = "" if place == BUFFER else op.name
         return (path.entries[at].tensor, place, user, *outside)  # type: ignore[union-attr]
 
     def _lacked_ranks(self, maker: str) -> frozenset[str]:
         """Return the ranks that an operator lacks; loops over them run it again."""
-        derived, mine = self.space.derived, self.space.bound_operator(maker).ranks
-        own = {one for rank in mine for one, _ in derived.get(rank, ((rank, 1),))}
+        derived, ranks = self.space.derived, self.space.bound_operator(maker).ranks
+        own = {term for rank in ranks for term, _ in derived.get(rank, ((rank, 1),))}
         return frozenset(self.space.sizes) - own
 
     def _source_level(self, name: str) -> str:
-        """Return the level of a tensor that the group does not keep: memory, or a keep around."""
+        """Return the source of a tensor that the group does not keep: DRAM, or a keep around it."""
         around = self.family.around
         held = holding_tensor(self.space.workload, tensor_of(name), around)
         return BUFFER if any(keep.tensor == held for keep in around) else DRAM
 
     @staticmethod
-    def _ways(
-        path: TreePath, outside: list[tuple[int, Bools]], bools: Bools, beyond: str
-    ) -> tuple[_Way, ...]:
-        """Return the sources of a tile: for each candidate the next keep outside."""
-        ways = []
+    def _sources(
+        path: TreePath, outside: list[tuple[int, Bools]], candidates: Bools, outer_level: str
+    ) -> tuple[_Source, ...]:
+        """Return the sources of a tile: the next keep outside, or ``outer_level`` without one."""
+        sources = []
         for at, keeps in reversed(outside):
-            if any_true(served := bools & keeps):
+            if any_true(served := candidates & keeps):
                 entry = path.entries[at]
                 buffered = isinstance(entry, Keep) and entry.level == BUFFER
-                ways.append(_Way(at, BUFFER if buffered else PE, served))
-            bools = bools & ~keeps
-        if any_true(bools):
-            ways.append(_Way(-1, beyond, bools))
-        return tuple(ways)
+                sources.append(_Source(at, BUFFER if buffered else PE, served))
+            candidates = candidates & ~keeps
+        if any_true(candidates):
+            sources.append(_Source(-1, outer_level, candidates))
+        return tuple(sources)
 
     def _transfer(
         self,
@@ -162,160 +167,161 @@ class TileCounter:
         view: TensorView,
         child: int,
         outside: int,
-        again: frozenset[str] = _NONE,
+        remade_by: frozenset[str] = _NONE,
         *,
         anew: bool = False,
     ) -> TileTransfer:
-        """Return the transfer from an outer entry to an inner one; cached by what it depends on."""
+        """Return the transfer from entry ``outside`` to entry ``child``, cached."""
         fans = (n for n in range(outside + 1, child) if isinstance(cuts.entries[n], Spread))
         shared = next(fans, child)
-        key = (id(cuts), id(view), child, shared, again, anew)
+        key = (id(cuts), id(view), child, shared, remade_by, anew)
         if key not in self.transfers:
             self.transfers[key] = TileTransfer(
-                cuts=cuts, view=view, child=child, shared=shared, again=again, anew=anew
+                cuts=cuts, view=view, child=child, shared=shared, again=remade_by, anew=anew
             )
         return self.transfers[key]
 
-    def _tile(self, path: TreePath, side: _Side, made: str | None) -> None:
-        name, on = side.kept.tensor, side.kept.slots > 0
-        anew = side.kept.anew
-        inside = self._transfer(side.cuts, side.view, side.at, side.at, side.again, anew=anew)
-        doubled = own_axis(self.family, path, side.cuts, side.at)
-        tile_width = self.widths.tile_width(name, side.view)
-        stored = self._stored_views(name) if side.place == BUFFER else [side.view] if made else []
-        width, times = tile_width, ints(1 + doubled)
-        if made is not None:
-            times = ints(self._last_reduction(side, inside, made) >= 0)
-        elif side.place == BUFFER:
+    def _count_tile(self, path: TreePath, tile: _KeptTile, maker: str | None) -> None:
+        name, on = tile.kept.tensor, tile.kept.slots > 0
+        anew = tile.kept.anew
+        inside = self._transfer(tile.cuts, tile.view, tile.at, tile.at, tile.remade_by, anew=anew)
+        has_own_axis = own_axis(self.family, path, tile.cuts, tile.at)
+        tile_width = self.widths.tile_width(name, tile.view)
+        stored = self._stored_views(name) if tile.place == BUFFER else [tile.view] if maker else []
+        width, times = tile_width, ints(1 + has_own_axis)
+        if maker is not None:
+            times = ints(self._last_reduction(tile, inside, maker) >= 0)
+        elif tile.place == BUFFER:
             width = self.widths.width(name)
         if any_true(times):
-            inner = self._coming(inside, made, width) * (on * times)
-            for way in side.ways:
+            inner = self._inward_bytes(inside, maker, width) * (on * times)
+            for source in tile.sources:
                 transfer = self._transfer(
-                    side.cuts, side.view, side.at, way.at, side.again, anew=anew
+                    tile.cuts, tile.view, tile.at, source.at, tile.remade_by, anew=anew
                 )
-                outer = self._coming(transfer, made, width) * (way.served * times)
-                self._move_down(side, way.far, outer, inner * way.served)
-            self.found.move(f"{side.place}_write", side.view.name, inner)
+                outer = self._inward_bytes(transfer, maker, width) * (source.served * times)
+                self._move_down(tile, source.level, outer, inner * source.served)
+            self.counts.move(f"{tile.place}_write", tile.view.name, inner)
         for view in stored:
-            width = view.bits if side.place == BUFFER else tile_width
-            for way in side.ways:
-                transfer = self._transfer(side.cuts, side.view, side.at, way.at, side.again)
-                outer = transfer.sums(width)[0] * way.served
-                self._move(way.far, "write", view.name, outer)
-                if side.place != BUFFER:
-                    self.found.move("noc_collection", view.name, outer)
-            self.found.move(f"{side.place}_read", view.name, inside.sums(width)[0] * on)
-        self._hold(side, inside, made, stored, doubled)
+            width = view.bits if tile.place == BUFFER else tile_width
+            for source in tile.sources:
+                transfer = self._transfer(tile.cuts, tile.view, tile.at, source.at, tile.remade_by)
+                outer = transfer.sums(width)[0] * source.served
+                self._move(source.level, "write", view.name, outer)
+                if tile.place != BUFFER:
+                    self.counts.move("noc_collection", view.name, outer)
+            self.counts.move(f"{tile.place}_read", view.name, inside.sums(width)[0] * on)
+        self._hold(tile, inside, maker, stored, has_own_axis)
 
     @staticmethod
-    def _coming(one: TileTransfer, made: str | None, bits: int) -> Ints:
-        """Return the bytes that move inwards: of sums those that come back."""
-        if made is None:
-            return one.n_bytes(bits)
-        every, first = one.sums(bits)
-        return every - first
+    def _inward_bytes(transfer: TileTransfer, maker: str | None, bits: int) -> Ints:
+        """Return the bytes that move inwards; partial sums do so unless they start at zero."""
+        if maker is None:
+            return transfer.n_bytes(bits)
+        total, first = transfer.sums(bits)
+        return total - first
 
-    def _move(self, place: str, way: str, name: str, n_bytes: Ints) -> None:
-        """Count bytes from or to a place; outside of the group that is the tensor's memory."""
-        level = f"{place}_{way}"
+    def _move(self, place: str, direction: str, name: str, n_bytes: Ints) -> None:
+        """Count bytes from or to a place; DRAM stands for the memory that the tensor is in."""
+        level = f"{place}_{direction}"
         if place == DRAM:
             tensor = self.space.workload.tensors.get(tensor_of(name))
-            level = way_outside(way, tensor.lives if tensor is not None else "")
-        self.found.move(level, name, n_bytes)
+            level = way_outside(direction, tensor.lives if tensor is not None else "")
+        self.counts.move(level, name, n_bytes)
 
-    def _move_down(self, side: _Side, far: str, outer: Ints, inner: Ints) -> None:
-        self._move(far, "read", side.view.name, outer)
-        if side.place != BUFFER:
+    def _move_down(self, tile: _KeptTile, level: str, outer: Ints, inner: Ints) -> None:
+        """Count the bytes read at the source (``outer``) and those that arrive (``inner``)."""
+        self._move(level, "read", tile.view.name, outer)
+        if tile.place != BUFFER:
             multicasts = self.multicasts
-            self.found.move("noc_distribution", side.view.name, outer if multicasts else inner)
+            self.counts.move("noc_distribution", tile.view.name, outer if multicasts else inner)
 
     def _stored_views(self, name: str) -> list[TensorView]:
-        """Return the tensors that are stored from a tile: made in it and needed elsewhere."""
-        made = [name, *self.widths.in_place(name)]
+        """Return the tensors that are stored from a tile: made in it and used outside the group."""
+        written = [name, *self.widths.in_place(name)]
         views = (
-            self.space.bound_operator(self.space.made[one]).output
-            for one in made
-            if one in self.space.made
+            self.space.bound_operator(self.space.made[tensor]).output
+            for tensor in written
+            if tensor in self.space.made
         )
         return [view for view in views if view.name in self.space.escapes]
 
-    def _last_reduction(self, side: _Side, inside: TileTransfer, made: str) -> Ints:
+    def _last_reduction(self, tile: _KeptTile, inside: TileTransfer, maker: str) -> Ints:
         """Return the position of the innermost loop that reduces into a tile's sums; or -1."""
-        return side.cuts.innermost_loop(
-            self.space.bound_operator(made).reduced, inside.position, side.at
+        return tile.cuts.innermost_loop(
+            self.space.bound_operator(maker).reduced, inside.position, tile.at
         )
 
     def _hold(
         self,
-        side: _Side,
+        tile: _KeptTile,
         inside: TileTransfer,
-        made: str | None,
+        maker: str | None,
         stored: list[TensorView],
-        doubled: Bools,
+        has_own_axis: Bools,
     ) -> None:
-        name, on = side.kept.tensor, side.kept.slots > 0
-        width = self.widths.tile_width(name, side.view)
-        dims = expand_view(self.space, side.view)
-        sizes = side.cuts.full[side.at]
+        name, on = tile.kept.tensor, tile.kept.slots > 0
+        width = self.widths.tile_width(name, tile.view)
+        dims = expand_view(self.space, tile.view)
+        sizes = tile.cuts.full[tile.at]
         elements = math.prod((extent(dim, sizes) for dim in dims), start=ints(1))
         n_bytes = on * in_bytes(elements, width)
-        slots = side.kept.slots
+        slots = tile.kept.slots
         if any_true(slots > 1):
             slots = choose(inside.position < 0, minimum(slots, 1), slots)
-        if made is not None:
-            last = self._last_reduction(side, inside, made)
+        if maker is not None:
+            last = self._last_reduction(tile, inside, maker)
             spills = last >= 0
             if any_true(spills):
-                slots = side.cuts.slots_of_sums(slots, inside.ranks, last, side.at)
-                if side.place == BUFFER:
+                slots = tile.cuts.slots_of_sums(slots, inside.ranks, last, tile.at)
+                if tile.place == BUFFER:
                     room = n_bytes * spills, slots * spills
-                    self.found.hold(side.place, sums_name(name), *room, side.view.kind)
+                    self.counts.hold(tile.place, sums_name(name), *room, tile.view.kind)
                     n_bytes, slots = n_bytes * ~spills, slots * ~spills
-        self.found.hold(side.place, name, ints(n_bytes), ints(slots), side.view.kind)
-        if any_true(doubled):
+        self.counts.hold(tile.place, name, ints(n_bytes), ints(slots), tile.view.kind)
+        if any_true(has_own_axis):
             for view in stored:
-                again = ints(n_bytes * doubled), ints(slots * doubled)
-                self.found.hold(side.place, view.name, *again, side.view.kind)
+                own_axis_tiles = ints(n_bytes * has_own_axis), ints(slots * has_own_axis)
+                self.counts.hold(tile.place, view.name, *own_axis_tiles, tile.view.kind)
 
-    def _accesses(
-        self, path: TreePath, seen: BoundOperator, position: int, ways: tuple[_Way, ...]
+    def _count_accesses(
+        self, path: TreePath, op: BoundOperator, position: int, sources: tuple[_Source, ...]
     ) -> None:
         """Count the accesses of MACs to the innermost memory of an operand."""
-        if path not in self.stepped:
-            self.stepped[path] = PathCuts(self.space, _cut_into_steps(path, seen.ranks))
-        cuts = self.stepped[path]
-        view, end = seen.uses[position][1], len(cuts.entries)
+        if path not in self.step_cuts:
+            self.step_cuts[path] = PathCuts(self.space, _cut_into_steps(path, op.ranks))
+        cuts = self.step_cuts[path]
+        view, end = op.uses[position][1], len(cuts.entries)
         name, width = (
-            self.widths.names(path, seen)[position],
-            self.widths.widths(path, seen)[position],
+            self.widths.names(path, op)[position],
+            self.widths.widths(path, op)[position],
         )
-        is_input, again = position < len(seen.inputs), self._lacked_ranks(seen.name)
-        begins = 0 if is_input else begins_sums(cuts, seen)
-        behind = max((n for n, e in enumerate(cuts.entries) if _is_side(e)), default=-1)
+        is_input, remade_by = position < len(op.inputs), self._lacked_ranks(op.name)
+        begins = 0 if is_input else begins_sums(cuts, op)
+        last_side = max((n for n, e in enumerate(cuts.entries) if _is_side(e)), default=-1)
         multicasts = self.multicasts
-        for way in ways:
-            in_pe = way.far == PE
-            place = f"{PE}.{port_of(seen, position)}" if in_pe else way.far
-            beyond = self._transfer(cuts, view, end, way.at, again)
-            each = self._transfer(cuts, view, end, behind, again)
+        for source in sources:
+            in_pe = source.level == PE
+            place = f"{PE}.{port_of(op, position)}" if in_pe else source.level
+            from_source = self._transfer(cuts, view, end, source.at, remade_by)
+            from_sides = self._transfer(cuts, view, end, last_side, remade_by)
             if is_input:
-                outer = down = beyond.n_bytes(width) * way.served
+                outer = down = from_source.n_bytes(width) * source.served
                 if not (in_pe or multicasts):
-                    down = each.n_bytes(width) * way.served
+                    down = from_sides.n_bytes(width) * source.served
                 self._move(place, "read", name, outer)
             else:
-                every, first = (n * way.served for n in beyond.sums(width))
-                down = every - first * begins
-                self._move(place, "write", name, every)
+                total, first = (n * source.served for n in from_source.sums(width))
+                down = total - first * begins
+                self._move(place, "write", name, total)
                 self._move(place, "read", name, down)
                 if not (in_pe or multicasts):
-                    every_inside, first_inside = each.sums(width)
-                    down = (every_inside - first_inside * begins) * way.served
+                    total_inside, first_inside = from_sides.sums(width)
+                    down = (total_inside - first_inside * begins) * source.served
                 if not in_pe:
-                    self.found.move("noc_collection", name, every)
+                    self.counts.move("noc_collection", name, total)
             if not in_pe:
-                self.found.move("noc_distribution", name, down)
+                self.counts.move("noc_distribution", name, down)
 
 
 def _cut_into_steps(path: TreePath, sizes: Iterable[str]) -> TreePath:
@@ -339,11 +345,11 @@ def own_axis(family: Family, path: TreePath, cuts: PathCuts, upto: int) -> Bools
     axis = family.space.cut_axis(path.leaf.operator)
     if axis is None:
         return FALSE
-    mine = [place for (at, rank), place in cuts.places.items() if rank == axis and at < upto]
+    own_places = [place for (at, rank), place in cuts.places.items() if rank == axis and at < upto]
     cutting = [at for (at, rank) in cuts.places if rank == axis]
-    if not mine or shared_entries(family, path) > min(cutting):
+    if not own_places or shared_entries(family, path) > min(cutting):
         return FALSE
-    stacked = np.stack(np.broadcast_arrays(*[place >= 0 for place in mine]))
+    stacked = np.stack(np.broadcast_arrays(*[place >= 0 for place in own_places]))
     return np.asarray(stacked.any(axis=0), dtype=np.bool_)
 
 
@@ -354,8 +360,8 @@ def shared_entries(family: Family, path: TreePath) -> int:
         if other.leaf is path.leaf:
             continue
         same = 0
-        for entry, two in zip(path.entries, other.entries, strict=False):
-            if entry is not two:
+        for entry, other_entry in zip(path.entries, other.entries, strict=False):
+            if entry is not other_entry:
                 break
             same += 1
         most = max(most, same)

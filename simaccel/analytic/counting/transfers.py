@@ -21,7 +21,7 @@ from simaccel.analytic.pieces import (
     covered_size,
     expand_view,
     extent,
-    number,
+    piece_count,
     tiles,
     total_extent,
 )
@@ -99,7 +99,7 @@ class TileTransfer:
                     return fan
                 return not isinstance(self.cuts.entries[at], FamilyLoops) or at <= last
 
-            return number(self.cuts.pieces(rank, self.child, counts))
+            return piece_count(self.cuts.pieces(rank, self.child, counts))
 
         if self.for_macs:
             return number_to(self.child)
@@ -116,7 +116,7 @@ class TileTransfer:
         def counts(at: int) -> Mode:
             return bool(self._fan_counts(at))
 
-        return number(self.cuts.pieces(rank, self.child, counts))
+        return piece_count(self.cuts.pieces(rank, self.child, counts))
 
     @cached_property
     def repeats(self) -> Ints:
@@ -350,7 +350,7 @@ def _find_blocks(
         if rank in needed:
             boxes[rank] = [(n, size) for n, size in pieces if any_true(n)]
         else:
-            repeats = repeats * number(pieces)
+            repeats = repeats * piece_count(pieces)
     for combination in itertools.product(*(boxes[rank] for rank in needed)):
         count = math.prod((n for n, _ in combination), start=repeats)
         if not any_true(count):
@@ -371,7 +371,7 @@ def elements_of(cuts: PathCuts, ranks: tuple[str, ...]) -> Ints:
         (
             covered_size(cuts.pieces(rank, upto))
             if rank in ranks
-            else number(cuts.pieces(rank, upto))
+            else piece_count(cuts.pieces(rank, upto))
             for rank in cuts.space.sizes
         ),
         start=ints(1),

@@ -23,7 +23,7 @@ from simaccel.analytic.counting.tile_counts import TileCounter, own_axis
 from simaccel.analytic.counting.transfers import blocks_of, elements_of, over_pieces
 from simaccel.analytic.family import Family, FamilyLoops, Ints, TreePath, ints
 from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts
-from simaccel.analytic.pieces import PathCuts, begins_sums, number, tiles
+from simaccel.analytic.pieces import PathCuts, begins_sums, piece_count, tiles
 from simaccel.analytic.pointwise import any_true, choose
 from simaccel.analytic.units import UnitCosts
 from simaccel.analytic.widths import BitWidths
@@ -87,7 +87,7 @@ class WorkCounter:
 
     def _vector(self, path: TreePath, cuts: PathCuts, seen: BoundOperator, vector: Vector) -> None:
         axis, steps = self.space.cut_axis(seen.name), VECTORS[vector.kind].steps
-        pieces = number(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
+        pieces = piece_count(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
         if not any_true(pieces > 1):
             self._pass(path, cuts, seen, steps["whole"])
         elif any_true(own_axis(self.family, path, cuts, len(path.entries))):
@@ -271,7 +271,7 @@ def count(units: UnitCosts) -> FamilyCounts:
     for path in family.paths():
         seen, cuts = family.space.bound_operator(path.leaf.operator), units.cuts(path)
         for position in range(len(seen.uses)):
-            tiles.operand(path, cuts, seen, position)
+            tiles.count_operand(path, cuts, seen, position)
         work.leaf(path, cuts, seen)
     return found
 
@@ -289,5 +289,5 @@ def count_tiles(family: Family, operator: str | None = None) -> FamilyCounts:
             continue
         seen, cuts = family.space.bound_operator(path.leaf.operator), PathCuts(family.space, path)
         for position in range(len(seen.uses)):
-            tiles.operand(path, cuts, seen, position)
+            tiles.count_operand(path, cuts, seen, position)
     return counts
