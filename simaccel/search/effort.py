@@ -99,7 +99,7 @@ class SearchEffort:
     """Most runs of neighbours of all families and rooms, about."""
     rounds: int = 6
     """Most rounds of neighbours; each begins with the best of the round before."""
-    less_near: int = 8
+    less_near: int = 4
     """Divisor of both if the tolerance of near-ties exceeds the gap anyway."""
     smaller_rooms: int = 3
     """Rooms, each half of the one before, that are searched, too. A mapping that fits half of a
