@@ -40,9 +40,11 @@ def estimate(experiment: ExperimentOptions, estimates: tuple[str, ...], as_json:
     workload, accelerator, mapping = experiment.read_mapping()
     from simaccel.report import estimates as report
     from simaccel.report.estimates import estimate_table
-    from simaccel.verbs.estimating import estimate_of, fitting
+    from simaccel.verbs.estimating import estimate_of, require_mapping_fits
 
-    outcome = estimate_of(workload, accelerator, fitting(workload, accelerator, mapping))
+    outcome = estimate_of(
+        workload, accelerator, require_mapping_fits(workload, accelerator, mapping)
+    )
     compared = report.own_estimates(own, outcome.workload, accelerator, outcome.prediction)
     if as_json:
         show_json({**outcome.to_dict(), **report.own_estimate_json(compared)})

@@ -56,11 +56,11 @@ def show_inputs_forecast(
     from simaccel.experiment.forecast import forecast
     from simaccel.mapping.tree import Mapping as Tree
     from simaccel.report.titles import experiment_title
-    from simaccel.verbs.estimating import fitting
+    from simaccel.verbs.estimating import require_mapping_fits
 
     workload, accelerator, dataflow = read
     if isinstance(dataflow, Tree):
-        fitting(workload, accelerator, dataflow)
+        require_mapping_fits(workload, accelerator, dataflow)
     name = dataflow.dataflow if isinstance(dataflow, Tree) else dataflow
     title = experiment_title(workload, accelerator, name)
     searches = [(name, forecast(*read, experiment.options, anew=anew))]

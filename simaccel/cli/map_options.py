@@ -34,7 +34,7 @@ from simaccel.report.units import bytes_text
 from simaccel.schedulers import settle_options
 from simaccel.schedulers.spatial import choices, mapping_from, search_all
 from simaccel.search.mapspace.nests import NestResult
-from simaccel.verbs.estimating import estimate_of, fitting
+from simaccel.verbs.estimating import estimate_of, require_mapping_fits
 from simaccel.workload import Vector, Workload
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _map_to_fit(
             )
             note = report.accounts.append
             mapping = schedule_workload(workload, accelerator, mapping, options, record=note)
-    return workload, accelerator, fitting(workload, accelerator, mapping)
+    return workload, accelerator, require_mapping_fits(workload, accelerator, mapping)
 
 
 def map_nests(

@@ -1,7 +1,7 @@
 """Running tasks in other processes: of this computer, or of a running Dask cluster.
 
-With one job, or one task, tasks run in this process. With several, processes are started when there
-are tasks, which end with this one however it ends.
+A single job or task runs in this process. Otherwise, processes are started when there are tasks;
+they end with this process, however it ends.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from simaccel.errors import WorkerDiedError
 from simaccel.experiment.workers import (
     DIED,
     ClusterError,
-    Found,
     Numbered,
     Outcome,
+    Result,
     Task,
     TaskWorkers,
 )
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
 Watch = Callable[[float, str], None]
-"""Told the part that is done, from 0 to 1, and how it stands."""
+"""Callback for progress: the completed share, from 0 to 1, and a note."""
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -55,10 +55,10 @@ class _Alone(TaskWorkers):
 
     def run_numbered(
         self,
-        work: Callable[[Task], Found],
+        work: Callable[[Task], Result],
         tasks: Sequence[Task],
-        lost: Callable[[Task], Found],  # noqa: ARG002 - this process is here
-    ) -> Numbered[Found]:
+        lost: Callable[[Task], Result],  # noqa: ARG002 - this process can't be lost
+    ) -> Numbered[Result]:
         for number, task in enumerate(tasks):
             yield number, work(task)
 
@@ -71,16 +71,17 @@ class _Processes(TaskWorkers):
         self._started: dict[Connection, BaseProcess] = {}
 
     def run_numbered(
-        self, work: Callable[[Task], Found], tasks: Sequence[Task], lost: Callable[[Task], Found]
-    ) -> Numbered[Found]:
+        self, work: Callable[[Task], Result], tasks: Sequence[Task], lost: Callable[[Task], Result]
+    ) -> Numbered[Result]:
         if self._needs_none(tasks):
             return _Alone().run_numbered(work, tasks, lost)
         return super().run_numbered(work, tasks, lost)
 
-    def run_each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
+    def run_each(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterable[Result]:
         return map(work, tasks) if self._needs_none(tasks) else super().run_each(work, tasks)
 
     def _needs_none(self, tasks: Sequence[object]) -> bool:
+        """Return whether the tasks run in this process."""
         return min(len(tasks), self.most) <= 1 and not self._started
 
     def outcomes(
@@ -94,13 +95,15 @@ class _Processes(TaskWorkers):
             while waiting or busy:
                 while waiting and len(busy) < min(self.most, len(numbers)):
                     free = next((c for c in self._started if c not in busy), None) or self._start()
-                    with suppress(ConnectionError):  # it has died, which is noticed as of any other
+                    with suppress(
+                        ConnectionError
+                    ):  # a process that has died is noticed by `_receive`
                         free.send((work, tasks[waiting[0]]))
                     busy[free] = waiting.popleft()
                 for connection in cast("list[Connection]", wait(busy)):
                     yield busy.pop(connection), self._receive(connection)
         finally:
-            for connection in busy:  # nobody asks for what they do
+            for connection in busy:  # their results are no longer needed
                 self._end(connection)
 
     def _receive(self, connection: Connection) -> Outcome:
@@ -124,7 +127,7 @@ class _Processes(TaskWorkers):
 
         spawn = multiprocessing.get_context("spawn")
         try:
-            if hasattr(signal, "pthread_sigmask"):  # it unblocks the signals of who starts it
+            if hasattr(signal, "pthread_sigmask"):  # starting it unblocks the caller's signals
                 resource_tracker.ensure_running()
             with _blocked_signals():
                 connection, end = spawn.Pipe()
@@ -208,15 +211,15 @@ def open_workers(jobs: int, address: str | None = None) -> Iterator[TaskWorkers]
 
 
 def run_all(
-    work: Callable[[Task], Found],
+    work: Callable[[Task], Result],
     tasks: Sequence[Task],
     jobs: int,
     watch: Watch,
     *,
-    lost: Callable[[Task], Found] = raise_died,
-    on_result: Callable[[int, Found], None] = lambda _number, _found: None,
+    lost: Callable[[Task], Result] = raise_died,
+    on_result: Callable[[int, Result], None] = lambda _number, _found: None,
     address: str | None = None,
-) -> list[Found]:
+) -> list[Result]:
     """Return the results of ``work`` on each task, in their order; at most ``jobs`` run at a time.
 
     ``lost`` gives the result of a task whose process died; ``on_result`` is called with each at
@@ -228,15 +231,15 @@ def run_all(
 
 def run_with(
     team: TaskWorkers,
-    work: Callable[[Task], Found],
+    work: Callable[[Task], Result],
     tasks: Sequence[Task],
     watch: Watch,
     *,
-    lost: Callable[[Task], Found] = raise_died,
-    on_result: Callable[[int, Found], None] = lambda _number, _found: None,
-) -> list[Found]:
-    """Return the results of ``work`` on each task, done by workers that are open (``team``)."""
-    results: dict[int, Found] = {}
+    lost: Callable[[Task], Result] = raise_died,
+    on_result: Callable[[int, Result], None] = lambda _number, _found: None,
+) -> list[Result]:
+    """Return the results of ``work`` on each task, in their order, run by the workers ``team``."""
+    results: dict[int, Result] = {}
     with closing(team.run_numbered(work, tasks, lost)) as done:
         for number, result in done:
             results[number] = result

@@ -1,9 +1,10 @@
 """Checking a sample of a large program's results.
 
-The interpreter executes the program, of loops over ranks that no operator sums over only the
-iterations that have a drawn position. Tensors are nowhere: values are made of their positions as
-they are read, and what is stored is compared with plain numpy on no more than it depends on.
-Operators that share tiles on chip are checked together, all others on inputs of their own.
+A position is drawn of each rank that no operator sums over; of loops over these ranks, the
+interpreter executes only the iterations that contain it. No tensor is kept as a whole: an input's
+value is a function of its position, computed when it is read, and stored elements are compared with
+plain numpy on the inputs that they depend on. Operators that share tiles on chip are checked
+together, all others on inputs of their own.
 """
 
 from __future__ import annotations
@@ -48,47 +49,47 @@ from simaccel.workload import Operator, Workload
 from simaccel.workload.vectors.kind import Array
 
 MOST_SAMPLED = 100 * 10**9
-"""MACs of all samples of a program: a minute or two."""
+"""The most MACs of all samples of a program, which take a minute or two."""
 _COMMAND_MACS = 200_000
-"""MACs that take as long as a command without any."""
+"""MACs that take as long as the overhead of a command."""
 
 
 class _View:
-    """A tensor in DRAM as a group sees it: read from its positions, or from what was written."""
+    """A tensor in DRAM as a group sees it: written elements, and others by their position."""
 
-    def __init__(self, unit: SampledGroups, tensor: str, layout: Layout, *, made: bool) -> None:
-        self.unit, self.tensor, self.layout, self.made = unit, tensor, layout, made
+    def __init__(self, sampled: SampledGroups, tensor: str, layout: Layout, *, made: bool) -> None:
+        self.sampled, self.tensor, self.layout, self.made = sampled, tensor, layout, made
         self.shape = layout.shape
         self.boxes: set[tuple[tuple[int, int], ...]] = set()
 
     def __getitem__(self, where: Box) -> Array:
         places, inside = self.layout.places(where)
-        flat = flat_places(places, self.unit.workload.shapes[self.tensor])
-        others = self.unit.values_at(self.tensor, places)
+        flat = flat_places(places, self.sampled.workload.shapes[self.tensor])
+        others = self.sampled.values_at(self.tensor, places)
         if self.made:
-            writers = [one for one in self.unit.operators if one.output.tensor == self.tensor]
+            writers = [op for op in self.sampled.operators if op.output.tensor == self.tensor]
             others = np.where(is_written(places, writers), np.nan, others)
-        written = self.unit.written.get(self.tensor, WrittenTensor())
+        written = self.sampled.written.get(self.tensor, WrittenTensor())
         return np.where(inside, written.read(flat, others), 0.0)
 
     def __setitem__(self, where: Box, values: Array) -> None:
-        self.boxes.add(tuple((one.start, one.stop) for one in where))
+        self.boxes.add(tuple((span.start, span.stop) for span in where))
         places, inside = self.layout.places(where)
-        flat = flat_places(places, self.unit.workload.shapes[self.tensor])
-        self.unit.written.setdefault(self.tensor, WrittenTensor()).write(
+        flat = flat_places(places, self.sampled.workload.shapes[self.tensor])
+        self.sampled.written.setdefault(self.tensor, WrittenTensor()).write(
             flat[inside], values[inside]
         )
 
 
 class _SampledMemory:
-    """The DRAM: nothing in it but what sampled iterations have stored."""
+    """The DRAM: it holds only what sampled iterations have stored."""
 
     def __init__(
         self, workload: Workload, mapping: Mapping, program: Program, seed: int | None
     ) -> None:
         self.workload = workload
         self.layouts = group_layouts(workload, mapping)
-        self.units: dict[str, SampledGroups] = {}
+        self.samples: dict[str, SampledGroups] = {}
         macs: dict[str, int] = {}
         for node in mapping.body:
             groups = [node] if isinstance(node, Group) else list(node.groups)
@@ -99,46 +100,46 @@ class _SampledMemory:
             spans = {rank: widen(body, span, rank, made) for rank, span in point.items()}
             macs |= {each.name: work(each.body, {}, spans, _COMMAND_MACS) for each in body}
             executed = _sum_work(body, spans) / (_sum_work(body, {}) or 1)
-            self.units |= dict.fromkeys(spaces, SampledGroups(workload, spaces, spans, executed))
+            self.samples |= dict.fromkeys(spaces, SampledGroups(workload, spaces, spans, executed))
         _require_little(macs)
         self.at = ""
         self.checks: dict[str, OperatorCheck] = {}
 
     def wants(self, loop: ProgramLoop, start: int) -> bool:
         """Execute the iterations that have positions of the sample."""
-        span = self.units[self.at].spans.get(loop.rank) if self.at else None
+        span = self.samples[self.at].spans.get(loop.rank) if self.at else None
         return span is None or takes_part(loop, start, span)
 
     def enter(self, operator: str) -> Map[str, DramTensor]:
-        """Return what the operator's group reads and writes."""
+        """Return the tensors that the operator's group reads and writes, by name."""
         self.at = operator
-        unit, layouts = self.units[operator], self.layouts[operator]
-        written = {operator.output.tensor for operator in unit.operators}
+        sampled, layouts = self.samples[operator], self.layouts[operator]
+        written = {operator.output.tensor for operator in sampled.operators}
         views: dict[str, DramTensor] = {}
         for seen in layouts.space.operators:
             layout = layouts.layout(seen, len(seen.inputs))
-            views[seen.output.name] = _View(unit, seen.operator.output.tensor, layout, made=True)
+            views[seen.output.name] = _View(sampled, seen.operator.output.tensor, layout, made=True)
         for seen in layouts.space.operators:
             for number, view in enumerate(seen.inputs):
                 if view.name not in views:
                     name = seen.operator.inputs[number].tensor
                     layout = layouts.layout(seen, number)
-                    views[view.name] = _View(unit, name, layout, made=name in written)
+                    views[view.name] = _View(sampled, name, layout, made=name in written)
         return views
 
     def leave(self, operator: str, tensors: Map[str, DramTensor]) -> None:
         """Compare what the group has stored."""
         self.at = ""
-        unit, layouts = self.units[operator], self.layouts[operator]
+        sampled, layouts = self.samples[operator], self.layouts[operator]
         for seen in layouts.space.operators:
             view = tensors[seen.output.name]
             assert isinstance(view, _View)  # noqa: S101 - as entered
             self._require_written(seen, view, layouts)
-            self.checks[seen.name] = _compare(unit, seen.operator, view)
+            self.checks[seen.name] = _compare(sampled, seen.operator, view)
 
     def _require_written(self, seen: BoundOperator, view: _View, layouts: GroupLayout) -> None:
-        """Refuse a program that leaves out elements at the position drawn."""
-        spans = self.units[layouts.group.name].spans
+        """Refuse a program that leaves elements at the drawn position unwritten."""
+        spans = self.samples[layouts.group.name].spans
         where = []
         for dim, size in zip(seen.output.terms, seen.output.shape, strict=True):
             low, high = spans.get(dim[0][0], (0, size))
@@ -157,17 +158,17 @@ class _SampledMemory:
             )
 
     def lay(self, operator: str, tensor: str, values: Array) -> Array | None:
-        """Return a tensor that is kept around a group as it sees it; None if it doesn't."""
+        """Return a tensor kept around a group in the group's layout; None if it doesn't use it."""
         layout = self.layouts[operator].layout_around(tensor)
         if layout is None:
             return None
         others = ~written_elements(self.workload, tensor)
         box = tuple(slice(0, size) for size in self.workload.shapes[tensor])
-        values[others] = self.units[operator].values_before(tensor, box)[others]
+        values[others] = self.samples[operator].values_before(tensor, box)[others]
         return layout.lay_out(values)
 
     def put(self, operator: str, tensor: str, seen: Array, values: Array) -> None:
-        """Put what a group saw of a tensor kept around it back into all of its values."""
+        """Copy a group's part of a tensor kept around it back into all of the tensor's values."""
         layout = self.layouts[operator].layout_around(tensor)
         assert layout is not None  # noqa: S101 - it has been laid out
         values[layout.box] = layout.natural(seen)
@@ -176,9 +177,9 @@ class _SampledMemory:
 def _draw_point(
     spaces: Map[str, tuple[Group, IterationSpace]], made: Collection[str], seed: int
 ) -> dict[str, Span]:
-    """Draw a position of each rank that can be sampled: all need no more than their own.
+    """Draw a position of each rank whose positions don't depend on one another.
 
-    ``made``: views that engines write here.
+    ``made``: views that the groups' operators write.
     """
     sizes: dict[str, int] = {}
     whole: set[str] = set()
@@ -195,7 +196,7 @@ def _draw_point(
 
 
 def _whole_ranks(space: IterationSpace, made: Collection[str]) -> set[str]:
-    """Return the ranks of which an element needs more than its own position."""
+    """Return the ranks of which an output element depends on more than its own position."""
     whole = {*space.unmerged, *space.derived, *space.circular}
     whole |= {rank for terms in space.derived.values() for rank, _ in terms}
     for seen in space.operators:
@@ -229,36 +230,38 @@ def _require_little(macs: Map[str, int]) -> None:
         )
 
 
-def _compare(unit: SampledGroups, operator: Operator, view: _View) -> OperatorCheck:
+def _compare(sampled: SampledGroups, operator: Operator, view: _View) -> OperatorCheck:
     """Compare what an operator has stored with plain numpy, box by box."""
-    shape = unit.workload.shapes[view.tensor]
-    number = unit.operators.index(operator)
+    shape = sampled.workload.shapes[view.tensor]
+    number = sampled.operators.index(operator)
     own = operator.output.box(operator.ranks)
-    places, most, worst, message = [], 0.0, 0.0, ""
+    places, largest, worst, message = [], 0.0, 0.0, ""
     for box in sorted(view.boxes):
         at, inside = view.layout.places([slice(*span) for span in box])
         if not inside.any():
             continue
         bounds = tuple(slice(int(i[inside].min()), int(i[inside].max()) + 1) for i in at)
         within = tuple(i[inside] - span.start for i, span in zip(at, bounds, strict=True))
-        expected = np.atleast_1d(unit.compute(number, bounds)[within])
+        expected = np.atleast_1d(sampled.compute(number, bounds)[within])
         flat = flat_places(at, shape)[inside]
-        made = unit.written[view.tensor].read(flat, np.full(flat.shape, np.nan))
-        difference = np.abs(made - expected)
-        most = max(most, float(np.abs(expected).max()))
+        stored = sampled.written[view.tensor].read(flat, np.full(flat.shape, np.nan))
+        difference = np.abs(stored - expected)
+        largest = max(largest, float(np.abs(expected).max()))
         if not difference.max() <= worst:
             worst = float(difference.max())
             where = int(difference.argmax())
             position = [int(i[inside][where]) - o.start for i, o in zip(at, own, strict=True)]
             message = (
-                f"{made[where]!r} to {view.tensor}{position}, plain numpy has {expected[where]!r}"
+                f"{stored[where]!r} to {view.tensor}{position}, plain numpy has {expected[where]!r}"
             )
         places.append(flat)
-    if not worst <= TOLERANCE * (most or 1.0):
+    if not worst <= TOLERANCE * (largest or 1.0):
         raise CheckFailedError(f"check failed: {operator.name} writes {message}")
     compared = 1 + int(np.count_nonzero(np.diff(np.sort(np.concatenate(places))))) if places else 0
     elements = math.prod(operator.output.shape(operator.ranks))
-    return OperatorCheck(operator.name, compared, elements, worst / (most or 1.0), unit.executed)
+    return OperatorCheck(
+        operator.name, compared, elements, worst / (largest or 1.0), sampled.executed
+    )
 
 
 def check_sample(

@@ -1,4 +1,4 @@
-"""Workers: processes that run tasks, each of which gives a result, an error, or dies.
+"""Workers: processes that run tasks; each task returns, raises an error, or its process dies.
 
 A task whose process dies is tried once more, alone, when all others have ended; if that process
 dies, too, the task is lost, and no other.
@@ -14,11 +14,11 @@ from typing import Any, Final, NoReturn, TypeVar
 from simaccel.errors import SimaccelError, WorkerDiedError
 
 Task = TypeVar("Task")
-Found = TypeVar("Found")
-Numbered = Generator[tuple[int, Found], None, None]
-"""Results with the numbers of their tasks, as they come."""
+Result = TypeVar("Result")
+Numbered = Generator[tuple[int, Result], None, None]
+"""Results with the numbers of their tasks, in the order in which they arrive."""
 Outcome = tuple[BaseException | None, Any]
-"""What a task raised, or gave."""
+"""(error that a task raised or None, its result)."""
 DIED: Final = "a process of the search died; is there enough memory?"
 
 
@@ -39,22 +39,22 @@ class TaskWorkers(ABC):
     def outcomes(
         self, work: Callable[[Any], Any], tasks: Sequence[Any], numbers: Sequence[int]
     ) -> Numbered[Outcome]:
-        """Yield what came of some of the tasks; a ``WorkerDiedError`` where a process died."""
+        """Yield outcomes of the tasks ``numbers``; `WorkerDiedError` if a process died."""
 
     def run_numbered(
-        self, work: Callable[[Task], Found], tasks: Sequence[Task], lost: Callable[[Task], Found]
-    ) -> Numbered[Found]:
-        """Run ``work`` on each task, the last ones first; ``lost`` where its process died."""
+        self, work: Callable[[Task], Result], tasks: Sequence[Task], lost: Callable[[Task], Result]
+    ) -> Numbered[Result]:
+        """Run ``work`` on each task, the last first; ``lost`` gives the result if one died."""
         yield from self._results(work, tasks, range(len(tasks))[::-1], lost)
 
-    def run_each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
+    def run_each(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterable[Result]:
         """Yield the results in the order of the tasks; tasks run only as far as results are read.
 
         Raises:
             WorkerDiedError: a process died.
 
         """
-        early: dict[int, Found] = {}
+        early: dict[int, Result] = {}
         after = 0
         with closing(self._results(work, tasks, range(len(tasks)), _raise_died)) as results:
             for number, result in results:
@@ -65,11 +65,11 @@ class TaskWorkers(ABC):
 
     def _results(
         self,
-        work: Callable[[Task], Found],
+        work: Callable[[Task], Result],
         tasks: Sequence[Task],
         numbers: Sequence[int],
-        lost: Callable[[Task], Found],
-    ) -> Numbered[Found]:
+        lost: Callable[[Task], Result],
+    ) -> Numbered[Result]:
         """Yield results as they come; tasks whose process died are tried again, each alone."""
         died: list[int] = []
         with closing(self.outcomes(work, tasks, numbers)) as outcomes:

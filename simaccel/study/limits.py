@@ -31,20 +31,20 @@ class FigureLimit:
     value: float
 
     def __str__(self) -> str:
-        """Write it as it is given."""
+        """Return its text, which `read_limit` reads."""
         return f"{self.figure}{self.sign}{self.value:g}"
 
     def holds(self, figures: Mapping[str, float | int | None]) -> bool:
         """Return whether figures are within the limit."""
-        found = figures[self.figure]
-        return found is not None and _OPERATORS[self.sign](found, self.value)
+        value = figures[self.figure]
+        return value is not None and _OPERATORS[self.sign](value, self.value)
 
 
 def read_limit(text: str) -> FigureLimit:
     """Read a limit, such as ``area_mm2<=16`` or ``footprint_bytes<=1MiB``.
 
     Raises:
-        InputError: it is none, or of a figure that isn't.
+        InputError: the text is no limit, or the figure is unknown.
 
     """
     match = _LIMIT.fullmatch(text)
@@ -63,6 +63,7 @@ def read_limit(text: str) -> FigureLimit:
 
 
 def _number(text: str, name: str) -> float | None:
+    """Return the value of a limit of figure ``name``; None if it is not a finite number."""
     try:
         number = float(text)
     except ValueError:

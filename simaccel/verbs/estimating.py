@@ -47,7 +47,7 @@ class EstimateResult(ShownResult):
 
     @property
     def title(self) -> str:
-        """The title: what would run on what."""
+        """The title: workload, accelerator and dataflow."""
         title = experiment_title(self.workload, self.accelerator, self.mapping.dataflow)
         return f"{title}: predicted"
 
@@ -93,15 +93,15 @@ def estimate(
     Names or objects, as for ``simulate``.
 
     Raises:
-        SimaccelError: what can't be read, or the mapping needs more than the buffer.
+        SimaccelError: an input can't be read, or the mapping needs more than the buffer.
 
     """
-    checked, there, how = as_inputs(workload, accelerator, dataflow, settings)
-    mapping = resolve_mapping(checked, there, how, as_options(options, objective))
-    return estimate_of(checked, there, fitting(checked, there, mapping))
+    of, target, choice = as_inputs(workload, accelerator, dataflow, settings)
+    mapping = resolve_mapping(of, target, choice, as_options(options, objective))
+    return estimate_of(of, target, require_mapping_fits(of, target, mapping))
 
 
-def fitting(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> Mapping:
+def require_mapping_fits(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> Mapping:
     """Return the mapping if it fits the buffer.
 
     Raises:
