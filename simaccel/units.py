@@ -14,7 +14,7 @@ ARRAY: Final = "array"
 SFU: Final = "sfu"
 LINK: Final = "link"
 MAC: Final = "mac"
-"""The array as leaves of mappings name it where PEs with memories take work by rank."""
+"""Name of a spatial array, whose PEs have memories, in leaves of mappings."""
 LeafUnit = Literal["array", "mac", "sfu"]
 LEAF_UNITS: Final[tuple[LeafUnit, ...]] = get_args(LeafUnit)
 """Units that leaves of mappings name."""
@@ -67,8 +67,8 @@ class Unit(NamedTuple):
     """A unit that executes commands. Its engine, its busy cycles and its cause have its name.
 
     ``kind``: stalls of a run are those of its compute units; others move or rearrange data.
-    ``freed``: the meaning of a run in which its work takes no cycles. ``frees``: the section of an
-    accelerator that says how long its work takes, and the fields of a unit that takes none.
+    ``freed``: description of a run in which the unit takes no cycles. ``frees``: the section of an
+    accelerator that determines its cycles, and the values of its fields that make them 0.
     """
 
     kind: Literal["compute", "movement"]
@@ -156,7 +156,7 @@ LIMITS: Final[Mapping[str, str]] = {
     LOADING: "loading the array",
     UNFILLED: "part-filled array",
 }
-"""Limits of a run as data has them, and as people read them."""
+"""Names of limits of a run in data -> in text for people."""
 
 FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "dram_bandwidth": ("dram.bandwidth_bytes_per_second",),
@@ -193,11 +193,11 @@ FREED: Final[Mapping[str, tuple[str, str]]] = {
     "start": ("starts of operators", "operators begin at once (compiler.kernel_start_cycles 0)"),
     "slots": ("slots", "{slots} slots for each tile, whatever the capacity: not a real design"),
 }
-"""What can be freed in a run, as people read it, and meaning."""
+"""Resource that can be made infinitely fast -> its name in text, and what that means."""
 
 
 def cause_text(cause: str) -> str:
-    """Return a cause by its name in data as people read it.
+    """Return the text for people of a cause, by its name in data.
 
     >>> cause_text("dram_bandwidth"), cause_text("sfu"), cause_text("drain")
     ('DRAM bandwidth', 'SFU', 'drain')
@@ -206,7 +206,7 @@ def cause_text(cause: str) -> str:
 
 
 def cause_of(unit: str) -> Cause:
-    """Return the cause to which waits for a working unit are booked.
+    """Return the cause that waits for a busy unit are booked to.
 
     >>> cause_of(SFU)
     <Cause.SFU: 8>

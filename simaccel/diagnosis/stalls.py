@@ -1,11 +1,11 @@
 """Cycles of a run, a window or an operator by engine and cause, from a trace.
 
-An event carries its operator, but an engine that has no work in an operator sits there idle
-under the operator that it worked for last. All engines meet at the end of each operator, and an
-engine that works in it is never idle between. So an operator lasts as long as its engines
-are not idle, and the rest of each engine's cycles there are idle ones. This is exact, also in a
-window. Where operators run at once on different cores, each is described by the first core it is
-on; their cycles are more than those of the run together.
+An event names its operator, but the idle cycles of an engine without work in an operator are
+recorded under the last operator that it worked for. All engines synchronise at the end of each
+operator, and an engine that works in it is not idle before. So an operator lasts as long as its
+engines are not idle, and all other cycles of an engine in it are idle. This is exact, also in a
+window. If operators run at once on different cores, each is described by its first core, and the
+sum of their cycles exceeds those of the run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from simaccel.units import COMPUTE_UNITS
 _BY = ("engine", "operator", "cause", "tile", "kind", "waits_for")
 TOTAL = "total"
 _WORTH_A_SEARCH = 0.02
-"""Of the cycles of a run; what is lost by waiting for less is not searched for."""
+"""Share of a run's cycles that waits for bandwidth must have to be worth another mapping."""
 
 Causes = Mapping[str, int]
 """Cycles by cause, ``busy`` and ``idle`` included; causes without a cycle are left out."""
@@ -59,18 +59,17 @@ class OperatorDiagnosis:
     def stalls(self, engine: str) -> list[tuple[str, int]]:
         """Return the stall causes of an engine and their cycles, the largest first."""
         causes = self.engines[engine].items()
-        found = [(cause, n) for cause, n in causes if cause not in ("busy", "idle")]
-        return sorted(found, key=lambda pair: (-pair[1], pair[0]))
+        stalls = [(cause, n) for cause, n in causes if cause not in ("busy", "idle")]
+        return sorted(stalls, key=lambda pair: (-pair[1], pair[0]))
 
     @property
     def critical(self) -> str:
         """The critical engine: the one that is busy longest.
 
-        Work that takes most of the cycles hides all other work, so this is the engine to speed up
-        or to unload; where it is busy all the time it bounds the operator. Of engines that are
-        busy equally long, the one that the others wait for longer, then the array and the SFU
-        before the DMA engines. The DMA engines share the DRAM: a transfer that queues there
-        counts as busy.
+        The work of the busiest engine hides all other work, so this is the engine to speed up or
+        to unload; if it is busy all the time, it bounds the operator. Of equally busy engines it
+        is the one that the others wait for longer; then the array and the SFU come before the
+        DMA engines. The DMA engines share the DRAM: a transfer that queues there counts as busy.
         """
         order = sorted(self.engines, key=lambda e: (*COMPUTE_UNITS, e).index(e))
         return max(order, key=lambda e: (self.engines[e].get("busy", 0), self.blamed_cycles(e)))
@@ -78,9 +77,9 @@ class OperatorDiagnosis:
     @property
     def compute(self) -> str:
         """The engine to describe: the array, unless the SFU is busier."""
-        found = [one for one in map(self.unit_name, COMPUTE_UNITS) if one in self.engines]
-        found = found or [*self.engines]
-        return max(found, key=lambda name: self.engines[name].get("busy", 0))
+        units = [name for name in map(self.unit_name, COMPUTE_UNITS) if name in self.engines]
+        units = units or [*self.engines]
+        return max(units, key=lambda name: self.engines[name].get("busy", 0))
 
     def blamed_cycles(self, engine: str) -> int:
         """Return the cycles that other engines wait directly for an engine."""
@@ -164,10 +163,10 @@ def diagnose(trace: TraceReader, start: int = 0, end: int | None = None) -> Diag
 
 
 def _moved_bytes(trace: TraceReader, start: int, end: int) -> dict[str, dict[str, int]]:
-    """Return the bytes that each channel moved in a window, where tensors are unknown."""
-    found = trace.bandwidth(bins=1, start=start, end=end)
+    """Return the bytes that each channel moved in a window, under tensor "" (unknown)."""
+    use = trace.bandwidth(bins=1, start=start, end=end)
     moved: Counter[str] = Counter()
-    for channel, n_bytes in zip(found.channels, found.moved, strict=True):
+    for channel, n_bytes in zip(use.channels, use.moved, strict=True):
         moved["dram" if is_dram_channel(channel) else channel] += int(n_bytes.sum())
     return {channel: {"": n_bytes} for channel, n_bytes in moved.items()}
 
@@ -178,11 +177,11 @@ def _part(name: str, rows: Sequence[Stall], engines: Sequence[str]) -> OperatorD
     for row in rows:
         causes[row.engine][row.cause] += row.cycles
     core = min(core_of_name(row.engine) for row in rows)
-    own = (one for engine, one in causes.items() if core_of_name(engine) == core)
-    cycles = max(sum(one.values()) for one in own)
+    own = (counts for engine, counts in causes.items() if core_of_name(engine) == core)
+    cycles = max(sum(counts.values()) for counts in own)
     waits = tuple(row for row in rows if row.cause not in ("busy", "idle"))
     return OperatorDiagnosis(
-        name, cycles, {engine: dict(one) for engine, one in causes.items()}, waits, core=core
+        name, cycles, {engine: dict(counts) for engine, counts in causes.items()}, waits, core=core
     )
 
 

@@ -23,7 +23,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power, area_of
 from simaccel.hardware.memory import dram_bytes
 from simaccel.machine.machine import OperatorRun, Run
-from simaccel.report.rows import engine_rows, given_figures, operator_rows
+from simaccel.report.rows import engine_rows, operator_rows, user_estimate_figures
 from simaccel.report.tables import Column, Table, figure_columns, tabulate, texts
 from simaccel.report.units import (
     area_text,
@@ -98,7 +98,7 @@ def operators_table(
     if estimates:
         own = [estimates.get(operator.name) for operator in run.operators]
         known = None if None in own else sum(n for n in own if n is not None)
-        total |= given_figures(estimates.get(TOTAL, known), run.cycles)
+        total |= user_estimate_figures(estimates.get(TOTAL, known), run.cycles)
         columns[1:1] = _ESTIMATES
     return tabulate(rows, columns, total)
 
@@ -116,7 +116,7 @@ def _join_rows(rows: Sequence[dict[str, Any]], accelerator: Accelerator) -> dict
         "utilisation": sum(row["utilisation"] * row["cycles"] for row in rows) / cycles,
         **{name: sum(row[name] for row in rows) for name in ("dram_bytes", "energy_pj")},
         "limit": limits.most_common(1)[0][0],
-        **given_figures(None, cycles),
+        **user_estimate_figures(None, cycles),
     }
 
 

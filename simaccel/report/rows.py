@@ -25,9 +25,10 @@ def operator_rows(
 ) -> list[Row]:
     """Return a row for each operator or fused group, in program order.
 
-    It has cycles of the run, or the work of its busiest resource if that is more (``busy_cycles``),
-    bound, limit, work, stalls of the array, DRAM bytes and energy. ``given``: the user's estimate
-    in cycles, with the error (estimate - simulated) / simulated.
+    It has the cycles of the run, or the work of its busiest resource if that is more
+    (``busy_cycles``), bound, limit, work, stalls of the array, DRAM bytes and energy.
+    ``estimates``: the user's, in cycles by operator, with the error (estimate - simulated) /
+    simulated.
     """
     rows = []
     for operator_row in result.rows:
@@ -48,7 +49,7 @@ def operator_rows(
             "energy_pj": total_energy_pj(run, result.accelerator),
         }
         if estimates:
-            row |= given_figures(estimates.get(run.name), run.cycles)
+            row |= user_estimate_figures(estimates.get(run.name), run.cycles)
         rows.append(row)
     return rows
 
@@ -82,7 +83,7 @@ def traffic_figures(moved: Mapping[str, Any], by_class: Mapping[str, int]) -> Ro
     }
 
 
-def given_figures(cycles: float | None, simulated: int | None) -> Row:
+def user_estimate_figures(cycles: float | None, simulated: int | None) -> Row:
     """Return a user's estimate and its error; None if either number is missing."""
     error = None
     if cycles is not None and simulated is not None:
@@ -123,21 +124,21 @@ def stall_rows(result: ExperimentResult) -> list[Row]:
 
 
 _TENSORS = 8
-"""Most tensors with rows of their own, the costliest; the others share one."""
+"""Number of costliest tensors that have a row each; all others share a row."""
 
 
 def energy_table(result: ExperimentResult) -> Table | str:
     """Tabulate the energy by operator, of moving tensors, and in total by level.
 
-    If it is unknown, as for a SCALE-Sim configuration, a line says so. The part of tensors is
-    contained in that of operators; MACs, SFU and leakage belong to no tensor.
+    If it is unknown, as for a SCALE-Sim configuration, a line says so. The energy of operators
+    includes that of moving tensors; MACs, SFU and leakage belong to no tensor.
     """
     accelerator, run = result.accelerator, result.run
     if accelerator.unknown_energies:
         unknown = ", ".join(accelerator.unknown_energies)
         return f"energy: unknown, {accelerator.name} gives no {unknown}"
     total = energy_pj(run, accelerator)
-    every = sum(total.values())
+    total_pj = sum(total.values())
     levels = [level for level, energy in total.items() if energy]
     if not levels:
         return f"energy: unknown, {accelerator.name} gives no energies"
@@ -155,7 +156,7 @@ def energy_table(result: ExperimentResult) -> Table | str:
         Column("energy of", "name", kind="text"),
         *(Column(level, "pj", partial(_level_text, level)) for level in levels),
         Column("all", "pj", lambda pj: energy_text(own) if (own := sum(pj.values())) else ""),
-        Column("share", "pj", lambda pj: share_text(sum(pj.values()) / every)),
+        Column("share", "pj", lambda pj: share_text(sum(pj.values()) / total_pj)),
     )
     whole = {"name": "total", "pj": total}
     return tabulate(rows + moving, columns, whole, apart=lambda row: row in moving)

@@ -30,8 +30,11 @@ _SATURATED = 0.85
 _FULL_PES = 0.75
 """Share of busy PEs below which a verdict mentions them."""
 _ONE_WAY = 0.95
+"""Share of DRAM bytes in one direction from which only that direction is named."""
 _MOSTLY = 0.6
+"""Share of DRAM bytes from which a tensor is named, and of bandwidth from which a NoC pipe is."""
 _LARGE_PART = 0.2
+"""Share of a wait from which an operator is named."""
 
 _ENGINES = {
     **{name: unit.cause.awaited for name, unit in UNITS.items()},
@@ -95,7 +98,7 @@ def _idle_pes(scene: VerdictFigures) -> str:
 def _unclear(scene: VerdictFigures) -> str:
     part, engine = scene.part, scene.engine
     idle, busy = part.share(engine, "idle"), part.share(engine, "busy")
-    idle_in = [one.name for one in scene.operators if one.share(engine, "idle")]
+    idle_in = [each.name for each in scene.operators if each.share(engine, "idle")]
     where = f" (in {', '.join(idle_in)})" if idle_in else ""
     rest = "no cause stands out"
     if idle >= WORTH_SAYING:
@@ -121,6 +124,7 @@ def _wait_reason(scene: VerdictFigures, cause: str) -> str:
 
 
 def _direct(scene: VerdictFigures, cause: str) -> str:
+    """Name what an engine waits for directly; the cause is the root of that wait."""
     if scene.part.name == TOTAL:
         return _wait_operators(scene, cause)
     wait = scene.part.longest_wait(scene.engine, cause)
@@ -168,9 +172,9 @@ def _way(part: OperatorDiagnosis) -> str:
 
 
 def _tensor(part: OperatorDiagnosis) -> str:
-    """Name the tensor that is most of what moves."""
+    """Name the tensor with most of the DRAM bytes, if it has at least `_MOSTLY` of them."""
     reads, writes = (Counter(part.moved.get(f"dram_{way}", {})) for way in ("read", "write"))
-    tensor, n_bytes = max((reads + writes).items(), key=lambda one: one[1], default=("", 0))
+    tensor, n_bytes = max((reads + writes).items(), key=lambda pair: pair[1], default=("", 0))
     if not tensor or n_bytes < _MOSTLY * (reads + writes).total():
         return ""
     ways = [(reads[tensor], "read"), (writes[tensor], "written")]
@@ -179,29 +183,31 @@ def _tensor(part: OperatorDiagnosis) -> str:
 
 
 def _dram_latency(scene: VerdictFigures) -> str:
-    one = scene.accelerator
-    if one is None:
+    hardware = scene.accelerator
+    if hardware is None:
         return "what was read from DRAM is still on its way"
     use = dram_use(scene)
     was_reported = scene.share("dram_bandwidth") >= WORTH_SAYING
     busy = "" if use is None or was_reported else f", while DRAM runs at {use_text(use)}"
     return (
-        f"a load arrives {one.dram.latency_cycles} cycles after its turn and too few are on "
+        f"a load arrives {hardware.dram.latency_cycles} cycles after its turn and too few are on "
         f"their way{busy}"
     )
 
 
 def _dram_queue(scene: VerdictFigures) -> str:
-    one = scene.accelerator
-    if one is None or one.dram.in_flight_bytes is None:
+    hardware = scene.accelerator
+    if hardware is None or hardware.dram.in_flight_bytes is None:
         return "the limit of bytes on their way from DRAM is reached"
-    most, latency = bytes_text(one.dram.in_flight_bytes), one.dram.latency_cycles
+    most, latency = bytes_text(hardware.dram.in_flight_bytes), hardware.dram.latency_cycles
     return f"at most {most} may be on their way from DRAM in each {latency} cycles"
 
 
 def _dram_banks(scene: VerdictFigures) -> str:
-    one = scene.accelerator
-    part = "DRAM" if one is None or one.dram.part_name is None else one.dram.part_name
+    hardware = scene.accelerator
+    part = (
+        "DRAM" if hardware is None or hardware.dram.part_name is None else hardware.dram.part_name
+    )
     return f"rows of tiles lie in few banks of {part}, or in many pages: its data bus waits"
 
 
@@ -213,7 +219,7 @@ def _buffer_port(scene: VerdictFigures) -> str:
     known = {way: use for way, use in uses.items() if use is not None}
     if not known:
         return "the ports of the buffer are in use"
-    way = max(known, key=lambda one: known[one].share)
+    way = max(known, key=lambda each: known[each].share)
     return f"the buffer's {way} port runs at {use_text(known[way])}"
 
 
@@ -241,18 +247,18 @@ def _noc(scene: VerdictFigures) -> str:
 
 
 def _spatial(scene: VerdictFigures) -> bool:
-    """Whether tiles go to PEs that have memories of their own."""
-    one = scene.accelerator
-    return one is not None and isinstance(one.array, SpatialArraySpec)
+    """Return whether the array is spatial: its PEs have memories."""
+    hardware = scene.accelerator
+    return hardware is not None and isinstance(hardware.array, SpatialArraySpec)
 
 
 def _core_noc(scene: VerdictFigures) -> str:
-    one = scene.accelerator
-    if one is None:
+    hardware = scene.accelerator
+    if hardware is None:
         return "bytes are on their way between memories and cores"
-    noc = one.cores.noc
+    noc = hardware.cores.noc
     return (
-        f"a link of the {noc.topology} between memories and {one.cores.count} cores carries "
+        f"a link of the {noc.topology} between memories and {hardware.cores.count} cores carries "
         f"{noc.link_bytes_per_cycle} B a cycle, and each hop takes {noc.hop_cycles} cycles"
     )
 
@@ -260,16 +266,20 @@ def _core_noc(scene: VerdictFigures) -> str:
 def _sfu(scene: VerdictFigures) -> str:
     sfu, array = (scene.part.share(scene.part.unit_name(unit), "busy") for unit in (SFU, ARRAY))
     busy = short_share_text(sfu)
-    one = scene.accelerator
-    size = "" if one is None else f" with its {one.sfu.lanes} lanes in {one.sfu.passes} passes"
+    hardware = scene.accelerator
+    size = (
+        ""
+        if hardware is None
+        else f" with its {hardware.sfu.lanes} lanes in {hardware.sfu.passes} passes"
+    )
     if sfu + array >= BOUND:
         return f"the SFU is busy {busy}{size}, and array and SFU take turns instead of overlapping"
     return f"the SFU is busy {busy}{size}"
 
 
 def _link(scene: VerdictFigures) -> str:
-    one = scene.accelerator
-    size = "" if one is None else f" of {one.pod.count} chips"
+    hardware = scene.accelerator
+    size = "" if hardware is None else f" of {hardware.pod.count} chips"
     lanes = [name for name in scene.part.engines if without_core(name) == LINK]
     busy = max((scene.part.share(lane, "busy") for lane in lanes), default=0.0)
     text = f"the links{size} are busy {short_share_text(busy)}"
@@ -306,7 +316,7 @@ _WHY: dict[str, Callable[[VerdictFigures], str]] = {
 
 
 def use_text(use: BandwidthUse) -> str:
-    """Return the use of a bandwidth; of a part with earlier bytes at most the limit.
+    """Return the use of a bandwidth as text; above the limit, some bytes moved before the part.
 
     >>> use_text(BandwidthUse(48e9, 50e9)), use_text(BandwidthUse(51e9, 50e9))
     ('48.0 of 50.0 GB/s (96%)', '50.0 GB/s (100%, and some before)')
@@ -321,6 +331,7 @@ def use_text(use: BandwidthUse) -> str:
 
 
 _NEARLY = 0.95
+"""Share of the largest gain from which a smaller change is preferred."""
 _SLOTS = ("slots",)
 
 

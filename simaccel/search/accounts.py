@@ -24,9 +24,9 @@ NOT_ALLOWED: Final = "not asked"
 ROOM: Final = "too large"
 BOUND: Final = "by bound"
 RULES: Final = (SAME, NOT_ALLOWED, ROOM, BOUND)
-"""Rules that prune a candidate without a run. It repeats another but for the order of loops of one
-trip, violates the user's constraints, is too large for a memory, or its bound is no better than the
-best so far.
+"""Rules that prune a candidate without a run. It differs from another only in the order of loops
+of one iteration, violates the user's constraints, is too large for a memory, or its bound is no
+better than the best so far.
 """
 Curve = tuple[tuple[int, float], ...]
 """(candidates run so far, best objective) at each improvement."""
@@ -38,10 +38,11 @@ class SearchAccount:
 
     ``space``: number of candidates. ``pruned``: how many each rule excluded. ``ran``: how many ran
     on the machine, of which ``near`` are neighbours outside the space. ``value``: objective of the
-    chosen one. ``runner_up``: that of the next best that ran. ``left``: lower bound of the rest of
-    the space (neighbours outside it may be better). ``complete``: the space has all sizes that its
-    scheduler allows. ``by_product``: it has the products of a batch one at a time. ``floor``: lower
-    bound of any mapping at all. ``left`` and ``floor`` are 0 if unknown.
+    chosen candidate. ``runner_up``: that of the next best that ran. ``left``: lower bound of the
+    rest of the space (neighbours outside it may be better). ``complete``: the space has all sizes
+    that its scheduler allows. ``by_product``: products of a batch are mapped one at a time.
+    ``floor``: lower bound of any mapping. ``left`` and ``floor`` are 0 if unknown. ``ended``: why
+    the search ended.
     """
 
     name: str
@@ -63,12 +64,12 @@ class SearchAccount:
 
     @property
     def none_below(self) -> float:
-        """Lower bound of the space, the chosen one included; 0 if unknown."""
+        """Lower bound of all candidates of the space, those that ran included; 0 if unknown."""
         return min(self.left, self.value) or self.floor
 
     @property
     def gap(self) -> float | None:
-        """The optimality gap: how far the chosen one may be above the best of its space."""
+        """Optimality gap: highest ratio of the chosen to the best of the space, less 1."""
         return max(self.value / self.left - 1, 0.0) if self.left > 0 else None
 
     @property
@@ -84,7 +85,7 @@ class SearchAccount:
 
     @property
     def says(self) -> str:
-        """Distance of the chosen one from the optimum in words, or the reason why it is unknown."""
+        """Optimality gap of the chosen candidate in words, or the reason why it is unknown."""
         if self.left_out:
             return f"left out: {self.left_out}"
         is_best = self.left >= self.value
@@ -101,11 +102,11 @@ class SearchAccount:
 
 
 _SMALL_EXCESS: Final = 0.005
-"""Share above any mapping, of all sizes and orders, that says more than that above a space."""
+"""Gap to the floor of any mapping up to which it is reported instead of the gap to the space."""
 
 
 def _excess_text(ratio: float, places: int) -> str:
-    """Return by how much a ratio is above one, in percent, rounded up: never none of a little.
+    """Return the excess of a ratio over 1 in percent, rounded up, so that only 1 gives 0%.
 
     >>> _excess_text(1.00002, 2), _excess_text(1.05, 2), _excess_text(1.0, 1)
     ('0.01%', '5.00%', '0.0%')
@@ -140,8 +141,8 @@ OnLosses = Callable[[ObjectiveLosses], None]
 OnAccount = Callable[[SearchAccount], None]
 
 
-def ignore(*_told: object) -> None:
-    """Do nothing: the callback where nobody listens."""
+def ignore(*_reported: object) -> None:
+    """Do nothing: the default of a callback."""
 
 
 def merge_accounts(name: str, parts: Sequence[SearchAccount]) -> SearchAccount:
@@ -182,12 +183,12 @@ def is_by_product(families: Iterable[Family]) -> bool:
 
 
 def _has_single_products(family: Family) -> bool:
-    einsums = [seen for seen in family.space.operators if isinstance(seen.operator, Einsum)]
+    einsums = [op for op in family.space.operators if isinstance(op.operator, Einsum)]
     if len(einsums) != 1:
         return False
-    (seen,), space = einsums, family.space
+    (op,), space = einsums, family.space
     sizes = space.widen(space.sizes)
-    batch = {rank for rank, part in seen.parts.items() if part == "g" and sizes[rank] > 1}
+    batch = {rank for rank, part in op.parts.items() if part == "g" and sizes[rank] > 1}
     loops = (node for node in nodes(family.branch) if isinstance(node, FamilyLoops))
     tiles = [pair for node in loops for pair in zip(node.ranks, node.tiles, strict=True)]
     return bool(batch) and batch <= {rank for rank, tile in tiles if tile.max() == 1}

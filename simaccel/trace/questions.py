@@ -15,7 +15,7 @@ BY = ("engine", "operator", "site", "cause", "tile", "kind", "waits_for")
 
 @dataclass(frozen=True)
 class Stall:
-    """Cycles of an engine by activity; fields that were not summed by are empty."""
+    """Cycles of an engine in an activity; fields that rows were summed over are empty."""
 
     engine: str
     operator: str
@@ -33,7 +33,7 @@ def count_rows(tracks: Sequence[ChainTrack], start: int, end: int) -> int:
 
 
 def fitting_end(tracks: Sequence[ChainTrack], start: int, end: int, at_most: int) -> int:
-    """Return the end of a window of at most ``at_most`` rows; ``start`` if one cycle has more."""
+    """Return the end of a window of at most ``at_most`` rows; ``start`` if a cycle has more."""
     length = end - start
     while length and count_rows(tracks, start, start + length) > at_most:
         length //= 2
@@ -41,7 +41,7 @@ def fitting_end(tracks: Sequence[ChainTrack], start: int, end: int, at_most: int
 
 
 def window(track: ChainTrack, start: int, end: int) -> Events:
-    """Return a lane's events that overlap the cycles from ``start`` up to ``end``, uncut."""
+    """Return a lane's events that overlap the cycles from ``start`` up to ``end``, as a whole."""
     rows = merge_rows(track.expand(start, end))
     if len(rows) == 0 or start >= end:
         return NOTHING
@@ -67,7 +67,10 @@ def account(
     by: Sequence[str],
     window: tuple[int, int],
 ) -> list[Stall]:
-    """Return the engines' cycles in a window, summed by the fields ``by``, largest sum first."""
+    """Return the engines' cycles in a window, one sum for each value of the fields ``by``.
+
+    The largest sum is first.
+    """
     visit(tracks.values(), lambda leaf: leaf.account, *window)
     sums: Counter[tuple[str | int, ...]] = Counter()
     nowhere = CommandSite("", "")
