@@ -73,7 +73,7 @@ def _memories(accelerator: Accelerator) -> Iterator[Setting]:
 def _stationarities(
     accelerator: Accelerator, dataflow: str | Tree, options: Options
 ) -> Iterator[Setting]:
-    """Yield those that are not held; none where a search is free to choose, or nothing is."""
+    """Yield the other stationarities; none if a search chooses it, or none is fixed."""
     if isinstance(dataflow, Tree) or dataflow == DEPLOYED:
         return
     held = settle_options(options, accelerator).stationarity

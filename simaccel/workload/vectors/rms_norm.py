@@ -1,7 +1,7 @@
 """RMS norm along the axis (Zhang and Sennrich 2019), with a gain if it is given.
 
-A whole one makes two passes: the sum of squares; normalise, which writes. The gain is read once
-a block.
+y = x / sqrt(mean(x^2) + EPSILON) x gain. The whole operator makes two passes: one sums the
+squares, one normalises and writes. The gain is read once per block.
 """
 
 from collections.abc import Sequence

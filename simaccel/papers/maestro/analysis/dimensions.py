@@ -24,7 +24,7 @@ from simaccel.workload.names import tensor_of
 Effect = Literal[
     "moves", "slides", "stays", "again", "returns", "apart", "overlaps", "multicast", "summed"
 ]
-"""What a dimension does to a tensor.
+"""The effect of a dimension on a tensor.
 
 In time: another tile comes (``moves``), or the part of a window that is new (``slides``); the tile
 ``stays``, or sums are ``summed`` in it; or it comes ``again``, sums ``returns``, because a loop
@@ -239,7 +239,7 @@ def dram_bytes_of(space: IterationSpace, group: Group) -> dict[str, int]:
 def _times(
     space: IterationSpace, outside: Sequence[Node], name: str, view: TensorView
 ) -> dict[str, int] | None:
-    """Return how often a tensor comes, by rank that it lacks: pieces outside of its last move.
+    """Return how often a tensor is loaded, by rank that it lacks: pieces outside its last move.
 
     None if it isn't kept in the buffer.
     """

@@ -1,9 +1,9 @@
 """Vector operators as directives: their elements over the lanes of the SFU, once a pass.
 
-The notation has layers of MACs. A pass of a vector operator is one operation an element and nothing
-is summed, so that it says ``SpatialMap(1,1)`` over lanes, as an element-wise layer would; which
-passes there are follows from where the axis is cut: nowhere, in the operator's own branch
-(statistics, then normalise), or in a loop that it shares (online, with what is rescaled).
+MAESTRO's notation describes layers of MACs. A pass of a vector operator is one operation per
+element without a sum, so its directive is ``SpatialMap(1,1)`` over lanes, as of an element-wise
+layer. The passes depend on where the axis is cut: nowhere, in the operator's own branch
+(statistics, then normalise), or in a loop that it shares (online, with passes that rescale sums).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from simaccel.workload.vectors import Passes
 
 @dataclass(frozen=True)
 class Pass:
-    """Passes over blocks of so many elements, and how many such blocks there are."""
+    """``passes`` over each of ``blocks`` blocks of ``elements`` elements."""
 
     passes: int
     elements: int
@@ -88,7 +88,7 @@ def _common(one: Way, other: Way) -> int:
 def _corrections(
     space: IterationSpace, op: BoundOperator, way: Way, accelerator: Accelerator
 ) -> Iterator[Pass]:
-    """Yield what an online operator does to sums that go on: rescale, and divide at the end."""
+    """Yield an online operator's passes over partial sums: rescale, and divide at the end."""
     assert isinstance(op.operator, Vector)  # noqa: S101 - narrows the type
     axis, steps = space.axes[op.name], VECTORS[op.operator.kind].steps
     rescale, divide = (
