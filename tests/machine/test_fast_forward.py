@@ -209,7 +209,7 @@ def test_every_part_moves_on_by_the_whole_period(monkeypatch: pytest.MonkeyPatch
     skip, seen = FastForward.skip, list[int]()
 
     def checked(self: FastForward, scope: Scope, old: Snapshot, found: Repetition) -> None:
-        assert {stretch.cycles for stretch in found.stretches} == {found.cycles}
+        assert {interval.cycles for interval in found.intervals} == {found.cycles}
         seen.append(found.times)
         skip(self, scope, old, found)
 

@@ -30,7 +30,7 @@ from simaccel.search.effort import Effort, Objective, Strategy
 from simaccel.search.judge import mapping_of
 from simaccel.search.mapspace.mapping_target import MappingTarget
 from simaccel.search.mapspace.nests import NestResult, map_einsum
-from simaccel.verbs.estimating import fitting
+from simaccel.verbs.estimating import require_mapping_fits
 from simaccel.workload.layers import LayerShape, layers_workload
 from simaccel.workload.workload import Workload
 
@@ -177,7 +177,7 @@ def _figures(
     work, accelerator = workload(point), target.accelerator
     try:
         whole = require_legal(work, mapping_of(work, "", [mapping]), accelerator)
-        fitting(work, accelerator, whole)
+        require_mapping_fits(work, accelerator, whole)
     except (SimaccelError, ValueError):
         return None
     totals = target.totals(mapping)
