@@ -1,4 +1,8 @@
-"""Hypothesis profiles (`ci` unless `--hypothesis-profile` names another); no test hangs."""
+"""Settings of all tests, of those in `tests` and those beside what they check in `validation`.
+
+Hypothesis profiles (`ci` unless `--hypothesis-profile` names another), a store of mappings for
+the session, and a time after which a test fails. pytest reads settings for both folders here.
+"""
 
 import compileall
 import faulthandler

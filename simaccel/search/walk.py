@@ -142,8 +142,8 @@ class CandidateWalk:
     def _split(self, fits: Ints, bounds: Values) -> tuple[Ints, Ints]:
         """Return the places of the candidates that may run soon, and of the others, unordered.
 
-        Those of the lowest bounds, those that are likely the fastest, and those that are likely
-        the fastest of each combination of stationarities.
+        Those of the lowest bounds, those that are likely the fastest, and those of the lowest
+        bounds of each combination of stationarities.
         """
         every = np.arange(fits.size)
         if fits.size <= 2 * _SOON:

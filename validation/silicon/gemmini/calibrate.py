@@ -15,7 +15,7 @@ from typing import Final
 
 from yaml import safe_dump, safe_load
 
-from validation.silicon.gemmini.mappings import LEVELS, parse_gemmini
+from simaccel.importers.gemmini import LEVELS, parse_gemmini
 from validation.silicon.gemmini.model import MEASURED, Row, simulated
 from validation.silicon.gemmini.rows import HERE, measured, read
 

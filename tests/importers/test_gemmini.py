@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from simaccel.errors import InputError
+from simaccel.importers.gemmini import gemmini_mapping, parse_gemmini
 from simaccel.mapping.node_text import node_text
 from simaccel.workload import Workload, gemm
 from simaccel.workload.conv import conv2d
 from tests.refusals import faults_of
-from validation.silicon.gemmini.mappings import gemmini_mapping, parse_gemmini
 
 PRODUCT = "L3[WIO] P2 C3 K12 - L2[WI] N1 K16X - L1[O] K4 C64 P8 C16X - L0[W] P8"
 """Of 128 x 3072 by 3072 x 768."""
