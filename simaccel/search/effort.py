@@ -74,6 +74,10 @@ class SearchEffort:
     """Candidates of each family that run first if operators are cut over cores; also how many of
     about equally likely ones run before less likely ones.
     """
+    ordered: int = 4096
+    """Candidates of the lowest bounds, and likely fastest ones, that are put in order; the others
+    follow without one.
+    """
     at_once: int = 4
     """Candidates of a batch after the first few, for any number of processes."""
     # -- what is near the best
@@ -88,6 +92,8 @@ class SearchEffort:
     loose: float = 0.02
     """Bounds of an operator are loose where they leave a larger gain, relative to the workload:
     then each way to hold its operands is searched alone, from more candidates, with all patience.
+    Where the least work of the grid leaves no more, and its bounds not even the gap, neighbours are
+    not searched.
     """
     loose_starts: int = 5
     """Candidates from which a round of such a search goes on: the two best that ran, then those of

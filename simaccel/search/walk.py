@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
@@ -16,9 +15,6 @@ from simaccel.analytic.family import Bools, Ints, ints
 from simaccel.search.candidate_set import CandidateSet, Values
 from simaccel.search.effort import EFFORT
 from simaccel.search.scored_tree import ScoredTree
-
-_SOON: Final = 4096
-"""How many candidates of the lowest bounds are put in order; far more than run before the end."""
 
 
 @dataclass(frozen=True)
@@ -146,10 +142,10 @@ class CandidateWalk:
         bounds of each combination of stationarities.
         """
         every = np.arange(fits.size)
-        if fits.size <= 2 * _SOON:
+        if fits.size <= 2 * EFFORT.ordered:
             return every, every[:0]
         likely, holding = self.candidates.likely[fits], self.candidates.holding[fits]
-        soon = _are_lowest(bounds, _SOON) | _are_lowest(likely, _SOON)
+        soon = _are_lowest(bounds, EFFORT.ordered) | _are_lowest(likely, EFFORT.ordered)
         for number in np.unique(holding):
             of_it = np.flatnonzero(holding == number)
             soon[of_it[_are_lowest(bounds[of_it], EFFORT.holdings)]] = True
