@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simaccel.workload import Einsum, Operator, Vector, Workload
+from simaccel.workload.windows import window_ranks
 
 
 def kind_of(workload: Workload, row: str) -> str:
@@ -21,13 +22,8 @@ def kind_of(workload: Workload, row: str) -> str:
 
 
 def _kind(operator: Operator) -> str:
-    """Return the kind of an operator: windows are convolutions, or poolings without weights.
-
-    A window is gone over: the output lacks one of its ranks, as it doesn't of an expert's tokens.
-    """
-    made = {*operator.output.ranks}
-    dims = (dim.terms for operand in operator.inputs for dim in operand.projection)
-    windows = any(len(terms) > 1 and not made.issuperset(dict(terms)) for terms in dims)
+    """Return the kind of an operator: windows are convolutions, or poolings without weights."""
+    windows = window_ranks(operator)
     if isinstance(operator, Vector):
         if windows:
             return "pooling"

@@ -21,7 +21,8 @@ from simaccel.search.effort import Effort
 from simaccel.search.goal import Goal
 from simaccel.search.mapspace.rooms import rooms_of
 from simaccel.search.problems import parts
-from simaccel.workload import Einsum, Vector, Workload
+from simaccel.workload import Vector, Workload
+from simaccel.workload.windows import window_ranks
 
 SECONDS: Final = {
     "attention": 0.5,
@@ -169,19 +170,13 @@ def _kind(workload: Workload, name: str) -> str:
     operator = workload.operator(name)
     if isinstance(operator, Vector):
         return "vector operator"
-    slides = _slides(operator)
+    slides = window_ranks(operator).difference(operator.output.ranks)
     sums = [rank for rank in operator.ranks if rank not in operator.output.ranks]
     if all(
         any(operator.ranks[r] > 1 for r in sums if (r in slides) is one) for one in (True, False)
     ):
         return "window"
     return "1x1 convolution" if slides else "product"
-
-
-def _slides(einsum: Einsum) -> set[str]:
-    """Return the ranks of the window that slides over an input."""
-    dims = [dim.terms for one in einsum.inputs for dim in one.projection if len(dim.terms) > 1]
-    return {rank for terms in dims for rank, _ in terms if rank not in einsum.output.ranks}
 
 
 def _of_mapspace(

@@ -35,7 +35,6 @@ from simaccel.schedulers.kernel_trees import (
     streamed_tree,
     tilings,
     whole_tree,
-    windows_of,
 )
 from simaccel.schedulers.kernels import CONVERTED, ROOT_KIND, is_elementwise
 from simaccel.schedulers.tree_search import TreeSearch
@@ -50,6 +49,7 @@ from simaccel.search.problems import (
 )
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Operator, Vector, Workload
+from simaccel.workload.windows import window_ranks
 
 _LONGEST = 12
 """Most operators of a kernel."""
@@ -219,7 +219,7 @@ class _Compiler:
 
     def _channels(self, group: Group, seen: BoundOperator, parts: RankRoles) -> Sizes:
         """Return the sizes of channels and filters of a convolution in whole lanes."""
-        layout, windows = self.accelerator.compiler.layout, windows_of(seen)
+        layout, windows = self.accelerator.compiler.layout, window_ranks(seen.operator)
         if "convolutions" not in layout.pads or not windows:
             return {}
         plain = (own for rank in (*parts.k, *parts.n) for own in group.merged.get(rank, (rank,)))

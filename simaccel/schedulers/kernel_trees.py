@@ -13,6 +13,7 @@ from simaccel.mapping.tree import Do, Fork, Keep, Loop, Node, Tree
 from simaccel.schedulers.chains import OperatorChain, made_in_place
 from simaccel.schedulers.einsums import RankRoles
 from simaccel.units import ARRAY, SFU
+from simaccel.workload.windows import window_ranks
 
 Sizes = dict[str, int]
 """Tile sizes by rank."""
@@ -252,22 +253,7 @@ def tilings(ranks: Mapping[str, int], sublanes: int, lanes: int) -> Iterator[Siz
 
 def is_convolution(seen: BoundOperator) -> bool:
     """Return whether an operator reads sliding windows, 1 x 1 ones included."""
-    return bool(windows_of(seen))
-
-
-def windows_of(seen: BoundOperator) -> set[str]:
-    """Return an operator's own ranks of sliding windows: over one of them it sums.
-
-    Tokens of experts lie one expert after the other, too, but are no window.
-    """
-    result_ranks = set(seen.operator.output.ranks)
-    dims = (dim.terms for operand in seen.operator.inputs for dim in operand.projection)
-    return {
-        rank
-        for terms in dims
-        if len(terms) > 1 and not result_ranks.issuperset(rank for rank, _ in terms)
-        for rank, _ in terms
-    }
+    return bool(window_ranks(seen.operator))
 
 
 def is_plain(seen: BoundOperator) -> bool:
