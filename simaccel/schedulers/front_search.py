@@ -219,7 +219,7 @@ class FrontSearch:
 
     def _lower_bounds(self, grid: CandidateSet, which: Ints) -> Floats:
         """Return lower bounds of candidates' figures: (candidates, figures)."""
-        rows = (grid.bounds, grid.energy, grid.dram, grid.space)
+        rows = (grid.columns.bounds, grid.columns.energy, grid.columns.dram, grid.columns.space)
         return np.stack([rows[at][which].astype(np.float64) for at in self.figures.parts], axis=1)
 
     def _sample_bound_fronts(self, grid: CandidateSet) -> list[Place]:

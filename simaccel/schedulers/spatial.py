@@ -277,7 +277,7 @@ def _pick(
             least, good = walk.score(number), result.good
             if good is not None and (best is None or least.rank < best.least.rank):
                 chosen, scored = choose_near_tie(walk.candidates, number, least)
-                at = int(walk.candidates.place[chosen])
+                at = int(walk.candidates.columns.place[chosen])
                 picked_result = replace(result, best=good.take(slice(at, at + 1)))
                 best = _Picked(figures_of_mapping(target, picked_result), scored, least)
         refused = refused or judge.refusal

@@ -20,6 +20,7 @@ from simaccel.analytic.family import Bools, Family, FamilyLoops, Ints, ints, tak
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import holding_tensor
 from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree, nodes
+from simaccel.search.columns import Columns, keep_recent, narrow
 from simaccel.search.effort import Objective
 from simaccel.search.judge import Body, Judge, RunOutcome
 from simaccel.search.neighbours import Limit, limits_of
@@ -69,6 +70,11 @@ class CandidateSet:
     def __post_init__(self) -> None:
         """Count all candidates."""
         self.limits = self.limits or [limits_of(family) for family in self.families]
+        self.kept_columns: Columns | None = self._count()
+        self._alone: dict[int, tuple[Family, Tree]] = {}
+        self._ran: dict[int, RunOutcome] = {}
+
+    def _count(self) -> Columns:
         columns: list[list[npt.NDArray[Any]]] = []
         self.size = self.same = self.excluded = self.too_large = 0
         smallest: list[int] = []
@@ -106,19 +112,23 @@ class CandidateSet:
             self.same += int(np.count_nonzero(again & allowed))
             self.excluded += int(np.count_nonzero(~allowed))
             works.append(int(totals.work().min()))
-        self.bounds, self.likely, self.dram, self.space, self.energy, self.holding, self.place = (
-            _narrow(np.concatenate(column)) for column in zip(*columns, strict=True)
-        )
         self._ends = np.cumsum([places.size for *_, places in columns])
         self.least_work, self._smallest = min(works), min(smallest, default=None)
         if self.accelerator.cores.count == 1:  # only sets of cuts for cores are put together
             self.totals = []
-        self._alone: dict[int, tuple[Family, Tree]] = {}
-        self._ran: dict[int, RunOutcome] = {}
+        return Columns(*(narrow(np.concatenate(column)) for column in zip(*columns, strict=True)))
+
+    @property
+    def columns(self) -> Columns:
+        """The figures of the candidates; those of sets that were not used for long are dropped."""
+        if self.kept_columns is None:
+            self.kept_columns = self._count()
+        keep_recent(self)
+        return self.kept_columns
 
     def __len__(self) -> int:
         """Count the different candidates that are allowed and fit the whole buffer."""
-        return len(self.bounds)
+        return int(self._ends[-1])
 
     def family_of(self, which: Ints | int) -> Ints:
         """Return the index of the family of each candidate."""
@@ -155,7 +165,7 @@ class CandidateSet:
 
     def fitting(self, room: int) -> Ints:
         """Return the numbers of the distinct candidates that fit ``room`` bytes."""
-        return np.flatnonzero(self.space <= room)
+        return np.flatnonzero(self.columns.space <= room)
 
     def with_tiles(self, tiles: Mapping[str, int]) -> Ints:
         """Return the numbers of the candidates with these innermost tile sizes, by rank."""
@@ -171,7 +181,7 @@ class CandidateSet:
             for rank, tile in inner.items():
                 alike &= tile == tiles.get(rank, family.space.sizes[rank])
             start = int(self._ends[number - 1]) if number else 0
-            places = self.place[start : int(self._ends[number])]
+            places = self.columns.place[start : int(self._ends[number])]
             numbers.append(start + np.flatnonzero(alike.ravel()[places]))
         return ints(np.concatenate(numbers))
 
@@ -180,10 +190,10 @@ class CandidateSet:
         if self.objective == "cycles":
             return cycles.astype(np.float64)
         if self.objective in ("energy", "edp"):
-            more = np.where(np.isfinite(cycles), cycles, 0) - self.bounds[which]
-            energy: Values = self.energy[which] + leakage(self.accelerator) * more.clip(0)
+            more = np.where(np.isfinite(cycles), cycles, 0) - self.columns.bounds[which]
+            energy: Values = self.columns.energy[which] + leakage(self.accelerator) * more.clip(0)
             return energy * cycles if self.objective == "edp" else energy
-        column: Ints = self.dram if self.objective == "dram-bytes" else self.space
+        column: Ints = self.columns.dram if self.objective == "dram-bytes" else self.columns.space
         return column[which].astype(np.float64)
 
     def run(self, which: Ints, below: float = float("inf")) -> Values:
@@ -253,7 +263,8 @@ class CandidateSet:
     def scored_runs(self, room: int) -> Iterator[ScoredTree]:
         """Yield the candidates that ran to their end and fit ``room`` bytes."""
         for number, outcome in self._ran.items():
-            if outcome.cycles_below(float("inf")) < float("inf") and self.space[number] <= room:
+            is_complete = outcome.cycles_below(float("inf")) < float("inf")
+            if is_complete and self.columns.space[number] <= room:
                 yield self.score(number, outcome.cycles)
 
     def family_of_one(self, number: int) -> Family:
@@ -271,28 +282,29 @@ class CandidateSet:
     def _take_tree(self, number: int) -> tuple[Family, Tree]:
         if number not in self._alone:
             family = self.families[int(self.family_of(number))]
-            at = np.unravel_index(self.place[number : number + 1], family.shape or (1,))
+            at = np.unravel_index(self.columns.place[number : number + 1], family.shape or (1,))
             one = take(family, tuple(map(ints, at)) if family.shape else ())
             self._alone[number] = one, tree_of(take(one, (ints(0),)))
         return self._alone[number]
 
     def score(self, number: int, cycles: float) -> ScoredTree:
         """Return a candidate with its figures, given its cycles."""
-        which, more = ints([number]), cycles - int(self.bounds[number])
-        leaked = leakage(self.accelerator) * more if self.energy[number] else 0.0
+        which, columns = ints([number]), self.columns
+        more = cycles - int(columns.bounds[number])
+        leaked = leakage(self.accelerator) * more if columns.energy[number] else 0.0
         return ScoredTree(
             tree=self.tree(number),
             value=float(self.values(which, np.array([cycles]))[0]),
             cycles=int(cycles),
-            dram_bytes=int(self.dram[number]),
-            buffer_bytes=int(self.space[number]),
-            energy_pj=float(self.energy[number] + leaked),
+            dram_bytes=int(columns.dram[number]),
+            buffer_bytes=int(columns.space[number]),
+            energy_pj=float(columns.energy[number] + leaked),
         )
 
     def most_cycles(self, which: Ints, value: float) -> float:
         """Return the cycles up to which candidates have an objective of at most ``value``."""
         priced = self.objective == "edp" and which.size
-        return value / max(float(self.energy[which].min()), 1e-9) if priced else value
+        return value / max(float(self.columns.energy[which].min()), 1e-9) if priced else value
 
     def bound(self, room: int) -> float:
         """Return a lower bound of the objective in ``room`` bytes; infinite if nothing fits."""
@@ -303,26 +315,27 @@ class CandidateSet:
         fits = self.fitting(room)
         if not fits.size:
             return float("inf"), float("inf")
-        values = self.values(fits, self.bounds[fits])
+        values = self.values(fits, self.columns.bounds[fits])
         best = float(values.min())
-        return best, float(self.dram[fits[values == best]].min())
+        return best, float(self.columns.dram[fits[values == best]].min())
 
     def fewest_bytes(self, room: int, value: float) -> float:
         """Return the fewest DRAM bytes of candidates whose bound is at most ``value``."""
         fits = self.fitting(room)
-        fits = fits[self.values(fits, self.bounds[fits]) <= value]
-        return float(self.dram[fits].min()) if fits.size else float("inf")
+        fits = fits[self.values(fits, self.columns.bounds[fits]) <= value]
+        return float(self.columns.dram[fits].min()) if fits.size else float("inf")
 
     def least_cost(self, room: int, value: float) -> float:
         """Return the least main cost of candidates whose bound is at most ``value``."""
         fits = self.fitting(room)
-        costs = self.costs(fits[self.values(fits, self.bounds[fits]) <= value])
+        costs = self.costs(fits[self.values(fits, self.columns.bounds[fits]) <= value])
         return main_cost(tuple(costs.min(axis=1).tolist())) if costs.size else float("inf")
 
     def costs(self, which: Ints) -> Values:
         """Return the costs of candidates, a column each, with bounds in place of cycles."""
-        first = np.zeros(which.size) if self.objective == "cycles" else self.bounds[which]
-        rows = (first, self.energy[which], self.dram[which], self.space[which])
+        columns = self.columns
+        first = np.zeros(which.size) if self.objective == "cycles" else columns.bounds[which]
+        rows = (first, columns.energy[which], columns.dram[which], columns.space[which])
         return np.stack([np.asarray(row, dtype=np.float64) for row in rows])
 
     @property
@@ -341,12 +354,6 @@ class CandidateSet:
                 "allowed: larger ones, or none"
             )
         return self._smallest
-
-
-def _narrow(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a column in half the memory, if it has small integers alone."""
-    is_small = column.dtype == np.int64 and (not column.size or column.max() < 2**31)
-    return column.astype(np.int32) if is_small else column
 
 
 def number_holdings(family: Family, number: int) -> Ints:

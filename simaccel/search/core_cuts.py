@@ -111,7 +111,7 @@ def _quick(candidates: CandidateSet, goal: Goal) -> float:
     fits = candidates.fitting(goal.room)
     if not fits.size:
         return float("inf")
-    likely = fits[candidates.likely[fits].argmin()]
+    likely = fits[candidates.columns.likely[fits].argmin()]
     return float(candidates.run(ints([likely]))[0])
 
 

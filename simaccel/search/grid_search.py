@@ -147,7 +147,7 @@ class _Climb:
         bound = min(candidates.bound(goal.room) for candidates in self.sets)
         if (self.best.value - bound) / whole <= EFFORT.loose:
             return []
-        holdings: list[int] = np.unique(grid.holding[grid.fitting(goal.room)]).tolist()
+        holdings: list[int] = np.unique(grid.columns.holding[grid.fitting(goal.room)]).tolist()
         return holdings[: EFFORT.holdings]
 
     def _climb(self, family: int, beam: list[int], room: int, holding: int | None) -> None:

@@ -108,7 +108,7 @@ class _Choice:
         what is left on either side, as those that cost more mostly take less time.
         """
         fits = candidates.fitting(room)
-        fits = fits[candidates.values(fits, candidates.bounds[fits]) <= self.limit]
+        fits = fits[candidates.values(fits, candidates.columns.bounds[fits]) <= self.limit]
         keys = candidates.costs(fits)
         order = np.lexsort(keys[::-1])
         fits, keys = fits[order], keys[:, order]
@@ -134,10 +134,9 @@ class _Choice:
             return at
         column = keys[1] if keys[1, at] else keys[2]
         end = int(np.searchsorted(column, column[at] * (1 + EFFORT.about), side="right"))
-        same = np.arange(at, max(end, at + 1))
-        return int(
-            same[np.lexsort((-candidates.space[fits[same]], candidates.likely[fits[same]]))[0]]
-        )
+        same, columns = np.arange(at, max(end, at + 1)), candidates.columns
+        order = np.lexsort((-columns.space[fits[same]], columns.likely[fits[same]]))
+        return int(same[order[0]])
 
     def _better(self, keys: Floats) -> Bools:
         """Return which candidates cost less than the choice, in the order of their figures."""

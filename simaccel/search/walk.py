@@ -82,8 +82,8 @@ class CandidateWalk:
         candidates = self.candidates
         fits = candidates.fitting(room)
         if self.holding is not None:
-            fits = fits[candidates.holding[fits] == self.holding]
-        bounds = candidates.values(fits, candidates.bounds[fits])
+            fits = fits[candidates.columns.holding[fits] == self.holding]
+        bounds = candidates.values(fits, candidates.columns.bounds[fits])
         inside = bounds < below
         fits, bounds = fits[inside], bounds[inside]
         self.best, self.left = below, below
@@ -144,7 +144,8 @@ class CandidateWalk:
         every = np.arange(fits.size)
         if fits.size <= 2 * EFFORT.ordered:
             return every, every[:0]
-        likely, holding = self.candidates.likely[fits], self.candidates.holding[fits]
+        columns = self.candidates.columns
+        likely, holding = columns.likely[fits], columns.holding[fits]
         soon = _are_lowest(bounds, EFFORT.ordered) | _are_lowest(likely, EFFORT.ordered)
         for number in np.unique(holding):
             of_it = np.flatnonzero(holding == number)
@@ -160,7 +161,8 @@ class CandidateWalk:
         soon.
         """
         candidates, width = self.candidates, max(bounds.min(), 1) * max(gap, EFFORT.gap / 4)
-        moved, space = candidates.dram[fits], candidates.space[fits]
+        columns = candidates.columns
+        moved, space = columns.dram[fits], columns.space[fits]
         about = np.floor((bounds - bounds.min()) / width)
         order = np.lexsort((-space, moved, about))
         if candidates.is_shared:
@@ -172,11 +174,11 @@ class CandidateWalk:
             order = np.concatenate([order[each], np.delete(order, each)])
         if candidates.accelerator.bytes_per_cycle is None or candidates.objective != "cycles":
             return np.asarray(order, dtype=np.int64)
-        likely = candidates.likely[fits]
+        likely = columns.likely[fits]
         waiting = np.lexsort((-space, moved, likely))
         waiting = waiting[_take_few_of_each(likely[waiting])]
         rest = _interleave_orders(waiting, order)
-        _, first = np.unique(candidates.holding[fits[order]], return_index=True)
+        _, first = np.unique(columns.holding[fits[order]], return_index=True)
         of_each = order[np.sort(first)[: EFFORT.holdings]]
         self.of_each = fits[of_each]
         rest = np.concatenate([rest[: EFFORT.likely], of_each, rest[EFFORT.likely :]])
@@ -197,13 +199,13 @@ class CandidateWalk:
 
     def _take(self, fits: Ints, values: Values, most: int) -> None:
         """Take the best candidates by counts alone; of equal ones, run some for the fastest."""
-        candidates = self.candidates
+        candidates, columns = self.candidates, self.candidates.columns
         self.best = self.left = float(values.min())
         equal = fits[values == self.best]
-        keys = (candidates.space[equal], candidates.dram[equal], candidates.bounds[equal])
+        keys = (columns.space[equal], columns.dram[equal], columns.bounds[equal])
         fastest = float("inf")
         for number in equal[np.lexsort(keys)][:most]:
-            if candidates.bounds[number] >= fastest:
+            if columns.bounds[number] >= fastest:
                 break
             cycles = float(candidates.run(ints([number]), fastest)[0])
             self.cycles[int(number)] = cycles

@@ -18,11 +18,13 @@ from simaccel.machine.machine import Machine
 from simaccel.mapping.space import mergeable, space_of
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Tree, nodes
 from simaccel.program.lowering import lower
-from simaccel.schedulers import flat
+from simaccel.schedulers import flat, make_mapping
 from simaccel.schedulers.attention import FlatTile, flat_families, problem_of
 from simaccel.schedulers.einsums import einsum_families, tilings
 from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search import columns
 from simaccel.search.candidate_set import UNLIMITED, CandidateSet, capacity
+from simaccel.search.columns import Columns
 from simaccel.search.goal import Goal
 from simaccel.search.grid_search import search
 from simaccel.search.judge import Body, Judge, RunOutcome
@@ -30,7 +32,7 @@ from simaccel.search.judge import mapping_of as judged_mapping
 from simaccel.search.problems import NothingFitsError, Options
 from simaccel.search.sizes import tile_sizes
 from simaccel.search.walk import CandidateWalk, StoppingRule
-from simaccel.workload import Workload, conv2d, gemm
+from simaccel.workload import Workload, build, conv2d, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import LA, attention_workload, mapping_of
 from tests.refusals import refusal_of
@@ -71,8 +73,8 @@ def _fastest_of_all(workload: Workload, on: Accelerator) -> int:
         branch: Branch = (outer, loops, *keeps, Do("gemm", "array", stationarity))
         every = CandidateSet(GEMM, [Family(space, branch, {})], Judge(on))
         fits = every.fitting(capacity(on))
-        for number in fits[np.argsort(every.bounds[fits], kind="stable")]:
-            if every.bounds[number] >= fastest:
+        for number in fits[np.argsort(every.columns.bounds[fits], kind="stable")]:
+            if every.columns.bounds[number] >= fastest:
                 break
             tree = every.tree(int(number))
             fastest = min(fastest, _run(workload, replace(GEMM, tree=tree), on))
@@ -114,7 +116,7 @@ def test_runs_longer_than_their_small_bounds_have_their_figures() -> None:
         return CandidateSet(GEMM, [Family(space_of(slow, GEMM), branch, {})], Judge(on))
 
     alone = single(0)
-    start = 2**31 - 1 - int(alone.bounds[0])
+    start = 2**31 - 1 - int(alone.columns.bounds[0])
     late = single(start)
     (cycles,), (later,) = (one.run(ints([0])) for one in (alone, late))
     assert later == cycles + start > 2**31
@@ -229,17 +231,17 @@ class _EachAlone:
         if number not in self.cycles:
             group = replace(candidates.group, tree=candidates.tree(number))
             self.cycles[number] = _run(candidates.workload, group, candidates.accelerator)
-        dram, space = candidates.dram[number], candidates.space[number]
+        dram, space = candidates.columns.dram[number], candidates.columns.space[number]
         return self.cycles[number], int(dram), int(space)
 
     def best(self, room: int) -> Figures | None:
         """Return the best figures of all that fit: no candidate is faster than its bound."""
-        least = self.candidates.bounds
+        least = self.candidates.columns.bounds
         found: Figures | None = None
         for number in np.argsort(least, kind="stable"):
             if found is not None and least[number] > found[0]:
                 break
-            if self.candidates.space[number] <= room:
+            if self.candidates.columns.space[number] <= room:
                 figures = self.figures(int(number))
                 found = figures if found is None else min(found, figures)
         return found
@@ -333,6 +335,24 @@ def test_operators_that_are_alike_are_searched_once() -> None:
 
 def _small(room: str) -> Accelerator:
     return _toy(f"buffer.capacity_bytes={room}", "dram.interleave_bytes=16 B")
+
+
+def test_sets_whose_columns_were_dropped_are_counted_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The choice is the same where only the set that is used now keeps its columns."""
+    layers, on = build("bert", scope="la", seq_len=8), _toy("buffer.capacity_bytes=4 KiB")
+    expected = make_mapping(layers, on, "flex", Options())
+    made, count = [], CandidateSet._count
+
+    def counted(of: CandidateSet) -> Columns:
+        made.append(id(of))
+        return count(of)
+
+    monkeypatch.setattr(CandidateSet, "_count", counted)
+    monkeypatch.setattr(columns, "MOST_BYTES", 0)
+    assert make_mapping(layers, on, "flex", Options()) == expected
+    assert len(made) > len(set(made))
 
 
 def test_nothing_fits() -> None:
