@@ -169,7 +169,7 @@ def load(path, *, batch=1): return gemm(m=batch * int(Path(path).read_text()), k
     ("point", "problem"),
     [
         ("mine = MODULE:number", "is a int, not a VectorKind"),
-        ("mine = simaccel.workload.vectors.relu:RELU", "its kind has another name, 'relu'"),
+        ("mine = simaccel.workload.vectors.single_pass:RELU", "its kind has another name, 'relu'"),
     ],
 )
 def test_a_broken_vector_operator_is_named(install: Install, point: str, problem: str) -> None:

@@ -19,7 +19,7 @@ from simaccel.search.problems import parts
 from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
 from simaccel.workload.einsum import Tensor
 from simaccel.workload.files import parse_workload
-from simaccel.workload.vectors.copy import COPY
+from simaccel.workload.vectors.single_pass import COPY
 
 CONVERTED: Final = "converted"
 """Part of the names of converted tensors and of the operators that convert them."""

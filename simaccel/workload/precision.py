@@ -10,7 +10,7 @@ from simaccel.errors import Fault, InputError, require_none, suggest
 from simaccel.numbers import BITS, BYTE, PACKED_BITS, SUMS, TOLD_APART
 from simaccel.workload.einsum import Tensor, Vector
 from simaccel.workload.language.graph import CLASSES, class_of
-from simaccel.workload.vectors.lookup import LOOKUP
+from simaccel.workload.vectors.single_pass import LOOKUP
 from simaccel.workload.workload import Workload
 
 Precision = Mapping[str, str]
