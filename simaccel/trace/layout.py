@@ -192,7 +192,7 @@ def _length_faults(parts: Parts) -> Iterator[str]:
 
 def tiling_faults(track: ChainTrack, cycles: int) -> list[str]:
     """Return the gaps and overlaps of a lane's rows in a run of ``cycles``, each as text."""
-    faults = list(track.faults())
+    faults = [*track.faults]
     if (track.start, track.end) != (0, cycles):
         faults.append(f"its rows go from cycle {track.start} to {track.end}, not 0 to {cycles}")
     total = int(track.total[: len(CAUSES)].sum())

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -37,47 +37,10 @@ from simaccel.trace.schema import (
 NOTHING = np.zeros(0, EVENT)
 OfLeaf = Callable[["RowTrack", Cycles], Measures]
 """Function that returns the sums from a leaf's start to each edge, by edge and measure."""
-
-
-class Track(Protocol):
-    """A stretch of one lane's time: the cycles from ``start`` up to ``end``."""
-
-    @property
-    def start(self) -> int:
-        """First cycle."""
-
-    @property
-    def end(self) -> int:
-        """First cycle after it."""
-
-    @property
-    def total(self) -> Measures:
-        """Sums over the whole stretch, by ``MEASURES``."""
-
-    @property
-    def activity(self) -> Events:
-        """The one row that this stretch amounts to; empty if it holds several activities."""
-
-    def expand(self, start: int, end: int) -> Events:
-        """Return the rows that overlap the cycles ``start`` to ``end``, uncut, in order of time."""
-
-    def count(self, start: int, end: int) -> int:
-        """Return the number of rows of ``expand``, without expanding."""
-
-    def measure_edges(self, edges: Cycles, of_leaf: OfLeaf) -> Measures:
-        """Return the sums from ``self.start`` to each edge, by edge and measure.
-
-        Edges ascend and lie within this stretch; ``of_leaf`` computes the sums within a leaf.
-        """
-
-    def account_cycles(self, start: int, end: int) -> Account:
-        """Return the cycles by activity between ``start`` and ``end``."""
-
-    def faults(self) -> Iterator[str]:
-        """Yield gaps and overlaps, each as text."""
-
-    def leaves(self, start: int, end: int) -> Iterator[RowTrack]:
-        """Yield the leaves with the rows of the cycles from ``start`` up to ``end``."""
+Track: TypeAlias = "RowTrack | ChainTrack | RepeatTrack"
+"""A stretch of one lane's time: the cycles from ``start`` up to, not including, ``end``."""
+Piece: TypeAlias = "tuple[RowTrack, int, int, int]"
+"""A leaf, the cycles ``start`` and ``end`` within it, and how many times these happen."""
 
 
 @dataclass(eq=False)
@@ -142,23 +105,13 @@ class RowTrack:
         done[:, HELD] += (rows["held"][at] * cycles.astype(done.dtype)).astype(done.dtype)
         return done
 
-    def account_cycles(self, start: int, end: int) -> Account:
-        """Return the cycles by activity between ``start`` and ``end``."""
-        if start <= self.start and self.end <= end:
-            return self.account
-        return account_rows(self.rows, start, end)
-
     @cached_property
     def account(self) -> Account:
         """Cycles of the whole stretch by activity."""
         return account_rows(self.rows, self.start, self.end)
 
-    def faults(self) -> Iterator[str]:
-        """Yield gaps and overlaps, each as text."""
-        yield from self.found_faults
-
     @cached_property
-    def found_faults(self) -> tuple[str, ...]:
+    def faults(self) -> tuple[str, ...]:
         """Gaps and overlaps, each as text."""
         rows = self.rows
         starts, ends = rows["start"], rows["end"]
@@ -173,10 +126,11 @@ class RowTrack:
             ),
         )
 
-    def leaves(self, start: int, end: int) -> Iterator[RowTrack]:
-        """Yield this leaf if it overlaps the cycles from ``start`` up to ``end``."""
-        if start < self.end and self.start < end:
-            yield self
+    def pieces(self, start: int, end: int) -> Iterator[Piece]:
+        """Yield the part of this leaf between the cycles ``start`` and ``end``, if there is any."""
+        start, end = max(start, self.start), min(end, self.end)
+        if start < end:
+            yield self, start, end, 1
 
 
 @dataclass(eq=False)
@@ -248,32 +202,30 @@ class ChainTrack:
 
     def account_cycles(self, start: int, end: int) -> Account:
         """Return the cycles by activity between ``start`` and ``end``."""
-        if start <= self.start and self.end <= end:
-            return self._account
         sums: Account = Counter()
-        for node in self.nodes[self._track_index(start) : self._track_index(end - 1) + 1]:
-            sums.update(node.account_cycles(start, end))
+        for leaf, first, last, times in self.pieces(start, end):
+            whole = (first, last) == (leaf.start, leaf.end)
+            account = leaf.account if whole else account_rows(leaf.rows, first, last)
+            for activity, cycles in account.items():
+                sums[activity] += cycles * times
         return sums
 
     @cached_property
-    def _account(self) -> Account:
-        sums: Account = Counter()
-        for node in self.nodes:
-            sums.update(node.account_cycles(node.start, node.end))
-        return sums
+    def faults(self) -> tuple[str, ...]:
+        """Gaps and overlaps, each as text."""
+        return (
+            *(fault for node in self.nodes for fault in node.faults),
+            *(
+                f"a stretch ends at cycle {a.end}, the next starts at {b.start}"
+                for a, b in pairwise(self.nodes)
+                if a.end != b.start
+            ),
+        )
 
-    def faults(self) -> Iterator[str]:
-        """Yield gaps and overlaps, each as text."""
-        for node in self.nodes:
-            yield from node.faults()
-        for a, b in pairwise(self.nodes):
-            if a.end != b.start:
-                yield f"a stretch ends at cycle {a.end}, the next starts at {b.start}"
-
-    def leaves(self, start: int, end: int) -> Iterator[RowTrack]:
-        """Yield the leaves with the rows of the cycles from ``start`` up to ``end``."""
+    def pieces(self, start: int, end: int) -> Iterator[Piece]:
+        """Yield the parts of leaves between the cycles ``start`` and ``end``."""
         for node in self.nodes[self._track_index(start) : self._track_index(end - 1) + 1]:
-            yield from node.leaves(start, end)
+            yield from node.pieces(start, end)
 
 
 @dataclass(eq=False)
@@ -344,38 +296,24 @@ class RepeatTrack:
         done: Measures = time[:, None] * self.body.total + found[back]
         return done
 
-    def account_cycles(self, start: int, end: int) -> Account:
-        """Return the cycles by activity between ``start`` and ``end``: whole and cut periods."""
-        start, end = max(start, self.start), min(end, self.end)
-        sums: Account = Counter()
-        if start >= end:
-            return sums
-        first, last = ((cycle - self.start) // self.period for cycle in (start, end - 1))
-        for time in {first, last}:
-            shift = time * self.period
-            sums.update(self.body.account_cycles(start - shift, end - shift))
-        between = max(last - first - 1, 0)
-        whole = self.body.account_cycles(self.start, self.start + self.period) if between else {}
-        for activity, cycles in whole.items():
-            sums[activity] += cycles * between
-        return sums
-
-    def faults(self) -> Iterator[str]:
-        """Yield gaps and overlaps, each as text."""
-        yield from self.body.faults()
+    @cached_property
+    def faults(self) -> tuple[str, ...]:
+        """Gaps and overlaps, each as text."""
         length = self.body.end - self.body.start
-        if length != self.period:
-            yield f"a segment at cycle {self.start} has {length} of {self.period} cycles"
+        wrong = f"a segment at cycle {self.start} has {length} of {self.period} cycles"
+        return (*self.body.faults, *([wrong] if length != self.period else []))
 
-    def leaves(self, start: int, end: int) -> Iterator[RowTrack]:
-        """Yield the leaves of the first period, or of the window if it lies within one period."""
+    def pieces(self, start: int, end: int) -> Iterator[Piece]:
+        """Yield the parts of leaves in a window: of whole periods once, and of cut ones."""
         start, end = max(start, self.start), min(end, self.end)
-        if start >= end:
-            return
-        first, last = ((cycle - self.start) // self.period for cycle in (start, end - 1))
-        shift = first * self.period
-        within = (start - shift, end - shift) if first == last else (self.start, self.body.end)
-        yield from self.body.leaves(*within)
+        first, last = -(-(start - self.start) // self.period), (end - self.start) // self.period
+        if first < last:
+            for leaf, low, high, times in self.body.pieces(self.start, self.start + self.period):
+                yield leaf, low, high, times * (last - first)
+        for shift in {time * self.period for time in (first - 1, last)}:
+            low, high = max(start - shift, self.start), min(end - shift, self.start + self.period)
+            if low < high:
+                yield from self.body.pieces(low, high)
 
 
 def _stretch_row(row: Events, node: Track) -> Events:

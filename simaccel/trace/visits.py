@@ -14,8 +14,8 @@ def visit(
     tracks: Iterable[ChainTrack], look: Callable[[RowTrack], object], start: int, end: int
 ) -> None:
     """Call ``look`` on the leaves of several lanes in a window, block by block."""
-    leaves = [leaf for track in tracks for leaf in track.leaves(start, end)]
-    for leaf in sorted(leaves, key=lambda leaf: leaf.block):
+    leaves = {leaf: leaf.block for track in tracks for leaf, *_ in track.pieces(start, end)}
+    for leaf in sorted(leaves, key=leaves.__getitem__):
         look(leaf)
 
 
@@ -26,7 +26,7 @@ def sum_rows(tracks: Iterable[ChainTrack], cycles: int, accounted: Container[int
     """
 
     def look(leaf: RowTrack) -> object:
-        return leaf.total, leaf.found_faults, leaf.lane in accounted and leaf.account
+        return leaf.total, leaf.faults, leaf.lane in accounted and leaf.account
 
     visit(tracks, look, 0, cycles)
 
