@@ -20,7 +20,7 @@ STDOUT: Final = "-"
 PARTIAL: Final = ".partial"
 _LONGEST_NAME = 200
 """The most bytes of a target's name in its temporary file's name, which has a limit of 255."""
-_LEFT = re.compile(rf"\.([0-9]+)-([0-9a-f]{{8}})-[0-9a-f]{{8}}(?:\{PARTIAL}|\.begun)$")
+_LEFT = re.compile(rf"\.([0-9]+)-([0-9a-f]{{8}})-[0-9a-f]{{8}}\{PARTIAL}$")
 _REASON = re.compile(r"error message = '([^']*)'")
 _KINDS = (
     (stat.S_ISDIR, "a folder"),

@@ -1,9 +1,8 @@
 """Guards of a trace's file around HDF5: checks before opening, disk space, interrupts, closing.
 
-A file is written beside its target. Disk space is reserved before HDF5 needs it, since a full disk
-inside HDF5 ends the process; interrupts are deferred while h5py works, since its callbacks lose
-exceptions. When the file is closed it is truncated, synced and renamed to the target. A file is
-checked once, before HDF5 opens it.
+Disk space is reserved before HDF5 needs it, since a full disk inside HDF5 ends the process;
+interrupts are deferred while h5py works, since its callbacks lose exceptions. When the file is
+closed it is truncated and synced. A file is checked once, before HDF5 opens it.
 """
 
 from __future__ import annotations
@@ -120,18 +119,6 @@ def truncate(path: Path) -> None:
     with path.open("rb+") as stream:
         stream.truncate(int.from_bytes(block[_END], "little"))
         os.fsync(stream.fileno())
-
-
-def create(path: Path, n_bytes: int) -> None:
-    """Make an empty file on a disk with at least ``n_bytes`` free.
-
-    Raises:
-        OSError: the file exists, or there is no space.
-
-    """
-    path.open("xb").close()
-    reserve(path, 0, n_bytes)
-    os.truncate(path, 0)
 
 
 def reserve(path: Path, start: int, n_bytes: int) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -11,18 +11,11 @@ from typing import Any, Self
 import h5py
 import numpy as np
 
-from simaccel.files.targets import (
-    PARTIAL,
-    clear_left,
-    partial_path,
-    real_path,
-    require_target,
-    write_fault,
-)
+from simaccel.files.targets import require_target, write_fault, writing
 from simaccel.machine.accounts import EngineCycles, Wait
 from simaccel.trace.chunks import EventBlock, LastRow, edges_of
 from simaccel.trace.datasets import Growing
-from simaccel.trace.guard import MAX_CYCLE, TraceError, create, defer_interrupts, reserve, truncate
+from simaccel.trace.guard import MAX_CYCLE, TraceError, defer_interrupts, reserve, truncate
 from simaccel.trace.schema import (
     BLOCK_ROWS,
     COLUMNS,
@@ -49,17 +42,14 @@ _SIZE = ROW.size
 _pack_row, _pack_use = ROW.pack_into, USE.pack_into
 _MANY = 40
 """Length of a list of uses from which on they are written together."""
-BEGUN = ".begun"
-"""Suffix of the file until a reader could open it."""
 
 
 class TraceWriter:
     """A writer of a trace: a context manager and a listener of the machine.
 
-    Rows go to a file beside the target, which is renamed to the target when the ``with`` block
-    ends after ``finish``. An exception, Ctrl-C included, removes it, so the target is never
-    half-written. A killed process leaves the file beside the target, readable up to the last
-    checkpoint, until the same target is written again.
+    Rows go to a file beside the target (`simaccel.files.targets.writing`), which becomes the target
+    when the ``with`` block ends after ``finish``. A killed process leaves it there, readable up to
+    the last checkpoint, until the same target is written again.
 
     Raises:
         InputError: the target can't be written (see ``require_target``).
@@ -77,7 +67,8 @@ class TraceWriter:
         self.path = require_target(path, force=force)
         self.header = header
         self._force = force
-        self._partial = partial_path(real_path(self.path)).with_suffix(BEGUN)
+        self._partial = self.path
+        self._closing = ExitStack()
         self._file: Any = None
         self._grows: dict[str, Growing] = {}
         self._columns: dict[str, Growing] = {}
@@ -109,21 +100,17 @@ class TraceWriter:
         """How many entries of what grows slowly are in the file."""
 
     def __enter__(self) -> Self:
-        try:
-            with defer_interrupts():
-                clear_left(real_path(self.path))
-                create(self._partial, header_bytes(self.header))
+        with ExitStack() as stack:
+            self._partial = stack.enter_context(writing(self.path, force=self._force))
+            stack.callback(self._close)
+            with self._in_hdf5():
+                self._partial.open("xb").close()
+                reserve(self._partial, 0, header_bytes(self.header))
                 self._file = h5py.File(self._partial, "w", libver=LIBVER)
                 self._take(header_bytes(self.header))
                 self._grows = write_beginning(self._file, self._block_rows, self.header)
                 self._columns = {name: self._grows[f"events/{name}"] for name in COLUMNS}
-                self._partial = self._partial.replace(self._partial.with_suffix(PARTIAL))
-        except (OSError, RuntimeError) as error:
-            self._discard()
-            raise write_fault(self.path, error) from None
-        except BaseException:
-            self._discard()
-            raise
+            self._closing = stack.pop_all()
         return self
 
     def __exit__(
@@ -132,11 +119,29 @@ class TraceWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if kind is not None:
+            self._closing.__exit__(kind, error, traceback)
+            return
+        with self._closing:
+            if not self._finished:
+                raise RuntimeError("the with block of a TraceWriter ended without finish()")
+            with self._in_hdf5():
+                self._file.close()
+            truncate(self._partial)
+
+    def _close(self) -> None:
+        with suppress(OSError, RuntimeError), defer_interrupts():
+            if self._file is not None:
+                self._file.close()
+
+    @contextmanager
+    def _in_hdf5(self) -> Iterator[None]:
+        """Defer interrupts, and name the target in errors of the system and of HDF5."""
         try:
-            if kind is None:
-                self._commit()
-        finally:
-            self._discard()
+            with defer_interrupts():
+                yield
+        except (OSError, RuntimeError) as error:
+            raise write_fault(self.path, error) from None
 
     def announce(self, lanes: Mapping[str, str]) -> None:
         """Take the kind of each lane by name, in the order in which readers list them."""
@@ -246,7 +251,8 @@ class TraceWriter:
         if end > MAX_CYCLE:
             raise TraceError(self.path, f"cycle {end}", f"runs of up to {MAX_CYCLE} cycles")
         if self._used == self._block_rows:
-            self._store()
+            with self._in_hdf5():
+                self._store_block()
             self._written += self._used
             self._closed_rows = max(self._closed_rows, self._written)
             self._used = 0
@@ -278,16 +284,13 @@ class TraceWriter:
     def checkpoint(self, now: int) -> None:
         """Write all rows up to ``now`` to the file, so that they survive if the run is killed."""
         known = {"cycles": now, "rows": self.position(), "segments": len(self._segments)}
-        try:
-            with defer_interrupts():
-                self._store_block()
-                self._store_tables()
-                self._file.flush()
-                for name, value in known.items():
-                    self._file.attrs.modify(name, value)
-                self._file.flush()
-        except (OSError, RuntimeError) as error:
-            raise write_fault(self.path, error) from None
+        with self._in_hdf5():
+            self._store_block()
+            self._store_tables()
+            self._file.flush()
+            for name, value in known.items():
+                self._file.attrs.modify(name, value)
+            self._file.flush()
 
     def finish(
         self,
@@ -301,21 +304,16 @@ class TraceWriter:
         ``figures`` are stored as JSON; without wall times, so that the same input gives the same
         bytes. ``served``: cycles of service by channel.
         """
-        for name in engines:
-            if name not in self._open:
-                self._lane(name, "engine")
-        for name in served or {}:
-            if name not in self._open:
-                self._lane(name, "channel")
+        for kind, names in (("engine", engines), ("channel", served or {})):
+            for name in names:
+                if name not in self._open:
+                    self._lane(name, kind)
         self.checkpoint(cycles)
-        try:
-            with defer_interrupts():
-                lanes = list(self._tables["lanes"])
-                text = figures_text(figures or {})
-                self._take(len(text))
-                write_end(self._file, self._grows, lanes, engines, served or {}, text)
-        except (OSError, RuntimeError) as error:
-            raise write_fault(self.path, error) from None
+        with self._in_hdf5():
+            lanes = list(self._tables["lanes"])
+            text = figures_text(figures or {})
+            self._take(len(text))
+            write_end(self._file, self._grows, lanes, engines, served or {}, text)
         self._finished = True
 
     def _intern(self, table: str, text: str) -> int:
@@ -331,14 +329,6 @@ class TraceWriter:
         self._kinds += ["engine"] * (len(self._tables["lanes"]) - len(self._kinds))
         self._waits[wait] = ids
         return ids
-
-    def _store(self) -> None:
-        """Write the present block."""
-        try:
-            with defer_interrupts():
-                self._store_block()
-        except (OSError, RuntimeError) as error:
-            raise write_fault(self.path, error) from None
 
     def _store_block(self) -> None:
         rows = self._block.rows[: self._used]
@@ -374,23 +364,3 @@ class TraceWriter:
         new = {name: column[first:] for name, column in columns.items()}
         write_more(self._grows, group, new, first)
         self._stored[what] = len(next(iter(columns.values())))
-
-    def _commit(self) -> None:
-        if not self._finished:
-            raise RuntimeError("the with block of a TraceWriter ended without finish()")
-        try:
-            with defer_interrupts():
-                self._file.close()
-            truncate(self._partial)
-            require_target(self.path, force=self._force)
-            self._partial.replace(real_path(self.path))
-        except (OSError, RuntimeError) as error:
-            raise write_fault(self.path, error) from None
-
-    def _discard(self) -> None:
-        """Close and remove the file beside the target, if it is still there."""
-        with suppress(OSError, RuntimeError), defer_interrupts():
-            if self._file is not None:
-                self._file.close()
-        with suppress(OSError):
-            self._partial.unlink(missing_ok=True)
