@@ -41,7 +41,7 @@ from simaccel.errors import WorkerDiedError
 if TYPE_CHECKING:
     from simaccel.report.exhibits import Exhibit
     from simaccel.study.figure_table import Figure
-    from simaccel.study.points import Point, StudyRow
+    from simaccel.study.points import Point, Record, StudyRow
 
 
 @click.command(
@@ -181,10 +181,10 @@ def _run_all(
 ) -> Sequence[StudyRow]:
     """Run points; rows that are done are kept where it ends before ``finish`` has shown them."""
     from simaccel.cli.partial_results import keep_partial_results
-    from simaccel.study.manifest import ROWS, is_row, open_store, store_in
-    from simaccel.study.runs import run_points
+    from simaccel.study.manifest import ROWS, open_store, store_in
+    from simaccel.study.runs import row_of, run_points
 
-    kept = store_in(store, ROWS, is_row)
+    kept = store_in(store, ROWS)
     open_store(kept, command_line(), 0)
 
     with (
@@ -192,13 +192,15 @@ def _run_all(
         ProgressBar("comparing") as bar,
     ):
 
-        def note_row(number: int, row: StudyRow) -> None:
+        def note_row(number: int, record: Record) -> None:
+            row = row_of(points[number], [record])
             note(number, row)
             went = row.problem if row.result is None else f"{row.result['cycles']:,} cycles"
             bar.line(f"{_name(row)}: {went}")
 
         with jobs.working(min(os.cpu_count() or 1, len(points))) as team:
-            rows = run_points(points, team, bar.show, note_row, kept)
+            records, _ = run_points(points, team, bar.show, kept, note_row, whole=True)
+        rows = [row_of(point, [record]) for point, record in zip(points, records, strict=True)]
         finish(rows)
     return rows
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -36,7 +35,6 @@ from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError, WorkerDiedError
 
 if TYPE_CHECKING:
-    from simaccel.experiment.parallel import Watch
     from simaccel.experiment.store import ResultStore
     from simaccel.study.explore import ExplorationObjective, ExploredDesigns
     from simaccel.study.points import Point
@@ -197,16 +195,12 @@ def explore_command(
         show_cost(space.designs(designs), plan, kept, as_json=as_json)
         return
     open_store(kept, command_line(), seed)
-    with ExitStack() as bars, jobs.working(min(os.cpu_count() or 1, len(designs))) as team:
-        watch = partial(_watch, bars)
+    most = min(os.cpu_count() or 1, len(designs))
+    with ProgressBar("exploring") as bar, jobs.working(most) as team:
         drawn = space.designs(designs)
-        exploration = explore(space.dimensions, drawn, plan, team, store=kept, watch=watch)
+        exploration = explore(space.dimensions, drawn, plan, team, store=kept, watch=bar.show)
     outputs.show(exploration, space, as_json=as_json)
     ctx.exit(_exit_code(exploration))
-
-
-def _watch(bars: ExitStack, label: str) -> Watch:
-    return bars.enter_context(ProgressBar(label)).show
 
 
 def _exit_code(found: ExploredDesigns) -> int:

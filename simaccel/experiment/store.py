@@ -47,19 +47,13 @@ _UNDECISIVE: Final = ("each", "on_account", "on_losses", "watch", "ends", "allow
 
 
 class ResultStore:
-    """Results by their keys: in memory, and in a folder if one is given.
+    """Results by their keys: in memory, and in a folder if one is given."""
 
-    ``is_whole`` returns whether a document that was read is a complete result.
-    """
-
-    def __init__(
-        self, folder: Path | None = None, is_whole: Callable[[Any], bool] = lambda _: True
-    ) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
         self.damaged: list[str] = []
         """Files that were there and could not be used."""
         self.reused = 0
-        self._is_whole = is_whole
         self._known: dict[str, Any] = {}
 
     def get(self, key: str) -> Any:  # noqa: ANN401 - plain data of any form
@@ -67,7 +61,7 @@ class ResultStore:
         if key in self._known or self.folder is None or not self._path(key).exists():
             return self._known.get(key)
         document = read_json(self._path(key))
-        if not _is_entry(document, key) or not self._is_whole(document["found"]):
+        if not _is_entry(document, key):
             self.damaged.append(self._path(key).relative_to(self.folder.parent).as_posix())
             return None
         self.reused += 1
@@ -140,7 +134,7 @@ def result_key(
     if options is not None:
         named = {name: value for name, value in vars(options).items() if name not in _UNDECISIVE}
         decisive["options"] = {**named, "effort": asdict(options.effort)}
-    return digest(_text(decisive))
+    return digest(_sorted_text(decisive))
 
 
 @lru_cache(maxsize=4096)
@@ -150,7 +144,7 @@ def _workload_text(workload: Workload) -> str:
 
 @lru_cache(maxsize=4096)
 def _accelerator_text(accelerator: Accelerator) -> str:
-    return _text(_decisive(accelerator_document(accelerator)))
+    return _sorted_text(_decisive(accelerator_document(accelerator)))
 
 
 def _decisive(value: object) -> object:
@@ -200,6 +194,11 @@ def _is_entry(document: object, key: str) -> bool:
 
 
 def _text(value: object) -> str:
+    """Return plain data as JSON, in its own order, which tables keep."""
+    return json.dumps(value, default=_number)
+
+
+def _sorted_text(value: object) -> str:
     return json.dumps(value, sort_keys=True, default=_number)
 
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final
 
-from simaccel.errors import InputError, SimaccelError, WorkerDiedError
+from simaccel.errors import SimaccelError
 from simaccel.experiment.forecast import forecasts
-from simaccel.experiment.parallel import Watch, run_with
+from simaccel.experiment.parallel import Watch
 from simaccel.experiment.store import ResultStore
 from simaccel.experiment.workers import TaskWorkers
-from simaccel.study.figures import (
-    figures_of,
-    frontier,
-    limit_of,
-    objective_of,
-    static_figures,
-)
+from simaccel.study.figures import frontier, objective_of, static_figures
 from simaccel.study.limits import FigureLimit
-from simaccel.study.points import LOST, Figures, Point, Record, StudyRow
-from simaccel.study.runs import RunKey, run, run_keys
+from simaccel.study.points import Figures, Point, StudyRow
+from simaccel.study.runs import key_of, row_of, run_points
 from simaccel.study.space import Settings
 
 
@@ -72,44 +67,21 @@ def cost_of(
 ) -> ExplorationCost:
     """Return the estimated cost of an exploration; nothing runs."""
     rows, able = _screen_designs(designs, plan)
-    runs_by_key = {each.key: each for design in able.values() for each in run_keys(design)}
-    todo = [each for each in runs_by_key.values() if store.get(each.key) is None]
+    runs = {key_of(run): run for design in able.values() for run in design.runs}
+    todo = [run for key, run in runs.items() if store.get(key) is None]
     timed = todo[:: -(-len(todo) // _TIMED) or 1]
     seconds = sum(map(_expected_seconds, timed)) * len(todo) / max(len(timed), 1)
-    stored = len(runs_by_key) - len(todo)
+    stored = len(runs) - len(todo)
     return ExplorationCost(len(rows), len(rows) - len(able), len(todo), stored, len(timed), seconds)
 
 
-def _expected_seconds(key: RunKey) -> float:
+def _expected_seconds(point: Point) -> float:
     """Return about the CPU seconds of a run and its search."""
-    cut = {"stages": key.stages, "micro_batches": key.micro_batches}
+    cut = {"stages": point.stages, "micro_batches": point.micro_batches}
     with suppress(SimaccelError):  # which its record says
-        ahead = forecasts(key.workload, key.accelerator, key.dataflow, key.options, **cut)
+        ahead = forecasts(point.workload, point.accelerator, point.dataflow, point.options, **cut)
         return sum((one.seconds or 0.0) + one.run_seconds for _, one in ahead)
     return 0.0
-
-
-def _records(
-    designs: Iterable[Point], team: TaskWorkers, store: ResultStore, watch: Callable[[str], Watch]
-) -> tuple[list[list[Record]], int]:
-    """Return the records of all workloads of each design, and the number of runs that were made."""
-    keys_of_designs = [run_keys(design) for design in designs]
-    every = {each.key: each for runs in keys_of_designs for each in runs}
-    records: dict[str, Record] = {key: store.get(key) for key in every}
-    tasks = [each for key, each in every.items() if records[key] is None]
-    lost = {"problem": LOST, "lost": True}
-
-    def keep_record(number: int, record: Record) -> None:
-        key = tasks[number].key
-        records[key] = record
-        if record is not lost:
-            store.put(key, record)
-            records[key] = store.get(key)
-
-    if tasks:
-        run_with(team, run, tasks, watch("exploring"), lost=lambda _: lost, on_result=keep_record)
-    made = sum(records[each.key] is not lost for each in tasks)
-    return [[records[each.key] for each in runs] for runs in keys_of_designs], made
 
 
 def explore(
@@ -119,25 +91,24 @@ def explore(
     team: TaskWorkers,
     *,
     store: ResultStore | None = None,
-    watch: Callable[[str], Watch] = lambda _label: lambda _done, _note: None,
+    watch: Watch = lambda _done, _note: None,
 ) -> ExploredDesigns:
     """Run designs on the machine, except those that are impossible or exceed the limits.
 
-    ``store`` keeps the results. ``watch`` returns the progress callback of a step.
+    ``store`` keeps the results; ``watch`` is called with the progress.
     """
     store = store or ResultStore()
     rows, able = _screen_designs(designs, plan)
-    every, made = _records(able.values(), team, store, watch)
-    for (at, design), records in zip(able.items(), every, strict=True):
-        rows[at] = _add_figures(rows[at], design, records, plan)
-    return ExploredDesigns(
-        dimensions,
-        plan,
-        tuple(mark_best(rows, plan)),
-        made,
-        store.reused,
-        tuple(store.damaged),
-    )
+    runs = [run for design in able.values() for run in design.runs]
+    records, made = run_points(runs, team, watch, store)
+    each = iter(records)
+    for at, design in able.items():
+        row = row_of(design, [*islice(each, len(design.loads))])
+        known = row.figures
+        within = known is not None and all(limit.holds(known) for limit in plan.limits)
+        rows[at] = replace(row, within=within)
+    marked = tuple(mark_best(rows, plan))
+    return ExploredDesigns(dimensions, plan, marked, made, store.reused, tuple(store.damaged))
 
 
 def _screen_designs(
@@ -154,22 +125,6 @@ def _screen_designs(
         if open_to:
             able[at] = design
     return rows, able
-
-
-def _add_figures(
-    row: StudyRow, design: Point, records: Sequence[Record], plan: ExplorationObjective
-) -> StudyRow:
-    """Return the row of a design with the figures of its runs."""
-    problems = [record["problem"] for record in records if "problem" in record]
-    if problems:
-        lost = any(record.get("lost") for record in records)
-        code = WorkerDiedError.exit_code if lost else InputError.exit_code
-        overflows = any(record.get("overflows") for record in records)
-        row = replace(row, problem=problems[0], within=False, overflows=overflows)
-        return replace(row, exit_code=code)
-    figures = figures_of(design, records)
-    within = all(limit.holds(figures) for limit in plan.limits)
-    return replace(row, within=within, figures=figures, limit=limit_of(records))
 
 
 def mark_best(rows: Sequence[StudyRow], plan: ExplorationObjective) -> list[StudyRow]:

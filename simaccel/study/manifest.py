@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import platform
 import sys
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,27 +12,18 @@ from simaccel.errors import Fault, InputError
 from simaccel.experiment.store import ResultStore, code_digest, read_json, write_json
 from simaccel.files.targets import clear_left_in, is_left, write_fault
 from simaccel.lazy import np
-from simaccel.study.figure_table import DRAM_FIGURES
-from simaccel.units import LIMITS
 from simaccel.version import version
 
 FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"
 RUNS: Final = "runs"
 ROWS: Final = "rows"
-ROW: Final = ("result", "figures", "problem", "exit_code", "overflows")
-"""Fields of a row that a run sets, which the store keeps."""
 
 
-def store_in(
-    folder: str | Path | None,
-    kind: str = RUNS,
-    is_whole: Callable[[Any], bool] | None = None,
-) -> ResultStore:
+def store_in(folder: str | Path | None, kind: str = RUNS) -> ResultStore:
     """Return the store in a folder, which may not exist yet; None: in memory only.
 
-    ``kind``: runs of designs or rows of comparisons. ``is_whole`` tells intact entries from damaged
-    ones.
+    ``kind``: runs of designs or rows of comparisons.
 
     Raises:
         InputError: the folder contains other files, or it can't be made.
@@ -45,35 +32,7 @@ def store_in(
     if folder is None:
         return ResultStore()
     _require_store(Path(folder))
-    return ResultStore(Path(folder) / kind, is_whole or is_record)
-
-
-def is_record(document: object) -> bool:
-    """Return whether plain data is the record of a run: figures, or a problem."""
-    if not isinstance(document, dict):
-        return False
-    if "problem" in document:
-        return isinstance(document["problem"], str)
-    energies = document.get("energy_pj")
-    if not isinstance(energies, dict) or document.get("limit") not in LIMITS:
-        return False
-    names = ("bound_cycles", "ideal_cycles", "footprint_bytes", "resident_bytes", *DRAM_FIGURES)
-    numbers = [document.get(name) for name in names]
-    known = [pj for pj in energies.values() if pj is not None]
-    share = document.get("memory_share", "")  # None: not known
-    cycles, numbers = (
-        document.get("cycles"),
-        [*numbers, *known, *([] if share is None else [share])],
-    )
-    least = [(cycles, 1), *((number, 0) for number in numbers)]
-    return all(isinstance(n, int | float) and low <= n < math.inf for n, low in least)
-
-
-def is_row(document: object) -> bool:
-    """Return whether a text holds the fields of a row that a run sets, in the order of columns."""
-    with suppress(ValueError):
-        return isinstance(document, str) and json.loads(document).keys() == {*ROW}
-    return False
+    return ResultStore(Path(folder) / kind)
 
 
 def open_store(store: ResultStore, command: str, seed: int) -> None:

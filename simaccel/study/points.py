@@ -108,6 +108,11 @@ class Point:
         return self.loads[0].workload
 
     @property
+    def runs(self) -> list[Point]:
+        """The points of each workload alone, which are run."""
+        return [replace(self, loads=(load,)) for load in self.loads]
+
+    @property
     def name(self) -> str:
         """The name of the dataflow in tables."""
         flow = self.dataflow
@@ -212,10 +217,6 @@ class StudyRow:
     def lost(self) -> bool:
         """Whether its process died."""
         return self.exit_code == WorkerDiedError.exit_code
-
-    def without_process(self) -> StudyRow:
-        """Return the row as one whose process died."""
-        return replace(self, problem=LOST, exit_code=WorkerDiedError.exit_code)
 
 
 def base_point(workload: Workload, accelerator: Accelerator, *settings: Setting) -> Point:

@@ -12,8 +12,8 @@ import pytest
 from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.study.figure_table import total_of
-from simaccel.study.points import Axis, Point, Setting, StudyRow, base_point
-from simaccel.study.runs import run_point
+from simaccel.study.points import Axis, Point, Record, Setting, base_point
+from simaccel.study.runs import make_record, run_point
 from simaccel.units import STALLS
 from simaccel.verbs.comparing import slopes_of
 from simaccel.workload import ModelDimensions, attention, build
@@ -358,11 +358,11 @@ def test_rows_that_are_stored_do_not_run_again(
     first = cli.printed(f"{line} --dataflow naive,flat --csv -")
     ran: list[str] = []
 
-    def run(point: Point) -> StudyRow:
+    def run(point: Point, *, whole: bool) -> Record:
         ran.append(point.name)
-        return run_point(point)
+        return make_record(point, whole=whole)
 
-    monkeypatch.setattr("simaccel.study.runs.run_point", run)
+    monkeypatch.setattr("simaccel.study.runs.make_record", run)
     assert cli(f"{line} --dataflow naive,flat --csv -").stdout == first
     assert ran == []
     more = cli(f"{line} --dataflow naive,flat,flex --csv -").stdout

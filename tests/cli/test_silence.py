@@ -25,7 +25,7 @@ from simaccel.importers.workloads import load_workload
 from simaccel.report.comparison import comparison_rows
 from simaccel.search.effort import STRATEGIES
 from simaccel.study import runs
-from simaccel.study.points import Point, StudyRow
+from simaccel.study.points import Point, Record, StudyRow
 from simaccel.trace.guard import defer_interrupts
 from tests.cli.conftest import Call
 
@@ -183,14 +183,14 @@ def test_the_package_loads_what_is_used() -> None:
         assert getattr(simaccel, name)
 
 
-def _stop(finished: int) -> Callable[..., StudyRow]:
+def _stop(finished: int) -> Callable[..., Record]:
     """Make what runs a point, and is interrupted after some."""
-    run, count = runs.run_point, iter(range(100))
+    run, count = runs.make_record, iter(range(100))
 
-    def one(point: Point) -> StudyRow:
+    def one(point: Point, *, whole: bool) -> Record:
         if next(count) == finished:
             raise KeyboardInterrupt
-        return run(point)
+        return run(point, whole=whole)
 
     return one
 
@@ -201,7 +201,7 @@ def test_ctrl_c_keeps_the_finished_points(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(kept, "WRITE_SECONDS", 0.0)
-    monkeypatch.setattr(runs, "run_point", _stop(2))
+    monkeypatch.setattr(runs, "make_record", _stop(2))
     options = "--dataflow naive,flex --sweep buffer=1KiB,2KiB --jobs 1"
     result = cli(f"compare {GEMM} {options} --csv {target}")
     assert result.exit_code == 130
@@ -224,7 +224,7 @@ def test_a_full_disk_leaves_what_it_took_of_the_finished_points_and_no_more(
     """It refuses the table once that was written so often."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(kept, "WRITE_SECONDS", 0.0)
-    monkeypatch.setattr(runs, "run_point", _stop(2))
+    monkeypatch.setattr(runs, "make_record", _stop(2))
     written = []
 
     def table(rows: Sequence[StudyRow]) -> list[dict[str, object]]:

@@ -31,7 +31,7 @@ def _extra(path: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"more": 1}))
 
 
-def holding(found: object, path: Path) -> None:
+def _holding(found: object, path: Path) -> None:
     """Replace what an entry holds, with the digest that belongs to it."""
     entry = {"key": path.stem, "found": found}
     text = json.dumps(entry, sort_keys=True)
@@ -41,11 +41,6 @@ def holding(found: object, path: Path) -> None:
 _TEXTS = (b"", b"{", b"null", b"[]", b"{}", b"\xff\xfe", b'{"found": {}}', b"[" * 200_000)
 _FOUND: tuple[object, ...] = (None, 3, [], {}, {"mapping": "x", "searches": 3})
 _SPECIAL = (_fifo, _endless) if hasattr(os, "mkfifo") else ()
-DAMAGES = (
-    *(partial(_replaced, text) for text in _TEXTS),
-    *(partial(holding, found) for found in _FOUND),
-    _cut,
-    _extra,
-    *_SPECIAL,
-)
+FILE_DAMAGES = (*(partial(_replaced, text) for text in _TEXTS), _cut, _extra, *_SPECIAL)
+DAMAGES = (*FILE_DAMAGES, *(partial(_holding, found) for found in _FOUND))
 """Each takes the path of a file, and damages it."""

@@ -4,8 +4,8 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,11 +19,14 @@ from simaccel.schedulers import Options
 from simaccel.search.effort import Effort
 from simaccel.study.figure_table import DRAM_FIGURES
 from simaccel.study.manifest import open_store, store_in
-from simaccel.study.runs import RunKey
+from simaccel.study.points import Point, base_point
+from simaccel.study.runs import key_of
+from simaccel.study.space import DIRECTIVES
 from simaccel.workload import gemm
-from tests.experiment.damages import DAMAGES, holding
+from tests.experiment.damages import FILE_DAMAGES
 
-ASKED = RunKey(gemm(m=9, k=7, n=5), load_accelerator("toy"), "naive", Options())
+ASKED = replace(base_point(gemm(m=9, k=7, n=5), load_accelerator("toy")), dataflow="naive")
+KEY = key_of(ASKED)
 OWN, NO_PROCESS = f".{os.getpid()}-", 2**22 + 1
 """In names of temporary files: this process, and the number of none."""
 RECORD: dict[str, object] = {
@@ -37,27 +40,12 @@ RECORD: dict[str, object] = {
     "bound_cycles": 9,
     "limit": "array",
 }
-NO_RECORDS: tuple[dict[str, object], ...] = (
-    {},
-    {"problem": 3},
-    {name: number for name, number in RECORD.items() if name != "cycles"},
-    RECORD | {"cycles": 0},
-    RECORD | {"cycles": "12"},
-    RECORD | {"ideal_cycles": -1},
-    RECORD | {"energy_pj": {"mac": float("nan")}},
-    RECORD | {"energy_pj": 3},
-    RECORD | {"bound_cycles": []},
-    RECORD | {"dram_read_bytes": -1},
-    RECORD | {"memory_share": -1},
-    {name: number for name, number in RECORD.items() if name != "memory_share"},
-    RECORD | {"limit": "weather"},
-)
 
 
 def _kept(folder: Path) -> Path:
     store = store_in(folder)
     open_store(store, "simaccel explore", 0)
-    store.put(ASKED.key, RECORD)
+    store.put(KEY, RECORD)
     (path,) = folder.glob("runs/*/*.json")
     return path
 
@@ -65,18 +53,28 @@ def _kept(folder: Path) -> Path:
 def test_what_was_put_is_found_by_another_store(tmp_path: Path) -> None:
     _kept(tmp_path / "s")
     store = store_in(tmp_path / "s")
-    assert store.get(ASKED.key) == RECORD
+    assert store.get(KEY) == RECORD
     assert (store.reused, store.damaged) == (1, [])
-    assert store.get(replace(ASKED, dataflow="flex").key) is None
+    assert store.get(key_of(replace(ASKED, dataflow="flex"))) is None
+
+
+DIRECTED = replace(ASKED, dataflow=DIRECTIVES)
+
+
+def _with_load(point: Point, **changed: Any) -> Point:  # noqa: ANN401 - fields of a load
+    return replace(point, loads=(replace(point.loads[0], **changed),))
 
 
 OTHERS = [
-    replace(ASKED, workload=gemm(m=9, k=7, n=6)),
-    replace(ASKED, workload=gemm(m=9, k=7, n=5, bytes_per_element=1)),
+    _with_load(ASKED, workload=gemm(m=9, k=7, n=6)),
+    _with_load(ASKED, workload=gemm(m=9, k=7, n=5, bytes_per_element=1)),
     replace(ASKED, accelerator=load_accelerator("toy", ["dram.latency_cycles=3"])),
     replace(ASKED, accelerator=load_accelerator("toy", ["energy.mac_pj=3"])),
     replace(ASKED, dataflow="flex"),
-    replace(ASKED, description="another"),
+    DIRECTED,
+    _with_load(DIRECTED, description="another"),
+    replace(ASKED, stages=2),
+    replace(ASKED, stages=2, micro_batches=3),
     replace(ASKED, options=Options(pipeline=True)),
     replace(ASKED, options=Options(objective="energy")),
     replace(ASKED, options=Options(stationarity="os")),
@@ -90,21 +88,20 @@ OTHERS = [
 
 
 def test_all_that_decides_a_run_is_in_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len({ASKED.key, *(one.key for one in OTHERS)}) == 1 + len(OTHERS)
-    before = ASKED.key
+    assert len({KEY, *map(key_of, OTHERS)}) == 1 + len(OTHERS)
     monkeypatch.setattr("simaccel.experiment.store.code_digest", lambda: "other")
-    assert replace(ASKED).key != before
+    assert key_of(ASKED) != KEY
     monkeypatch.undo()
     monkeypatch.setattr("simaccel.experiment.store.version", lambda: "9.9")
-    assert replace(ASKED).key != before
+    assert key_of(ASKED) != KEY
 
 
 def test_what_is_there_for_readers_is_not() -> None:
     told = load_accelerator("toy", ["description=mine", "sfu.source=a paper"])
-    assert replace(ASKED, accelerator=told).key == ASKED.key
+    assert key_of(replace(ASKED, accelerator=told)) == KEY
 
 
-@pytest.mark.parametrize("damage", [*DAMAGES, *(partial(holding, found) for found in NO_RECORDS)])
+@pytest.mark.parametrize("damage", FILE_DAMAGES)
 def test_a_damaged_entry_is_as_good_as_none_and_told(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
@@ -112,9 +109,9 @@ def test_a_damaged_entry_is_as_good_as_none_and_told(
     whole = path.read_bytes()
     damage(path)
     store = store_in(tmp_path / "s")
-    assert store.get(ASKED.key) is None
+    assert store.get(KEY) is None
     assert store.damaged == [path.relative_to(tmp_path / "s").as_posix()]
-    store.put(ASKED.key, RECORD)
+    store.put(KEY, RECORD)
     assert path.read_bytes() == whole
 
 
@@ -124,7 +121,7 @@ def test_a_flipped_bit_is_seen(tmp_path_factory: pytest.TempPathFactory, at: int
     data = bytearray(path.read_bytes())
     data[at % len(data)] ^= 1 << bit
     path.write_bytes(data)
-    assert store_in(path.parents[2]).get(ASKED.key) is None
+    assert store_in(path.parents[2]).get(KEY) is None
 
 
 def test_an_entry_beyond_the_limit_is_neither_written_nor_read(
@@ -151,11 +148,11 @@ def test_an_entry_beyond_the_limit_is_neither_written_nor_read(
 def test_an_entry_of_another_run_is_none(tmp_path: Path) -> None:
     path = _kept(tmp_path / "s")
     other = OTHERS[0]
-    there = tmp_path / "s" / "runs" / other.key[:2] / f"{other.key}.json"
+    there = tmp_path / "s" / "runs" / key_of(other)[:2] / f"{key_of(other)}.json"
     there.parent.mkdir(exist_ok=True)
     there.write_bytes(path.read_bytes())
     store = store_in(tmp_path / "s")
-    assert store.get(other.key) is None
+    assert store.get(key_of(other)) is None
     assert len(store.damaged) == 1
 
 
@@ -176,7 +173,7 @@ def test_a_damaged_manifest_is_told_and_made_again(tmp_path: Path) -> None:
     store = store_in(tmp_path / "s")
     open_store(store, "again", 0)
     assert store.damaged == ["manifest.json"]
-    assert store.get(ASKED.key) == RECORD
+    assert store.get(KEY) == RECORD
 
 
 def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
@@ -204,7 +201,7 @@ def test_a_run_whose_energy_nobody_knows_is_kept(tmp_path: Path) -> None:
     """Its energies are null in the file, which is no damage."""
     store = store_in(tmp_path / "s")
     open_store(store, "simaccel explore", 0)
-    store.put(ASKED.key, RECORD | {"energy_pj": {"mac": None}})
+    store.put(KEY, RECORD | {"energy_pj": {"mac": None}})
     again = store_in(tmp_path / "s")
-    assert again.get(ASKED.key) is not None
+    assert again.get(KEY) is not None
     assert again.damaged == []
