@@ -14,7 +14,8 @@ _Returned = TypeVar("_Returned")
 _LONGEST_VALUE: Final = 80
 _LONGEST_FILE: Final = 260
 _LONGEST_FIELD: Final = 120
-_LONGEST_CHOICE: Final = 800
+LONGEST_CHOICE: Final = 800
+"""Characters of what is allowed."""
 _LONGEST_LIST: Final = 80
 """Characters of all choices that stand after the nearest one."""
 MEANT: Final = "did you mean"
@@ -74,7 +75,7 @@ class Fault:
         file, field = shorten(self.file, _LONGEST_FILE), shorten(self.field, _LONGEST_FIELD)
         value, allowed = (
             shorten(repr(self.value), _LONGEST_VALUE),
-            shorten(self.allowed, _LONGEST_CHOICE),
+            shorten(self.allowed, LONGEST_CHOICE),
         )
         return printable(f"{file}: {field}: got {value}; {allows(allowed)}")
 

@@ -18,6 +18,7 @@ from simaccel.cli.rules import require_rules
 from simaccel.cli.settings import (
     LATER,
     SettingOption,
+    list_or_range,
     respell,
     rewrite,
     sections,
@@ -147,7 +148,13 @@ class Command(click.Command):
         except InputError as error:
             if type(error) is not InputError:
                 raise
-            raise InputError(respell(error.faults, self.params)) from None
+            faults: Sequence[Fault] = error.faults
+            if any(list_or_range(each.value) for each in faults):
+                from simaccel.cli.sweep import name_sweep  # loads the hardware
+
+                options = {name for param in self.params for name in param.opts}
+                faults = [name_sweep(each, options) for each in faults]
+            raise InputError(respell(faults, self.params)) from None
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command, with a progress bar wherever no other bar is shown."""

@@ -259,14 +259,11 @@ def dataflow_names() -> list[str]:
 
 def require_dataflows(names: list[str]) -> list[str]:
     """Refuse names of no dataflow."""
-    faults = []
-    for name in names:
-        if name in DATAFLOWS or name in dataflow_names():
-            continue
-        several = "one dataflow; `simaccel compare` takes several"
-        allowed = several if "," in name else suggest(name, dataflow_names())
-        faults.append(fault("--dataflow", name, allowed))
-    require_none(faults)
+    require_none(
+        fault("--dataflow", name, suggest(name, dataflow_names()))
+        for name in names
+        if name not in DATAFLOWS and name not in dataflow_names()
+    )
     return names
 
 

@@ -51,6 +51,7 @@ _FORMATS: Final[Mapping[str, Sequence[str]]] = {
     "line": ("--quiet",),
 }
 _OPTION: Final = re.compile(r"(?<!\w)(?<!--set )--[a-z][a-z-]*")
+_SEVERAL: Final = re.compile(r"[^,:]+(,[^,:]+)+|[^:,]*[^:,.]\.\.[^:,.][^:,]*|[^:]+:[^:]+:[^:]+")
 _YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 
@@ -129,6 +130,16 @@ def respell(faults: Iterable[Fault], params: Sequence[click.Parameter]) -> list[
         return _OPTION.sub(lambda found: names.get(found[0], found[0]), text)
 
     return [replace(each, field=spell(each.field), allowed=spell(each.allowed)) for each in faults]
+
+
+def list_or_range(value: object) -> str:
+    """Return a list or range that was given for a single value, without blanks; else nothing.
+
+    >>> list_or_range([8, 16]), list_or_range("64 .. 128"), list_or_range("2:4")
+    ('8,16', '64..128', '')
+    """
+    text = str(value).strip("[]").replace(" ", "")
+    return text if _SEVERAL.fullmatch(text) else ""
 
 
 def rewrite(params: Sequence[click.Parameter], args: Sequence[str]) -> tuple[list[str], list[str]]:

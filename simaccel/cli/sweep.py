@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, gather, require_none
-from simaccel.errors import Fault, InputError, suggest
+from simaccel.cli.settings import list_or_range
+from simaccel.errors import LONGEST_CHOICE, Fault, InputError, shorten, suggest
 from simaccel.hardware import Accelerator
 from simaccel.study.parameters import (
     PARAMETERS,
@@ -118,6 +120,49 @@ _FORMS: Final = "FROM:TO:xK, FROM:TO:+STEP or A,B,..., as in 64KiB:64MiB:x2"
 _DOTS: Final = ".."
 """A range in the notation of other tools."""
 _STEPS: Final = "xK with a whole K >= 2, or +STEP with a STEP that FROM and TO could be, not 0"
+
+
+_WHOLE: Final = {
+    "accelerator": "`simaccel compare --hw {}` takes several",
+    "--workload": "`simaccel explore` takes several --workload",
+}
+"""Where several values of what is no parameter are taken."""
+_SIZES: Final = ("prompt", "kv-len")
+"""Options that are parameters of a workload."""
+
+
+def name_sweep(wrong: Fault, options: Collection[str]) -> Fault:
+    """Add where several values are taken to the fault of a list or range for a single value.
+
+    ``options``: those of the command.
+    """
+    text = list_or_range(wrong.value)
+    where = wrong.file if wrong.file.startswith(("--", "accelerator")) else wrong.field
+    if not text or (where == wrong.field and "--sweep" in options):
+        return wrong  # it takes lists itself
+    name = where.removeprefix("--set ").removeprefix("--")
+    taken = _WHOLE.get(where, "").format(text)
+    if not taken:
+        parameter = parameter_of(f"workload.{name}" if name in _SIZES else name)
+        if parameter is None and not wrong.file.startswith("--set "):
+            return wrong
+        option = next((known for known in ("--sweep", "--axis") if known in options), None)
+        command = option or "simaccel compare --sweep"
+        taken = f"several values: `{command} {_points_text(parameter, text)}`"
+    kept = shorten(wrong.allowed, LONGEST_CHOICE - len(taken) - 2)
+    return replace(wrong, allowed=f"{kept}; {taken}")
+
+
+def _points_text(parameter: Parameter | None, text: str) -> str:
+    """Return a sweep of a parameter, over the points of a text if it is read as such."""
+    if parameter is None:
+        return f"FIELD={_FORMS}"
+    name = parameter.axis.name
+    for given in (text, f"{text.replace(_DOTS, ':')}:x2"):
+        with suppress(InputError):
+            read_points("--sweep", f"{name}={given}", MOST_POINTS)
+            return f"{name}={given}"
+    return f"{name}={_FORMS}"
 
 
 Find = Callable[[str], Parameter | None]
