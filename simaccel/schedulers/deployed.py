@@ -32,6 +32,7 @@ from simaccel.schedulers.kernel_trees import (
     is_plain,
     rows_tree,
     shrink_sizes,
+    sliding_ranks,
     streamed_tree,
     tilings,
     whole_tree,
@@ -178,23 +179,21 @@ class _Compiler:
             space = space_of(self.workload, group)
             seen, parts = space.operators[0], roles(space, space.operators[0])
         sizes = {rank: space.sizes[rank] for rank in (*parts.m, *parts.k, *parts.n)}
+        sizes |= shrink_sizes(space, parts.g, self._groups_at_once(space, parts))
         streamed = self.accelerator.compiler.products == "streamed"
         make = streamed_tree if streamed else whole_tree
 
         def tree(tiles: Sizes) -> Tree:
-            heads = shrink_sizes(space, parts.g, self._groups_at_once(space, parts))
-            return make(space, parts, tiles | heads, chain, self.accelerator)
+            return make(space, parts, tiles, chain, self.accelerator)
 
         if streamed:
             return self._stream_product(group, parts, tree, sizes, chain)
-        windows = {
-            rank for view in seen.inputs for dim in view.terms if len(dim) > 1 for rank, _ in dim
-        }
+        windows = sliding_ranks(seen)
         cut = tuple(rank for rank in parts.m if rank in windows)
         if not cut:
-            return self._first_fitting(group, tree, sizes, [parts.m, parts.n])
+            return self._first_fitting(group, tree, sizes, [parts.g], [parts.m, parts.n])
         images = tuple(rank for rank in parts.m if rank not in windows)
-        return self._first_fitting(group, tree, sizes, [images], parts.n, cut)
+        return self._first_fitting(group, tree, sizes, [images], [parts.n], [cut], [parts.g])
 
     def _stream_product(
         self, group: Group, parts: RankRoles, tree: Make, sizes: Sizes, chain: OperatorChain | None
@@ -207,8 +206,9 @@ class _Compiler:
                 return placed
         sizes = sizes | shrink_sizes(space, parts.n, array.cols * array.count)
         if is_convolution(space.operators[0]):  # its filters are few, its rows cheap to cut
-            return self._first_fitting(group, tree, sizes, [parts.m], parts.k, parts.n)
-        return self._first_fitting(group, tree, sizes, [parts.m, parts.k, parts.n])
+            cut = [parts.m], [parts.k], [parts.n], [parts.g]
+            return self._first_fitting(group, tree, sizes, *cut)
+        return self._first_fitting(group, tree, sizes, [parts.g], [parts.m, parts.k, parts.n])
 
     def _groups_at_once(self, space: IterationSpace, parts: RankRoles) -> int:
         """Return how many products a kernel computes at once: those that fill the columns."""
@@ -376,25 +376,22 @@ class _Compiler:
         group: Group,
         tree: Make,
         sizes: Sizes,
-        halved: Sequence[tuple[str, ...]],
-        *after: tuple[str, ...],
+        *halved: Sequence[tuple[str, ...]],
     ) -> Group:
         """Return the first tree that fits; until one does, the longest side is halved.
 
-        The sides ``after`` are halved, one after the other, once those before can't be.
+        ``halved``: sides of which the longest is halved; once none can be, those behind.
         """
-        while True:
-            placed = replace(group, tree=tree(sizes))
-            if self._fits(placed):
-                return placed
-            sides = [math.prod(sizes[rank] for rank in ranks) for ranks in halved]
-            longest = max(range(len(sides)), key=sides.__getitem__)
-            if sides[longest] > 1:
-                sizes = halve_side(sizes, halved[longest])
-            elif after:
-                halved, after = [after[0]], after[1:]
-            else:
-                raise NothingFitsError(f"{group.name}: nothing of it fits the buffer")
+        for sides in halved:
+            while True:
+                placed = replace(group, tree=tree(sizes))
+                if self._fits(placed):
+                    return placed
+                longest = max(sides, key=lambda ranks: math.prod(sizes[rank] for rank in ranks))
+                if math.prod(sizes[rank] for rank in longest) == 1:
+                    break
+                sizes = halve_side(sizes, longest)
+        raise NothingFitsError(f"{group.name}: nothing of it fits the buffer")
 
 
 SCHEDULERS = {"deployed": make_kernels}

@@ -21,10 +21,15 @@ _TURNS: Final = 2
 """Rows of inputs that are processed at once, in multiples of the array's rows."""
 
 
+def sliding_ranks(seen: BoundOperator) -> tuple[str, ...]:
+    """Return the group's ranks of an operator's sliding windows (`window_ranks`)."""
+    inner = (rank for view in seen.inputs for dim in view.terms if len(dim) > 1 for rank, _ in dim)
+    return tuple(dict.fromkeys(inner)) if is_convolution(seen) else ()
+
+
 def taps_of(seen: BoundOperator) -> tuple[str, ...]:
     """Return the ranks of a sliding window that an einsum reduces over."""
-    inner = (rank for view in seen.inputs for dim in view.terms if len(dim) > 1 for rank, _ in dim)
-    return tuple(dict.fromkeys(rank for rank in inner if rank in seen.reduced))
+    return tuple(rank for rank in sliding_ranks(seen) if rank in seen.reduced)
 
 
 def _taps_apart(space: IterationSpace, parts: RankRoles, on: Accelerator) -> list[str]:

@@ -13,17 +13,12 @@ from simaccel.mapping.chips.uncuttable import uncuttable_ranks
 from simaccel.mapping.classes import RankClasses
 from simaccel.schedulers.parallel import Spreads
 from simaccel.workload import AffineDimension, Einsum, Operator, Vector, Workload
+from simaccel.workload.windows import window_ranks
 
 _TOKENS: Final = "n"
 """The rank of a transformer's tokens."""
 _MOST_RANKS: Final = 3
 """Ranks of activations that are tried, of a graph in which no two operators have the same."""
-
-
-def _window_ranks(operator: Operator) -> set[str]:
-    """Return the ranks that give a position together with others, as those of a convolution do."""
-    dims = (dim for operand in operator.inputs for dim in operand.projection)
-    return {rank for dim in dims if len(dim.terms) > 1 for rank, _ in dim.terms}
 
 
 def _rank(dim: AffineDimension) -> str:
@@ -54,7 +49,7 @@ class RankCuts:
         products: Counter[str] = Counter()
         moving = set[str]()
         for at, operator in enumerate(self.workload.operators):
-            moving.update(self.classes.name((at, rank)) for rank in _window_ranks(operator))
+            moving.update(self.classes.name((at, rank)) for rank in window_ranks(operator))
             for rank in self._free(operator):
                 name = self.classes.name((at, rank))
                 numbers[name] += 1
@@ -139,7 +134,7 @@ class RankCuts:
         """Dimensions in which products have windows, counted from the last one, most first."""
         numbers: Counter[int] = Counter()
         for operator in self.workload.operators:
-            windows = _window_ranks(operator) if isinstance(operator, Einsum) else set[str]()
+            windows = window_ranks(operator) if isinstance(operator, Einsum) else set[str]()
             dims = operator.output.projection
             numbers.update(at - len(dims) for at, dim in enumerate(dims) if _rank(dim) in windows)
         return sorted(numbers, key=lambda at: (-numbers[at], at))

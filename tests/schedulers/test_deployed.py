@@ -637,10 +637,41 @@ def test_experts_take_the_bytes_of_those_that_tokens_choose() -> None:
     assert seconds == pytest.approx(read / 1638e9, rel=0.03)
 
 
-@pytest.mark.parametrize("chip", ["tpu_v5e", "tpu_v6e", "tpu_v7_chiplet"])
-def test_weights_of_experts_are_read_once(chip: str) -> None:
-    """Eight experts of Mixtral 8x7B for 130 tokens, which lie one expert after the other."""
-    result = estimate(build("mixtral-8x7b", phase="prefill", prompt=130), load_accelerator(chip))
+@pytest.mark.parametrize(
+    ("chip", "tokens"),
+    [("tpu_v5e", 130), ("tpu_v6e", 130), ("tpu_v7_chiplet", 130), ("tpu_v3", 2048)],
+)
+def test_weights_of_experts_are_read_once(chip: str, tokens: int) -> None:
+    """Eight experts of Mixtral 8x7B, whose tokens lie one expert after the other."""
+    result = estimate(build("mixtral-8x7b", phase="prefill", prompt=tokens), load_accelerator(chip))
     for matrix in ("gate", "up", "down"):
         read = result.prediction.moved["dram_read", f"experts.W{matrix}"]
         assert read == 8 * 4096 * 14336 * 2
+
+
+def test_what_does_not_fit_goes_expert_by_expert() -> None:
+    """Two experts of 8 x 16 with 16 tokens each, in 1 KiB, everything in two slots.
+
+    Both experts take 2 x 2 x 256 B. Of one, half of its columns (256 B in two slots) fit beside
+    half of its tokens (256 B) and their products (256 B): its tokens come twice to each product.
+    """
+    model = Transformer(
+        name="experts",
+        source="by hand",
+        hidden=8,
+        layers=1,
+        heads=1,
+        kv_heads=1,
+        head_size=4,
+        ff_size=16,
+        vocabulary=2,
+        experts=2,
+        chosen=1,
+    )
+    workload = transformer(model, phase="prefill", prompt=32)
+    on = toy("whole", "buffer.capacity_bytes=1 KiB")
+    result = simulate(workload, on, "deployed")
+    check(result.workload, result.mapping, result.program)
+    moved = result.run.moved
+    assert [moved["dram_read", f"experts.W{name}"] for name in ("gate", "up")] == [512, 512]
+    assert moved["dram_read", "D"] == 2 * 2 * 512

@@ -84,6 +84,14 @@ def test_a_network_is_cut_by_its_images_or_its_channels() -> None:
         assert 2 * images.pod.workload.tensor_bytes(name) == workload.tensor_bytes(name)
 
 
+def test_tokens_of_experts_are_no_rows_of_windows() -> None:
+    cuts = RankCuts(build("mixtral-8x7b", phase="prefill", prompt=130), 2)
+    assert not any(cuts.rows.values())
+    assert not any(cuts.columns.values())
+    ways = RankCuts(_network(4), 2)
+    assert [ways.rows["c2"], ways.columns["c2"]] == [(("p", 2),), (("q", 2),)]
+
+
 def test_rows_are_read_with_what_neighbours_send() -> None:
     """8 rows of 6 + 2 numbers, 4 channels, 2 bytes, on 4 chips: a row above and one below of each.
 
