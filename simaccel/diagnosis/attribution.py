@@ -14,10 +14,10 @@ from typing import Final
 
 from simaccel.diagnosis.disagreement import AssumptionShare, Disagreement
 from simaccel.diagnosis.explanation import GroupExplanation
-from simaccel.diagnosis.what_if import FreeArray, free, takes_time
+from simaccel.diagnosis.what_if import free, takes_time
+from simaccel.experiment.limits import FreeArray
 from simaccel.experiment.run import ExperimentResult
-from simaccel.hardware import Accelerator, ArraySpec, Stationarity
-from simaccel.hardware.quantity import Amount
+from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.spec import copy_spec
 from simaccel.machine.machine import Machine
 
@@ -32,22 +32,6 @@ MOST_RUNS: Final = 7
 """Runs at most: one for each case."""
 Case = tuple[str, ...]
 Progress = Callable[[int], None]
-
-
-class StreamingArray(FreeArray):
-    """An array whose folds take as long as they stream: without skew, preload and drain."""
-
-    def fold_cycles(
-        self,
-        rows: Amount,
-        cols: Amount,  # noqa: ARG002 - as ArraySpec has them
-        stream: Amount,
-        stationarity: Stationarity,  # noqa: ARG002
-        first_rows: Amount | None = None,  # noqa: ARG002
-        row_rate: int = 1,  # noqa: ARG002
-    ) -> Amount:
-        """Return the cycles in which a fold streams."""
-        return stream + rows * 0
 
 
 def attribute(
@@ -75,9 +59,8 @@ def _measure_shares(runs: _Runs, one: GroupExplanation, told: Disagreement) -> D
 
 def streaming(accelerator: Accelerator) -> Accelerator:
     """Return an accelerator with a systolic array whose folds take as long as they stream."""
-    return copy_spec(
-        accelerator, Accelerator, array=copy_spec(accelerator.systolic, StreamingArray)
-    )
+    array = copy_spec(accelerator.systolic, FreeArray, timed="streaming")
+    return copy_spec(accelerator, Accelerator, array=array)
 
 
 @dataclass

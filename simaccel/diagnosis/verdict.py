@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from simaccel.analytic.native import mac_share
-from simaccel.diagnosis.kinds import kind_of
 from simaccel.diagnosis.proposal import Proposal
 from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
 from simaccel.diagnosis.what_if import FreedRun, WhatIfResult
-from simaccel.experiment.limits import loading_cycles, operators_of
+from simaccel.experiment.limits import kind_of, loading_cycles, operators_of
 from simaccel.hardware import Accelerator, Rate
 from simaccel.trace import TraceReader
 

@@ -8,20 +8,14 @@ that share a resource in turns may come in another order, so a freed resource ca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from simaccel.diagnosis.free_slots import with_free_slots
-from simaccel.experiment.limits import loading_cycles, without_loading
-from simaccel.hardware import (
-    Accelerator,
-    ArraySpec,
-    FoldGrid,
-    SfuSpec,
-    SpatialArraySpec,
-    Stationarity,
-)
+from simaccel.experiment.limits import FreeArray, loading_cycles, without_loading
+from simaccel.experiment.store import cache, code_digest, result_key
+from simaccel.hardware import Accelerator, ArraySpec, SfuSpec, SpatialArraySpec, Stationarity
 from simaccel.hardware.core_noc import CORE_NOC, CoreNocSpec
 from simaccel.hardware.quantity import Amount
 from simaccel.hardware.sfu import InPasses
@@ -30,8 +24,13 @@ from simaccel.hardware.spec import Spec, copy_spec
 from simaccel.machine.accounts import EngineCycles
 from simaccel.machine.machine import Machine
 from simaccel.machine.walks import make_walks
-from simaccel.program.program import Program
+from simaccel.program.program import Program, Sfu, commands
+from simaccel.program.text import program_text
 from simaccel.units import ARRAY, COMPUTE_UNITS, LINK, LOADING, SFU, UNITS, Cause
+from simaccel.workload import VECTORS
+
+if TYPE_CHECKING:
+    from simaccel.trace import TraceReader
 
 FREED_UNITS: Final = tuple(name for name, unit in UNITS.items() if unit.frees)
 """Units whose row says how they are freed."""
@@ -141,6 +140,49 @@ def what_if(
         if progress is not None:
             progress((at + 1) / (len(possible) + 1))
     return WhatIfResult(freed[0], tuple(freed[1:]))
+
+
+def remembered_what_if(
+    accelerator: Accelerator,
+    program: Program,
+    progress: Progress | None = None,
+    trace: TraceReader | None = None,
+) -> WhatIfResult:
+    """Return the result of ``what_if`` for all its cases, from the store if it is there.
+
+    Programs with a plug-in's operator aren't stored, as the key doesn't include its code.
+    ``trace``: of this program; if this version wrote it, its run needn't be repeated.
+    """
+    works = {command.work for command in commands(program.body) if isinstance(command, Sfu)}
+    own = works <= VECTORS.own.keys()
+    if not own:
+        return what_if(accelerator, program, progress=progress)
+    base = None if trace is None else _run_of_trace(trace)
+    store, key = cache(), result_key("what-if", accelerator, program=program_text(program))
+    answer = store.recall(key, _read_result)
+    if answer is None:
+        answer = what_if(accelerator, program, progress=progress, base=base)
+        store.remember(key, asdict(answer))
+    return answer
+
+
+def _run_of_trace(trace: TraceReader) -> BaseRun | None:
+    """Return the run of a trace, if this version wrote it with its figures."""
+    operators = trace.figures.get("operators")
+    if trace.header.code != code_digest() or trace.partial or not operators:
+        return None
+    cycles = {one["name"]: one.get("cycles") for one in operators}
+    if None in cycles.values():
+        return None
+    return BaseRun(FreedRun((), trace.cycles, cycles), waited_for_ports(trace.totals))
+
+
+def _read_result(found: dict[str, Any]) -> WhatIfResult:
+    base, *freed = (
+        FreedRun(tuple(one["resources"]), one["cycles"], one["operators"])
+        for one in (found["base"], *found["freed"])
+    )
+    return WhatIfResult(base, tuple(freed))
 
 
 def _absent(accelerator: Accelerator) -> Iterator[str]:
@@ -263,40 +305,6 @@ _SECTIONS: Final[dict[str, Callable[[Accelerator], Accelerator]]] = {
     LOADING: without_loading,
     "slots": _slots,
 }
-
-
-class FreeArray(ArraySpec):
-    """An array whose folds take no cycles; what they move through NoC and ports stays."""
-
-    def lead_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002
-        """Return 0: no cycles before the first fold."""
-        return grid.high * 0
-
-    def fold_cycles(
-        self,
-        rows: Amount,
-        cols: Amount,  # noqa: ARG002 - as ArraySpec has them
-        stream: Amount,  # noqa: ARG002
-        stationarity: Stationarity,  # noqa: ARG002
-        first_rows: Amount | None = None,  # noqa: ARG002
-        row_rate: int = 1,  # noqa: ARG002
-    ) -> Amount:
-        """Return 0: no cycles for a fold."""
-        return rows * 0
-
-    def tail_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002
-        """Return 0: no cycles after the last fold."""
-        return grid.high * 0
-
-    @property
-    def lead_latency_cycles(self) -> int:
-        """Latency before a pass: none."""
-        return 0
-
-    @property
-    def tail_latency_cycles(self) -> int:
-        """Latency after a pass: none."""
-        return 0
 
 
 class FreePes(SpatialArraySpec):

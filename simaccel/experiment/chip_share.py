@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -18,12 +19,15 @@ from simaccel.schedulers.parallel import (
     KeptOnce,
     Spreads,
     degrees_of,
+    expert_count,
     sharded_weights,
     share_of,
 )
 from simaccel.schedulers.split_ways import spread_by_degrees
 from simaccel.schedulers.splits import fastest_split, name_legal_splits
 from simaccel.workload import Workload
+from simaccel.workload.files import parse_workload
+from simaccel.workload.language.experts import EXPECTED, GROUPED
 
 UNSEARCHED: Final = "naive"
 """The family of dataflows that chooses no tile sizes."""
@@ -107,3 +111,37 @@ def _slowdowns(workload: Workload, chip: Accelerator, dataflow: str) -> dict[str
         bound = sum(predicted.bound_terms.values())
         slowdowns |= dict.fromkeys(group.operators, Fraction(bound) / max(estimate, 1))
     return slowdowns
+
+
+def spread_experts(
+    workload: Workload, accelerator: Accelerator, options: Options | None = None
+) -> Workload:
+    """Return a workload with tokens in groups by experts, if chips with part of these are faster.
+
+    It is unchanged if degrees of parallelism, or the tokens of experts, are given.
+    """
+    asked = options or Options()
+    if {*asked.degrees} != {None} or asked.sequence_parallel:
+        return workload
+    return _spread_fastest(workload, accelerator, repr(workload.parameters))
+
+
+@lru_cache(8)
+def _spread_fastest(workload: Workload, accelerator: Accelerator, _parameters: str) -> Workload:
+    """Return the same, cached; the key includes parameters, by which workloads don't differ."""
+    others = [*grouped_experts(workload, accelerator.pod.count)]
+    return fastest_split(workload, accelerator, *others).workload if others else workload
+
+
+def grouped_experts(workload: Workload, chips: int) -> Iterator[Workload]:
+    """Yield a workload with its tokens in groups for each number of chips that can share experts.
+
+    Nothing for a part of a model, or a workload in a compiler's form.
+    """
+    parameters = workload.parameters
+    experts = expert_count(workload) if parameters.get("experts") == EXPECTED else 0
+    if not experts or parse_workload(parameters).fingerprint != workload.fingerprint:
+        return
+    for parts in range(2, chips + 1):
+        if chips % parts == 0 and any(experts % n == 0 for n in range(2, parts + 1)):
+            yield parse_workload({**parameters, "experts": f"{GROUPED}:{parts}"})

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, Literal
 
 from simaccel.analytic.native import mac_share
 from simaccel.analytic.prediction import GroupPrediction, Prediction
@@ -29,7 +29,9 @@ from simaccel.program.cores import chip_count
 from simaccel.program.program import Compute, Folds, Node, Operator, Program, ProgramLoop
 from simaccel.run.run import RunResult
 from simaccel.units import ARRAY, COMPUTE_UNITS, FIELDS, LIMITS, LINK, LOADING, SFU, UNFILLED, UNITS
-from simaccel.workload import Workload
+from simaccel.workload import Operator as WorkloadOperator
+from simaccel.workload import Vector, Workload
+from simaccel.workload.windows import window_ranks
 
 _OF_RESOURCE: Final = {
     **{name: name for name in UNITS},
@@ -40,6 +42,7 @@ _OF_RESOURCE: Final = {
 }
 """Limits of resources other than memories outside, by the resource's name on a core."""
 _HALF: Final = 2
+_EINSUMS: Final = ("GEMM", "convolution")
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,30 @@ class Row:
 def operators_of(workload: Workload, name: str) -> list[str]:
     """Return the operators of a group by its name, as in ``L+softmax+A``."""
     return [name] if name in workload.by_name else name.split("+")
+
+
+def kind_of(workload: Workload, row: str) -> str:
+    """Return the kind of an operator or fused group by its name, as in ``L+softmax+A``.
+
+    >>> from simaccel.workload import gemm
+    >>> kind_of(gemm(m=2, k=2, n=2), "gemm")
+    'GEMM'
+    """
+    names = [name for name in operators_of(workload, row) if name in workload.by_name]
+    kinds = [_kind(workload.operator(name)) for name in names]
+    if len(kinds) <= 1:
+        return kinds[0] if kinds else row
+    return f"fused {next((kind for kind in kinds if kind in _EINSUMS), kinds[0])}"
+
+
+def _kind(operator: WorkloadOperator) -> str:
+    """Return the kind of an operator: windows are convolutions, or poolings without weights."""
+    windows = window_ranks(operator)
+    if isinstance(operator, Vector):
+        if windows:
+            return "pooling"
+        return "elementwise" if operator.axis is None else "row-wise"
+    return "convolution" if windows else "GEMM"
 
 
 def rows_of(result: RunResult) -> tuple[Row, ...]:
@@ -206,8 +233,13 @@ def _of_array(ideal: Fraction, work: int, loading: int) -> str:
     return UNFILLED if ideal * _HALF < work - loading else ARRAY
 
 
-class LoadedArray(ArraySpec):
-    """An array that loads stationary operands and unloads sums in no time."""
+class FreeArray(ArraySpec):
+    """An array of which only a part of a fold takes time; what it moves stays.
+
+    ``timed``: nothing, the streaming, or that with its skew and the unloading: all but the loading.
+    """
+
+    timed: Literal["nothing", "streaming", "skewed"] = "nothing"
 
     def lead_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002
         """Return 0: nothing is loaded before the first fold."""
@@ -222,9 +254,25 @@ class LoadedArray(ArraySpec):
         first_rows: Amount | None = None,  # noqa: ARG002
         row_rate: int = 1,  # noqa: ARG002
     ) -> Amount:
-        """Return the cycles of a fold's stream, with its skew unless the next follows directly."""
+        """Return the timed cycles of a fold; skew counts unless the next one follows directly."""
+        if self.timed != "skewed":
+            return stream * int(self.timed == "streaming") + rows * 0
         high, wide = self._sides(rows, cols)
         return stream + (high + wide - 2) * int(self.overlap != "stream")
+
+    def tail_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
+        """Return the cycles after the last fold."""
+        return super().tail_cycles(grid, stationarity) * int(self.timed == "skewed")
+
+    @property
+    def lead_latency_cycles(self) -> int:
+        """Latency before a pass."""
+        return super().lead_latency_cycles * int(self.timed == "skewed")
+
+    @property
+    def tail_latency_cycles(self) -> int:
+        """Latency after a pass."""
+        return super().tail_latency_cycles * int(self.timed == "skewed")
 
 
 def without_loading(accelerator: Accelerator) -> Accelerator:
@@ -234,7 +282,8 @@ def without_loading(accelerator: Accelerator) -> Accelerator:
     """
     if type(accelerator.array) is not ArraySpec:
         return accelerator
-    return copy_spec(accelerator, Accelerator, array=copy_spec(accelerator.array, LoadedArray))
+    loaded = copy_spec(accelerator.array, FreeArray, timed="skewed")
+    return copy_spec(accelerator, Accelerator, array=loaded)
 
 
 def loading_cycles(program: Program, accelerator: Accelerator) -> Counter[str]:

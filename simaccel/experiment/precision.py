@@ -66,7 +66,7 @@ def compile_for(
     """
     if accelerator.pod.count == 1 or not dataflow:
         return _compile(workload, accelerator, dataflow, options)
-    from simaccel.experiment.expert_spreads import (  # noqa: PLC0415 - errors load little
+    from simaccel.experiment.chip_share import (  # noqa: PLC0415 - errors load little
         grouped_experts,
         spread_experts,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simaccel.dataflows import DEPLOYED
-from simaccel.diagnosis.kinds import kind_of
+from simaccel.experiment.limits import kind_of
 from simaccel.experiment.run import ExperimentResult
 from simaccel.report.units import count_text, cycles_text, seconds_text
 from simaccel.workload import Workload

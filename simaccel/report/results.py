@@ -7,10 +7,16 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.diagnosis.kinds import kind_of
 from simaccel.diagnosis.own_estimate import TOTAL
 from simaccel.diagnosis.speedups import WORTH_A_CHANGE, LimitSpeedups
-from simaccel.experiment.limits import OF_UNIT, Row, RunLimit, computing_unit, waiting_by_cause
+from simaccel.experiment.limits import (
+    OF_UNIT,
+    Row,
+    RunLimit,
+    computing_unit,
+    kind_of,
+    waiting_by_cause,
+)
 from simaccel.experiment.run import (
     ExperimentResult,
     energy_pj,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from simaccel.diagnosis.kinds import kind_of
+from simaccel.experiment.limits import kind_of
 from simaccel.experiment.run import (
     ExperimentResult,
     energy_pj,

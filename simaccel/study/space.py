@@ -254,10 +254,21 @@ class DesignBuilder:
 
 def with_mapping(point: Point) -> Point:
     """Return a point with its settings of the scheduler and of stages applied."""
-    mapping_fields = point.fields("mapping")
-    stages, micro_batches = counts_with(point.stages, point.micro_batches, mapping_fields)
-    options = options_with(point.options, mapping_fields)
-    return replace(point, options=options, stages=stages, micro_batches=micro_batches)
+    values = point.fields("mapping")
+    changed: dict[str, Any] = {
+        name: values[name] in (True, "true")
+        for name in ("pipeline", "sequence_parallel", "shard_weights")
+        if name in values
+    }
+    changed |= {name: int(values[name]) for name in (*DEGREES, "patience") if name in values}
+    if "stationarity" in values:
+        changed["stationarity"] = values["stationarity"]
+    if "patience" in values:
+        changed["effort"] = replace(point.options.effort, patience=changed["patience"])
+    counts: dict[str, Any] = {
+        name: int(values[field]) for name, field in _COUNTS.items() if field in values
+    }
+    return replace(point, options=replace(point.options, **changed), **counts)
 
 
 def _resize_workload(workload: Workload, values: Mapping[str, Value], source: str) -> Workload:
@@ -313,34 +324,8 @@ def require_described(dataflows: Sequence[str], loads: Sequence[WeightedWorkload
 
 DEGREES: Final = ("tensor_parallel", "data_parallel", "expert_parallel")
 """Degrees of parallelism within a layer, among the scheduler's options."""
-STAGES: Final = ("pipeline_parallel", "micro_batches")
-"""Stages of a pipeline (None: no pipeline), and micro-batches (None: as many as stages)."""
-
-
-def options_with(options: Options, values: Mapping[str, Value]) -> Options:
-    """Return options with values of axes."""
-    changed: dict[str, Any] = {
-        name: values[name] in (True, "true")
-        for name in ("pipeline", "sequence_parallel", "shard_weights")
-        if name in values
-    }
-    changed |= {name: int(values[name]) for name in DEGREES if name in values}
-    if "stationarity" in values:
-        changed["stationarity"] = values["stationarity"]
-    if "patience" in values:
-        patience = changed["patience"] = int(values["patience"])
-        changed["effort"] = replace(options.effort, patience=patience)
-    return replace(options, **changed)
-
-
-def counts_with(
-    stages: int | None, micro_batches: int | None, values: Mapping[str, Value]
-) -> tuple[int | None, int | None]:
-    """Return the stages and micro-batches with values of axes."""
-    given = zip(STAGES, (stages, micro_batches), strict=True)
-    found = (values.get(name, count) for name, count in given)
-    first, second = (None if count is None else int(count) for count in found)
-    return first, second
+_COUNTS: Final = {"stages": "pipeline_parallel", "micro_batches": "micro_batches"}
+"""The axis of each count of a point."""
 
 
 def require_degrees(

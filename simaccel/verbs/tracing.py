@@ -93,9 +93,9 @@ class Trace(trace.TraceReader):
             TraceError: the trace is damaged, or holds no cycle.
 
         """
-        from simaccel.diagnosis.remembered_what_if import remembered_what_if as free
         from simaccel.diagnosis.stalls import diagnose
         from simaccel.diagnosis.verdict import analysis_of
+        from simaccel.diagnosis.what_if import remembered_what_if as free
 
         self.check()
         total = diagnose(self, 0, self.cycles)

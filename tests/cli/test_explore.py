@@ -10,9 +10,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.papers.maestro.analysis.prices import PAPER_ERA, PRESENT
-from simaccel.schedulers import Options
-from simaccel.study.space import options_with
+from simaccel.study.parameters import parameter_of
+from simaccel.study.points import base_point
+from simaccel.study.space import with_mapping
+from simaccel.workload import gemm
 from tests.cli.conftest import Call
 
 GEMM = "--workload gemm~shape=M=9,K=7,N=5"
@@ -81,8 +84,11 @@ def test_patience_is_that_of_dataflows_too(cli: Call) -> None:
     )
     assert cli.json(f"run {line} --workload gemm --{shape} --set patience=1")["cycles"] == short
     assert whole != short
-    given = options_with(Options(), {"patience": 7})
-    assert given.patience == given.effort.patience == 7
+    patience = parameter_of("patience")
+    assert patience is not None
+    point = base_point(gemm(m=1, k=1, n=1), load_accelerator("toy"), patience.setting((7,)))
+    options = with_mapping(point).options
+    assert options.patience == options.effort.patience == 7
 
 
 def test_several_accelerators_and_weighted_workloads(cli: Call) -> None:

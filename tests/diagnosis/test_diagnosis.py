@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from simaccel.diagnosis.kinds import kind_of
 from simaccel.diagnosis.stalls import TOTAL, OperatorDiagnosis, diagnose
+from simaccel.experiment.limits import kind_of
 from simaccel.experiment.recording import record
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator

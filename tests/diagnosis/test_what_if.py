@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simaccel.diagnosis import remembered_what_if as module
+from simaccel.diagnosis import what_if as module
 from simaccel.diagnosis.free_slots import FREE_SLOTS
-from simaccel.diagnosis.remembered_what_if import remembered_what_if
 from simaccel.diagnosis.what_if import (
     CASES,
     RESOURCES,
     BaseRun,
     WhatIfResult,
     free,
+    remembered_what_if,
     takes_time,
     what_if,
 )

@@ -129,7 +129,7 @@ def _what_if(
     trace: TraceReader, accelerator: Accelerator | None
 ) -> tuple[WhatIfResult | None, str]:
     """Run the trace's program with resources without limit, or return why not."""
-    from simaccel.diagnosis.remembered_what_if import remembered_what_if
+    from simaccel.diagnosis.what_if import remembered_what_if
 
     if trace.partial:
         return None, "the trace is partial, there is no whole run to compare with"
