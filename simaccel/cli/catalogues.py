@@ -138,29 +138,30 @@ def list_workloads(as_json: bool) -> None:
 
     rows = list(PLUGGED.plugin_names().items())
     if as_json:
-        models = [_describe_entry(model, vars(model.dimensions)) for model in MODELS]
+        models = [_describe_entry(model, vars(model.dimensions)) for model in MODELS.values()]
         transformers = [
             {**vars(transformer), **catalogues.transformer_figures(transformer)}
-            for transformer in TRANSFORMERS
+            for transformer in TRANSFORMERS.values()
         ]
         networks = [
-            _describe_entry(network, catalogues.network_figures(network)) for network in NETWORKS
+            _describe_entry(network, catalogues.network_figures(network))
+            for network in NETWORKS.values()
         ]
         others = [{"name": name, "plugin": package} for name, package in rows]
         show_json(models + transformers + networks + others)
         return
-    published: list[PublishedEntry] = [*MODELS, *TRANSFORMERS, *NETWORKS]
+    published: list[PublishedEntry] = [*MODELS.values(), *TRANSFORMERS.values(), *NETWORKS.values()]
     sources = [(workload.name, workload.source) for workload in published]
     plugged: tuple[str | Table, ...] = ()
     if rows:
         plugged = "Of plug-ins:", catalogues.fields_table(rows, ("name", "plug-in"))
     show(
         "Attention blocks as FLAT counts them (no norms, no masks):",
-        catalogues.models_table(MODELS),
+        catalogues.models_table(MODELS.values()),
         "Transformers (--phase, --prompt, --kv-len):",
-        catalogues.transformers_table(TRANSFORMERS),
+        catalogues.transformers_table(TRANSFORMERS.values()),
         "Networks:",
-        catalogues.networks_table(NETWORKS),
+        catalogues.networks_table(NETWORKS.values()),
         catalogues.fields_table(sources, ("name", "source")),
         *plugged,
         "Besides: gemm with --shape M=..,K=..,N=..[,B=..], bmm (H=.. too), gbmm (G=..,H=.. too), "
@@ -259,7 +260,7 @@ def list_parts(as_json: bool) -> None:
     if as_json:
         show_json([part_figures(part) for part in PARTS.values()])
     else:
-        show(parts_table(list(PARTS.values())))
+        show(parts_table(PARTS.values()))
 
 
 @dram.command("show", cls=Command)

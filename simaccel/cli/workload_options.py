@@ -122,7 +122,7 @@ class WorkloadOptions:
         if self.name.lower() not in transformer_names():
             allowed = suggest(self.name.lower(), transformer_names())
             if not allowed.startswith("did"):
-                allowed = suggest("", [transformer.name for transformer in TRANSFORMERS])
+                allowed = suggest("", TRANSFORMERS)
             allowed = f"a transformer, as tokens are generated; {allowed}"
             raise InputError([fault("--workload", self.name, allowed)])
         return self.name, {}

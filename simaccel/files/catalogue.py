@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar, overload
+from typing import Any, Final, Protocol, TypeVar
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.documents import parse_document
@@ -30,8 +30,8 @@ class PublishedEntry(Protocol):
 PublishedT = TypeVar("PublishedT", bound=PublishedEntry)
 
 
-class Catalogue(Sequence[PublishedT]):
-    """The entries of one folder of the catalogue, by name in order; each file is read once.
+class Catalogue(Mapping[str, PublishedT]):
+    """The entries of one folder of the catalogue by name, in order; each file is read once.
 
     ``parse``: function from a document to its entry.
     """
@@ -72,38 +72,33 @@ class Catalogue(Sequence[PublishedT]):
         """
         key = str(name) if name in self.names else str(name).lower()
         if key in self.names:
-            return self._load(key)
+            return self[key]
         if key in self.names_and_aliases:
-            return self._load(self.names_and_aliases[key])
+            return self[self.names_and_aliases[key]]
         allowed = suggest(key, self.names_and_aliases)
         if not allowed.startswith("did"):
             allowed = suggest("", self.names)
         raise InputError([Fault("workload", "model", name, allowed)])
 
+    def __getitem__(self, name: str) -> PublishedT:
+        """Return the entry of a name."""
+        if name not in self.names:
+            raise KeyError(name)
+        if name not in self._read:
+            self._read[name] = self._parse(parse_document(self._text(name)))
+        return self._read[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether an entry has this name; its file is not read."""
+        return name in self.names
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names in order."""
+        return iter(self.names)
+
     def __len__(self) -> int:
         """Return the number of entries."""
         return len(self.names)
 
-    @overload
-    def __getitem__(self, index: int) -> PublishedT: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[PublishedT]: ...
-
-    def __getitem__(self, index: int | slice) -> PublishedT | Sequence[PublishedT]:
-        """Return the entry at an index, or those of a slice."""
-        if isinstance(index, slice):
-            return [self._load(name) for name in self.names[index]]
-        return self._load(self.names[index])
-
-    def __iter__(self) -> Iterator[PublishedT]:
-        """Yield the entries in the order of their names."""
-        return map(self._load, self.names)
-
     def _text(self, name: str) -> str:
         return (self.folder / f"{name}.yaml").read_text(encoding="utf-8")
-
-    def _load(self, name: str) -> PublishedT:
-        if name not in self._read:
-            self._read[name] = self._parse(parse_document(self._text(name)))
-        return self._read[name]

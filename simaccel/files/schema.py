@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, core_schema
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest_field, with_digits
@@ -239,14 +241,30 @@ def _allowed_text(
     return _text_of(detail)
 
 
-def _refusal(model: type[BaseModel], name: str, value: object) -> str:
-    """Return what a field allows instead of a value; empty if it accepts the value."""
-    field = model.model_fields[name]
+def _validate_field(field: FieldInfo, value: object) -> object:
+    """Return a field's value from a document; pydantic's error if it is wrong by itself."""
     annotation: Any = field.annotation
     for metadata in field.metadata:
         annotation = Annotated[annotation, metadata]
+    return TypeAdapter(annotation).validate_python(value)
+
+
+def valid_fields(model: type[BaseModel], raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a document's fields that are right by themselves, and the defaults."""
+    found = {}
+    for name, field in model.model_fields.items():
+        if name in raw:
+            with suppress(ValidationError):
+                found[name] = _validate_field(field, raw[name])
+        elif not field.is_required():
+            found[name] = field.get_default(call_default_factory=True)
+    return found
+
+
+def _refusal(model: type[BaseModel], name: str, value: object) -> str:
+    """Return what a field allows instead of a value; empty if it accepts the value."""
     try:
-        TypeAdapter(annotation).validate_python(value)
+        _validate_field(model.model_fields[name], value)
     except ValidationError as error:
         texts = [_text_of(detail) for detail in error.errors(include_url=False)]
         return " or ".join(dict.fromkeys(texts))

@@ -27,7 +27,7 @@ from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, MemoriesSpec
 from simaccel.hardware.noc import NocPipes
 from simaccel.hardware.precision import PrecisionSpec, with_sums
 from simaccel.hardware.quantity import Amount, Hertz, Rate, format_quantity, rate
-from simaccel.hardware.sections import Sections
+from simaccel.hardware.sections import contradictions
 from simaccel.hardware.sfu import SfuSpec
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.hardware.spec import Spec
@@ -92,13 +92,7 @@ class Accelerator(Spec):
         return with_sums(document)
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
-        names = ("clock_hz", "buffer", "dram", "memories", "cores", "links", "chips")
-        sections = Sections(
-            array=self.array if isinstance(self.array, ArraySpec) else None,
-            spatial=isinstance(self.array, SpatialArraySpec),
-            **{name: getattr(self, name) for name in names},
-        )
-        yield from ((fault.field, fault.allowed) for fault in sections.impossible())
+        yield from ((field, allowed) for field, _, allowed in contradictions(dict(self)))
         if self._prices() is None:
             parts = f"a number of pJ, or a dram.part of {', '.join(DRAM_PJ_PER_BYTE)}"
             yield f"energy.{DRAM}", parts

@@ -7,9 +7,9 @@ from copy import deepcopy
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from simaccel.errors import (
     ABSENT,
@@ -19,7 +19,7 @@ from simaccel.errors import (
     require_none,
 )
 from simaccel.files.documents import parse_document
-from simaccel.files.schema import faults_of, leaf_fields, read_yaml, replaced_fields
+from simaccel.files.schema import faults_of, leaf_fields, read_yaml, replaced_fields, valid_fields
 from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.area.spec import NODE, AreaSpec
@@ -27,19 +27,18 @@ from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.cores import CoresSpec
 from simaccel.hardware.energy.spec import EnergySpec
 from simaccel.hardware.energy.tables import NODES
-from simaccel.hardware.links import ONE_CHIP, ChipShape, LinksSpec, follow_topology, shape_text
-from simaccel.hardware.memory import BufferSpec, DramSpec, MemoriesSpec
+from simaccel.hardware.links import ONE_CHIP, LinksSpec, follow_topology, shape_text
+from simaccel.hardware.memory import DramSpec
 from simaccel.hardware.precision import PrecisionSpec
 from simaccel.hardware.presets import SECTIONS, preset_names, with_base, with_presets
-from simaccel.hardware.quantity import Hertz, Rate, format_quantity
-from simaccel.hardware.sections import Sections
+from simaccel.hardware.quantity import Rate, format_quantity
+from simaccel.hardware.sections import contradictions
 from simaccel.hardware.settings import Settings, each_setting, unknown_field
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.hardware.spec import Spec
 from simaccel.numbers import BITS, TOLD_APART
 from simaccel.plugins import Plugin, Registry
 
-_T = TypeVar("_T")
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _FOLDERS: Final = (_PACKAGE / "hwconfigs", _PACKAGE.parent / "hwconfigs")
 """Folders of hwconfigs: inside an installed wheel, or beside the package in a checkout."""
@@ -230,9 +229,9 @@ def _build(raw: dict[str, Any], file: str) -> tuple[Accelerator | None, list[Fau
         faults = faults_of(error, file, raw, Accelerator)
         # what pydantic leaves out once a field is wrong
         faults += [
-            Fault(file, wrong.field, wrong.value, wrong.allowed)
-            for wrong in _sections(raw).impossible()
-            if wrong.field not in {fault.field for fault in faults}
+            Fault(file, *wrong)
+            for wrong in contradictions(valid_fields(Accelerator, raw))
+            if wrong[0] not in {fault.field for fault in faults}
         ]
     return accelerator, faults
 
@@ -245,28 +244,6 @@ def _empty(raw: dict[str, Any], file: str, faults: Sequence[Fault]) -> list[Faul
         for leaf in leaf_fields(Accelerator)
         if leaf not in named and _is_empty(raw, leaf.split("."))
     ]
-
-
-def _sections(raw: Mapping[str, Any]) -> Sections:
-    def valid(kind: TypeAdapter[_T], key: str) -> _T | None:
-        try:
-            return kind.validate_python(raw.get(key))
-        except ValidationError:
-            return None
-
-    clock: TypeAdapter[int] = TypeAdapter(Hertz)
-    shape: TypeAdapter[tuple[int, ...]] = TypeAdapter(ChipShape)
-    return Sections(
-        clock_hz=valid(clock, "clock_hz"),
-        array=valid(TypeAdapter(ArraySpec), "array"),
-        buffer=valid(TypeAdapter(BufferSpec), "buffer"),
-        dram=valid(TypeAdapter(DramSpec), "dram"),
-        memories=valid(TypeAdapter(MemoriesSpec), "memories") if "memories" in raw else None,
-        cores=valid(TypeAdapter(CoresSpec), "cores") if "cores" in raw else None,
-        links=valid(TypeAdapter(LinksSpec), "links") if "links" in raw else LinksSpec(),
-        chips=valid(shape, "chips") if "chips" in raw else None,
-        spatial=isinstance(raw.get("array"), Mapping) and raw["array"].get("kind") == "spatial",
-    )
 
 
 def _is_empty(raw: Mapping[str, Any], keys: list[str]) -> bool:

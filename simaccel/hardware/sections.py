@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from simaccel.hardware.array import ArraySpec
-from simaccel.hardware.cores import CoresSpec
-from simaccel.hardware.links import LinksSpec, shape_text
-from simaccel.hardware.memory import BufferSpec, DramSpec, MemoriesSpec
+from simaccel.hardware.links import shape_text
+from simaccel.hardware.memory import BufferSpec, DramSpec
 from simaccel.hardware.quantity import format_quantity
 from simaccel.hardware.spatial import SpatialArraySpec
 
 _MOST_CYCLES_PER_BYTE = 2**20
 _MOST_BYTES = 2**50
+
+Contradictions = Iterator[tuple[str, object, str]]
+"""Field, value and what is allowed of values that are valid by themselves but contradict others."""
 
 
 def smallest_buffer(array: ArraySpec | SpatialArraySpec) -> int:
@@ -22,121 +24,77 @@ def smallest_buffer(array: ArraySpec | SpatialArraySpec) -> int:
     return 2 * array.pes
 
 
-@dataclass(frozen=True)
-class ImpossibleValue:
-    """A value that is valid by itself but contradicts others, with what is allowed."""
+def contradictions(sections: Mapping[str, Any]) -> Contradictions:
+    """Yield every value that contradicts other sections; a section that is itself wrong is missing.
 
-    field: str
-    value: object
-    allowed: str
+    ``sections``: values of the fields of an accelerator.
+    """
+    clock_hz, array, buffer = (sections.get(name) for name in ("clock_hz", "array", "buffer"))
+    small = [*_small_buffer(array, buffer)]
+    yield from small
+    for section, way in (("buffer", "read_"), ("buffer", "write_"), ("links", "")):
+        field = f"{way}bytes_per_second"
+        given = getattr(sections.get(section), field, None)
+        yield from _slow(clock_hz, f"{section}.{field}", given)
+    memories = sections["memories"].by_class() if "memories" in sections else {}
+    for name, memory in memories.items():
+        if memory.fifo and isinstance(array, SpatialArraySpec):
+            allowed = "false, as PEs with memories of their own take tiles over the NoC"
+            yield f"memories.{name}.fifo", memory.fifo, allowed
+    yield from _wrong_chips(sections)
+    backing = {"dram": sections["dram"]} if "dram" in sections else {}
+    for name, memory in (
+        backing | {f"memories.{name}": one for name, one in memories.items()}
+    ).items():
+        if buffer is not None and not small:  # else the buffer is what is wrong
+            yield from _wide_stripe(name, memory, buffer.capacity_bytes or _MOST_BYTES)
+        given = memory.bandwidth_bytes_per_second
+        yield from _slow(clock_hz, f"{name}.bandwidth_bytes_per_second", given, memory.channels)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sections:
-    """The sections that may contradict each other; None stands for one that is itself wrong."""
+def _small_buffer(
+    array: ArraySpec | SpatialArraySpec | None, buffer: BufferSpec | None
+) -> Contradictions:
+    if not isinstance(array, ArraySpec) or buffer is None or buffer.capacity_bytes is None:
+        return
+    one_fold = smallest_buffer(array)
+    if buffer.capacity_bytes < one_fold:
+        allowed = f"at least {format_quantity(one_fold, 'B')}, one 2-byte operand of a "
+        allowed += f"{array.rows} x {array.cols} fold"
+        yield "buffer.capacity_bytes", buffer.capacity_bytes, allowed
 
-    clock_hz: int | None
-    array: ArraySpec | None
-    buffer: BufferSpec | None
-    dram: DramSpec | None
-    memories: MemoriesSpec | None = None
-    cores: CoresSpec | None = None
-    links: LinksSpec | None = None
-    chips: tuple[int, ...] | None = None
-    spatial: bool = False
-    """Whether the array is a spatial one."""
 
-    def impossible(self) -> list[ImpossibleValue]:
-        """Return every value that contradicts other sections."""
-        found = [*self._fold(), *self._slow_ports(), *self._fifos(), *self._shared_buffer()]
-        found += self._shape()
-        for field, memory in self._backing():
-            found += [*self._stripe(field, memory), *self._slow(field, memory)]
-        return found
+def _wrong_chips(sections: Mapping[str, Any]) -> Contradictions:
+    """Yield what is wrong with a buffer that cores share, and with the shape of the chips."""
+    links, chips = sections.get("links"), sections.get("chips")
+    shared, field = getattr(sections.get("cores"), "shared_buffer", None), "cores.shared_buffer"
+    if shared is not None:
+        name, given = f"{field}.bandwidth_bytes_per_second", shared.bandwidth_bytes_per_second
+        yield from _slow(sections.get("clock_hz"), name, given)
+        if chips is not None and math.prod(chips) > 1:
+            yield "chips", shape_text(chips), f"1, with a {field}"
+    if links is not None and chips is not None and (allowed := links.wrong_shape(chips)):
+        yield "chips", shape_text(chips), allowed
 
-    def _backing(self) -> Iterator[tuple[str, DramSpec]]:
-        """Yield all memories of an accelerator, each with the name of its section."""
-        if self.dram is not None:
-            yield "dram", self.dram
-        if self.memories is not None:
-            for name, memory in self.memories.by_class().items():
-                yield f"memories.{name}", memory
 
-    def _shared_buffer(self) -> Iterator[ImpossibleValue]:
-        shared = None if self.cores is None else self.cores.shared_buffer
-        if shared is None:
-            return
-        field = "cores.shared_buffer"
-        given = shared.bandwidth_bytes_per_second
-        yield from self._slow_rate(f"{field}.bandwidth_bytes_per_second", given, 1)
-        if self.chips is not None and math.prod(self.chips) > 1:
-            yield ImpossibleValue("chips", shape_text(self.chips), f"1, with a {field}")
+def _wide_stripe(section: str, memory: DramSpec, room: int) -> Contradictions:
+    """Yield channels, or their pieces, of which one each has no room in a buffer."""
+    if memory.channels > room:
+        yield f"{section}.channels", memory.channels, f"at most {room}, a byte each"
+    elif memory.interleave_bytes * memory.channels > room:
+        allowed = f"at most {format_quantity(room // memory.channels, 'B')}, so that one piece of "
+        allowed += f"each of {memory.channels} channels fits the buffer"
+        yield f"{section}.interleave_bytes", memory.interleave_bytes, allowed
 
-    def _shape(self) -> Iterator[ImpossibleValue]:
-        if self.links is None or self.chips is None:
-            return
-        if allowed := self.links.wrong_shape(self.chips):
-            yield ImpossibleValue("chips", shape_text(self.chips), allowed)
 
-    def _fifos(self) -> Iterator[ImpossibleValue]:
-        memories = self.memories.by_class() if self.memories is not None else {}
-        for name, memory in memories.items():
-            if memory.fifo and self.spatial:
-                allowed = "false, as PEs with memories of their own take tiles over the NoC"
-                yield ImpossibleValue(f"memories.{name}.fifo", memory.fifo, allowed)
-
-    def _fold(self) -> Iterator[ImpossibleValue]:
-        if self.array is None or self.buffer is None or self.buffer.capacity_bytes is None:
-            return
-        one_fold = smallest_buffer(self.array)
-        if self.buffer.capacity_bytes < one_fold:
-            yield ImpossibleValue(
-                "buffer.capacity_bytes",
-                self.buffer.capacity_bytes,
-                f"at least {format_quantity(one_fold, 'B')}, one 2-byte operand of a "
-                f"{self.array.rows} x {self.array.cols} fold",
-            )
-
-    def _stripe(self, section: str, memory: DramSpec) -> Iterator[ImpossibleValue]:
-        if self.buffer is None or any(self._fold()):  # then the buffer is what is wrong
-            return
-        room = self.buffer.capacity_bytes or _MOST_BYTES
-        if memory.channels > room:
-            yield ImpossibleValue(
-                f"{section}.channels", memory.channels, f"at most {room}, a byte each"
-            )
-        elif memory.interleave_bytes * memory.channels > room:
-            yield ImpossibleValue(
-                f"{section}.interleave_bytes",
-                memory.interleave_bytes,
-                f"at most {format_quantity(room // memory.channels, 'B')}, so that one piece of "
-                f"each of {memory.channels} channels fits the buffer",
-            )
-
-    def _slow_ports(self) -> Iterator[ImpossibleValue]:
-        if self.buffer is not None:
-            for way in ("read", "write"):
-                field = f"{way}_bytes_per_second"
-                yield from self._slow_rate(f"buffer.{field}", getattr(self.buffer, field), 1)
-        if self.links is not None:
-            given = self.links.bytes_per_second
-            yield from self._slow_rate("links.bytes_per_second", given, 1)
-
-    def _slow(self, section: str, memory: DramSpec) -> Iterator[ImpossibleValue]:
-        field = "bandwidth_bytes_per_second"
-        yield from self._slow_rate(f"{section}.{field}", getattr(memory, field), memory.channels)
-
-    def _slow_rate(
-        self, field: str, per_second: int | None, parts: int
-    ) -> Iterator[ImpossibleValue]:
-        if self.clock_hz is None or per_second is None:
-            return
-        least = -(-self.clock_hz * parts // _MOST_CYCLES_PER_BYTE)
-        if per_second < least:
-            yield ImpossibleValue(
-                field,
-                per_second,
-                f"at least {format_quantity(least, 'B/s')}, one byte in 2^20 cycles of "
-                f"{format_quantity(self.clock_hz, 'Hz')} on each of {parts} channel(s); "
-                "a number without a unit is one of B/s",
-            )
+def _slow(
+    clock_hz: int | None, field: str, per_second: int | None, parts: int = 1
+) -> Contradictions:
+    """Yield a bandwidth that moves less than a byte in 2^20 cycles on each of its channels."""
+    if clock_hz is None or per_second is None:
+        return
+    least = -(-clock_hz * parts // _MOST_CYCLES_PER_BYTE)
+    if per_second < least:
+        allowed = f"at least {format_quantity(least, 'B/s')}, one byte in 2^20 cycles of "
+        allowed += f"{format_quantity(clock_hz, 'Hz')} on each of {parts} channel(s); "
+        yield field, per_second, f"{allowed}a number without a unit is one of B/s"

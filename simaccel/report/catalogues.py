@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Final
@@ -48,7 +48,7 @@ _ALSO: Final = Column("also", "aliases", ", ".join, "wrapped")
 _SIZES: Final = {"d": "head_size", "FF": "ff_size", "layers": "layers"}
 
 
-def models_table(models: Sequence[Model]) -> Table:
+def models_table(models: Iterable[Model]) -> Table:
     """Tabulate the models of the catalogue."""
     sizes = {"hidden": "hidden", "heads": "heads", **_SIZES}
     columns = (Column(head, f"dimensions.{name}") for head, name in sizes.items())
@@ -64,7 +64,7 @@ def transformer_figures(one: Transformer) -> dict[str, int]:
     }
 
 
-def transformers_table(transformers: Sequence[Transformer]) -> Table:
+def transformers_table(transformers: Iterable[Transformer]) -> Table:
     """Tabulate the transformers of the catalogue."""
     sizes = {"hidden": "hidden", "heads": "heads", "KV": "kv_heads", **_SIZES}
     rows = [
@@ -92,7 +92,7 @@ def network_figures(one: Network) -> dict[str, int]:
     }
 
 
-def networks_table(networks: Sequence[Network]) -> Table:
+def networks_table(networks: Iterable[Network]) -> Table:
     """Tabulate the networks of the catalogue."""
     rows = ({**network_figures(one), "name": one.name, "aliases": one.aliases} for one in networks)
     names = ("layers", "distinct", "MACs", "weights")
@@ -117,7 +117,7 @@ _PATTERN_FIGURES: Final = {
 }
 
 
-def parts_table(parts: Sequence[DramPart]) -> Table:
+def parts_table(parts: Iterable[DramPart]) -> Table:
     """Tabulate DRAM parts, one a row."""
     size = partial(format_quantity, kind="B")
     columns = (

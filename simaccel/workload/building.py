@@ -170,7 +170,7 @@ def _build_named(name: str | Transformer, options: dict[str, Any]) -> Workload:
     key = name.lower()
     if key in _OF_SHAPE:
         return _of_shape(key, options)
-    if key not in MODELS.names:
+    if key not in MODELS:
         for kind, catalogue, make in (
             ("transformer", TRANSFORMERS, transformer),
             ("network", NETWORKS, network),

@@ -45,7 +45,11 @@ def test_the_json_of_an_accelerator_is_its_file(cli: Call, tmp_path: Path) -> No
 def test_all_models_are_listed_with_their_sources(cli: Call) -> None:
     shown = cli("workload list").stdout
     listed = cli.json("workload list")
-    known: list[Model | Transformer | Network] = [*MODELS, *TRANSFORMERS, *NETWORKS]
+    known: list[Model | Transformer | Network] = [
+        *MODELS.values(),
+        *TRANSFORMERS.values(),
+        *NETWORKS.values(),
+    ]
     for model, one in zip(known, listed, strict=True):
         assert model.name in shown
         assert one["source"] == model.source

@@ -62,14 +62,14 @@ def test_weights_of_all_layers(model: str, million_weights: float) -> None:
 
 
 def test_names_are_distinct_and_found_in_any_case() -> None:
-    names = [name for model in MODELS for name in (model.name, *model.aliases)]
+    names = [name for model in MODELS.values() for name in (model.name, *model.aliases)]
     assert len(set(names)) == len(names)
-    assert all(model.source for model in MODELS)
+    assert all(model.source for model in MODELS.values())
     assert find_model("BERT-base") is find_model("bert")
     assert build("transfo-xl-wt103", batch=1, seq_len=8).name == "trxl"
 
 
-@pytest.mark.parametrize("model", [model.name for model in MODELS])
+@pytest.mark.parametrize("model", MODELS)
 def test_models_come_back_from_their_parameters(model: str) -> None:
     workload = build(model, batch=2, seq_len=7, scope="model")
     assert dict(workload.parameters) == {
@@ -128,5 +128,5 @@ def test_a_workload_is_added_as_a_file(tmp_path: Path) -> None:
     (tmp_path / "attention" / "small.yaml").write_text(text + "aliases: [tiny]\n", encoding="utf-8")
     catalogue = Catalogue("attention", parse_model, root=tmp_path)
     assert list(catalogue.names_and_aliases) == ["small", "tiny"]
-    assert catalogue.find("TINY") == catalogue[0]
-    assert catalogue[0].dimensions == find_model("flaubert-large").dimensions
+    assert catalogue.find("TINY") == catalogue["small"]
+    assert catalogue["small"].dimensions == find_model("flaubert-large").dimensions

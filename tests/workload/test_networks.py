@@ -205,7 +205,7 @@ def test_padding_and_stride_of_deepbench_follow_the_list() -> None:
     assert found == Conv(m=32, c=1, p=26, q=19, r=5, s=20, stride=(2, 8))
 
 
-@pytest.mark.parametrize("one", NETWORKS, ids=lambda one: one.name)
+@pytest.mark.parametrize("one", NETWORKS.values(), ids=lambda one: one.name)
 def test_networks_come_back_from_their_parameters(one: Network) -> None:
     layer = list(one.layers)[1]
     for chosen in (None, layer):
@@ -215,7 +215,7 @@ def test_networks_come_back_from_their_parameters(one: Network) -> None:
     assert [operator.name for operator in workload.operators] == [layer]
 
 
-@pytest.mark.parametrize("one", NETWORKS, ids=lambda one: one.name)
+@pytest.mark.parametrize("one", NETWORKS.values(), ids=lambda one: one.name)
 def test_a_network_is_whole_where_that_is_known(one: Network) -> None:
     known = "model" if one.nodes else "layers"
     assert network(one.name) == network(one.name, scope=known)
@@ -225,8 +225,8 @@ def test_a_network_is_whole_where_that_is_known(one: Network) -> None:
 
 def test_a_batch_and_names() -> None:
     assert network("ResNet-50", batch=3).macs == 3 * network("resnet50").macs
-    assert all(one.source for one in NETWORKS)
-    names = [name for one in NETWORKS for name in (one.name, *one.aliases)]
+    assert all(one.source for one in NETWORKS.values())
+    names = [name for one in NETWORKS.values() for name in (one.name, *one.aliases)]
     assert len(set(names)) == len(names)
 
 

@@ -3,40 +3,13 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from simaccel.files.catalogue import FOLDER, Catalogue
 from simaccel.hardware.dram.part import DramPart
 
-
-class DramParts(Mapping[str, DramPart]):
-    """The published parts by name, each read and checked at its first use."""
-
-    def __init__(self) -> None:
-        """Open the catalogue; nothing is read yet."""
-        self._catalogue = Catalogue("dram", DramPart.model_validate)
-
-    def __getitem__(self, name: str) -> DramPart:
-        """Return the part of this name."""
-        if name not in self:
-            raise KeyError(name)
-        return self._catalogue.find(name)
-
-    def __contains__(self, name: object) -> bool:
-        """Return whether a part has this name."""
-        return name in self._catalogue.names
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the names in order."""
-        return iter(self._catalogue.names)
-
-    def __len__(self) -> int:
-        """Return the number of parts."""
-        return len(self._catalogue)
-
-
-PARTS: Final[Mapping[str, DramPart]] = DramParts()
+PARTS: Final[Mapping[str, DramPart]] = Catalogue("dram", DramPart.model_validate)
 """Parts by name."""
 
 

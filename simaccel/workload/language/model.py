@@ -267,4 +267,4 @@ def transformer_names() -> Mapping[str, str]:
 
 def is_published(model: Transformer) -> bool:
     """Return whether a transformer equals the catalogue's entry of its name."""
-    return model.name in TRANSFORMERS.names and find_transformer(model.name) == model
+    return model.name in TRANSFORMERS and find_transformer(model.name) == model

@@ -71,7 +71,7 @@ def _weights(model: Transformer, **asked: Any) -> int:  # noqa: ANN401 - what tr
     )
 
 
-@pytest.mark.parametrize("model", TRANSFORMERS, ids=lambda one: one.name)
+@pytest.mark.parametrize("model", TRANSFORMERS.values(), ids=lambda one: one.name)
 def test_a_run_reads_all_weights_but_unused_rows_of_tables(model: Transformer) -> None:
     rows, table = 16, model.vocabulary + model.positions
     unread = 0 if model.is_vision else (table - rows * (2 if model.positions else 1)) * model.hidden
@@ -201,7 +201,7 @@ def test_element_sizes_by_class_and_tensor() -> None:
     assert (widths["Wq"], widths["K"], widths["Q"], widths["S"]) == (1, 1, 2, 4)
 
 
-@pytest.mark.parametrize("name", [one.name for one in TRANSFORMERS])
+@pytest.mark.parametrize("name", TRANSFORMERS)
 def test_runs_come_back_from_their_parameters(name: str) -> None:
     for asked in ({"prompt": 70}, {"phase": "decode", "kv_len": 5}, {"prompt": 9, "scope": "la"}):
         if name == "vit-b16" and "kv_len" in asked:
