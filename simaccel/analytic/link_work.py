@@ -16,7 +16,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.collectives import LinkAct
 from simaccel.hardware.core_noc import HOPS_READ, HOPS_WRITE
 from simaccel.hardware.cores import CHIP, REMOTE, on_chip, on_core
-from simaccel.hardware.links import LINK_SENT
+from simaccel.hardware.links import LINK_RECEIVED, LINK_SENT
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.places import remote_cores
 from simaccel.units import LINK
@@ -122,7 +122,7 @@ class LinkWork:
             moved["buffer_write", exchange.source] += loaded
             moved["buffer_read", exchange.source] += trips * sent
             moved[LINK_SENT, exchange.source] += trips * sent
-            moved["link_read", exchange.target] += trips * received
+            moved[LINK_RECEIVED, exchange.target] += trips * received
             moved["buffer_write", exchange.target] += trips * received
             moved["buffer_read", exchange.target] += stored
             moved["dram_write", exchange.target] += stored

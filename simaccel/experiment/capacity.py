@@ -75,7 +75,7 @@ def _holding_counts(
     powers = (2**n for n in range(MOST_CHIPS.bit_length()))
     for count in (least, *(power for power in powers if power > least)):
         with suppress(InputError):
-            share = chip_share(workload, accelerator.with_chips((count,)), free)
+            share = chip_share(workload, accelerator.with_sections(chips=(count,)), free)
             part = workload if share is None else share.pod.workload
             if all(demand.fits for demand in memory_demands(part, accelerator)):
                 yield count

@@ -79,7 +79,7 @@ def chip_share(
     return ChipShare(
         spreads=spreads,
         pod=pod,
-        accelerator=accelerator.with_chips(ONE_CHIP),
+        accelerator=accelerator.with_sections(chips=ONE_CHIP),
         options=replace(options.with_degrees(), sequence_parallel=False, shard_weights=False),
         once=once,
     )
@@ -87,7 +87,7 @@ def chip_share(
 
 def chip_work(workload: Workload, accelerator: Accelerator, dataflow: str) -> ChipWork:
     """Return the work of a workload's splits by a dataflow, as far as it is known unsearched."""
-    slowdowns = _slowdowns(workload, accelerator.with_chips(ONE_CHIP), dataflow)
+    slowdowns = _slowdowns(workload, accelerator.with_sections(chips=ONE_CHIP), dataflow)
     return ChipWork(workload, accelerator, slowdowns)
 
 

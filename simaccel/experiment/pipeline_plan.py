@@ -209,7 +209,7 @@ def _group_of(accelerator: Accelerator, stages: int) -> tuple[Accelerator, Accel
     chips = accelerator.pod
     possible = dict[int, Accelerator]()
     for order in chips.orders:
-        turned = accelerator.with_chips(tuple(chips.shape[at] for at in order))
+        turned = accelerator.with_sections(chips=tuple(chips.shape[at] for at in order))
         for size in turned.pod.group_sizes:
             possible.setdefault(chips.count // size, turned)
     if stages not in possible:
@@ -222,7 +222,7 @@ def _group_of(accelerator: Accelerator, stages: int) -> tuple[Accelerator, Accel
         raise InputError([Fault("--pipeline-parallel", "chips", stages, allowed)])
     turned = possible[stages]
     group = turned.pod.group(chips.count // stages)
-    return turned, turned.with_chips((1,) * group.before + group.shape)
+    return turned, turned.with_sections(chips=(1,) * group.before + group.shape)
 
 
 def _planned_stages(part: Workload, accelerator: Accelerator, stages: int) -> list[PlannedStage]:

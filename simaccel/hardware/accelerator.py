@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
@@ -11,17 +11,16 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from simaccel.files.accounting import FileAccount
-from simaccel.hardware.area.spec import NODE, AreaSpec, UnitAreas, multiplier_of
+from simaccel.hardware.area.spec import AreaSpec
 from simaccel.hardware.array import ArraySpec, NotSpatialError, NotSystolicError
 from simaccel.hardware.chips import ChipPod
 from simaccel.hardware.compiler import REPLACED_GROUPS, CompilerSpec
 from simaccel.hardware.core_noc import HOPS
 from simaccel.hardware.cores import CoresSpec
 from simaccel.hardware.dram.tile import TileRows, larger, rows_of_transfer
-from simaccel.hardware.energy.spec import DRAM, EnergyPrices, EnergySpec
+from simaccel.hardware.energy.spec import DRAM, EnergyPrices, EnergySpec, place_of
 from simaccel.hardware.energy.tables import DRAM_PJ_PER_BYTE
-from simaccel.hardware.energy.unknown import unknown_energies
-from simaccel.hardware.links import ONE_CHIP, REPLACED_CHIPS, ChipShape, LinksSpec
+from simaccel.hardware.links import LINK_RECEIVED, ONE_CHIP, REPLACED_CHIPS, ChipShape, LinksSpec
 from simaccel.hardware.measuring import MeasuringSpec
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, MemoriesSpec
 from simaccel.hardware.noc import NocPipes
@@ -31,6 +30,8 @@ from simaccel.hardware.sections import contradictions
 from simaccel.hardware.sfu import SfuSpec
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.hardware.spec import Spec
+from simaccel.numbers import BYTE, SHARED
+from simaccel.units import LINK
 
 
 def _kind(array: object) -> str:
@@ -113,41 +114,44 @@ class Accelerator(Spec):
 
     @cached_property
     def unknown_energies(self) -> tuple[str, ...]:
-        """The energy fields that are not given; these energies are unknown, not 0."""
-        links = self.links if self.pod.count > 1 else None
-        part = self.dram.part_name
-        found = unknown_energies(self.energy, part, self.array, self.cores.noc, links)
-        return (*found, "links.pj_per_bit of the network") if self.pod.slices > 1 else found
+        """The energy fields that are not given; these energies are unknown, not 0.
+
+        With ``known: false`` PE memories without any price count as one field.
+        """
+        fields, noc, pod = self.energy.unknown(self.dram.part_name), self.cores.noc, self.pod
+        spatial = isinstance(self.array, SpatialArraySpec) and not self.energy.known
+        prices = self.array.memories.prices() if spatial else {}  # type: ignore[union-attr]
+        unknown = {
+            "array.memories": bool(prices) and not any(prices.values()),
+            "cores.noc.pj_per_bit_hop": noc.topology is not None and noc.pj_per_bit_hop is None,
+            "links.pj_per_bit": pod.count > 1 and self.links.pj_per_bit is None,
+            "links.pj_per_bit of the network": pod.slices > 1,
+        }
+        return (*(f"energy.{n}" for n in fields), *(name for name, so in unknown.items() if so))
 
     @property
     def pod(self) -> ChipPod:
         """All chips and their links."""
         return ChipPod.from_links(self.links, self.chips, self.clock_hz)
 
-    def with_chips(self, shape: tuple[int, ...]) -> Accelerator:
-        """Return as many of these chips as a shape has, in place of those that there are."""
+    def with_sections(self, **sections: object) -> Accelerator:
+        """Return a copy with other sections, unchecked; ``model_copy`` would keep the rates."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
-        return type(self).model_construct(**{**fields, "chips": shape})
+        return type(self).model_construct(**{**fields, **sections})
+
+    @property
+    def one_core(self) -> Accelerator:
+        """The same with one core only."""
+        return self.with_sections(cores=self.cores.alone)
 
     @cached_property
     def account(self) -> FileAccount:
         """The account of what was taken from another tool's file; empty for files of simaccel."""
         return FileAccount()
 
-    @cached_property
-    def areas(self) -> UnitAreas:
-        """Areas, from the file or from the tables of its node (default: the node of energies)."""
-        number = multiplier_of(self.precision.by_class.values())
-        return self.area.areas(self.energy.node or NODE, number)
-
     @property
     def systolic(self) -> ArraySpec:
-        """The array, if it is systolic.
-
-        Raises:
-            NotSystolicError: it is spatial.
-
-        """
+        """The array, if it is systolic; NotSystolicError if it is spatial."""
         if isinstance(self.array, ArraySpec):
             return self.array
         allowed = "systolic (see simaccel hw list)"
@@ -155,12 +159,7 @@ class Accelerator(Spec):
 
     @property
     def spatial(self) -> SpatialArraySpec:
-        """The array, if it is spatial.
-
-        Raises:
-            NotSpatialError: it is systolic.
-
-        """
+        """The array, if it is spatial; NotSpatialError if it is systolic."""
         if isinstance(self.array, SpatialArraySpec):
             return self.array
         allowed = "spatial (see simaccel hw list)"
@@ -185,10 +184,8 @@ class Accelerator(Spec):
     @cached_property
     def _backings(self) -> dict[str, Accelerator]:
         """By class, the accelerator with that class's memory in place of the DRAM."""
-        fields = {name: getattr(self, name) for name in type(self).model_fields}
         memories = self.memories.by_class() | self.compiler.memories | self.cores.memories
-        made = {name: {**fields, "dram": memory} for name, memory in memories.items()}
-        return {name: self.model_construct(**values) for name, values in made.items()}
+        return {name: self.with_sections(dram=memory) for name, memory in memories.items()}
 
     def backing(self, kind: str) -> Accelerator:
         """Return the accelerator with the memory of a class of tensors as its ``dram``.
@@ -238,35 +235,49 @@ class Accelerator(Spec):
         ``elements``: elements x passes of the SFU; ``moved``: bytes by (level and direction,
         tensor); ``cycles``: of leakage, if it is to be counted. Floats, or arrays if amounts are.
         """
-        within = None if cycles is None else cycles * self.cores.count
-        by_level = self.prices.by_level(macs, elements, moved, within)
+        at: dict[str, list[tuple[str, Any]]] = {}
+        for (level, _), n_bytes in moved.items():
+            at.setdefault(place_of(level), []).append((level, n_bytes))
+        found: dict[str, Any] = {"mac": macs * self.prices.mac_pj}
+        found["sfu"] = elements * self.prices.sfu_pj_per_element
+        for place in ("buffer", "noc", "dram", *({SHARED} & at.keys())):
+            found[place] = self._energy_at(place, at.get(place, []))
+        if self.prices.leakage_pj_per_cycle and cycles is not None:
+            found["leakage"] = cycles * self.cores.count * self.prices.leakage_pj_per_cycle
         if isinstance(self.array, SpatialArraySpec):
-            prices = self.array.memories.prices()
-            by_level["pe"] = sum(n * prices.get(level, 0.0) for (level, _), n in moved.items())
+            found["pe"] = sum(n * self._pj_per_byte(level) for level, n in at.get("pe", []))
         elif self.array.accumulator is not None:
-            sums = [n for (level, _), n in moved.items() if level.startswith("accumulator_")]
-            by_level["accumulator"] = sum(sums) * self._accumulator_pj_per_byte
-        return by_level | self.cores.noc.energy_pj(moved) | self.links.energy_pj(moved)
+            found["accumulator"] = self._energy_at("accumulator", at.get("accumulator", []))
+        return found | {one: self._energy_at(one, at[one]) for one in (HOPS, LINK) if one in at}
 
-    @property
-    def _accumulator_pj_per_byte(self) -> float:
-        accumulator = getattr(self.array, "accumulator", None)
-        own = None if accumulator is None else accumulator.pj_per_byte
-        return self.prices.buffer_pj_per_byte if own is None else own
+    def _energy_at(self, place: str, amounts: Sequence[tuple[str, Any]]) -> Any:  # noqa: ANN401 - as amounts are
+        return sum(n for level, n in amounts if level != LINK_RECEIVED) * self._pj_per_byte(place)
 
     def energy_by_tensor(self, moved: Mapping[tuple[str, str], int]) -> dict[str, dict[str, float]]:
         """Return the energy in pJ of moving each tensor, by level; ``moved``: see above."""
-        pes = self.array.memories.prices() if isinstance(self.array, SpatialArraySpec) else {}
         by_tensor: dict[str, dict[str, float]] = {}
         for (level, tensor), n_bytes in moved.items():
-            place = level.partition("_")[0].partition(".")[0]
-            own = {"pe": pes.get(level, 0.0), HOPS: self.cores.noc.pj_per_byte_hop}
-            price = own.get(place, self.prices.price_of(level))
-            if place == "accumulator":
-                price = self._accumulator_pj_per_byte
-            by_level = by_tensor.setdefault(tensor, {})
-            by_level[place] = by_level.get(place, 0.0) + n_bytes * price
+            by_level, place = by_tensor.setdefault(tensor, {}), place_of(level)
+            by_level[place] = by_level.get(place, 0.0) + n_bytes * self._pj_per_byte(level)
         return by_tensor
+
+    def _pj_per_byte(self, level: str) -> float:
+        """Return the energy in pJ of a byte at a level (and direction); NaN if it is unknown.
+
+        The energy of a link is booked where a chip sends.
+        """
+        place = place_of(level)
+        if place == "pe" and isinstance(self.array, SpatialArraySpec):
+            return self.array.memories.prices().get(level, 0.0)
+        if place == "accumulator":
+            accumulator = getattr(self.array, "accumulator", None)
+            own = None if accumulator is None else accumulator.pj_per_byte
+            return self.prices.buffer_pj_per_byte if own is None else own
+        if place in (HOPS, LINK):
+            per_bit = self.cores.noc.pj_per_bit_hop if place == HOPS else self.links.pj_per_bit
+            price = math.nan if per_bit is None else per_bit * BYTE
+            return 0.0 if level == LINK_RECEIVED else price
+        return self.prices.price_of(level)
 
     @cached_property
     def read_rate(self) -> Rate:
@@ -331,10 +342,6 @@ class Accelerator(Spec):
             request_cycles = self._part_rate.cycles(clocks)
         slowest: Amount = larger(cycles, request_cycles)
         return slowest
-
-    def rows(self, sides: tuple[Amount, ...], shape: tuple[int, ...], bits: int) -> TileRows | None:
-        """Return the rows of a tile in DRAM; None if the DRAM's model does not depend on them."""
-        return self.dram.rows(sides, shape, bits)
 
     def batch_cycles(self, *, write: bool) -> int:
         """Return the cycles of a batch of ``dram.batch_bytes`` in one direction on each channel."""

@@ -6,14 +6,12 @@ into its core. Links are one-way, except for a bus, which is one link for all.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, ClassVar, Final, Literal, get_args
 
 from simaccel.hardware.quantity import Amount, Count, Cycles, Picojoules, Rate
 from simaccel.hardware.spec import Spec
-from simaccel.numbers import BYTE
 
 CoreTopology = Literal["bus", "crossbar", "ring", "mesh"]
 CORE_NOC: Final = "core_noc"
@@ -97,19 +95,6 @@ class CoreNocSpec(Spec):
         (row, column), (last_row, last_column) = divmod(start, columns), divmod(end, columns)
         yield from (row * columns + at for at in _steps(column, last_column))
         yield from (at * columns + last_column for at in _steps(row, last_row))
-
-    def energy_pj(self, moved: Mapping[tuple[str, str], Amount]) -> dict[str, Any]:
-        """Return the energy of the links in pJ (``hops``): NaN if unknown, empty if unused.
-
-        ``moved``: bytes by (level and direction, tensor).
-        """
-        crosses = any(level in (HOPS_READ, HOPS_WRITE) for level, _ in moved)
-        return {HOPS: hop_bytes(moved) * self.pj_per_byte_hop} if crosses else {}
-
-    @property
-    def pj_per_byte_hop(self) -> float:
-        """Energy of a byte on a link in pJ; NaN if it is not given."""
-        return math.nan if self.pj_per_bit_hop is None else self.pj_per_bit_hop * BYTE
 
 
 def hop_bytes(moved: Mapping[tuple[str, str], Amount]) -> Any:  # noqa: ANN401 - as amounts are

@@ -1,4 +1,4 @@
-"""One core of several, taken alone: with all shared resources, or with its share of them."""
+"""One core of several with its share of the resources that all share."""
 
 from __future__ import annotations
 
@@ -9,12 +9,6 @@ from simaccel.hardware.cores import SharedBufferSpec
 from simaccel.hardware.memory import DramSpec, MemorySpec
 
 MemorySpecs = TypeVar("MemorySpecs", DramSpec, MemorySpec, SharedBufferSpec)
-
-
-def one_core(accelerator: Accelerator, **sections: object) -> Accelerator:
-    """Return an accelerator with one core only, and with ``sections`` in place of its own."""
-    fields = {name: getattr(accelerator, name) for name in type(accelerator).model_fields}
-    return Accelerator.model_construct(**{**fields, "cores": accelerator.cores.alone, **sections})
 
 
 def share_bandwidth(accelerator: Accelerator, cores: int) -> Accelerator:
@@ -29,8 +23,7 @@ def share_bandwidth(accelerator: Accelerator, cores: int) -> Accelerator:
     memories = {name: part(memory) for name, memory in accelerator.memories.by_class().items()}
     alone = accelerator.cores.alone
     shared = alone.shared_buffer and part(alone.shared_buffer)
-    return one_core(
-        accelerator,
+    return accelerator.with_sections(
         cores=alone.model_copy(update={"shared_buffer": shared}),
         dram=part(accelerator.dram),
         memories=accelerator.memories.model_copy(update=memories),

@@ -12,7 +12,6 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from simaccel.hardware.quantity import (
-    Amount,
     Bytes,
     BytesPerSecond,
     Count,
@@ -22,8 +21,6 @@ from simaccel.hardware.quantity import (
     rate,
 )
 from simaccel.hardware.spec import Spec
-from simaccel.numbers import BYTE
-from simaccel.units import LINK
 
 LinkTopology = Literal["ring", "torus", "all_to_all", "switch"]
 MOST_CHIPS: Final = 4096
@@ -45,7 +42,8 @@ REPLACED_CHIPS: Final = {
 }
 """Fields of the former section ``chips``, and their replacements."""
 LINK_SENT: Final = "link_write"
-"""Level and direction of the bytes that a chip sends."""
+LINK_RECEIVED: Final = "link_read"
+"""Levels and directions of the bytes that a chip sends and receives."""
 _SHAPE: Final = re.compile(r"[1-9][0-9]{0,3}(?:x[1-9][0-9]{0,3})*")
 _SHAPES: Final = (
     f"a number of chips, or their shape such as 4x4x4, at most {MOST_CHIPS} in all and "
@@ -171,15 +169,6 @@ class LinksSpec(Spec):
         True
         """
         return size % self.closes_at == 0
-
-    def energy_pj(self, moved: Mapping[tuple[str, str], Amount]) -> dict[str, Any]:
-        """Return the energy in pJ of a chip's links (``link``): NaN if unknown, empty if unused.
-
-        ``moved``: bytes by (level and direction, tensor).
-        """
-        sent = [n for (level, _), n in moved.items() if level == LINK_SENT]
-        price = math.nan if self.pj_per_bit is None else self.pj_per_bit
-        return {LINK: sum(sent) * BYTE * price} if sent else {}
 
     def wrong_shape(self, shape: tuple[int, ...]) -> str:
         """Return what is allowed in place of a wrong shape of chips; empty if it is right.

@@ -59,7 +59,7 @@ def dram_rows(command: Load | Store, accelerator: Accelerator) -> TileRows | Non
     view, _ = transfer_of(command)
     if command.tile.place != BUFFER:
         return None
-    return accelerator.rows(command.tile.shape, view.shape, view.bits)
+    return accelerator.dram.rows(command.tile.shape, view.shape, view.bits)
 
 
 def pass_of(command: Compute, steps: Steps, accelerator: Accelerator) -> CommandTraffic:

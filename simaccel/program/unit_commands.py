@@ -14,7 +14,7 @@ from typing import ClassVar, Final, Self
 from simaccel.errors import suggest
 from simaccel.hardware import Accelerator
 from simaccel.hardware.collectives import AXIS_FORMS, LINK_ACTS, LinkAct, LinkAxis
-from simaccel.hardware.links import LINK_SENT
+from simaccel.hardware.links import LINK_RECEIVED, LINK_SENT
 from simaccel.program.program import Tile, UnitCommand, UnitWork
 from simaccel.units import LINK
 
@@ -59,14 +59,14 @@ class Link(UnitCommand):
         """Return the cycles of the links; the buffer's ports carry the bytes sent and received."""
         pod, name, n_bytes = accelerator.pod, self.out.view.name, self.n_bytes
         if self.kind == "receive":
-            return UnitWork(0, 0, n_bytes, ((("link_read", name), n_bytes),))
+            return UnitWork(0, 0, n_bytes, (((LINK_RECEIVED, name), n_bytes),))
         channels = pod.link_cycles(self.kind, n_bytes, self.axes)
         cycles = max((n for _, n in channels), default=0)
         sent = pod.cost(self.kind, n_bytes, self.axes).sent_bytes
         moved = (((LINK_SENT, self.tile.view.name), sent),)
         if self.kind == "send":
             return UnitWork(cycles, n_bytes, 0, moved, channels)
-        come = (("link_read", name), sent)
+        come = ((LINK_RECEIVED, name), sent)
         return UnitWork(cycles, sent, sent, (*moved, come), channels, self.lag_cycles(accelerator))
 
     def lag_cycles(self, accelerator: Accelerator) -> int:

@@ -18,7 +18,7 @@ from itertools import product
 
 from simaccel.analytic.prediction import predict
 from simaccel.errors import SimaccelError
-from simaccel.hardware.core_share import one_core, share_bandwidth
+from simaccel.hardware.core_share import share_bandwidth
 from simaccel.mapping.cores import core_spreads
 from simaccel.mapping.tree import Group, ResidentScope
 from simaccel.schedulers.epilogues import epilogue, search_epilogue
@@ -198,7 +198,7 @@ class _Division:
         if group is None:
             return float("inf")
         alone = self.workload.select_operators(group.operators)
-        on = one_core(self.search.accelerator)
+        on = self.search.accelerator.one_core
         return predict(alone, mapping_of(alone, "", (group,)), on).bound_cycles
 
     def _group_for(self, group: Group, count: int) -> Group | None:
@@ -223,7 +223,7 @@ class _Division:
             on = share_bandwidth(self.search.accelerator, cores.count // count)
             if count > 1:
                 noc = cores.noc.model_copy(update={"shape": None})
-                on = one_core(on, cores=cores.model_copy(update={"count": count, "noc": noc}))
+                on = on.with_sections(cores=cores.model_copy(update={"count": count, "noc": noc}))
             goal = replace(goal, judge=Judge(on, goal.judge.each), on_account=ignore)
             self.searches[count] = TreeSearch(goal)
         return self.searches[count]

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from simaccel.errors import SimaccelError, require_none
 from simaccel.hardware import Accelerator
-from simaccel.hardware.core_share import one_core, share_bandwidth
+from simaccel.hardware.core_share import share_bandwidth
 from simaccel.mapping.cores import CORES
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Mapping, ResidentScope, Spread
@@ -52,7 +52,7 @@ def over_cores(
     """
     spreads = read_spreads(options.spread, accelerator.cores.count)
     options = replace(options, spread=())
-    first = schedule(workload, one_core(accelerator), dataflow, replace(options, on_losses=ignore))
+    first = schedule(workload, accelerator.one_core, dataflow, replace(options, on_losses=ignore))
     quiet = replace(options, on_account=ignore, on_losses=ignore)
     goal = Goal.from_options(accelerator, replace(options, on_account=ignore), workload)
     search = _Search(
@@ -89,7 +89,7 @@ class _Search:
             return self._best(part)
         whole = self.workload.select_operators(operators_of([part]))
         groups: list[Group | ResidentScope] = []
-        alone = one_core(self.accelerator)
+        alone = self.accelerator.one_core
         for group in part.groups:
             single = self.schedule(self.workload.select_operators(group.operators), alone)
             groups += [inner for first in single.groups for inner in self._best(first)]

@@ -265,10 +265,14 @@ def test_a_message_goes_round_what_is_closed() -> None:
 
 
 def test_energy_of_links_is_unknown_unless_it_is_given() -> None:
-    sent = {("link_write", "Y"): 10, ("dram_read", "Y"): 5}
-    assert _spec(2, pj_per_bit=1.5).links.energy_pj(sent) == {"link": 120.0}
-    assert math.isnan(_spec(2).links.energy_pj(sent)["link"])
-    assert _spec(2).links.energy_pj({("dram_read", "Y"): 5}) == {}
+    """10 B that a chip sends, at 1.5 pJ a bit; what it receives is the other chip's."""
+    sent = {("link_write", "Y"): 10, ("link_read", "Y"): 20, ("dram_read", "Y"): 5}
+    on = with_values(load_accelerator("toy"), {"links.pj_per_bit": 1.5}, "test")
+    assert on.energy_by_level(0, 0, sent)["link"] == 120
+    assert on.energy_by_tensor(sent) == {"Y": {"link": 120, "dram": 500}}
+    unknown = load_accelerator("toy")
+    assert math.isnan(unknown.energy_by_level(0, 0, sent)["link"])
+    assert "link" not in unknown.energy_by_level(0, 0, {("dram_read", "Y"): 5})
 
 
 def test_another_topology_leaves_what_the_file_says_of_its_own() -> None:

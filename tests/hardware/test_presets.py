@@ -9,6 +9,7 @@ from simaccel import simulate
 from simaccel.experiment.documents import accelerator_document
 from simaccel.experiment.precision import place_on
 from simaccel.hardware import Accelerator
+from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.load import list_accelerators
 from simaccel.importers.accelerators import load_accelerator
@@ -48,7 +49,7 @@ def test_nine_lines_are_an_accelerator(tmp_path: Path) -> None:
     assert (found.dram.channels, found.dram.part_name) == (2, "DDR4-3200x64")
     assert found.energy.node == "7nm"
     assert found.prices.dram_pj_per_byte == 162.5
-    assert found.areas.mac_um2 == pytest.approx((1640 + 4184) * 0.07 / 0.242)
+    assert area_of(found).by_part["mac"] / found.pes == pytest.approx((1640 + 4184) * 0.07 / 0.242)
 
 
 def test_the_times_of_a_part_are_counted_in_cycles(tmp_path: Path) -> None:

@@ -320,7 +320,7 @@ def test_what_is_taken_is_the_fastest_of_the_dataflow(rate: str, taken: str) -> 
     workload, pod = _network(1, 24), small_pod(2, *more)
     legal, _ = legal_splits(workload, pod, 2)
     cycles = {split.name: _run(workload, pod, split).run.cycles for split in legal}
-    cycles["undivided"] = simulate(workload, pod.with_chips(ONE_CHIP), "naive").run.cycles
+    cycles["undivided"] = simulate(workload, pod.with_sections(chips=ONE_CHIP), "naive").run.cycles
     assert cycles[taken] == min(cycles.values())
     assert simulate(workload, pod, "naive").run.cycles == cycles[taken]
 

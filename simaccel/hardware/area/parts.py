@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simaccel.hardware.accelerator import Accelerator
+from simaccel.hardware.area.spec import NODE, multiplier_of
 from simaccel.hardware.levels import ROLES
 from simaccel.hardware.spatial import SpatialArraySpec
 
@@ -37,7 +38,8 @@ def area_of(accelerator: Accelerator) -> ChipArea:
     >>> found.by_part["mac"], found.by_part["buffer"]
     (6704.0, 9082.88)
     """
-    areas, array = accelerator.areas, accelerator.array
+    number, array = multiplier_of(accelerator.precision.by_class.values()), accelerator.array
+    areas = accelerator.area.areas(accelerator.energy.node or NODE, number)
     um2 = {
         "mac": array.pes * areas.mac_um2,
         "sfu": accelerator.sfu.lanes * areas.sfu_um2_per_lane,

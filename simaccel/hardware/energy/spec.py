@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import (
     Field,
@@ -23,7 +22,7 @@ from simaccel.hardware.energy.tables import (
     sfu_pj_per_element,
     sram_pj_per_byte,
 )
-from simaccel.hardware.quantity import Amount, Picojoules
+from simaccel.hardware.quantity import Picojoules
 from simaccel.hardware.spec import Spec
 from simaccel.numbers import SHARED
 
@@ -122,6 +121,15 @@ class EnergySpec(Spec):
         return {name: table[name] if value is None else value for name, value in found.items()}
 
 
+def place_of(level: str) -> str:
+    """Return the place of a level and direction.
+
+    >>> place_of("dram_read"), place_of("pe.input_write"), place_of("buffer")
+    ('dram', 'pe', 'buffer')
+    """
+    return level.partition("_")[0].partition(".")[0]
+
+
 @dataclass(frozen=True, kw_only=True)
 class EnergyPrices:
     """Energies per action in pJ, all of them known."""
@@ -137,7 +145,7 @@ class EnergyPrices:
 
     def price_of(self, level: str) -> float:
         """Return the energy in pJ of a byte at a level and direction, as ``buffer_read``."""
-        place = level.partition("_")[0]
+        place = place_of(level)
         if place == SHARED and self.shared_pj_per_byte is None:
             place = "buffer"
         return {
@@ -146,30 +154,3 @@ class EnergyPrices:
             "dram": self.dram_pj_per_byte,
             SHARED: self.shared_pj_per_byte,
         }.get(place) or 0.0
-
-    def by_level(
-        self,
-        macs: Amount,
-        elements: Amount,
-        moved: Mapping[tuple[str, str], Amount],
-        cycles: Amount | None = None,
-    ) -> dict[str, Any]:
-        """Return the energy by level in pJ: actions times energy per action.
-
-        ``elements``: elements x passes of the SFU; ``moved``: bytes by (level and direction,
-        tensor). Leakage is included if it is not 0. Floats, or arrays if the amounts are arrays.
-
-        >>> price = EnergyPrices(mac_pj=1, sfu_pj_per_element=2, buffer_pj_per_byte=5,
-        ...     noc_pj_per_byte=1, dram_pj_per_byte=100)
-        >>> price.by_level(3, 0, {("dram_read", "A"): 2, ("dram_write", "C"): 1})
-        {'mac': 3, 'sfu': 0, 'buffer': 0, 'noc': 0, 'dram': 300}
-        """
-        energies: dict[str, Any] = {"mac": macs * self.mac_pj}
-        energies["sfu"] = elements * self.sfu_pj_per_element
-        for place in ("buffer", "noc", "dram", SHARED):
-            at = [n for (level, _), n in moved.items() if level.partition("_")[0] == place]
-            if at or place != SHARED:
-                energies[place] = sum(at) * self.price_of(place)
-        if self.leakage_pj_per_cycle and cycles is not None:
-            energies["leakage"] = cycles * self.leakage_pj_per_cycle
-        return energies
