@@ -238,17 +238,19 @@ class Accelerator(Spec):
         at: dict[str, list[tuple[str, Any]]] = {}
         for (level, _), n_bytes in moved.items():
             at.setdefault(place_of(level), []).append((level, n_bytes))
-        found: dict[str, Any] = {"mac": macs * self.prices.mac_pj}
-        found["sfu"] = elements * self.prices.sfu_pj_per_element
+        by_level: dict[str, Any] = {"mac": macs * self.prices.mac_pj}
+        by_level["sfu"] = elements * self.prices.sfu_pj_per_element
         for place in ("buffer", "noc", "dram", *({SHARED} & at.keys())):
-            found[place] = self._energy_at(place, at.get(place, []))
+            by_level[place] = self._energy_at(place, at.get(place, []))
         if self.prices.leakage_pj_per_cycle and cycles is not None:
-            found["leakage"] = cycles * self.cores.count * self.prices.leakage_pj_per_cycle
+            by_level["leakage"] = cycles * self.cores.count * self.prices.leakage_pj_per_cycle
         if isinstance(self.array, SpatialArraySpec):
-            found["pe"] = sum(n * self._pj_per_byte(level) for level, n in at.get("pe", []))
+            by_level["pe"] = sum(n * self._pj_per_byte(level) for level, n in at.get("pe", []))
         elif self.array.accumulator is not None:
-            found["accumulator"] = self._energy_at("accumulator", at.get("accumulator", []))
-        return found | {one: self._energy_at(one, at[one]) for one in (HOPS, LINK) if one in at}
+            by_level["accumulator"] = self._energy_at("accumulator", at.get("accumulator", []))
+        return by_level | {
+            place: self._energy_at(place, at[place]) for place in (HOPS, LINK) if place in at
+        }
 
     def _energy_at(self, place: str, amounts: Sequence[tuple[str, Any]]) -> Any:  # noqa: ANN401 - as amounts are
         return sum(n for level, n in amounts if level != LINK_RECEIVED) * self._pj_per_byte(place)

@@ -34,8 +34,8 @@ def contradictions(sections: Mapping[str, Any]) -> Contradictions:
     yield from small
     for section, way in (("buffer", "read_"), ("buffer", "write_"), ("links", "")):
         field = f"{way}bytes_per_second"
-        given = getattr(sections.get(section), field, None)
-        yield from _slow(clock_hz, f"{section}.{field}", given)
+        rate = getattr(sections.get(section), field, None)
+        yield from _slow(clock_hz, f"{section}.{field}", rate)
     memories = sections["memories"].by_class() if "memories" in sections else {}
     for name, memory in memories.items():
         if memory.fifo and isinstance(array, SpatialArraySpec):
@@ -43,13 +43,12 @@ def contradictions(sections: Mapping[str, Any]) -> Contradictions:
             yield f"memories.{name}.fifo", memory.fifo, allowed
     yield from _wrong_chips(sections)
     backing = {"dram": sections["dram"]} if "dram" in sections else {}
-    for name, memory in (
-        backing | {f"memories.{name}": one for name, one in memories.items()}
-    ).items():
+    backing |= {f"memories.{name}": memory for name, memory in memories.items()}
+    for name, memory in backing.items():
         if buffer is not None and not small:  # else the buffer is what is wrong
             yield from _wide_stripe(name, memory, buffer.capacity_bytes or _MOST_BYTES)
-        given = memory.bandwidth_bytes_per_second
-        yield from _slow(clock_hz, f"{name}.bandwidth_bytes_per_second", given, memory.channels)
+        rate = memory.bandwidth_bytes_per_second
+        yield from _slow(clock_hz, f"{name}.bandwidth_bytes_per_second", rate, memory.channels)
 
 
 def _small_buffer(
@@ -69,8 +68,8 @@ def _wrong_chips(sections: Mapping[str, Any]) -> Contradictions:
     links, chips = sections.get("links"), sections.get("chips")
     shared, field = getattr(sections.get("cores"), "shared_buffer", None), "cores.shared_buffer"
     if shared is not None:
-        name, given = f"{field}.bandwidth_bytes_per_second", shared.bandwidth_bytes_per_second
-        yield from _slow(sections.get("clock_hz"), name, given)
+        name, rate = f"{field}.bandwidth_bytes_per_second", shared.bandwidth_bytes_per_second
+        yield from _slow(sections.get("clock_hz"), name, rate)
         if chips is not None and math.prod(chips) > 1:
             yield "chips", shape_text(chips), f"1, with a {field}"
     if links is not None and chips is not None and (allowed := links.wrong_shape(chips)):
