@@ -87,8 +87,8 @@ def bound(
     )
     files.require()
     from simaccel.papers.orojenesis.single import Mapspace
+    from simaccel.report import figures
     from simaccel.report.bounds import bound_json, bound_lines, bound_rows, bound_table, front_lines
-    from simaccel.report.figures.pareto import draw_bound
     from simaccel.report.tables import csv_text
     from simaccel.verbs.bounding import bound_of
 
@@ -103,7 +103,7 @@ def bound(
         show(title, *bound_lines(report), bound_table(report), *front_lines(report))
     files.write("--csv", lambda: csv_text(bound_rows(report)))
     files.write("-o", lambda: _mapping_of(report))
-    files.write("--plot", lambda: draw_bound(report, title))
+    files.write("--plot", lambda: figures.draw_bound(report, title))
 
 
 def _inputs(options: WorkloadOptions, hw: str | None) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -180,6 +179,7 @@ def _run_all(
     finish: Callable[[Sequence[StudyRow]], None],
 ) -> Sequence[StudyRow]:
     """Run points; rows that are done are kept where it ends before ``finish`` has shown them."""
+    from simaccel.cli.forecast import processes_of
     from simaccel.cli.partial_results import keep_partial_results
     from simaccel.study.manifest import ROWS, open_store, store_in
     from simaccel.study.runs import row_of, run_points
@@ -198,7 +198,7 @@ def _run_all(
             went = row.problem if row.result is None else f"{row.result['cycles']:,} cycles"
             bar.line(f"{_name(row)}: {went}")
 
-        with jobs.working(min(os.cpu_count() or 1, len(points))) as team:
+        with jobs.working(processes_of(points)) as team:
             records, _ = run_points(points, team, bar.show, kept, note_row, whole=True)
         rows = [row_of(point, [record]) for point, record in zip(points, records, strict=True)]
         finish(rows)
@@ -232,9 +232,7 @@ def _show(
     *,
     as_json: bool,
 ) -> None:
-    from simaccel.report import comparison
-    from simaccel.report.figures.comparison import draw_comparison, draw_metric
-    from simaccel.report.figures.sweep import draw_sweep
+    from simaccel.report import comparison, figures
     from simaccel.report.tables import csv_text
     from simaccel.verbs.comparing import slopes_of, title_of
 
@@ -242,10 +240,11 @@ def _show(
 
     def draw() -> object:
         if metrics:
-            return draw_metric(rows, title, metrics[0])
+            return figures.draw_metric(rows, title, metrics[0])
         if lead is None or lead.axis.named or rows[0].others:
-            return draw_comparison(rows, title)
-        return draw_sweep(rows, title, slopes_of(points) if lead.axis.name == "buffer" else None)
+            return figures.draw_comparison(rows, title)
+        slopes = slopes_of(points) if lead.axis.name == "buffer" else None
+        return figures.draw_sweep(rows, title, slopes)
 
     written = files.write("--csv", lambda: csv_text(comparison.comparison_rows(rows, metrics)))
     written += files.write("--plot", draw)

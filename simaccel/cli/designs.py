@@ -69,6 +69,7 @@ def explore_directed(ctx: click.Context, readers: InputReaders, outputs: OutputF
     # nothing of what follows is loaded for an error
     from simaccel.papers.maestro.analysis.design import DesignLimits
     from simaccel.papers.maestro.analysis.prices import PAPER_ERA, PRESENT
+    from simaccel.report import figures
     from simaccel.report.directives import (
         designs_csv,
         designs_effort,
@@ -77,7 +78,6 @@ def explore_directed(ctx: click.Context, readers: InputReaders, outputs: OutputF
         designs_table,
         designs_title,
     )
-    from simaccel.report.figures.designs import draw_designs
     from simaccel.study.directed import sweep_directed
 
     space, limits = _space(read), DesignLimits(**within)
@@ -85,7 +85,7 @@ def explore_directed(ctx: click.Context, readers: InputReaders, outputs: OutputF
     designs: DirectedDesigns = sweep_directed(space, prices, limits, objectives)
     title = designs_title(designs)
     written = files.write("--csv", lambda: designs_csv(designs))
-    written += files.write("--plot-frontier", partial(draw_designs, designs, title))
+    written += files.write("--plot-frontier", lambda: figures.draw_designs(designs, title))
     quiet = as_json or files.prints
     if as_json:
         show_json(designs_json(designs))

@@ -98,8 +98,8 @@ def _show(
     more: str = "",
 ) -> None:
     """Show and write rows; ``more`` of the heading."""
+    from simaccel.report import figures
     from simaccel.report.exhibits import exhibit_json, exhibit_table
-    from simaccel.report.figures.exhibits import draw_exhibit
     from simaccel.report.tables import csv_text
     from simaccel.report.titles import experiment_title
 
@@ -110,7 +110,9 @@ def _show(
     written = []
     if rows:
         written += files.write("--csv", partial(csv_text, rows))
-        written += files.write("--plot", partial(draw_exhibit, exhibit, rows, title, accelerator))
+        written += files.write(
+            "--plot", lambda: figures.draw_exhibit(exhibit, rows, title, accelerator)
+        )
     if as_json:
         show_json(exhibit_json(exhibit, rows))
     elif not rows or not files.prints:
@@ -149,7 +151,7 @@ def show_bandwidths(
         *(replace(experiment.workload, seq_len=length).read for length in lengths),
     )
     from simaccel.experiment.parallel import run_with
-    from simaccel.study.points import base_point
+    from simaccel.study.points import LOST, base_point
 
     wanted = TARGET if target is None else target
     points = [
@@ -158,8 +160,12 @@ def show_bandwidths(
         for name in names
     ]
     work = partial(_needed_row, wanted)
+
+    def lost_row(point: Point) -> StudyRow:
+        return replace(point.row, problem=LOST, exit_code=WorkerDiedError.exit_code)
+
     with jobs.working(os.cpu_count() or 1) as team, ProgressBar("finding bandwidths") as bar:
-        needed = run_with(team, work, points, bar.show, lost=lambda it: it.row.without_process())
+        needed = run_with(team, work, points, bar.show, lost=lost_row)
     rows = [_add_saving(need, needed) for need in needed]
     lines = [f"{need.dataflow}: {need.problem}" for need in needed if need.problem]
     if any(row["bytes_per_second"] is None and row["utilisation"] for row in rows):
@@ -231,7 +237,7 @@ def compare_fronts(
     )
     from simaccel.experiment.parallel import run_with
     from simaccel.hardware.energy.required import require_energies
-    from simaccel.report.figures.pareto import draw_pareto
+    from simaccel.report import figures as drawings
     from simaccel.report.pareto import (
         FrontRow,
         pareto_csv,
@@ -258,7 +264,7 @@ def compare_fronts(
     title = f"{experiment_title(workload, accelerator)}: {front.y} against {front.x}"
     written = files.write("--csv", partial(pareto_csv, rows))
     x, y = COLUMNS[front.x], COLUMNS[front.y]
-    written += files.write("--plot", partial(draw_pareto, rows, x, y, title))
+    written += files.write("--plot", lambda: drawings.draw_pareto(rows, x, y, title))
     if as_json:
         show_json(pareto_json(rows, front.x, front.y))
     elif not files.prints:

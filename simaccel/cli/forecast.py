@@ -1,9 +1,10 @@
-"""`--dry-run` of run, map and compare: the estimated cost of searches and runs."""
+"""The estimated cost of searches and runs: shown by `--dry-run`, and what processes follow from."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.cli.output import show, show_json
 from simaccel.errors import SimaccelError
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 Files = Mapping[str, str | None]
 """Output files by option."""
+_SECONDS_ALONE: Final = 2.0
+"""Forecast CPU seconds up to which points run in one process."""
 
 
 def show_forecast(
@@ -90,6 +93,24 @@ def forecasts_of(points: Sequence[Point], names: Sequence[str]) -> Forecasts:
             continue
         searches += [(f"{name}, {part}" if part else name, forecast) for part, forecast in each]
     return searches
+
+
+def processes_of(points: Sequence[Point]) -> int:
+    """Return how many processes run points: one for each processor, or one if all take little.
+
+    A process takes half a second before it runs anything.
+    """
+    seconds = 0.0
+    for point in points:
+        every = [each for _, each in forecasts_of([point], [""]) if not isinstance(each, str)]
+        if any(each.seconds is None for each in every):
+            break
+        seconds += sum((each.seconds or 0.0) + each.run_seconds for each in every)
+        if seconds > _SECONDS_ALONE:
+            break
+    else:
+        return 1
+    return min(os.cpu_count() or 1, len(points))
 
 
 def forecast_lines(searches: Forecasts, files: Files, *, runs: bool) -> list[str]:

@@ -124,6 +124,7 @@ def run(
     if dry_run:
         show_inputs_forecast(experiment, inputs, paths, runs=True, as_json=as_json)
         return
+    from simaccel.report.comparison import designs_json, designs_table
     from simaccel.report.estimates import of_result, own_estimate_json, own_estimate_parts
     from simaccel.report.results import against_bound
     from simaccel.report.rows import operator_rows
@@ -141,20 +142,13 @@ def run(
     if as_json:
         document = _json(result, checks) | own_estimate_json(compared)
         document |= _search_json(report, experiment, result)
-        if beside:
-            from simaccel.report.comparison import designs_json
-
-            document |= designs_json(result, beside)
-        show_json(document)
+        show_json(document | designs_json(result, beside))
     elif quiet and table != STDOUT:
         show(against_bound(result))
     elif table != STDOUT:
         parts = _parts(experiment, result, known, top)
         parts += [*_check_parts(checks), *result.cost_lines(), *own_estimate_parts(compared)]
-        if beside:
-            from simaccel.report.comparison import designs_table
-
-            parts.append(designs_table(result, beside))
+        parts += [designs_table(result, beside)] if beside else []
         parts += [_HINT] if result.limit.name == UNFILLED and not beside else []
         parts += _search_parts(experiment, report, result)
         show(*parts, *(_detail(experiment, result) if detail else []), *written)

@@ -22,7 +22,6 @@ from simaccel.report.units import (
 )
 from simaccel.study.figure_table import FIGURES, Figure
 from simaccel.study.figures import run_figures
-from simaccel.study.neighbour_designs import DESIGN
 from simaccel.study.points import Setting, StudyRow
 from simaccel.units import ARRAY, LIMITS, STALLS
 from simaccel.workload import CLASSES
@@ -326,7 +325,7 @@ def designs_table(result: ExperimentResult, rows: Sequence[StudyRow]) -> Table:
 def designs_json(result: ExperimentResult, rows: Sequence[StudyRow]) -> dict[str, Any]:
     """Return the designs as JSON: fields, figures and speedup, or the problem; empty if none."""
     documents = []
-    every = _with_base(result, rows)
+    every = _with_base(result, rows) if rows else []
     for row, faster in list(zip(every, _speedups_over(every), strict=True))[1:]:
         design = row.settings[0]
         held = design.fields.get("stationarity")
@@ -340,7 +339,7 @@ def designs_json(result: ExperimentResult, rows: Sequence[StudyRow]) -> dict[str
 
 def _with_base(result: ExperimentResult, rows: Sequence[StudyRow]) -> list[StudyRow]:
     """Return the run as it is, and the rows of the designs."""
-    given = Setting(DESIGN, "", "the run as it is")
+    given = Setting(rows[0].settings[0].axis, "", "the run as it is")
     chips = result.accelerator.pod.count
     whole = StudyRow("", settings=(given,), chips=chips, figures=run_figures(result))
     return [replace(whole, result=result_json(result)), *rows]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from simaccel.cli.forecast import processes_of
 from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.study.figure_table import total_of
@@ -16,12 +17,24 @@ from simaccel.study.points import Axis, Point, Record, Setting, base_point
 from simaccel.study.runs import make_record, run_point
 from simaccel.units import STALLS
 from simaccel.verbs.comparing import slopes_of
-from simaccel.workload import ModelDimensions, attention, build
+from simaccel.workload import ModelDimensions, attention, build, gemm
 from tests.cli.conftest import Call
 
 pytestmark = pytest.mark.usefixtures("small_bert")
 
 SMALL = "--hw toy --workload bert --scope la --set buffer.capacity_bytes=16~KiB"
+
+
+def test_processes_run_only_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the forecast: a product of 315 MACs, and 54 convolutions with their poolings."""
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    toy, edge = load_accelerator("toy"), load_accelerator("edge")
+    short = base_point(gemm(m=9, k=7, n=5), toy)
+    long = base_point(build("resnet50"), edge)
+    several = [
+        replace(point, dataflow=name) for point in (short, long) for name in ("flex", "flat")
+    ]
+    assert [processes_of(some) for some in (several[:2], several[2:], several)] == [1, 2, 4]
 
 
 def test_rows_are_lengths_by_dataflows(cli: Call) -> None:
