@@ -98,7 +98,7 @@ from pydantic import ValidationError
 
 from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.files.schema import faults_of, read_yaml
-from simaccel.workload.attention import ModelDimensions, attention, attention_model
+from simaccel.workload.attention import attention, attention_model, parse_model
 from simaccel.workload.building import require_taken
 from simaccel.workload.conv import conv2d
 from simaccel.workload.documents import einsums_document
@@ -107,7 +107,6 @@ from simaccel.workload.einsum import (
     Einsum,
     Operand,
     Operator,
-    Tensor,
     Vector,
     VisibleSpan,
 )
@@ -123,10 +122,9 @@ from simaccel.workload.forms import (
     OperandForm,
     OperatorForm,
     OwnTransformerForm,
+    PublishedForm,
     SizedAttentionForm,
-    TensorForm,
     TransformerForm,
-    VisibleForm,
 )
 from simaccel.workload.gemm import gemm
 from simaccel.workload.language import Transformer, transformer
@@ -135,7 +133,7 @@ from simaccel.workload.layers import layers_workload
 from simaccel.workload.networks import network, parse_network, whole_network
 from simaccel.workload.precision import NATIVE, parse_precision, with_native, with_precision
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
-from simaccel.workload.tensors import bytes_document, said_bytes
+from simaccel.workload.tensors import bytes_document
 from simaccel.workload.workload import Workload
 
 _OTHERS = {
@@ -290,44 +288,30 @@ def _workload(form: Document) -> Workload:
         return _einsums(form)
     if isinstance(form, LayersForm):
         return _layers(form)
-    parameters = form.model_dump()
-    del parameters["kind"]
+    given = {name: value for name, value in form if name != "kind"}
     if isinstance(form, KnownTransformerForm | OwnTransformerForm):
-        run = {name: parameters[name] for name in TransformerForm.model_fields if name != "kind"}
-        return transformer(_transformer_of(form), **_drop_absent(run))
+        run = {name: given[name] for name in TransformerForm.model_fields if name != "kind"}
+        run = {name: value for name, value in run.items() if value is not None}
+        return transformer(_transformer_of(form), **run)
     if isinstance(form, NetworkForm):
-        return network(parameters.pop("model"), **parameters)
+        return network(given.pop("model"), **given)
     if isinstance(form, GemmForm | ConvForm):
-        return _operator_of_shape(form, parameters)
-    return _attention(form, parameters)
+        make: Callable[..., Workload] = gemm if isinstance(form, GemmForm) else conv2d
+        return make(**vars(given.pop("shape")), **given)
+    return _attention(form, given)
+
+
+def _attention(form: Document, given: dict[str, Any]) -> Workload:
+    if isinstance(form, ModelAttentionForm):
+        return attention_model(given.pop("model"), **given)
+    dimensions = parse_model(given).dimensions
+    left_out = {*vars(dimensions), *PublishedForm.model_fields}
+    return attention(dimensions, **{name: n for name, n in given.items() if name not in left_out})
 
 
 def _transformer_of(form: KnownTransformerForm | OwnTransformerForm) -> str | Transformer:
     """Return the transformer of a form, or its name in the catalogue."""
     return form.transformer() if isinstance(form, OwnTransformerForm) else form.model
-
-
-def _drop_absent(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what is None as it was not given."""
-    return {name: value for name, value in parameters.items() if value is not None}
-
-
-def _operator_of_shape(form: GemmForm | ConvForm, parameters: dict[str, Any]) -> Workload:
-    shape = parameters.pop("shape")
-    if isinstance(form, ConvForm):
-        return conv2d(**{rank.lower(): size for rank, size in shape.items()}, **parameters)
-    sizes = {"m": shape["M"], "k": shape["K"], "n": shape["N"], "batch": shape["B"]}
-    return gemm(**sizes, **parameters)
-
-
-def _attention(form: Document, parameters: dict[str, Any]) -> Workload:
-    if isinstance(form, ModelAttentionForm):
-        return attention_model(parameters.pop("model"), **parameters)
-    names = ("hidden", "heads", "head_size", "ff_size", "layers")
-    dimensions = ModelDimensions(**{name: parameters.pop(name) for name in names})
-    for name in ("aliases", "source"):
-        del parameters[name]
-    return attention(dimensions, **parameters)
 
 
 def _layers(form: LayersForm) -> Workload:
@@ -344,7 +328,7 @@ def _layers(form: LayersForm) -> Workload:
 
 
 def _einsums(form: EinsumsForm) -> Workload:
-    tensors = {name: _tensor(name, tensor_form) for name, tensor_form in form.tensors.items()}
+    tensors = {name: tensor_form.tensor(name) for name, tensor_form in form.tensors.items()}
     operators: list[Operator] = []
     faults: list[Fault] = []
     for name, operator_form in form.operators.items():
@@ -358,23 +342,13 @@ def _einsums(form: EinsumsForm) -> Workload:
     return Workload(form.name, tuple(operators), tensors, form.repeat, parameters, once)
 
 
-def _tensor(name: str, given: TensorForm) -> Tensor:
-    inside = tuple((first, last) for first, last in given.inside or ())
-    said, kind = given.bytes_per_element, given.kind
-    number = given.checked_number(f"tensors.{name}.number")
-    marks: dict[str, Any] = {"inside": inside, "distinct": given.distinct, "number": number}
-    if given.packed:
-        return Tensor(name, said or 1, kind, packed=True, **marks)
-    return Tensor(name, said_bytes(said), kind, assumed=said is None, **marks)
-
-
 def _operator(name: str, form: OperatorForm) -> Operator:
     inputs, output = tuple(map(_operand, form.inputs)), _operand(form.output)
+    visible = None if form.visible is None else VisibleSpan(**vars(form.visible))
     if form.kind != "einsum":
         scale = 1.0 if form.scale is None else form.scale
-        seen = _visible(form.visible)
-        return Vector(name, form.kind, form.ranks, inputs, output, form.axis, scale, seen)
-    own = {"axis": form.axis, "scale": form.scale, "visible": _visible(form.visible)}
+        return Vector(name, form.kind, form.ranks, inputs, output, form.axis, scale, visible)
+    own = {"axis": form.axis, "scale": form.scale, "visible": visible}
     require_none(
         Fault("workload", f"operators.{name}.{field}", value, "nothing, as an einsum has none")
         for field, value in own.items()
@@ -386,7 +360,3 @@ def _operator(name: str, form: OperatorForm) -> Operator:
 def _operand(given: OperandForm) -> Operand:
     projection = tuple(AffineDimension(tuple(dim.items())) for dim in given.projection)
     return Operand(given.tensor, projection, tuple(given.start))
-
-
-def _visible(given: VisibleForm | None) -> VisibleSpan | None:
-    return VisibleSpan(given.row, given.before, given.window) if given else None

@@ -10,9 +10,9 @@ from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.limits import MAX_OPERATORS
 from simaccel.numbers import BITS, BYTE, PACKED_BITS
 from simaccel.workload.attention import Model, Scope, find_model
-from simaccel.workload.einsum import Kind
+from simaccel.workload.einsum import Kind, Tensor
 from simaccel.workload.language import Transformer, find_transformer
-from simaccel.workload.language.model import Activation, NormKind
+from simaccel.workload.language.model import Activation, NormKind, parse_transformer
 from simaccel.workload.language.phase import PhaseName
 from simaccel.workload.networks import Network, find_network
 from simaccel.workload.shown import read_shown
@@ -56,6 +56,7 @@ def _as_list(value: object) -> object:
 
 
 Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
+Count = Annotated[int, Field(ge=0, le=MAX_SIZE)]
 Bytes = Annotated[int, Field(ge=1, le=MAX_BYTES_PER_ELEMENT)]
 Terms = Annotated[dict[str, Size], BeforeValidator(_as_terms)]
 OperatorKind = Annotated[str, BeforeValidator(_as_operator)]
@@ -251,7 +252,7 @@ class TransformerForm(Document):
     kind: Literal["transformer"]
     phase: PhaseName = "prefill"
     prompt: Size = 512
-    kv_len: Annotated[int, Field(ge=0, le=MAX_SIZE)] | None = None
+    kv_len: Count | None = None
     batch: Size = 1
     scope: Scope = "block"
     causal_blocks: Size | None = None
@@ -283,7 +284,7 @@ class OwnTransformerForm(TransformerForm, PublishedForm):
     post_norms: bool = False
     shared_norm: bool = False
     head_norms: bool = False
-    positions: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
+    positions: Count = 0
     activation: Activation = "silu"
     gated: bool = True
     biased: list[Literal["qkv", "o", "ff", "router", "logits"]] = []
@@ -293,35 +294,24 @@ class OwnTransformerForm(TransformerForm, PublishedForm):
     attention_cap: Annotated[float, Field(gt=0)] | None = None
     logits_cap: Annotated[float, Field(gt=0)] | None = None
     score_scale: Annotated[float, Field(gt=0)] | None = None
-    expert_count: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
-    experts_per_token: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
-    shared_ff: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
+    expert_count: Count = 0
+    experts_per_token: Count = 0
+    shared_ff: Count = 0
     shared_gate: bool = False
     patches: list[Size] | None = None
     causal: bool = True
     rotary: bool | None = None
-    decoder_layers: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
-    relative: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
+    decoder_layers: Count = 0
+    relative: Count = 0
     relative_each: bool = False
 
     def transformer(self) -> Transformer:
         """Return the model."""
-        sizes = {name: getattr(self, name) for name in OwnTransformerForm.model_fields}
-        for name in TransformerForm.model_fields:
-            del sizes[name]
-        heads = self.heads
-        sizes["kv_heads"] = self.kv_heads or heads
-        sizes["head_size"] = self.head_size or max(1, self.hidden // heads)
-        sizes["experts"] = sizes.pop("expert_count")
-        sizes["chosen"] = sizes.pop("experts_per_token")
+        sizes = self.model_dump(exclude={*TransformerForm.model_fields})
+        sizes["kv_heads"] = self.kv_heads or self.heads
+        sizes["head_size"] = self.head_size or max(1, self.hidden // self.heads)
         sizes["source"] = self.source or "sizes of one's own"
-        for name in ("aliases", "biased", "windows", "patches"):
-            sizes[name] = None if sizes[name] is None else tuple(sizes[name])
-        return Transformer(**sizes)
-
-
-Place = Annotated[int, Field(ge=0, le=MAX_SIZE)]
-"""A position of a dimension."""
+        return parse_transformer(sizes)
 
 
 class TensorForm(Document):
@@ -331,21 +321,31 @@ class TensorForm(Document):
     number: Literal["fp4", "fp8", "fp16", "int16", "int32", "tf32"] | None = None
     bytes_per_element: Bytes | None = None
     packed: bool | None = None
-    inside: list[Annotated[list[Place], Field(min_length=2, max_length=2)]] | None = None
-    distinct: Annotated[int, Field(ge=0, le=MAX_SIZE)] | None = None
+    inside: list[Annotated[list[Count], Field(min_length=2, max_length=2)]] | None = None
+    distinct: Count | None = None
 
-    def checked_number(self, field: str) -> str:
-        """Return the number format, empty if it has none.
+    def tensor(self, name: str) -> Tensor:
+        """Return the tensor.
 
         Raises:
-            InputError: the format has other bits than the elements.
+            InputError: the number format has other bits than the elements.
 
         """
-        bits = PACKED_BITS if self.packed else BYTE * (self.bytes_per_element or ASSUMED_BYTES)
+        said = self.bytes_per_element
+        bits = PACKED_BITS if self.packed else BYTE * (said or ASSUMED_BYTES)
         if self.number is not None and bits != BITS[self.number]:
             allowed = f"elements of {BITS[self.number]} bits; these have {bits}"
-            raise InputError([Fault("workload", field, self.number, allowed)])
-        return self.number or ""
+            raise InputError([Fault("workload", f"tensors.{name}.number", self.number, allowed)])
+        return Tensor(
+            name,
+            said or (1 if self.packed else ASSUMED_BYTES),
+            self.kind,
+            packed=bool(self.packed),
+            assumed=said is None,
+            inside=tuple((first, last) for first, last in self.inside or ()),
+            distinct=self.distinct,
+            number=self.number or "",
+        )
 
 
 class OperandForm(Document):
@@ -356,7 +356,7 @@ class OperandForm(Document):
 
     tensor: str
     projection: list[Terms]
-    start: list[Annotated[int, Field(ge=0, le=MAX_SIZE)]] = []
+    start: list[Count] = []
 
     @model_validator(mode="before")
     @classmethod
@@ -368,7 +368,7 @@ class VisibleForm(Document):
     """The mask of a vector operator; the fields are those of `VisibleSpan`."""
 
     row: str
-    before: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
+    before: Count = 0
     window: Size | None = None
 
 
