@@ -38,7 +38,7 @@ from simaccel.mapping.tree import Group, Mapping, WorkloadReference
 from simaccel.program.text import program_text
 from simaccel.run.run import run_mapping
 from simaccel.trace import TraceHeader, TraceReader, TraceWriter, program_sites
-from simaccel.workload.gemm import gemm
+from simaccel.workload.products import gemm
 
 path = accelerator_files()["toy"]
 toy = build_accelerator(own_document(read_yaml(path, "an accelerator")[0], path)[0], path, (), ())

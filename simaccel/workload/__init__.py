@@ -19,7 +19,7 @@ from simaccel.workload.building import (
     build,
     require_taken,
 )
-from simaccel.workload.conv import Conv, conv2d, parse_conv
+from simaccel.workload.conv import Conv, conv2d
 from simaccel.workload.describe import OperatorRow, describe
 from simaccel.workload.einsum import (
     AffineDimension,
@@ -35,7 +35,6 @@ from simaccel.workload.einsum import (
     softmax,
 )
 from simaccel.workload.frozen import FrozenDict
-from simaccel.workload.gemm import GemmShape, gemm, parse_shape
 from simaccel.workload.language import (
     CAUSAL_BLOCKS,
     CLASSES,
@@ -50,9 +49,9 @@ from simaccel.workload.language import (
 )
 from simaccel.workload.layers import Layers, Product, layers_workload
 from simaccel.workload.networks import NETWORKS, Network, find_network, network
-from simaccel.workload.precision import Precision, parse_precision, with_precision
-from simaccel.workload.products import bmm, gbmm, parse_product
-from simaccel.workload.vectors import VECTORS, VectorKind
+from simaccel.workload.precision import parse_precision, with_precision
+from simaccel.workload.products import bmm, gbmm, gemm
+from simaccel.workload.vectors import VECTORS
 from simaccel.workload.workload import Workload, canonical_text
 
 if TYPE_CHECKING:
@@ -80,7 +79,6 @@ __all__ = [
     "Conv",
     "Einsum",
     "FrozenDict",
-    "GemmShape",
     "Kind",
     "Layers",
     "Model",
@@ -90,13 +88,11 @@ __all__ = [
     "Operator",
     "OperatorRow",
     "PhaseTokens",
-    "Precision",
     "Product",
     "Scope",
     "Tensor",
     "Transformer",
     "Vector",
-    "VectorKind",
     "VisibleSpan",
     "Workload",
     "WorkloadSizes",
@@ -118,10 +114,7 @@ __all__ = [
     "network",
     "operand",
     "operands_of",
-    "parse_conv",
     "parse_precision",
-    "parse_product",
-    "parse_shape",
     "parse_workload",
     "require_taken",
     "softmax",

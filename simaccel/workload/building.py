@@ -5,20 +5,20 @@ A size that a kind of workload does not take is refused with the reason; no argu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, signature
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.plugins import Plugin, Registry
 from simaccel.workload.attention import MODELS, attention_model
-from simaccel.workload.conv import conv2d, parse_conv
-from simaccel.workload.gemm import gemm, parse_shape
+from simaccel.workload.conv import conv2d
 from simaccel.workload.language import TRANSFORMERS, Transformer, transformer
 from simaccel.workload.networks import NETWORKS, network
 from simaccel.workload.precision import Precision, parse_precision, with_precision
-from simaccel.workload.products import bmm, gbmm, parse_product
+from simaccel.workload.products import bmm, gbmm, gemm
+from simaccel.workload.sizes import MAX_LAYER_SIZE, MAX_SIZE, parse_sizes
 from simaccel.workload.workload import Workload
 
 SEQ_LEN: Final = 512
@@ -92,13 +92,32 @@ REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """Sizes that a kind of workload does not take, with the reason."""
-_OF_SHAPE: Final[Mapping[str, tuple[str, str]]] = {
-    "gemm": ("B", "M=512,K=64,N=512"),
-    "bmm": ("H", "H=32,M=4096,K=128,N=4096"),
-    "gbmm": ("H", "G=8,H=32,M=4096,K=128,N=4096"),
-    "conv": ("N", "M=64,C=3,P=112,Q=112,R=7,S=7,stride=2"),
+
+
+class _Shaped(NamedTuple):
+    """A workload with a shape: how it is built, the keys of its sizes, and an example."""
+
+    make: Callable[..., Workload]
+    batch: str
+    needed: Sequence[str]
+    example: str
+    optional: Sequence[str] = ()
+    limit: int = MAX_SIZE
+
+
+_OF_SHAPE: Final[Mapping[str, _Shaped]] = {
+    "gemm": _Shaped(gemm, "B", "MKN", "M=512,K=64,N=512", "B"),
+    "bmm": _Shaped(bmm, "H", "HMKN", "H=32,M=4096,K=128,N=4096"),
+    "gbmm": _Shaped(gbmm, "H", "GHMKN", "G=8,H=32,M=4096,K=128,N=4096"),
+    "conv": _Shaped(
+        conv2d,
+        "N",
+        "MCPQRS",
+        "M=64,C=3,P=112,Q=112,R=7,S=7,stride=2",
+        ("G", "N", "stride", "dilation"),
+        MAX_LAYER_SIZE,
+    ),
 }
-"""Workloads with a shape: the rank of the batch, and an example."""
 
 
 def accept_builder(plugin: Plugin, made_by: object) -> Callable[..., Workload]:
@@ -219,24 +238,27 @@ def _refuse(name: str, reasons: Mapping[str, str], given: Mapping[str, object]) 
 
 
 def _of_shape(name: str, options: dict[str, Any]) -> Workload:
-    batch, example = _OF_SHAPE[name]
-    said = f"`shape` says it ({batch} is the batch)"
+    shaped = _OF_SHAPE[name]
+    said = f"`shape` says it ({shaped.batch} is the batch)"
     reasons = {**_ALWAYS, **dict.fromkeys(("seq_len", "batch", "scope"), said), "layer": _NO_LAYERS}
     _refuse(name, reasons, options)
     shape = options.pop("shape", None)
     if shape is None:
-        allowed = f"the sizes of the {name}, as in `shape` {example}"
+        allowed = f"the sizes of the {name}, as in `shape` {shaped.example}"
         raise InputError([Fault("workload", "shape", ABSENT, allowed)])
     if isinstance(shape, Mapping):
         shape = ",".join(f"{rank}={size}" for rank, size in shape.items())
     if not isinstance(shape, str):
-        raise InputError([Fault("workload", "shape", shape, example)])
-    if name == "gemm":
-        return gemm(**parse_shape(shape, "shape"), **options)
-    if name == "conv":
-        return conv2d(**vars(parse_conv(shape, "shape")), **options)
-    make: Callable[..., Workload] = gbmm if name == "gbmm" else bmm
-    return make(**parse_product(shape, grouped=name == "gbmm", source="shape"), **options)
+        raise InputError([Fault("workload", "shape", shape, shaped.example)])
+    sizes = parse_sizes(
+        shape,
+        "shape",
+        needed=shaped.needed,
+        optional=shaped.optional,
+        example=shaped.example,
+        limit=shaped.limit,
+    )
+    return shaped.make(**sizes, **options)
 
 
 def _of_name(fault: Fault) -> Fault:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from simaccel.errors import Fault, name_arguments, require_none
 from simaccel.workload.einsum import AffineDimension, Einsum, Kind, Operand
-from simaccel.workload.sizes import MAX_LAYER_SIZE, parse_sizes, size_faults
+from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
 from simaccel.workload.tensors import bytes_document, make_tensors
 from simaccel.workload.workload import Workload
 
@@ -123,25 +123,6 @@ def conv2d(  # noqa: PLR0913 - a convolution has that many sizes
         **bytes_document(bytes_per_element, bytes_by_tensor),
     }
     return Workload("conv", (conv.einsum("conv"),), tensors, parameters=parameters)
-
-
-def parse_conv(text: str, source: str = "--shape") -> Conv:
-    """Return the sizes in a text; G, N, stride and dilation are 1 if left out.
-
-    >>> parse_conv("M=64,C=3,P=112,Q=112,R=7,S=7,stride=2").stride
-    (2, 2)
-    """
-    sizes_read = parse_sizes(
-        text,
-        source,
-        needed="MCPQRS",
-        optional=("G", "N", "stride", "dilation"),
-        example="M=64,C=3,P=112,Q=112,R=7,S=7,stride=2",
-        limit=MAX_LAYER_SIZE,
-    )
-    stride, dilation = (pair(sizes_read.pop(key, 1)) for key in ("stride", "dilation"))
-    sizes = {key.lower(): size for key, size in sizes_read.items()}
-    return Conv(stride=stride, dilation=dilation, **sizes)
 
 
 def pair(given: int | Pair) -> Pair:

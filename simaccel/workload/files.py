@@ -126,12 +126,12 @@ from simaccel.workload.forms import (
     SizedAttentionForm,
     TransformerForm,
 )
-from simaccel.workload.gemm import gemm
 from simaccel.workload.language import Transformer, transformer
 from simaccel.workload.language.own import name_expert_count
 from simaccel.workload.layers import layers_workload
 from simaccel.workload.networks import network, parse_network, whole_network
 from simaccel.workload.precision import NATIVE, parse_precision, with_native, with_precision
+from simaccel.workload.products import gemm
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
 from simaccel.workload.tensors import bytes_document
 from simaccel.workload.workload import Workload
@@ -288,25 +288,25 @@ def _workload(form: Document) -> Workload:
         return _einsums(form)
     if isinstance(form, LayersForm):
         return _layers(form)
-    given = {name: value for name, value in form if name != "kind"}
+    fields = {name: value for name, value in form if name != "kind"}
     if isinstance(form, KnownTransformerForm | OwnTransformerForm):
-        run = {name: given[name] for name in TransformerForm.model_fields if name != "kind"}
+        run = {name: fields[name] for name in TransformerForm.model_fields if name != "kind"}
         run = {name: value for name, value in run.items() if value is not None}
         return transformer(_transformer_of(form), **run)
     if isinstance(form, NetworkForm):
-        return network(given.pop("model"), **given)
+        return network(fields.pop("model"), **fields)
     if isinstance(form, GemmForm | ConvForm):
         make: Callable[..., Workload] = gemm if isinstance(form, GemmForm) else conv2d
-        return make(**vars(given.pop("shape")), **given)
-    return _attention(form, given)
+        return make(**vars(fields.pop("shape")), **fields)
+    return _attention(form, fields)
 
 
-def _attention(form: Document, given: dict[str, Any]) -> Workload:
+def _attention(form: Document, fields: dict[str, Any]) -> Workload:
     if isinstance(form, ModelAttentionForm):
-        return attention_model(given.pop("model"), **given)
-    dimensions = parse_model(given).dimensions
+        return attention_model(fields.pop("model"), **fields)
+    dimensions = parse_model(fields).dimensions
     left_out = {*vars(dimensions), *PublishedForm.model_fields}
-    return attention(dimensions, **{name: n for name, n in given.items() if name not in left_out})
+    return attention(dimensions, **{name: n for name, n in fields.items() if name not in left_out})
 
 
 def _transformer_of(form: KnownTransformerForm | OwnTransformerForm) -> str | Transformer:

@@ -22,7 +22,6 @@ from simaccel.workload import (
     gemm,
     layers_workload,
     operand,
-    parse_shape,
     parse_workload,
 )
 from simaccel.workload.layers import distinct_names, one_layer, with_batch
@@ -63,11 +62,12 @@ def test_gemm_reports_all_faults() -> None:
 
 @given(*[st.integers(1, 2**40)] * 4)
 def test_shape_is_read_in_any_order(m: int, k: int, n: int, batch: int) -> None:
-    assert parse_shape(f"N={n}, B={batch},M={m},K={k}") == {"m": m, "k": k, "n": n, "batch": batch}
+    (einsum,) = build("gemm", shape=f"N={n}, B={batch},M={m},K={k}").operators
+    assert dict(einsum.ranks) == {"b": batch, "m": m, "k": k, "n": n}
 
 
 def test_a_shape_without_a_batch_has_one() -> None:
-    assert parse_shape("M=512,K=64,N=512")["batch"] == 1
+    assert build("gemm", shape="M=512,K=64,N=512").operators[0].ranks["b"] == 1
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,8 @@ def test_a_shape_without_a_batch_has_one() -> None:
     ],
 )
 def test_wrong_shapes_say_what_is_wrong(text: str, faults: list[str]) -> None:
-    assert refusal_of(parse_shape, text).splitlines() == [f"--shape: {fault}" for fault in faults]
+    said = refusal_of(build, "gemm", shape=text).splitlines()
+    assert said == [f"shape: {fault}" for fault in faults]
 
 
 def test_a_shape_is_text_or_sizes_by_name() -> None:

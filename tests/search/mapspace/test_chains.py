@@ -23,7 +23,7 @@ from simaccel.search.mapspace.nests import map_einsum
 from simaccel.search.mapspace.ordered_tilings import best_orders
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
 from simaccel.search.mapspace.tiling_batch import rows
-from simaccel.workload.conv import parse_conv
+from simaccel.workload.conv import Conv
 from tests.search.mapspace.blocks import in_all_orders
 from tests.search.mapspace.chain_counts import count_chains, list_chains
 from tests.search.mapspace.test_mapspace_search import product_of, target, toy
@@ -150,7 +150,7 @@ def test_a_fixed_number_of_pieces() -> None:
 EYERISS = load_accelerator(
     "eyeriss_like", ["array.dataflow=[]", "dram.bandwidth_bytes_per_second=1 GB/s"]
 )
-WINDOWS = parse_conv("M=4,C=6,P=8,Q=6,R=3,S=3").einsum("conv")
+WINDOWS = Conv(m=4, c=6, p=8, q=6, r=3, s=3).einsum("conv")
 GOALS = {
     "windows over each other": target(WINDOWS, EYERISS, "ruby-s"),
     "weights past the buffer": target(WINDOWS, EYERISS, "ruby", ["buffer.keep=input,output"]),

@@ -36,7 +36,7 @@ from simaccel.search.mapspace.ordered_tilings import OrderedTilings, best_orders
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
 from simaccel.search.mapspace.tiling_batch import TilingBatch
 from simaccel.workload import Einsum, Tensor, gemm
-from simaccel.workload.conv import parse_conv
+from simaccel.workload.conv import Conv
 from simaccel.workload.einsum import Operand, operand
 from tests.draws import some
 from tests.machine.accelerators import accelerator
@@ -77,7 +77,7 @@ def rank_one(size: int) -> Einsum:
     return Einsum("one", {"d": size}, (operand("A d"), Operand("B", ())), operand("Z d"))
 
 
-CONV = parse_conv("M=3,C=2,P=4,Q=3,R=2,S=2").einsum("conv")
+CONV = Conv(m=3, c=2, p=4, q=3, r=2, s=2).einsum("conv")
 
 
 def fitting(goal: MappingTarget, space: EinsumMapspace, candidates: TilingBatch) -> TilingBatch:
@@ -127,7 +127,7 @@ def test_the_random_search_finds_the_best_too() -> None:
 
 def test_no_pruned_order_costs_less_or_otherwise() -> None:
     """All orders of all loops have the costs of the distinct ones, whatever is kept."""
-    einsum = parse_conv("M=2,C=2,P=3,Q=2,R=2,S=1").einsum("conv")
+    einsum = Conv(m=2, c=2, p=3, q=2, r=2, s=1).einsum("conv")
     accelerator = load_accelerator(
         "eyeriss_like",
         [
@@ -404,7 +404,7 @@ def test_a_larger_mapspace_is_never_worse_however_short_the_search(
     seed: int, objective: Objective
 ) -> None:
     """400 tilings of millions of mappings: each search alone misses the best by far."""
-    einsum = parse_conv("M=30,C=14,P=13,Q=13,R=3,S=3").einsum("conv")
+    einsum = Conv(m=30, c=14, p=13, q=13, r=3, s=3).einsum("conv")
     effort = Effort(objective=objective, exhaustive=0, patience=400, seed=seed)
     for pads in (96, 1024):
         scores = {

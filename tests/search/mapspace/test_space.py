@@ -20,7 +20,7 @@ from simaccel.search.mapspace.orders import dependences, distinct_orders
 from simaccel.search.mapspace.space import EinsumMapspace, spaces
 from simaccel.search.mapspace.tiling_batch import TilingBatch
 from simaccel.workload import Einsum, gemm
-from simaccel.workload.conv import parse_conv
+from simaccel.workload.conv import Conv
 from simaccel.workload.einsum import operand
 from tests.draws import DRAWS
 from tests.refusals import faults_of, refusal_of
@@ -56,10 +56,6 @@ def product_of(m: int, k: int, n: int) -> Einsum:
     return einsum
 
 
-def convolution(sizes: str) -> Einsum:
-    return parse_conv(sizes).einsum("conv")
-
-
 def rank_one(size: int) -> Einsum:
     return Einsum("one", {"d": size}, (operand("A d"), operand("B d")), operand("Z d"))
 
@@ -78,7 +74,7 @@ def rows_of(space: EinsumMapspace, nests: TilingBatch) -> Iterator[tuple[object,
 def test_the_size_is_that_of_all_blocks() -> None:
     for einsum, hierarchy in (
         (product_of(6, 5, 4), toy()),
-        (convolution("M=2,C=1,P=3,Q=2,R=2,S=1"), toy()),
+        (Conv(m=2, c=1, p=3, q=2, r=2, s=1).einsum("conv"), toy()),
         (product_of(4, 2, 3), eyeriss()),
     ):
         for strategy in STRATEGIES:
@@ -129,7 +125,7 @@ def test_orders_that_move_the_same_are_one() -> None:
     mkn = tuple(list(einsum.ranks).index(rank) for rank in "mkn")
     found = distinct_orders(mkn, dependences(einsum))
     assert len({order[-1] for order in found.tolist()}) == len(found) == 3
-    einsum = convolution("M=2,C=2,P=2,Q=2,R=2,S=2")
+    einsum = Conv(m=2, c=2, p=2, q=2, r=2, s=2).einsum("conv")
     ranks = tuple(range(len(einsum.ranks)))
     active = tuple(at for at in ranks if list(einsum.ranks.values())[at] > 1)
     found = distinct_orders(active, dependences(einsum))
@@ -272,7 +268,7 @@ def test_blocks_go_through_all_mappings() -> None:
 
 @pytest.mark.parametrize("strategy", ["pfm", "ruby-s", "ruby"])
 def test_a_tiling_of_the_mapspace_is_the_nearest_to_itself(strategy: Strategy) -> None:
-    (space,) = spaces(convolution("M=4,C=1,P=3,Q=2,R=2,S=1"), eyeriss(), strategy)
+    (space,) = spaces(Conv(m=4, c=1, p=3, q=2, r=2, s=1).einsum("conv"), eyeriss(), strategy)
     genes, factors = space.fitting(space.random(np.random.default_rng(3), 300))
     near = space.nearest_tilings(space.candidates(genes, factors))
     assert np.array_equal(near.chains, genes.chains)
