@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial, wraps
@@ -195,12 +194,24 @@ def explore_command(
         show_cost(space.designs(designs), plan, kept, as_json=as_json)
         return
     open_store(kept, command_line(), seed)
-    most = min(os.cpu_count() or 1, len(designs))
-    with ProgressBar("exploring") as bar, jobs.working(most) as team:
+    with ProgressBar("exploring") as bar, jobs.working(_processes(space, designs)) as team:
         drawn = space.designs(designs)
         exploration = explore(space.dimensions, drawn, plan, team, store=kept, watch=bar.show)
     outputs.show(exploration, space, as_json=as_json)
     ctx.exit(_exit_code(exploration))
+
+
+def _processes(space: DesignSpace, designs: Sequence[int]) -> int:
+    """Return how many processes explore designs: one if all take little, by some of them."""
+    from simaccel.cli.forecast import processes_of
+
+    few = designs[:: -(-len(designs) // _FEW)]
+    runs = [one for made in space.designs(few) if not made.problem for one in made.runs]
+    return processes_of(runs, len(designs) / len(few))
+
+
+_FEW: Final = 16
+"""Designs whose forecast stands for all."""
 
 
 def _exit_code(found: ExploredDesigns) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 Files = Mapping[str, str | None]
 """Output files by option."""
-_SECONDS_ALONE: Final = 2.0
+_SECONDS_ALONE: Final = 3.0
 """Forecast CPU seconds up to which points run in one process."""
 
 
@@ -95,10 +96,11 @@ def forecasts_of(points: Sequence[Point], names: Sequence[str]) -> Forecasts:
     return searches
 
 
-def processes_of(points: Sequence[Point]) -> int:
+def processes_of(points: Sequence[Point], times: float = 1.0) -> int:
     """Return how many processes run points: one for each processor, or one if all take little.
 
-    A process takes half a second before it runs anything.
+    ``times``: points in all, relative to ``points``. A process takes half a second before it runs
+    anything.
     """
     seconds = 0.0
     for point in points:
@@ -106,11 +108,11 @@ def processes_of(points: Sequence[Point]) -> int:
         if any(each.seconds is None for each in every):
             break
         seconds += sum((each.seconds or 0.0) + each.run_seconds for each in every)
-        if seconds > _SECONDS_ALONE:
+        if times * seconds > _SECONDS_ALONE:
             break
     else:
         return 1
-    return min(os.cpu_count() or 1, len(points))
+    return min(os.cpu_count() or 1, math.ceil(times * len(points)))
 
 
 def forecast_lines(searches: Forecasts, files: Files, *, runs: bool) -> list[str]:
