@@ -4,8 +4,9 @@ A scheduler maps a workload onto an accelerator, lowering turns the mapping into
 SimPy machine times it. Counts, work and a lower bound follow from the mapping alone.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from simaccel.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from simaccel.experiment.run import result_json
@@ -21,27 +22,6 @@ if TYPE_CHECKING:
     from simaccel.workload import build, conv2d, gemm, network
 
     __version__: str
-
-_HOMES = {
-    "EstimateResult": "simaccel.verbs.estimating",
-    "Options": "simaccel.schedulers",
-    "Result": "simaccel.verbs.running",
-    "Trace": "simaccel.verbs.tracing",
-    "bound": "simaccel.verbs.bounding",
-    "build": "simaccel.workload",
-    "compare": "simaccel.verbs.comparing",
-    "conv2d": "simaccel.workload",
-    "estimate": "simaccel.verbs.estimating",
-    "explore": "simaccel.verbs.exploring",
-    "gemm": "simaccel.workload",
-    "load_accelerator": "simaccel.importers.accelerators",
-    "load_workload": "simaccel.importers.workloads",
-    "network": "simaccel.workload",
-    "record": "simaccel.verbs.running",
-    "result_json": "simaccel.experiment.run",
-    "simulate": "simaccel.verbs.running",
-}
-"""Where each name comes from; it is loaded when it is used, so that `simaccel` alone is quick."""
 
 __all__ = [
     "EstimateResult",
@@ -65,17 +45,16 @@ __all__ = [
 ]
 
 
+_find = lazy_attributes(__name__, __file__)
+
+
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever stands there
+    """Return what a name stands for; its module is loaded when it is used."""
     if name == "__version__":
         from simaccel.version import version  # noqa: PLC0415 - as slow as numpy
 
-        value: object = version()
-    elif name in _HOMES:
-        value = getattr(import_module(_HOMES[name]), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
+        return version()
+    return _find(name)
 
 
 def __dir__() -> list[str]:

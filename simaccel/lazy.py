@@ -3,7 +3,8 @@
 `from simaccel.lazy import np` replaces `import numpy as np`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -22,16 +23,29 @@ else:
 __all__ = ["lazy_attributes", "np"]
 
 
-def lazy_attributes(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+def lazy_attributes(package: str, file: str) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package (PEP 562): names are loaded from their modules.
 
-    ``homes`` has the names that each module of the package gives.
+    The modules are those of the imports in the package's ``file``, also of imports that only type
+    checkers run; so a name is written there and in ``__all__``, and nowhere else.
     """
-    places = {name: module for module, names in homes.items() for name in names}
+
+    @cache
+    def homes() -> dict[str, str]:
+        import ast  # noqa: PLC0415 - what nobody asks a name of waits for neither
+        from pathlib import Path  # noqa: PLC0415 - likewise
+
+        imports = ast.walk(ast.parse(Path(file).read_text(encoding="utf-8")))
+        return {
+            name.name: node.module
+            for node in imports
+            if isinstance(node, ast.ImportFrom) and node.module
+            for name in node.names
+        }
 
     def find(name: str) -> Any:  # noqa: ANN401 - whatever stands there
-        if name not in places:
+        if name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{places[name]}"), name)
+        return getattr(import_module(homes()[name]), name)
 
     return find

@@ -22,36 +22,7 @@ if TYPE_CHECKING:
     from simaccel.hardware.sfu import SfuSpec
     from simaccel.hardware.spatial import SpatialArraySpec
 
-__getattr__ = lazy_attributes(
-    __name__,
-    {
-        "accelerator": ("Accelerator",),
-        "accumulator": ("AccumulatorSpec",),
-        "array": ("ArraySpec",),
-        "energy.spec": ("EnergySpec",),
-        "fold_grid": (
-            "PLACES",
-            "STATIONARITIES",
-            "FoldGrid",
-            "Gang",
-            "Stationarity",
-        ),
-        "memory": (
-            "BufferSpec",
-            "DmaSpec",
-            "DramSpec",
-        ),
-        "noc": (
-            "DistributionSpec",
-            "NocPipes",
-            "NocSpec",
-            "Topology",
-        ),
-        "quantity": ("Rate",),
-        "sfu": ("SfuSpec",),
-        "spatial": ("SpatialArraySpec",),
-    },
-)
+__getattr__ = lazy_attributes(__name__, __file__)
 """Specs that are imported when used, as tables of units and helps of commands need none."""
 
 __all__ = [

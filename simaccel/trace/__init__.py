@@ -15,20 +15,7 @@ if TYPE_CHECKING:
     from simaccel.trace.sites import program_sites
     from simaccel.trace.writer import TraceWriter
 
-__getattr__ = lazy_attributes(
-    __name__,
-    {
-        "events": ("Event",),
-        "forest": ("RepeatedSegment",),
-        "guard": ("TraceError",),
-        "questions": ("Stall",),
-        "reader": ("TraceReader",),
-        "schema": ("SCHEMA_VERSION", "CommandSite", "TraceHeader"),
-        "series": ("BandwidthSeries", "OccupancySeries", "UtilisationSeries"),
-        "sites": ("program_sites",),
-        "writer": ("TraceWriter",),
-    },
-)
+__getattr__ = lazy_attributes(__name__, __file__)
 """Loaded when they are used: a file that is no trace is refused without h5py."""
 
 __all__ = [

@@ -57,12 +57,7 @@ from simaccel.workload.workload import Workload, canonical_text
 if TYPE_CHECKING:
     from simaccel.workload.files import load_document, parse_workload
 
-__getattr__ = lazy_attributes(
-    __name__,
-    {
-        "files": ("load_document", "parse_workload"),
-    },
-)
+__getattr__ = lazy_attributes(__name__, __file__)
 """Readers of files, imported when used: their forms load more slowly than a workload is built."""
 
 __all__ = [
