@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.block_fills import BlockFills
-from simaccel.analytic.counting.work_counts import count
+from simaccel.analytic.counting.work_counts import count, count_tiles
 from simaccel.analytic.family import Bools, Family, Ints, ints
 from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts, Level
 from simaccel.analytic.lower_bound import Terms, after_loads, lower_bound
@@ -189,6 +189,14 @@ def evaluate(family: Family, accelerator: Accelerator) -> FamilyTotals:
     """Return the counts of a family on an accelerator."""
     units = UnitCosts(family, accelerator)
     return FamilyTotals(units, count(units))
+
+
+def fits_memories(family: Family, accelerator: Accelerator, room: int) -> bool:
+    """Return whether the tiles of a single mapping fit ``room`` bytes of buffer, and `fits`."""
+    units = UnitCosts(family, accelerator)
+    has_sums = accelerator.systolic.accumulator is not None
+    totals = FamilyTotals(units, count(units) if has_sums else count_tiles(family))
+    return int(totals.buffer_bytes()) <= room and bool(totals.fits())
 
 
 def _cycles_of(terms: Terms) -> dict[str, int]:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from simaccel.analytic.evaluation import evaluate
+from simaccel.analytic.evaluation import fits_memories
 from simaccel.analytic.family import family_of
 from simaccel.errors import Fault, SimaccelError, require_none
 from simaccel.hardware import Accelerator
@@ -365,11 +365,10 @@ class _Compiler:
 
     def _fits(self, group: Group) -> bool:
         try:
-            totals = evaluate(family_of(space_of(self.workload, group), group), self.accelerator)
+            family = family_of(space_of(self.workload, group), group)
+            return fits_memories(family, self.accelerator, capacity(self.accelerator))
         except SimaccelError:
             return False
-        room = capacity(self.accelerator)
-        return int(totals.buffer_bytes()) <= room and bool(totals.fits())
 
     def _first_fitting(
         self,
