@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from simaccel.lazy import lazy_attributes
+
+if TYPE_CHECKING:
+    from simaccel.report.figures.comparison import draw_comparison, draw_metric
+    from simaccel.report.figures.designs import draw_designs
+    from simaccel.report.figures.exhibits import draw_exhibit
+    from simaccel.report.figures.pareto import draw_bound, draw_pareto
+    from simaccel.report.figures.sweep import draw_sweep
 
 KINDS: Final = ("timeline", "bandwidth", "occupancy", "stalls")
 """The figures that can be drawn of a trace."""
 
 # matplotlib takes longer to load than a short command
-__getattr__ = lazy_attributes(
-    __name__,
-    {
-        "comparison": ("draw_comparison", "draw_metric"),
-        "designs": ("draw_designs",),
-        "exhibits": ("draw_exhibit",),
-        "pareto": ("draw_bound", "draw_pareto"),
-        "sweep": ("draw_sweep",),
-    },
-)
+__getattr__ = lazy_attributes(__name__, __file__)
+
+__all__ = [
+    "KINDS",
+    "draw_bound",
+    "draw_comparison",
+    "draw_designs",
+    "draw_exhibit",
+    "draw_metric",
+    "draw_pareto",
+    "draw_sweep",
+]
