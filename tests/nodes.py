@@ -1,7 +1,7 @@
 """Nodes of whole networks as tests write them: square images and windows."""
 
 from simaccel.workload import Conv
-from simaccel.workload.whole import NetworkNode, Window, conv
+from simaccel.workload.linking import NetworkNode, Window, conv
 
 
 def connected(name: str, given: str, channels: int, size: int, outputs: int) -> NetworkNode:

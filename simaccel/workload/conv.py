@@ -12,7 +12,7 @@ many rows of the input as the same formula gives for the tile's sizes, halo incl
 (`Operand.shape`): a bounding box, also over rows that a stride skips.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from simaccel.errors import Fault, name_arguments, require_none
@@ -72,10 +72,10 @@ class Conv:
         )
         image, filters, result = tensors
         inputs = (
-            Operand(image, (*_units("ngc"), rows, columns)),
-            Operand(filters, _units("gmcrs")),
+            Operand(image, (*units("ngc"), rows, columns)),
+            Operand(filters, units("gmcrs")),
         )
-        return Einsum(name, self.ranks, inputs, Operand(result, _units("ngmpq")))
+        return Einsum(name, self.ranks, inputs, Operand(result, units("ngmpq")))
 
 
 def conv_faults(file: str, conv: Conv, path: str = "") -> list[Fault]:
@@ -125,9 +125,10 @@ def conv2d(  # noqa: PLR0913 - a convolution has that many sizes
     return Workload("conv", (conv.einsum("conv"),), tensors, parameters=parameters)
 
 
-def pair(given: int | Pair) -> Pair:
-    """Return (height, width) from one number for both, or from a pair."""
-    return given if isinstance(given, tuple) else (given, given)
+def pair(given: int | Sequence[int]) -> Pair:
+    """Return (height, width) from one number for both, or from two."""
+    height, width = given if isinstance(given, Sequence) else (given, given)
+    return height, width
 
 
 def positions(size: int, reach: int, stride: int, padding: int = 0) -> int:
@@ -141,5 +142,6 @@ def positions(size: int, reach: int, stride: int, padding: int = 0) -> int:
     return (size + 2 * padding - reach) // stride + 1
 
 
-def _units(ranks: str) -> tuple[AffineDimension, ...]:
+def units(ranks: str) -> tuple[AffineDimension, ...]:
+    """Return a dimension for each rank."""
     return tuple(AffineDimension(((rank, 1),)) for rank in ranks)

@@ -15,10 +15,15 @@ from simaccel.workload.layers import (
     one_layer,
     with_batch,
 )
-from simaccel.workload.linking import LayerDocument, link_layers, read_shape
+from simaccel.workload.linking import (
+    LayerDocument,
+    NetworkNode,
+    link_layers,
+    link_nodes,
+    read_shape,
+)
 from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
 from simaccel.workload.tensors import bytes_document
-from simaccel.workload.whole import NetworkNode, link_nodes
 from simaccel.workload.workload import Workload
 
 SCOPES: Final = ("layers", "model")

@@ -27,7 +27,7 @@ from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.workload import Conv, ModelDimensions, Tensor, Workload, attention
-from simaccel.workload.whole import IMAGE, NetworkNode, conv, link_nodes
+from simaccel.workload.linking import IMAGE, NetworkNode, conv, link_nodes
 from tests.agreement import assert_counts
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator

@@ -27,7 +27,7 @@ from simaccel.search.problems import parts
 from simaccel.workload import Tensor, Workload, build, gemm, parse_workload
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import layers_workload
-from simaccel.workload.whole import IMAGE, link_nodes
+from simaccel.workload.linking import IMAGE, link_nodes
 from tests.nodes import connected, pooling, rectified
 from tests.program.programs import mapping_of
 

@@ -12,7 +12,7 @@ from simaccel.search.effort import Effort, Strategy
 from simaccel.search.mapspace.mapping_target import MappingTarget
 from simaccel.search.mapspace.nests import NestResult, map_einsum
 from simaccel.workload import Einsum, Tensor
-from simaccel.workload.conv import parse_conv
+from simaccel.workload.conv import Conv
 from simaccel.workload.einsum import operand
 
 _WORD: Final = 2
@@ -45,12 +45,12 @@ def matmul() -> Einsum:
 
 def conv3() -> Einsum:
     """Give the 3 x 3 convolution of 64 channels over 28 x 28 pixels to 64."""
-    return parse_conv("M=64,C=64,P=28,Q=28,R=3,S=3").einsum("conv-3x3")
+    return Conv(m=64, c=64, p=28, q=28, r=3, s=3).einsum("conv-3x3")
 
 
 def alexnet2() -> Einsum:
     """Give the second layer of AlexNet (one group): 48 channels, 27 x 27, 5 x 5 filters, 96."""
-    return parse_conv("M=96,C=48,P=27,Q=27,R=5,S=5").einsum("alexnet-conv2")
+    return Conv(m=96, c=48, p=27, q=27, r=5, s=5).einsum("alexnet-conv2")
 
 
 def target(

@@ -15,8 +15,8 @@ from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.schedulers import make_mapping
 from simaccel.workload import Network, Tensor, Workload, find_network, with_precision
+from simaccel.workload.linking import link_nodes
 from simaccel.workload.networks import parse_network
-from simaccel.workload.whole import link_nodes
 
 HERE: Final = Path(__file__).parent
 PROGRAMS: Final = ("mlp0", "mlp1", "lstm0", "lstm1", "cnn0", "cnn1")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simaccel.workload.files import parse_workload
-from simaccel.workload.whole import IMAGE
+from simaccel.workload.linking import IMAGE
 from validation.silicon.booked import remembered
 from validation.silicon.networks import linked_resnet
 from validation.silicon.runs import loaded, run
