@@ -24,7 +24,6 @@ from simaccel.experiment.pipeline_plan import (
 )
 from simaccel.experiment.run import (
     ExperimentResult,
-    resident_bytes,
     result_json,
     simulate,
     total_energy_pj,
@@ -121,11 +120,6 @@ class PipelineRun:
             for stage in self.stages
         )
         return self.plan.micro_batches * chips * (sum(of_stages) + links)
-
-    @property
-    def resident_bytes(self) -> int:
-        """The most bytes of weights and of all micro-batches' caches in a chip's memory."""
-        return max(resident_bytes(stage.result, self.plan.micro_batches) for stage in self.stages)
 
     @property
     def token_energy_pj(self) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from collections.abc import Mapping as Map
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -287,30 +286,3 @@ def given_up_json(losses: Sequence[ObjectiveLosses], objective: Objective) -> di
     total = sum(losses, start=ObjectiveLosses())
     different = total != ObjectiveLosses()
     return {"given_up": {"against": _BEST[objective], **vars(total)}} if different else {}
-
-
-def resident_bytes(result: ExperimentResult, batches: int = 1) -> int:
-    """Return the bytes of weights and caches that lie in each chip's memory, all layers of them.
-
-    Of groups on some chips: of those chips that have most. ``batches``: how many like this one have
-    caches there.
-    """
-    workload, n_bytes = result.workload, Counter[int]()
-    repeated = {
-        operand.tensor
-        for operator in workload.operators
-        if operator.name not in workload.once
-        for operand in (*operator.inputs, operator.output)
-    }
-    for name, tensor in workload.tensors.items():
-        if tensor.kind in ("weight", "cache") and name not in result.pod.parts:
-            times = workload.repeat if name in repeated else 1
-            times *= batches if tensor.kind == "cache" else 1
-            of_chip = result.pod.layouts.get(name)
-            chip = 0 if of_chip is None else of_chip[1].first
-            n_bytes[chip] += times * workload.stored_bytes(name)
-    for exchange in result.pod.exchanges:
-        if exchange.is_stored:
-            times = workload.times(exchange.after)
-            n_bytes[exchange.source_layout.first] += times * exchange.n_bytes(exchange.elements[0])
-    return max(n_bytes.values(), default=0)

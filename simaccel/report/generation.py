@@ -9,7 +9,7 @@ from typing import Any, Final
 from simaccel.experiment.generation import Generation
 from simaccel.experiment.pipeline import PipelineRun, PipelineStage
 from simaccel.experiment.pipeline_plan import PipelinePlan
-from simaccel.experiment.run import ExperimentResult, resident_bytes
+from simaccel.experiment.run import ExperimentResult
 from simaccel.experiment.traffic import (
     dram_by_class,
     least_dram_bytes,
@@ -29,6 +29,7 @@ from simaccel.report.units import (
     short_share_text,
     work_energy_text,
 )
+from simaccel.run.memories import resident_bytes
 from simaccel.schedulers.parallel import degrees_text
 from simaccel.units import ARRAY, LINK
 from simaccel.workload import CLASSES
@@ -207,5 +208,7 @@ def _stage_json(run: PipelineRun, stage: PipelineStage) -> dict[str, Any]:
     return {
         **{name: getattr(stage, name) for name in ("name", "count", "layers", "cycles")},
         "busy": busy_shares(stage.result),
-        "resident_bytes": resident_bytes(stage.result, run.plan.micro_batches),
+        "resident_bytes": resident_bytes(
+            (each.by_part for each in stage.result.memories), run.plan.micro_batches
+        ),
     }

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.experiment.run import ExperimentResult, resident_bytes
+from simaccel.experiment.run import ExperimentResult
 from simaccel.experiment.traffic import phase_of
 from simaccel.hardware.cores import CHIP, REMOTE, core_of_name, on_core
 from simaccel.hardware.links import LINK_SENT
@@ -20,6 +20,7 @@ from simaccel.report.units import (
     short_share_text,
     work_energy_text,
 )
+from simaccel.run.memories import resident_bytes
 from simaccel.study.figures import run_figures
 from simaccel.units import ARRAY, UNITS
 
@@ -105,7 +106,8 @@ def _exchanges_text(result: ExperimentResult) -> str:
         kind = "message" if exchange.is_message else "collective"
         times[kind] += result.workload.times(exchange.after)
     counts = " and ".join(count_text(n, kind) for kind, n in sorted(times.items()))
-    memory = f"weights and caches of a chip {bytes_text(resident_bytes(result))}"
+    resident = resident_bytes(each.by_part for each in result.memories)
+    memory = f"weights and caches of a chip {bytes_text(resident)}"
     if len(pod.places) == 1:
         return f"of which this is one: {counts or '0 collectives'}, {sent} sent by each; {memory}"
     groups = f"{len(pod.places)} groups of {count_text(len(pod.places[0]), 'chip')} at once"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -56,6 +56,11 @@ class MemoryDemand:
     def share(self) -> float:
         """Share of the capacity; 0 where that is not known."""
         return self.needed_bytes / self.capacity_bytes if self.capacity_bytes else 0.0
+
+
+def resident_bytes(by_parts: Iterable[Mapping[str, int]], batches: int = 1) -> int:
+    """Return the bytes of weights and of the caches of ``batches``, of a chip's demands by part."""
+    return sum(each.get("weights", 0) + batches * each.get("cache", 0) for each in by_parts)
 
 
 def memory_demands(

@@ -8,12 +8,13 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.experiment.run import ExperimentResult, resident_bytes, result_json
+from simaccel.experiment.run import ExperimentResult, result_json
 from simaccel.experiment.traffic import phase_of, tokens_of
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of, edp_js, power_mw
 from simaccel.numbers import plain
 from simaccel.pareto import undominated_rows
+from simaccel.run.memories import resident_bytes
 from simaccel.study.figure_table import DRAM_FIGURES, FIGURES, METRICS, place_of, total_of
 from simaccel.study.points import Figures, Point, Record, base_point, chips_alike, memory_share
 
@@ -24,13 +25,13 @@ FRONTIER: Final = ("seconds", "energy_pj", "area_mm2", "footprint_bytes")
 """The figures of the Pareto frontier."""
 
 
-def record_of(run: Record, resident_bytes: int) -> Record:
+def record_of(run: Record) -> Record:
     """Return what is stored of a run: its figures as JSON, with the energy of all chips."""
     return {
         **{c: total_of(place_of(run, one.path)) for c, one in FIGURES.items() if one.path},
         "ideal_cycles": run["utilisation"] * run["cycles"],
         "energy_pj": plain({name: chips_alike(run) * pj for name, pj in run["energy_pj"].items()}),
-        "resident_bytes": resident_bytes,
+        "resident_bytes": resident_bytes(each["by_part"] for each in run["memories"]),
         "memory_share": memory_share(run["memories"]),
         "limit": run["limit"]["name"],
     }
@@ -39,7 +40,7 @@ def record_of(run: Record, resident_bytes: int) -> Record:
 def run_figures(result: ExperimentResult) -> Figures:
     """Return the figures of one run."""
     point = base_point(result.workload, result.accelerator)
-    return figures_of(point, [record_of(result_json(result), resident_bytes(result))])
+    return figures_of(point, [record_of(result_json(result))])
 
 
 def figures_of(design: Point, records: Sequence[Record]) -> Figures:

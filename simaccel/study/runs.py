@@ -12,7 +12,7 @@ from typing import Final
 from simaccel.errors import SimaccelError, WorkerDiedError
 from simaccel.experiment.parallel import Watch, run_with
 from simaccel.experiment.pipeline import pipeline_row, run_pipeline
-from simaccel.experiment.run import given_up_json, resident_bytes, result_json, simulate
+from simaccel.experiment.run import given_up_json, result_json, simulate
 from simaccel.experiment.store import ResultStore, result_key
 from simaccel.experiment.workers import TaskWorkers
 from simaccel.mapping.checks import require_mapping
@@ -113,14 +113,14 @@ def make_record(point: Point, *, whole: bool = False) -> Record:
     ``whole``: with the run as JSON has it (``result``), and all lines of a problem.
     """
     try:
-        result, resident = _simulate_point(point)
+        result = _simulate_point(point)
     except SimaccelError as error:
         overflows, text = False, str(error)
         if isinstance(error, MemoryOverflowError):
             overflows, text = True, text if whole else error.shortage
         text = text if whole else text.partition("\n")[0]
         return {"problem": text, "exit_code": error.exit_code, "overflows": overflows}
-    return record_of(result, resident) | ({"result": plain(result)} if whole else {})
+    return record_of(result) | ({"result": plain(result)} if whole else {})
 
 
 def _directed_mapping(point: Point) -> Mapping | None:
@@ -135,8 +135,8 @@ def _directed_mapping(point: Point) -> Mapping | None:
     return mapping
 
 
-def _simulate_point(point: Point) -> tuple[Record, int]:
-    """Return a run as JSON has it, with what its choice gave up, and the resident bytes.
+def _simulate_point(point: Point) -> Record:
+    """Return a run as JSON has it, with what its choice gave up.
 
     A search leaves objects that refer to one another; many of them are collected before the next.
     """
@@ -148,7 +148,7 @@ def _simulate_point(point: Point) -> tuple[Record, int]:
             gc.collect()
 
 
-def _simulate_alone(point: Point) -> tuple[Record, int]:
+def _simulate_alone(point: Point) -> Record:
     workload, accelerator, options = point.workload, point.accelerator, point.options
     dataflow = _directed_mapping(point) or point.dataflow
     if point.stages is not None:
@@ -161,7 +161,7 @@ def _simulate_alone(point: Point) -> tuple[Record, int]:
             options=options,
             fast_forward=point.fast_forward,
         )
-        return pipeline_row(pipeline), pipeline.resident_bytes
+        return pipeline_row(pipeline)
     losses: list[ObjectiveLosses] = []
     result = simulate(
         workload,
@@ -171,4 +171,4 @@ def _simulate_alone(point: Point) -> tuple[Record, int]:
         fast_forward=point.fast_forward,
     )
     searched = options.effort.aim if dataflow in STRATEGIES else options.objective
-    return {**result_json(result), **given_up_json(losses, searched)}, resident_bytes(result)
+    return {**result_json(result), **given_up_json(losses, searched)}

@@ -165,11 +165,11 @@ def _stored_record(cycles: int, *memories: dict[str, int | None]) -> dict[str, A
         "dram_bound": {"bound_bytes": 9, "compulsory_bytes": 7},
         "bound": {"cycles": cycles - 1},
         "footprint_bytes": 32,
-        "memories": memories,
+        "memories": [{"by_part": {}, **memory} for memory in memories],
         "limit": {"name": "dram"},
         "chip_count": 4,
     }
-    return record_of(run, 0)
+    return record_of(run)
 
 
 def test_energy_power_area_and_tokens_are_of_all_chips_and_rates_of_one_or_a_user() -> None:

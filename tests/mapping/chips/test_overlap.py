@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 
 from simaccel.experiment.check_chips import check_chips
-from simaccel.experiment.run import ExperimentResult, resident_bytes, simulate
+from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.links import LinksSpec
 from simaccel.mapping.checks import faults
 from simaccel.mapping.documents import mapping_document, parse_mapping
 from simaccel.mapping.text import parse_text, tree_text
 from simaccel.mapping.tree import Mapping
+from simaccel.run.memories import resident_bytes
 from simaccel.workload import Workload
 from tests.machine.accelerators import accelerator
 from tests.trees import einsum, workload
@@ -73,7 +74,7 @@ def test_weights_come_beside_the_operator_before(repeat: int) -> None:
     for found in (beside, after):
         assert found.run.moved["link_write", "V"] == repeat * 16
         # all layers of W and half of V lie on a chip, and V whole for one layer
-        assert resident_bytes(found) == repeat * (32 + 16)
+        assert resident_bytes(each.by_part for each in found.memories) == repeat * (32 + 16)
         (memory,) = found.memories
         assert memory.by_part["weights"] == repeat * (32 + 16)
 
