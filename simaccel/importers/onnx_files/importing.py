@@ -20,11 +20,12 @@ from simaccel.importers.onnx_files.omissions import hidden_nodes, hides_products
 from simaccel.importers.onnx_files.operators import DOMAINS, FREE, HANDLERS, MULTIPLY, UNCOUNTED
 from simaccel.importers.onnx_files.places import NodePlace
 from simaccel.importers.onnx_files.products import matmul_shape
-from simaccel.importers.onnx_files.reading import OnnxGraph, clean_name, read_network
+from simaccel.importers.onnx_files.reading import OnnxGraph, read_network
 from simaccel.importers.onnx_files.view_nodes import follow
 from simaccel.numbers import BYTE
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.layers import distinct_names
+from simaccel.workload.names import clean_name
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
 from simaccel.workload.workload import Workload
 
@@ -93,28 +94,8 @@ def _load(
         raise InputError([Fault(path, "nodes", value, "at least one that is an operator")])
     operators, tensors = building.finish(network.outputs)
     parameters = {**einsums_document(name, operators, tensors.values()), "typed": True}
-    sparse = [
-        AccountEntry(name, "not taken", "read as if its zeros were stored", "sparse tensor")
-        for name in network.sparse
-    ]
-    dead = [
-        AccountEntry(
-            clean_name(node.name or node.output[0]), "harmless", "nothing reads it", node.op_type
-        )
-        for node in network.dead
-    ]
-    scales = [
-        AccountEntry(
-            name, "not taken", "scales and zero points of blocks are not moved", "tensor", 0, size
-        )
-        for name, size in network.scales.items()
-    ]
-    foreign = [
-        AccountEntry(name, "not taken", "no attribute of ONNX's kind: another tool's", "attribute")
-        for name in network.foreign
-    ]
-    unmoved = (*building.notes, *sparse, *foreign, *scales, *_copies(network, building))
-    account = FileAccount(path, (*rows, *dead, *unmoved))
+    unmoved = (*building.notes, *network.notes, *_copies(network, building))
+    account = FileAccount(path, (*rows, *network.dead, *unmoved))
     workload = Workload(name, tuple(operators), tensors, parameters=parameters, account=account)
     constants = sum(network.folded.values())
     return ImportedWorkload(workload, constants, tuple(sorted(building.through_dram)))

@@ -10,8 +10,8 @@ from typing import Final
 from simaccel.importers.onnx_files.building import Given, Source, WorkloadBuilder
 from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.contractions import contraction
-from simaccel.importers.onnx_files.filter_window import FilterWindow
 from simaccel.importers.onnx_files.pending_operator import PendingOperator
+from simaccel.importers.onnx_files.places import FilterWindow
 from simaccel.importers.onnx_files.views import (
     REPEATED,
     SlotSpan,
@@ -44,11 +44,11 @@ def pooling(
     building: WorkloadBuilder, name: str, kind: str, operand: Given, windows: Sequence[FilterWindow]
 ) -> SlotView:
     """Add a pooling whose windows go over all dimensions after samples and channels."""
-    source, view = image(building, name, operand, windows)
+    source, view = _image(building, name, operand, windows)
     if not any((*view.dims[:2], view.fixed)) and all(window.made == 1 for window in windows):
         source, view = _own_image(building, name, operand, windows, (0,))  # it makes a rank
-    ranks = ranks_of("n", view.dims[0]) | ranks_of("g", view.dims[1]) | fixed_ranks(view)
-    use, sizes = reading(building, source, view, ranks, windows)
+    ranks = ranks_of("n", view.dims[0]) | ranks_of("g", view.dims[1]) | _fixed_ranks(view)
+    use, sizes = _read_windows(building, source, view, ranks, windows)
     places = [[place for place in [p] if place in sizes] for p, _ in ROWS[-len(windows) :]]
     dims = [[ranks[s] for s in dim] for dim in view.dims[:2]]
     fixed = [ranks[s] for s in view.fixed]
@@ -65,34 +65,49 @@ def conv(
     windows: Sequence[FilterWindow],
     weights: Source = None,
 ) -> SlotView:
-    """Add a convolution; what has several groups reads its channels as groups and their own."""
-    mixed = filters.groups > 1 and filters.inputs > 1
-    parts = (filters.groups, filters.inputs) if mixed else ()
-    source, view = image(building, name, operand, windows, parts)
-    letter = "c" if filters.groups == 1 else "g"
-    channels = ranks_of(letter, view.dims[1])
-    if mixed:
-        channels = dict(zip(view.dims[1], "gc", strict=True))
-    ranks = ranks_of("n", view.dims[0]) | channels | fixed_ranks(view)
-    use, sizes = reading(building, source, view, ranks, windows)
-    groups = [channel for channel in channels.values() if channel.startswith("g")]
-    inner = [channel for channel in channels.values() if channel.startswith("c")]
-    outer = groups
-    if filters.outputs > 1 or not groups:
-        sizes["m"] = filters.outputs
-        outer = [*groups, "m"]
+    """Add a convolution."""
+    use, sizes, (samples, outer, inner) = read_filtered(building, name, operand, filters, windows)
     rows = ROWS[-len(windows) :]
     reach = [[tap for tap in [r] if tap in sizes] for _, r in rows]
     kind: Kind = building.kind_of(weights) if isinstance(weights, str) else "weight"
     filter_use = building.factor(f"{name}.W", weights, [outer, inner, *reach], sizes, kind)
     places = [[place for place in [p] if place in sizes] for p, _ in rows]
-    made_of = [[ranks[s] for s in view.dims[0]], outer, *places]
-    alone = "m" not in sizes and all(n == 1 for rank, n in sizes.items() if rank not in groups)
+    made_of = [samples, outer, *places]
+    alone = "m" not in sizes and all(n == 1 for rank, n in sizes.items() if rank not in outer)
     fixed = [rank for rank in sizes if rank not in chain(*made_of)] if alone else []
     made, out = building.output(name, [*made_of, fixed], sizes)
     vector = "product" if alone else None  # each element has a factor of its own
     building.add(PendingOperator(name, sizes, (use, filter_use), out, vector))
     return SlotView(made.root, made.dims[:-1], made.dims[-1])
+
+
+def read_filtered(
+    building: WorkloadBuilder,
+    name: str,
+    operand: Given,
+    filters: Filters,
+    windows: Sequence[FilterWindow],
+) -> tuple[SlotUse, dict[str, int], tuple[list[str], list[str], list[str]]]:
+    """Return how filters go over an image, the sizes of ranks, and the ranks by what they are.
+
+    These are of samples, of output channels and of input channels. What has several groups reads
+    its channels as groups and their own.
+    """
+    mixed = filters.groups > 1 and filters.inputs > 1
+    parts = (filters.groups, filters.inputs) if mixed else ()
+    source, view = _image(building, name, operand, windows, parts)
+    channels = ranks_of("c" if filters.groups == 1 else "g", view.dims[1])
+    if mixed:
+        channels = dict(zip(view.dims[1], "gc", strict=True))
+    samples = ranks_of("n", view.dims[0])
+    ranks = samples | channels | _fixed_ranks(view)
+    use, sizes = _read_windows(building, source, view, ranks, windows)
+    outer = [channel for channel in channels.values() if channel.startswith("g")]
+    inner = [channel for channel in channels.values() if channel.startswith("c")]
+    if filters.outputs > 1 or not outer:
+        sizes["m"] = filters.outputs
+        outer = [*outer, "m"]
+    return use, sizes, ([*samples.values()], outer, inner)
 
 
 def reduction(
@@ -122,12 +137,12 @@ def reduction(
     return SlotView(made.root, left, made.dims[-1])
 
 
-def fixed_ranks(view: SlotView) -> dict[SlotSpan, str]:
+def _fixed_ranks(view: SlotView) -> dict[SlotSpan, str]:
     """Return ranks for what no dimension has."""
     return {span: f"z{at}" for at, span in enumerate(view.fixed)}
 
 
-def image(
+def _image(
     building: WorkloadBuilder,
     name: str,
     operand: Given,
@@ -182,7 +197,7 @@ def _fits(view: SlotView, dim: Sequence[SlotSpan], window: FilterWindow) -> bool
     return inside or view.is_whole(dim[0])
 
 
-def reading(
+def _read_windows(
     building: WorkloadBuilder,
     source: Source,
     view: SlotView,
@@ -245,7 +260,7 @@ def product(
     outer, inner = view.dims[:-1], view.dims[-1]
     shared = ranks_of("b", [span for dim in outer[:batch] for span in dim])
     rows = ranks_of("m", [span for dim in outer[batch:] for span in dim])
-    ranks = shared | rows | ranks_of("k", inner) | fixed_ranks(view)
+    ranks = shared | rows | ranks_of("k", inner) | _fixed_ranks(view)
     sizes = {rank: span.size for span, rank in ranks.items()}
     dims = [[ranks[span] for span in dim] for dim in outer]
     by_dim = [*dims[:batch], [ranks[span] for span in inner]]
@@ -326,10 +341,10 @@ def attention(
     query, key, value = operands
     source, view = _query(building, f"{logit}.Q", query)
     shared = ranks_of("b", [span for dim in view.dims[:-2] for span in dim])
-    ranks = shared | {view.dims[-2][0]: "m", view.dims[-1][0]: "k"} | fixed_ranks(view)
+    ranks = shared | {view.dims[-2][0]: "m", view.dims[-1][0]: "k"} | _fixed_ranks(view)
     sizes = {rank: span.size for span, rank in ranks.items()}
     sizes |= {"c": key[1][-1], "d": value[1][-1]}
-    heads, alone = list(shared.values()), list(fixed_ranks(view).values())
+    heads, alone = list(shared.values()), list(_fixed_ranks(view).values())
     lead = [[ranks[span] for span in dim] for dim in view.dims[:-2]]
     keys = building.factor(f"{logit}.K", key[0], [*lead, ["k"], ["c"]], sizes, "input")
     values = building.factor(f"{attend}.V", value[0], [*lead, ["c"], ["d"]], sizes, "input")

@@ -18,7 +18,6 @@ from simaccel.importers.onnx_files.products import (
     matmul,
     matmul_bits,
 )
-from simaccel.importers.onnx_files.quantised import cast, dequantise, quantise
 from simaccel.importers.onnx_files.recurrent import recurrent
 from simaccel.importers.onnx_files.vectors import (
     BINARY,
@@ -37,6 +36,7 @@ from simaccel.importers.onnx_files.vectors import (
     softmax,
     unary,
 )
+from simaccel.importers.onnx_files.view_nodes import cast, dequantise, quantise
 
 DOMAINS: Final = ("", "ai.onnx", "com.microsoft")
 """Known domains of nodes: ONNX's own, and ONNX Runtime's."""

@@ -1,4 +1,7 @@
-"""A node of an ONNX model in its context: the graph, and the workload that is being built."""
+"""A node of an ONNX model in its context: the graph, and the workload that is being built.
+
+Of a convolution or pooling its windows, too.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,40 @@ from simaccel.files.accounting import AccountEntry, How
 from simaccel.importers.onnx_files.building import Given, WorkloadBuilder
 from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.extensions import attribute_of
-from simaccel.importers.onnx_files.filter_window import FilterWindow
 from simaccel.importers.onnx_files.reading import OnnxGraph
 from simaccel.importers.onnx_files.views import SlotView
 from simaccel.workload.conv import positions
+
+
+@dataclass(frozen=True)
+class FilterWindow:
+    """A filter or window over one dimension: ``made`` positions, zeros ``before`` the first."""
+
+    made: int
+    reach: int
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+
+    @property
+    def length(self) -> int:
+        """Positions of the input that all windows together reach."""
+        return (self.made - 1) * self.stride + (self.reach - 1) * self.dilation + 1
+
+    def count_inside(self, size: int) -> int:
+        """Return the pairs of a position and a tap that read one of ``size`` elements, not zeros.
+
+        >>> FilterWindow(4, 3, before=1).count_inside(4)  # 2, 3, 3 and 2 taps
+        10
+        """
+        firsts = (tap * self.dilation - self.before for tap in range(self.reach))
+        return sum(
+            max(
+                0,
+                min(self.made, -(-(size - first) // self.stride)) - max(0, -(first // self.stride)),
+            )
+            for first in firsts
+        )
 
 
 @dataclass(frozen=True)
@@ -62,6 +95,13 @@ class NodePlace:
         self.building.attributes.add(name)
         return attribute_of(self.node, name, default)
 
+    def window_steps(self, count: int) -> tuple[list[int], list[int], list[int], str]:
+        """Return (strides, dilations, pads, kind of automatic pads) of so many dimensions."""
+        stride = self.attribute("strides") or [1] * count
+        dilation = self.attribute("dilations") or [1] * count
+        pads = self.attribute("pads") or [0] * 2 * count
+        return stride, dilation, pads, self.attribute("auto_pad", "NOTSET") or "NOTSET"
+
     def leaves(self, number: int, why: str) -> None:
         """Report an input of more than one element that isn't modelled, if the node has it."""
         name = self.node.input[number] if number < len(self.node.input) else ""
@@ -85,12 +125,8 @@ def windows_of(place: NodePlace, size: Shape, reach: Shape) -> list[FilterWindow
 
     ``size``: of the input; ``reach``: of the filter or window.
     """
-    count = len(reach)
-    stride = tuple(place.attribute("strides") or [1] * count)
-    dilation = tuple(place.attribute("dilations") or [1] * count)
-    pads = place.attribute("pads") or [0] * 2 * count
-    auto = place.attribute("auto_pad", "NOTSET") or "NOTSET"
-    made = place.made[2:]
+    count, made = len(reach), place.made[2:]
+    stride, dilation, pads, auto = place.window_steps(count)
     windows = []
     for at, length in enumerate(size):
         span = 1 + (reach[at] - 1) * dilation[at]

@@ -82,17 +82,13 @@ def _zero_share(phases: Sequence[Phases], size: Shape) -> float:
 
 def _phases(place: NodePlace, at: int, size: int, reach: int) -> Phases:
     """Return the phases of a dimension: which taps make which positions, of which inputs."""
-    count = len(place.made) - 2
-    stride = (place.attribute("strides") or [1] * count)[at]
-    dilation = (place.attribute("dilations") or [1] * count)[at]
-    extra = (place.attribute("output_padding") or [0] * count)[at]
-    pads = place.attribute("pads") or [0] * 2 * count
-    auto = place.attribute("auto_pad", "NOTSET") or "NOTSET"
-    before, made = pads[at], place.made[2 + at]
+    strides, dilations, pads, auto = place.window_steps(len(place.made) - 2)
+    before, made, stride, apart = pads[at], place.made[2 + at], strides[at], dilations[at]
+    extra = (place.attribute("output_padding") or [0] * (at + 1))[at]
     if auto.startswith("SAME") or place.attribute("output_shape"):
-        lacking = max(0, stride * (size - 1) + extra + (reach - 1) * dilation + 1 - made)
+        lacking = max(0, stride * (size - 1) + extra + (reach - 1) * apart + 1 - made)
         before = lacking // 2 if auto == "SAME_UPPER" else lacking - lacking // 2
-    return Phases.of_dimension(made, stride, reach, dilation, before)
+    return Phases.of_dimension(made, stride, reach, apart, before)
 
 
 def gemm(place: NodePlace) -> AccountEntry:

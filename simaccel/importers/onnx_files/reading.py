@@ -6,9 +6,10 @@ their values may be in other files, or missing.
 
 from __future__ import annotations
 
-import re
+import ast
+import operator
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,13 +17,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import ABSENT, Fault, InputError, require_none
+from simaccel.files.accounting import AccountEntry
 from simaccel.files.documents import read_bytes
 from simaccel.files.limits import MAX_ONNX_BYTES, MAX_OPERATORS, require_at_most
 from simaccel.importers.onnx_files.constant_folder import ConstantFolder
 from simaccel.importers.onnx_files.constants import Shape, graphs_of, graphs_within, take_constants
-from simaccel.importers.onnx_files.dim_expressions import expression_size
 from simaccel.importers.onnx_files.growth import require_few_nodes, require_small_shapes
 from simaccel.importers.onnx_files.padding import fold_paddings
+from simaccel.workload.names import clean_name
 from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
 
 if TYPE_CHECKING:
@@ -37,7 +39,12 @@ _RUNTIME: Final = "com.microsoft"
 """ONNX Runtime's domain."""
 _LONGEST: Final = 60
 """Most letters of a name of the file in a message."""
-_NAME = re.compile(r"[^A-Za-z0-9_./:@-]|^[@-]")
+_DOES: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
+"""Signs of dimensions that exporters write as sums and products of others."""
 
 
 @dataclass
@@ -47,11 +54,9 @@ class OnnxGraph:
     ``shapes``: by tensor, where known; ``values``: of small constants; ``weights``:
     names of constants. ``bits``: of an element, as stored. ``folded``: number of nodes with results
     that are constant, by kind. ``outputs``: of the graph. ``opset``: of ONNX's operators.
-    ``sparse``: names of constants that are stored without their zeros. ``dead``: nodes that no
-    output depends on, which ``nodes`` lacks. ``distinct``: constant that repeats others -> number
-    of its distinct elements; ``scales``: elements of the scales and zero points of blocks.
-    ``missing``: files with values of small constants that can't be read.
-    ``foreign``: attributes that ONNX doesn't define for their nodes, each as node.attribute.
+    ``distinct``: constant that repeats others -> number of its distinct elements. ``missing``:
+    files with values of small constants that can't be read. ``dead``: account entries of nodes that
+    no output depends on, which ``nodes`` lacks; ``notes``: of other parts that are left out.
     """
 
     nodes: list[Any]
@@ -62,12 +67,10 @@ class OnnxGraph:
     folded: dict[str, int] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
     opset: int = 1
-    sparse: tuple[str, ...] = ()
-    dead: tuple[Any, ...] = ()
     distinct: dict[str, int] = field(default_factory=dict)
-    scales: dict[str, int] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
-    foreign: tuple[str, ...] = ()
+    dead: tuple[AccountEntry, ...] = ()
+    notes: tuple[AccountEntry, ...] = ()
 
     def readers(self, name: str) -> int:
         """Return how often a tensor is read, by nodes or as an output of the graph."""
@@ -125,13 +128,34 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
         folder.folded,
         outputs,
         opset,
-        constants.sparse,
-        dead,
         folder.distinct,
-        folder.scales,
         constants.missing,
-        foreign,
+        tuple(
+            AccountEntry(
+                clean_name(node.name or node.output[0]),
+                "harmless",
+                "nothing reads it",
+                node.op_type,
+            )
+            for node in dead
+        ),
+        tuple(_notes(constants.sparse, foreign, folder.scales)),
     )
+
+
+def _notes(
+    sparse: Sequence[str], foreign: Sequence[str], scales: Mapping[str, int]
+) -> Iterator[AccountEntry]:
+    """Yield an entry for each part that is left out; ``scales``: elements by name."""
+    for name in sparse:
+        why = "read as if its zeros were stored"
+        yield AccountEntry(name, "not taken", why, "sparse tensor")
+    for name in foreign:
+        why = "no attribute of ONNX's kind: another tool's"
+        yield AccountEntry(name, "not taken", why, "attribute")
+    for name, size in scales.items():
+        why = "scales and zero points of blocks are not moved"
+        yield AccountEntry(name, "not taken", why, "tensor", 0, size)
 
 
 def _require_graph(path: Path, model: Proto) -> None:
@@ -252,7 +276,7 @@ def _set_dims(path: Path, model: Proto, dims: Mapping[str, int], constants: set[
         names = [f"{input_name}.{at}", *([dim.dim_param] if dim.dim_param else [])]
         known = [name for name in names if name in dims]
         used.update(known)
-        size = None if known else expression_size(dim.dim_param, dims, used)
+        size = None if known else _expression_size(dim.dim_param, dims, used)
         if size is not None:
             dim.dim_value = size
         elif not known:
@@ -305,10 +329,32 @@ def _without_dead(
     return alive[::-1], tuple(dead[::-1])
 
 
-def clean_name(text: str) -> str:
-    """Return a node's name with letters that a workload's names may have.
+def _expression_size(text: str, dims: Mapping[str, int], used: set[str]) -> int | None:
+    """Return a size that follows from sizes of other dimensions, whose names become ``used``.
 
-    >>> clean_name("/conv [1]"), clean_name("@conv")
-    ('/conv__1_', '_conv')
+    None if one of them isn't known, or it is nothing of the kind.
+
+    >>> used = set()
+    >>> _expression_size("past + 2*tokens", {"past": 5, "tokens": 3}, used), sorted(used)
+    (11, ['past', 'tokens'])
+    >>> _expression_size("past + 1", {}, used), _expression_size("s 1", {"s": 1}, used)
+    (None, None)
     """
-    return _NAME.sub("_", text)[:150]
+    try:
+        body = ast.parse(text, mode="eval").body
+        size = _evaluate(body, dims)
+    except (SyntaxError, ValueError, KeyError, RecursionError, MemoryError):
+        return None
+    used.update(node.id for node in ast.walk(body) if isinstance(node, ast.Name))
+    return size if 0 <= size <= MAX_LAYER_SIZE else None
+
+
+def _evaluate(node: ast.expr, dims: Mapping[str, int]) -> int:
+    if isinstance(node, ast.BinOp):
+        does = _DOES[type(node.op)]
+        return does(_evaluate(node.left, dims), _evaluate(node.right, dims))
+    if isinstance(node, ast.Name):
+        return dims[node.id]
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    raise ValueError(ast.dump(node))

@@ -16,15 +16,14 @@ from itertools import product
 from typing import Final
 
 from simaccel.importers.onnx_files.building import Given, WorkloadBuilder
-from simaccel.importers.onnx_files.filter_window import FilterWindow
-from simaccel.importers.onnx_files.layers import ROWS, Filters, fixed_ranks, image, reading
+from simaccel.importers.onnx_files.layers import ROWS, Filters, read_filtered
 from simaccel.importers.onnx_files.pending_operator import PendingOperator
+from simaccel.importers.onnx_files.places import FilterWindow
 from simaccel.importers.onnx_files.views import (
     SlotSpan,
     SlotUse,
     SlotView,
     StoredTensor,
-    ranks_of,
 )
 from simaccel.workload.einsum import Terms
 
@@ -72,29 +71,19 @@ def transposed_conv(
     else:
         ways, taps = [[*each.first] for each in phases], [1] * len(phases)
     root = building.root(f"{name}.O", "output", made=True)
-    mixed = filters.groups > 1 and filters.inputs > 1
-    parts = (filters.groups, filters.inputs) if mixed else ()
     view = SlotView(root, ())
     for number, way in enumerate(product(*ways)):
         windows = [window for _, window in way]
-        source, seen = image(building, name, operand, windows, parts)
-        letter = "c" if filters.groups == 1 else "g"
-        channels = ranks_of(letter, seen.dims[1])
-        if mixed:
-            channels = dict(zip(seen.dims[1], "gc", strict=True))
-        ranks = ranks_of("n", seen.dims[0]) | channels | fixed_ranks(seen)
-        use, sizes = reading(building, source, seen, ranks, windows)
-        outer = [channel for channel in channels.values() if channel.startswith("g")]
-        inner = [channel for channel in channels.values() if channel.startswith("c")]
-        if filters.outputs > 1 or not outer:
-            sizes["m"] = filters.outputs
-            outer = [*outer, "m"]
+        use, sizes, (samples, outer, inner) = read_filtered(
+            building, name, operand, filters, windows
+        )
         inside = [(f"f{at}", size) for at, size in enumerate(taps) if size > 1]
         sizes |= dict(inside)
         reach = [r for _, r in ROWS if r in sizes] + [rank for rank, _ in inside]
         label = f"{name}.{number}" if number else name
-        lead = [[ranks[span] for span in seen.dims[0]], outer]
-        view, slots = _view_of_phase(root, lead, sizes, phases, [phase for phase, _ in way], taps)
+        view, slots = _view_of_phase(
+            root, (samples, outer), sizes, phases, [phase for phase, _ in way], taps
+        )
         reach += [rank for rank in sizes if rank.startswith("u")]  # the phase, which has one place
         weights = building.read_own(f"{label}.W", [*outer, *inner, *reach], sizes, "weight")
         building.add(PendingOperator(label, sizes, (use, weights), SlotUse(root, slots)))
