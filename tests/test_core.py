@@ -31,7 +31,8 @@ CORE = {sorted(CORE)}
 sys.meta_path.insert(0, Refuse())
 
 from simaccel.files.schema import read_yaml
-from simaccel.hardware.load import accelerator_files, build_accelerator, own_document
+from simaccel.hardware.load import build_accelerator, own_document
+from simaccel.hardware.presets import accelerator_files
 from simaccel.mapping.files import mapping_text
 from simaccel.mapping.text import parse_tree
 from simaccel.mapping.tree import Group, Mapping, WorkloadReference

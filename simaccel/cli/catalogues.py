@@ -46,7 +46,8 @@ def hw() -> None:
 @json_option
 def list_hw(as_json: bool) -> None:
     """List the accelerators that come with simaccel or with plug-ins, chips first."""
-    from simaccel.hardware.load import list_accelerators, peak_macs_per_second
+    from simaccel.hardware.load import peak_macs_per_second
+    from simaccel.hardware.presets import list_accelerators
     from simaccel.importers.accelerators import load_accelerator
     from simaccel.report.catalogues import accelerators_table
 
@@ -106,8 +107,7 @@ def new_hw(name: str, output: str | None, force: bool) -> None:
     Its sections name presets (of other accelerators, topologies, technology nodes, DRAM parts)
     that you may replace by figures.
     """
-    from simaccel.hardware.load import list_accelerators
-    from simaccel.hardware.presets import template
+    from simaccel.hardware.presets import list_accelerators, template
 
     name = name.removesuffix(".yaml")
     if not _NAME.fullmatch(name):

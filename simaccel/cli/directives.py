@@ -164,7 +164,7 @@ def _hardware(options: dict[str, str | None]) -> DirectiveHardware:
 
 def _named_hardware(name: str) -> DirectiveHardware:
     from simaccel.files.documents import read_text
-    from simaccel.hardware.load import accelerator_files
+    from simaccel.hardware.presets import accelerator_files
     from simaccel.importers.accelerators import load_accelerator
     from simaccel.papers.maestro.analysis import hardware
 

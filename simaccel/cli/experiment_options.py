@@ -280,7 +280,7 @@ def read_accelerator(
 
 def warn_of_default_formats(accelerator: Accelerator, name: str) -> None:
     """Warn once about a user's accelerator without default number formats."""
-    from simaccel.hardware.load import accelerator_files
+    from simaccel.hardware.presets import accelerator_files
 
     context = click.get_current_context(silent=True)
     if context is None or accelerator.precision.by_class or name in accelerator_files():

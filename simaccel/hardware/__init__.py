@@ -6,12 +6,12 @@ from simaccel.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from simaccel.hardware.accelerator import Accelerator
-    from simaccel.hardware.accumulator import AccumulatorSpec
     from simaccel.hardware.array import ArraySpec
     from simaccel.hardware.energy.spec import EnergySpec
     from simaccel.hardware.fold_grid import (
         PLACES,
         STATIONARITIES,
+        AccumulatorSpec,
         FoldGrid,
         Gang,
         Stationarity,

@@ -14,18 +14,17 @@ from simaccel.files.accounting import FileAccount
 from simaccel.hardware.area.spec import AreaSpec
 from simaccel.hardware.array import ArraySpec, NotSpatialError, NotSystolicError
 from simaccel.hardware.chips import ChipPod
-from simaccel.hardware.compiler import REPLACED_GROUPS, CompilerSpec
+from simaccel.hardware.compiler import REPLACED_GROUPS, CompilerSpec, MeasuringSpec
 from simaccel.hardware.core_noc import HOPS
 from simaccel.hardware.cores import CoresSpec
-from simaccel.hardware.dram.tile import TileRows, larger, rows_of_transfer
+from simaccel.hardware.dram.tile import TileRows, rows_of_transfer
 from simaccel.hardware.energy.spec import DRAM, EnergyPrices, EnergySpec, place_of
 from simaccel.hardware.energy.tables import DRAM_PJ_PER_BYTE
 from simaccel.hardware.links import LINK_RECEIVED, ONE_CHIP, REPLACED_CHIPS, ChipShape, LinksSpec
-from simaccel.hardware.measuring import MeasuringSpec
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, MemoriesSpec
 from simaccel.hardware.noc import NocPipes
 from simaccel.hardware.precision import PrecisionSpec, with_sums
-from simaccel.hardware.quantity import Amount, Hertz, Rate, format_quantity, rate
+from simaccel.hardware.quantity import Amount, Hertz, Rate, format_quantity, larger, rate
 from simaccel.hardware.sections import contradictions
 from simaccel.hardware.sfu import SfuSpec
 from simaccel.hardware.spatial import SpatialArraySpec
@@ -342,8 +341,7 @@ class Accelerator(Spec):
         else:
             clocks = self.dram.bank_clocks(share, rows_of_transfer(n_bytes, rows), write=write)
             request_cycles = self._part_rate.cycles(clocks)
-        slowest: Amount = larger(cycles, request_cycles)
-        return slowest
+        return larger(cycles, request_cycles)
 
     def batch_cycles(self, *, write: bool) -> int:
         """Return the cycles of a batch of ``dram.batch_bytes`` in one direction on each channel."""

@@ -14,23 +14,21 @@ from pydantic import (
 )
 
 from simaccel.errors import SimaccelError
-from simaccel.hardware.accumulator import AccumulatorSpec
-from simaccel.hardware.blocks import BlocksSpec
 from simaccel.hardware.fold_grid import (
+    AccumulatorSpec,
+    BlocksSpec,
     FoldBytes,
     FoldGrid,
     Gang,
     Stationarity,
     choose_gang,
     gangs,
-    larger,
     operand_bytes,
-    smaller,
     spatial,
 )
 from simaccel.hardware.precision import MultipliedAsSpec as MultipliedAs
 from simaccel.hardware.precision import NarrowRatesSpec, NativeBits, cycles_per_mac
-from simaccel.hardware.quantity import Amount, Count
+from simaccel.hardware.quantity import Amount, Count, larger, smaller
 from simaccel.hardware.spec import Spec
 from simaccel.numbers import Element
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import permutations
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from simaccel.hardware.collectives import (
     AxisForm,
@@ -23,24 +23,11 @@ LINK_CHANNEL: Final = "links"
 """What the name of a chip's links in one dimension begins with, as a channel of the machine."""
 
 
-class ChipAxis(tuple[int, int]):
+class ChipAxis(NamedTuple):
     """Chips that a collective runs over: every ``stride``-th, ``size`` of them."""
 
-    __slots__ = ()
-
-    def __new__(cls, stride: int, size: int) -> Self:
-        """Return the axis of a stride and a size."""
-        return super().__new__(cls, (stride, size))
-
-    @property
-    def stride(self) -> int:
-        """Distance of one chip from the next, in chip numbers."""
-        return self[0]
-
-    @property
-    def size(self) -> int:
-        """Number of chips."""
-        return self[1]
+    stride: int
+    size: int
 
 
 @dataclass(frozen=True)

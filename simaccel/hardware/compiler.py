@@ -179,3 +179,12 @@ class CompilerSpec(Spec):
         if self.kernel_start_cycles and self.overlap:
             allowed = "0, or overlap: false (kernels that overlap start one after another)"
             yield "kernel_start_cycles", allowed
+
+
+class MeasuringSpec(Spec):
+    """Costs that are part of published times, but not of the accelerator or of any run.
+
+    ``start_cycles``: time of the host per timed call, in cycles of the accelerator.
+    """
+
+    start_cycles: Cycles = 0

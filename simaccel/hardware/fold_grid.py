@@ -1,4 +1,4 @@
-"""The folds of a GEMM on systolic arrays: where each rank lies, and how arrays share folds."""
+"""The folds of a GEMM on systolic arrays: where ranks lie, how arrays share them, sums, blocks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, Generic, Literal
+from typing import ClassVar, Final, Generic, Literal
 
-from simaccel.hardware.quantity import Amount
+from simaccel.hardware.quantity import Amount, BytesOrUnlimited, Count, Picojoules, larger, smaller
+from simaccel.hardware.spec import Spec
 from simaccel.numbers import in_bytes
 
 Stationarity = Literal["ws", "os", "is"]
@@ -149,16 +150,6 @@ class FoldGrid(Generic[Amount]):
         return Gang(down, across, -(-self.stream // steps), self.gang.apart)
 
 
-def larger(one: Amount, other: Amount) -> Amount:
-    """Return the larger of two amounts, elementwise if they are arrays."""
-    return one + (other - one) * (other > one)
-
-
-def smaller(one: Amount, other: Amount) -> Amount:
-    """Return the smaller of two amounts, elementwise if they are arrays."""
-    return one - (one - other) * (one > other)
-
-
 def operand_bytes(
     rows: Amount,
     cols: Amount,
@@ -207,3 +198,66 @@ def gangs(count: int) -> tuple[tuple[int, int, int, int], ...]:
                 if all(used // number * (number + 1) > count for number in gang):
                     maximal.append(gang)
     return tuple(sorted(maximal, key=lambda gang: (-gang[1], -gang[3], -gang[2])))
+
+
+class AccumulatorSpec(Spec):
+    """Memory at the foot of the columns for the partial sums of a strip of columns, as in a TPU.
+
+    ``pj_per_byte``: of a read or write; by default that of the buffer.
+    """
+
+    OMITTED: ClassVar = ("pj_per_byte",)
+
+    bytes_per_element: Count = 4
+    capacity_bytes: BytesOrUnlimited
+    pj_per_byte: Picojoules | None = None
+
+    def n_bytes(self, grid: FoldGrid[Amount]) -> Amount:
+        """Return the bytes of one array's sums of one strip of columns, over all its folds.
+
+        >>> AccumulatorSpec(capacity_bytes=None).n_bytes(FoldGrid(64, 6, 100, 8, 8))
+        2400
+        """
+        return grid.steps * smaller(grid.wide, grid.cols) * self.bytes_per_element
+
+
+class BlocksSpec(Spec):
+    """A fold streams in blocks, an instruction each, as in Gemmini.
+
+    A block has at most ``steps`` positions of one run of the innermost streaming rank (of a
+    convolution: of one output row). It takes at least ``least_cycles``; the first block of a fold
+    takes at least as many cycles as the array has rows, as the next stationary operand shifts in
+    meanwhile. At most ``in_flight`` blocks are in the array at once: by Little's law no more start
+    in the time from the first operand of a block to its last result, which is longer than the block
+    by as many cycles as the array has rows and columns (skew in and out, a register at each end).
+    """
+
+    steps: Count
+    least_cycles: Count = 1
+    in_flight: Count
+
+    def cycles(
+        self, stream: Amount, run: Amount, sides: tuple[int, int], cycles_per_mac: int = 1
+    ) -> Amount:
+        """Return the cycles of ``stream`` positions in runs of ``run``, on rows x columns PEs.
+
+        7 runs of 7 are blocks of 16 and 6 x 7 cycles. 14 runs of 2 are blocks of 16 and 13 x 4, and
+        each is in the array for 32 cycles more, but only 5 at once:
+
+        >>> BlocksSpec(steps=16, least_cycles=4, in_flight=5).cycles(49, 7, (16, 16))
+        58
+        >>> BlocksSpec(steps=16, least_cycles=4, in_flight=5).cycles(28, 2, (16, 16))
+        104
+        >>> BlocksSpec(steps=16, least_cycles=4, in_flight=5).cycles(448, 32, (16, 16))
+        448
+        """
+        full, rest = run // self.steps, run % self.steps
+        others = rest > 0
+        least = larger(rest * cycles_per_mac, self.least_cycles)
+        whole = max(self.steps * cycles_per_mac, self.least_cycles)
+        rows, cols = sides
+        short = rows - least - (whole - least) * (full > 0)
+        runs = stream // larger(run, 1)  # a piece that isn't there has runs of 0 positions
+        cycles: Amount = runs * (full * whole + others * least) + larger(short, 0)
+        limited = -(-(runs * (full + others) * (rows + cols) + cycles) // self.in_flight)
+        return larger(cycles, limited)

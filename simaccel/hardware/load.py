@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import asdict
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,11 +13,10 @@ from simaccel.errors import (
     ABSENT,
     Fault,
     InputError,
-    SimaccelError,
     require_none,
 )
 from simaccel.files.documents import parse_document
-from simaccel.files.schema import faults_of, leaf_fields, read_yaml, replaced_fields, valid_fields
+from simaccel.files.schema import faults_of, leaf_fields, replaced_fields, valid_fields
 from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.area.spec import NODE, AreaSpec
@@ -30,19 +27,14 @@ from simaccel.hardware.energy.tables import NODES
 from simaccel.hardware.links import ONE_CHIP, LinksSpec, follow_topology, shape_text
 from simaccel.hardware.memory import DramSpec
 from simaccel.hardware.precision import PrecisionSpec
-from simaccel.hardware.presets import SECTIONS, preset_names, with_base, with_presets
+from simaccel.hardware.presets import EXPECTED, PRESETS, SECTIONS, list_accelerators, with_presets
 from simaccel.hardware.quantity import Rate, format_quantity
 from simaccel.hardware.sections import contradictions
 from simaccel.hardware.settings import Settings, each_setting, unknown_field
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.hardware.spec import Spec
 from simaccel.numbers import BITS, TOLD_APART
-from simaccel.plugins import Plugin, Registry
 
-_PACKAGE: Final = Path(__file__).resolve().parents[1]
-_FOLDERS: Final = (_PACKAGE / "hwconfigs", _PACKAGE.parent / "hwconfigs")
-"""Folders of hwconfigs: inside an installed wheel, or beside the package in a checkout."""
-EXPECTED: Final = f"a mapping with {', '.join(Accelerator.model_fields)}"
 _PARTLY: Final = EnergySpec | AreaSpec | PrecisionSpec | ArraySpec | SpatialArraySpec | LinksSpec
 """Sections of which only the given fields are listed."""
 _UNITS: Final = {
@@ -62,22 +54,6 @@ _SUFFIXES: Final = {
 }
 
 
-def _accept(plugin: Plugin, found: object) -> Path:
-    if not isinstance(found, str | Path):
-        raise plugin.error(f"is a {type(found).__name__}, not the path of a .yaml file")
-    return Path(found)
-
-
-def accelerator_files() -> Registry[Path]:
-    """Return the files of accelerators by name: simaccel's, then those of plug-ins."""
-    return Registry("simaccel.accelerators", _shipped_files(), _accept)
-
-
-def list_accelerators() -> list[str]:
-    """Return the sorted names of the accelerators of simaccel and of plug-ins."""
-    return sorted(accelerator_files())
-
-
 def own_document(raw: dict[str, Any], path: Path) -> tuple[dict[str, Any], list[Fault]]:
     """Return a file's document with its presets filled in, and faults of the presets.
 
@@ -86,7 +62,7 @@ def own_document(raw: dict[str, Any], path: Path) -> tuple[dict[str, Any], list[
 
     """
     _refuse_others(raw, str(path))
-    return with_presets(raw, str(path), list_accelerators, _sections_of)
+    return with_presets(raw, str(path))
 
 
 def build_accelerator(
@@ -115,8 +91,8 @@ def _section_allowed(fault: Fault) -> str:
     """Return what is allowed instead of a value; in place of a section also a preset's name."""
     if fault.field not in SECTIONS or fault.allowed != "a mapping":
         return fault.allowed
-    names = preset_names(fault.field) or list_accelerators()
-    return f"a section, or a name such as {names[0]}"
+    names = PRESETS.get(fault.field) or list_accelerators()
+    return f"a section, or a name such as {next(iter(names))}"
 
 
 def _file_of(fault: Fault, files: Mapping[str, str]) -> str:
@@ -154,31 +130,6 @@ def with_values(accelerator: Accelerator, values: Mapping[str, object], source: 
     return built
 
 
-def _sections_of(name: str) -> dict[str, Any]:
-    """Return the sections of an accelerator's file; none for a broken plug-in."""
-    try:
-        found = _read_written(accelerator_files()[name])
-        files = accelerator_files()
-        whole = with_base(found, list_accelerators, lambda other: _read_written(files[other]))
-        return deepcopy(whole)
-    except (SimaccelError, ValueError):
-        if name in _shipped_files():
-            raise
-        return {}
-
-
-@lru_cache
-def _read_written(path: Path) -> dict[str, Any]:
-    return read_yaml(path, EXPECTED)[0]
-
-
-def _shipped_files() -> dict[str, Path]:
-    for folder in _FOLDERS:
-        if folder.is_dir():
-            return {path.stem: path for path in folder.glob("*.yaml")}
-    return {}
-
-
 def _override(raw: dict[str, Any], overrides: Settings) -> tuple[dict[str, str], list[Fault]]:
     """Write the overrides into ``raw``; return the source of each, and faults."""
     leaves = leaf_fields(Accelerator)
@@ -208,7 +159,7 @@ def _override(raw: dict[str, Any], overrides: Settings) -> tuple[dict[str, str],
 def _replace_section(raw: dict[str, Any], section: str, value: object, file: str) -> list[Fault]:
     """Replace a document's section by the preset of a name; return faults of the name."""
     named = {**raw, section: value.strip() if isinstance(value, str) else value}
-    found, faults = with_presets(named, file, list_accelerators, _sections_of)
+    found, faults = with_presets(named, file)
     raw |= {section: found[section]} if section in found else {}
     return faults
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, ClassVar, Final, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     PlainSerializer,
 )
@@ -17,7 +16,6 @@ from simaccel.hardware.dram.tile import (
     TileRows,
     bank_clocks,
     bus_clocks,
-    larger,
     requested_rows,
     rows_of,
     stream_rate,
@@ -30,21 +28,14 @@ from simaccel.hardware.quantity import (
     BytesPerSecond,
     Count,
     Cycles,
+    larger,
 )
 from simaccel.hardware.spec import Spec
 from simaccel.numbers import SHARED
 
-BANKED_MAPS: Final = ("bgil", "rbc")
+BankedMap = Literal["bgil", "rbc"]
+BANKED_MAPS: Final[tuple[BankedMap, ...]] = get_args(BankedMap)
 """Address maps that the model of a tile supports."""
-
-
-def _validate_names(names: Iterable[str]) -> AfterValidator:
-    def read(value: str) -> str:
-        if value not in names:
-            raise ValueError(", ".join(names))
-        return value
-
-    return AfterValidator(read)
 
 
 def _find_part(value: object) -> object:
@@ -116,7 +107,7 @@ class DramSpec(Spec):
     requests_in_flight: Count | None = None
     capacity_bytes: BytesOrUnlimited = None
     part: Annotated[DramPart | None, BeforeValidator(_find_part), PlainSerializer(_name)] = None
-    map: Annotated[str, _validate_names(BANKED_MAPS)] | None = None
+    map: BankedMap | None = None
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
         if self.model == "banked" and self.part is None:
@@ -150,8 +141,8 @@ class DramSpec(Spec):
     def bank_clocks(self, share_bytes: Amount, rows: TileRows, *, write: bool) -> Amount:
         """Return the clocks of a channel for its share of a tile, with model banked."""
         part, mapping = self._map_addresses()
-        bus = bus_clocks(part, rows, share_bytes)
-        banks = bank_clocks(part, mapping, rows, self.channels, int(write))
+        bus: Any = bus_clocks(part, rows, share_bytes)
+        banks: Any = bank_clocks(part, mapping, rows, self.channels, int(write))
         found: Amount = with_refresh(part, larger(bus, banks)) * (share_bytes > 0)
         return found
 
@@ -174,8 +165,9 @@ class DramSpec(Spec):
         assert self.requests_in_flight is not None  # noqa: S101 - likewise
         count, length = -(-n_bytes // rows.n_bytes), rows.n_bytes
         number = count * -(-length // self.request_bytes)
-        in_flight: Amount = larger(1, -(-number * self.latency_cycles // self.requests_in_flight))
-        return in_flight
+        cycles: Any = -(-number * self.latency_cycles // self.requests_in_flight)
+        slowest: Amount = larger(cycles, 1)
+        return slowest
 
     def _map_addresses(self) -> tuple[DramPart, str]:
         """Return the part and its address map."""

@@ -4,40 +4,85 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from copy import deepcopy
 from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final, get_args
 
-from simaccel.errors import Fault, suggest
+from simaccel.errors import Fault, SimaccelError, suggest
+from simaccel.files.schema import read_yaml
+from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.area.tables import CELL_UM2
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.energy.tables import NODES, dram_pj_per_byte
 from simaccel.hardware.noc import Topology
 from simaccel.hardware.quantity import parse_quantity
 from simaccel.numbers import BITS
+from simaccel.plugins import Plugin, Registry
 
 SECTIONS: Final = ("array", "buffer", "noc", "sfu", "dram", "dma", "links", "energy", "area")
-"""SectionsOf that may be a name, or a mapping with ``preset`` and other values of some fields."""
+"""Sections that may be a name, or a mapping with ``preset`` and other values of some fields."""
 _DRAM: Final = re.compile(r"(?:([1-9][0-9]{0,3}) ?x ?)?(\S+)")
 _BURSTS: Final = 32
 """Entries of a read queue and a write buffer (DRAMsim3, Ramulator 2.1)."""
 PRESET: Final = "preset"
 _BASE: Final = "of"
 
-SectionsOf = Callable[[str], Mapping[str, Any]]
-"""Function that returns the sections of an accelerator by its name."""
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
+_FOLDERS: Final = (_PACKAGE / "hwconfigs", _PACKAGE.parent / "hwconfigs")
+"""Folders of hwconfigs: inside an installed wheel, or beside the package in a checkout."""
+EXPECTED: Final = f"a mapping with {', '.join(Accelerator.model_fields)}"
 
 
-def with_presets(
-    raw: Mapping[str, Any], file: str, names: Callable[[], list[str]], load: SectionsOf
-) -> tuple[dict[str, Any], list[Fault]]:
+def _accept(plugin: Plugin, found: object) -> Path:
+    if not isinstance(found, str | Path):
+        raise plugin.error(f"is a {type(found).__name__}, not the path of a .yaml file")
+    return Path(found)
+
+
+def accelerator_files() -> Registry[Path]:
+    """Return the files of accelerators by name: simaccel's, then those of plug-ins."""
+    return Registry("simaccel.accelerators", _shipped_files(), _accept)
+
+
+def list_accelerators() -> list[str]:
+    """Return the sorted names of the accelerators of simaccel and of plug-ins."""
+    return sorted(accelerator_files())
+
+
+def _sections_of(name: str) -> dict[str, Any]:
+    """Return the sections of an accelerator's file; none for a broken plug-in."""
+    try:
+        files = accelerator_files()
+        return deepcopy(with_base(_read_file(files[name]), lambda other: _read_file(files[other])))
+    except (SimaccelError, ValueError):
+        if name in _shipped_files():
+            raise
+        return {}
+
+
+@lru_cache
+def _read_file(path: Path) -> dict[str, Any]:
+    return read_yaml(path, EXPECTED)[0]
+
+
+def _shipped_files() -> dict[str, Path]:
+    for folder in _FOLDERS:
+        if folder.is_dir():
+            return {path.stem: path for path in folder.glob("*.yaml")}
+    return {}
+
+
+def with_presets(raw: Mapping[str, Any], file: str) -> tuple[dict[str, Any], list[Fault]]:
     """Return a document with its base accelerator (``of``) and presets written out, and faults.
 
-    ``names`` returns the accelerators that ``load`` can read. The faults are unknown names.
+    The faults are unknown names.
     """
     faults: list[Fault] = []
     try:
-        raw = with_base(raw, names, load)
+        raw = with_base(raw, _sections_of)
     except ValueError as error:
         faults.append(Fault(file, _BASE, raw[_BASE], str(error)))
         raw = {key: value for key, value in raw.items() if key != _BASE}
@@ -50,21 +95,21 @@ def with_presets(
             continue
         match = _DRAM.fullmatch(name) if section == "dram" else None
         wanted = match[2] if match else name
-        makers = _preset_makers(section, raw, lambda: {wanted} & set(names()), load)  # noqa: B023
-        make = makers.get(wanted)
-        if make is None:
-            known = _preset_makers(section, raw, names, load)
-            meant = _narrower(wanted) if section == "dram" else ""
-            meant = f"did you mean {meant!r}?" if meant else suggest(name, known)
-            faults.append(Fault(file, section, name, f"a section, or {meant}"))
-            filled.pop(section)
+        preset = _preset(section, wanted, int(match[1] or 1) if match else 1, raw)
+        if preset is not None:
+            filled[section] = _merge_fields(preset, more)
             continue
-        filled[section] = _merge_fields(make(int(match[1] or 1) if match else 1), more)
+        others = (other for other in list_accelerators() if section in _sections_of(other))
+        meant = _narrower(wanted) if section == "dram" else ""
+        known = suggest(name, [*PRESETS.get(section, ()), *others])
+        meant = f"did you mean {meant!r}?" if meant else known
+        faults.append(Fault(file, section, name, f"a section, or {meant}"))
+        filled.pop(section)
     return filled, faults
 
 
 def with_base(
-    raw: Mapping[str, Any], names: Callable[[], list[str]], load: SectionsOf
+    raw: Mapping[str, Any], sections_of: Callable[[str], Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Return a document with the fields of its base accelerator (``of``) that it does not set.
 
@@ -76,9 +121,10 @@ def with_base(
     base = more.pop(_BASE, None)
     if base is None:
         return more
-    if base not in names():
-        raise ValueError(f"the name of an accelerator: {suggest(str(base), names())}")
-    return _merge_fields(load(base), more)
+    names = list_accelerators()
+    if base not in names:
+        raise ValueError(f"the name of an accelerator: {suggest(str(base), names)}")
+    return _merge_fields(sections_of(base), more)
 
 
 def _narrower(name: str) -> str:
@@ -95,28 +141,26 @@ def _narrower(name: str) -> str:
     return ""
 
 
-def preset_names(section: str) -> list[str]:
-    """Return the presets of a section, without those of other accelerators."""
-    return [*_preset_makers(section, {}, list, lambda _: {})]
+PRESETS: Final[Mapping[str, Collection[str]]] = {
+    "noc": get_args(Topology),
+    "dram": PARTS,
+    "energy": NODES,
+    "area": CELL_UM2,
+}
+"""Names of the presets of sections, without those of other accelerators."""
 
 
-def _preset_makers(
-    section: str, raw: Mapping[str, Any], names: Callable[[], Iterable[str]], load: SectionsOf
-) -> dict[str, Callable[[int], Mapping[str, Any]]]:
-    """Return functions that make the presets of a section; their argument is DRAM channels."""
-    makers: dict[str, Callable[[int], Mapping[str, Any]]] = {}
-    if section == "noc":
-        makers = {name: lambda _, name=name: _noc(name) for name in get_args(Topology)}  # type: ignore[misc]
-    elif section == "energy":
-        makers = {node: lambda _, node=node: {"node": node} for node in NODES}  # type: ignore[misc]
-    elif section == "area":
-        makers = {node: lambda _, node=node: {"node": node} for node in CELL_UM2}  # type: ignore[misc]
-    elif section == "dram":
-        makers = {part: lambda n, part=part: _dram(part, n, raw) for part in PARTS}  # type: ignore[misc]
-    for name in names():
-        if section in load(name):
-            makers[name] = lambda _, name=name: load(name)[section]  # type: ignore[misc]
-    return makers
+def _preset(
+    section: str, name: str, channels: int, raw: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    """Return the section of a name; None if there is none. ``channels``: of DRAM."""
+    other = _sections_of(name) if name in list_accelerators() else {}
+    if section in other or name not in PRESETS.get(section, ()):
+        preset: Mapping[str, Any] | None = other.get(section)
+        return preset
+    if section == "dram":
+        return _dram(name, channels, raw)
+    return _noc(name) if section == "noc" else {"node": name}
 
 
 def _noc(topology: str) -> dict[str, Any]:
@@ -213,7 +257,7 @@ def template(name: str, accelerators: list[str]) -> str:
     part = next(dram_part for dram_part in PARTS if dram_part.startswith("DDR4"))
     return TEMPLATE.format(
         name=name,
-        noc=", ".join(preset_names("noc")),
+        noc=", ".join(PRESETS["noc"]),
         accelerators=", ".join(accelerators[:4]) + ", ...",
         parts=", ".join([*_by_energy(known=True)][:3]),
         unpriced=", ".join(

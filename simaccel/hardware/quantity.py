@@ -178,6 +178,16 @@ Picojoules = Annotated[float, _number("pJ", _MOST_PICOJOULES)]
 SquareMicrometres = Annotated[float, _number("um2", _MOST_SQUARE_MICROMETRES)]
 
 
+def larger(one: Amount, other: Amount | int) -> Amount:
+    """Return the larger of two amounts, elementwise if they are arrays."""
+    return one + (other - one) * (other > one)
+
+
+def smaller(one: Amount, other: Amount | int) -> Amount:
+    """Return the smaller of two amounts, elementwise if they are arrays."""
+    return one - (one - other) * (one > other)
+
+
 @dataclass(frozen=True)
 class Rate:
     """Bandwidth as a ratio of integers: ``n_bytes`` every ``n_cycles`` (0 cycles: unlimited)."""

@@ -11,12 +11,8 @@ from simaccel.errors import Fault, InputError, name_arguments, require_none, sug
 from simaccel.files.accounting import AccountEntry, FileAccount
 from simaccel.files.schema import read_yaml
 from simaccel.hardware.accelerator import Accelerator
-from simaccel.hardware.load import (
-    EXPECTED,
-    accelerator_files,
-    build_accelerator,
-    own_document,
-)
+from simaccel.hardware.load import build_accelerator, own_document
+from simaccel.hardware.presets import EXPECTED, accelerator_files
 from simaccel.hardware.settings import Settings, overridden_fields
 from simaccel.importers.file_kinds import KIND_ADVICE, sniff_kind
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 import simaccel
 from simaccel.cli import main
 from simaccel.hardware.dram.parts import PARTS
-from simaccel.hardware.load import list_accelerators
+from simaccel.hardware.presets import list_accelerators
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import MODELS, NETWORKS, TRANSFORMERS, Model, Network, Transformer
 from tests.cli.conftest import Call

@@ -11,7 +11,7 @@ import pytest
 
 from simaccel import build, load_accelerator, simulate
 from simaccel.experiment.check import check
-from simaccel.hardware.load import list_accelerators
+from simaccel.hardware.presets import list_accelerators
 from simaccel.schedulers import DATAFLOWS
 from simaccel.workload import PLUGGED, VECTORS, Workload
 

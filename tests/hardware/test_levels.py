@@ -13,7 +13,8 @@ from simaccel.hardware.array import NotSpatialError, NotSystolicError
 from simaccel.hardware.dataflow import LevelConstraint, merge_constraints, parse_constraints, single
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, SpatialLevel, TemporalLevel
-from simaccel.hardware.load import accelerator_rows, list_accelerators
+from simaccel.hardware.load import accelerator_rows
+from simaccel.hardware.presets import list_accelerators
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import NotMappableError, make_mapping
 from simaccel.workload import gemm

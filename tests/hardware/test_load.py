@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.schema import leaf_fields
-from simaccel.hardware import Accelerator, load
-from simaccel.hardware.load import accelerator_rows, list_accelerators
+from simaccel.hardware import Accelerator, presets
+from simaccel.hardware.load import accelerator_rows
+from simaccel.hardware.presets import list_accelerators
 from simaccel.importers.accelerators import load_accelerator
 from tests.refusals import faults_of
 
@@ -390,13 +391,13 @@ def test_a_wheel_has_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "wheel").mkdir()
     (tmp_path / "checkout").mkdir()
     (tmp_path / "checkout" / "edge.yaml").write_text("", encoding="utf-8")
-    monkeypatch.setattr(load, "_FOLDERS", (tmp_path / "none", tmp_path / "checkout"))
+    monkeypatch.setattr(presets, "_FOLDERS", (tmp_path / "none", tmp_path / "checkout"))
     assert list_accelerators() == ["edge"]
     (tmp_path / "wheel" / "mine.yaml").write_text(_changed(name="mine"), encoding="utf-8")
-    monkeypatch.setattr(load, "_FOLDERS", (tmp_path / "wheel", tmp_path / "checkout"))
+    monkeypatch.setattr(presets, "_FOLDERS", (tmp_path / "wheel", tmp_path / "checkout"))
     assert list_accelerators() == ["mine"]
     assert load_accelerator("mine").name == "mine"
-    monkeypatch.setattr(load, "_FOLDERS", (tmp_path / "none",))
+    monkeypatch.setattr(presets, "_FOLDERS", (tmp_path / "none",))
     assert list_accelerators() == []
 
 

@@ -11,7 +11,7 @@ from simaccel.experiment.precision import place_on
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.dram.parts import PARTS
-from simaccel.hardware.load import list_accelerators
+from simaccel.hardware.presets import list_accelerators
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.text import parse_program

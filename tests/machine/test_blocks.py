@@ -14,7 +14,7 @@ from simaccel.analytic.prediction import predict
 from simaccel.errors import InputError
 from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import Accelerator
-from simaccel.hardware.blocks import BlocksSpec
+from simaccel.hardware.fold_grid import BlocksSpec
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.checks import faults, require_mapping

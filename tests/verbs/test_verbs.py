@@ -30,7 +30,7 @@ from simaccel import (
 from simaccel import workload as transformers
 from simaccel.cli import main
 from simaccel.errors import InputError
-from simaccel.hardware.load import list_accelerators
+from simaccel.hardware.presets import list_accelerators
 from simaccel.mapping.files import mapping_text
 from simaccel.search.effort import Effort
 from simaccel.verbs.comparing import Comparison

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from simaccel import build, compare, load_accelerator
 from simaccel.hardware import Accelerator, ArraySpec
-from simaccel.hardware.load import list_accelerators
+from simaccel.hardware.presets import list_accelerators
 from simaccel.report.exhibits import roofline_rows
 from simaccel.schedulers import Options
 from simaccel.search.effort import Effort

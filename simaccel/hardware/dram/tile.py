@@ -88,14 +88,9 @@ def requested_rows(sides: tuple[Whole, ...], bits: int) -> TileRows:
 
 def rows_of_transfer(n_bytes: Whole, rows: TileRows | None) -> TileRows:
     """Return the rows of a transfer, as many as hold its bytes; one if ``rows`` is None."""
-    length: Whole = larger(1, n_bytes if rows is None else rows.n_bytes)
+    length = np.maximum(1, n_bytes if rows is None else rows.n_bytes)
     pitch = length if rows is None else rows.pitch
     return TileRows(_whole(_ceil_div(n_bytes, length)), _whole(length), _whole(pitch))
-
-
-def larger(one: Whole, other: Whole) -> Any:  # noqa: ANN401 - as the others: int or array
-    """Return the larger of two numbers, element by element."""
-    return _whole(np.maximum(one, other))
 
 
 def _whole(value: Whole) -> Whole:
