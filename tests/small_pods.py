@@ -1,7 +1,13 @@
 """A small transformer and a large one; a few chips of TPU v3 on links of 10 bytes a cycle."""
 
+from dataclasses import replace
+from typing import Any
+
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.study.pipeline import PipelineRun, run_pipeline
+from simaccel.study.points import base_point
+from simaccel.workload import Workload
 from simaccel.workload.language import Transformer
 
 SMALL = Transformer(
@@ -34,3 +40,13 @@ def small_pod(count: int, *more: str) -> Accelerator:
     return load_accelerator(
         "mxu_128", [f"chips={count}", *(f"links.{one}" for one in (*LINKS, *more))]
     )
+
+
+def run_stages(
+    whole: Workload,
+    pod: Accelerator,
+    dataflow: str,
+    **cut: Any,  # noqa: ANN401 - fields of a point
+) -> PipelineRun:
+    """Return the run of a model in stages on chips."""
+    return run_pipeline(replace(base_point(whole, pod), dataflow=dataflow, **cut))

@@ -13,7 +13,7 @@ from simaccel.report.units import count_text
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions, Inputs
-    from simaccel.experiment.forecast import SearchForecast
+    from simaccel.study.forecast import SearchForecast
     from simaccel.study.points import Point
 
     Forecasts = Sequence[tuple[str, SearchForecast | str]]
@@ -57,9 +57,9 @@ def show_inputs_forecast(
 
     ``anew``: the search is not answered from the store.
     """
-    from simaccel.experiment.forecast import forecast
     from simaccel.mapping.tree import Mapping as Tree
     from simaccel.report.titles import experiment_title
+    from simaccel.study.forecast import forecast
     from simaccel.verbs.estimating import require_mapping_fits
 
     workload, accelerator, dataflow = read
@@ -76,19 +76,12 @@ def forecasts_of(points: Sequence[Point], names: Sequence[str]) -> Forecasts:
 
     A pipeline has one for each distinct stage.
     """
-    from simaccel.experiment.forecast import forecasts
+    from simaccel.study.forecast import forecasts
 
     searches: list[tuple[str, SearchForecast | str]] = []
     for name, point in zip(names, points, strict=True):
         try:
-            each = forecasts(
-                point.workload,
-                point.accelerator,
-                point.dataflow,
-                point.options,
-                stages=point.stages,
-                micro_batches=point.micro_batches,
-            )
+            each = forecasts(point)
         except SimaccelError as error:
             searches.append((name, str(error)))
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from simaccel.cli.settings import OF_CHIPS, MovedOption, option
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
-    from simaccel.hardware import Accelerator
+    from simaccel.study.points import Point
     from simaccel.workload import Workload
 
 
@@ -76,32 +76,32 @@ class SeveralRuns:
         title = experiment_title(first, accelerator, dataflow, varied=varied)
         title += "" if self.tokens is None else f", {self.tokens} tokens"
         stages = None if self.stages is None else int(self.stages)
-        cut = {**vars(StageCounts(stages, self.micro_batches)), "options": experiment.options}
+        how: dict[str, Any] = {"options": experiment.options, "fast_forward": fast_forward}
+        how |= {"stages": stages, "micro_batches": self.micro_batches}
+        from simaccel.study.points import base_point
+
+        point = replace(base_point(first, accelerator), dataflow=dataflow, **how)
         if dry_run:
-            _forecast(title, phases, accelerator, dataflow, cut, as_json=as_json)
+            _forecast(title, phases, point, as_json=as_json)
             return True
-        how = {**cut, "fast_forward": fast_forward}
         with ProgressBar("simulating", quiet=quiet) as bar:
             if self.tokens is None:
-                from simaccel.experiment.pipeline import run_pipeline
                 from simaccel.report.generation import pipeline_json, pipeline_lines, pipeline_table
+                from simaccel.study.pipeline import run_pipeline
 
-                how["progress"] = lambda _, done: bar.show(done, "stages")
-                run = run_pipeline(first, accelerator, dataflow, **how)
+                run = run_pipeline(point, lambda _, done: bar.show(done, "stages"))
                 document, table = partial(pipeline_json, run), partial(pipeline_table, run)
                 lines = pipeline_lines(run)
             else:
-                from simaccel.experiment.generation import generate as make_tokens
                 from simaccel.report import generation
+                from simaccel.study.generation import generate as make_tokens
 
                 how |= {**self._sizes, "progress": bar.show}
                 tokens = options.generation(
                     lambda model, of: make_tokens(model, accelerator, dataflow, **how, **of)
                 )
-                document, table = (
-                    partial(generation.generation_json, tokens),
-                    partial(generation.phases_table, tokens),
-                )
+                document = partial(generation.generation_json, tokens)
+                table = partial(generation.phases_table, tokens)
                 lines = generation.generation_lines(tokens)
         if as_json:
             show_json(document())
@@ -119,7 +119,7 @@ class SeveralRuns:
 
     def _phases(self, experiment: ExperimentOptions) -> dict[str, Workload]:
         """Return the prefill and the decode steps that are simulated, by name."""
-        from simaccel.experiment.generation import planned_phases
+        from simaccel.study.generation import planned_phases
 
         prefill, decodes = experiment.workload.generation(
             lambda model, figures: planned_phases(model, **self._sizes, **figures)
@@ -127,31 +127,24 @@ class SeveralRuns:
         return {"prefill": prefill, **{f"decode after {n}": step for n, step in decodes.items()}}
 
 
-def _forecast(
-    title: str,
-    phases: Mapping[str, Workload],
-    accelerator: Accelerator,
-    dataflow: str,
-    cut: Mapping[str, Any],
-    *,
-    as_json: bool,
-) -> None:
+def _forecast(title: str, phases: Mapping[str, Workload], point: Point, *, as_json: bool) -> None:
     """Estimate the searches of each phase, of a pipeline those of each stage."""
     from simaccel.cli.forecast import show_forecast
-    from simaccel.experiment.forecast import forecasts
-    from simaccel.experiment.pipeline_plan import plan_pipeline
-    from simaccel.experiment.precision import place_on
     from simaccel.report.generation import cut_line, sent_line
+    from simaccel.study.forecast import forecasts
+    from simaccel.study.pipeline import plan_of
+    from simaccel.study.points import WeightedWorkload
 
     searches = [
         (", ".join(filter(None, (name, part))), forecast)
         for name, phase in phases.items()
-        for part, forecast in forecasts(place_on(phase, accelerator), accelerator, dataflow, **cut)
+        for part, forecast in forecasts(
+            replace(point, loads=(WeightedWorkload(phase),)).place_workloads()
+        )
     ]
     lines = []
-    if cut["stages"] is not None:
-        name, first = next(iter(phases.items()))
-        lines = [(cut_line if name else sent_line)(plan_pipeline(first, accelerator, **cut))]
+    if point.stages is not None:
+        lines = [(cut_line if "" not in phases else sent_line)(plan_of(point))]
     show_forecast(title, searches, {}, runs=True, as_json=as_json, lines=lines)
 
 

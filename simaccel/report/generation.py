@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from simaccel.experiment.generation import Generation
-from simaccel.experiment.pipeline import PipelineRun, PipelineStage
 from simaccel.experiment.pipeline_plan import PipelinePlan
 from simaccel.experiment.run import ExperimentResult
 from simaccel.experiment.traffic import (
@@ -31,6 +29,8 @@ from simaccel.report.units import (
 )
 from simaccel.run.memories import resident_bytes
 from simaccel.schedulers.parallel import degrees_text
+from simaccel.study.generation import Generation
+from simaccel.study.pipeline import PipelineRun, PipelineStage
 from simaccel.units import ARRAY, LINK
 from simaccel.workload import CLASSES
 

@@ -9,11 +9,11 @@ from itertools import islice
 from typing import Final
 
 from simaccel.errors import SimaccelError
-from simaccel.experiment.forecast import forecasts
 from simaccel.experiment.parallel import Watch
 from simaccel.experiment.store import ResultStore
 from simaccel.experiment.workers import TaskWorkers
 from simaccel.study.figures import frontier, objective_of, static_figures
+from simaccel.study.forecast import forecasts
 from simaccel.study.limits import FigureLimit
 from simaccel.study.points import Figures, Point, StudyRow
 from simaccel.study.runs import key_of, row_of, run_points
@@ -77,10 +77,8 @@ def cost_of(
 
 def _expected_seconds(point: Point) -> float:
     """Return about the CPU seconds of a run and its search."""
-    cut = {"stages": point.stages, "micro_batches": point.micro_batches}
     with suppress(SimaccelError):  # which its record says
-        ahead = forecasts(point.workload, point.accelerator, point.dataflow, point.options, **cut)
-        return sum((one.seconds or 0.0) + one.run_seconds for _, one in ahead)
+        return sum((one.seconds or 0.0) + one.run_seconds for _, one in forecasts(point))
     return 0.0
 
 

@@ -11,7 +11,6 @@ from typing import Final
 
 from simaccel.errors import SimaccelError, WorkerDiedError
 from simaccel.experiment.parallel import Watch, run_with
-from simaccel.experiment.pipeline import pipeline_row, run_pipeline
 from simaccel.experiment.run import given_up_json, result_json, simulate
 from simaccel.experiment.store import ResultStore, result_key
 from simaccel.experiment.workers import TaskWorkers
@@ -24,6 +23,7 @@ from simaccel.run.memories import MemoryOverflowError
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import STRATEGIES
 from simaccel.study.figures import figures_of, limit_of, record_of
+from simaccel.study.pipeline import pipeline_row, run_pipeline
 from simaccel.study.points import LOST, Point, Record, StudyRow
 from simaccel.study.space import DIRECTIVES
 
@@ -149,23 +149,13 @@ def _simulate_point(point: Point) -> Record:
 
 
 def _simulate_alone(point: Point) -> Record:
-    workload, accelerator, options = point.workload, point.accelerator, point.options
-    dataflow = _directed_mapping(point) or point.dataflow
+    options, dataflow = point.options, _directed_mapping(point) or point.dataflow
     if point.stages is not None:
-        pipeline = run_pipeline(
-            workload,
-            accelerator,
-            dataflow,
-            stages=point.stages,
-            micro_batches=point.micro_batches,
-            options=options,
-            fast_forward=point.fast_forward,
-        )
-        return pipeline_row(pipeline)
+        return pipeline_row(run_pipeline(replace(point, dataflow=dataflow)))
     losses: list[ObjectiveLosses] = []
     result = simulate(
-        workload,
-        accelerator,
+        point.workload,
+        point.accelerator,
         dataflow,
         options=replace(options, on_losses=losses.append),
         fast_forward=point.fast_forward,

@@ -14,7 +14,6 @@ from simaccel.cli import choices as words
 from simaccel.cli import main
 from simaccel.cli.command import Commands
 from simaccel.dataflows import DATAFLOWS
-from simaccel.experiment.generation import LENGTHS
 from simaccel.hardware import STATIONARITIES
 from simaccel.hardware.dram.parts import measured_patterns
 from simaccel.papers.maestro.analysis.hardware import DirectiveHardware
@@ -28,6 +27,7 @@ from simaccel.search.effort import OBJECTIVES, STRATEGIES, Effort
 from simaccel.search.front import FIGURES
 from simaccel.study.figure_table import METRICS
 from simaccel.study.figures import OBJECTIVES as EXPLORED
+from simaccel.study.generation import LENGTHS
 from simaccel.study.parameters import PARAMETERS
 from simaccel.trace.exports import FORMATS
 from simaccel.verbs.comparing import EACH

@@ -15,9 +15,9 @@ import pytest
 from simaccel import load_accelerator, simulate
 from simaccel.errors import InputError
 from simaccel.experiment.check import check
-from simaccel.experiment.generation import generate
 from simaccel.importers.hugging_face.config import load_config
 from simaccel.importers.workloads import load_workload
+from simaccel.study.generation import generate
 from simaccel.workload import find_transformer, parse_workload, transformer
 from tests.refusals import refusal_of
 

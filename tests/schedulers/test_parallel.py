@@ -9,7 +9,6 @@ import pytest
 
 from simaccel.errors import InputError
 from simaccel.experiment.check_chips import check_chips
-from simaccel.experiment.generation import generate
 from simaccel.experiment.run import simulate
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware.chips import ChipPod
@@ -20,6 +19,7 @@ from simaccel.mapping.files import load_mapping, mapping_text
 from simaccel.report.pods import pod_json, pod_lines, sent_bytes
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over
+from simaccel.study.generation import generate
 from simaccel.workload import Workload, build
 from simaccel.workload.language import Transformer
 from simaccel.workload.language.build import transformer

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from simaccel.errors import InputError
 from simaccel.experiment.parallel import open_workers
-from simaccel.experiment.pipeline import run_pipeline
 from simaccel.experiment.run import energy_pj, simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.exploration import counted_lines, exploration_table
@@ -20,7 +19,7 @@ from simaccel.study.space import DesignSpace, Settings, draw, require_sizes
 from simaccel.verbs.exploring import explore as explore_verb
 from simaccel.workload import build, gemm
 from simaccel.workload.language.build import transformer
-from tests.small_pods import SMALL, small_pod
+from tests.small_pods import SMALL, run_stages, small_pod
 
 PREFILL = transformer(SMALL, phase="prefill", prompt=8, batch=4, scope="model")
 DECODE = transformer(SMALL, phase="decode", kv_len=8, batch=4, scope="model")
@@ -68,10 +67,10 @@ def test_splits_of_four_chips_by_hand() -> None:
     assert by_layers["utilisation"] == pytest.approx(used / (by_layers["cycles"] or 0))
 
     two = Options(tensor_parallel=2)
-    head, tail = run_pipeline(DECODE, POD, "strips", stages=2, options=two).stage_cycles
+    head, tail = run_stages(DECODE, POD, "strips", stages=2, options=two).stage_cycles
     way = head + 13 + 700 + tail + 1 + 700  # 2 x 32 values of 2 bytes; two numbers of 4 bytes
     assert ran[2, 2]["token_seconds"] == pytest.approx(POD.seconds(max(way, 2 * head, 2 * tail)))
-    head, tail = run_pipeline(PREFILL, POD, "strips", stages=2, options=two).stage_cycles
+    head, tail = run_stages(PREFILL, POD, "strips", stages=2, options=two).stage_cycles
     come = [head + 103 + 700, 2 * head + 103 + 700]  # 2 x 8 x 32 values of 2 bytes
     last = max(come[0] + tail, come[1]) + tail
     assert ran[2, 2]["first_token_seconds"] == pytest.approx(POD.seconds(last))

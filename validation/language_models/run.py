@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from simaccel import load_accelerator
-from simaccel.experiment.generation import generate
 from simaccel.hardware import Accelerator
+from simaccel.study.generation import generate
 from validation import PLAIN
 
 HERE = Path(__file__).parent

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from simaccel.errors import Fault, InputError
 from simaccel.experiment.chip_share import chip_work
-from simaccel.experiment.pipeline import PipelineRun, pipeline_row, run_pipeline
-from simaccel.experiment.pipeline_plan import PipelinePlan, plan_pipeline
+from simaccel.experiment.pipeline_plan import PipelinePlan
 from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.experiment.traffic import dram_by_class, roofline_cycles
 from simaccel.hardware import Accelerator
 from simaccel.schedulers import Options
 from simaccel.schedulers.splits import settle_degrees
+from simaccel.study.pipeline import PipelineRun, pipeline_row, plan_of, run_pipeline
+from simaccel.study.points import WeightedWorkload, base_point
 from simaccel.workload import CLASSES, Workload, build
 from simaccel.workload.language import Transformer
 from simaccel.workload.sizes import size_faults
@@ -167,16 +168,16 @@ def generate(  # noqa: PLR0913 - what a generation is asked
 
     """
     prefill, decodes = planned_phases(model, tokens=tokens, prompt=prompt, lengths=lengths, **asked)
+    base = replace(base_point(prefill, accelerator), dataflow=dataflow, stages=stages)
+    base = replace(base, micro_batches=micro_batches, fast_forward=fast_forward)
     options, plan = options or Options(), None
     if stages is None:  # caches lie as the prefill leaves them
         phases = [(prefill, 1), *((step, tokens - 1) for step in [*decodes.values()][-1:])]
         works = [(chip_work(phase, accelerator, dataflow), times) for phase, times in phases]
         options = settle_degrees(options, accelerator, works)
-    cut: dict[str, Any] = {"micro_batches": micro_batches, "options": options}
-    if stages is not None:
-        cut["stages"] = stages
-        plan = plan_pipeline(prefill, accelerator, dataflow=dataflow, **cut)
-        cut["options"] = options = plan.options
+    else:
+        plan = plan_of(replace(base, options=options))
+        options = plan.options
 
     def run(at: int, workload: Workload) -> PhaseFigures:
         what = f"decode after {[*decodes][at - 1]}" if at else "prefill"
@@ -186,11 +187,10 @@ def generate(  # noqa: PLR0913 - what a generation is asked
                 progress((at + done) / (1 + len(decodes)), what)
 
         tell(0, 0.0)
-        how: dict[str, Any] = {"progress": tell, "fast_forward": fast_forward}
         if stages is not None:
-            return PhaseFigures.from_pipeline(
-                run_pipeline(workload, accelerator, dataflow, **cut, **how)
-            )
+            point = replace(base, loads=(WeightedWorkload(workload),), options=options)
+            return PhaseFigures.from_pipeline(run_pipeline(point, tell))
+        how: dict[str, Any] = {"progress": tell, "fast_forward": fast_forward}
         return PhaseFigures.from_run(
             simulate(workload, accelerator, dataflow, options=options, **how)
         )

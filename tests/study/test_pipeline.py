@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.experiment.pipeline import micro_batch_ends, pipeline_row, run_pipeline, step_cycles
 from simaccel.experiment.pipeline_plan import PipelineMessage, plan_pipeline
 from simaccel.experiment.run import simulate
 from simaccel.hardware.load import with_values
 from simaccel.report.generation import pipeline_json, pipeline_lines
 from simaccel.schedulers import Options
+from simaccel.study.pipeline import micro_batch_ends, pipeline_row, step_cycles
 from simaccel.workload import Vector, Workload
 from simaccel.workload.language import Transformer
 from simaccel.workload.language.build import transformer
 from simaccel.workload.language.model import LayerRun
-from tests.small_pods import SMALL, small_pod
+from tests.small_pods import SMALL, run_stages, small_pod
 
 
 def _build(phase: str, batch: int) -> Workload:
@@ -116,7 +116,7 @@ def test_a_generation_takes_its_prefill_and_its_steps_but_for_part_of_one(
 def test_a_pipeline_of_two_stages_by_hand() -> None:
     """Each chip has two layers; 4 sequences in two micro-batches of 2 x 8 x 32 bf16."""
     pod = small_pod(2)
-    run = run_pipeline(_build("prefill", 4), pod, "naive-m", stages=2)
+    run = run_stages(_build("prefill", 4), pod, "naive-m", stages=2)
     assert [(one.name, one.count, one.layers) for one in run.stages] == [
         ("first", 1, 2),
         ("last", 1, 2),
@@ -139,7 +139,7 @@ def test_a_pipeline_of_two_stages_by_hand() -> None:
 def test_stages_do_what_the_whole_model_does() -> None:
     """MACs and weights of four stages are those of the model on one chip."""
     whole = transformer(SMALL, phase="decode", prompt=8, batch=2, scope="model")
-    run = run_pipeline(_build("decode", 8), small_pod(4), "naive-m", stages=4)
+    run = run_stages(_build("decode", 8), small_pod(4), "naive-m", stages=4)
     assert [(one.name, one.count, one.layers) for one in run.stages] == [
         ("first", 1, 1),
         ("between", 2, 1),
@@ -207,7 +207,7 @@ def test_stages_of_several_chips_share_their_layers() -> None:
     """Eight chips in two stages of four, each of which has two groups of two."""
     options = Options(tensor_parallel=2, data_parallel=2)
     switch = small_pod(8, "topology=switch")
-    run = run_pipeline(
+    run = run_stages(
         _build("decode", 8), switch, "naive-m", stages=2, micro_batches=2, options=options
     )
     assert run.plan.message_bytes == 4 * 32 * 2 // 2  # each of two has half of the batch
@@ -220,9 +220,9 @@ def test_stages_of_more_chips_than_heads_share_sequences_as_well() -> None:
     """8 chips a stage, 4 heads, micro-batches of 2 sequences: 4 x 2 is the only legal way."""
     switch = small_pod(16, "topology=switch", "hop_cycles=0")
     whole = _build("decode", 4)
-    taken = run_pipeline(whole, switch, "naive-m", stages=2)
+    taken = run_stages(whole, switch, "naive-m", stages=2)
     options = Options(tensor_parallel=4, data_parallel=2)
-    asked = run_pipeline(whole, switch, "naive-m", stages=2, options=options)
+    asked = run_stages(whole, switch, "naive-m", stages=2, options=options)
     assert taken.cycles == asked.cycles
     assert pipeline_lines(taken)[0].startswith("2 stages of 8 chips (tensor 4 x data 2); micro")
 
@@ -230,8 +230,8 @@ def test_stages_of_more_chips_than_heads_share_sequences_as_well() -> None:
 def test_chips_of_a_stage_that_no_degrees_need_do_the_same() -> None:
     """A stage of 6 chips of which 2 have the 4 heads and the others do the same."""
     near, whole = ("topology=switch", "hop_cycles=0"), _build("decode", 1)
-    run = run_pipeline(whole, small_pod(12, *near), "naive-m", stages=2)
-    few = run_pipeline(whole, small_pod(4, *near), "naive-m", stages=2)
+    run = run_stages(whole, small_pod(12, *near), "naive-m", stages=2)
+    few = run_stages(whole, small_pod(4, *near), "naive-m", stages=2)
     assert run.stage_cycles == few.stage_cycles
     assert "6 chips (tensor 2 x data 1, 3 groups of chips alike)" in pipeline_lines(run)[0]
 
@@ -289,7 +289,7 @@ def test_what_cannot_be_cut(
     stages: int, batch: int, micro: int | None, more: tuple[str, ...], said: str
 ) -> None:
     def run() -> object:
-        return run_pipeline(
+        return run_stages(
             _build("decode", batch),
             small_pod(4, *more),
             "naive-m",

@@ -30,13 +30,11 @@ from simaccel.experiment.run import (
 )
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import power_mw
-from simaccel.mapping.tree import Mapping
 from simaccel.numbers import BYTE
 from simaccel.run.memories import MemoryDemand
 from simaccel.run.run import Progress
-from simaccel.schedulers import Options
+from simaccel.study.points import Point
 from simaccel.units import LINK
-from simaccel.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,35 +167,32 @@ def step_cycles(
     return max(round_trip, micro_batches * max(*stages, *(message.link_cycles for message in sent)))
 
 
-def run_pipeline(
-    workload: Workload,
-    accelerator: Accelerator,
-    dataflow: str | Mapping,
-    *,
-    stages: int,
-    micro_batches: int | None = None,
-    options: Options | None = None,
-    progress: Progress | None = None,
-    fast_forward: bool = True,
-) -> PipelineRun:
-    """Run each different stage of a pipeline once, and time micro-batches through all stages.
-
-    ``workload`` is the whole model with its batch.
+def plan_of(point: Point) -> PipelinePlan:
+    """Return the plan of a point with stages, whose workload is the whole model with its batch.
 
     Raises:
         InputError: layers, chips or the batch can't be divided, or a mapping is given.
+
+    """
+    return plan_pipeline(
+        point.workload,
+        point.accelerator,
+        stages=point.stages or 1,
+        micro_batches=point.micro_batches,
+        options=point.options,
+        dataflow=named_dataflow(point.dataflow),
+    )
+
+
+def run_pipeline(point: Point, progress: Progress | None = None) -> PipelineRun:
+    """Run each different stage of a pipeline once, and time micro-batches through all stages.
+
+    Raises:
+        InputError: as of ``plan_of``.
         SimaccelError: as of ``simulate``.
 
     """
-    named = named_dataflow(dataflow)
-    plan = plan_pipeline(
-        workload,
-        accelerator,
-        stages=stages,
-        micro_batches=micro_batches,
-        options=options,
-        dataflow=named,
-    )
+    plan = plan_of(point)
 
     def run(at: int, stage: PlannedStage) -> PipelineStage:
         def tell(cycle: int, done: float) -> None:
@@ -207,10 +202,10 @@ def run_pipeline(
         result = simulate(
             stage.workload,
             plan.group,
-            named,
+            named_dataflow(point.dataflow),
             options=plan.options,
             progress=tell,
-            fast_forward=fast_forward,
+            fast_forward=point.fast_forward,
         )
         return PipelineStage(name=stage.name, count=stage.count, layers=stage.layers, result=result)
 

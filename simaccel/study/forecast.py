@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from simaccel.experiment.chip_share import chip_share
-from simaccel.experiment.pipeline_plan import named_dataflow, plan_pipeline
 from simaccel.experiment.scheduling import recall
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
@@ -21,6 +20,8 @@ from simaccel.search.effort import Effort
 from simaccel.search.goal import Goal
 from simaccel.search.mapspace.rooms import rooms_of
 from simaccel.search.problems import parts
+from simaccel.study.pipeline import plan_of
+from simaccel.study.points import Point
 from simaccel.workload import Vector, Workload
 from simaccel.workload.windows import window_ranks
 
@@ -94,36 +95,20 @@ def forecast(
     return replace(plain, seconds=None)  # a plug-in
 
 
-def forecasts(
-    workload: Workload,
-    accelerator: Accelerator,
-    dataflow: str | Mapping,
-    options: Options,
-    *,
-    stages: int | None = None,
-    micro_batches: int | None = None,
-) -> list[tuple[str, SearchForecast]]:
-    """Return the forecast with an empty name; of a pipeline, those of its stages with their names.
+def forecasts(point: Point) -> list[tuple[str, SearchForecast]]:
+    """Return a point's forecast with an empty name; those of a pipeline's stages with their names.
 
     Raises:
-        SimaccelError: as of ``forecast`` and ``plan_pipeline``.
+        SimaccelError: as of ``forecast`` and ``plan_of``.
 
     """
-    if stages is None:
-        return [("", forecast(workload, accelerator, dataflow, options))]
-    named = named_dataflow(dataflow)
-    plan = plan_pipeline(
-        workload,
-        accelerator,
-        stages=stages,
-        micro_batches=micro_batches,
-        options=options,
-        dataflow=named,
-    )
+    if point.stages is None:
+        return [("", forecast(point.workload, point.accelerator, point.dataflow, point.options))]
+    plan = plan_of(point)
     return [
         (
             f"{stage.name} stage" if stage.count == 1 else f"{stage.count} stages {stage.name}",
-            forecast(stage.workload, plan.group, named, plan.options),
+            forecast(stage.workload, plan.group, point.dataflow, plan.options),
         )
         for stage in plan.stages
     ]

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from simaccel import load_accelerator, simulate
 from simaccel.errors import InputError
-from simaccel.experiment.generation import chosen_lengths, generate, sum_between
-from simaccel.experiment.pipeline import PipelineRun, run_pipeline
 from simaccel.experiment.traffic import (
     dram_by_class,
     least_dram_bytes,
@@ -20,9 +18,11 @@ from simaccel.experiment.traffic import (
 )
 from simaccel.report.generation import generation_json, generation_lines
 from simaccel.schedulers import Options
+from simaccel.study.generation import chosen_lengths, generate, sum_between
+from simaccel.study.pipeline import PipelineRun
 from simaccel.workload import transformer
 from tests.refusals import faults_of
-from tests.small_pods import SMALL, small_pod
+from tests.small_pods import SMALL, run_stages, small_pod
 from validation import PLAIN
 
 EDGE = load_accelerator("edge")
@@ -83,7 +83,7 @@ def test_each_token_of_a_generation_goes_through_all_stages() -> None:
     def run(phase: str, kv_len: int | None = None) -> PipelineRun:
         sizes = {"phase": phase, "prompt": 8, "kv_len": kv_len}
         whole = transformer(SMALL, scope="model", batch=4, **sizes)  # type: ignore[arg-type]
-        return run_pipeline(whole, pod, "naive-m", stages=2)
+        return run_stages(whole, pod, "naive-m", stages=2)
 
     prefill = run("prefill")
     first, last = prefill.stage_cycles
