@@ -121,6 +121,7 @@ def draw_accelerator(draw: Random, *, spatial: bool) -> Accelerator:
     apart.setstate(draw.getstate())
     native = {"native_bits": bits} if (bits := apart.choice([None, None, 4, 8, 12])) else {}
     array |= native | {"count": apart.choice([1, 1, 1, 2, 3, 4])}
+    array["diagonal"] = apart.choice([False, False, True])
     if draw.random() < 0.5:  # sums grow beside the array
         width = draw.choice([1, 2, 4, 5])
         array["accumulator"] = {"bytes_per_element": width, "capacity_bytes": "unlimited"}
@@ -424,4 +425,5 @@ class _Drawing:
             return Do(one.name, "sfu")
         if isinstance(self.on.array, SpatialArraySpec):
             return Do(one.name, "mac")
-        return Do(one.name, "array", self.draw.choice(STATIONARITIES))
+        diagonal = self.on.systolic.diagonal
+        return Do(one.name, "array", self.draw.choice(STATIONARITIES), diagonal=diagonal)

@@ -74,7 +74,7 @@ class FoldEdges(FoldFigures):
 Sides = tuple[Ints | None, Ints | None]
 
 
-def charge_folds(
+def charge_folds(  # noqa: PLR0913 - a block has that many properties
     accelerator: Accelerator,
     shape: tuple[Ints, Ints, Ints, Ints],
     stationarity: Stationarity,
@@ -84,6 +84,7 @@ def charge_folds(
     accumulate: bool,
     sides: Sides = (None, None),
     runs: Map[str, Ints] | None = None,
+    diagonal: bool = False,
 ) -> FoldFigures:
     """Return the figures of all folds of out[g, m, n] (+)= a[g, m, k] b[g, k, n].
 
@@ -91,10 +92,10 @@ def charge_folds(
     strip of columns, partial sums once per row fold after the first (ws, is). ``shape``: (g, m, k,
     n); ``widths``: bits per element of a, b and out; ``pace``: cycles of a step. ``sides``: rows
     and columns of a full fold, None for the array's. ``runs``: sizes of the innermost ranks
-    (`runs_of`).
+    (`runs_of`). ``diagonal``: products may share an array.
     """
     array, g = accelerator.systolic, shape[0]
-    grid = _grid(accelerator, shape, stationarity, sides, pace, runs)
+    grid = _grid(accelerator, shape, stationarity, sides, pace, runs, diagonal=diagonal)
     high, wide, side, across = grid.high, grid.wide, grid.round_rows, grid.round_cols
     strips = ((wide // across, across), (ints(wide % across > 0), wide % across))
     full, edge = high // side, high % side
@@ -128,9 +129,9 @@ def charge_folds(
     every = np.broadcast_shapes(*(length.shape for length in (*shape, side, across)))
     if grid.gang is None:
         return FoldFigures(g * _sum_folds(work, kinds, every))
-    apart = grid.gang.apart
-    whole = g // apart * _sum_folds(replace(work, products=apart), kinds, every)
-    rest = g % apart
+    at_once = grid.gang.products
+    whole = g // at_once * _sum_folds(replace(work, products=at_once), kinds, every)
+    rest = g % at_once
     if not any_true(rest):
         return FoldFigures(whole)
     return FoldFigures(whole + (rest > 0) * _sum_folds(replace(work, products=rest), kinds, every))
@@ -156,6 +157,8 @@ def _grid(
     sides: Sides,
     pace: Fraction = ONE_CYCLE,
     runs: Map[str, Ints] | None = None,
+    *,
+    diagonal: bool = False,
 ) -> FoldGrid[Ints]:
     """Return the fold grid of a block; ``pace``: cycles of a step."""
     array, (g, m, k, n) = accelerator.systolic, shape
@@ -165,7 +168,8 @@ def _grid(
         for side, own in zip((array.rows, array.cols), sides, strict=True)
     )
     run = None if runs is None else runs[PLACES[stationarity][2]]
-    return array.grid((high, wide, stream), (rows, cols), pace, stationarity, ints(g), run)
+    how = pace, stationarity, ints(g), run
+    return array.grid((high, wide, stream), (rows, cols), *how, diagonal=diagonal)
 
 
 def edges(
@@ -175,9 +179,12 @@ def edges(
     sides: Sides = (None, None),
     pace: Fraction = ONE_CYCLE,
     runs: Map[str, Ints] | None = None,
+    *,
+    diagonal: bool = False,
 ) -> FoldEdges:
     """Return lead, tail and stationary operand of a block; ``pace``: cycles of a step."""
-    array, grid = accelerator.systolic, _grid(accelerator, shape, stationarity, sides, pace, runs)
+    array, how = accelerator.systolic, (stationarity, sides, pace, runs)
+    grid = _grid(accelerator, shape, *how, diagonal=diagonal)
     lead, tail = array.lead_cycles(grid, stationarity), array.tail_cycles(grid, stationarity)
     held = {"ws": 1, "is": 0, "os": -1}[stationarity]
     return FoldEdges(stack([ints(lead), ints(tail), ints(held)]))
@@ -235,7 +242,7 @@ class _Work:
     stationarity: Stationarity
     widths: tuple[int, int, int]
     products: Ints | int = 1
-    """Products that run at once, each on its own arrays."""
+    """Products that run at once, each on arrays or on a part of a diagonal of its own."""
 
 
 @dataclass(frozen=True)
@@ -288,7 +295,7 @@ def _fold(work: _Work, folds: _Folds) -> dict[str, Ints]:
     array, sides = accelerator.systolic, (folds.rows, folds.cols)
     multicasts = accelerator.noc.distribution.multicasts
     products = work.products
-    together = products if array.diagonal else 1
+    together = 1 if grid.gang is None else minimum(ints(products), ints(grid.gang.beside))
     moved = array.fold_bytes(
         grid,
         sides,
@@ -340,6 +347,8 @@ def held_bytes(
     stationarity: Stationarity,
     sides: Sides = (None, None),
     pace: Fraction = ONE_CYCLE,
+    *,
+    diagonal: bool = False,
 ) -> Ints:
     """Return the bytes of one strip's sums of a block (g, m, k, n), which the accumulator holds.
 
@@ -348,7 +357,8 @@ def held_bytes(
     accumulator = accelerator.systolic.accumulates(stationarity)
     if accumulator is None:
         return ints(0)
-    return ints(accumulator.n_bytes(_grid(accelerator, shape, stationarity, sides, pace)))
+    grid = _grid(accelerator, shape, stationarity, sides, pace, diagonal=diagonal)
+    return ints(accumulator.n_bytes(grid))
 
 
 def matmul_of(seen: BoundOperator, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Ints]:

@@ -158,6 +158,8 @@ class UnitCosts(BitWidths):
         seen = self.family.space.bound_operator(path.leaf.operator)
         sides, in_blocks = fold_sides(cuts), self.accelerator.systolic.blocks is not None
         kind = {**kind, "pace": self.pace(self.accelerator, path, seen)}
+        if path.leaf.diagonal:
+            kind["diagonal"] = True
         which, shape = self.stationarity_index(path), matmul_of(seen, sizes)
         if in_blocks or any(side is not None for side in sides):
             runs = runs_of(seen, sizes) if in_blocks else None

@@ -19,10 +19,10 @@ from simaccel.hardware.fold_grid import (
     BlocksSpec,
     FoldBytes,
     FoldGrid,
-    Gang,
     Stationarity,
     choose_gang,
     gangs,
+    is_above_one,
     operand_bytes,
     spatial,
 )
@@ -76,8 +76,8 @@ class ArraySpec(Spec):
     per cycle, and as many rows of a stationary operand shift in. ``multiplied_as``: number formats
     that are multiplied as others. ``steps_per_cycle``: of a stream, below 1 if the array is fed
     more slowly than it computes. ``blocks``: a fold streams in instructions of a few positions.
-    ``diagonal``: independent products, such as the groups of a depthwise convolution, lie on the
-    diagonal, as many as have their own rows and columns, with zeros elsewhere.
+    ``diagonal``: independent products with weights, such as the groups of a depthwise convolution,
+    may lie on the diagonal, as many as have their own rows and columns, with zeros elsewhere.
     """
 
     OMITTED: ClassVar = (
@@ -104,8 +104,8 @@ class ArraySpec(Spec):
 
     @model_validator(mode="after")
     def _one_in_blocks_or_on_the_diagonal(self) -> Self:
-        if self.diagonal and (self.count > 1 or self.edge_folds == "used" or self.blocks):
-            raise ValueError("array.diagonal: with count 1, edge_folds full, without blocks only")
+        if self.diagonal and self.blocks is not None:
+            raise ValueError("array.diagonal: without blocks only")
         if self.blocks is not None and (self.count > 1 or self.steps_per_cycle < 1):
             raise ValueError("array.blocks: with count 1 and steps_per_cycle 1 only")
         if self.blocks is not None and self.macs_per_cycle is not None:
@@ -139,20 +139,23 @@ class ArraySpec(Spec):
         stationarity: Stationarity,
         products: Amount | None = None,
         run: Amount | None = None,
+        *,
+        diagonal: bool = False,
     ) -> FoldGrid[Amount]:
         """Return the folds of a GEMM and how all arrays share them.
 
         ``sizes``: along rows, along columns, steps of the stream (`spatial`); ``sides``: rows and
         columns of a full fold; ``pace``: cycles of a step; ``products``: the number of such GEMMs;
-        ``run``: positions of the innermost streaming rank. The arrays share the folds in the way
-        with the fewest cycles; of equal ones with more columns at once, then with more products,
-        then with shorter streams, as partial sums of one result cost reads of the buffer.
+        ``run``: positions of the innermost streaming rank; ``diagonal``: products may share an
+        array. The arrays share the folds in the way with the fewest cycles; of equal ones without
+        the diagonal, then with more columns at once, then with more products, then with shorter
+        streams, as partial sums of one result cost reads of the buffer.
 
         >>> array = ArraySpec(rows=8, cols=8, count=4)
         >>> array.grid((8, 64, 100), (8, 8), 1, "ws").gang
-        Gang(down=1, across=4, along=1, apart=1)
+        Gang(down=1, across=4, along=1, apart=1, beside=1)
         >>> array.grid((8, 8, 100), (8, 8), 1, "ws").gang
-        Gang(down=1, across=1, along=4, apart=1)
+        Gang(down=1, across=1, along=4, apart=1, beside=1)
         """
         enter = Fraction(str(self.steps_per_cycle))
         rate = enter.numerator * pace.denominator, enter.denominator
@@ -163,25 +166,26 @@ class ArraySpec(Spec):
             step = sizes[2] if run is None else run
             size, whole = (self.rows, self.cols), pace.numerator
             return replace(grid, in_blocks=self.blocks.cycles(sizes[2], step, size, whole))
-        if self.diagonal:
-            high, wide = larger(sizes[0], unit), larger(sizes[1], unit)
-            beside = larger(smaller(grid.rows // high, grid.cols // wide), unit)
-            return replace(grid, gang=Gang(unit, unit, unit, beside))
-        if self.count == 1:
+        beside, count = [unit], unit if products is None else products
+        if diagonal and is_above_one(count):
+            room = grid.rows // larger(sizes[0], unit), grid.cols // larger(sizes[1], unit)
+            beside.append(larger(smaller(*room), unit))
+        elif self.count == 1:
             return grid
-        count = unit if products is None else products
         rows, cols = grid.first_rows, smaller(grid.wide, grid.cols)
         options = ((1, 1, 1, 1), *gangs(self.count))
         downs, across, along, apart = map(dict.fromkeys, zip(*options, strict=True))
         under = {n: -(-grid.high // (grid.rows * n)) for n in downs}
         strips = {n: -(-grid.wide // (grid.cols * n)) for n in across}
         streams = {n: grid.cycles_of(-(-grid.stream // n)) for n in along}
-        held = stationarity, rows, grid.row_rate
-        # of an array whose folds are freed, too: the shares stay
-        folds = {n: ArraySpec.fold_cycles(self, rows, cols, streams[n], *held) for n in along}
-        turns = {n: -(-count // n) for n in apart}
-        cycles = [turns[d] * strips[b] * under[a] * folds[c] for a, b, c, d in options]
-        return replace(grid, gang=choose_gang(options, cycles))
+        cycles = []
+        for many in beside:
+            high, wide, held = rows * many, cols * many, (stationarity, rows * many, grid.row_rate)
+            # of an array whose folds are freed, too: the shares stay
+            folds = {n: ArraySpec.fold_cycles(self, high, wide, streams[n], *held) for n in along}
+            turns = {n: -(-count // (n * many)) for n in apart}
+            cycles += [turns[d] * strips[b] * under[a] * folds[c] for a, b, c, d in options]
+        return replace(grid, gang=choose_gang(options, beside, cycles))
 
     def _sides(self, rows: Amount, cols: Amount) -> tuple[Amount, Amount]:
         if self.edge_folds == "used":
@@ -193,13 +197,13 @@ class ArraySpec(Spec):
 
         Less the wait for a next operand that the last fold is charged but that doesn't follow.
         """
-        first = -(-self._sides(grid.first_rows, grid.last_rows)[0] // grid.row_rate)
-        last = grid.last_rows
+        first_rows, last = grid.first_rows * grid.beside, grid.last_rows * grid.beside
+        first = -(-self._sides(first_rows, last)[0] // grid.row_rate)
         if self.overlap == "none" or stationarity == "os":
             return first * 0
         if self.overlap == "stream":
             return smaller(first, grid.stream_cycles)
-        high, wide = self._sides(last, grid.last_cols)
+        high, wide = self._sides(last, grid.last_cols * grid.beside)
         return smaller(first, grid.stream_cycles + high + wide - 2)
 
     def fold_cycles(
@@ -235,9 +239,10 @@ class ArraySpec(Spec):
     def cycles_in(
         self, grid: FoldGrid[Amount], rows: Amount, cols: Amount, stationarity: Stationarity
     ) -> Amount:
-        """Return the cycles of one fold of a grid that uses ``rows`` x ``cols`` PEs."""
-        held = stationarity, grid.first_rows, grid.row_rate
-        return self.fold_cycles(rows, cols, grid.stream_cycles, *held)
+        """Return the cycles of one fold of a grid, ``rows`` x ``cols`` PEs of each product."""
+        many = grid.beside
+        held = stationarity, grid.first_rows * many, grid.row_rate
+        return self.fold_cycles(rows * many, cols * many, grid.stream_cycles, *held)
 
     def hidden_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
         """Return the last cycles of a GEMM in which the operand of the next one may shift in.
@@ -246,7 +251,8 @@ class ArraySpec(Spec):
         """
         if self.overlap == "stream":
             return grid.stream_cycles
-        sides, stream = (grid.last_rows, grid.last_cols), grid.stream_cycles
+        sides = grid.last_rows * grid.beside, grid.last_cols * grid.beside
+        stream = grid.stream_cycles
         alone = self.fold_cycles(*sides, stream, stationarity, row_rate=grid.row_rate)
         return alone * int(self.overlap == "preload")
 
@@ -259,7 +265,7 @@ class ArraySpec(Spec):
         >>> ArraySpec(rows=8, cols=8).leaving_cycles(FoldGrid(20, 5, 3, 8, 8), "os")
         3
         """
-        high = self._sides(grid.last_rows, grid.last_cols)[0]
+        high = self._sides(grid.last_rows * grid.beside, grid.last_cols)[0]
         return smaller(high, grid.stream_cycles) * int(
             stationarity == "os" and self.overlap == "stream"
         )
@@ -322,7 +328,8 @@ class ArraySpec(Spec):
         If edge folds use fewer PEs, an earlier fold may end last: the last fold, the one before,
         and the last two of the strip before are compared.
         """
-        tail = self._way_out(grid.last_rows, grid.last_cols, grid.stream_cycles, stationarity)
+        sides = grid.last_rows * grid.beside, grid.last_cols * grid.beside
+        tail = self._way_out(*sides, grid.stream_cycles, stationarity)
         if self.edge_folds == "full":
             return tail
         rows, cols = (grid.last_rows, grid.rows), (grid.last_cols, grid.cols)

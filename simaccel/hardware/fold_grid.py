@@ -40,12 +40,19 @@ class Gang(Generic[Amount]):
 
     Arrays that share rows (``ws``, ``is``) or the stream (``os``) make partial sums of the same
     results, which are added at the buffer. Operands that several arrays need are read once.
+    ``beside``: products on the diagonal of each array.
     """
 
     down: Amount
     across: Amount
     along: Amount
     apart: Amount
+    beside: Amount
+
+    @property
+    def products(self) -> Amount:
+        """Products at once."""
+        return self.apart * self.beside
 
     def adding(self, stationarity: Stationarity) -> Amount:
         """Return the number of arrays that make partial sums of the same results."""
@@ -96,6 +103,11 @@ class FoldGrid(Generic[Amount]):
     """Cycles of a stream in blocks of instructions; None without blocks."""
 
     @property
+    def beside(self) -> Amount:
+        """Products on the diagonal of each array."""
+        return self.stream * 0 + 1 if self.gang is None else self.gang.beside
+
+    @property
     def round_rows(self) -> Amount:
         """Rows of a round, over all arrays that share rows."""
         return self.rows if self.gang is None else self.rows * self.gang.down
@@ -144,10 +156,11 @@ class FoldGrid(Generic[Amount]):
         """Return the arrays at work in a round of ``rows`` x ``cols``, in each direction."""
         if self.gang is None:
             one = rows * 0 + 1
-            return Gang(one, cols * 0 + 1, one, one)
+            return Gang(one, cols * 0 + 1, one, one, one)
         steps = self.steps + (self.steps == 0)
         down, across = -(-rows // self.rows), -(-cols // self.cols)
-        return Gang(down, across, -(-self.stream // steps), self.gang.apart)
+        along = -(-self.stream // steps)
+        return Gang(down, across, along, self.gang.apart, self.gang.beside)
 
 
 def operand_bytes(
@@ -168,15 +181,27 @@ def operand_bytes(
 
 
 def choose_gang(
-    options: Sequence[tuple[int, int, int, int]], cycles: Sequence[Amount]
+    options: Sequence[tuple[int, int, int, int]],
+    beside: Sequence[Amount],
+    cycles: Sequence[Amount],
 ) -> Gang[Amount]:
-    """Return, for each candidate, the gang with the fewest cycles; of equal ones the first."""
+    """Return, for each candidate, the gang with the fewest cycles; of equal ones the first.
+
+    ``cycles``: of all options with the first number of products ``beside``, then with the next.
+    """
     if isinstance(cycles[0], int):
-        return Gang(*options[cycles.index(min(cycles))])
+        number, way = divmod(cycles.index(min(cycles)), len(options))
+        return Gang(*options[way], beside[number])
     import numpy as np  # noqa: PLC0415 - what no array is given loads none
 
-    best = np.argmin(np.stack(np.broadcast_arrays(*cycles)), axis=0)
-    return Gang(*np.array(options, dtype=np.int64).T[:, best])
+    number, way = np.divmod(np.argmin(np.stack(np.broadcast_arrays(*cycles)), 0), len(options))
+    down, across, along, apart = np.array(options, dtype=np.int64).T[:, way]
+    return Gang(down, across, along, apart, np.choose(number, beside))
+
+
+def is_above_one(amount: Amount) -> bool:
+    """Return whether an amount, or one of several, is above 1."""
+    return bool(amount > 1 if isinstance(amount, int) else (amount > 1).any())
 
 
 @cache

@@ -51,7 +51,7 @@ class _Block:
     """The parameters of a block that determine its folds: (g, m, k, n), elements of A, B and C.
 
     ``run``: positions of the innermost streaming rank. ``rows``, ``cols``: of a full fold.
-    ``sums``: it adds to sums of earlier blocks.
+    ``sums``: it adds to sums of earlier blocks. ``diagonal``: products may share an array.
     """
 
     shape: tuple[int, int, int, int]
@@ -61,6 +61,7 @@ class _Block:
     cols: int
     stationarity: Stationarity
     sums: bool
+    diagonal: bool
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class _Place:
     accelerator: Accelerator
     grid: FoldGrid[int]
     products: int = 1
-    """Products that run at once, each on its own arrays."""
+    """Products that run at once, each on arrays or on a part of a diagonal of its own."""
 
     def fold(
         self, rows: int, cols: int, *, sums: bool, adds: bool = False, leaves: bool = True
@@ -91,7 +92,7 @@ class _Place:
             (a_bits, b_bits, out_bits),
             multicasts=self.accelerator.noc.distribution.multicasts,
             products=self.products,
-            together=self.products if array.diagonal else 1,
+            together=min(self.products, grid.beside),
         )
         # sums that stay beside an array leave it with the last fold, whichever array that is on
         adding = (
@@ -178,6 +179,7 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> BlockF
         cols=_side(command, folds.cols, array.cols, "cols"),
         stationarity=folds.stationarity,
         sums=command.accumulate,
+        diagonal=folds.diagonal,
     )
     return _fold_block(block, accelerator)
 
@@ -187,13 +189,14 @@ def _fold_block(block: _Block, accelerator: Accelerator) -> BlockFolds:
     array, (g, m, k, n) = accelerator.systolic, block.shape
     sizes = spatial(m, k, n, block.stationarity)
     sides, pace = (block.rows, block.cols), array.pace(block.elements[:2])
-    grid = array.grid(sizes, sides, pace, block.stationarity, g, block.run)
-    apart = 1 if grid.gang is None else grid.gang.apart
-    place = _Place(block, accelerator, grid, apart)
-    rounds = FoldLoop(g // apart, _columns(place))
-    if g % apart:
-        last = FoldLoop(1, _columns(replace(place, products=g % apart)))
-        rounds = FoldLoop(1, (rounds, last) if g >= apart else (last,))
+    how = block.stationarity, g, block.run
+    grid = array.grid(sizes, sides, pace, *how, diagonal=block.diagonal)
+    at_once = 1 if grid.gang is None else grid.gang.products
+    place = _Place(block, accelerator, grid, at_once)
+    rounds = FoldLoop(g // at_once, _columns(place))
+    if g % at_once:
+        last = FoldLoop(1, _columns(replace(place, products=g % at_once)))
+        rounds = FoldLoop(1, (rounds, last) if g >= at_once else (last,))
     return BlockFolds(
         lead=array.lead_cycles(grid, block.stationarity),
         folds=rounds,

@@ -30,6 +30,7 @@ Finding = tuple[str, object, str]
 MERGING: Final = "merging"
 PADDED: Final = "padded"
 ON: Final = "on"
+DIAGONAL: Final = "diagonal"
 PLACE: Final = "core 2, or cores 0-1, or chips 0-3, or chips 0-3 cores 0-1"
 """The forms of a group's place."""
 REST: Final = "rest"
@@ -40,7 +41,8 @@ _SHAPES = {
     "spread": f"spread RANK SIZE {'|'.join((*FANS, *ACROSS))}, such as spread q 7 cols",
     "keep": "keep TENSOR LEVEL xSLOTS, such as keep K buffer x2, with anew after it if each "
     "iteration loads it again, or several after commas",
-    "do": "do OPERATOR array|mac|sfu, after array a stationarity, such as do L array ws",
+    "do": "do OPERATOR array|mac|sfu, after array a stationarity, such as do L array ws, and "
+    "diagonal where several products share it",
     "fork": "fork, or fork ahead BRANCHES, such as fork ahead 1",
     "part": "part RANK SIZES rest, such as part row 500 rest",
 }
@@ -87,6 +89,7 @@ def node_text(node: Node) -> str:
         return f"keep {keep_text(node)}"
     if isinstance(node, Do):
         how = f" {node.stationarity}" if node.stationarity else ""
+        how += f" {DIAGONAL}" * node.diagonal
         return f"do {name_text(node.operator)} {node.unit}{how}"
     if isinstance(node, Fork):
         return f"fork ahead {node.ahead}" if node.ahead else "fork"
@@ -215,7 +218,8 @@ def parse_node(text: str) -> tuple[Node, ...]:
         node = Spread(words.name(), words.number(), _read_choice(words, (*FANS, *ACROSS)))
     elif kind == "do":
         operator, unit = words.name(), _read_choice(words, LEAF_UNITS)
-        node = Do(operator, unit, _read_choice(words, STATIONARITIES) if words.left else None)
+        held = _read_choice(words, STATIONARITIES) if words.left else None
+        node = Do(operator, unit, held, diagonal=words.take_word(DIAGONAL))
     elif kind == "fork":
         node = Fork((), words.number() if words.take_word("ahead") else 0)
     else:

@@ -254,6 +254,8 @@ class _Checker:
             yield where, text, allowed
         elif (node.unit == ARRAY) != (node.stationarity is not None):
             yield where, text, "a stationarity (ws, os or is) after array, and nowhere else"
+        elif node.diagonal and node.unit != ARRAY:
+            yield where, text, "diagonal after array and a stationarity, and nowhere else"
 
     def _part(self, node: Part, where: str, sizes: Mapping[str, int]) -> Iterator[Finding]:
         text, below = node_text(node), tuple(one for tree in node.branches for one in tree)

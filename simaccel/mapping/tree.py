@@ -85,12 +85,15 @@ class Do:
     """Run an operator on what the loops have left of it.
 
     ``array``: a systolic array takes the block and folds it; ``mac``: PEs with memories of
-    their own; ``sfu``: vector work. ``stationarity`` is what a systolic array holds.
+    their own; ``sfu``: vector work. ``stationarity`` is what a systolic array holds;
+    ``diagonal``: of several products at once, such as the groups of a depthwise convolution, as
+    many as have rows and columns of their own, with zeros elsewhere.
     """
 
     operator: str
     unit: LeafUnit
     stationarity: Stationarity | None = None
+    diagonal: bool = False
 
 
 @dataclass(frozen=True)

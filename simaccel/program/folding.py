@@ -74,7 +74,8 @@ def require_sums_fit(program: Program, accelerator: Accelerator) -> None:
         high, wide, stream = spatial(m, k, n, folds.stationarity)
         sides = folds.rows or array.rows, folds.cols or array.cols
         pace = array.pace(tile.view.element for tile in command.inputs)
-        grid = array.grid((high, wide, stream), sides, pace, folds.stationarity, g)
+        sizes, held = (high, wide, stream), folds.stationarity
+        grid = array.grid(sizes, sides, pace, held, g, diagonal=folds.diagonal)
         accumulator = array.accumulates(folds.stationarity)
         need = 0 if accumulator is None else accumulator.n_bytes(grid)
         if capacity is not None and need > capacity:

@@ -314,7 +314,7 @@ class _Lowering:
         on: Folds | Steps
         if leaf.division is None:
             stationarity = leaf.do.stationarity or "ws"
-            on = Folds(stationarity, *leaf.folds)
+            on = Folds(stationarity, *leaf.folds, leaf.do.diagonal)
         else:
             on = self._steps(leaf, tiles, state, accumulate=accumulate)
         return Compute(

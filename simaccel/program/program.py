@@ -111,12 +111,14 @@ class Store:
 class Folds:
     """The execution of a block on a systolic array, which folds it over its PEs.
 
-    A full fold has ``rows`` x ``cols`` PEs; None: all of the array.
+    A full fold has ``rows`` x ``cols`` PEs; None: all of the array. ``diagonal``: products at once
+    share it, each with rows and columns of its own.
     """
 
     stationarity: Stationarity
     rows: int | None = None
     cols: int | None = None
+    diagonal: bool = False
 
 
 @dataclass(frozen=True)

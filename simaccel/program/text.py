@@ -111,7 +111,7 @@ _MOVED: Final = LineForm(TransferTraffic, "{outer}/{inner}", {}).value()
 _FIELDS: Final[dict[str, LineValue]] = {
     **dict.fromkeys(("name", "place", "axis", "rank", "row", "tensor"), WORD),
     **dict.fromkeys(("tile", "source", "target"), _TILE_NAME),
-    **{word: _flag(word) for word in ("back", "slides", "noc")},
+    **{word: _flag(word) for word in ("back", "slides", "noc", "diagonal")},
     **dict.fromkeys(("moved", "writes"), _MOVED),
     "viewed": _VIEWED,
     "width": LineValue(
@@ -161,7 +161,7 @@ _TILE: Final = LineForm(
     "tile {name} {shape} x{slots}[ at {origin}][ in {place}[ {part_bytes}B each]] of {view}",
     _FIELDS,
 )
-_FOLDS: Final = LineForm(Folds, "folds {stationarity}[ {sides}]", _FIELDS)
+_FOLDS: Final = LineForm(Folds, "folds {stationarity}[ {sides}][ {diagonal}]", _FIELDS)
 _STEPS: Final = LineForm(Steps, "steps {steps} on {pes} reads {reads} writes {writes}", _FIELDS)
 _FIELDS["on"] = LineValue(
     "(?:folds|steps) .+",

@@ -31,6 +31,7 @@ from simaccel.schedulers.kernel_trees import (
     is_convolution,
     is_plain,
     rows_tree,
+    share_diagonal,
     shrink_sizes,
     sliding_ranks,
     streamed_tree,
@@ -211,11 +212,12 @@ class _Compiler:
         return self._first_fitting(group, tree, sizes, [parts.g], [parts.m, parts.k, parts.n])
 
     def _groups_at_once(self, space: IterationSpace, parts: RankRoles) -> int:
-        """Return how many products a kernel computes at once: those that fill the columns."""
-        array = self.accelerator.systolic
-        if not array.diagonal:
-            return self.accelerator.compiler.attention.heads_at_once
-        return max(1, array.cols // math.prod(space.sizes[rank] for rank in parts.n))
+        """Return how many products a kernel computes at once, at least those that fill columns."""
+        array, heads = self.accelerator.systolic, self.accelerator.compiler.attention.heads_at_once
+        if not share_diagonal(space, parts, self.accelerator):
+            return heads
+        filling = array.cols // math.prod(space.sizes[rank] for rank in parts.n)
+        return max(heads, array.count * filling)
 
     def _channels(self, group: Group, seen: BoundOperator, parts: RankRoles) -> Sizes:
         """Return the sizes of channels and filters of a convolution in whole lanes."""

@@ -49,6 +49,19 @@ def _taps_apart(space: IterationSpace, parts: RankRoles, on: Accelerator) -> lis
     return apart if rows <= on.array.rows else taps
 
 
+def share_diagonal(space: IterationSpace, parts: RankRoles, on: Accelerator) -> bool:
+    """Return whether products at once share an array: the weights of each lie beside zeros."""
+    weights = space.workload.tensors[space.operators[0].inputs[1].name].kind == "weight"
+    return on.systolic.diagonal and weights and bool(parts.g)
+
+
+def _product_leaf(space: IterationSpace, parts: RankRoles, on: Accelerator) -> Tree:
+    """Return the loops over taps that are gone through one by one, and the product inside."""
+    taps = (Loop(rank, 1) for rank in _taps_apart(space, parts, on))
+    diagonal = share_diagonal(space, parts, on)
+    return (*taps, Do(space.operators[0].name, ARRAY, "ws", diagonal=diagonal))
+
+
 def cut_loops(space: IterationSpace, ranks: Sequence[str], tiles: Sizes) -> list[Loop]:
     """Return loops over the ranks that are tiled."""
     return [Loop(rank, tiles[rank]) for rank in ranks if tiles[rank] < space.sizes[rank]]
@@ -79,12 +92,11 @@ def whole_tree(
     """Return the kernel that loads its operands, works, and stores the result, without overlap."""
     seen = space.operators[0]
     a, b = seen.names[:2]
-    taps = _taps_apart(space, parts, on)
     slots = 1 + bool(parts.g)
     down, across = cut_loops(space, parts.m, tiles), cut_loops(space, parts.n, tiles)
     heads = cut_loops(space, parts.g, tiles)
     held, moving = Keep(b, slots=slots), Keep(a, slots=slots)
-    end = _with_epilogue(chain, seen, taps, (), slots)
+    end = _with_epilogue(chain, seen, _product_leaf(space, parts, on), slots)
     return (*heads, *across, held, *down, moving, *end)
 
 
@@ -102,7 +114,6 @@ def streamed_tree(
     """
     seen = space.operators[0]
     a, b = seen.names[:2]
-    taps = _taps_apart(space, parts, on)
     down, across = cut_loops(space, parts.m, tiles), cut_loops(space, parts.n, tiles)
     depth, heads = cut_loops(space, parts.k, tiles), cut_loops(space, parts.g, tiles)
     if depth:
@@ -113,7 +124,8 @@ def streamed_tree(
     in_turn = chain is not None and on.compiler.in_turn
     aside = space.operators[-1].output.name if in_turn else ""
     ahead = int(bool(across) and not in_turn)
-    end = _with_epilogue(chain, seen, taps, own, 2, ahead=ahead, aside=aside)
+    own = (*own, *_product_leaf(space, parts, on))
+    end = _with_epilogue(chain, seen, own, 2, ahead=ahead, aside=aside)
     return (*heads, *down, *stays, *across, *end)
 
 
@@ -135,25 +147,24 @@ def rows_tree(
     a, b = seen.names[:2]
     tiles = shrink_sizes(space, parts.m, _TURNS * on.systolic.rows)
     down = cut_loops(space, parts.m, tiles)
-    end = _with_epilogue(chain, seen, _taps_apart(space, parts, on), (), 2, ahead=int(bool(down)))
+    own = _product_leaf(space, parts, on)
+    end = _with_epilogue(chain, seen, own, 2, ahead=int(bool(down)))
     return (Keep(b), *down, Keep(a, slots=2), *end)
 
 
 def _with_epilogue(
     chain: OperatorChain | None,
     seen: BoundOperator,
-    taps: Sequence[str],
     own: Tree,
     slots: int,
     *,
     ahead: int = 0,
     aside: str = "",
 ) -> Tree:
-    """Return a product on its tiles, and what follows it on each tile of its result.
+    """Return a product (``own``), and what follows it on each tile of its result.
 
     ``aside``: a result that has tiles of its own, so that those of the others need one slot.
     """
-    own = (*own, *(Loop(rank, 1) for rank in taps), Do(seen.name, ARRAY, "ws"))
     if chain is None:
         return (Keep(seen.output.name, slots=slots), *own)
     space = chain.space

@@ -26,7 +26,7 @@ def _looped(array: ArraySpec, sizes: tuple[int, int, int], stationarity: Station
     m, k, n = sizes
     high, wide, steps = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[stationarity]
     grid = array.grid((high, wide, steps), (array.rows, array.cols), Fraction(1), stationarity)
-    gang = grid.gang or Gang(1, 1, 1, 1)
+    gang = grid.gang or Gang(1, 1, 1, 1, 1)
     steps = max(_pieces(steps, -(-steps // gang.along)))
     steps = math.ceil(steps / Fraction(str(array.steps_per_cycle)))
     folds = [

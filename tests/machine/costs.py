@@ -32,7 +32,7 @@ Work = tuple[int, list[Asked]]
 """Cycles of some work, and what it asks for at once: it ends when all of that is over."""
 
 
-ALONE = Gang(1, 1, 1, 1)
+ALONE = Gang(1, 1, 1, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -130,23 +130,27 @@ class Costs:
         g, m, k, n = _blocked(command)
         high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[kind]
         grid = array.grid(
-            (high, wide, stream), (array.rows, array.cols), self._step(command), kind, g
+            (high, wide, stream),
+            (array.rows, array.cols),
+            self._step(command),
+            kind,
+            g,
+            diagonal=folds.diagonal,
         )
-        steps = grid.stream_cycles
-        last = array.fold_cycles(
-            grid.last_rows, grid.last_cols, steps, kind, row_rate=grid.row_rate
-        )
+        steps, gang = grid.stream_cycles, grid.gang or ALONE
+        last_rows, last_cols = grid.last_rows * gang.beside, grid.last_cols * gang.beside
+        last = array.fold_cycles(last_rows, last_cols, steps, kind, row_rate=grid.row_rate)
         return Block(
             lead=array.lead_cycles(grid, kind),
             folds=[
                 fold
-                for products in _cut(g, (grid.gang or ALONE).apart)
+                for products in _cut(g, gang.apart * gang.beside)
                 for fold in self._folds(command, folds, grid, products)
             ],
             tail=array.tail_cycles(grid, kind),
             hidden={"stream": steps, "preload": last, "none": 0}[array.overlap],
             staying=kind == "os" and array.overlap == "stream",
-            rows=grid.last_rows if array.edge_folds == "used" else array.rows,
+            rows=last_rows if array.edge_folds == "used" else array.rows,
             steps=steps,
         )
 
@@ -190,12 +194,14 @@ class Costs:
     ) -> Work:
         """Return a fold on each array: the longest; ``results``: how often all are read, written.
 
-        Operands leave the buffer once, and enter each array that needs them by its own pipe.
+        Operands leave the buffer once, and enter each array that needs them by its own pipe, as do
+        those of all products on its diagonal.
         """
         on, (grid, kind), (high, wide) = self.on, folded, sides
         widths = [tile.view.bits for tile in (*command.inputs, command.out)]
         lines = on.noc.distribution.multicasts
-        longest = 0
+        longest, beside = 0, (grid.gang or ALONE).beside
+        together, first_rows = min(products, beside), grid.first_rows * beside
         parts = product(_cut(high, grid.rows), _cut(wide, grid.cols), _cut(grid.stream, grid.steps))
         for rows, cols, steps in parts:
             sizes = {
@@ -213,9 +219,11 @@ class Costs:
             pace = math.ceil(steps * grid.cycles_per_mac / rate)
             longest = max(
                 longest,
-                on.systolic.fold_cycles(rows, cols, pace, kind, grid.first_rows, grid.row_rate),
-                on.array_in_rate.cycles(first + second),
-                on.array_out_rate.cycles(in_bytes(m * n, widths[2]) * (results[1] > 0)),
+                on.systolic.fold_cycles(
+                    rows * beside, cols * beside, pace, kind, first_rows, grid.row_rate
+                ),
+                on.array_in_rate.cycles(together * (first + second)),
+                on.array_out_rate.cycles(together * in_bytes(m * n, widths[2]) * (results[1] > 0)),
             )
         stream = grid.stream
         sizes = {"ws": (stream, high, wide), "is": (wide, high, stream), "os": (high, stream, wide)}

@@ -57,7 +57,7 @@ def _product(draw: st.DrawFn, out: Tile, operand: Tile) -> Compute:
         inputs=(_seen(operand, "g+m+k"), _seen(operand, "g+k+n")),
         ranks=("g", "m", "k", "n"),
         shape=(draw(st.integers(1, 2)), m, k, n),
-        on=Folds(draw(st.sampled_from(STATIONARITIES))),
+        on=Folds(draw(st.sampled_from(STATIONARITIES)), diagonal=draw(st.booleans())),
     )
 
 

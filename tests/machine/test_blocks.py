@@ -178,9 +178,8 @@ def test_drawn_trees_are_counted_bounded_and_fast_forwarded(seed: int) -> None:
     dram = case.on.dram.model_copy(
         update={"model": "requests", **limits, "part": None, "map": None}
     )
-    array = case.on.systolic.model_copy(
-        update={"blocks": blocks, "count": 1, "steps_per_cycle": 1.0, "macs_per_cycle": None}
-    )
+    one = {"count": 1, "diagonal": False, "steps_per_cycle": 1.0, "macs_per_cycle": None}
+    array = case.on.systolic.model_copy(update={"blocks": blocks, **one})
     fields = {name: getattr(case.on, name) for name in type(case.on).model_fields}
     on = Accelerator.model_construct(**{**fields, "array": array, "dram": dram})
     assert_counts(case.of, case.mapping, on)

@@ -41,7 +41,7 @@ def test_every_product_is_made_once_on_an_array_that_has_the_room(
     """Walk the arrays of each round: what they multiply is the iteration space, once."""
     array = ArraySpec(rows=sides[0], cols=sides[1], count=count)
     grid = array.grid(sizes, sides, Fraction(1), stationarity)
-    gang = grid.gang or Gang(1, 1, 1, 1)
+    gang = grid.gang or Gang(1, 1, 1, 1, 1)
     high, wide, stream = sizes
     made = np.zeros(sizes, dtype=int)
     for row, col in product(range(0, high, grid.round_rows), range(0, wide, grid.round_cols)):
@@ -111,6 +111,36 @@ def test_heads_are_shared_out_where_each_is_small() -> None:
     assert (_total((folds,), "cycles"), _total((folds,), "macs")) == (3 * 14, 5 * 64)
     assert _total((folds,), "a_bytes") == _total((folds,), "b_sent_bytes") == 5 * 32
     assert _total((folds,), "pipe_in_bytes") == 3 * 64
+
+
+@pytest.mark.parametrize(
+    ("edges", "sizes", "rounds", "cycles"),
+    [
+        ("full", (4, 2, 2), [4, 4, 1], 4 + 4 + 6),
+        ("used", (4, 2, 2), [2, 2, 2, 2, 1], 2 + 4 + 2),  # loading and skew of 4 rows take longer
+        ("used", (12, 1, 1), [8, 1], 4 + 12 + 6),
+    ],
+)
+def test_products_share_the_diagonals_of_two_arrays(
+    edges: str, sizes: tuple[int, int, int], rounds: list[int], cycles: int
+) -> None:
+    """By hand: 9 products of m x k x n on two arrays of 4 x 4: a share of rows and columns each.
+
+    Without the diagonal five rounds are needed: 5 x 14 cycles for 3 x 14, 5 x 13 for 2 x 22, and
+    3 x 14 are more than 5 x 8. A pipe brings the operands of all products on its array.
+    """
+    m, k, n = sizes
+    program = gemm_case(gemm(m=m, k=k, n=n, batch=9), stationarity="ws").program
+    (command,) = (node for node in commands(program.body) if isinstance(node, Compute))
+    assert isinstance(command.on, Folds)
+    whole = replace(command, shape=(9, m, k, n))
+    on = accelerator(array={"count": 2, "edge_folds": edges, "diagonal": True})
+    folds = folds_of(whole, replace(command.on, diagonal=True), on).folds
+    assert _total((folds,), "cycles") == len(rounds) * cycles
+    assert _total((folds,), "macs") == 9 * m * k * n
+    assert _total((folds,), "a_bytes") == _total((folds,), "a_sent_bytes") == 9 * 2 * m * k
+    on_each = [min(products, max(1, rounds[0] // 2)) for products in rounds]
+    assert _total((folds,), "pipe_in_bytes") == sum(on_each) * 2 * (m * k + k * n)
 
 
 def _only_fold(*, m: int, k: int, n: int) -> Fold:

@@ -240,7 +240,7 @@ class _Tree:
                 inputs=(tiles["a"], tiles[b]),
                 ranks=("g", "x", "y", "z"),
                 shape=(self.random.choice([1, 1, 2]), max(1, m // scale), k, n),
-                on=Folds(self.stationarity),
+                on=Folds(self.stationarity, diagonal=k % 2 == 0),
                 accumulate=self.random.random() < 0.5,
             )
         if self.sfu == "inside":

@@ -2,13 +2,15 @@
 
 # ruff: noqa: ISC004, E501 - a tree and its lines stand together
 
+from dataclasses import replace
+
 import pytest
 
 from simaccel.experiment.check import check
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.checks import faults, require_mapping
 from simaccel.mapping.lifetimes import lifetimes
-from simaccel.mapping.tree import ResidentScope
+from simaccel.mapping.tree import Do, ResidentScope
 from simaccel.program.lowering import lower
 from simaccel.workload import Workload
 from tests.refusals import refusal_of
@@ -331,6 +333,12 @@ SYSTOLIC = load_accelerator("toy")
     [
         (GEMM, "keep out buffer\ndo FF mac", "tree[1]", "the array is systolic"),
         (GEMM, "keep x buffer, W buffer, out buffer\ndo FF array ws", "tree[3]", "is spatial"),
+        (
+            GEMM,
+            "keep x buffer, W buffer, out buffer\ndo FF array ws diagonal",
+            "tree[3]",
+            "no diagonal, as array.diagonal of a systolic array is false",
+        ),
         (GEMM, "keep out buffer\nspread n 1 rows\ndo FF mac", "tree[1]", ""),
         (GEMM, "keep out buffer\nspread k 3 cols\ndo FF mac", "tree[1]", "add nothing up"),
         (
@@ -482,6 +490,14 @@ def test_a_keep_beside_what_is_kept_around_is_refused() -> None:
         "groups[0].groups[0].tree[3]",
         "no keep T here: T is kept around the group",
     )
+
+
+def test_vector_work_has_no_diagonal() -> None:
+    one = mapping(NORM, "group norm\n  keep X buffer\n  do norm sfu")
+    (group,) = one.groups
+    odd = replace(group, tree=(*group.tree[:-1], Do("norm", "sfu", diagonal=True)))
+    (fault,) = faults(NORM, replace(one, body=(odd,)))
+    assert fault.allowed == "diagonal after array and a stationarity, and nowhere else"
 
 
 def test_all_faults_come_at_once() -> None:

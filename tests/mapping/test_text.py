@@ -78,7 +78,7 @@ TREE = parse_tree("""
 loop q 64
 keep Q buffer x2
 fork
-  | do L array ws
+  | do L array ws diagonal
   | part c 5 rest
       | loop c 2
         do softmax sfu
@@ -93,7 +93,7 @@ def test_nodes_come_from_the_outside_in_with_those_of_branches() -> None:
 
 def test_paths_leave_forks_and_parts_out() -> None:
     assert list(paths(TREE)) == [
-        ((Loop("q", 64), Keep("Q", "buffer", 2)), Do("L", "array", "ws")),
+        ((Loop("q", 64), Keep("Q", "buffer", 2)), Do("L", "array", "ws", diagonal=True)),
         ((Loop("q", 64), Keep("Q", "buffer", 2), Loop("c", 2)), Do("softmax", "sfu")),
         ((Loop("q", 64), Keep("Q", "buffer", 2)), Do("softmax", "sfu")),
     ]

@@ -489,6 +489,28 @@ def test_products_apart_share_an_array_on_its_diagonal(
         assert result.run.moved["buffer_read", "B"] == 2 * batch * k * n
 
 
+@pytest.mark.parametrize(("chip", "arrays"), [("tpu_v5e", 4), ("tpu_v6e", 4), ("tpu_v4", 8)])
+def test_channels_of_a_depthwise_convolution_share_the_arrays(chip: str, arrays: int) -> None:
+    """32 channels of 112 x 112 on one diagonal: each array streams its share of pixels for 9 taps.
+
+    A grouped one of 4 channels a group is as fast: 32 groups take 128 rows and columns.
+    """
+    on = load_accelerator(chip)
+    for channels in (1, 4):
+        layer = conv2d(g=32, m=channels, c=channels, p=112, q=112, r=3, s=3)
+        result = simulate(layer, on, "deployed")
+        busy = result.run.engines["array"].busy
+        assert busy == pytest.approx(9 * 112 * 112 / arrays, rel=0.01)
+
+
+def test_heads_of_an_attention_share_no_array() -> None:
+    """Their keys are no weights: a TPU v6e takes what each head alone takes."""
+    on = load_accelerator("tpu_v6e")
+    decode = build("llama3-8b", phase="decode", kv_len=64, batch=8, scope="la")
+    mapping = simulate(decode, on, "deployed").mapping
+    assert "diagonal" not in tree_text(mapping)
+
+
 @pytest.mark.parametrize(("network", "milliseconds"), [("mobilenet_v2", 2.6), ("vgg16", 296)])
 def test_models_on_an_edge_tpu_take_what_the_chip_took(network: str, milliseconds: float) -> None:
     """Coral's table at USB 3; activations stay in 8 MiB, weights as far as there is room."""

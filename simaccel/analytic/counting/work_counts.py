@@ -201,6 +201,7 @@ class WorkCounter:
             return
         pace = self.units.pace(self.accelerator, path, seen)
         need = partial(held_bytes, self.accelerator, shape, sides=fold_sides(cuts), pace=pace)
+        need = partial(need, diagonal=path.leaf.diagonal)
         which = self.units.stationarity_index(path)
         held = select(which, by_stationarity(which, need))
         self.found.hold(ACCUMULATOR, "sums", held * (count > 0), ints(1))

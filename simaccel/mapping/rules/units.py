@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from itertools import combinations
 
-from simaccel.hardware import Accelerator, SpatialArraySpec
+from simaccel.hardware import Accelerator, ArraySpec, SpatialArraySpec
 from simaccel.mapping.node_text import Finding, node_text
 from simaccel.mapping.rules.rule import Located
 from simaccel.mapping.tree import BUFFER, FANS, PE, Fork, Keep, Loop, Part, Spread
@@ -164,6 +164,8 @@ def array_faults(walk: TreeWalk, accelerator: Accelerator) -> Iterator[Finding]:
             yield site.place, text, "array and a stationarity: the array is systolic"
         elif unit == ARRAY and spatial:
             yield site.place, text, "mac: the array is spatial"
+        elif site.do.diagonal and isinstance(array, ArraySpec) and not array.diagonal:
+            yield site.place, text, "no diagonal, as array.diagonal of a systolic array is false"
         elif unit == ARRAY and isinstance(operator, Einsum) and operator.elementwise:
             yield (
                 site.place,
