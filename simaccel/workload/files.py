@@ -127,7 +127,7 @@ from simaccel.workload.forms import (
     TransformerForm,
 )
 from simaccel.workload.language import Transformer, transformer
-from simaccel.workload.language.own import name_expert_count
+from simaccel.workload.language.experts import EXPECTED
 from simaccel.workload.layers import layers_workload
 from simaccel.workload.networks import network, parse_network, whole_network
 from simaccel.workload.precision import NATIVE, parse_precision, with_native, with_precision
@@ -194,7 +194,7 @@ def load_transformer(path: str | Path) -> tuple[str | Transformer, dict[str, Any
     if document.get("kind") != "transformer":
         return None
     parse_workload(document, str(path))
-    document = name_expert_count(document, str(path))
+    document = _name_expert_count(document, str(path))
     form = KnownTransformerForm if "model" in document else OwnTransformerForm
     without = {name: value for name, value in document.items() if name not in ("precision", NATIVE)}
     names = [*TransformerForm.model_fields, "precision"]
@@ -248,7 +248,7 @@ def parse_workload(document: object, source: str = "workload") -> Workload:
     if {*document} == {"parameters", "workload"}:
         workload = parse_workload(document["workload"], source)
         return replace(workload, parameters=document["parameters"])
-    document = name_expert_count(dict(document), source)
+    document = _name_expert_count(dict(document), source)
     form = _form(document, source)
     precision = parse_precision(document.pop("precision", {}), source)
     native = parse_precision(document.pop(NATIVE, {}), source)
@@ -360,3 +360,19 @@ def _operator(name: str, form: OperatorForm) -> Operator:
 def _operand(given: OperandForm) -> Operand:
     projection = tuple(AffineDimension(tuple(dim.items())) for dim in given.projection)
     return Operand(given.tensor, projection, tuple(given.start))
+
+
+def _name_expert_count(document: dict[Any, Any], source: str) -> dict[Any, Any]:
+    """Return a transformer's document with a numeric `experts` renamed to `expert_count`.
+
+    Raises:
+        InputError: `expert_count` has another value.
+
+    """
+    count = document.get("experts")
+    if type(count) is not int or document.get("kind") != "transformer" or "model" in document:
+        return document
+    if document.get("expert_count", count) != count:
+        allowed = f"the same as expert_count, {document['expert_count']}, or how tokens are spread"
+        raise InputError([Fault(source, "experts", count, allowed)])
+    return {**document, "experts": EXPECTED, "expert_count": count}

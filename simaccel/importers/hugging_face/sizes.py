@@ -10,8 +10,7 @@ from simaccel.errors import ABSENT
 from simaccel.files.limits import MAX_OPERATORS
 from simaccel.importers.hugging_face.configuration import Configuration
 from simaccel.importers.hugging_face.structures import WINDOWED_KINDS
-from simaccel.workload.language.model import NormKind, windows_of
-from simaccel.workload.language.own import BIASED
+from simaccel.workload.language.model import BIASED, NormKind, windows_of
 
 Sizes = dict[str, Any]
 """Field of `Transformer` -> value."""

@@ -3,6 +3,10 @@
 Under a causal mask rows are cut into blocks, each with the keys that its rows see: tiles above the
 diagonal blocks are neither computed nor moved. K and V of the new tokens are appended to the cache,
 which L and A read.
+
+A layer of a decoder beside an encoder (Raffel et al. 2020, section 2.1) has cross-attention to the
+encoded prompt, too. Its keys and values are the same in all steps: they are computed once, after
+the encoder, and stay in a cache.
 """
 
 from __future__ import annotations
@@ -21,9 +25,17 @@ class Attention:
     """Attention of one layer; ``window``: the most keys that a token sees (None: all)."""
 
     graph: Graph
-    model: Transformer
-    tokens: PhaseTokens
     window: int | None
+
+    @property
+    def model(self) -> Transformer:
+        """The model that the layer is of."""
+        return self.graph.model
+
+    @property
+    def tokens(self) -> PhaseTokens:
+        """The tokens of the run."""
+        return self.graph.tokens
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -135,14 +147,44 @@ def add_bias(
     graph.vector(f"{name}.bias", "residual", inputs, made, sizes=sizes)
 
 
-def la_graph(
-    model: Transformer, tokens: PhaseTokens, sizes: Mapping[str, int], widths: Mapping[str, int]
-) -> Graph:
-    """Return the graph of L, softmax and A alone, of the last layer of a repetition."""
-    window = model.windows[-1]
-    graph = Graph({**sizes, "c": tokens.keys(window)}, widths)
+def add_attention_alone(graph: Graph) -> None:
+    """Add L, softmax and A alone, of the last layer of a repetition."""
+    model, window = graph.model, graph.model.windows[-1]
     for name in ("Q", *(("K", "V") if model.is_encoder else ())):
         graph.tensor(name, "input")
     graph.tensor("Z", "output")
-    Attention(graph, model, tokens, window).attend()
-    return graph
+    Attention(graph, window).attend()
+
+
+def add_encoded(graph: Graph, encoded: str) -> None:
+    """Add the cross-attention's keys and values of all decoder layers, each [l, b, n, g, d]."""
+    for name in ("K", "V"):
+        weights = part(graph.weight(f"Wcross.{name.lower()}"), "legd")
+        made = part(graph.tensor(f"cross.{name}", "cache"), "lbngd")
+        graph.einsum(f"cross.{name}", (part(encoded, "bne"), weights), made)
+
+
+def add_cross(graph: Graph, normed: str) -> str:
+    """Add cross-attention of new tokens to the m encoded ones; return the name of O's output."""
+    model = graph.model
+    heads = "gr" if model.heads > model.kv_heads else "g"
+    prefix, queries = graph.prefix, f"bn{heads}d"
+    keys, values = (
+        part(graph.tensor(f"{prefix}cross.{name}", "cache"), "bmgd") for name in ("K", "V")
+    )
+    asked, scores, shares, seen = (
+        part(f"{prefix}cross.{name}", ranks)
+        for name, ranks in (
+            ("Q", queries),
+            ("S", f"b{heads}nm"),
+            ("P", f"b{heads}nm"),
+            ("Z", queries),
+        )
+    )
+    weights = part(graph.weight("Wcross.q"), f"e{heads}d")
+    graph.einsum("cross.Q", (part(normed, "bne"), weights), asked)
+    graph.einsum("cross.L", (asked, keys), scores)
+    graph.vector("cross.softmax", "softmax", (scores,), shares, axis="m", scale=model.scale)
+    graph.einsum("cross.A", (shares, values), seen)
+    weights = part(graph.weight("Wcross.o"), f"{heads}de")
+    return graph.einsum("cross.O", (seen, weights), part(f"{prefix}cross.Y", "bne"))

@@ -20,20 +20,27 @@ from typing import Any
 
 from simaccel.errors import Fault, InputError, require_none, suggest
 from simaccel.workload.attention import scope_faults
-from simaccel.workload.language.attention import Attention, add_bias, la_graph
-from simaccel.workload.language.decoder import add_cross, add_encoded, as_decoder
+from simaccel.workload.language.attention import (
+    Attention,
+    add_attention_alone,
+    add_bias,
+    add_cross,
+    add_encoded,
+)
 from simaccel.workload.language.experts import (
     EXPECTED,
     ExpertLoad,
     add_experts,
-    group_faults,
-    parts_of,
     spread_faults,
 )
 from simaccel.workload.language.feed_forward import add_feed_forward
 from simaccel.workload.language.graph import CLASSES, Graph, class_of, part
-from simaccel.workload.language.model import Transformer, find_transformer, is_published
-from simaccel.workload.language.own import size_faults_of
+from simaccel.workload.language.model import (
+    Transformer,
+    find_transformer,
+    is_published,
+    size_faults_of,
+)
 from simaccel.workload.language.phase import CAUSAL_BLOCKS, PHASES, PhaseTokens
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
 from simaccel.workload.tensors import bytes_document, said_bytes
@@ -86,8 +93,9 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
         faults += _model_faults(model, tokens, experts)
     if faults or model is None:
         raise InputError(faults)
-    run = _layers_of_run(as_decoder(model) if steps else model, tokens, scope)
-    graph = _graph(run, tokens, scope, experts, widths)
+    decoder = replace(model, causal=True, layers=model.decoder_layers) if steps else model
+    graph = Graph(_layers_of_run(decoder, tokens, scope), tokens, widths)
+    _add_run(graph, scope, experts)
     graph.tensors = {
         tensor.name: replace(tensor, assumed=class_of(tensor.kind) in assumed)
         for tensor in graph.tensors.values()
@@ -105,15 +113,9 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
         "experts": experts if isinstance(experts, str) else list(experts),
         **bytes_document(bytes_per_element, bytes_by_tensor),
     }
-    repeat = run.layer_run.times if scope == "model" else 1
-    return Workload(
-        model.name,
-        tuple(graph.operators),
-        graph.tensors,
-        repeat,
-        parameters,
-        frozenset(graph.once),
-    )
+    repeat = graph.model.layer_run.times if scope == "model" else 1
+    operators, once = tuple(graph.operators), frozenset(graph.once)
+    return Workload(model.name, operators, graph.tensors, repeat, parameters, once)
 
 
 def _layers_of_run(model: Transformer, tokens: PhaseTokens, scope: str) -> Transformer:
@@ -179,12 +181,7 @@ def _faults(
 
 
 def _model_faults(model: Transformer, tokens: PhaseTokens, experts: ExpertLoad) -> list[Fault]:
-    rows = tokens.rows if tokens.rows > 1 else tokens.batch
-    faults = (
-        group_faults(model, experts)
-        if parts_of(experts)
-        else spread_faults(model.name, experts, model.experts, model.chosen, rows)
-    )
+    faults = spread_faults(model, experts, tokens.routed[1])
     most, need = model.positions, tokens.past + tokens.rows
     if most and need > most:
         allowed = f"at most {most} tokens, those in the cache included: positions are learned"
@@ -192,47 +189,27 @@ def _model_faults(model: Transformer, tokens: PhaseTokens, experts: ExpertLoad) 
     return faults
 
 
-def _graph(
-    model: Transformer,
-    tokens: PhaseTokens,
-    scope: str,
-    experts: ExpertLoad,
-    widths: Mapping[str, int],
-) -> Graph:
-    sizes = {
-        "b": tokens.batch,
-        "n": tokens.rows,
-        "e": model.hidden,
-        "g": model.kv_heads,
-        "r": model.heads // model.kv_heads,
-        "d": model.head_size,
-        "f": model.ff_size,
-        "v": model.vocabulary,
-        "x": model.experts,
-        "m": tokens.encoded,
-        "l": model.decoder_layers,
-    }
+def _add_run(graph: Graph, scope: str, experts: ExpertLoad) -> None:
+    """Add the operators of a run; ``experts``: the spread of tokens over them."""
     if scope == "la":
-        return la_graph(model, tokens, sizes, widths)
-    graph = Graph(sizes, widths)
+        add_attention_alone(graph)
+        return
     if scope == "model":
-        _embed(graph, model, tokens)
+        _embed(graph)
         graph.once.update(operator.name for operator in graph.operators)
     else:
         graph.tensor("X", "input")
-    source = _layers(graph, model, tokens, scope, experts)
+    source = _layers(graph, scope, experts)
     graph.prefix = ""
     if scope == "model":
         known = len(graph.operators)
-        _head(graph, model, tokens, source)
+        _head(graph, source)
         graph.once.update(operator.name for operator in graph.operators[known:])
-    return graph
 
 
-def _layers(
-    graph: Graph, model: Transformer, tokens: PhaseTokens, scope: str, experts: ExpertLoad
-) -> str:
+def _layers(graph: Graph, scope: str, experts: ExpertLoad) -> str:
     """Add the layers of one repetition, and those before and after it; return the last output."""
+    model = graph.model
     before, repeated, behind = model.layer_run.layers_to_build(model.layers)
     built = [*before, *repeated, *behind] if scope == "model" else repeated
     source = "X"
@@ -242,51 +219,41 @@ def _layers(
         made = "Xout" if last else f"X{number + 1}"
         graph.tensor(made, "output" if last and scope == "block" else "intermediate")
         known = len(graph.operators)
-        _layer(
-            graph,
-            model,
-            tokens,
-            (model.windows[number % len(model.windows)], experts),
-            (source, made),
-        )
+        window = model.windows[number % len(model.windows)]
+        _layer(graph, window, experts, source, made)
         if number not in repeated:
             graph.once.update(operator.name for operator in graph.operators[known:])
         source = made
     return source
 
 
-def _layer(
-    graph: Graph,
-    model: Transformer,
-    tokens: PhaseTokens,
-    how: tuple[int | None, ExpertLoad],
-    ends: tuple[str, str],
-) -> None:
-    """Add a layer between two tensors; ``how``: its window, and the spread over experts."""
-    (window, experts), (source, made), prefix = how, ends, graph.prefix
-    normed = _norm(graph, model, "norm1", source)
-    attended = Attention(graph, model, tokens, window).add(normed)
+def _layer(graph: Graph, window: int | None, experts: ExpertLoad, source: str, made: str) -> None:
+    """Add a layer with a window between two tensors."""
+    model, prefix = graph.model, graph.prefix
+    normed = _norm(graph, "norm1", source)
+    attended = Attention(graph, window).add(normed)
     if model.post_norms:
-        attended = _norm(graph, model, "post1", attended)
+        attended = _norm(graph, "post1", attended)
     inner = prefix + "X1"
     _add(graph, "add1", source, attended, inner)
-    if tokens.encoded:
-        seen = add_cross(graph, model, _norm(graph, model, "cross.norm", inner))
+    if graph.tokens.encoded:
+        seen = add_cross(graph, _norm(graph, "cross.norm", inner))
         inner, before = prefix + "X2", inner
         _add(graph, "cross.add", before, seen, inner)
-    normed = normed if model.shared_norm else _norm(graph, model, "norm2", inner)
+    normed = normed if model.shared_norm else _norm(graph, "norm2", inner)
     out = prefix + "F"
     if model.experts:
-        add_experts(graph, model, tokens, experts, normed, out)
+        add_experts(graph, experts, normed, out)
     else:
-        add_feed_forward(graph, model, part(normed, "bne"), part(out, "bne"))
+        add_feed_forward(graph, part(normed, "bne"), part(out, "bne"))
     if model.post_norms:
-        out = _norm(graph, model, "post2", out)
+        out = _norm(graph, "post2", out)
     _add(graph, "add2", inner, out, made)
 
 
-def _norm(graph: Graph, model: Transformer, name: str, given: str, rows: int | None = None) -> str:
+def _norm(graph: Graph, name: str, given: str, rows: int | None = None) -> str:
     """Add a norm over e with its gain (and bias); with ``rows`` only of the last of these rows."""
+    model = graph.model
     start = None if rows is None else {"n": rows}
     inputs = [part(given, "bne", start), part(graph.weight(f"{name}.gain"), "e")]
     if model.norm == "layer_norm" and model.norm_bias:
@@ -300,10 +267,11 @@ def _add(graph: Graph, name: str, one: str, other: str, made: str) -> None:
     graph.vector(name, "residual", (part(one, "bne"), part(other, "bne")), part(made, "bne"))
 
 
-def _embed(graph: Graph, model: Transformer, tokens: PhaseTokens) -> None:
+def _embed(graph: Graph) -> None:
     """Add the embedding of tokens, or of patches and the extra tokens before them."""
+    model, tokens = graph.model, graph.tokens
     if model.patches:
-        _embed_patches(graph, model)
+        _embed_patches(graph, *model.patches)
         return
     rows = part(graph.weight("embedding.rows"), "bne")
     if not model.positions:
@@ -315,9 +283,8 @@ def _embed(graph: Graph, model: Transformer, tokens: PhaseTokens) -> None:
     graph.vector("embed", "residual", (rows, table), part("X", "bne"))
 
 
-def _embed_patches(graph: Graph, model: Transformer) -> None:
-    patches, values = model.patches or (0, 0)
-    tokens = model.positions - patches
+def _embed_patches(graph: Graph, patches: int, values: int) -> None:
+    tokens = graph.model.positions - patches
     sizes = {"p": patches, "i": values, "z": tokens}
     image = part(graph.tensor("image", "input"), "bpi")
     weights = part(graph.weight("Wpatch"), "ie")
@@ -331,19 +298,20 @@ def _embed_patches(graph: Graph, model: Transformer) -> None:
     graph.vector("embed", "residual", (part("T", "bne"), positions), part("X", "bne"))
 
 
-def _head(graph: Graph, model: Transformer, tokens: PhaseTokens, source: str) -> None:
+def _head(graph: Graph, source: str) -> None:
     """Add the last norm and the logits of the last token (of an image: the class token).
 
     An encoder of tokens has the norm of all tokens, and its decoder's keys and values of them.
     """
+    model, tokens = graph.model, graph.tokens
     if model.is_encoder and not model.is_vision:
         graph.tensor("norm.out", "intermediate" if model.decoder_layers else "output")
-        encoded = _norm(graph, model, "norm", source)
+        encoded = _norm(graph, "norm", source)
         if model.decoder_layers:
             add_encoded(graph, encoded)
         return
     row = 0 if model.is_vision else tokens.rows - 1
-    normed = _norm(graph, model, "norm", source, row if tokens.rows > 1 else None)
+    normed = _norm(graph, "norm", source, row if tokens.rows > 1 else None)
     sizes = {"n": 1}
     ranks = "ve" if model.tied else "ev"
     weights = part(graph.weight("embedding" if model.tied else "Wlogits"), ranks)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import groupby
 
@@ -51,10 +51,12 @@ _MANY_ROWS = 1024
 _ALLOWED = "uniform, expected, drawn or drawn:SEED, grouped or grouped:PARTS, or a count each"
 
 
-def spread_faults(
-    file: str, spread: ExpertLoad, experts: int, chosen: int, rows: int
-) -> list[Fault]:
-    """Return the faults of a spread of ``rows`` tokens over experts, ``chosen`` per token."""
+def spread_faults(model: Transformer, spread: ExpertLoad, rows: int) -> list[Fault]:
+    """Return the faults of a spread of ``rows`` tokens over a model's experts."""
+    file, experts, chosen = model.name, model.experts, model.chosen
+    if parts_of(spread):
+        allowed = "nothing, and no --expert-parallel, as the model has none"
+        return [] if experts else [Fault(file, "experts", spread, allowed)]
     if isinstance(spread, str):
         known = spread in (UNIFORM, EXPECTED) or _DRAWN.fullmatch(spread)
         return [] if known else [Fault(file, "experts", spread, _ALLOWED)]
@@ -99,29 +101,30 @@ def _expected_experts(experts: int, chosen: int, rows: int) -> int:
     return max(chosen, min(experts, int(experts * (1 - idle) + Fraction(1, 2))))
 
 
-def add_experts(
-    graph: Graph,
-    model: Transformer,
-    tokens: PhaseTokens,
-    spread: ExpertLoad,
-    read: str,
-    made: str,
-) -> None:
+def add_experts(graph: Graph, spread: ExpertLoad, read: str, made: str) -> None:
     """Add router, experts, the weighted sum of what they make, and experts of all tokens."""
-    total = made
-    made = f"{graph.prefix}Fchosen" if model.shared_ff else total
-    _add_chosen(graph, model, tokens, spread, (read, made))
+    model = graph.model
+    chosen = f"{graph.prefix}Fchosen" if model.shared_ff else made
+    if parts_of(spread):
+        _add_grouped(graph, spread, read, chosen)
+    else:
+        _add_router(graph, read)
+        rank, rows = graph.tokens.routed
+        counts = expert_counts(spread, model.experts, model.chosen, rows)
+        _dispatch(graph, read)
+        _add_expert_groups(graph, rank, counts)
+        _combine(graph, chosen)
     if model.shared_ff:
-        _add_shared(graph, model, read, made, total)
+        _add_shared(graph, read, chosen, made)
 
 
-def _add_shared(graph: Graph, model: Transformer, read: str, chosen: str, total: str) -> None:
+def _add_shared(graph: Graph, read: str, chosen: str, total: str) -> None:
     """Add an expert that all tokens go to, and the sum of what it and the chosen ones make."""
-    prefix = graph.prefix
+    model, prefix = graph.model, graph.prefix
     graph.prefix = f"{prefix}shared."
     out = part(f"{prefix}Fshared", "bne")
     raw = part(f"{prefix}Fshared0", "bne") if model.shared_gate else out
-    add_feed_forward(graph, model, part(read, "bne"), raw, {"f": model.shared_ff})
+    add_feed_forward(graph, part(read, "bne"), raw, {"f": model.shared_ff})
     if model.shared_gate:
         weights = part(graph.weight("Wscore"), "e")
         scores, gates = (part(f"{graph.prefix}{name}", "bn") for name in ("scores", "gates"))
@@ -130,29 +133,6 @@ def _add_shared(graph: Graph, model: Transformer, read: str, chosen: str, total:
         graph.vector("weigh", "product", (raw, gates), out)
     graph.prefix = prefix
     graph.vector("shared.add", "residual", (part(chosen, "bne"), out), part(total, "bne"))
-
-
-def _add_chosen(
-    graph: Graph,
-    model: Transformer,
-    tokens: PhaseTokens,
-    spread: ExpertLoad,
-    ends: tuple[str, str],
-) -> None:
-    """Add router, experts and the weighted sum of what they make."""
-    read, made = ends
-    rank = "n" if tokens.rows > 1 else "b"
-    rows = tokens.rows if tokens.rows > 1 else tokens.batch
-    if parts_of(spread):
-        size = group_size(model, tokens, spread)
-        groups = TokenGroups(rows // size, size, *group_places(model, tokens, spread))
-        _add_grouped(graph, model, rank, groups, (read, made))
-        return
-    _add_router(graph, model, read)
-    counts = expert_counts(spread, model.experts, model.chosen, rows)
-    _dispatch(graph, model, rank, rows, read)
-    _add_expert_groups(graph, model, rank, counts)
-    _combine(graph, model, rank, rows, made)
 
 
 def expert_groups(counts: Sequence[int]) -> list[ExpertGroup]:
@@ -169,7 +149,7 @@ def expert_groups(counts: Sequence[int]) -> list[ExpertGroup]:
     return found
 
 
-def _add_expert_groups(graph: Graph, model: Transformer, rank: str, counts: Sequence[int]) -> None:
+def _add_expert_groups(graph: Graph, rank: str, counts: Sequence[int]) -> None:
     """Add the experts: those with as many tokens are one operator over their rank x."""
     prefix, slices, start = graph.prefix, expert_groups(counts), 0
     for at, experts in enumerate(slices):
@@ -181,15 +161,16 @@ def _add_expert_groups(graph: Graph, model: Transformer, rank: str, counts: Sequ
         begin = () if experts.whole else tuple(start if name == rank else 0 for name in "bne")
         source, target = (Operand(prefix + name, own, begin) for name in "DE")
         sizes = {"x": experts.count, "t": experts.tokens}
-        add_feed_forward(graph, model, source, target, sizes, replace(experts, prefix=prefix))
+        add_feed_forward(graph, source, target, sizes, replace(experts, prefix=prefix))
         start += experts.count * experts.tokens
     graph.prefix = prefix
 
 
-def _dispatch(graph: Graph, model: Transformer, rank: str, rows: int, read: str) -> None:
+def _dispatch(graph: Graph, read: str) -> None:
     """Add the copies of the tokens that experts read, as many as each token has experts."""
-    for k in range(model.chosen):
-        start = {rank: k * rows} if model.chosen > 1 else None
+    rank, rows = graph.tokens.routed
+    for k in range(graph.model.chosen):
+        start = {rank: k * rows} if graph.model.chosen > 1 else None
         target = part(graph.prefix + "D", "bne", start)
         graph.vector(f"dispatch{k}", "scale", (part(read, "bne"),), target)
 
@@ -202,14 +183,6 @@ def parts_of(spread: ExpertLoad) -> int:
     """
     match = _GROUPED.fullmatch(spread) if isinstance(spread, str) else None
     return int(match[1] or 1) if match else 0
-
-
-def group_faults(model: Transformer, spread: ExpertLoad) -> list[Fault]:
-    """Return a fault if a model without experts has groups of tokens."""
-    if not model.experts:
-        allowed = "nothing, and no --expert-parallel, as the model has none"
-        return [Fault(model.name, "experts", spread, allowed)]
-    return []
 
 
 def group_size(model: Transformer, tokens: PhaseTokens, spread: ExpertLoad) -> int:
@@ -256,7 +229,7 @@ def group_places(model: Transformer, tokens: PhaseTokens, spread: ExpertLoad) ->
     (4, 1)
     """
     size = group_size(model, tokens, spread)
-    rows = tokens.rows if tokens.rows > 1 else tokens.batch
+    _, rows = tokens.routed
     used, parts = model.experts, parts_of(spread)
     if rows == size and parts > 1:
         needed = min(size * model.chosen, _expected_experts(used, model.chosen, size))
@@ -264,26 +237,17 @@ def group_places(model: Transformer, tokens: PhaseTokens, spread: ExpertLoad) ->
     return used, -(-size * model.chosen // used)
 
 
-@dataclass(frozen=True)
-class TokenGroups:
-    """Groups of tokens: their number, tokens of each, experts in use, and places at each expert."""
-
-    count: int
-    tokens: int
-    experts: int
-    places: int
-
-
-def _add_grouped(
-    graph: Graph, model: Transformer, rank: str, groups: TokenGroups, ends: tuple[str, str]
-) -> None:
+def _add_grouped(graph: Graph, spread: ExpertLoad, read: str, made: str) -> None:
     """Add router, dispatch, all experts as one operator, and combine; tokens t of each expert x."""
-    (read, made), prefix = ends, graph.prefix
-    size, places, t = groups.tokens, groups.places, groups.count * groups.places
-    sizes = {"u": groups.count, "s": size, "x": groups.experts, "c": places, "t": t}
+    prefix, (rank, count) = graph.prefix, graph.tokens.routed
+    size = group_size(graph.model, graph.tokens, spread)
+    experts, places = group_places(graph.model, graph.tokens, spread)
+    groups = count // size
+    t = groups * places
+    sizes = {"u": groups, "s": size, "x": experts, "c": places, "t": t}
     other = "b" if rank == "n" else "n"
     graph.tensor(prefix + "G", "output")  # the masks stand for what is made of it
-    _add_router(graph, model, read)
+    _add_router(graph, read)
     tokens = AffineDimension((("u", size), ("s", 1)))
     slots = AffineDimension((("u", places), ("c", 1)))
     masks = [
@@ -297,16 +261,16 @@ def _add_grouped(
     graph.prefix = f"{prefix}experts."
     ranks = ("x", other, "t", "e")
     source, target = part(prefix + "D", ranks), part(prefix + "E", ranks)
-    of_all = ExpertGroup(0, groups.experts, t, prefix=prefix)
-    add_feed_forward(graph, model, source, target, sizes, of_all)
+    of_all = ExpertGroup(0, experts, t, prefix=prefix)
+    add_feed_forward(graph, source, target, sizes, of_all)
     graph.prefix = prefix
     back = Operand(prefix + "E", (x, outer, slots, e))
     graph.einsum("combine", (masks[1], back), Operand(made, rows), sizes)
 
 
-def _add_router(graph: Graph, model: Transformer, read: str) -> None:
+def _add_router(graph: Graph, read: str) -> None:
     prefix = graph.prefix
-    router, biased = part(graph.weight("Wrouter"), "ex"), "router" in model.biased
+    router, biased = part(graph.weight("Wrouter"), "ex"), "router" in graph.model.biased
     raw = part(prefix + ("R0" if biased else "R"), "bnx")
     graph.einsum("router", (part(read, "bne"), router), raw)
     if biased:
@@ -315,17 +279,18 @@ def _add_router(graph: Graph, model: Transformer, read: str) -> None:
     graph.vector("router.softmax", "softmax", (part(prefix + "R", "bnx"),), gates, axis="x")
 
 
-def _combine(graph: Graph, model: Transformer, rank: str, rows: int, made: str) -> None:
-    prefix, parts = graph.prefix, []
-    for k in range(model.chosen):
+def _combine(graph: Graph, made: str) -> None:
+    prefix, parts, chosen = graph.prefix, [], graph.model.chosen
+    rank, rows = graph.tokens.routed
+    for k in range(chosen):
         gate, weighed = part(f"{prefix}g{k}", "bn"), f"{prefix}E{k}"
         gates = part(prefix + "G", "bnx")
         graph.vector(f"gate{k}", "largest", (gates,), gate, scale=float(k + 1))
-        start = None if model.chosen == 1 else {rank: k * rows}
+        start = None if chosen == 1 else {rank: k * rows}
         inputs = (part(prefix + "E", "bne", start), gate)
-        target = part(weighed if model.chosen > 1 else made, "bne")
+        target = part(weighed if chosen > 1 else made, "bne")
         parts.append(graph.vector(f"weigh{k}", "product", inputs, target))
-    for k in range(1, model.chosen):
-        total = made if k == model.chosen - 1 else f"{prefix}E0to{k}"
+    for k in range(1, chosen):
+        total = made if k == chosen - 1 else f"{prefix}E0to{k}"
         inputs = (part(parts[0], "bne"), part(parts[k], "bne"))
         parts[0] = graph.vector(f"sum{k}", "residual", inputs, part(total, "bne"))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from simaccel.workload.einsum import AffineDimension, Operand
 from simaccel.workload.language.graph import Graph, part
-from simaccel.workload.language.model import Transformer
 
 EXPERTS = "experts."
 """Prefix of the names of all experts' weights."""
@@ -30,7 +29,6 @@ class ExpertGroup:
 
 def add_feed_forward(
     graph: Graph,
-    model: Transformer,
     source: Operand,
     target: Operand,
     sizes: Mapping[str, int] | None = None,
@@ -40,7 +38,7 @@ def add_feed_forward(
 
     ``experts``: the group that it belongs to; weights and operands then have the rank x.
     """
-    layer = _FeedForward(graph, model, sizes, experts)
+    model, layer = graph.model, _FeedForward(graph, sizes, experts)
     inner = (*source.ranks[:-1], "f")
     names = ("gate", "up") if model.gated else ("up",)
     for name in names:
@@ -60,7 +58,6 @@ class _FeedForward:
     """A feed-forward layer that is being added to a graph."""
 
     graph: Graph
-    model: Transformer
     sizes: Mapping[str, int] | None
     experts: ExpertGroup | None
 
@@ -68,7 +65,7 @@ class _FeedForward:
         """Add a product with weights, and its bias if it has one."""
         graph, prefix = self.graph, self.graph.prefix
         weights = self._parameters(f"W{name}", source.ranks[-1], target.ranks[-1])
-        if "ff" not in self.model.biased:
+        if "ff" not in self.graph.model.biased:
             graph.einsum(name, (source, weights), target, self.sizes)
             return
         raw = f"{prefix}{name}0" if self.experts else f"{target.tensor}0"
@@ -87,7 +84,7 @@ class _FeedForward:
             return part(self.graph.weight(name), ranks)
         start = None if self.experts.whole else {"x": self.experts.first}
         tensor = self.graph.tensor(f"{self.experts.prefix}{EXPERTS}{name}", "weight")
-        sizes = {**self.graph.sizes, **(self.sizes or {}), "x": self.model.experts}
+        sizes = {**self.graph.sizes, **(self.sizes or {}), "x": self.graph.model.experts}
         every = math.prod(sizes[rank] for rank in ("x", *ranks))
         self.graph.tensors[tensor] = replace(self.graph.tensors[tensor], stored=every)
         return part(tensor, ("x", *ranks), start)

@@ -1,9 +1,10 @@
-"""A builder of workload graphs: names, sizes by rank, element widths by class."""
+"""The builder of a transformer's run: its operators, sizes by rank, element widths by class."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from simaccel.workload.einsum import (
     AffineDimension,
@@ -15,6 +16,8 @@ from simaccel.workload.einsum import (
     Vector,
     VisibleSpan,
 )
+from simaccel.workload.language.model import Transformer
+from simaccel.workload.language.phase import PhaseTokens
 
 CLASSES = ("weights", "activations", "cache")
 """Classes of tensors with a precision, and DRAM bytes, of their own."""
@@ -27,18 +30,37 @@ def class_of(kind: Kind) -> str:
 
 @dataclass
 class Graph:
-    """A workload that is being built.
+    """A run of a model that is being built.
 
-    ``sizes``: default size of each rank; ``widths``: bytes per element by class; ``prefix``: of the
-    names of the operators and tensors that are added next.
+    ``widths``: bytes per element by class; ``prefix``: of the names of the operators and tensors
+    that are added next.
     """
 
-    sizes: Mapping[str, int]
+    model: Transformer
+    tokens: PhaseTokens
     widths: Mapping[str, int]
     prefix: str = ""
     operators: list[Operator] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     once: set[str] = field(default_factory=set)
+
+    @cached_property
+    def sizes(self) -> Mapping[str, int]:
+        """The default size of each rank."""
+        model, tokens = self.model, self.tokens
+        return {
+            "b": tokens.batch,
+            "n": tokens.rows,
+            "e": model.hidden,
+            "g": model.kv_heads,
+            "r": model.heads // model.kv_heads,
+            "d": model.head_size,
+            "f": model.ff_size,
+            "v": model.vocabulary,
+            "x": model.experts,
+            "m": tokens.encoded,
+            "l": model.decoder_layers,
+        }
 
     def tensor(self, name: str, kind: Kind = "intermediate") -> str:
         """Add a tensor unless its name exists; return the name."""

@@ -30,6 +30,14 @@ class PhaseTokens:
     blocks: int = CAUSAL_BLOCKS
     encoded: int = 0
 
+    @property
+    def routed(self) -> tuple[str, int]:
+        """The rank of the tokens that are spread over experts, and their number.
+
+        Of several sequences of several tokens each spreads its tokens alike.
+        """
+        return ("n", self.rows) if self.rows > 1 else ("b", self.batch)
+
     def first_key(self, window: int | None) -> int:
         """Return the position of the first key that the first new token sees."""
         return 0 if window is None else max(0, self.past + 1 - window)
