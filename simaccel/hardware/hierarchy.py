@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 from simaccel.hardware.accelerator import Accelerator
-from simaccel.hardware.levels import (
-    ROLES,
-    Hierarchy,
-    Level,
-    Memory,
-    Pipes,
-    Role,
-    SpatialLevel,
-    TemporalLevel,
-)
-from simaccel.hardware.quantity import rate
-from simaccel.hardware.spatial import Fan, SpatialArraySpec
+from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, SpatialLevel, TemporalLevel
+from simaccel.hardware.spatial import SpatialArraySpec
 
 
 def levels(accelerator: Accelerator) -> Hierarchy:
@@ -23,81 +13,26 @@ def levels(accelerator: Accelerator) -> Hierarchy:
     Without the buffer if all roles bypass it, and without vectors or lanes if there is one. A
     systolic array has rows and columns, and no memories in its PEs.
     """
-    array = accelerator.array
-    all_levels: list[Level] = [_dram(accelerator)]
+    array, capacity_bytes = accelerator.array, accelerator.buffer.capacity_bytes
+    bypass = array.bypass_buffer if isinstance(array, SpatialArraySpec) else ()
+    roles = frozenset(ROLES) - {*bypass}
+    every: list[Level] = [TemporalLevel(name="dram", memories=(Memory(),))]
+    if roles:
+        memory = Memory(roles=roles, capacity_bytes=capacity_bytes)
+        every.append(TemporalLevel(name="buffer", memories=(memory,)))
     if isinstance(array, SpatialArraySpec):
-        all_levels += _buffer(accelerator, frozenset(ROLES) - set(array.bypass_buffer))
-        all_levels += [_fan(array, "rows"), _fan(array, "cols"), _pe(array)]
-        all_levels += [
-            _fan(array, name) for name in ("vectors", "lanes") if getattr(array, name) > 1
-        ]
-    else:
-        all_levels += _buffer(accelerator, frozenset(ROLES))
-        all_levels += [
-            SpatialLevel(name="rows", fanout=array.rows),
-            SpatialLevel(name="cols", fanout=array.cols),
-        ]
-    return Hierarchy(
-        levels=tuple(all_levels),
-        mac_pj=accelerator.prices.mac_pj,
-        pipes=_pipes(accelerator),
-    )
-
-
-def _pipes(accelerator: Accelerator) -> Pipes | None:
-    """Return the NoC's pipes, if they take time or energy."""
-    found = Pipes(
-        down=accelerator.distribution_rate,
-        up=accelerator.collection_rate,
-        multicast=accelerator.noc.distribution.multicasts,
-        pj_per_byte=accelerator.prices.noc_pj_per_byte,
-    )
-    free = found.down.unlimited and found.up.unlimited and not found.pj_per_byte
-    return None if free else found
-
-
-def _pe(array: SpatialArraySpec) -> TemporalLevel:
-    return TemporalLevel(
-        name="pe",
-        memories=tuple(
-            Memory(
-                roles=roles,
-                capacity_bytes=memory.capacity_bytes,
-                read_pj_per_byte=memory.read_pj_per_byte,
-                write_pj_per_byte=memory.write_pj_per_byte,
-            )
+        memories = tuple(
+            Memory(roles=roles, capacity_bytes=memory.capacity_bytes)
             for roles, memory in array.memories.by_roles().items()
-        ),
-    )
-
-
-def _dram(accelerator: Accelerator) -> TemporalLevel:
-    energy = accelerator.prices.dram_pj_per_byte
-    memory = Memory(read_pj_per_byte=energy, write_pj_per_byte=energy)
-    bandwidth = accelerator.dram.bandwidth_bytes_per_second
-    both = rate(bandwidth, accelerator.clock_hz)
-    return TemporalLevel(name="dram", memories=(memory,), both=both)
-
-
-def _buffer(accelerator: Accelerator, roles: frozenset[Role]) -> list[TemporalLevel]:
-    if not roles:
-        return []
-    energy = accelerator.prices.buffer_pj_per_byte
-    memory = Memory(
-        roles=roles,
-        capacity_bytes=accelerator.buffer.capacity_bytes,
-        read_pj_per_byte=energy,
-        write_pj_per_byte=energy,
-    )
-    return [
-        TemporalLevel(
-            name="buffer",
-            memories=(memory,),
-            read=accelerator.read_rate,
-            write=accelerator.write_rate,
         )
-    ]
-
-
-def _fan(array: SpatialArraySpec, name: Fan) -> SpatialLevel:
-    return SpatialLevel(name=name, fanout=getattr(array, name), reduces=name in array.reduces)
+        fans = [
+            SpatialLevel(name=name, fanout=getattr(array, name), reduces=name in array.reduces)
+            for name in ("rows", "cols", "vectors", "lanes")
+        ]
+        every += [*fans[:2], TemporalLevel(name="pe", memories=memories)]
+        every += [fan for fan in fans[2:] if fan.fanout > 1]
+    else:
+        every += [SpatialLevel(name=name, fanout=getattr(array, name)) for name in ("rows", "cols")]
+    pipes = accelerator.distribution_rate, accelerator.collection_rate
+    is_slow = accelerator.dram.bandwidth_bytes_per_second is not None
+    return Hierarchy(levels=tuple(every), slow=(is_slow, not all(pipe.unlimited for pipe in pipes)))

@@ -72,7 +72,7 @@ def accesses_table(mapped: NestResult) -> Table:
     The NoC reads what it distributes and writes what it collects.
     """
     total, macs = mapped.energy_pj, int(mapped.totals.counts.native_macs)
-    energy = macs * mapped.target.hierarchy.mac_pj
+    energy = macs * mapped.target.accelerator.prices.mac_pj
     blank = dict.fromkeys(("tensor", "read_bytes", "write_bytes", "tile_bytes"), "")
     last = {"level": "MACs", **blank, "energy_pj": energy if total > 0 else math.nan}
 

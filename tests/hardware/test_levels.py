@@ -8,17 +8,17 @@ import pytest
 import yaml
 
 from simaccel.experiment.documents import accelerator_document
-from simaccel.hardware import Accelerator, Rate
+from simaccel.hardware import Accelerator
 from simaccel.hardware.array import NotSpatialError, NotSystolicError
 from simaccel.hardware.dataflow import LevelConstraint, merge_constraints, parse_constraints, single
 from simaccel.hardware.hierarchy import levels
-from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, SpatialLevel, TemporalLevel
+from simaccel.hardware.levels import ROLES, Hierarchy
 from simaccel.hardware.load import accelerator_rows
 from simaccel.hardware.presets import list_accelerators
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import NotMappableError, make_mapping
 from simaccel.workload import gemm
-from tests.refusals import faults_of, refusal_of
+from tests.refusals import faults_of
 
 FOLDER = Path(__file__).parents[2] / "hwconfigs"
 SPATIAL = [
@@ -56,8 +56,8 @@ def test_eyeriss_is_what_ruby_says() -> None:
         ("pe", "weight"): 2 * 224,
         ("pe", "output"): 2 * 16,
     }
-    dram, buffer, _ = (level.memories[0] for level in hierarchy.memories)
-    assert (2 * dram.read_pj_per_byte, 2 * buffer.read_pj_per_byte) == (200, 7.41)
+    prices = load_accelerator("eyeriss_like").prices
+    assert (2 * prices.dram_pj_per_byte, 2 * prices.buffer_pj_per_byte) == (200, 7.41)
 
 
 @pytest.mark.parametrize(("name", "pes", "side"), [("simba_like", 15, 4), ("simba_like_9", 9, 3)])
@@ -78,17 +78,21 @@ def test_the_toy_is_a_row_of_pes_behind_dram(pes: int) -> None:
     assert (memory.roles, memory.capacity_bytes) == (frozenset(ROLES), 1024)
 
 
-def test_bandwidths_are_per_cycle() -> None:
-    overrides = [
-        "dram.bandwidth_bytes_per_second=1 GB/s",
-        "buffer.read_bytes_per_second=2 GB/s",
-        "buffer.write_bytes_per_second=3 GB/s",
-    ]
-    dram, buffer, pe = levels(load_accelerator("eyeriss_like", overrides)).memories
-    assert (dram.both, dram.read.unlimited, dram.write.unlimited) == (Rate(5, 1), True, True)
-    assert (buffer.read, buffer.write, buffer.both.unlimited) == (Rate(10, 1), Rate(15, 1), True)
-    assert pe.read.unlimited
-    assert pe.write.unlimited
+def test_what_takes_time_between_levels_is_known() -> None:
+    """Where neither DRAM nor pipes take time, no mapping needs two slots."""
+    dram = ["dram.bandwidth_bytes_per_second=1 GB/s"]
+    up, down = (f"noc.{way}.topology=mesh" for way in ("collection", "distribution"))
+    slow = {None: (), "dram": dram, "up": [up], "down": [down], "all": [*dram, up, down]}
+    found = {
+        name: levels(load_accelerator("eyeriss_like", text)).slow for name, text in slow.items()
+    }
+    assert found == {
+        None: (False, False),
+        "dram": (True, False),
+        "up": (False, True),
+        "down": (False, True),
+        "all": (True, True),
+    }
 
 
 def test_a_role_without_memory_bypasses_the_pe() -> None:
@@ -152,39 +156,6 @@ def test_wrong_fields_of_a_spatial_array_are_told(override: str, said: str) -> N
 def test_memories_are_set_by_name() -> None:
     accelerator = load_accelerator("eyeriss_like", ["array.memories.weight.capacity_bytes=1 KiB"])
     assert _capacities(levels(accelerator))["pe", "weight"] == 1024
-
-
-FAR = TemporalLevel(name="far", memories=(Memory(),))
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ((), "levels: outermost: got []; allowed: first a memory without a limit"),
-        (
-            (SpatialLevel(name="fan", fanout=2), FAR),
-            "outermost: got ['fan']; allowed: first a memory",
-        ),
-        (
-            (TemporalLevel(name="far", memories=(Memory(capacity_bytes=1),)),),
-            "outermost: got ['far']; allowed: first a memory",
-        ),
-        (
-            (FAR, SpatialLevel(name="far", fanout=2)),
-            "far: got '2 levels'; allowed: one level of a name",
-        ),
-        ((FAR, SpatialLevel(name="fan", fanout=0)), "fan.fanout: got 0; allowed: 1 or more"),
-        (
-            (
-                FAR,
-                TemporalLevel(name="near", memories=(Memory(), Memory(roles=frozenset({"input"})))),
-            ),
-            "near.memories: got 'input'; allowed: each role in one memory",
-        ),
-    ],
-)
-def test_what_is_no_hierarchy_is_refused(given: tuple[Level, ...], said: str) -> None:
-    assert said in refusal_of(Hierarchy, levels=given)
 
 
 def test_each_array_is_taken_by_what_is_made_for_it() -> None:

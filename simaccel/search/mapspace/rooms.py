@@ -11,12 +11,8 @@ from simaccel.hardware.levels import Hierarchy, Level, TemporalLevel
 def rooms_of(hierarchy: Hierarchy) -> list[Hierarchy]:
     """Return the hierarchies to search: the given one, and those with room for two slots."""
     rooms = [hierarchy]
-    first, *others = hierarchy.memories
-    pipes = hierarchy.pipes
-    slow = [not (first.both.unlimited and first.read.unlimited and first.write.unlimited)]
-    slow.append(pipes is not None and not (pipes.down.unlimited and pipes.up.unlimited))
     halved: set[str] = set()
-    for is_slow, level in zip(slow, others[-2:], strict=False):
+    for is_slow, level in zip(hierarchy.slow, hierarchy.memories[1:][-2:], strict=False):
         limited = any(memory.capacity_bytes for memory in level.memories)
         if is_slow and limited:
             halved.add(level.name)
