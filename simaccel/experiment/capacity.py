@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 
 from simaccel.errors import InputError
 from simaccel.experiment.chip_share import chip_share
 from simaccel.experiment.pipeline_plan import PipelinePlan, plan_pipeline
 from simaccel.hardware import Accelerator
 from simaccel.hardware.links import MOST_CHIPS
-from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.run.memories import MemoryDemand, MemoryOverflowError, memory_demands, shortage_text
@@ -30,22 +30,24 @@ def require_room(
     """
     if all(demand.fits for demand in memory_demands(workload, accelerator)):
         return
-    for chip_part, exchanges in _parts(workload, accelerator, dataflow, options):
-        for demand in memory_demands(chip_part, accelerator, exchanges=exchanges):
-            if not demand.fits:
-                raise MemoryOverflowError(_overflow_text(workload, accelerator, demand, options))
-
-
-def _parts(
-    workload: Workload, accelerator: Accelerator, dataflow: str | MappingTree, options: Options
-) -> Iterator[tuple[Workload, tuple[Exchange, ...]]]:
-    """Yield (workload of one chip, exchanges) of each place."""
     if isinstance(dataflow, MappingTree):
         pod = pod_of(workload, dataflow, accelerator)
-        yield from ((part, pod.exchanges) for part in pod.workloads())
-        return
+        every = [memory_demands(part, accelerator, pod=pod) for part in pod.workloads()]
+    else:
+        every = [_demands_of_chip(workload, accelerator, options, dataflow)]
+    for demand in chain(*every):
+        if not demand.fits:
+            raise MemoryOverflowError(_overflow_text(workload, accelerator, demand, options))
+
+
+def _demands_of_chip(
+    workload: Workload, accelerator: Accelerator, options: Options, dataflow: str = ""
+) -> list[MemoryDemand]:
+    """Return what a chip needs of each memory for its share of a workload."""
     share = chip_share(workload, accelerator, options, dataflow)
-    yield (workload, ()) if share is None else (share.pod.workload, share.pod.exchanges)
+    if share is None:
+        return memory_demands(workload, accelerator)
+    return memory_demands(share.pod.workload, accelerator, pod=share.pod)
 
 
 def _overflow_text(
@@ -75,9 +77,8 @@ def _holding_counts(
     powers = (2**n for n in range(MOST_CHIPS.bit_length()))
     for count in (least, *(power for power in powers if power > least)):
         with suppress(InputError):
-            share = chip_share(workload, accelerator.with_sections(chips=(count,)), free)
-            part = workload if share is None else share.pod.workload
-            if all(demand.fits for demand in memory_demands(part, accelerator)):
+            demands = _demands_of_chip(workload, accelerator.with_sections(chips=(count,)), free)
+            if all(demand.fits for demand in demands):
                 yield count
 
 
@@ -102,10 +103,8 @@ def _holding_stages(
 
 def _holds_stage(workload: Workload, plan: PipelinePlan) -> bool:
     """Return whether the chips of a stage hold its weights and the caches of all micro-batches."""
-    share = chip_share(workload, plan.group, plan.options)
-    part = workload if share is None else share.pod.workload
     return all(
         demand.needed_bytes + (plan.micro_batches - 1) * demand.by_part["cache"]
         <= (demand.capacity_bytes or demand.needed_bytes)
-        for demand in memory_demands(part, plan.group)
+        for demand in _demands_of_chip(workload, plan.group, plan.options)
     )

@@ -13,7 +13,6 @@ from simaccel.workload import Kind, Workload
 from simaccel.workload.shared import in_shared_buffer, most_live_bytes, most_shared_bytes
 
 if TYPE_CHECKING:
-    from simaccel.mapping.chips.exchanges import Exchange
     from simaccel.mapping.chips.sharding import Pod
 
 _PARTS: Final[Mapping[Kind, str]] = {"weight": "weights", "cache": "cache"}
@@ -67,13 +66,14 @@ def memory_demands(
     workload: Workload,
     accelerator: Accelerator,
     stored: Collection[str] = (),
-    exchanges: Collection[Exchange] = (),
+    pod: Pod | None = None,
 ) -> list[MemoryDemand]:
     """Return what a workload needs of each memory: weights and caches of all layers, activations.
 
     Activations are what goes in and comes out, and of what goes from one operator to the next the
-    most at once of the tensors that are ``stored``; others need not be there. ``exchanges``: of
-    weights that lie cut over chips, which one layer has whole.
+    most at once of the tensors that are ``stored``; others need not be there. ``pod``: of which
+    it is a chip's part. Weights may lie cut over its chips, and be whole for one layer; tensors
+    that are a part of another one of the chip take no room of their own.
     """
     empty = dict.fromkeys((*_PARTS.values(), _ACTIVATIONS), 0)
     by_memory = {name: dict(empty) for name in accelerator.every_backing}
@@ -83,13 +83,13 @@ def memory_demands(
             times = workload.times(operator.name)
             layers[operand.tensor] = max(layers.get(operand.tensor, 0), times)
     for name, tensor in workload.tensors.items():
-        if tensor.kind == "intermediate":
+        if tensor.kind == "intermediate" or (pod is not None and name in pod.parts):
             continue
         n_bytes = workload.stored_bytes(name)
         part = _PARTS.get(tensor.kind, _ACTIVATIONS)
         times = 1 if part == _ACTIVATIONS else layers[name]
         by_memory[accelerator.memory(tensor.kind)][part] += n_bytes * times
-    for exchange in exchanges:
+    for exchange in () if pod is None else pod.exchanges:
         if exchange.is_stored:
             n_bytes = workload.times(exchange.after) * exchange.n_bytes(exchange.elements[0])
             by_memory[accelerator.memory("weight")][_PARTS["weight"]] += n_bytes
@@ -110,7 +110,7 @@ def stored_demands(
 ) -> list[MemoryDemand]:
     """Return what the fullest chip needs of each memory, of all that a mapping moves to DRAM."""
     stored = _stored_names(moved)
-    needs = [memory_demands(part, accelerator, stored, pod.exchanges) for part in pod.workloads()]
+    needs = [memory_demands(part, accelerator, stored, pod) for part in pod.workloads()]
     return max(needs, key=lambda need: [one.needed_bytes for one in need])
 
 

@@ -1,18 +1,22 @@
 """Memories that are too small: by hand, refused with what would hold it, and run all the same."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from simaccel.experiment.capacity import require_room
+from simaccel.experiment.precision import place_on
 from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.run.memories import MemoryOverflowError, memory_demands
-from simaccel.schedulers import Options
+from simaccel.mapping.chips.sharding import pod_of
+from simaccel.mapping.tree import Spread
+from simaccel.run.memories import MemoryOverflowError, memory_demands, stored_demands
+from simaccel.schedulers import Options, make_mapping
 from simaccel.workload import build
 from simaccel.workload.language.build import transformer
 from tests.program.programs import attention_workload
-from tests.small_pods import LARGE, small_pod
+from tests.small_pods import LARGE, SMALL, small_pod
 
 
 def test_demand_of_a_decode_by_hand() -> None:
@@ -22,6 +26,22 @@ def test_demand_of_a_decode_by_hand() -> None:
     assert dram.by_part["weights"] == 2 * (8_030_261_248 - 128_256 * 4096 + 64 * 4096)
     assert dram.by_part["cache"] == 64 * 2048 * 128 * 1024
     assert (dram.capacity_bytes, dram.fits) == (16 * 2**30, False)
+
+
+def test_what_a_chip_reads_a_part_of_is_there_once() -> None:
+    """Keys and values of 4 sequences and 9 tokens, of 2 heads on both chips; each reads one."""
+    decode = transformer(SMALL, phase="decode", kv_len=8, batch=4, scope="model")
+    decode = place_on(decode, small_pod(1))
+    mapping = make_mapping(decode, small_pod(1), "strips")
+    over_chips = Spread("g", 1, "chips")
+    body = tuple(
+        replace(group, tree=(over_chips, *group.tree)) if group.name in "L softmax A" else group
+        for group in mapping.groups
+    )
+    pod = pod_of(decode, replace(mapping, body=body), small_pod(2))
+    assert dict(pod.parts) == {"Q.part": "Q", "K.part": "K", "V.part": "V"}
+    for found in (memory_demands(decode, small_pod(1)), stored_demands(pod, small_pod(2), {})):
+        assert [each.by_part["cache"] for each in found] == [2 * 2 * 4 * 9 * 2 * 8 * SMALL.layers]
 
 
 def test_what_does_not_fit_is_refused_with_the_chips_that_hold_it() -> None:
