@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
@@ -290,14 +290,14 @@ class Accelerator(Spec):
         """Bytes per cycle of the buffer's write port."""
         return rate(self.buffer.write_bytes_per_second, self.clock_hz)
 
-    @property
-    def bytes_per_cycle(self) -> Fraction | None:
-        """Peak bytes per cycle of the DRAM and the memories beside it; None: unlimited."""
+    def bytes_per_cycle(self, kinds: Iterable[str] = ("",)) -> Fraction | None:
+        """Return the peak bytes per cycle of the memories of classes; None: unlimited."""
         found = Fraction(0)
-        for one in self.every_backing.values():
-            if (each := one.channel_rate).unlimited:
+        for memory in {self.memory(kind) for kind in kinds}:
+            backing = self.every_backing[memory]
+            if (each := backing.channel_rate).unlimited:
                 return None
-            found += Fraction(each.n_bytes * one.dram.channels, each.n_cycles)
+            found += Fraction(each.n_bytes * backing.dram.channels, each.n_cycles)
         return found
 
     @cached_property

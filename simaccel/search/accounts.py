@@ -92,10 +92,14 @@ class SearchAccount:
         of_any = self.value / self.floor - 1 if self.floor > 0 else math.inf
         if is_best and self.choices <= 1:
             return "the only candidate"
+        above = ""
+        if of_any < math.inf:
+            above = f"at most {_excess_text(1 + of_any, 2)} above any mapping"
         if is_best and (self.complete or of_any > _SMALL_EXCESS):
-            return f"optimal of {self.searched}"
-        if of_any <= _SMALL_EXCESS or (self.left <= 0 and of_any < math.inf):
-            return f"at most {_excess_text(1 + of_any, 2)} above any mapping"
+            more = f", {above}" if above and not self.complete else ""
+            return f"optimal of {self.searched}{more}"
+        if of_any <= _SMALL_EXCESS or (self.left <= 0 and above):
+            return above
         if self.left > 0:
             return f"at most {_excess_text(self.value / self.left, 2)} above its space"
         return "not known"
@@ -211,6 +215,6 @@ def floor_of_group(
     least = floor_of(alone, mapping, on_chip_bytes(accelerator)).least_bytes
     if objective == "dram-bytes":
         return float(least)
-    rate = accelerator.bytes_per_cycle
+    rate = accelerator.bytes_per_cycle(tensor.lives for tensor in alone.tensors.values())
     moved = 0 if rate is None else math.ceil(least / rate)
     return float(max(math.ceil(least_array_cycles(alone, accelerator)), moved))

@@ -144,6 +144,12 @@ class CandidateSet:
         """The workload of the group's operators alone."""
         return self.families[0].space.workload.select_operators(self.group.operators)
 
+    @cached_property
+    def is_throttled(self) -> bool:
+        """Whether all memories that the tensors live in have a limited bandwidth."""
+        kinds = (tensor.lives for tensor in self.workload.tensors.values())
+        return self.accelerator.bytes_per_cycle(kinds) is not None
+
     @property
     def is_timed(self) -> bool:
         """Whether the objective depends on cycles."""

@@ -172,7 +172,7 @@ class CandidateWalk:
             ]
             each = np.sort(np.concatenate(few))
             order = np.concatenate([order[each], np.delete(order, each)])
-        if candidates.accelerator.bytes_per_cycle is None or candidates.objective != "cycles":
+        if not candidates.is_throttled or candidates.objective != "cycles":
             return np.asarray(order, dtype=np.int64)
         likely = columns.likely[fits]
         waiting = np.lexsort((-space, moved, likely))

@@ -3,6 +3,7 @@
 import math
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from fractions import Fraction
 from itertools import permutations, product
 
 import pytest
@@ -21,7 +22,7 @@ from simaccel.program.program import DoesNotFitError
 from simaccel.report.accounts import account_json
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.accounts import NOT_ALLOWED, SAME, SearchAccount
+from simaccel.search.accounts import NOT_ALLOWED, SAME, SearchAccount, floor_of_group
 from simaccel.search.candidate_set import capacity
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
@@ -257,7 +258,8 @@ def test_the_same_from_two_processes() -> None:
     ("left", "floor", "complete", "says"),
     [
         (1000.0, 996.0, False, "at most 0.41% above any mapping"),
-        (1000.0, 994.0, False, "optimal of a grid of tile sizes"),
+        (1000.0, 800.0, False, "optimal of a grid of tile sizes, at most 25.00% above any mapping"),
+        (1000.0, 0.0, False, "optimal of a grid of tile sizes"),
         (1000.0, 996.0, True, "optimal of all its tile sizes and orders"),
         (999.0, 996.0, False, "at most 0.41% above any mapping"),
         (999.0, 990.0, False, "at most 0.11% above its space"),
@@ -300,3 +302,11 @@ def test_rules_have_one_order_in_data_however_an_account_was_stored() -> None:
         ("too_large", 3),
         ("by_bound", 1),
     ]
+
+
+def test_a_memory_without_tensors_does_not_loosen_the_floor() -> None:
+    """By hand: 3 x 512 x 512 x 2 B at 1 TB/s and 1.05 GHz; memory that cores share is unlimited."""
+    chip, layer = load_accelerator("tpu_v4"), gemm(m=512, k=512, n=512)
+    assert chip.bytes_per_cycle() == Fraction(20_000, 21)
+    assert chip.bytes_per_cycle(["weight", "shared"]) is None
+    assert floor_of_group(layer, ["gemm"], chip, "cycles") == 1652

@@ -126,7 +126,7 @@ def hardware_of(accelerator: Accelerator, operands: Sequence[Element] = PLAIN) -
     beside = (name for name in accelerator.every_backing if name != "dram")
     require_none(Fault(accelerator.name, "memories", name, allowed) for name in beside)
     bits = max(width for width, _ in operands)
-    offchip = accelerator.bytes_per_cycle
+    offchip = accelerator.bytes_per_cycle()
     return DirectiveHardware(
         pes=array.rows * array.cols,
         noc_bandwidth=(_elements(accelerator.distribution_rate, bits),),
