@@ -120,13 +120,16 @@ def with_values(accelerator: Accelerator, values: Mapping[str, object], source: 
         InputError: every fault, with ``source`` as its file.
 
     """
-    raw = accelerator.model_dump()
+    raw, faults = accelerator.model_dump(), list[Fault]()
     for field, value in values.items():
-        _put_value(raw, field.split("."), value)
+        if field in SECTIONS:
+            faults += _replace_section(raw, field, value, source)
+        else:
+            _put_value(raw, field.split("."), value)
     follow_topology(raw, values)
-    built, faults = _build(raw, source)
-    if built is None:
-        raise InputError(faults)
+    built, more = _build(raw, source)
+    if built is None or faults:
+        raise InputError([*faults, *more])
     return built
 
 

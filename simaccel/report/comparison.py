@@ -67,7 +67,7 @@ def comparison_table(rows: Sequence[StudyRow], metrics: Sequence[Figure] = ()) -
 
     A run without a result has its reason in ``problem_lines``.
     """
-    names, several = varied_names(rows), len({row.dataflow for row in rows}) > 1
+    names, several = varied_names(rows), len({row.place for row in rows}) < len(rows)
     fits = shows_fits(rows) or any(metric.column == _FITS for metric in metrics)
     metrics = [metric for metric in metrics if metric.column not in (*SHOWN, _FITS)]
     more = zip(metrics, study_columns(*(metric.column for metric in metrics)), strict=True)

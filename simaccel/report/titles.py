@@ -86,11 +86,11 @@ def _workload_words(workload: Workload, varied: Container[str]) -> list[str]:
     for step in ("stride", "dilation"):
         height, width = parameters.get(step, (1, 1))
         sizes += [f"{step} {height}x{width}"] if (height, width) != (1, 1) else []
-    return [workload.name, *sizes, *_numbers(workload)]
+    return [workload.name, *sizes, *([] if "precision" in varied else number_words(workload))]
 
 
-def _numbers(workload: Workload) -> list[str]:
-    """Name the numbers that tensors are made of: one where all have the same."""
+def number_words(workload: Workload) -> list[str]:
+    """Return the names of the numbers that tensors are made of: one where all have the same."""
     given = {**workload.parameters.get(NATIVE, {}), **workload.parameters.get("precision", {})}
     used = {class_of(one.kind): given.get(class_of(one.kind)) for one in workload.tensors.values()}
     every = set(used.values())

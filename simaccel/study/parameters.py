@@ -13,6 +13,7 @@ from simaccel.errors import MEANT, suggest, with_digits
 from simaccel.files.documents import parse_document
 from simaccel.files.schema import leaf_fields, refusal, replaced_fields
 from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.hardware.presets import SECTIONS
 from simaccel.hardware.quantity import format_quantity, parse_quantity
 from simaccel.search.effort import STRATEGIES
 from simaccel.study.points import Axis, Setting, Value
@@ -194,8 +195,9 @@ _OF_WORKLOAD: Final = "workload."
 def parameter_of(name: str) -> Parameter | None:
     """Return the parameter of --axis or --sweep with this short name or field path.
 
-    A path is a field of the accelerator (``dram.channels``) or a parameter of the workload
-    (``workload.prompt``); None if there is none.
+    A path is a field of the accelerator (``dram.channels``), a section that takes the name of a
+    part or of another accelerator (``dram``), or a parameter of the workload (``workload.prompt``);
+    None if there is none.
     """
     if name in PARAMETERS:
         return PARAMETERS[name]
@@ -207,6 +209,9 @@ def parameter_of(name: str) -> Parameter | None:
         field = name.removeprefix(_OF_WORKLOAD).replace("-", "_")
         axis = Axis(name, field, field.replace("_", " "), "workload")
         return Parameter(axis=axis, read=_scalar, write=_write_value, fields=(field,))
+    if name in SECTIONS:
+        axis = Axis(name, name, name, named=True)
+        return Parameter(axis=axis, read=str, write=_write_value, fields=(name,))
     if name not in leaf_fields(Accelerator):
         return None
     axis = Axis(name, name.replace(".", "_"), name)

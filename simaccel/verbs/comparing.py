@@ -20,7 +20,7 @@ from simaccel.report import comparison
 from simaccel.report.comparison import varied_names
 from simaccel.report.figures.sweep import SlopeSeries
 from simaccel.report.tables import Table
-from simaccel.report.titles import experiment_title, phase_words, workload_title
+from simaccel.report.titles import experiment_title, number_words, phase_words, workload_title
 from simaccel.report.units import count_text
 from simaccel.schedulers import Options
 from simaccel.search.effort import STRATEGIES, Objective
@@ -149,9 +149,12 @@ def title_of(points: Sequence[Point]) -> str:
     names = {*varied_names([point.row for point in points]), *(() if lead else _LENGTH)}
     phases = phase_words((point.workload for point in points), names) if "phase" in names else []
     names = {*names, "prompt", "kv-len"} if "phase" in names else names
+    numbers = {", ".join(number_words(point.workload)): None for point in points}
+    names = {*names, "precision"} if len(numbers) > 1 else names
     title = experiment_title(first.workload, first.accelerator, varied=names, also=phases)
     if ACCELERATOR in (setting.axis for setting in first.settings):
         title = title.replace(f" on {first.accelerator.name}", "", 1)
+        title += f", {' or '.join(numbers)} by accelerator" if len(numbers) > 1 else ""
     return title
 
 

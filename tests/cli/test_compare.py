@@ -37,6 +37,14 @@ def test_processes_run_only_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> 
     assert [processes_of(some) for some in (several[:2], several[2:], several)] == [1, 2, 4]
 
 
+def test_accelerators_with_numbers_of_their_own_are_a_plain_table(cli: Call) -> None:
+    """One row each: nothing to be faster than; a TPU v1 has int8, edge bf16."""
+    line = "compare --hw tpu_v1,edge --workload gemm --shape M=9,K=7,N=5 --dataflow naive --jobs 1"
+    title, head, *_ = cli.printed(line).splitlines()
+    assert title == "gemm, M=9, K=7, N=5, B=1, int8 or bf16 by accelerator"
+    assert "speedup" not in head
+
+
 def test_rows_are_lengths_by_dataflows(cli: Call) -> None:
     shown = cli.printed(f"compare {SMALL} --seq-len 4,8 --dataflow strips,naive-m --jobs 1")
     lines = shown.partition("\narea: ")[0].splitlines()

@@ -45,6 +45,16 @@ def refused(*sweeps: str, asked: ExperimentOptions = ASKED) -> list[str]:
     return [str(one) for one in faults_of(read_sweep, sweeps, asked)]
 
 
+def test_a_section_is_swept_by_the_names_of_parts_and_accelerators(cli: Call) -> None:
+    """As `--set` reads them; different parts, so different cycles."""
+    size, names = "--workload gemm --shape M=9,K=7,N=5 --dataflow naive", ("HBM2", "2xHBM2", "edge")
+    rows = cli.json(f"compare --hw toy {size} --sweep dram={','.join(names)} --jobs 1")
+    each = [cli.json(f"run --hw toy {size} --set dram={name}")["cycles"] for name in names]
+    assert [row["cycles"] for row in rows] == each
+    assert len(set(each)) > 1
+    assert "did you mean 'HBM3'" in cli.refused(f"compare --hw toy {size} --sweep dram=HBM9,edge")
+
+
 @given(
     first=st.integers(1, 2**20),
     factor=st.integers(2, 9),
