@@ -117,8 +117,12 @@ class Array(OnChipEngine):
     kind = EngineKind.ARRAY
     busy_root = Cause.ARRAY
     memory: int
+    tiles: frozenset[str]
+    """The tiles that blocks use; also those that the array itself makes."""
     came: State[dict[str, int]]
-    """The arrival of each tile that blocks use; also of tiles that the array itself makes."""
+    """The arrival of tiles since the engine last waited for the end of an operator."""
+    since: State[int]
+    """The cycle of that end, at which all other tiles were in place."""
     free_at: State[int]
     """The cycle from which the next stationary operand may shift in."""
     left_at: State[int]
@@ -130,21 +134,23 @@ class Array(OnChipEngine):
         self.memory = memory_cycles(plan)
         edges = [edge for op in plan.ops for edge in (op.begins, op.ends) if edge is not None]
         tiles = (tile for edge in edges for tile in (*edge.held, *edge.streamed, edge.made) if tile)
-        self.came = dict.fromkeys(tiles, 0)
+        self.tiles, self.came, self.since = frozenset(tiles), {}, 0
         self.free_at = self.left_at = self.drained_at = 0
 
     def state(self) -> tuple[object, ...]:
         """Return the position, and the ages of the times that still matter."""
         now, least = self.clock.cycle, -self.memory
-        came = tuple(max(cycle - now, least) for cycle in self.came.values())
+        since = max(self.since - now, least)
+        came = tuple((tile, max(cycle - now, least)) for tile, cycle in self.came.items())
         free = max(self.free_at - now, least)
         left = max(self.left_at - now, 0), max(self.drained_at - now, 0)
-        return (*super().state(), came, free, *left)
+        return (*super().state(), since, came, free, *left)
 
     def skip(self, skip: SkippedPeriods) -> None:
         """Keep the ages of all times."""
         super().skip(skip)
         self.came = {tile: cycle + skip.cycles for tile, cycle in self.came.items()}
+        self.since += skip.cycles
         self.free_at += skip.cycles
         self.left_at += skip.cycles
         self.drained_at += skip.cycles
@@ -173,8 +179,8 @@ class Array(OnChipEngine):
         """
         account, clock, latency = self.account, self.clock, edge.latency_cycles
         account.enter(clock.cycle, op.site)
-        at = [self.came[tile] + latency for tile in edge.streamed]
-        held = [self.came[tile] + latency for tile in edge.held]
+        at = [self._arrival(tile) + latency for tile in edge.streamed]
+        held = [self._arrival(tile) + latency for tile in edge.held]
         at += [max(self.free_at, come) + edge.cycles for come in held]
         if not held:
             at.append(self.left_at - edge.hidden)
@@ -189,6 +195,9 @@ class Array(OnChipEngine):
             self.stage = 2
             yield clock.timeout(on_way)
         self.stage = 0
+
+    def _arrival(self, tile: str) -> int:
+        return self.came.get(tile, self.since)
 
     def lag(self, op: Instruction, tokens: Tokens) -> int:
         """Return the cycles until results have left the array after their last fold."""
@@ -205,13 +214,20 @@ class Array(OnChipEngine):
         super()._claim(op)
         if op.renews:
             self._keep(op.tile)
-        if op.tile in self.came:
+        if op.tile in self.tiles or op.tile in self.came:
             self.came[op.tile] = self.clock.cycle
 
     def _keep(self, tile: str) -> None:
         """Save the arrival of a tile that is still used while the next one arrives."""
-        if tile in self.came:
-            self.came[name_before(tile)] = self.came[tile]
+        if tile in self.tiles or tile in self.came:
+            self.came[name_before(tile)] = self._arrival(tile)
+
+    def _meet(self, op: Instruction) -> Waiting:
+        """Arrive at the end of an operator; forget arrivals too long ago to matter."""
+        yield from super()._meet(op)
+        least = self.clock.cycle - self.memory
+        if self.since <= least:
+            self.came = {tile: cycle for tile, cycle in self.came.items() if cycle > least}
 
     def last_lag(self) -> int:
         """Return the cycles until the last results have left the array."""
@@ -227,7 +243,7 @@ class Array(OnChipEngine):
         yield from self._settle()
         account.switch(self.clock.cycle, before)
         yield event
-        self.came = dict.fromkeys(self.came, self.clock.cycle)
+        self.came, self.since = {}, self.clock.cycle
 
     def _settle(self) -> Waiting:
         """Wait until the last result has left."""

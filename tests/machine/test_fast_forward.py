@@ -1,5 +1,6 @@
 """What fast-forward skips, what it costs and may spend, and the parts that it leans on."""
 
+import re
 from dataclasses import replace
 from random import Random
 
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.machine.array import Array
 from simaccel.machine.detection_budget import (
     EVENT_POINTS,
     LOOK_POINTS,
@@ -31,6 +33,7 @@ from simaccel.program.program import (
     Store,
     Tile,
 )
+from simaccel.program.text import parse_program, program_text
 from simaccel.workload import ModelDimensions, attention, gemm
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
@@ -167,13 +170,21 @@ def test_the_period_of_several_cores_is_found(cores: int) -> None:
     assert runs[32768].events < 1.2 * runs[8192].events
 
 
-def test_many_operators_cost_what_they_cost_alone() -> None:
-    """What belongs to other operators is not looked at, so that looks stay cheap."""
-    one = gemm_case(gemm(m=640, k=64, n=64), m=8, k=64, n=64).program.body[0]
-    assert isinstance(one, Operator)
-    many = Program(name="many", body=tuple(replace(one, name=f"{i}") for i in range(30)))
-    alone = Machine(EDGE, Program(name="one", body=(one,))).run()
-    together = Machine(EDGE, many).run()
+def test_many_operators_cost_what_they_cost_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of other operators a look sees at most the tiles of the one before, so it stays cheap."""
+    one = gemm_case(gemm(m=640, k=64, n=64), m=8, k=64, n=64).program
+    _, *lines = program_text(one).splitlines()
+    named = [re.sub(r"\b(A|B|C|gemm)\b", rf"\g<1>{i}", line) for i in range(30) for line in lines]
+    many = parse_program("\n".join(["program many", *named, ""]))
+    sizes, state = [], Array.state
+
+    def sized_state(array: Array) -> tuple[object, ...]:
+        sizes.append(len(array.came))
+        return state(array)
+
+    monkeypatch.setattr(Array, "state", sized_state)
+    alone, together = Machine(EDGE, one).run(), Machine(EDGE, many).run()
+    assert max(sizes) <= 2 * len("ABC") < len(many.body)
     assert together.events < 1.5 * 30 * alone.events
     assert together.cycles == Machine(EDGE, many, fast_forward=False).run().cycles
 
