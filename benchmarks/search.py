@@ -44,7 +44,7 @@ from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.mapspace.nests import map_einsum
 from simaccel.workload import build, gemm, network
-from simaccel.workload.language import transformer
+from simaccel.workload.language.build import transformer
 
 AIM: Final = 1_000_000
 TIMELOOP_PER_SECOND: Final = 1850

@@ -26,7 +26,7 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options, make_mapping
 from simaccel.search.effort import Effort
 from simaccel.workload import Workload, build, network
-from simaccel.workload.language import transformer
+from simaccel.workload.language.build import transformer
 from validation.bound.points import draw
 
 KEPT: Final = ROOT / "out" / "search_times.json"

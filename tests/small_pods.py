@@ -8,7 +8,7 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.study.pipeline import PipelineRun, run_pipeline
 from simaccel.study.points import base_point
 from simaccel.workload import Workload
-from simaccel.workload.language import Transformer
+from simaccel.workload.language.model import Transformer
 
 SMALL = Transformer(
     name="small",

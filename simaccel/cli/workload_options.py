@@ -14,7 +14,7 @@ from simaccel.errors import Fault, InputError, require_none, suggest
 if TYPE_CHECKING:
     from simaccel.importers.onnx_files import ImportedWorkload
     from simaccel.workload import Workload
-    from simaccel.workload.language import Transformer
+    from simaccel.workload.language.model import Transformer
 
 Made = TypeVar("Made")
 
@@ -107,7 +107,8 @@ class WorkloadOptions:
     def require_transformer(self) -> tuple[str | Transformer, dict[str, Any]]:
         """Return a transformer or its name, and the run options of its file; refuse all else."""
         from simaccel.importers.workloads import kind_of_file
-        from simaccel.workload import TRANSFORMERS, transformer_names
+        from simaccel.workload import TRANSFORMERS
+        from simaccel.workload.language.model import transformer_names
 
         kind = kind_of_file(self.name)
         if kind == "config":
@@ -128,7 +129,7 @@ class WorkloadOptions:
         return self.name, {}
 
     def _of_transformer(self) -> dict[str, Any]:
-        from simaccel.workload import require_taken
+        from simaccel.workload.building import require_taken
 
         given = self._sizes()
         require_taken(self.name, "transformer", given)
@@ -168,7 +169,7 @@ class WorkloadOptions:
 
     def _sizes(self) -> dict[str, Any]:
         """Read the options that are given, as ``WorkloadSizes`` has them."""
-        from simaccel.workload import WorkloadSizes
+        from simaccel.workload.building import WorkloadSizes
 
         sizes: dict[str, Any] = {}
         for name in WorkloadSizes.__annotations__:

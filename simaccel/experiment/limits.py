@@ -31,7 +31,7 @@ from simaccel.run.run import RunResult
 from simaccel.units import ARRAY, COMPUTE_UNITS, FIELDS, LIMITS, LINK, LOADING, SFU, UNFILLED, UNITS
 from simaccel.workload import Operator as WorkloadOperator
 from simaccel.workload import Vector, Workload
-from simaccel.workload.windows import window_ranks
+from simaccel.workload.roles import window_ranks
 
 _OF_RESOURCE: Final = {
     **{name: name for name in UNITS},

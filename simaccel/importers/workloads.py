@@ -22,7 +22,7 @@ from simaccel.workload.building import (
     require_taken,
     size_workload,
 )
-from simaccel.workload.language import transformer
+from simaccel.workload.language.build import transformer
 from simaccel.workload.workload import Workload
 
 

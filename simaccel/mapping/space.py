@@ -21,8 +21,8 @@ from simaccel.mapping.view import TensorView
 from simaccel.numbers import SHARED
 from simaccel.workload import Operand, Operator, Vector, Workload
 from simaccel.workload.einsum import Terms
-from simaccel.workload.matmul import Part, part_of
 from simaccel.workload.names import use_name
+from simaccel.workload.roles import Part, part_of
 
 _LIVE_APART = ("weight", "cache", SHARED)
 """Classes of tensors that may live in another memory than DRAM."""

@@ -12,7 +12,7 @@ from simaccel.program.program import (
     ProgramError,
     commands,
 )
-from simaccel.workload.matmul import part_of
+from simaccel.workload.roles import part_of
 
 
 def folded_shape(command: Compute) -> tuple[int, int, int, int]:

@@ -15,7 +15,7 @@ from simaccel.hardware.fold_grid import spatial
 from simaccel.numbers import in_bytes
 from simaccel.schedulers.parallel import Spreads
 from simaccel.workload import VECTORS, Einsum, Operator, Vector, Workload
-from simaccel.workload.matmul import part_of
+from simaccel.workload.roles import part_of
 
 _LASTING: Final = ("weight", "cache")
 """Kinds of tensors that occupy memory for every layer at the same time."""

@@ -51,7 +51,7 @@ from simaccel.search.problems import (
 )
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Operator, Vector, Workload
-from simaccel.workload.windows import window_ranks
+from simaccel.workload.roles import window_ranks
 
 _LONGEST = 12
 """Most operators of a kernel."""

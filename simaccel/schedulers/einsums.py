@@ -17,8 +17,8 @@ from simaccel.search.problems import NotMappableError
 from simaccel.search.sizes import filling_tiles, tile_sizes
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Einsum, Vector
-from simaccel.workload.matmul import Part
 from simaccel.workload.names import tensor_of
+from simaccel.workload.roles import Part
 from simaccel.workload.vectors import VECTORS
 
 SLOTS = (2, 3, 1)

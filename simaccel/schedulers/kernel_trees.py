@@ -13,7 +13,7 @@ from simaccel.mapping.tree import Do, Fork, Keep, Loop, Node, Tree
 from simaccel.schedulers.chains import OperatorChain, made_in_place
 from simaccel.schedulers.einsums import RankRoles
 from simaccel.units import ARRAY, SFU
-from simaccel.workload.windows import window_ranks
+from simaccel.workload.roles import window_ranks
 
 Sizes = dict[str, int]
 """Tile sizes by rank."""

@@ -13,7 +13,7 @@ from simaccel.mapping.chips.uncuttable import uncuttable_ranks
 from simaccel.mapping.classes import RankClasses
 from simaccel.schedulers.parallel import Spreads
 from simaccel.workload import AffineDimension, Einsum, Operator, Vector, Workload
-from simaccel.workload.windows import window_ranks
+from simaccel.workload.roles import window_ranks
 
 _TOKENS: Final = "n"
 """The rank of a transformer's tokens."""

@@ -23,7 +23,7 @@ from simaccel.search.problems import parts
 from simaccel.study.pipeline import plan_of
 from simaccel.study.points import Point
 from simaccel.workload import Vector, Workload
-from simaccel.workload.windows import window_ranks
+from simaccel.workload.roles import window_ranks
 
 SECONDS: Final = {
     "attention": 0.5,

@@ -25,7 +25,7 @@ from simaccel.schedulers.splits import settle_degrees
 from simaccel.study.pipeline import PipelineRun, pipeline_row, plan_of, run_pipeline
 from simaccel.study.points import WeightedWorkload, base_point
 from simaccel.workload import CLASSES, Workload, build
-from simaccel.workload.language import Transformer
+from simaccel.workload.language.model import Transformer
 from simaccel.workload.sizes import size_faults
 
 LENGTHS = 5

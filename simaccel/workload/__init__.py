@@ -3,24 +3,10 @@
 from typing import TYPE_CHECKING
 
 from simaccel.lazy import lazy_attributes
-from simaccel.workload.attention import (
-    MODELS,
-    SCOPES,
-    Model,
-    ModelDimensions,
-    Scope,
-    attention,
-    attention_model,
-    find_model,
-)
-from simaccel.workload.building import (
-    PLUGGED,
-    WorkloadSizes,
-    build,
-    require_taken,
-)
+from simaccel.workload.attention import MODELS, Model, ModelDimensions, attention
+from simaccel.workload.building import PLUGGED, build
 from simaccel.workload.conv import Conv, conv2d
-from simaccel.workload.describe import OperatorRow, describe
+from simaccel.workload.documents import OperatorRow, describe
 from simaccel.workload.einsum import (
     AffineDimension,
     Einsum,
@@ -34,22 +20,12 @@ from simaccel.workload.einsum import (
     operands_of,
     softmax,
 )
-from simaccel.workload.frozen import FrozenDict
-from simaccel.workload.language import (
-    CAUSAL_BLOCKS,
-    CLASSES,
-    PHASES,
-    TRANSFORMERS,
-    PhaseTokens,
-    Transformer,
-    class_of,
-    find_transformer,
-    transformer,
-    transformer_names,
-)
-from simaccel.workload.layers import Layers, Product, layers_workload
+from simaccel.workload.language.build import transformer
+from simaccel.workload.language.graph import CLASSES, class_of
+from simaccel.workload.language.model import TRANSFORMERS, Transformer, find_transformer
+from simaccel.workload.layers import Product, layers_workload
 from simaccel.workload.networks import NETWORKS, Network, find_network, network
-from simaccel.workload.precision import parse_precision, with_precision
+from simaccel.workload.precision import with_precision
 from simaccel.workload.products import bmm, gbmm, gemm
 from simaccel.workload.vectors import VECTORS
 from simaccel.workload.workload import Workload, canonical_text
@@ -61,45 +37,35 @@ __getattr__ = lazy_attributes(__name__, __file__)
 """Readers of files, imported when used: their forms load more slowly than a workload is built."""
 
 __all__ = [
-    "CAUSAL_BLOCKS",
     "CLASSES",
     "MODELS",
     "NETWORKS",
-    "PHASES",
     "PLUGGED",
-    "SCOPES",
     "TRANSFORMERS",
     "VECTORS",
     "AffineDimension",
     "Conv",
     "Einsum",
-    "FrozenDict",
     "Kind",
-    "Layers",
     "Model",
     "ModelDimensions",
     "Network",
     "Operand",
     "Operator",
     "OperatorRow",
-    "PhaseTokens",
     "Product",
-    "Scope",
     "Tensor",
     "Transformer",
     "Vector",
     "VisibleSpan",
     "Workload",
-    "WorkloadSizes",
     "attention",
-    "attention_model",
     "bmm",
     "build",
     "canonical_text",
     "class_of",
     "conv2d",
     "describe",
-    "find_model",
     "find_network",
     "find_transformer",
     "gbmm",
@@ -109,11 +75,8 @@ __all__ = [
     "network",
     "operand",
     "operands_of",
-    "parse_precision",
     "parse_workload",
-    "require_taken",
     "softmax",
     "transformer",
-    "transformer_names",
     "with_precision",
 ]

@@ -14,7 +14,8 @@ from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.plugins import Plugin, Registry
 from simaccel.workload.attention import MODELS, attention_model
 from simaccel.workload.conv import conv2d
-from simaccel.workload.language import TRANSFORMERS, Transformer, transformer
+from simaccel.workload.language.build import transformer
+from simaccel.workload.language.model import TRANSFORMERS, Transformer
 from simaccel.workload.networks import NETWORKS, network
 from simaccel.workload.precision import Precision, parse_precision, with_precision
 from simaccel.workload.products import bmm, gbmm, gemm

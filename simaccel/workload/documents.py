@@ -1,12 +1,14 @@
-"""Operators and tensors as a document of kind `einsums`, which parses back to them."""
+"""Operators and tensors as a document of kind `einsums`, which parses back; operators as rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from simaccel.workload.einsum import Operand, Operator, Tensor, Vector
+from simaccel.workload.einsum import Operand, Operator, Tensor, Vector, operands_of
 from simaccel.workload.vectors import VECTORS
+from simaccel.workload.workload import Workload
 
 
 def einsums_document(
@@ -50,3 +52,34 @@ def _operand(one: Operand) -> dict[str, Any]:
     projection = [dict(dim.terms) for dim in one.projection]
     start = {"start": list(one.start)} if one.start else {}
     return {"tensor": one.tensor, "projection": projection, **start}
+
+
+@dataclass(frozen=True)
+class OperatorRow:
+    """One operator: its kind, rank sizes, MACs, operands, and the bytes of its distinct tensors."""
+
+    operator: str
+    kind: str
+    ranks: str
+    macs: int
+    tensors: str
+    bytes: int
+
+
+def describe(workload: Workload) -> list[OperatorRow]:
+    """Return a row for each operator of one repetition, in topological order."""
+    rows = []
+    for operator in workload.operators:
+        operands = [operand for _, operand in operands_of(operator)]
+        distinct = dict.fromkeys(operand.tensor for operand in operands)
+        rows.append(
+            OperatorRow(
+                operator=operator.name,
+                kind=operator.kind if isinstance(operator, Vector) else "einsum",
+                ranks=" ".join(f"{rank}={size}" for rank, size in operator.ranks.items()),
+                macs=operator.macs,
+                tensors=" ".join(map(str, operands)),
+                bytes=sum(workload.tensor_bytes(name) for name in distinct),
+            )
+        )
+    return rows

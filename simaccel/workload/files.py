@@ -126,8 +126,9 @@ from simaccel.workload.forms import (
     SizedAttentionForm,
     TransformerForm,
 )
-from simaccel.workload.language import Transformer, transformer
+from simaccel.workload.language.build import transformer
 from simaccel.workload.language.experts import EXPECTED
+from simaccel.workload.language.model import Transformer
 from simaccel.workload.layers import layers_workload
 from simaccel.workload.networks import network, parse_network, whole_network
 from simaccel.workload.precision import NATIVE, parse_precision, with_native, with_precision

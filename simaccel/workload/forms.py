@@ -11,8 +11,13 @@ from simaccel.files.limits import MAX_OPERATORS
 from simaccel.numbers import BITS, BYTE, PACKED_BITS
 from simaccel.workload.attention import Model, Scope, find_model
 from simaccel.workload.einsum import Kind, Tensor
-from simaccel.workload.language import Transformer, find_transformer
-from simaccel.workload.language.model import Activation, NormKind, parse_transformer
+from simaccel.workload.language.model import (
+    Activation,
+    NormKind,
+    Transformer,
+    find_transformer,
+    parse_transformer,
+)
 from simaccel.workload.language.phase import PhaseName
 from simaccel.workload.networks import Network, find_network
 from simaccel.workload.shown import read_shown
@@ -58,8 +63,6 @@ def _as_list(value: object) -> object:
 Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
 Count = Annotated[int, Field(ge=0, le=MAX_SIZE)]
 Bytes = Annotated[int, Field(ge=1, le=MAX_BYTES_PER_ELEMENT)]
-Terms = Annotated[dict[str, Size], BeforeValidator(_as_terms)]
-OperatorKind = Annotated[str, BeforeValidator(_as_operator)]
 ModelName = Annotated[str, BeforeValidator(lambda value: _find_known(value, find_model))]
 NetworkName = Annotated[str, BeforeValidator(lambda value: _find_known(value, find_network))]
 TransformerName = Annotated[
@@ -355,7 +358,7 @@ class OperandForm(Document):
     """
 
     tensor: str
-    projection: list[Terms]
+    projection: list[Annotated[dict[str, Size], BeforeValidator(_as_terms)]]
     start: list[Count] = []
 
     @model_validator(mode="before")
@@ -375,7 +378,7 @@ class VisibleForm(Document):
 class OperatorForm(Document):
     """An einsum or vector operator."""
 
-    kind: OperatorKind = "einsum"
+    kind: Annotated[str, BeforeValidator(_as_operator)] = "einsum"
     ranks: dict[str, Size]
     inputs: list[OperandForm]
     output: OperandForm

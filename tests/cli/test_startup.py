@@ -31,9 +31,10 @@ from simaccel.study.generation import LENGTHS
 from simaccel.study.parameters import PARAMETERS
 from simaccel.trace.exports import FORMATS
 from simaccel.verbs.comparing import EACH
-from simaccel.workload import CAUSAL_BLOCKS, PHASES, SCOPES
+from simaccel.workload.attention import SCOPES
 from simaccel.workload.building import BATCH, SCOPE, SEQ_LEN
 from simaccel.workload.language.experts import GROUPED
+from simaccel.workload.language.phase import CAUSAL_BLOCKS, PHASES
 
 HEAVY = {"numpy", "networkx", "h5py", "matplotlib", "lark", "onnx", "simpy", "rich", "pydantic"}
 ALL = HEAVY | {

@@ -22,7 +22,8 @@ from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.scored_tree import ScoredTree
-from simaccel.workload import Scope, build, parse_workload
+from simaccel.workload import build, parse_workload
+from simaccel.workload.attention import Scope
 from tests.draws import some
 from validation.search.brute import SMALL, Case, simulated
 

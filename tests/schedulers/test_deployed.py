@@ -29,8 +29,8 @@ from simaccel.workload import (
     parse_workload,
 )
 from simaccel.workload.einsum import Tensor
-from simaccel.workload.language import Transformer
 from simaccel.workload.language.build import transformer
+from simaccel.workload.language.model import Transformer
 from simaccel.workload.precision import with_precision
 from validation.silicon.runs import attention_workload, vector_workload
 

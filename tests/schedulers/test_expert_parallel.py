@@ -18,8 +18,8 @@ from simaccel.run.memories import memory_demands
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over
 from simaccel.workload import build
-from simaccel.workload.language import Transformer
 from simaccel.workload.language.build import transformer
+from simaccel.workload.language.model import Transformer
 
 SMALL = Transformer(
     name="small",

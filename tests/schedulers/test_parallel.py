@@ -21,8 +21,8 @@ from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over
 from simaccel.study.generation import generate
 from simaccel.workload import Workload, build
-from simaccel.workload.language import Transformer
 from simaccel.workload.language.build import transformer
+from simaccel.workload.language.model import Transformer
 from validation.searches import QUICK
 
 

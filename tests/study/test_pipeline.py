@@ -16,9 +16,8 @@ from simaccel.report.generation import pipeline_json, pipeline_lines
 from simaccel.schedulers import Options
 from simaccel.study.pipeline import micro_batch_ends, pipeline_row, step_cycles
 from simaccel.workload import Vector, Workload
-from simaccel.workload.language import Transformer
 from simaccel.workload.language.build import transformer
-from simaccel.workload.language.model import LayerRun
+from simaccel.workload.language.model import LayerRun, Transformer
 from tests.small_pods import SMALL, run_stages, small_pod
 
 

@@ -4,15 +4,8 @@ from typing import Any
 import pytest
 
 from simaccel.files.catalogue import FOLDER, Catalogue
-from simaccel.workload import (
-    MODELS,
-    attention_model,
-    build,
-    find_model,
-    load_document,
-    parse_workload,
-)
-from simaccel.workload.attention import parse_model
+from simaccel.workload import MODELS, build, load_document, parse_workload
+from simaccel.workload.attention import attention_model, find_model, parse_model
 from tests.refusals import refusal_of
 
 KINDS = ("attention", "networks", "transformers")

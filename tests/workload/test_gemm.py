@@ -11,8 +11,6 @@ from simaccel.experiment.check import einsum_values
 from simaccel.workload import (
     Conv,
     Einsum,
-    FrozenDict,
-    Layers,
     OperatorRow,
     Product,
     Tensor,
@@ -24,7 +22,8 @@ from simaccel.workload import (
     operand,
     parse_workload,
 )
-from simaccel.workload.layers import distinct_names, one_layer, with_batch
+from simaccel.workload.frozen import FrozenDict
+from simaccel.workload.layers import Layers, distinct_names, one_layer, with_batch
 from tests.refusals import refusal_of
 
 SIZE = "a whole number from 1 to 1099511627776"

@@ -20,13 +20,13 @@ from simaccel.workload import (
     build,
     canonical_text,
     gemm,
-    parse_precision,
     parse_workload,
     with_precision,
 )
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.einsum import AffineDimension, Operand
 from simaccel.workload.forms import OperandForm
+from simaccel.workload.precision import parse_precision
 from tests.refusals import faults_of, refusal_of
 
 ALL = {"weights": "int4", "activations": "int8", "cache": "fp8"}

@@ -11,7 +11,7 @@ from pathlib import Path
 from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure, save_figure, style
-from simaccel.workload.language import transformer
+from simaccel.workload.language.build import transformer
 from validation import PLAIN
 from validation.flat import paper
 from validation.flat.exhibit import SHORT, Exhibit, Row, table

@@ -9,30 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from simaccel.importers.hugging_face.additions import (
-    name_embedding_norm,
-    name_norms_of_heads,
-    name_norms_of_queries,
-    name_partial_turn,
-    name_unturned_layers,
-    take_bert,
-    take_chatglm,
-    take_falcon,
-    take_gemma2,
-    take_gpt_bigcode,
-    take_gpt_neo,
-    take_gpt_oss,
-    take_mpt,
-    take_norms_of_heads,
-    take_opt,
-    take_phi,
-    take_positions,
-    take_qwen_windows,
-    take_side_by_side,
-    take_t5,
-    take_vit,
-    take_windows,
-)
+from simaccel.importers.hugging_face import additions as own
 from simaccel.importers.hugging_face.configuration import Configuration
 from simaccel.importers.hugging_face.sizes import ALL_BIASED, ModelFamily
 
@@ -44,8 +21,8 @@ _ALIBI: Final = (
     *("apply_residual_connection_post_layernorm", "slow_but_exact", "seq_length"),
     *("masked_softmax_fusion", "bias_dropout_fusion", "skip_bias_add"),
 )
-_LLAMA: Final = ModelFamily(additions=(name_partial_turn,), passed=_FACTORS)
-_GLM: Final = ModelFamily(attention=("qkv",), additions=(name_partial_turn,))
+_LLAMA: Final = ModelFamily(additions=(own.name_partial_turn,), passed=_FACTORS)
+_GLM: Final = ModelFamily(attention=("qkv",), additions=(own.name_partial_turn,))
 _GEMMA: Final = ModelFamily(activation="gelu_pytorch_tanh", tied=True)
 _OLDER: Final = ModelFamily(norm="layer_norm", gated=False, activation="gelu", biased=ALL_BIASED)
 """Of families before Llama: norms with biases, biases everywhere, no gate."""
@@ -54,7 +31,7 @@ _COHERE: Final = ModelFamily(
     norm="layer_norm",
     tied=True,
     sizes={"norm_bias": False, "shared_norm": True},
-    additions=(name_norms_of_heads,),
+    additions=(own.name_norms_of_heads,),
     passed=_FACTORS,
 )
 _FALCON: Final = ModelFamily(
@@ -62,7 +39,7 @@ _FALCON: Final = ModelFamily(
     gated=False,
     activation="gelu",
     tied=True,
-    additions=(take_falcon,),
+    additions=(own.take_falcon,),
     passed=("apply_residual_connection_post_layernorm", "hidden_dropout"),
 )
 FAMILIES: Final[Mapping[str, ModelFamily]] = {
@@ -75,39 +52,43 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
     ),
     **dict.fromkeys(
         ("mistral", "ministral", "mixtral", "phi3"),
-        ModelFamily(windowed=True, additions=(name_partial_turn,)),
+        ModelFamily(windowed=True, additions=(own.name_partial_turn,)),
     ),
-    "smollm3": ModelFamily(additions=(name_unturned_layers,)),
+    "smollm3": ModelFamily(additions=(own.name_unturned_layers,)),
     **dict.fromkeys(
         ("qwen2", "qwen2_moe"),
-        ModelFamily(biased=("qkv",), fixed=True, additions=(take_qwen_windows,)),
+        ModelFamily(biased=("qkv",), fixed=True, additions=(own.take_qwen_windows,)),
     ),
     **dict.fromkeys(
-        ("qwen3", "qwen3_moe"), ModelFamily(additions=(take_qwen_windows, take_norms_of_heads))
+        ("qwen3", "qwen3_moe"),
+        ModelFamily(additions=(own.take_qwen_windows, own.take_norms_of_heads)),
     ),
-    "hunyuan_v1_dense": ModelFamily(additions=(take_norms_of_heads,)),
+    "hunyuan_v1_dense": ModelFamily(additions=(own.take_norms_of_heads,)),
     "seed_oss": ModelFamily(attention=("qkv",), passed=("attention_out_bias",)),
     "gemma": replace(_GEMMA, sizes={"scaled_embedding": True}),
-    "gemma2": replace(_GEMMA, additions=(take_gemma2, take_windows(2))),
-    "gemma3": replace(_GEMMA, additions=(take_gemma2, take_norms_of_heads, take_windows(6))),
+    "gemma2": replace(_GEMMA, additions=(own.take_gemma2, own.take_windows(2))),
+    "gemma3": replace(
+        _GEMMA, additions=(own.take_gemma2, own.take_norms_of_heads, own.take_windows(6))
+    ),
     "glm": _GLM,
     "glm4": replace(_GLM, sizes={"post_norms": True}),
-    "glm4_moe": replace(_GLM, additions=(name_partial_turn, take_norms_of_heads)),
-    "chatglm": ModelFamily(additions=(take_chatglm,)),
+    "glm4_moe": replace(_GLM, additions=(own.name_partial_turn, own.take_norms_of_heads)),
+    "chatglm": ModelFamily(additions=(own.take_chatglm,)),
     **dict.fromkeys(
-        ("olmo2", "olmo3"), ModelFamily(windowed=True, additions=(name_norms_of_queries,))
+        ("olmo2", "olmo3"), ModelFamily(windowed=True, additions=(own.name_norms_of_queries,))
     ),
-    "olmoe": ModelFamily(additions=(name_norms_of_queries,)),
-    "gpt_oss": ModelFamily(biased=("ff", "router"), windowed=True, additions=(take_gpt_oss,)),
+    "olmoe": ModelFamily(additions=(own.name_norms_of_queries,)),
+    "gpt_oss": ModelFamily(biased=("ff", "router"), windowed=True, additions=(own.take_gpt_oss,)),
     "phimoe": ModelFamily(norm="layer_norm", windowed=True),
     "cohere": _COHERE,
     "cohere2": replace(
         _COHERE,
-        additions=(take_windows(4), name_unturned_layers),
+        additions=(own.take_windows(4), own.name_unturned_layers),
         passed=(*_FACTORS, "rotary_pct"),
     ),
     "stablelm": ModelFamily(
-        norm="layer_norm", additions=(name_partial_turn, take_side_by_side, name_norms_of_heads)
+        norm="layer_norm",
+        additions=(own.name_partial_turn, own.take_side_by_side, own.name_norms_of_heads),
     ),
     "starcoder2": replace(
         _OLDER,
@@ -117,18 +98,18 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
         passed=("norm_type", "mlp_type"),
     ),
     "nemotron": ModelFamily(
-        norm="layer_norm", gated=False, activation="relu2", additions=(name_partial_turn,)
+        norm="layer_norm", gated=False, activation="relu2", additions=(own.name_partial_turn,)
     ),
     "arcee": ModelFamily(gated=False, activation="relu2"),
     "phi": replace(
         _OLDER,
         activation="gelu_new",
         sizes={"shared_norm": True},
-        additions=(name_partial_turn, take_phi),
+        additions=(own.name_partial_turn, own.take_phi),
     ),
     "gpt_neox": replace(
         _OLDER,
-        additions=(name_partial_turn,),
+        additions=(own.name_partial_turn,),
         passed=("use_parallel_residual", "rotary_emb_base"),
     ),
     **dict.fromkeys(
@@ -138,26 +119,26 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
             activation="gelu_new",
             biased=("ff", "logits"),
             sizes={"shared_norm": True},
-            additions=(name_partial_turn,),
+            additions=(own.name_partial_turn,),
             passed=("rotary",),
         ),
     ),
     "gpt_neo": replace(
         _GPT2,
         biased=("o", "ff"),
-        additions=(take_positions("max_position_embeddings"), take_gpt_neo),
+        additions=(own.take_positions("max_position_embeddings"), own.take_gpt_neo),
     ),
-    "gpt2": replace(_GPT2, additions=(take_positions("n_positions"),)),
+    "gpt2": replace(_GPT2, additions=(own.take_positions("n_positions"),)),
     "gpt_bigcode": replace(
         _GPT2,
-        additions=(take_positions("n_positions"), take_gpt_bigcode),
+        additions=(own.take_positions("n_positions"), own.take_gpt_bigcode),
         passed=("attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"),
     ),
     "opt": replace(
         _OLDER,
         activation="relu",
         tied=True,
-        additions=(take_opt,),
+        additions=(own.take_opt,),
         passed=("layer_norm_elementwise_affine", "_remove_final_layer_norm", "prefix"),
     ),
     **dict.fromkeys(("falcon", "RefinedWeb", "RefinedWebModel"), _FALCON),
@@ -165,7 +146,7 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
         _OLDER,
         tied=True,
         sizes={"rotary": False},
-        additions=(name_embedding_norm,),
+        additions=(own.name_embedding_norm,),
         passed=_ALIBI,
     ),
     "mpt": replace(
@@ -173,17 +154,17 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
         tied=True,
         biased=(),
         sizes={"norm_bias": False, "rotary": False},
-        additions=(take_mpt,),
+        additions=(own.take_mpt,),
     ),
     **dict.fromkeys(
         ("bert", "roberta", "distilbert", "xlm-roberta", "camembert"),
-        replace(_OLDER, tied=True, additions=(take_bert,)),
+        replace(_OLDER, tied=True, additions=(own.take_bert,)),
     ),
     **dict.fromkeys(
         ("t5", "mt5", "umt5"),
-        ModelFamily(activation="relu", gated=False, tied=True, additions=(take_t5,)),
+        ModelFamily(activation="relu", gated=False, tied=True, additions=(own.take_t5,)),
     ),
-    **dict.fromkeys(("vit", "deit"), replace(_OLDER, patches=True, additions=(take_vit,))),
+    **dict.fromkeys(("vit", "deit"), replace(_OLDER, patches=True, additions=(own.take_vit,))),
 }
 """What is known of families, by the ``model_type`` of their files."""
 
@@ -230,5 +211,5 @@ def family_of_keys(config: Configuration) -> ModelFamily:
         norm="layer_norm" if older else "rms_norm",
         gated=gated,
         windowed=True,
-        additions=(name_partial_turn,),
+        additions=(own.name_partial_turn,),
     )

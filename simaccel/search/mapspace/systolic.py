@@ -13,7 +13,7 @@ from simaccel.errors import Fault, InputError
 from simaccel.hardware import PLACES, STATIONARITIES, Stationarity
 from simaccel.hardware.dataflow import Constraints, LevelConstraint, single
 from simaccel.workload import Einsum
-from simaccel.workload.matmul import part_of
+from simaccel.workload.roles import part_of
 
 
 def dataflow(einsum: Einsum, stationarity: Stationarity) -> Constraints:

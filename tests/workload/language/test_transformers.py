@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from simaccel.errors import InputError
 from simaccel.workload import (
     TRANSFORMERS,
-    PhaseTokens,
     Transformer,
     class_of,
     find_transformer,
     parse_workload,
     transformer,
 )
-from simaccel.workload.language import expert_counts
+from simaccel.workload.language.experts import expert_counts
+from simaccel.workload.language.phase import PhaseTokens
 from tests.refusals import faults_of, refusal_of
 from tests.workload.language.reference import small
 
