@@ -7,6 +7,7 @@ again before it writes: half the time of a short trace.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import h5py
@@ -22,30 +23,28 @@ Growing = Any
 """An open, growing dataset of h5py's low-level interface."""
 
 
+@cache
 def _properties(chunks: tuple[int, ...] | None) -> Any:  # noqa: ANN401 - h5py has no types
     """Return how a dataset is stored: packed and with checksums if it has chunks."""
-    found = h5p.create(h5p.DATASET_CREATE)
+    stored = h5p.create(h5p.DATASET_CREATE)
     if chunks is not None:
-        found.set_chunk(chunks)
-        found.set_shuffle()
-        found.set_deflate(LEVEL)
-        found.set_fletcher32()
-    found.set_obj_track_times(False)
-    return found
+        stored.set_chunk(chunks)
+        stored.set_shuffle()
+        stored.set_deflate(LEVEL)
+        stored.set_fletcher32()
+    stored.set_obj_track_times(False)
+    return stored
 
 
-def make_growing(group: File, types: dict[str, Any], chunks: tuple[int, ...]) -> dict[str, Growing]:
-    """Make empty datasets of these types in a group; each grows along all axes."""
-    stored = _properties(chunks)
+def make_growing(group: File, name: str, dtype: Any, chunks: tuple[int, ...]) -> Growing:  # noqa: ANN401 - h5py has no types
+    """Make an empty dataset in a group; it grows along all axes."""
     space = h5s.create_simple((0,) * len(chunks), (h5s.UNLIMITED,) * len(chunks))
-    return {
-        name: h5d.create(group.id, name.encode(), _type(dtype), space, stored)
-        for name, dtype in types.items()
-    }
+    return _make(group, name, dtype, space, chunks)
 
 
-def _type(dtype: Any) -> Any:  # noqa: ANN401 - h5py has no types
-    return h5t.py_create(np.dtype(dtype), logical=True)
+def _make(group: File, name: str, dtype: Any, space: Any, chunks: tuple[int, ...] | None) -> Any:  # noqa: ANN401 - h5py has no types
+    kind = h5t.py_create(np.dtype(dtype), logical=True)
+    return h5d.create(group.id, name.encode(), kind, space, _properties(chunks))
 
 
 def grow(column: Growing, first: int, values: np.ndarray) -> None:
@@ -70,10 +69,8 @@ def write_texts(group: File, name: str, texts: Sequence[str]) -> None:
 
 def write_array(group: File, name: str, values: np.ndarray) -> None:
     """Write numbers as a new dataset of a group."""
-    space = h5s.create_simple(values.shape)
-    stored = _properties(values.shape if values.size else None)
-    made = h5d.create(group.id, name.encode(), _type(values.dtype), space, stored)
-    made.write(h5s.ALL, h5s.ALL, values)
+    space, chunks = h5s.create_simple(values.shape), values.shape if values.size else None
+    _make(group, name, values.dtype, space, chunks).write(h5s.ALL, h5s.ALL, values)
 
 
 def describe(file: File, descriptions: Mapping[str, Mapping[str, str]]) -> None:

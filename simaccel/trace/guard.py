@@ -28,8 +28,6 @@ SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
 SUPERBLOCK_BYTES: Final = 48
 _VERSION_AND_SIZES: Final = bytes((3, 8, 8))
 """Version 3 of the format, with addresses and lengths of 8 bytes: as traces are written."""
-_NAMED_WITHIN: Final = 2**20
-"""Bytes within which the format is named, unless another program repacked the file."""
 _FLAGS_AT, _END = 11, slice(28, 36)
 SPARE_BYTES: Final = 2**20
 """Bytes that HDF5 may write besides the data: metadata, and blocks that it writes later."""
@@ -90,21 +88,6 @@ def read_superblock(path: Path) -> bytes:
     if n_bytes < end:
         raise damaged_error(path, f"{n_bytes} of {end} bytes")
     return block
-
-
-def require_named(path: Path) -> None:
-    """Refuse a file whose first bytes are not those of a trace, without HDF5.
-
-    Raises:
-        TraceError: as `read_superblock`, or its first bytes don't name the format.
-        OSError: it can't be read.
-
-    """
-    read_superblock(path)
-    with path.open("rb") as stream:
-        head = stream.read(_NAMED_WITHIN)
-    if len(head) < _NAMED_WITHIN and FORMAT.encode() not in head:
-        raise no_trace(path)
 
 
 def truncate(path: Path) -> None:

@@ -7,7 +7,7 @@ is looked at here: no link is followed and nothing is allocated.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,10 +21,10 @@ from simaccel.trace.parts import PARTS, TEXT
 from simaccel.trace.schema import (
     CAUSES,
     COLUMNS,
+    MEASURES,
     OPENED,
     SCHEMA_VERSION,
     SEGMENT_FIELDS,
-    SERVED,
     TEXTS,
     Cycles,
 )
@@ -190,33 +190,24 @@ def _length_faults(parts: Parts) -> Iterator[str]:
             yield f"{name} has {part.shape[0]} entries, more than {MAX_ENTRIES}"
 
 
-def tiling_faults(track: ChainTrack, cycles: int) -> list[str]:
-    """Return the gaps and overlaps of a lane's rows in a run of ``cycles``, each as text."""
+def lane_faults(track: ChainTrack, cycles: int, counted: Mapping[str, int]) -> list[str]:
+    """Return the gaps and overlaps of a lane's rows in a run of ``cycles``, and wrong sums.
+
+    ``counted``: sums by measure as the run counted them.
+    """
     faults = [*track.faults]
     if (track.start, track.end) != (0, cycles):
         faults.append(f"its rows go from cycle {track.start} to {track.end}, not 0 to {cycles}")
     total = int(track.total[: len(CAUSES)].sum())
     if total != cycles:
         faults.append(f"busy + stalls + idle = {total}, not {cycles}")
+    for measure, number in zip(MEASURES, track.total.tolist(), strict=True):
+        wanted = counted.get(measure, number)
+        if wanted != number:
+            have = f"served {number} cycles" if measure == "served" else f"have {number} cycles of "
+            have += measure * (measure != "served")
+            faults.append(f"its rows {have}, the run counted {wanted}")
     return faults
-
-
-def cycle_faults(track: ChainTrack, counted: Sequence[int]) -> list[str]:
-    """Return where an engine's cycles by cause differ from those that the run counted."""
-    pairs = zip(CAUSES, track.total.tolist(), counted, strict=False)
-    return [
-        f"its rows have {found} cycles of {cause}, the run counted {total}"
-        for cause, found, total in pairs
-        if found != total
-    ]
-
-
-def service_faults(track: ChainTrack, counted: int) -> list[str]:
-    """Return where a channel's cycles of service differ from those that the run counted."""
-    served = int(track.total[SERVED])
-    if served == counted:
-        return []
-    return [f"its rows served {served} cycles, the run counted {counted}"]
 
 
 def cycles_by_cause(total: Cycles) -> EngineCycles:

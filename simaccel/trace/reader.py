@@ -19,11 +19,9 @@ from simaccel.trace.guard import TraceError, damaged_error
 from simaccel.trace.header import RunRecord, open_file, read_header, read_texts
 from simaccel.trace.layout import (
     code_of,
-    cycle_faults,
     cycles_by_cause,
+    lane_faults,
     require_layout,
-    service_faults,
-    tiling_faults,
 )
 from simaccel.trace.questions import BY, Stall, account, count_rows, fitting_end, sum_stalls, window
 from simaccel.trace.rows import EventColumns, reading
@@ -254,19 +252,19 @@ class TraceReader(RunRecord):
         faults = [
             f"{name}: {fault}"
             for name, track in self._tracks.items()
-            for fault in (*tiling_faults(track, self.cycles), *self._faults(name, track))
+            for fault in self._faults(name, track)
         ]
         if faults:
             more = f" and {len(faults) - _SHOWN_FAULTS} more" * (len(faults) > _SHOWN_FAULTS)
             raise damaged_error(self.path, "; ".join(faults[:_SHOWN_FAULTS]) + more)
 
     def _faults(self, name: str, track: ChainTrack) -> list[str]:
-        if name in self._totals:
-            return cycle_faults(track, self._totals[name].tolist())
+        counted = dict(zip(CAUSES, self._totals.get(name, np.zeros(0)).tolist(), strict=False))
         if name in self.served:
-            return service_faults(track, self.served[name])
-        counted = self.partial or self.lanes[name] == "tile"
-        return [] if counted else ["has rows and no total"]
+            counted["served"] = self.served[name]
+        known = counted or self.partial or self.lanes[name] == "tile"
+        without = [] if known else ["has rows and no total"]
+        return [*lane_faults(track, self.cycles, counted), *without]
 
     def utilisation(
         self,

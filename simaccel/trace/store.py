@@ -87,9 +87,6 @@ def write_beginning(file: File, block_rows: int, header: TraceHeader) -> dict[st
     write_texts(sites, "operator", [site.operator for site in header.sites.values()])
     write_texts(sites, "command", [site.command for site in header.sites.values()])
     grows = _make_growing(file, block_rows, header.program)
-    grows |= _name_columns(
-        "header", make_growing(texts, {"figures": PARTS["header/figures"].kind}, (_FIGURES_BYTES,))
-    )
     write_more(grows, "tables", {"causes": CAUSES}, 0)
     describe(file, descriptions())
     file.swmr_mode = True
@@ -97,25 +94,20 @@ def write_beginning(file: File, block_rows: int, header: TraceHeader) -> dict[st
 
 
 def _make_growing(file: File, block_rows: int, program: str) -> dict[str, Growing]:
-    """Make the growing datasets; those of one group have chunks of one size."""
+    """Make the growing datasets, by ``group/name``."""
     width = max([_TEXT_BYTES, *map(len, program.encode().split())])
     chunks = {"events": (block_rows,), "index": (_FEW, _FEW), "totals/cycles": (_FEW, len(CAUSES))}
-    datasets: dict[str, Growing] = {}
-    for group in ("events", "segments", "tables", "index", "totals"):
-        made = file.create_group(group)
-        by_chunks: dict[tuple[int, ...], dict[str, Any]] = {}
-        for name, part in PARTS.items():
-            if name.startswith(f"{group}/"):
-                chunk = chunks.get(name) or chunks.get(group, (_FEW,))
-                kind = text_type(width) if part.kind == TEXT else part.kind
-                by_chunks.setdefault(chunk, {})[name.removeprefix(f"{group}/")] = kind
-        for chunk, types in by_chunks.items():
-            datasets |= _name_columns(group, make_growing(made, types, chunk))
-    return datasets
-
-
-def _name_columns(group: str, columns: Mapping[str, Growing]) -> dict[str, Growing]:
-    return {f"{group}/{name}": column for name, column in columns.items()}
+    chunks["header/figures"] = (_FIGURES_BYTES,)
+    grows: dict[str, Growing] = {}
+    new = ("events", "segments", "tables", "index", "totals")
+    groups = {"header": file["header"], **{name: file.create_group(name) for name in new}}
+    for name, part in PARTS.items():
+        group, _, leaf = name.partition("/")
+        if name == "header/figures" or group in new:
+            kind = text_type(width) if part.kind == TEXT else part.kind
+            chunk = chunks.get(name) or chunks.get(group, (_FEW,))
+            grows[name] = make_growing(groups[group], leaf, kind, chunk)
+    return grows
 
 
 def write_more(

@@ -18,11 +18,11 @@ def require_files(*files: str) -> None:
         TraceError: the first that is none.
 
     """
-    from simaccel.trace.guard import require_named
+    from simaccel.trace.guard import read_superblock
 
     for file in files:
         with suppress(OSError):  # which reading the trace reports
-            require_named(Path(file))
+            read_superblock(Path(file))
 
 
 @contextmanager
