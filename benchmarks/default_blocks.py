@@ -7,9 +7,9 @@ from collections.abc import Callable
 from statistics import median
 
 from benchmarks.measure import Benchmark, Point, Row, aim, table
-from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
+from simaccel.study.experiment import simulate
 from simaccel.workload import build
 
 AIM = 2.0

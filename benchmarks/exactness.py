@@ -6,9 +6,9 @@ import time
 from typing import Any
 
 from benchmarks.measure import Benchmark, Point, Row, measure_here, print_row, table
-from simaccel.experiment.run import result_json, simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import make_mapping
+from simaccel.study.experiment import result_json, simulate
 from simaccel.workload import build
 
 BATCH, SEQ_LEN = 8, 512

@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, table
-from simaccel.experiment.recording import record
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.program.program import size
 from simaccel.schedulers import NothingFitsError, make_mapping
+from simaccel.study.recording import record
 from simaccel.workload import build
 
 SEQ_LENS = (512, 2048, 8192, 32_768, 65_536, 131_072, 262_144)

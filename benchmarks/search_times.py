@@ -20,11 +20,11 @@ import numpy as np
 
 from benchmarks.measure import ROOT, Benchmark, Point, Row, measure_here, print_row, table
 from simaccel.errors import SimaccelError
-from simaccel.experiment.store import OFF, VARIABLE, code_digest
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options, make_mapping
 from simaccel.search.effort import Effort
+from simaccel.study.store import OFF, VARIABLE, code_digest
 from simaccel.workload import Workload, build, network
 from simaccel.workload.language.build import transformer
 from validation.bound.points import draw

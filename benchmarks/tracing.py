@@ -15,13 +15,13 @@ from typing import Final
 import h5py
 
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, run_child, table
-from simaccel.experiment.recording import record, trace_header
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.machine.walks import make_walks
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
 from simaccel.schedulers import make_mapping
+from simaccel.study.recording import record, trace_header
 from simaccel.trace import TraceWriter
 from simaccel.workload import Workload, build
 

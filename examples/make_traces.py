@@ -12,7 +12,7 @@ from typing import Final
 from unittest.mock import patch
 
 from simaccel import load_accelerator
-from simaccel.experiment.recording import record
+from simaccel.study.recording import record
 from simaccel.workload import ModelDimensions, Workload, attention, build, gemm
 
 FOLDER: Final = Path(__file__).parents[1] / "traces"
@@ -60,7 +60,7 @@ def write(reference: Reference, path: Path) -> None:
     It doesn't tell the code that ran, which would be another one with each change of a line.
     """
     workload, accelerator = reference.workload(), load_accelerator(reference.hw)
-    with patch("simaccel.experiment.recording.code_digest", return_value=""):
+    with patch("simaccel.study.recording.code_digest", return_value=""):
         record(path, workload, accelerator, reference.dataflow, force=True)
 
 

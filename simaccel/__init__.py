@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from simaccel.lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from simaccel.experiment.run import result_json
     from simaccel.importers.accelerators import load_accelerator
     from simaccel.importers.workloads import load_workload
     from simaccel.schedulers import Options
+    from simaccel.study.experiment import result_json
     from simaccel.verbs.bounding import bound
     from simaccel.verbs.comparing import compare
     from simaccel.verbs.estimating import EstimateResult, estimate

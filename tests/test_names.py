@@ -29,7 +29,7 @@ NOT_PARTICIPLES = {"embed", "feed", "need", "seed", "speed"}
 UNIT_NAMES = {"array", "sfu", "link"}
 SECTIONS = {
     "diagnosis/attribution.py",
-    "experiment/limits.py",
+    "run/limits.py",
     "importers/accelerators.py",
     "importers/scalesim/configuration.py",
     "importers/timeloop/architecture.py",

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import yaml
 
-from simaccel.experiment.documents import accelerator_document
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.text import program_text
+from simaccel.study.documents import accelerator_document
 from simaccel.trace import TraceHeader, TraceWriter, program_sites
 from tests.program.programs import Case
 

@@ -78,7 +78,7 @@ def bound(
     """
     paths = {"--csv": table, "--plot": plot, "-o": output}
     files = OutputFiles(paths, force, _inputs(options, hw))
-    from simaccel.experiment.precision import gather_placed
+    from simaccel.study.precision import gather_placed
 
     workload, accelerator, room = gather_placed(
         options.read,

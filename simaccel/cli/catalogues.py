@@ -84,9 +84,9 @@ def show_hw(name: str, overrides: tuple[str, ...], as_json: bool) -> None:
 
     The JSON is a valid accelerator file.
     """
-    from simaccel.experiment.documents import accelerator_document
     from simaccel.hardware.load import accelerator_rows
     from simaccel.importers.accelerators import load_accelerator
+    from simaccel.study.documents import accelerator_document
 
     accelerator = load_accelerator(name, overrides)
     from simaccel.report.catalogues import fields_table

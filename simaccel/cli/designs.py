@@ -122,9 +122,9 @@ def _inputs(params: dict[str, Any], readers: InputReaders) -> _Inputs:
 
 def _space(read: _Inputs) -> DirectedSpace:
     """Make the space of what was read."""
-    from simaccel.experiment.precision import place_on
     from simaccel.hardware import SpatialArraySpec
     from simaccel.study.directed import DirectedSpace
+    from simaccel.study.precision import place_on
 
     accelerator = read.accelerator
     workload = place_on(read.load.workload, accelerator)

@@ -113,8 +113,8 @@ def map_workload(
 
 def _nest_inputs(experiment: ExperimentOptions) -> NestInputs:
     """Read what the search of a mapspace needs."""
-    from simaccel.experiment.precision import gather_placed
     from simaccel.hardware.dataflow import parse_constraints
+    from simaccel.study.precision import gather_placed
 
     workload, accelerator, strategy, constraints, _ = gather_placed(
         experiment.workload.read,

@@ -150,7 +150,7 @@ def show_bandwidths(
         lambda: experiment.names(several=True),
         *(replace(experiment.workload, seq_len=length).read for length in lengths),
     )
-    from simaccel.experiment.parallel import run_with
+    from simaccel.study.parallel import run_with
     from simaccel.study.points import LOST, base_point
 
     wanted = TARGET if target is None else target
@@ -226,7 +226,7 @@ def compare_fronts(
     length = experiment.workload.seq_len or ""
     if "," in length:
         require_none([fault("--seq-len", length, "one length beside --pareto")])
-    from simaccel.experiment.precision import gather_placed
+    from simaccel.study.precision import gather_placed
 
     workload, accelerator, figures, names, _ = gather_placed(
         experiment.workload.read,
@@ -235,7 +235,6 @@ def compare_fronts(
         lambda: experiment.names(several=True),
         files.require,
     )
-    from simaccel.experiment.parallel import run_with
     from simaccel.hardware.energy.required import require_energies
     from simaccel.report import figures as drawings
     from simaccel.report.pareto import (
@@ -247,6 +246,7 @@ def compare_fronts(
     )
     from simaccel.report.titles import experiment_title
     from simaccel.search.front import FrontFigures
+    from simaccel.study.parallel import run_with
     from simaccel.study.pareto import COLUMNS
     from simaccel.study.points import LOST, base_point
 

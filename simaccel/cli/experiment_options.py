@@ -94,7 +94,7 @@ class ExperimentOptions:
             NotDirectedError: dataflows of a description that no mapping expresses.
 
         """
-        from simaccel.experiment.precision import compile_for, gather_placed
+        from simaccel.study.precision import compile_for, gather_placed
 
         if self.is_directed():
             return self._read_description()
@@ -137,7 +137,7 @@ class ExperimentOptions:
         """Return the workload, the accelerator, and the mapping: the given one or a scheduler's."""
         workload, accelerator, dataflow = self.read()
         if isinstance(dataflow, str):
-            from simaccel.experiment.scheduling import schedule_workload
+            from simaccel.study.scheduling import schedule_workload
 
             dataflow = schedule_workload(workload, accelerator, dataflow, self.options)
         return workload, accelerator, dataflow
@@ -206,10 +206,10 @@ class ExperimentOptions:
         if not is_described(self.workload.name):
             allowed = f"a MAESTRO description with --dataflow {DIRECTIVES}"
             raise InputError([fault("--workload", self.workload.name, allowed)])
-        from simaccel.experiment.precision import gather_placed
         from simaccel.mapping.checks import require_mapping
         from simaccel.papers.maestro.dataflows.reading import load_directives, require_pes
         from simaccel.papers.maestro.dataflows.translating import directed_mapping
+        from simaccel.study.precision import gather_placed
 
         workload, accelerator, directives = gather_placed(
             self.workload.read,

@@ -61,12 +61,12 @@ def explain(
     inputs = experiment.read()
     from simaccel.diagnosis.attribution import MOST_RUNS, attribute
     from simaccel.diagnosis.explanation import explain as explained_of
-    from simaccel.experiment.run import simulate
     from simaccel.papers.maestro.dataflows.reading import load_directives
     from simaccel.report import explanation
     from simaccel.report.estimates import of_result, own_estimate_json, own_estimate_sections
     from simaccel.report.results import against_bound, bound_line
     from simaccel.report.titles import experiment_title
+    from simaccel.study.experiment import simulate
 
     directed: tuple[DirectedLayer, ...] = ()
     if experiment.is_directed():

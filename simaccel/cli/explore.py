@@ -34,10 +34,10 @@ from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError, WorkerDiedError
 
 if TYPE_CHECKING:
-    from simaccel.experiment.store import ResultStore
     from simaccel.study.explore import ExplorationObjective, ExploredDesigns
     from simaccel.study.points import Point
     from simaccel.study.space import DesignSpace
+    from simaccel.study.store import ResultStore
 
 _SEARCH = [add for add, name in zip(SEARCH_OPTIONS, FIELDS, strict=True) if name != "objective"]
 """The search options without the objective, which the exploration has itself."""

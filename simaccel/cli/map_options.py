@@ -14,8 +14,6 @@ from simaccel.cli.options import Jobs
 from simaccel.cli.output import OutputFiles, show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_report import SearchReport
-from simaccel.experiment.run import known_energies
-from simaccel.experiment.scheduling import RememberedMapping, remember, schedule_workload
 from simaccel.files.targets import STDOUT
 from simaccel.hardware import Accelerator
 from simaccel.mapping.documents import mapping_document
@@ -34,6 +32,8 @@ from simaccel.report.units import bytes_text
 from simaccel.schedulers import settle_options
 from simaccel.schedulers.spatial import choices, mapping_from, search_all
 from simaccel.search.mapspace.nests import NestResult
+from simaccel.study.experiment import known_energies
+from simaccel.study.scheduling import RememberedMapping, remember, schedule_workload
 from simaccel.verbs.estimating import estimate_of, require_mapping_fits
 from simaccel.workload import Vector, Workload
 

@@ -36,7 +36,7 @@ from simaccel.dataflows import DATAFLOWS
 from simaccel.numbers import BITS, SUMS
 
 if TYPE_CHECKING:
-    from simaccel.experiment.workers import TaskWorkers
+    from simaccel.study.workers import TaskWorkers
 
 Command = Callable[..., None]
 
@@ -283,7 +283,7 @@ class Jobs:
 
     def working(self, default: int = 1) -> AbstractContextManager[TaskWorkers]:
         """Open the workers; ``default``: their number if the user gives none."""
-        from simaccel.experiment.parallel import open_workers
+        from simaccel.study.parallel import open_workers
 
         return open_workers(self.count or default, self.dask)
 

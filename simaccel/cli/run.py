@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from simaccel.cli.experiment_options import ExperimentOptions, Inputs
-    from simaccel.experiment.check import OperatorCheck
+    from simaccel.diagnosis.check import OperatorCheck
     from simaccel.schedulers import Options
     from simaccel.search.accounts import OnAccount, SearchAccount
     from simaccel.study.points import StudyRow
@@ -157,7 +157,7 @@ def run(
 def _require_small(inputs: Sequence[Any]) -> None:
     """Refuse to check a large workload on several chips."""
     if inputs and inputs[1].pod.count > 1:
-        from simaccel.experiment.check import require_small
+        from simaccel.diagnosis.check import require_small
 
         require_small(inputs[0])
 
@@ -193,8 +193,8 @@ def _check_parts(checks: Sequence[OperatorCheck]) -> list[Table]:
 
 def _check(whole: Workload, result: Result) -> tuple[OperatorCheck, ...]:
     """Return what a run computed; of a large workload a sample."""
-    from simaccel.experiment.check_chips import check_chips
-    from simaccel.experiment.sampled_check import check_or_sample
+    from simaccel.diagnosis.check_chips import check_chips
+    from simaccel.diagnosis.sampled_check import check_or_sample
 
     if result.pod.cuts:
         return check_chips(whole, result.pod)
@@ -243,8 +243,8 @@ def _search_mapspace(
     experiment: ExperimentOptions, inputs: Inputs, jobs: Jobs, report: SearchReport, *, quiet: bool
 ) -> Inputs:
     """Search a mapspace with a progress bar, in several processes with ``--jobs``."""
-    from simaccel.experiment.scheduling import schedule_workload
     from simaccel.mapping.tree import Mapping as Tree
+    from simaccel.study.scheduling import schedule_workload
 
     workload, accelerator, dataflow = inputs
     if isinstance(dataflow, Tree):
@@ -267,8 +267,8 @@ def _search_parts(
     experiment: ExperimentOptions, report: SearchReport, result: Result
 ) -> list[Table | str]:
     """Return the table of the search, if it is wanted, and what its choice gave up."""
-    from simaccel.experiment.run import given_up_json, result_json
     from simaccel.report.accounts import given_up_lines
+    from simaccel.study.experiment import given_up_json, result_json
 
     table = [report.table(experiment.objective, result.accelerator)] if report.explain else []
     losses = given_up_json(report.losses, experiment.objective)
@@ -279,8 +279,8 @@ def _search_parts(
 
 
 def _json(result: Result, checks: Sequence[OperatorCheck]) -> dict[str, Any]:
-    from simaccel.experiment.run import result_json
     from simaccel.report.pods import pod_json
+    from simaccel.study.experiment import result_json
 
     checked = {"check": [vars(one) for one in checks]} if checks else {}
     return {**result_json(result), **pod_json(result), **checked}
@@ -289,7 +289,7 @@ def _json(result: Result, checks: Sequence[OperatorCheck]) -> dict[str, Any]:
 def _search_json(
     report: SearchReport, experiment: ExperimentOptions, result: Result
 ) -> dict[str, Any]:
-    from simaccel.experiment.run import given_up_json
+    from simaccel.study.experiment import given_up_json
 
     losses = given_up_json(report.losses, experiment.objective)
     searches = report.json(experiment.objective, result.accelerator) if report.explain else {}

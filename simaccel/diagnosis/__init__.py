@@ -1,1 +1,1 @@
-"""Diagnosis of runs, as facts without text: limits, gains of freed resources, disagreements."""
+"""Diagnosis of runs, as facts without text: gains, disagreements, differences, checks of values."""

@@ -15,11 +15,11 @@ from typing import Final
 from simaccel.diagnosis.disagreement import AssumptionShare, Disagreement
 from simaccel.diagnosis.explanation import GroupExplanation
 from simaccel.diagnosis.what_if import free, takes_time
-from simaccel.experiment.limits import FreeArray
-from simaccel.experiment.run import ExperimentResult
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.spec import copy_spec
 from simaccel.machine.machine import Machine
+from simaccel.run.limits import FreeArray
+from simaccel.study.experiment import ExperimentResult
 
 _LATENCY: Final = ("dram_latency",)
 _TURNS: Final = (*_LATENCY, "dram_turnaround")

@@ -9,13 +9,13 @@ from typing import Final
 
 from simaccel.analytic.floor.floor import ByteBound
 from simaccel.analytic.prediction import GroupPrediction
-from simaccel.experiment.limits import computing_unit, waiting_by_cause
 from simaccel.hardware.memory import dram_bytes
 from simaccel.machine.machine import OperatorRun
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group, Keep, Loop, Node, paths
 from simaccel.mapping.view import TensorView
 from simaccel.papers.maestro.analysis.runtime import OperatorTime
+from simaccel.run.limits import computing_unit, waiting_by_cause
 from simaccel.units import cause_text
 
 TOLERANCE: Final = 0.02

@@ -27,8 +27,6 @@ from simaccel.diagnosis.disagreement import (
     dram_of,
 )
 from simaccel.errors import SimaccelError
-from simaccel.experiment.limits import computing_unit
-from simaccel.experiment.run import ExperimentResult
 from simaccel.hardware import SpatialArraySpec
 from simaccel.hardware.memory import leaves_core
 from simaccel.machine.machine import OperatorRun
@@ -40,6 +38,8 @@ from simaccel.papers.maestro.analysis.dimensions import Dimension, dimensions_of
 from simaccel.papers.maestro.analysis.hardware import hardware_of
 from simaccel.papers.maestro.analysis.runtime import operator_times
 from simaccel.papers.maestro.dataflows.reading import DirectedLayer
+from simaccel.run.limits import computing_unit
+from simaccel.study.experiment import ExperimentResult
 from simaccel.workload import Einsum
 from simaccel.workload.names import tensor_of
 

@@ -12,10 +12,10 @@ from typing import Final
 
 from simaccel.diagnosis.stalls import Diagnosis, OperatorDiagnosis
 from simaccel.errors import SimaccelError
-from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.memory import dram_bytes
 from simaccel.search.problems import parts
+from simaccel.study.experiment import simulate
 from simaccel.workload import Workload
 
 FUSED: Final = "flash"

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from simaccel.diagnosis.what_if import FREED_UNITS, free, takes_time
-from simaccel.experiment.limits import (
+from simaccel.hardware import Accelerator
+from simaccel.hardware.core_noc import CORE_NOC
+from simaccel.machine.machine import Machine
+from simaccel.program.program import Program
+from simaccel.run.limits import (
     RunLimit,
     next_limit,
     only_memory,
     waits_of_unit,
 )
-from simaccel.hardware import Accelerator
-from simaccel.hardware.core_noc import CORE_NOC
-from simaccel.machine.machine import Machine
-from simaccel.program.program import Program
 from simaccel.run.run import RunResult
 from simaccel.units import ARRAY, LOADING, SFU, UNFILLED
 

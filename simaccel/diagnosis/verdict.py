@@ -11,8 +11,8 @@ from simaccel.analytic.native import mac_share
 from simaccel.diagnosis.proposal import Proposal
 from simaccel.diagnosis.stalls import TOTAL, Diagnosis, OperatorDiagnosis
 from simaccel.diagnosis.what_if import FreedRun, WhatIfResult
-from simaccel.experiment.limits import kind_of, loading_cycles, operators_of
 from simaccel.hardware import Accelerator, Rate
+from simaccel.run.limits import kind_of, loading_cycles, operators_of
 from simaccel.trace import TraceReader
 
 BOUND = 0.9

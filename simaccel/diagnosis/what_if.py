@@ -13,8 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from simaccel.diagnosis.free_slots import with_free_slots
-from simaccel.experiment.limits import FreeArray, loading_cycles, without_loading
-from simaccel.experiment.store import cache, code_digest, result_key
 from simaccel.hardware import Accelerator, ArraySpec, SfuSpec, SpatialArraySpec, Stationarity
 from simaccel.hardware.core_noc import CORE_NOC, CoreNocSpec
 from simaccel.hardware.quantity import Amount
@@ -26,6 +24,8 @@ from simaccel.machine.machine import Machine
 from simaccel.machine.walks import make_walks
 from simaccel.program.program import Program, Sfu, commands
 from simaccel.program.text import program_text
+from simaccel.run.limits import FreeArray, loading_cycles, without_loading
+from simaccel.study.store import cache, code_digest, result_key
 from simaccel.units import ARRAY, COMPUTE_UNITS, LINK, LOADING, SFU, UNITS, Cause
 from simaccel.workload import VECTORS
 

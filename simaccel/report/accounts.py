@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.experiment.run import given_up_json
 from simaccel.hardware.area.parts import edp_js
 from simaccel.report.tables import Column, Table, tabulate
 from simaccel.report.units import (
@@ -22,6 +21,7 @@ from simaccel.report.units import (
 )
 from simaccel.search.accounts import RULES, Curve, ObjectiveLosses, SearchAccount
 from simaccel.search.effort import Objective
+from simaccel.study.experiment import given_up_json
 from simaccel.study.figure_table import total_of
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from simaccel.analytic.native import least_array_cycles
-from simaccel.experiment.traffic import least_memory_cycles
 from simaccel.hardware import Accelerator
 from simaccel.mapping.documents import mapping_document
 from simaccel.papers.orojenesis.single import Mapspace
 from simaccel.papers.orojenesis.whole import WorkloadBound, WorkloadPoint
 from simaccel.report.tables import Column, Row, Table, tabulate
 from simaccel.report.units import bytes_text, cycles_text
+from simaccel.run.traffic import least_memory_cycles
 
 _ROWS = 16
 """Most points of a table."""

@@ -8,7 +8,6 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final
 
-from simaccel.experiment.run import ExperimentResult, result_json
 from simaccel.report.accounts import given_up_lines
 from simaccel.report.rows import stall_figures, traffic_figures, work_figures
 from simaccel.report.tables import Column, Row, Table, study_columns, tabulate, texts
@@ -20,6 +19,7 @@ from simaccel.report.units import (
     short_names,
     terms_text,
 )
+from simaccel.study.experiment import ExperimentResult, result_json
 from simaccel.study.figure_table import FIGURES, Figure
 from simaccel.study.figures import run_figures
 from simaccel.study.points import Setting, StudyRow

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from simaccel.dataflows import DEPLOYED
-from simaccel.experiment.limits import kind_of
-from simaccel.experiment.run import ExperimentResult
 from simaccel.report.units import count_text, cycles_text, seconds_text
+from simaccel.run.limits import kind_of
+from simaccel.study.experiment import ExperimentResult
 from simaccel.workload import Workload
 
 

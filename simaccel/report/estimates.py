@@ -10,8 +10,6 @@ from simaccel.analytic.native import mac_share
 from simaccel.analytic.prediction import GroupPrediction, Prediction
 from simaccel.diagnosis.own_estimate import TOTAL, CycleTerm, OwnEstimate, own_estimate
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.experiment.limits import OF_UNIT, operators_of
-from simaccel.experiment.run import ExperimentResult, bound_json, known_energies, moved_tree
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.core_noc import CORE_NOC
@@ -19,6 +17,8 @@ from simaccel.hardware.cores import without_core
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.report.tables import Column, Row, Table, tabulate
 from simaccel.report.units import cycles_text, error_text, fine_share_text, short_share_text
+from simaccel.run.limits import OF_UNIT, operators_of
+from simaccel.study.experiment import ExperimentResult, bound_json, known_energies, moved_tree
 from simaccel.units import CAUSES, cause_text
 from simaccel.workload import Workload
 

@@ -11,10 +11,10 @@ from typing import Any, Final, Literal
 
 from simaccel.analytic.floor.compulsory import group_bytes
 from simaccel.analytic.native import mac_share
-from simaccel.experiment.limits import operators_of
 from simaccel.hardware import Accelerator
 from simaccel.report.tables import Column, Row, Table, figure_columns, tabulate, texts
 from simaccel.report.units import rate_text
+from simaccel.run.limits import operators_of
 from simaccel.search.problems import parts
 from simaccel.study.figure_table import total_of
 from simaccel.study.points import StudyRow

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from simaccel.diagnosis.disagreement import TOLERANCE, Disagreement
 from simaccel.diagnosis.explanation import ON_CHIP, GroupExplanation, Reuse
-from simaccel.experiment.run import ExperimentResult, bound_json, floor_json
 from simaccel.hardware.memory import dram_bytes
 from simaccel.report.results import SMALLEST_SHARE
 from simaccel.report.tables import Column, Row, Table, page_html, table_html, tabulate, texts
 from simaccel.report.units import bytes_text, cycles_text, error_text, share_text, short_share_text
+from simaccel.study.experiment import ExperimentResult, bound_json, floor_json
 from simaccel.units import cause_text
 
 _TOP_CAUSES = 3

@@ -6,14 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from simaccel.experiment.pipeline_plan import PipelinePlan
-from simaccel.experiment.run import ExperimentResult
-from simaccel.experiment.traffic import (
-    dram_by_class,
-    least_dram_bytes,
-    masked_macs,
-    roofline_cycles,
-)
 from simaccel.report.pods import busy_shares
 from simaccel.report.tables import Column, Row, Table, tabulate
 from simaccel.report.units import (
@@ -28,9 +20,17 @@ from simaccel.report.units import (
     work_energy_text,
 )
 from simaccel.run.memories import resident_bytes
+from simaccel.run.traffic import (
+    dram_by_class,
+    least_dram_bytes,
+    masked_macs,
+    roofline_cycles,
+)
 from simaccel.schedulers.parallel import degrees_text
+from simaccel.study.experiment import ExperimentResult
 from simaccel.study.generation import Generation
 from simaccel.study.pipeline import PipelineRun, PipelineStage
+from simaccel.study.pipeline_plan import PipelinePlan
 from simaccel.units import ARRAY, LINK
 from simaccel.workload import CLASSES
 

@@ -6,8 +6,6 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.experiment.run import ExperimentResult
-from simaccel.experiment.traffic import phase_of
 from simaccel.hardware.cores import CHIP, REMOTE, core_of_name, on_core
 from simaccel.hardware.links import LINK_SENT
 from simaccel.hardware.memory import is_dram_channel
@@ -21,6 +19,8 @@ from simaccel.report.units import (
     work_energy_text,
 )
 from simaccel.run.memories import resident_bytes
+from simaccel.run.traffic import phase_of
+from simaccel.study.experiment import ExperimentResult
 from simaccel.study.figures import run_figures
 from simaccel.units import ARRAY, UNITS
 

@@ -9,22 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.diagnosis.own_estimate import TOTAL
 from simaccel.diagnosis.speedups import WORTH_A_CHANGE, LimitSpeedups
-from simaccel.experiment.limits import (
-    OF_UNIT,
-    Row,
-    RunLimit,
-    computing_unit,
-    kind_of,
-    waiting_by_cause,
-)
-from simaccel.experiment.run import (
-    ExperimentResult,
-    energy_pj,
-    floor_json,
-    row_terms,
-    total_energy_pj,
-)
-from simaccel.experiment.traffic import dram_by_class, reformed_dram_bytes
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power, area_of
 from simaccel.hardware.memory import dram_bytes
@@ -46,12 +30,28 @@ from simaccel.report.units import (
     short_share_text,
     terms_text,
 )
+from simaccel.run.limits import (
+    OF_UNIT,
+    Row,
+    RunLimit,
+    computing_unit,
+    kind_of,
+    waiting_by_cause,
+)
+from simaccel.run.traffic import dram_by_class, reformed_dram_bytes
+from simaccel.study.experiment import (
+    ExperimentResult,
+    energy_pj,
+    floor_json,
+    row_terms,
+    total_energy_pj,
+)
 from simaccel.units import ARRAY, LIMITS, LOADING, cause_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simaccel.experiment.check import OperatorCheck
+    from simaccel.diagnosis.check import OperatorCheck
     from simaccel.run.memories import MemoryDemand
 
 TOP = 10

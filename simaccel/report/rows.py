@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from simaccel.experiment.limits import kind_of
-from simaccel.experiment.run import (
+from simaccel.report.tables import Column, Row, Table, tabulate
+from simaccel.report.units import count_text, energy_text, share_text
+from simaccel.run.limits import kind_of
+from simaccel.run.traffic import dram_by_class
+from simaccel.study.experiment import (
     ExperimentResult,
     energy_pj,
     moved_tree,
     row_terms,
     total_energy_pj,
 )
-from simaccel.experiment.traffic import dram_by_class
-from simaccel.report.tables import Column, Row, Table, tabulate
-from simaccel.report.units import count_text, energy_text, share_text
 from simaccel.units import ARRAY, STALLS
 
 

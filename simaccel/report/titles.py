@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from simaccel.experiment.precision import place_on
 from simaccel.hardware import Accelerator
+from simaccel.study.precision import place_on
 from simaccel.workload import CLASSES, Workload
 from simaccel.workload.language.graph import class_of
 from simaccel.workload.precision import NATIVE

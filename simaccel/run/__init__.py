@@ -1,1 +1,1 @@
-"""One run: what a mapping of a workload takes on an accelerator (`run`), held against formulas."""
+"""One run: what a mapping of a workload takes on an accelerator (`run`), and what limits it."""

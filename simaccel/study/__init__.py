@@ -1,1 +1,1 @@
-"""Studies: rows of settings, the run of each, and a table of the results; no text output."""
+"""One run with its search, and studies: rows of settings, the run of each; no text output."""

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.hardware.quantity import LARGEST
 from simaccel.numbers import BYTE
 from simaccel.schedulers import Options
+from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.workload import Workload
 
 FIELD: Final = "dram.bandwidth_bytes_per_second"

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from simaccel.errors import Fault, InputError, SimaccelError
-from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.numbers import BYTE
@@ -28,6 +27,7 @@ from simaccel.papers.maestro.analysis.hardware import hardware_of
 from simaccel.papers.maestro.analysis.prices import DesignPrices
 from simaccel.papers.maestro.dataflows.reading import DirectedLayer
 from simaccel.papers.maestro.dataflows.translating import directed_mapping
+from simaccel.study.experiment import simulate
 from simaccel.workload import Workload
 
 SHOWN: Final = 3

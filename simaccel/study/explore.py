@@ -9,15 +9,15 @@ from itertools import islice
 from typing import Final
 
 from simaccel.errors import SimaccelError
-from simaccel.experiment.parallel import Watch
-from simaccel.experiment.store import ResultStore
-from simaccel.experiment.workers import TaskWorkers
 from simaccel.study.figures import frontier, objective_of, static_figures
 from simaccel.study.forecast import forecasts
 from simaccel.study.limits import FigureLimit
+from simaccel.study.parallel import Watch
 from simaccel.study.points import Figures, Point, StudyRow
 from simaccel.study.runs import key_of, row_of, run_points
 from simaccel.study.space import Settings
+from simaccel.study.store import ResultStore
+from simaccel.study.workers import TaskWorkers
 
 
 @dataclass(frozen=True)

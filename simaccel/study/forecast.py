@@ -7,8 +7,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
-from simaccel.experiment.chip_share import chip_share
-from simaccel.experiment.scheduling import recall
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.space import mergeable, space_of
@@ -20,8 +18,10 @@ from simaccel.search.effort import Effort
 from simaccel.search.goal import Goal
 from simaccel.search.mapspace.rooms import rooms_of
 from simaccel.search.problems import parts
+from simaccel.study.chip_share import chip_share
 from simaccel.study.pipeline import plan_of
 from simaccel.study.points import Point
+from simaccel.study.scheduling import recall
 from simaccel.workload import Vector, Workload
 from simaccel.workload.roles import window_ranks
 

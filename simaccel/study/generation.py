@@ -15,14 +15,14 @@ from fractions import Fraction
 from typing import Any
 
 from simaccel.errors import Fault, InputError
-from simaccel.experiment.chip_share import chip_work
-from simaccel.experiment.pipeline_plan import PipelinePlan
-from simaccel.experiment.run import ExperimentResult, simulate
-from simaccel.experiment.traffic import dram_by_class, roofline_cycles
 from simaccel.hardware import Accelerator
+from simaccel.run.traffic import dram_by_class, roofline_cycles
 from simaccel.schedulers import Options
 from simaccel.schedulers.splits import settle_degrees
+from simaccel.study.chip_share import chip_work
+from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.study.pipeline import PipelineRun, pipeline_row, plan_of, run_pipeline
+from simaccel.study.pipeline_plan import PipelinePlan
 from simaccel.study.points import WeightedWorkload, base_point
 from simaccel.workload import CLASSES, Workload, build
 from simaccel.workload.language.model import Transformer

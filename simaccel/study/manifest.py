@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from simaccel.errors import Fault, InputError
-from simaccel.experiment.store import ResultStore, code_digest, read_json, write_json
 from simaccel.files.targets import clear_left_in, is_left, write_fault
 from simaccel.lazy import np
+from simaccel.study.store import ResultStore, code_digest, read_json, write_json
 from simaccel.version import version
 
 FORMAT: Final = 1

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.energy.required import require_energies
 from simaccel.mapping.documents import mapping_document
@@ -17,6 +16,7 @@ from simaccel.schedulers import Options, settle_options
 from simaccel.schedulers.fronts import front
 from simaccel.search.front import FIGURES, Figure, FrontFigures
 from simaccel.search.judge import mapping_of
+from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.study.figure_table import METRICS
 from simaccel.study.figures import run_figures
 from simaccel.study.points import Figures

@@ -15,24 +15,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from simaccel.experiment.pipeline_plan import (
+from simaccel.hardware import Accelerator
+from simaccel.hardware.area.parts import power_mw
+from simaccel.numbers import BYTE
+from simaccel.run.memories import MemoryDemand
+from simaccel.run.run import Progress
+from simaccel.study.experiment import (
+    ExperimentResult,
+    result_json,
+    simulate,
+    total_energy_pj,
+)
+from simaccel.study.pipeline_plan import (
     PipelineMessage,
     PipelinePlan,
     PlannedStage,
     named_dataflow,
     plan_pipeline,
 )
-from simaccel.experiment.run import (
-    ExperimentResult,
-    result_json,
-    simulate,
-    total_energy_pj,
-)
-from simaccel.hardware import Accelerator
-from simaccel.hardware.area.parts import power_mw
-from simaccel.numbers import BYTE
-from simaccel.run.memories import MemoryDemand
-from simaccel.run.run import Progress
 from simaccel.study.points import Point
 from simaccel.units import LINK
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.errors import WorkerDiedError
-from simaccel.experiment.precision import place_on
+from simaccel.study.precision import place_on
 
 if TYPE_CHECKING:
     from simaccel.hardware import Accelerator

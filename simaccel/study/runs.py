@@ -10,10 +10,6 @@ from functools import partial
 from typing import Final
 
 from simaccel.errors import SimaccelError, WorkerDiedError
-from simaccel.experiment.parallel import Watch, run_with
-from simaccel.experiment.run import given_up_json, result_json, simulate
-from simaccel.experiment.store import ResultStore, result_key
-from simaccel.experiment.workers import TaskWorkers
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.tree import Mapping
 from simaccel.numbers import plain
@@ -22,10 +18,14 @@ from simaccel.papers.maestro.dataflows.translating import directed_mapping
 from simaccel.run.memories import MemoryOverflowError
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import STRATEGIES
+from simaccel.study.experiment import given_up_json, result_json, simulate
 from simaccel.study.figures import figures_of, limit_of, record_of
+from simaccel.study.parallel import Watch, run_with
 from simaccel.study.pipeline import pipeline_row, run_pipeline
 from simaccel.study.points import LOST, Point, Record, StudyRow
 from simaccel.study.space import DIRECTIVES
+from simaccel.study.store import ResultStore, result_key
+from simaccel.study.workers import TaskWorkers
 
 _LOST: Final = {"problem": LOST, "lost": True}
 """The record of a run whose process died."""

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from simaccel.errors import Fault, InputError, gather, suggest
-from simaccel.experiment.documents import workload_document
 from simaccel.files.documents import read_text
 from simaccel.hardware import Accelerator
 from simaccel.hardware.energy.required import require_energies
 from simaccel.hardware.load import with_values
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.importers.workloads import is_described
+from simaccel.study.documents import workload_document
 from simaccel.study.points import Axis, Point, Setting, Value, WeightedWorkload, default_options
 from simaccel.workload import Workload
 
@@ -346,7 +346,7 @@ def require_degrees(
         allowed = "nothing without --pipeline-parallel"
         raise InputError([Fault("--micro-batches", "micro-batches", micro_batches, allowed)])
     if stages is not None:
-        from simaccel.experiment.pipeline_plan import require_stages  # noqa: PLC0415 - as in space
+        from simaccel.study.pipeline_plan import require_stages  # noqa: PLC0415 - as in space
 
         for workload in workloads:
             require_stages(workload, accelerator, stages, micro_batches, options)

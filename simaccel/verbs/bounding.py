@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from simaccel.analytic.floor.compulsory import compulsory_bytes
 from simaccel.errors import Fault, InputError, name_arguments, suggest
-from simaccel.experiment.precision import gather_placed
 from simaccel.hardware import Accelerator
 from simaccel.hardware.quantity import parse_quantity
 from simaccel.mapping.tree import Mapping
@@ -19,6 +18,7 @@ from simaccel.report.bounds import BoundReport
 from simaccel.report.tables import Table
 from simaccel.report.titles import workload_title
 from simaccel.report.units import bytes_text
+from simaccel.study.precision import gather_placed
 from simaccel.verbs.arguments import check_types
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
 from simaccel.verbs.showing import Rows, ShownResult

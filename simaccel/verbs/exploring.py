@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError, gather, name_arguments, require_none, suggest
-from simaccel.experiment.parallel import open_workers
 from simaccel.hardware.settings import Settings as FieldSettings
 from simaccel.report import exploration
 from simaccel.report.tables import Table
@@ -21,6 +20,7 @@ from simaccel.study.explore import explore as explored
 from simaccel.study.figures import OBJECTIVES
 from simaccel.study.limits import read_limit
 from simaccel.study.manifest import open_store, store_in
+from simaccel.study.parallel import open_workers
 from simaccel.study.parameters import Parameter, parameter_of, suggest_parameter
 from simaccel.study.points import Axis, Value, WeightedWorkload
 from simaccel.study.space import (

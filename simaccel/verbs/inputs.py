@@ -6,9 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.experiment.documents import accelerator_document
-from simaccel.experiment.precision import compile_for, gather_placed
-from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import build_accelerator
 from simaccel.hardware.settings import Settings
@@ -19,6 +16,9 @@ from simaccel.mapping.files import load_mapping, require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options, default_dataflow
 from simaccel.search.effort import OBJECTIVES, Objective
+from simaccel.study.documents import accelerator_document
+from simaccel.study.precision import compile_for, gather_placed
+from simaccel.study.scheduling import schedule_workload
 from simaccel.workload import Workload
 
 WorkloadLike = Workload | str | Path

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.diagnosis.speedups import speedups_of
 from simaccel.errors import Fault, InputError, name_arguments, suggest
-from simaccel.experiment import run as experiment
-from simaccel.experiment.run import result_json
 from simaccel.hardware.settings import Settings
 from simaccel.report import results
 from simaccel.report.pods import core_line, pod_lines
@@ -21,6 +19,8 @@ from simaccel.report.units import short_names, short_share_text
 from simaccel.run.run import Progress
 from simaccel.schedulers import Options
 from simaccel.search.effort import Objective
+from simaccel.study import experiment
+from simaccel.study.experiment import result_json
 from simaccel.study.figures import run_figures
 from simaccel.study.points import Axis, Setting, StudyRow
 from simaccel.verbs.arguments import check_types
@@ -214,7 +214,7 @@ def record(  # noqa: PLR0913 - one keyword an option of the command
         InputError: the file exists and ``force`` is not given, or it can't be written.
 
     """
-    from simaccel.experiment import recording  # h5py only where it is needed
+    from simaccel.study import recording  # h5py only where it is needed
 
     options = as_options(options, objective)
     inputs = as_inputs(workload, accelerator, dataflow, settings, options)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from simaccel.cli.forecast import processes_of
-from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.study.experiment import simulate
 from simaccel.study.figure_table import total_of
 from simaccel.study.points import Axis, Point, Record, Setting, base_point
 from simaccel.study.runs import make_record, run_point

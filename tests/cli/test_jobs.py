@@ -32,7 +32,7 @@ def test_a_search_whose_process_dies_names_its_operator_and_writes_nothing(
     cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("simaccel.experiment.parallel.open_workers", _dying)
+    monkeypatch.setattr("simaccel.study.parallel.open_workers", _dying)
     result = cli(f"{line} --hw toy_linear --workload gemm --shape M=9,K=7,N=5 --jobs 2")
     assert result.exit_code == 1
     died = "error: gemm: a process of the search died; is there enough memory?\n"

@@ -135,7 +135,7 @@ def test_a_run_of_a_network_tells_of_each_layer(monkeypatch: pytest.MonkeyPatch)
             )
         return make_mapping(workload, on, "naive-m")
 
-    monkeypatch.setattr("simaccel.experiment.run.schedule_workload", searched)
+    monkeypatch.setattr("simaccel.study.experiment.schedule_workload", searched)
     _called("run --hw toy --workload bert --seq-len 2 --scope la --dataflow flex --quiet")
     assert terminal.getvalue() == ""
     _called("run --hw toy --workload bert --seq-len 2 --scope la --dataflow flex")

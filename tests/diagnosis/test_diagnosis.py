@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from simaccel.diagnosis.stalls import TOTAL, OperatorDiagnosis, diagnose
-from simaccel.experiment.limits import kind_of
-from simaccel.experiment.recording import record
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.accounts import EngineCycles
+from simaccel.run.limits import kind_of
+from simaccel.study.recording import record
 from simaccel.trace import Stall, TraceReader
 from simaccel.workload import ModelDimensions, attention, build
 from tests.draws import DRAWS

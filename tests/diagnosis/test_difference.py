@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simaccel.diagnosis.difference import Difference, FieldDifference, compare
-from simaccel.experiment.recording import record
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Run
 from simaccel.schedulers import Options
+from simaccel.study.recording import record
 from simaccel.trace import TraceError, TraceReader
 from simaccel.workload import ModelDimensions, attention
 from tests.draws import DRAWS

@@ -21,7 +21,6 @@ from simaccel.diagnosis.disagreement import (
     against_prediction,
 )
 from simaccel.diagnosis.explanation import GroupExplanation, explain
-from simaccel.experiment.run import ExperimentResult, result_json
 from simaccel.mapping.text import parse_text
 from simaccel.papers.maestro.dataflows.reading import parse_directives
 from simaccel.papers.maestro.dataflows.translating import directed_mapping
@@ -33,6 +32,7 @@ from simaccel.report.explanation import (
 from simaccel.report.figures.analyses import draw_shares, shared_groups
 from simaccel.report.figures.style import style
 from simaccel.report.tables import Column, tabulate
+from simaccel.study.experiment import ExperimentResult, result_json
 from simaccel.workload import ModelDimensions, attention, parse_workload
 from simaccel.workload.layers import Product, layers_workload
 from tests.draws import some

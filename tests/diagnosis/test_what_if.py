@@ -21,7 +21,6 @@ from simaccel.diagnosis.what_if import (
     takes_time,
     what_if,
 )
-from simaccel.experiment.recording import record
 from simaccel.hardware import Accelerator
 from simaccel.hardware.presets import template
 from simaccel.importers.accelerators import load_accelerator
@@ -30,10 +29,10 @@ from simaccel.program.fit import rings
 from simaccel.program.lowering import lower, lower_group
 from simaccel.program.program import Program, commands, tiles_of
 from simaccel.schedulers import make_mapping
+from simaccel.study.recording import record
 from simaccel.trace import TraceReader
 from simaccel.workload import VECTORS, build, gemm
 from tests.draws import DRAWS
-from tests.experiment.damages import DAMAGES
 from tests.machine.accelerators import accelerator, accelerators, gigabytes
 from tests.program.programs import (
     Case,
@@ -45,6 +44,7 @@ from tests.program.programs import (
     softmax_group,
 )
 from tests.properties.test_dram_order import early_loads
+from tests.study.damages import DAMAGES
 
 FEW = settings(max_examples=3 * DRAWS)
 CHOICES = st.sets(st.sampled_from(RESOURCES)).map(lambda found: tuple(sorted(found)))
@@ -290,7 +290,7 @@ def test_program_accelerator_and_code_are_part_of_the_key(
     remembered_what_if(TOY, PROGRAM)
     remembered_what_if(TOY, OTHER)
     remembered_what_if(load_accelerator("toy", ["dram.latency_cycles=77"]), PROGRAM)
-    monkeypatch.setattr("simaccel.experiment.store.code_digest", lambda: "other code")
+    monkeypatch.setattr("simaccel.study.store.code_digest", lambda: "other code")
     remembered_what_if(TOY, PROGRAM)
     assert len(runs) == 4
 

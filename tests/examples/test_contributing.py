@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from simaccel import gemm, lazy, load_accelerator, simulate
-from simaccel.experiment.check import check, vector_values
+from simaccel.diagnosis.check import check, vector_values
 from simaccel.files.catalogue import Catalogue
 from simaccel.importers.workloads import load_workload
 from simaccel.machine.machine import Machine

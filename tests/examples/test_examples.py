@@ -11,7 +11,7 @@ import pytest
 
 from examples import picture, trace_picture
 from simaccel import gemm, load_accelerator
-from simaccel.experiment.recording import record
+from simaccel.study.recording import record
 from simaccel.trace import TraceReader
 from tests.examples.doctests import shown_again
 from tests.examples.documents import blocks, rewrite

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from simaccel import build, load_accelerator, simulate
-from simaccel.experiment.check import check
+from simaccel.diagnosis.check import check
 from simaccel.hardware.presets import list_accelerators
 from simaccel.schedulers import DATAFLOWS
 from simaccel.workload import PLUGGED, VECTORS, Workload

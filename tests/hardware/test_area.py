@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from simaccel.experiment.documents import accelerator_document
-from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of, power_mw
 from simaccel.hardware.energy.tables import NODES, dram_pj_per_byte, mac_pj, sram_pj_per_byte
 from simaccel.hardware.load import accelerator_rows, with_values
 from simaccel.hardware.presets import list_accelerators
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.study.documents import accelerator_document
+from simaccel.study.experiment import simulate
 from simaccel.workload import gemm
 from tests.refusals import refusal_of
 

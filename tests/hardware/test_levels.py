@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from simaccel.experiment.documents import accelerator_document
 from simaccel.hardware import Accelerator
 from simaccel.hardware.array import NotSpatialError, NotSystolicError
 from simaccel.hardware.dataflow import LevelConstraint, merge_constraints, parse_constraints, single
@@ -17,6 +16,7 @@ from simaccel.hardware.load import accelerator_rows
 from simaccel.hardware.presets import list_accelerators
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import NotMappableError, make_mapping
+from simaccel.study.documents import accelerator_document
 from simaccel.workload import gemm
 from tests.refusals import faults_of
 

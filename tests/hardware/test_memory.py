@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from simaccel.experiment.documents import accelerator_document
 from simaccel.hardware import BufferSpec, DramSpec
 from simaccel.hardware.dram.tile import TileRows
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.study.documents import accelerator_document
 
 
 def _dram(channels: int, interleave_bytes: int) -> DramSpec:

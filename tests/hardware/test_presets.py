@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 
 from simaccel import simulate
-from simaccel.experiment.documents import accelerator_document
-from simaccel.experiment.precision import place_on
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.dram.parts import PARTS
@@ -15,6 +13,8 @@ from simaccel.hardware.presets import list_accelerators
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.text import parse_program
+from simaccel.study.documents import accelerator_document
+from simaccel.study.precision import place_on
 from simaccel.workload import gemm, parse_workload, with_precision
 from tests.cli.conftest import Call, cli
 from tests.refusals import faults_of, refusal_of

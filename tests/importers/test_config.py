@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from simaccel import load_accelerator, simulate
+from simaccel.diagnosis.check import check
 from simaccel.errors import InputError
-from simaccel.experiment.check import check
 from simaccel.importers.hugging_face.config import load_config
 from simaccel.importers.workloads import load_workload
 from simaccel.study.generation import generate

@@ -12,7 +12,6 @@ import pytest
 
 from simaccel.analytic.prediction import predict
 from simaccel.errors import InputError
-from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.fold_grid import BlocksSpec
 from simaccel.importers.accelerators import load_accelerator
@@ -34,6 +33,7 @@ from simaccel.mapping.tree import (
 )
 from simaccel.program.lowering import lower
 from simaccel.program.program import DoesNotFitError
+from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.workload import Workload, gemm
 from simaccel.workload.conv import conv2d
 from tests.agreement import assert_bounded, assert_counts, assert_exact

@@ -6,8 +6,6 @@ import pytest
 
 from simaccel.diagnosis.what_if import what_if
 from simaccel.errors import InputError
-from simaccel.experiment.run import moved_tree, simulate
-from simaccel.experiment.traffic import roofline_cycles
 from simaccel.hardware import Accelerator, Stationarity
 from simaccel.hardware.load import with_values
 from simaccel.importers.accelerators import load_accelerator
@@ -15,6 +13,8 @@ from simaccel.machine.machine import Machine, Run
 from simaccel.papers.maestro.analysis.hardware import hardware_of
 from simaccel.program.program import DoesNotFitError
 from simaccel.program.text import parse_program, program_text
+from simaccel.run.traffic import roofline_cycles
+from simaccel.study.experiment import moved_tree, simulate
 from simaccel.trace.series import bytes_by_resource, limits_of
 from simaccel.verbs.bounding import bound
 from simaccel.workload import gemm

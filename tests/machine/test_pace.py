@@ -7,11 +7,11 @@ import pytest
 
 from simaccel import load_accelerator, simulate
 from simaccel.errors import InputError
-from simaccel.experiment.run import energy_pj
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.lowering import lower
 from simaccel.program.text import parse_program, program_text
+from simaccel.study.experiment import energy_pj
 from simaccel.workload import Workload, build, canonical_text, parse_workload
 from simaccel.workload.documents import einsums_document
 from tests.agreement import assert_counts, assert_exact

@@ -6,13 +6,13 @@ import pytest
 
 from simaccel.diagnosis.what_if import what_if
 from simaccel.errors import InputError
-from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults
 from simaccel.program.text import parse_program, program_text
+from simaccel.study.experiment import simulate
 from simaccel.workload import Workload
 from simaccel.workload.shared import in_shared_buffer, most_shared_bytes
 from tests.machine.accelerators import accelerator

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from simaccel.experiment.check import check
+from simaccel.diagnosis.check import check
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.checks import faults, require_mapping
 from simaccel.mapping.lifetimes import lifetimes

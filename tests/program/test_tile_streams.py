@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from simaccel.experiment.check import check
+from simaccel.diagnosis.check import check
 from simaccel.mapping.text import parse_text
 from simaccel.mapping.tile_streams import tile_streams
 from simaccel.mapping.tree import Mapping

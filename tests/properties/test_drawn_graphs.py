@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 
 from simaccel import load_accelerator, simulate
 from simaccel.dataflows import ON_ANY_ARRAY
-from simaccel.experiment.check import check
+from simaccel.diagnosis.check import check
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options, canonical_dataflow, make_mapping

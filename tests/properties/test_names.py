@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simaccel import Trace, load_accelerator, record
-from simaccel.experiment.scheduling import schedule_workload
 from simaccel.files.documents import parse_document
 from simaccel.mapping.documents import parse_mapping
 from simaccel.mapping.files import mapping_text
@@ -15,6 +14,7 @@ from simaccel.mapping.text import parse_text, tree_text
 from simaccel.program.lowering import lower
 from simaccel.program.program import Program
 from simaccel.program.text import parse_program, program_text
+from simaccel.study.scheduling import schedule_workload
 from simaccel.workload import AffineDimension, Einsum, Operand, Tensor, Vector, Workload
 from simaccel.workload.einsum import Kind
 from tests.draws import DRAWS

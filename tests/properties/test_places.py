@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from simaccel.experiment.check import check
+from simaccel.diagnosis.check import check
 from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.text import parse_text, tree_text
 from simaccel.program.lowering import lower

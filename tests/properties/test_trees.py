@@ -5,11 +5,11 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from simaccel.analytic.prediction import predict
-from simaccel.experiment.check_chips import check_chips
-from simaccel.experiment.run import energy_pj
+from simaccel.diagnosis.check_chips import check_chips
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults
 from simaccel.program.exchanges import lower_pod
+from simaccel.study.experiment import energy_pj
 from tests.agreement import assert_counts, assert_exact, run_exactly
 from tests.drawn_chips import draw_pod
 from tests.drawn_machines import example_machine

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console, RenderableType
 
-from simaccel.experiment.check import OperatorCheck
-from simaccel.experiment.run import ExperimentResult, result_json, simulate
+from simaccel.diagnosis.check import OperatorCheck
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.catalogues import whole_line
 from simaccel.report.comparison import comparison_table, speedups, terms_lines
@@ -24,6 +23,7 @@ from simaccel.report.units import (
     share_text,
     short_names,
 )
+from simaccel.study.experiment import ExperimentResult, result_json, simulate
 from simaccel.study.figures import run_figures
 from simaccel.study.points import StudyRow
 from simaccel.workload import ModelDimensions, Workload, attention, build, conv2d, gemm, network

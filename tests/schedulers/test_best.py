@@ -7,9 +7,8 @@ from typing import cast
 
 import pytest
 
+from simaccel.diagnosis.check import check
 from simaccel.errors import SimaccelError
-from simaccel.experiment.check import check
-from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Group
 from simaccel.schedulers import Options
@@ -22,6 +21,7 @@ from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.scored_tree import ScoredTree
+from simaccel.study.experiment import simulate
 from simaccel.workload import build, parse_workload
 from simaccel.workload.attention import Scope
 from tests.draws import some

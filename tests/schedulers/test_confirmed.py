@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Do, nodes
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.search.effort import OBJECTIVES, Effort, Objective
+from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.workload import ModelDimensions, Workload, attention, build, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload

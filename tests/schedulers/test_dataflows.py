@@ -9,7 +9,7 @@ import pytest
 
 from simaccel.analytic.prediction import predict
 from simaccel.dataflows import ON_ANY_ARRAY
-from simaccel.experiment.check import check
+from simaccel.diagnosis.check import check
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine

@@ -11,14 +11,14 @@ from click.testing import CliRunner
 
 from simaccel import Trace, build, estimate, gemm, load_accelerator, record, simulate
 from simaccel.cli.app import main
+from simaccel.diagnosis.check import check
+from simaccel.diagnosis.check_chips import check_chips
 from simaccel.errors import InputError
-from simaccel.experiment.check import check
-from simaccel.experiment.check_chips import check_chips
-from simaccel.experiment.precision import place_on
 from simaccel.hardware import Accelerator
 from simaccel.mapping.text import tree_text
 from simaccel.mapping.tree import Keep, Loop
 from simaccel.schedulers import NotMappableError, Options, default_dataflow
+from simaccel.study.precision import place_on
 from simaccel.workload import (
     Conv,
     Vector,

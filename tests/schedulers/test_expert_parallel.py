@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simaccel.diagnosis.check import expected_values, random_tensors
+from simaccel.diagnosis.check_chips import check_chips
 from simaccel.errors import InputError
-from simaccel.experiment.check import expected_values, random_tensors
-from simaccel.experiment.check_chips import check_chips
-from simaccel.experiment.precision import place_on
-from simaccel.experiment.run import simulate
 from simaccel.hardware.chips import ChipPod
 from simaccel.hardware.links import LINK_SENT, LinksSpec
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.run.memories import memory_demands
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over
+from simaccel.study.experiment import simulate
+from simaccel.study.precision import place_on
 from simaccel.workload import build
 from simaccel.workload.language.build import transformer
 from simaccel.workload.language.model import Transformer

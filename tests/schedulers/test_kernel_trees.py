@@ -3,7 +3,7 @@
 import pytest
 
 from simaccel import gemm, load_accelerator, simulate
-from simaccel.experiment.check import check
+from simaccel.diagnosis.check import check
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Loop
 from simaccel.schedulers import default_dataflow

@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from simaccel.experiment.check import check
-from simaccel.experiment.run import simulate
+from simaccel.diagnosis.check import check
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.importers.accelerators import load_accelerator
@@ -22,6 +21,7 @@ from simaccel.schedulers.concurrent_groups import divide
 from simaccel.search.core_cuts import cuts_of
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Body
+from simaccel.study.experiment import simulate
 from simaccel.workload import Workload
 from tests.draws import DRAWS, some
 from tests.machine.accelerators import accelerator

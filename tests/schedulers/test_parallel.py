@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from simaccel.diagnosis.check_chips import check_chips
 from simaccel.errors import InputError
-from simaccel.experiment.check_chips import check_chips
-from simaccel.experiment.run import simulate
-from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware.chips import ChipPod
 from simaccel.hardware.collectives import LinkAxis
 from simaccel.hardware.links import LinksSpec
@@ -19,7 +17,9 @@ from simaccel.mapping.files import load_mapping, mapping_text
 from simaccel.report.pods import pod_json, pod_lines, sent_bytes
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over
+from simaccel.study.experiment import simulate
 from simaccel.study.generation import generate
+from simaccel.study.scheduling import schedule_workload
 from simaccel.workload import Workload, build
 from simaccel.workload.language.build import transformer
 from simaccel.workload.language.model import Transformer

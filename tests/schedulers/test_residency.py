@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simaccel.analytic.floor.floor import floor_of
 from simaccel.analytic.prediction import predict
-from simaccel.experiment.check import check
+from simaccel.diagnosis.check import check
 from simaccel.hardware import Accelerator
 from simaccel.hardware.compiler import CompilerSpec
 from simaccel.machine.machine import Machine

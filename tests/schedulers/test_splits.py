@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from onnx import TensorProto, helper
 
+from simaccel.diagnosis.check_chips import check_chips
 from simaccel.errors import InputError
-from simaccel.experiment.check_chips import check_chips
-from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.links import ONE_CHIP
 from simaccel.hardware.load import with_values
@@ -22,6 +21,7 @@ from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.parallel import whole_mapping
 from simaccel.schedulers.rank_cuts import RankCuts
 from simaccel.schedulers.splits import LegalSplit, fastest_split, legal_splits
+from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.workload import Workload, build, parse_workload
 from simaccel.workload.language.build import transformer
 from tests.draws import DRAWS

@@ -5,8 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from simaccel.experiment.check import check
-from simaccel.experiment.run import simulate
+from simaccel.diagnosis.check import check
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.checks import faults
 from simaccel.mapping.space import space_of
@@ -24,6 +23,7 @@ from simaccel.search.candidate_set import capacity
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.problems import parts
+from simaccel.study.experiment import simulate
 from simaccel.workload import Tensor, Workload, build, gemm, parse_workload
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import layers_workload

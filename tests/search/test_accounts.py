@@ -11,7 +11,6 @@ import pytest
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import family_of
 from simaccel.errors import InputError, SimaccelError
-from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
@@ -27,6 +26,7 @@ from simaccel.search.candidate_set import capacity
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.walk import CandidateWalk, StoppingRule
+from simaccel.study.scheduling import schedule_workload
 from simaccel.workload import Workload, build, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload, mapping_of

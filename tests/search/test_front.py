@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from simaccel.analytic.family import Ints
 from simaccel.analytic.prediction import predict
-from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
@@ -31,6 +30,7 @@ from simaccel.search.front import (
     join_alternatives,
 )
 from simaccel.search.judge import mapping_of
+from simaccel.study.experiment import simulate
 from simaccel.study.pareto import COLUMNS, FrontPoint, front_figures, pareto
 from simaccel.workload import Workload
 from tests.draws import DRAWS, some

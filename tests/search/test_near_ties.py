@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simaccel.experiment.run import simulate
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import NothingFitsError, Options, make_mapping
@@ -21,6 +20,7 @@ from simaccel.search.effort import Objective
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.scored_tree import ScoredTree
+from simaccel.study.experiment import simulate
 from simaccel.workload import Product, Workload, build, conv2d, gemm, layers_workload
 from tests.draws import DRAWS
 from validation.search.narrowed import TOLERANCE, draw, found, narrower

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.experiment.parallel import open_workers
-from simaccel.experiment.run import energy_pj, simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.exploration import counted_lines, exploration_table
 from simaccel.schedulers import Options
+from simaccel.study.experiment import energy_pj, simulate
 from simaccel.study.explore import ExplorationObjective, explore
+from simaccel.study.parallel import open_workers
 from simaccel.study.points import Axis, Of, Setting, StudyRow, WeightedWorkload
 from simaccel.study.space import DesignSpace, Settings, draw, require_sizes
 from simaccel.verbs.exploring import explore as explore_verb

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from simaccel.analytic.prediction import predict
-from simaccel.experiment.parallel import open_workers
-from simaccel.experiment.run import result_json, simulate
-from simaccel.experiment.store import ResultStore
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.exploration import counted_lines, exploration_json, rows
 from simaccel.report.tables import csv_text
 from simaccel.schedulers import make_mapping
+from simaccel.study.experiment import result_json, simulate
 from simaccel.study.explore import ExplorationObjective, ExploredDesigns, explore
 from simaccel.study.limits import read_limit
 from simaccel.study.manifest import open_store, store_in
+from simaccel.study.parallel import open_workers
 from simaccel.study.points import Axis, Setting, WeightedWorkload
 from simaccel.study.space import DesignSpace, Settings
+from simaccel.study.store import ResultStore
 from simaccel.workload import gemm
 from tests.draws import some
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.experiment.pipeline_plan import PipelineMessage, plan_pipeline
-from simaccel.experiment.run import simulate
 from simaccel.hardware.load import with_values
 from simaccel.report.generation import pipeline_json, pipeline_lines
 from simaccel.schedulers import Options
+from simaccel.study.experiment import simulate
 from simaccel.study.pipeline import micro_batch_ends, pipeline_row, step_cycles
+from simaccel.study.pipeline_plan import PipelineMessage, plan_pipeline
 from simaccel.workload import Vector, Workload
 from simaccel.workload.language.build import transformer
 from simaccel.workload.language.model import LayerRun, Transformer

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.experiment.store import ResultStore
 from simaccel.files.targets import partial_path
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
@@ -22,8 +21,9 @@ from simaccel.study.manifest import open_store, store_in
 from simaccel.study.points import Point, base_point
 from simaccel.study.runs import key_of
 from simaccel.study.space import DIRECTIVES
+from simaccel.study.store import ResultStore
 from simaccel.workload import gemm
-from tests.experiment.damages import FILE_DAMAGES
+from tests.study.damages import FILE_DAMAGES
 
 ASKED = replace(base_point(gemm(m=9, k=7, n=5), load_accelerator("toy")), dataflow="naive")
 KEY = key_of(ASKED)
@@ -89,10 +89,10 @@ OTHERS = [
 
 def test_all_that_decides_a_run_is_in_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len({KEY, *map(key_of, OTHERS)}) == 1 + len(OTHERS)
-    monkeypatch.setattr("simaccel.experiment.store.code_digest", lambda: "other")
+    monkeypatch.setattr("simaccel.study.store.code_digest", lambda: "other")
     assert key_of(ASKED) != KEY
     monkeypatch.undo()
-    monkeypatch.setattr("simaccel.experiment.store.version", lambda: "9.9")
+    monkeypatch.setattr("simaccel.study.store.version", lambda: "9.9")
     assert key_of(ASKED) != KEY
 
 
@@ -128,7 +128,7 @@ def test_an_entry_beyond_the_limit_is_neither_written_nor_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An entry is {"found": "x...", "key": "ab"}: 26 characters beside those of the text."""
-    monkeypatch.setattr("simaccel.experiment.store._MOST_BYTES", 2000)
+    monkeypatch.setattr("simaccel.study.store._MOST_BYTES", 2000)
     store = ResultStore(tmp_path / "s")
     for length, is_written in ((973, True), (974, False)):
         store.put("ab", "x" * length)

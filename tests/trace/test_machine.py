@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import yaml
 
-from simaccel.experiment.documents import accelerator_document
-from simaccel.experiment.recording import record
-from simaccel.experiment.run import moved_tree
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.program import Program
 from simaccel.program.text import program_text
+from simaccel.study.documents import accelerator_document
+from simaccel.study.experiment import moved_tree
+from simaccel.study.recording import record
 from simaccel.trace import TraceHeader, TraceReader, TraceWriter, program_sites
 from simaccel.trace.schema import EVENT
 from simaccel.workload import ModelDimensions, attention, gemm

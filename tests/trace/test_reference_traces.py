@@ -12,9 +12,9 @@ import pytest
 
 from examples.make_traces import FOLDER, REFERENCES, Reference
 from simaccel import load_accelerator
-from simaccel.experiment.recording import record
 from simaccel.importers.workloads import load_workload
 from simaccel.mapping.files import load_mapping
+from simaccel.study.recording import record
 from simaccel.trace import SCHEMA_VERSION, TraceReader
 
 MOST_BYTES = 100_000

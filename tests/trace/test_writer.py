@@ -14,8 +14,8 @@ import pytest
 
 from simaccel import load_accelerator
 from simaccel.errors import InputError
-from simaccel.experiment.recording import record
 from simaccel.machine.accounts import NO_WAIT, EngineCycles
+from simaccel.study.recording import record
 from simaccel.trace import TraceError, TraceReader, TraceWriter
 from simaccel.units import Cause
 from simaccel.workload import gemm
@@ -257,7 +257,7 @@ def test_writing_works_in_other_threads_too(tmp_path: Path) -> None:
 CHILD = """
     import simaccel.machine.machine as machine
     from simaccel import load_accelerator
-    from simaccel.experiment.recording import record
+    from simaccel.study.recording import record
     from simaccel.workload import gemm
     machine._CHUNK = 500
     toy = load_accelerator("toy")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.experiment.check import check, einsum_values
+from simaccel.diagnosis.check import check, einsum_values
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.program.lowering import lower
 from simaccel.schedulers import make_mapping

@@ -5,8 +5,8 @@ import pytest
 import yaml
 
 from simaccel.errors import InputError, allows
-from simaccel.experiment.documents import workload_document
 from simaccel.importers.workloads import load_workload
+from simaccel.study.documents import workload_document
 from simaccel.workload import (
     VECTORS,
     Einsum,

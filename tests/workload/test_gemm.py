@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simaccel.diagnosis.check import einsum_values
 from simaccel.errors import InputError
-from simaccel.experiment.check import einsum_values
 from simaccel.workload import (
     Conv,
     Einsum,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from simaccel import load_accelerator, simulate
-from simaccel.experiment.check import check
+from simaccel.diagnosis.check import check
 from simaccel.workload import Workload, load_document, parse_workload
 from tests.refusals import refusal_of
 

@@ -14,11 +14,11 @@ import numpy as np
 
 from simaccel.analytic.prediction import Prediction, predict
 from simaccel.cli.progress import ProgressBar
-from simaccel.experiment.parallel import run_all
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
+from simaccel.study.parallel import run_all
 from simaccel.workload import Workload
 
 CAUSES: Final = {

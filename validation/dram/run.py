@@ -19,9 +19,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from simaccel.cli.progress import ProgressBar
-from simaccel.experiment.parallel import run_all
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import TileRows, rows_of_transfer, tile_clocks
+from simaccel.study.parallel import run_all
 from validation.bound.readme import write_figures
 from validation.dram.measure import Measurement, idle_latencies, measure
 from validation.dram.points import CONFIGS, Point, loads, read, throughputs

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from simaccel.cli.progress import ProgressBar
-from simaccel.experiment.parallel import run_all
 from simaccel.files.catalogue import FOLDER
 from simaccel.hardware.dram.parts import PARTS
+from simaccel.study.parallel import run_all
 from validation.dram.measure import idle_latencies, measure
 from validation.dram.patterns import Pattern
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from random import Random
 
 from simaccel.analytic.prediction import Prediction, predict
-from simaccel.experiment.check import check
-from simaccel.experiment.check_chips import check_chips
+from simaccel.diagnosis.check import check
+from simaccel.diagnosis.check_chips import check_chips
 from simaccel.machine.machine import Run
 from simaccel.program.exchanges import lower_pod
 from simaccel.program.lowering import lower

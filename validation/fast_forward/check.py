@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from simaccel.diagnosis.check import TooLargeToCheckError
 from simaccel.errors import SimaccelError
-from simaccel.experiment.check import TooLargeToCheckError
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import DeadlockError, Machine, Run
 from simaccel.program.program import Node, Operator, Program, ProgramError, ProgramLoop

@@ -20,11 +20,11 @@ from pathlib import Path
 import yaml
 
 from simaccel.cli.progress import ProgressBar
-from simaccel.experiment.documents import accelerator_document
-from simaccel.experiment.parallel import run_all
 from simaccel.hardware import Accelerator
 from simaccel.program.program import Program
 from simaccel.program.text import program_text
+from simaccel.study.documents import accelerator_document
+from simaccel.study.parallel import run_all
 from validation.fast_forward.check import Outcome, draw, fails, measure
 from validation.fast_forward.shrink import smallest
 

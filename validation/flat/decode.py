@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure, save_figure, style
+from simaccel.study.experiment import simulate
 from simaccel.workload.language.build import transformer
 from validation import PLAIN
 from validation.flat import paper

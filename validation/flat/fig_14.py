@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from simaccel.analytic.prediction import predict
-from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.space import mergeable
 from simaccel.mapping.tree import Group
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure, save_figure, style
 from simaccel.search.judge import mapping_of
+from simaccel.study.experiment import simulate
 from validation.flat import paper
 from validation.flat.exhibit import HERE, Exhibit, Row, read, table
 from validation.flat.paper import GRANULARITIES

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simaccel.errors import SimaccelError
-from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.report.figures.style import DOUBLE_COLUMN_INCHES, new_figure, save_figure, style
 from simaccel.search.judge import mapping_of
+from simaccel.study.experiment import simulate
 from validation import PLAIN
 from validation.flat import paper
 from validation.flat.exhibit import SHORT, Exhibit, Row, stated, table

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import simaccel
-from simaccel.experiment.run import energy_pj, simulate
-from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.search.judge import mapping_of
+from simaccel.study.experiment import energy_pj, simulate
+from simaccel.study.scheduling import schedule_workload
 from simaccel.workload import ModelDimensions, Workload, attention
 from validation import PLAIN
 from validation.flat.paper import BATCH, Model

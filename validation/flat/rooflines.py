@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.figures.style import SERIES_COLOURS, SERIES_MARKERS
 from simaccel.schedulers import Options
+from simaccel.study.experiment import simulate
 from simaccel.workload import Workload
 from validation.flat.exhibit import Row
 from validation.flat.pictures import finish

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.space import mergeable
 from simaccel.mapping.tree import Group
@@ -21,6 +20,7 @@ from simaccel.report.figures.style import (
     style,
 )
 from simaccel.search.judge import mapping_of
+from simaccel.study.experiment import simulate
 from validation import PLAIN
 from validation.flat import paper
 from validation.flat.exhibit import Exhibit, Row, table

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from simaccel.experiment.run import simulate
-from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.space import mergeable
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.search.judge import Judge, mapping_of
+from simaccel.study.experiment import simulate
+from simaccel.study.scheduling import schedule_workload
 from simaccel.workload import ModelDimensions, Workload, attention
 from validation.flat import fig_4, paper, points, run
 from validation.flat.exhibit import HERE, SHORT, geometric_mean, read, stated, write

@@ -14,12 +14,12 @@ from dataclasses import replace
 from itertools import product
 
 from simaccel.analytic.prediction import predict
-from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.mapping.space import mergeable
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, ResidentScope, Tree
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.search.judge import Judge, mapping_of
+from simaccel.study.scheduling import schedule_workload
 from simaccel.workload import Vector, Workload
 
 ATTENTION = ("L", "softmax", "A")

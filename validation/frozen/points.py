@@ -11,13 +11,13 @@ from typing import Final, TypeVar
 
 from simaccel.analytic.prediction import Prediction, predict
 from simaccel.errors import SimaccelError
-from simaccel.experiment.run import energy_pj
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine, OperatorRun, Run
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
 from simaccel.search.effort import Effort
+from simaccel.study.experiment import energy_pj
 from simaccel.workload import Workload, build, network
 from validation import PLAIN
 

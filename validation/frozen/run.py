@@ -21,7 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from simaccel.experiment.parallel import open_workers
+from simaccel.study.parallel import open_workers
 from validation.bound.readme import write_figures
 from validation.frozen.points import HEAD, Point, Row, Table, lines, measure, read
 from validation.frozen.table import gate, slower, summary

@@ -18,10 +18,10 @@ from typing import Any, Final
 from simaccel import load_accelerator, load_workload, simulate
 from simaccel.analytic.floor.floor import floors_of, on_chip_bytes
 from simaccel.errors import SimaccelError
-from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware.memory import dram_bytes
 from simaccel.run.conservation import require_program
 from simaccel.schedulers import Options, canonical_dataflow
+from simaccel.study.scheduling import schedule_workload
 from simaccel.workload import Workload
 from validation.searches import QUICK
 

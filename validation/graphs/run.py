@@ -22,13 +22,13 @@ from typing import Final
 
 from simaccel import load_accelerator, simulate
 from simaccel.dataflows import DATAFLOWS
+from simaccel.diagnosis.check import check
 from simaccel.errors import SimaccelError
-from simaccel.experiment.check import check
-from simaccel.experiment.scheduling import schedule_workload
-from simaccel.experiment.store import OFF, VARIABLE
 from simaccel.run.conservation import require_program
 from simaccel.schedulers import canonical_dataflow
 from simaccel.search.accounts import SearchAccount
+from simaccel.study.scheduling import schedule_workload
+from simaccel.study.store import OFF, VARIABLE
 from simaccel.workload import Workload
 from tests.drawn_graphs import drawn_workload
 from tests.drawn_trees import draw_mapping

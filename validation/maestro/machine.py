@@ -12,11 +12,11 @@ from typing import Any
 
 from simaccel import load_accelerator, simulate
 from simaccel.errors import SimaccelError
-from simaccel.experiment.parallel import open_workers
-from simaccel.experiment.run import ExperimentResult
 from simaccel.papers.maestro.analysis.analysis import LayerAnalysis, analyse_layer
 from simaccel.papers.maestro.analysis.hardware import hardware_of
 from simaccel.papers.maestro.analysis.limits import limits_of
+from simaccel.study.experiment import ExperimentResult
+from simaccel.study.parallel import open_workers
 from validation.maestro.networks import DATAFLOWS, NETWORKS, Case, cases
 
 BANDWIDTHS = (8, 32, 1000)

@@ -25,7 +25,7 @@ from onnx.reference.ops.op_gemm import Gemm_7
 from onnx.reference.ops.op_matmul import MatMul
 
 from simaccel import load_accelerator, simulate
-from simaccel.experiment.check import einsum_values, execute, random_tensors, vector_values
+from simaccel.diagnosis.check import einsum_values, execute, random_tensors, vector_values
 from simaccel.importers.onnx_files import load_onnx
 from simaccel.schedulers import Options, make_mapping
 from simaccel.workload import Einsum, Workload

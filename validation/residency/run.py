@@ -15,10 +15,10 @@ from pathlib import Path
 
 from simaccel import load_accelerator
 from simaccel.analytic.prediction import predict
-from simaccel.experiment.scheduling import schedule_workload
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.schedulers import default_dataflow
+from simaccel.study.scheduling import schedule_workload
 from simaccel.workload import network
 
 HERE = Path(__file__).parent

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from simaccel.cli.progress import ProgressBar
-from simaccel.experiment.parallel import run_all
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.search.judge import mapping_of
+from simaccel.study.parallel import run_all
 from validation.ruby.networks import Comparison, Row
 from validation.ruby.points import FOLDER, Point, Result, hardware, solve, workload
 

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from simaccel.cli.progress import ProgressBar
-from simaccel.experiment.parallel import run_all
+from simaccel.study.parallel import run_all
 from validation.ruby.machine import confirm_all
 from validation.ruby.network_pictures import draw_fig_11, draw_fig_13, draw_fig_14, draw_layers
 from validation.ruby.network_tables import text

@@ -20,8 +20,6 @@ from typing import Final
 
 from simaccel.analytic.prediction import predict
 from simaccel.errors import SimaccelError
-from simaccel.experiment.run import energy_pj
-from simaccel.experiment.store import code_digest
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
@@ -43,6 +41,8 @@ from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
 from simaccel.search.effort import Objective
 from simaccel.search.judge import mapping_of
+from simaccel.study.experiment import energy_pj
+from simaccel.study.store import code_digest
 from simaccel.workload import ModelDimensions, Workload, attention, gemm
 
 TABLE: Final = Path(__file__).with_name("brute.csv")

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from simaccel.errors import SimaccelError
-from simaccel.experiment.limits import waiting_by_cause
-from simaccel.experiment.run import result_json, simulate
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.run.limits import waiting_by_cause
 from simaccel.schedulers import Options
+from simaccel.study.experiment import result_json, simulate
 from simaccel.workload import build
 
 TABLE = Path(__file__).with_name("far.csv")

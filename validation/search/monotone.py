@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
-from simaccel.experiment.scheduling import schedule_workload
-from simaccel.experiment.store import VARIABLE
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.search.effort import Effort
+from simaccel.study.scheduling import schedule_workload
+from simaccel.study.store import VARIABLE
 from simaccel.workload import ModelDimensions, Workload, attention, gemm
 
 TABLE = Path(__file__).with_name("monotone.csv")

@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from simaccel.experiment.scheduling import schedule_workload
-from simaccel.experiment.store import VARIABLE, code_digest
 from simaccel.machine.machine import Machine
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Tree
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options
+from simaccel.study.scheduling import schedule_workload
+from simaccel.study.store import VARIABLE, code_digest
 from validation.search.settings import Setting, settings
 from validation.search.trees import fused, kinds
 from validation.search.wide import Best, wide

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simaccel.experiment.run import energy_pj, simulate
-from simaccel.experiment.store import VARIABLE
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.search.effort import OBJECTIVES, Effort, Objective
+from simaccel.study.experiment import energy_pj, simulate
+from simaccel.study.store import VARIABLE
 from simaccel.workload import ModelDimensions, Workload, attention, conv2d, gemm
 
 TABLE = Path(__file__).with_name("supersets.csv")

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from simaccel import load_accelerator, simulate
-from simaccel.experiment.run import ExperimentResult
 from simaccel.files.documents import parse_document
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.schedulers import make_mapping
+from simaccel.study.experiment import ExperimentResult
 from simaccel.workload import Network, Tensor, Workload, find_network, with_precision
 from simaccel.workload.linking import link_nodes
 from simaccel.workload.networks import parse_network

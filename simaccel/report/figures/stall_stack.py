@@ -13,12 +13,12 @@ from matplotlib.lines import Line2D
 
 from simaccel.analytic import native
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.experiment.limits import operators_of
 from simaccel.report.figures.axes import cause_keys, cycle_unit, look, width_inches
 from simaccel.report.figures.comparison import FILLED
 from simaccel.report.figures.style import CAUSE_COLOURS, LIMIT_COLOUR, in_order
 from simaccel.report.figures.window import Panel, ShownWindow, part_text
 from simaccel.report.units import cycles_text, short_names, short_share_text
+from simaccel.run.limits import operators_of
 from simaccel.trace import TraceReader
 from simaccel.units import ARRAY, SFU
 

@@ -10,10 +10,10 @@ from onnx import TensorProto, helper
 
 from simaccel import load_accelerator, simulate
 from simaccel.analytic.floor.distinct import distinct_bytes
+from simaccel.diagnosis.check import check
 from simaccel.errors import InputError
-from simaccel.experiment.check import check
-from simaccel.experiment.traffic import reformed_dram_bytes
 from simaccel.importers.onnx_files import load_onnx
+from simaccel.run.traffic import reformed_dram_bytes
 from simaccel.schedulers import make_mapping
 from simaccel.workload import Workload, parse_workload
 from tests.importers.onnx_files.models import Type, save

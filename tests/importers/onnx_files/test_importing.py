@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from simaccel import load_accelerator, simulate
-from simaccel.experiment.check import check
+from simaccel.diagnosis.check import check
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import ImportedWorkload, load_onnx
 from simaccel.workload import parse_workload

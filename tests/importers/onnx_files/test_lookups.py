@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from simaccel import load_accelerator, simulate
 from simaccel.analytic.floor.distinct import distinct_bytes
-from simaccel.experiment.check import check
+from simaccel.diagnosis.check import check
 from simaccel.importers.onnx_files import load_onnx
 from simaccel.workload import Workload
 from simaccel.workload.precision import with_precision

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from simaccel.analytic.prediction import predict
-from simaccel.experiment.check_chips import check_chips
-from simaccel.experiment.run import simulate
+from simaccel.diagnosis.check_chips import check_chips
 from simaccel.hardware import Accelerator
 from simaccel.hardware.links import LinksSpec
 from simaccel.machine.machine import Run
@@ -18,6 +17,7 @@ from simaccel.mapping.text import parse_text, tree_text
 from simaccel.mapping.tree import Mapping
 from simaccel.program.exchanges import lower_pod
 from simaccel.program.text import parse_program, program_text
+from simaccel.study.experiment import simulate
 from simaccel.workload import Workload
 from tests.agreement import run_exactly
 from tests.drawn_chips import DrawnPod, draw_pod_of_places

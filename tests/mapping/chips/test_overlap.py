@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from simaccel.experiment.check_chips import check_chips
-from simaccel.experiment.run import ExperimentResult, simulate
+from simaccel.diagnosis.check_chips import check_chips
 from simaccel.hardware import Accelerator
 from simaccel.hardware.links import LinksSpec
 from simaccel.mapping.checks import faults
@@ -13,6 +12,7 @@ from simaccel.mapping.documents import mapping_document, parse_mapping
 from simaccel.mapping.text import parse_text, tree_text
 from simaccel.mapping.tree import Mapping
 from simaccel.run.memories import resident_bytes
+from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.workload import Workload
 from tests.machine.accelerators import accelerator
 from tests.trees import einsum, workload

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from simaccel.analytic.family import family_of
 from simaccel.analytic.floor.floor import pebbling_bytes
 from simaccel.analytic.floor.problem import problem_of
-from simaccel.experiment.run import simulate
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Tree
 from simaccel.papers.orojenesis.segment import figures
 from simaccel.papers.orojenesis.single import Mapspace
 from simaccel.papers.orojenesis.whole import workload_bound
+from simaccel.study.experiment import simulate
 from simaccel.workload import Workload, build
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator

@@ -21,11 +21,11 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from examples.make_traces import FOLDER, REFERENCES, Reference
 from simaccel import load_accelerator
-from simaccel.experiment.recording import record
 from simaccel.machine.accounts import NO_WAIT, Wait
 from simaccel.report.figures.style import CAUSE_LABELS
 from simaccel.report.page import page_text, timeline, write_page
 from simaccel.report.page.data import loops
+from simaccel.study.recording import record
 from simaccel.trace import TraceReader
 from simaccel.trace.schema import KEY
 from simaccel.trace.visits import measure_tracks

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from examples.make_traces import FOLDER
 from simaccel import load_accelerator, load_workload
 from simaccel.diagnosis.stalls import diagnose
-from simaccel.experiment.recording import record
 from simaccel.machine.accounts import OUTER_SITES
 from simaccel.program.program import Command, Node, Operator, ProgramLoop
 from simaccel.program.text import parse_program
@@ -22,6 +21,7 @@ from simaccel.report.page.data import engine_works, loops
 from simaccel.report.page.loops import OPERATORS, TreeLine, Work, loop_tree
 from simaccel.report.page.tree import RepeatedBody, RowSequence, Tree
 from simaccel.schedulers import Options
+from simaccel.study.recording import record
 from simaccel.trace import CommandSite, Event, TraceReader
 from simaccel.workload import ModelDimensions, attention, gemm
 from tests.trace.scripts import SCRIPTS, Script, written

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.hardware.levels import ROLES
@@ -35,6 +34,7 @@ from simaccel.search.mapspace.nests import EmptyMapspaceError, NestResult, map_e
 from simaccel.search.mapspace.ordered_tilings import OrderedTilings, best_orders
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
 from simaccel.search.mapspace.tiling_batch import TilingBatch
+from simaccel.study.experiment import simulate
 from simaccel.workload import Einsum, Tensor, gemm
 from simaccel.workload.conv import Conv
 from simaccel.workload.einsum import Operand, operand

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simaccel import load_accelerator, simulate
-from simaccel.experiment.check import check
+from simaccel.diagnosis.check import check
 from simaccel.hardware import Accelerator
 from simaccel.mapping.checks import faults
 from simaccel.mapping.text import tree_text

@@ -5,15 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simaccel.experiment.check import (
+from simaccel.diagnosis.check import (
     CheckFailedError,
     TooLargeToCheckError,
     check,
     execute,
     vector_values,
 )
-from simaccel.experiment.check_chips import check_chips
-from simaccel.experiment.run import simulate
+from simaccel.diagnosis.check_chips import check_chips
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.cores import core_spreads
 from simaccel.mapping.space import holding_tensor
@@ -21,6 +20,7 @@ from simaccel.program.lowering import lower
 from simaccel.program.program import Compute, Node, Operator, Program, ProgramLoop, Store
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import NothingFitsError, Options, make_mapping
+from simaccel.study.experiment import simulate
 from simaccel.workload import (
     AffineDimension,
     ModelDimensions,

@@ -5,10 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
-from simaccel.experiment.documents import accelerator_document, recorded_workload
-from simaccel.experiment.precision import compile_for, place_on
-from simaccel.experiment.run import ExperimentResult, result_json, simulate
-from simaccel.experiment.store import code_digest
 from simaccel.files.documents import document_text
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import Listener
@@ -19,6 +15,10 @@ from simaccel.program.program import Program
 from simaccel.program.text import program_text
 from simaccel.run.run import Progress
 from simaccel.schedulers import Options
+from simaccel.study.documents import accelerator_document, recorded_workload
+from simaccel.study.experiment import ExperimentResult, result_json, simulate
+from simaccel.study.precision import compile_for, place_on
+from simaccel.study.store import code_digest
 from simaccel.trace import TraceHeader, TraceWriter, program_sites
 from simaccel.version import version
 from simaccel.workload import Workload

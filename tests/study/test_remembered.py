@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from simaccel.experiment import scheduling
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options, make_mapping
 from simaccel.search.accounts import SearchAccount
 from simaccel.search.effort import Effort
+from simaccel.study import scheduling
 from simaccel.workload import gemm
-from tests.experiment.damages import DAMAGES
 from tests.program.programs import attention_workload
+from tests.study.damages import DAMAGES
 
 _GEMM = gemm(m=7, k=5, n=3)
 _TOY = load_accelerator("toy")

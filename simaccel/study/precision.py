@@ -66,7 +66,7 @@ def compile_for(
     """
     if accelerator.pod.count == 1 or not dataflow:
         return _compile(workload, accelerator, dataflow, options)
-    from simaccel.experiment.chip_share import (  # noqa: PLC0415 - errors load little
+    from simaccel.study.chip_share import (  # noqa: PLC0415 - errors load little
         grouped_experts,
         spread_experts,
     )
@@ -105,9 +105,9 @@ def _pod_of(
     options: Options | None,
 ) -> Pod | None:
     """Return what each chip does; None of what isn't legal, which is refused later."""
-    from simaccel.experiment.chip_share import chip_share  # noqa: PLC0415 - errors load little
     from simaccel.mapping.chips.sharding import pod_of  # noqa: PLC0415 - errors load little
     from simaccel.schedulers import Options  # noqa: PLC0415 - errors load little
+    from simaccel.study.chip_share import chip_share  # noqa: PLC0415 - errors load little
 
     try:
         if isinstance(dataflow, str):

@@ -15,7 +15,7 @@ from collections.abc import Mapping as Map
 
 import numpy as np
 
-from simaccel.experiment.check import (
+from simaccel.diagnosis.check import (
     MOST_MACS,
     TOLERANCE,
     CheckFailedError,
@@ -27,8 +27,8 @@ from simaccel.experiment.check import (
     run_check,
     written_elements,
 )
-from simaccel.experiment.layout import Layout
-from simaccel.experiment.sampled_values import (
+from simaccel.diagnosis.layout import Layout
+from simaccel.diagnosis.sampled_values import (
     SampledGroups,
     Span,
     WrittenTensor,

@@ -11,7 +11,6 @@ import pytest
 
 from simaccel import build
 from simaccel.errors import InputError
-from simaccel.experiment.run import ExperimentResult, energy_pj, moved_tree, result_json, simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.accounts import Wait
 from simaccel.machine.walks import InstructionStreams
@@ -19,6 +18,7 @@ from simaccel.mapping.space import NotThisWorkloadError
 from simaccel.mapping.tree import Fork, Keep, Mapping
 from simaccel.program.program import DoesNotFitError, Program
 from simaccel.schedulers import Options, make_mapping
+from simaccel.study.experiment import ExperimentResult, energy_pj, moved_tree, result_json, simulate
 from simaccel.units import Cause
 from simaccel.workload import ModelDimensions, attention, gemm
 from validation.bound.figures import impossible, ran_on

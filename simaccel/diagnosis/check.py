@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from simaccel.diagnosis.layout import Layout
 from simaccel.errors import SimaccelError
-from simaccel.experiment.layout import Layout
 from simaccel.mapping.space import BoundOperator, holding_tensor, space_of
 from simaccel.mapping.tree import Group, Keep, Mapping
 from simaccel.program.interpreter import interpret_within

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from simaccel.errors import InputError, SimaccelError
-from simaccel.experiment.documents import accelerator_document
 from simaccel.files.documents import read_bytes
 from simaccel.files.targets import partial_path, write_fault
+from simaccel.study.documents import accelerator_document
 from simaccel.version import version
 from simaccel.workload.workload import canonical_text
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from simaccel.experiment.check import (
+from simaccel.diagnosis.check import (
     TOLERANCE,
     CheckFailedError,
     OperatorCheck,

@@ -13,11 +13,6 @@ from typing import Any, Final
 from simaccel.analytic.floor.floor import ByteBound
 from simaccel.analytic.prediction import GroupPrediction, Prediction
 from simaccel.dataflows import DEPLOYED
-from simaccel.experiment.capacity import require_room
-from simaccel.experiment.limits import Row, RunLimit, rows_of, run_limit, waiting_by_cause
-from simaccel.experiment.precision import compile_for, place_on
-from simaccel.experiment.scheduling import schedule_workload
-from simaccel.experiment.traffic import dram_by_class
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power
 from simaccel.hardware.cores import CHIP, core_of_name
@@ -26,11 +21,16 @@ from simaccel.machine.machine import OperatorRun, Run
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
+from simaccel.run.limits import Row, RunLimit, rows_of, run_limit, waiting_by_cause
 from simaccel.run.memories import share_buffer
 from simaccel.run.run import MakeListener, Progress, RunResult, run_legal
+from simaccel.run.traffic import dram_by_class
 from simaccel.schedulers import Options
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.effort import Objective
+from simaccel.study.capacity import require_room
+from simaccel.study.precision import compile_for, place_on
+from simaccel.study.scheduling import schedule_workload
 from simaccel.workload import Workload
 
 Moved = dict[tuple[str, str], int]

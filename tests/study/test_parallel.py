@@ -20,14 +20,14 @@ import pytest
 from distributed import LocalCluster
 
 from simaccel.errors import InputError, WorkerDiedError
-from simaccel.experiment import cluster, parallel
-from simaccel.experiment.cluster import connect_cluster
-from simaccel.experiment.parallel import open_workers, run_all, run_with
-from simaccel.experiment.workers import ClusterError, TaskWorkers
+from simaccel.study import cluster, parallel
+from simaccel.study.cluster import connect_cluster
+from simaccel.study.parallel import open_workers, run_all, run_with
+from simaccel.study.workers import ClusterError, TaskWorkers
 
 PARENT = """
 import os, sys, time
-from simaccel.experiment.parallel import run_all
+from simaccel.study.parallel import run_all
 def work(path):
     open(path + str(os.getpid()), "x").close()
     time.sleep(60)
@@ -73,7 +73,7 @@ def _sleep(_: object) -> None:
 
 def test_one_job_runs_in_this_process_and_loads_no_dask() -> None:
     code = (
-        "import os, sys; from simaccel.experiment.parallel import run_all;"
+        "import os, sys; from simaccel.study.parallel import run_all;"
         "assert run_all(lambda _: os.getpid(), [1, 2], 1, lambda *_: None) == [os.getpid()] * 2;"
         "assert run_all(abs, [-1], 2, lambda *_: None) == [1];"
         "assert not {'dask', 'distributed', 'multiprocessing'} & {*sys.modules}"
@@ -156,7 +156,7 @@ def _pid(_: object) -> int:
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere", "ftp://a:1", "tcp://"])
 def test_an_address_where_nobody_answers(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simaccel.experiment.cluster._ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr("simaccel.study.cluster._ANSWER_SECONDS", 0.3)
     with pytest.raises(InputError) as caught, connect_cluster(address):
         pass
     said = f"command line: --dask: got '{address}'; allowed: the address of a Dask scheduler"

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from simaccel.experiment.capacity import require_room
-from simaccel.experiment.precision import place_on
-from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.tree import Spread
 from simaccel.run.memories import MemoryOverflowError, memory_demands, stored_demands
 from simaccel.schedulers import Options, make_mapping
+from simaccel.study.capacity import require_room
+from simaccel.study.experiment import simulate
+from simaccel.study.precision import place_on
 from simaccel.workload import build
 from simaccel.workload.language.build import transformer
 from tests.program.programs import attention_workload

@@ -6,9 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from simaccel.experiment.chip_share import chip_share
-from simaccel.experiment.precision import compile_for
-from simaccel.experiment.store import cache, result_key
 from simaccel.hardware import Accelerator
 from simaccel.mapping.documents import mapping_document, parse_mapping
 from simaccel.mapping.files import require_same
@@ -23,6 +20,9 @@ from simaccel.schedulers import (
 )
 from simaccel.schedulers.parallel import whole_mapping
 from simaccel.search.accounts import ObjectiveLosses, OnAccount, SearchAccount, ignore
+from simaccel.study.chip_share import chip_share
+from simaccel.study.precision import compile_for
+from simaccel.study.store import cache, result_key
 from simaccel.workload import VECTORS, Vector, Workload
 
 

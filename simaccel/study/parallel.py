@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from simaccel.errors import WorkerDiedError
-from simaccel.experiment.workers import (
+from simaccel.study.workers import (
     DIED,
     ClusterError,
     Numbered,
@@ -198,7 +198,7 @@ def open_workers(jobs: int, address: str | None = None) -> Iterator[TaskWorkers]
     """
     if address is not None:
         # Dask takes half a second to load
-        from simaccel.experiment.cluster import connect_cluster  # noqa: PLC0415
+        from simaccel.study.cluster import connect_cluster  # noqa: PLC0415
 
         with connect_cluster(address) as team:
             yield team

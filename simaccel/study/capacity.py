@@ -7,14 +7,14 @@ from contextlib import suppress
 from itertools import chain
 
 from simaccel.errors import InputError
-from simaccel.experiment.chip_share import chip_share
-from simaccel.experiment.pipeline_plan import PipelinePlan, plan_pipeline
 from simaccel.hardware import Accelerator
 from simaccel.hardware.links import MOST_CHIPS
 from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.run.memories import MemoryDemand, MemoryOverflowError, memory_demands, shortage_text
 from simaccel.schedulers import Options
+from simaccel.study.chip_share import chip_share
+from simaccel.study.pipeline_plan import PipelinePlan, plan_pipeline
 from simaccel.workload import Workload
 
 

@@ -5,7 +5,7 @@ import os
 from functools import partial
 from pathlib import Path
 
-from simaccel.experiment.store import digest
+from simaccel.study.store import digest
 
 
 def _replaced(data: bytes, path: Path) -> None:

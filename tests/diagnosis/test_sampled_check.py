@@ -8,9 +8,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from simaccel.experiment.check import CheckFailedError, TooLargeToCheckError, check
-from simaccel.experiment.layout import Layout
-from simaccel.experiment.sampled_check import check_sample
+from simaccel.diagnosis.check import CheckFailedError, TooLargeToCheckError, check
+from simaccel.diagnosis.layout import Layout
+from simaccel.diagnosis.sampled_check import check_sample
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower

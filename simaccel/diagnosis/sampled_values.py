@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.experiment.check import einsum_values, vector_values
+from simaccel.diagnosis.check import einsum_values, vector_values
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group
 from simaccel.program.program import (

@@ -7,14 +7,14 @@ import pytest
 
 from simaccel import build
 from simaccel.diagnosis.speedups import longest_wait, speedup_without, speedups_of
-from simaccel.experiment.limits import computing_unit, loading_cycles, waiting_by_cause
-from simaccel.experiment.run import ExperimentResult, simulate
-from simaccel.experiment.traffic import dram_by_class, least_dram_bytes
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.accounts import EngineCycles
 from simaccel.machine.machine import OperatorRun
 from simaccel.report.results import answer_line
+from simaccel.run.limits import computing_unit, loading_cycles, waiting_by_cause
+from simaccel.run.traffic import dram_by_class, least_dram_bytes
 from simaccel.schedulers import Options
+from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.units import FIELDS, LIMITS, STALLS
 from simaccel.workload import (
     ModelDimensions,

@@ -12,14 +12,14 @@ from functools import partial
 from itertools import pairwise
 
 from simaccel.errors import Fault, InputError, gather, require_none
-from simaccel.experiment.chip_share import chip_work
-from simaccel.experiment.precision import place_on
 from simaccel.files.limits import MAX_OPERATORS, require_at_most
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import degrees_of
 from simaccel.schedulers.splits import settle_degrees
+from simaccel.study.chip_share import chip_work
+from simaccel.study.precision import place_on
 from simaccel.workload import Workload
 from simaccel.workload.files import parse_workload
 from simaccel.workload.stages import STAGE_INPUT, kinds_of_layers, layer_count, stage_of

@@ -1,1 +1,0 @@
-"""One run or many: simulate, record, forecast, check, what-if, differences."""
