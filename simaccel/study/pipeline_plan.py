@@ -14,6 +14,7 @@ from itertools import pairwise
 from simaccel.errors import Fault, InputError, gather, require_none
 from simaccel.files.limits import MAX_OPERATORS, require_at_most
 from simaccel.hardware import Accelerator
+from simaccel.hardware.links import shape_text
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import degrees_of
@@ -213,8 +214,9 @@ def _group_of(accelerator: Accelerator, stages: int) -> tuple[Accelerator, Accel
         for size in turned.pod.group_sizes:
             possible.setdefault(chips.count // size, turned)
     if stages not in possible:
-        numbers = ", ".join(map(str, sorted(possible)))
-        allowed = f"one of {numbers}, products of dimensions of the {chips.topology}"
+        parts = ((number, possible[number].pod.group(chips.count // number)) for number in possible)
+        each = ", ".join(f"{number} of {shape_text(part.shape)}" for number, part in sorted(parts))
+        allowed = f"one of {each} chips: a stage has whole dimensions of the {chips.topology}"
         if chips.topology in ("all_to_all", "switch"):
             allowed = f"a number that divides {chips.count}, the number of chips"
         if stages > chips.count:
