@@ -1,7 +1,5 @@
 """The machine, the closed form and fast-forward on one mapping: they have to agree."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

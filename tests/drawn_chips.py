@@ -1,7 +1,5 @@
 """Random pods, drawn from a seed: a layer cut over chips, each of one or of several cores."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

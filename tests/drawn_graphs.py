@@ -1,7 +1,5 @@
 """Random small ONNX graphs: convolutions, poolings, softmax, functions of one or two tensors."""
 
-from __future__ import annotations
-
 import random
 import tempfile
 from collections.abc import Mapping, Sequence

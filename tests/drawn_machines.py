@@ -1,7 +1,5 @@
 """One drawn mapping on many machines: other memories, ports, pipes, units, rules of overlap."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 

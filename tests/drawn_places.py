@@ -1,7 +1,5 @@
 """Random small graphs whose operators have places on some of the cores, drawn from a seed."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

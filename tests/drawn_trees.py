@@ -1,7 +1,5 @@
 """Small random workloads with random trees, drawn from a seed; illegal ones are drawn again."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Mappings as text over small workloads, and what they have to compute in plain numpy."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 from collections.abc import Mapping as Map

@@ -1,7 +1,5 @@
 """Small random problems on spatial arrays: einsums, accelerators and mappings by a seed."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ memory holds values: an operand that isn't where its MAC looks for it is a KeyEr
 outermost memory holds at the end is the einsum.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Trees on spatial arrays against their execution point by point; blocks that are known."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """`simaccel directives`, and MAESTRO descriptions as workloads, as their users write them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`simaccel explain` and `simaccel bound`: what they print and write; bounds' mappings run."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

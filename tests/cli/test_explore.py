@@ -1,7 +1,5 @@
 """What `simaccel explore` prints, writes and refuses, also of a description's own space."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """`map`, `run`, `compare`, `estimate` and traces on spatial arrays."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

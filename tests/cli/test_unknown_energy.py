@@ -1,7 +1,5 @@
 """Accelerators that no file gives energies: they run, and refuse at once what needs them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """One word for one thing: figures of one run by all commands, tables and files."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """Three analyses of a run: each figure from a hand calculation, or another part of simaccel."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Areas and prices of actions, against sums by hand and publications."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

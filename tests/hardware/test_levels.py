@@ -1,7 +1,5 @@
 """Hierarchies of levels, those of shipped spatial arrays, and constraints on them as texts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

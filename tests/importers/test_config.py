@@ -3,8 +3,6 @@
 The sizes are those of the model cards' files; MACs are counted by hand.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

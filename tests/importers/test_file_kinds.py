@@ -1,7 +1,5 @@
 """Files of other tools are recognised by what is in them; none is read wrong."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable

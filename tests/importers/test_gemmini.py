@@ -1,7 +1,5 @@
 """Gemmini's mapping strings: trees expanded by hand, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from simaccel.errors import InputError

@@ -1,7 +1,5 @@
 """Published models by the sizes of their config.json: parameters, weights, what is refused."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

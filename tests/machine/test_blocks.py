@@ -1,7 +1,5 @@
 """Instructions of a few positions, tiles that are loaded anew, DMA requests: by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ The array is 4 x 4 without overlap of folds: a weight-stationary product of 10 x
 of 4 (preload) + 10 (stream) + 6 (skew) = 20 cycles. Ports and NoC are unlimited.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

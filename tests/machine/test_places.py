@@ -4,8 +4,6 @@ The array is 4 x 4 without overlap of folds: a weight-stationary product of h x 
 of 4 (preload) + h (stream) + 6 (skew) cycles. Ports and NoC are unlimited.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """A buffer that cores share between DRAM and their own: time lines, bytes and room by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from simaccel.diagnosis.what_if import what_if

@@ -1,7 +1,5 @@
 """Whether what is legal is right, and what is right is legal: checks against the brute force."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Final
 

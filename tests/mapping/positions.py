@@ -4,8 +4,6 @@ It knows the meaning of the nodes of a tree and nothing of how trees are checked
 or run. Values play no part: of each element of a tensor it counts what was added up to it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

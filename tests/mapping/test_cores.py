@@ -1,7 +1,5 @@
 """Spreads over cores that can't be, each refused with its place."""
 
-from __future__ import annotations
-
 import pytest
 
 from simaccel.mapping.checks import faults

@@ -1,7 +1,5 @@
 """Places of groups, spreads over cores and shared tiles that can't be, refused with their place."""
 
-from __future__ import annotations
-
 import pytest
 
 from simaccel.errors import InputError

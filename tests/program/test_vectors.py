@@ -1,7 +1,5 @@
 """Vector operators in programs, and what operators wait for on other cores."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -3,8 +3,6 @@
 A plain walk through a program, which knows of no engines: for checks that tiles are there in time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product

@@ -1,7 +1,5 @@
 """Families drawn at random: candidates of different sizes, orders and slots."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

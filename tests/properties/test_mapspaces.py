@@ -1,7 +1,5 @@
 """What mapspaces give runs on the machine, which moves the bytes that the closed form counts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

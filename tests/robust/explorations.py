@@ -1,7 +1,5 @@
 """Explorations that are killed and started again: the same bytes as one that was left alone."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """Commands that are killed at some moment: what claims to be whole is whole."""
 
-from __future__ import annotations
-
 import csv
 import signal
 from pathlib import Path

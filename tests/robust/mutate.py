@@ -1,7 +1,5 @@
 """Documents with one thing wrong: each value dropped, of another type, or out of its range."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Command lines in processes: their exit code, their output, the memory they needed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

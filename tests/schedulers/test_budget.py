@@ -1,7 +1,5 @@
 """Searches whose time is up at once, and choices where memory or NoC take time."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Vector operators behind an einsum, tile by tile: bytes by hand, values against numpy."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

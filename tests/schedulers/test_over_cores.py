@@ -1,7 +1,5 @@
 """Searches over cores: groups that are spread, or run at once, and are never slower for it."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

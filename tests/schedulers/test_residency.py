@@ -1,7 +1,5 @@
 """What stays on chip between groups: bytes by hand, capacities from both sides, drawn chains."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Searches that other processes make: the same mapping and accounts as in this one."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Sequence
 from typing import Any

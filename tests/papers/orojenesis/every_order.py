@@ -4,8 +4,6 @@ Nothing is shared with the code under test: a tile is the set of positions in it
 step brings the positions that the tile before it hasn't got.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

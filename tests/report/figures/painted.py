@@ -1,7 +1,5 @@
 """The cycles of a window one by one: what figures must agree with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

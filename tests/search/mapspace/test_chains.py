@@ -1,7 +1,5 @@
 """Tile chains against equation 5 of Ruby, by number, and their best orders, by brute force."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from functools import cache
 from itertools import product

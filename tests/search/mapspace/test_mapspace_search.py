@@ -1,7 +1,5 @@
 """The search against complete enumerations, and what it prunes against everything."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Mapspaces against enumerations by hand, and their constraints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 from math import prod

@@ -1,7 +1,5 @@
 """The formats, read by what does not come from simaccel, back into events."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -5,8 +5,6 @@ level; each unit has a tile of its own. What a unit keeps from the step before i
 needs, if one of the tensor's loops alone has moved on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product

@@ -1,7 +1,5 @@
 """The design space: each point is what the analysis and the prices say of it alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

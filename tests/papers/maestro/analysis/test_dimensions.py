@@ -1,7 +1,5 @@
 """Reuse by dimension: by hand, and against what the machine moves with DRAM."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st

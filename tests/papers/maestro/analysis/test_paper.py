@@ -1,7 +1,5 @@
 """The default reading against loops over sets; networks against what is published of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import prod
 

@@ -1,7 +1,5 @@
 """The directives' runtime of folds, and trees on PEs as cluster levels."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil

@@ -1,7 +1,5 @@
 """Layers and dataflows of descriptions: what they mean, and each fault with its place."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Dataflows on the machine: what it moves is what the analysis counts, to the element."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """MAESTRO descriptions as text: what is read prints back, and each fault has its place."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
