@@ -1,6 +1,8 @@
 """Tables are whole at 100 columns; units, energy by level, operator and tensor."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.console import Console, RenderableType
@@ -36,7 +38,7 @@ SMALL = ModelDimensions(hidden=6, heads=3, head_size=5, ff_size=7)
 def result() -> ExperimentResult:
     """Run a block whose cycles are then taken times ten million."""
     workload = attention(SMALL, batch=1, seq_len=5)
-    done = simulate(workload, load_accelerator("toy"), "flat-h")
+    done = simulate(workload, load_accelerator("toy"), "naive-m")
     run = done.run
     operators = tuple(replace(one, cycles=one.cycles * 10**7) for one in run.operators)
     return replace(done, run=replace(run, cycles=run.cycles * 10**7, operators=operators))
@@ -134,49 +136,22 @@ def test_biases_are_counted_by_outputs(name: str, biases: int, share: str) -> No
     )
 
 
-@pytest.mark.parametrize(
-    ("n_bytes", "text"),
-    [
-        (0, "0 B"),
-        (1, "1 B"),
-        (1023, "1023 B"),
-        (1024, "1.00 KiB"),
-        (1536, "1.50 KiB"),
-        (1024**2, "1.00 MiB"),
-        (47815066, "45.6 MiB"),
-        (1024**5, "1.00 PiB"),
-        (1024**6, "1024 PiB"),
-        (None, "unlimited"),
-    ],
-)
-def test_bytes(n_bytes: int | None, text: str) -> None:
-    assert bytes_text(n_bytes) == text
+TEXTS: list[tuple[Callable[[Any], str], dict[float | None, str]]] = [
+    (bytes_text, {0: "0 B", 1: "1 B", 1023: "1023 B", 1024: "1.00 KiB", 1536: "1.50 KiB"}),
+    (bytes_text, {1024**2: "1.00 MiB", 47815066: "45.6 MiB", None: "unlimited"}),
+    (bytes_text, {1024**5: "1.00 PiB", 1024**6: "1024 PiB"}),
+    (seconds_text, {0: "0 s", 1e-09: "1 ns", 8.7e-08: "87 ns", 0.00123: "1.23 ms"}),
+    (seconds_text, {1: "1.00 s", 119: "119 s", 180: "3.00 min", 7200: "2.00 h"}),
+    (energy_text, {0: "0 pJ", 1.23e10: "12.3 mJ"}),
+    (share_text, {1: "100.0%"}),
+    (error_text, {0: "0%", -0.0123456: "-1.23%"}),
+    (rounded_count, {12_345_678_901: "12.3 billion"}),
+]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0 s"),
-        (1e-09, "1 ns"),
-        (8.7e-08, "87 ns"),
-        (0.00123, "1.23 ms"),
-        (1, "1.00 s"),
-        (119, "119 s"),
-        (180, "3.00 min"),
-        (7200, "2.00 h"),
-    ],
-)
-def test_seconds(seconds: float, text: str) -> None:
-    assert seconds_text(seconds) == text
-
-
-def test_energy_shares_errors_and_counts() -> None:
-    assert energy_text(0) == "0 pJ"
-    assert energy_text(1.23e10) == "12.3 mJ"
-    assert share_text(1) == "100.0%"
-    assert error_text(0) == "0%"
-    assert error_text(-0.0123456) == "-1.23%"
-    assert rounded_count(12_345_678_901) == "12.3 billion"
+@pytest.mark.parametrize(("text_of", "texts"), TEXTS)
+def test_figures_as_texts(text_of: Callable[[Any], str], texts: dict[float | None, str]) -> None:
+    assert {number: text_of(number) for number in texts} == texts
 
 
 def test_shortened_names_stay_apart() -> None:
