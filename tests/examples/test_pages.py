@@ -35,9 +35,9 @@ JOURNEYS = REPOSITORY / "examples" / "journeys"
 PAGES = [README, *sorted(GUIDE.glob("*.md")), *sorted(JOURNEYS.glob("*.md"))]
 UPDATE = os.environ.get("SIMACCEL_UPDATE_GOLDEN") == "1"
 HEAVY = UPDATE or DRAWS > 1
-TURNS = 9
+TURNS = 12
 """Runs of CI until each heavy block has had its turn, with seeds that follow one another."""
-MOST_SECONDS = 25
+MOST_SECONDS = 20
 """CPU seconds of the heavy blocks of a turn."""
 README_LINES = 200
 MOST_COMMANDS = 8
