@@ -37,11 +37,8 @@ def test_a_pe_is_its_macs_and_memories() -> None:
     assert lanes == expected | {"mac": 6 * 6 * 100}
 
 
-def test_a_buffer_that_nobody_uses_has_no_area() -> None:
+def test_a_buffer_that_nobody_uses_and_memories_without_a_limit_have_no_area() -> None:
     assert "buffer" not in _by_part("array.bypass_buffer=[input, weight, output]")
-
-
-def test_a_memory_without_a_limit_has_no_area() -> None:
     options = ["buffer.capacity_bytes=unlimited", "array.memories.input.capacity_bytes=unlimited"]
     found = area_of(load_accelerator("eyeriss_like", options))
     assert (found.unlimited, found.mm2) == (("array.memories.input", "buffer"), None)
@@ -94,13 +91,10 @@ def test_a_systolic_array_by_hand() -> None:
     assert area_of(own).by_part == pytest.approx(expected | {"mac": 1024})
 
 
-def test_accumulators_are_memory() -> None:
+def test_accumulators_are_memory_and_power_is_energy_over_time() -> None:
+    """1 mJ in 2 ms is 500 mW."""
     options = ["array.accumulator.capacity_bytes=4 KiB"]
     assert area_of(load_accelerator("toy", options)).by_part["accumulator"] == 4096 * 8.87
-
-
-def test_power_is_energy_over_time() -> None:
-    """1 mJ in 2 ms is 500 mW."""
     assert power_mw({"mac": 1e9}, 0.002) == {"mac": pytest.approx(500)}
 
 

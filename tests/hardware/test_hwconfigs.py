@@ -23,23 +23,18 @@ def test_the_shipped_accelerators_are_listed() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_file_loads_under_its_own_name(name: str) -> None:
-    assert load_accelerator(name).name == name
-    assert load_accelerator(FOLDER / f"{name}.yaml") == load_accelerator(name)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_each_section_names_its_source(name: str) -> None:
+def test_each_file_has_its_own_name_sources_and_capacities(name: str) -> None:
+    """It survives its dump; a memory has a capacity, or none and says so with its bandwidth."""
     accelerator = load_accelerator(name)
+    assert accelerator.name == name
+    assert load_accelerator(FOLDER / f"{name}.yaml") == accelerator
+    assert Accelerator.model_validate_json(accelerator.model_dump_json()) == accelerator
     sections = ("array", "buffer", "noc", "sfu", "dram", "energy")
     assert accelerator.source
     assert all(getattr(accelerator, section).source for section in sections)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_an_accelerator_survives_its_own_dump(name: str) -> None:
-    accelerator = load_accelerator(name)
-    assert Accelerator.model_validate_json(accelerator.model_dump_json()) == accelerator
+    for dram in (accelerator.dram, *accelerator.memories.by_class().values()):
+        assert "capacity_bytes" in dram.model_fields_set
+        assert (dram.capacity_bytes is None) <= (dram.bandwidth_bytes_per_second is None)
 
 
 # FLAT (Kao et al., ASPLOS 2023), Table 2 and section 8
@@ -76,20 +71,14 @@ def test_the_sfu_reads_no_more_than_the_buffer_gives(name: str) -> None:
     assert accelerator.read_rate.cycles(2 * accelerator.sfu.lanes) == 1
 
 
-def test_edge_rates_are_exact() -> None:
+def test_rates_by_hand() -> None:
     edge = load_accelerator("edge")
     assert edge.channel_rate == Rate(625, 9)
     assert edge.read_rate == Rate(12500, 9)
     assert edge.distribution_rate == Rate(128, 1)
     assert edge.lead_latency_cycles == edge.tail_latency_cycles == 1
     assert edge.seconds(720_000_000) == 1.0
-
-
-def test_cloud_splits_its_bandwidth_over_channels() -> None:
-    assert load_accelerator("cloud").channel_rate == Rate(625, 9)
-
-
-def test_toy_rates_can_be_followed_by_hand() -> None:
+    assert load_accelerator("cloud").channel_rate == Rate(625, 9)  # over more channels
     toy = load_accelerator("toy")
     assert toy.channel_rate == Rate(8, 1)
     assert toy.read_rate == toy.write_rate == Rate(32, 1)
@@ -166,15 +155,6 @@ def test_a_chip_that_has_sequences_of_its_own_is_the_chip(pod: str, chip: str) -
     options = Options(data_parallel=4)
     one = simulate(shared, four, "deployed", options=options).run
     assert one.cycles == simulate(own, alone, "deployed").run.cycles
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_each_memory_has_its_capacity(name: str) -> None:
-    """Or is unlimited and says so, where its bandwidth is."""
-    accelerator = load_accelerator(name)
-    for dram in (accelerator.dram, *accelerator.memories.by_class().values()):
-        assert "capacity_bytes" in dram.model_fields_set
-        assert (dram.capacity_bytes is None) <= (dram.bandwidth_bytes_per_second is None)
 
 
 def test_capacities_that_are_published() -> None:

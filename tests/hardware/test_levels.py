@@ -180,12 +180,7 @@ def test_each_kind_of_constraint() -> None:
     assert found["pe"].most == {"C": 4}
     assert found["pe"].order == ("M", "C")
     assert found["buffer"].keep == ("input", "output")
-
-
-def test_no_rank_and_any_rank() -> None:
     assert parse_constraints(["cols=none"])["cols"].ranks == ()
-    lifted = merge_constraints(parse_constraints(["cols=Q"]), parse_constraints(["cols=any"]))
-    assert lifted["cols"].ranks is None
 
 
 @pytest.mark.parametrize(
@@ -196,17 +191,14 @@ def test_no_rank_and_any_rank() -> None:
     ],
 )
 def test_what_is_none(text: str) -> None:
-    (fault,) = faults_of(parse_constraints, [text, "pe.M=2"])
-    assert (fault.file, fault.field, fault.value) == ("command line", "--constrain", text)
-    assert fault.allowed.startswith("LEVEL=RANK,..., LEVEL.RANK=N|all")
-
-
-def test_all_faults_at_once() -> None:
-    found = faults_of(parse_constraints, ["a", "cols=Q", "b"])
-    assert [fault.value for fault in found] == ["a", "b"]
+    found = faults_of(parse_constraints, [text, "pe.M=2", "b"])
+    assert [fault.value for fault in found] == [text, "b"]
+    assert (found[0].file, found[0].field) == ("command line", "--constrain")
+    assert found[0].allowed.startswith("LEVEL=RANK,..., LEVEL.RANK=N|all")
 
 
 def test_the_later_decides_where_it_says_something() -> None:
+    """What it doesn't say lifts nothing; other levels stay."""
     below = parse_constraints(["cols=Q,M", "cols.M<=4", "cols.Q=7", "pe=C"])
     over = parse_constraints(["cols=M", "cols.Q=3", "rows=S"])
     both = merge_constraints(below, over)
@@ -215,17 +207,10 @@ def test_the_later_decides_where_it_says_something() -> None:
     assert both["cols"].most == {"M": 4}
     assert both["pe"].ranks == ("C",)
     assert both["rows"].model_fields_set == {"ranks"}
-
-
-def test_what_isn_t_said_lifts_nothing() -> None:
     over = parse_constraints(["cols.Q=3", "cols.M<=2"])
     assert merge_constraints(parse_constraints(["cols=Q,M"]), over)["cols"].ranks == ("Q", "M")
-
-
-def test_other_levels_stay() -> None:
-    both = merge_constraints(parse_constraints(["cols=Q"]), parse_constraints(["rows=S"]))
-    assert both["cols"].ranks == ("Q",)
-    assert both["rows"].ranks == ("S",)
+    lifted = merge_constraints(parse_constraints(["cols=Q"]), parse_constraints(["cols=any"]))
+    assert lifted["cols"].ranks is None
 
 
 def test_taken_apart_and_put_together_again() -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from simaccel.hardware import BufferSpec, DramSpec
+from simaccel.hardware import DramSpec
 from simaccel.hardware.dram.tile import TileRows
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.study.documents import accelerator_document
@@ -44,19 +44,6 @@ def test_arrays_give_what_integers_give(amounts: list[int], channels: int, inter
     for c in range(channels):
         many = dram.channel_bytes(np.array(amounts, dtype=np.int64), c)
         assert many.tolist() == [dram.channel_bytes(amount, c) for amount in amounts]
-
-
-def test_units_and_unlimited_are_read() -> None:
-    buffer = BufferSpec.model_validate(
-        {
-            "capacity_bytes": "512 KiB",
-            "read_bytes_per_second": "1 TB/s",
-            "write_bytes_per_second": "unlimited",
-        }
-    )
-    assert buffer.capacity_bytes == 524_288
-    assert buffer.read_bytes_per_second == 10**12
-    assert buffer.write_bytes_per_second is None
 
 
 @pytest.mark.parametrize("field", ["channels", "interleave_bytes", "batch_bytes"])

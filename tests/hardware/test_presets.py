@@ -50,6 +50,8 @@ def test_nine_lines_are_an_accelerator(tmp_path: Path) -> None:
     assert found.energy.node == "7nm"
     assert found.prices.dram_pj_per_byte == 162.5
     assert area_of(found).by_part["mac"] / found.pes == pytest.approx((1640 + 4184) * 0.07 / 0.242)
+    found = load_accelerator(tmp_path / "mine.yaml", ["sfu.lanes=3", "dram.channels=1"])
+    assert (found.sfu.lanes, found.dram.channels) == (3, 1)  # overrides come after presets
 
 
 def test_the_times_of_a_part_are_counted_in_cycles(tmp_path: Path) -> None:
@@ -101,12 +103,6 @@ def test_a_stream_gets_what_the_part_gives(tmp_path: Path, part: str, channels: 
     given = peak * PARTS[part].stream_permille / 1000
     taken = run.engines["dma_in1"].busy  # at 1 GHz
     assert 2**24 * channels / taken == pytest.approx(given, rel=0.003)
-
-
-def test_overrides_come_after_presets(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(TEN)
-    found = load_accelerator(tmp_path / "mine.yaml", ["sfu.lanes=3", "dram.channels=1"])
-    assert (found.sfu.lanes, found.dram.channels) == (3, 1)
 
 
 def test_hw_new_writes_a_file_that_runs(

@@ -102,12 +102,7 @@ def test_arrays_give_what_integers_give(
 
 
 def test_a_cycle_more_is_charged_for_the_first_byte_too_many() -> None:
-    assert Rate(625, 9).cycles(625) == 9
-    assert Rate(625, 9).cycles(626) == 10
-    assert Rate(625, 9).cycles(0) == 0
-
-
-def test_unlimited_costs_nothing() -> None:
+    assert [Rate(625, 9).cycles(n_bytes) for n_bytes in (0, 625, 626)] == [0, 9, 10]
     unlimited = rate(None, 10**9)
     assert unlimited.unlimited
     assert unlimited.cycles(2**50) == 0

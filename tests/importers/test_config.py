@@ -17,121 +17,17 @@ from simaccel.importers.hugging_face.config import load_config
 from simaccel.importers.workloads import load_workload
 from simaccel.study.generation import generate
 from simaccel.workload import find_transformer, parse_workload, transformer
+from tests.importers.test_published_models import MODELS
 from tests.refusals import refusal_of
 
-LLAMA3: dict[str, Any] = {
-    "architectures": ["LlamaForCausalLM"],
-    "attention_bias": False,
-    "attention_dropout": 0.0,
-    "bos_token_id": 128000,
-    "eos_token_id": 128001,
-    "hidden_act": "silu",
-    "hidden_size": 4096,
-    "initializer_range": 0.02,
-    "intermediate_size": 14336,
-    "max_position_embeddings": 8192,
-    "model_type": "llama",
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 8,
-    "pretraining_tp": 1,
-    "rms_norm_eps": 1e-05,
-    "rope_scaling": None,
-    "rope_theta": 500000.0,
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-    "transformers_version": "4.40.0.dev0",
-    "use_cache": True,
-    "vocab_size": 128256,
-}
-MISTRAL = LLAMA3 | {"model_type": "mistral", "sliding_window": 4096, "vocab_size": 32000}
-MIXTRAL = MISTRAL | {
-    "model_type": "mixtral",
-    "sliding_window": None,
-    "num_local_experts": 8,
-    "num_experts_per_tok": 2,
-    "router_aux_loss_coef": 0.02,
-}
-QWEN = LLAMA3 | {
-    "model_type": "qwen2",
-    "hidden_size": 3584,
-    "intermediate_size": 18944,
-    "num_attention_heads": 28,
-    "num_hidden_layers": 28,
-    "num_key_value_heads": 4,
-    "sliding_window": 131072,
-    "use_sliding_window": False,
-    "max_window_layers": 28,
-    "vocab_size": 152064,
-}
-GEMMA2 = {
-    "model_type": "gemma2",
-    "attn_logit_softcapping": 50.0,
-    "final_logit_softcapping": 30.0,
-    "head_dim": 256,
-    "hidden_activation": "gelu_pytorch_tanh",
-    "hidden_size": 3584,
-    "intermediate_size": 14336,
-    "num_attention_heads": 16,
-    "num_hidden_layers": 42,
-    "num_key_value_heads": 8,
-    "query_pre_attn_scalar": 256,
-    "sliding_window": 4096,
-    "vocab_size": 256000,
-}
-GPT2 = {
-    "activation_function": "gelu_new",
-    "attn_pdrop": 0.1,
-    "embd_pdrop": 0.1,
-    "layer_norm_epsilon": 1e-05,
-    "model_type": "gpt2",
-    "n_ctx": 1024,
-    "n_embd": 768,
-    "n_head": 12,
-    "n_layer": 12,
-    "n_positions": 1024,
-    "summary_type": "cls_index",
-    "vocab_size": 50257,
-}
-BERT = {
-    "model_type": "bert",
-    "attention_probs_dropout_prob": 0.1,
-    "hidden_act": "gelu",
-    "hidden_size": 768,
-    "intermediate_size": 3072,
-    "max_position_embeddings": 512,
-    "num_attention_heads": 12,
-    "num_hidden_layers": 12,
-    "position_embedding_type": "absolute",
-    "type_vocab_size": 2,
-    "vocab_size": 30522,
-}
-T5 = {
-    "model_type": "t5",
-    "d_ff": 3072,
-    "d_kv": 64,
-    "d_model": 768,
-    "dropout_rate": 0.1,
-    "feed_forward_proj": "gated-gelu",
-    "num_decoder_layers": 12,
-    "num_heads": 12,
-    "num_layers": 12,
-    "relative_attention_num_buckets": 32,
-    "vocab_size": 32128,
-}
-VIT = {
-    "model_type": "vit",
-    "hidden_act": "gelu",
-    "hidden_size": 768,
-    "image_size": 224,
-    "intermediate_size": 3072,
-    "num_attention_heads": 12,
-    "num_channels": 3,
-    "num_hidden_layers": 12,
-    "patch_size": 16,
-    "qkv_bias": True,
-    "id2label": {str(at): f"LABEL_{at}" for at in range(1000)},
-}
+PUBLISHED = {name: model["config"] for name, model in MODELS.items()}
+LLAMA3, MIXTRAL = PUBLISHED["Llama-3-8B"], PUBLISHED["Mixtral"]
+MISTRAL, QWEN = PUBLISHED["Mistral-7B"], PUBLISHED["Qwen2.5-7B"]
+GEMMA2, GPT2, BERT = PUBLISHED["gemma-2-9b"], PUBLISHED["gpt2"], PUBLISHED["bert-base"]
+VIT = PUBLISHED["vit-base-patch16"] | {"id2label": {str(at): f"LABEL_{at}" for at in range(1000)}}
+T5_SMALL = PUBLISHED["t5-small"]
+T5 = T5_SMALL | {"d_ff": 3072, "d_model": 768, "num_heads": 12, "num_layers": 12}
+T5 |= {"num_decoder_layers": 12, "feed_forward_proj": "gated-gelu", "dropout_rate": 0.1}
 
 
 def _write(tmp_path: Path, document: object) -> Path:
@@ -191,20 +87,6 @@ def test_bert_sees_all_tokens_and_keeps_no_cache(tmp_path: Path) -> None:
         load_workload(path, prompt=513)
 
 
-T5_SMALL = {
-    "model_type": "t5",
-    "architectures": ["T5ForConditionalGeneration"],
-    "d_ff": 2048,
-    "d_kv": 64,
-    "d_model": 512,
-    "n_positions": 512,
-    "num_heads": 8,
-    "num_layers": 6,
-    "relative_attention_num_buckets": 32,
-    "vocab_size": 32128,
-}
-
-
 def test_t5_encodes_a_prompt_and_decodes_behind_it(tmp_path: Path) -> None:
     path = _write(tmp_path, T5)
     n, e, f = 64, 768, 3072
@@ -254,11 +136,8 @@ def test_a_generation_is_of_a_decoder_alone(tmp_path: Path) -> None:
 
 def test_layers_of_several_windows(tmp_path: Path) -> None:
     kinds = ["sliding_attention"] * 5 + ["full_attention"]
-    gemma3 = GEMMA2 | {
-        "model_type": "gemma3_text",
-        "num_hidden_layers": 12,
-        "layer_types": 2 * kinds,
-    }
+    gemma3 = GEMMA2 | {"model_type": "gemma3_text", "layer_types": 2 * kinds}
+    gemma3["num_hidden_layers"] = 12
     del gemma3["attn_logit_softcapping"], gemma3["final_logit_softcapping"]
     model, account = load_config(_write(tmp_path, gemma3))
     assert model.windows == (4096,) * 5 + (None,)

@@ -11,8 +11,9 @@ from onnx import TensorProto, helper
 
 from simaccel import load_accelerator, load_workload
 from simaccel.errors import InputError
-from simaccel.files.accounting import FileAccount
+from simaccel.hardware import Accelerator
 from simaccel.importers.file_kinds import sniff_kind
+from simaccel.workload import Workload
 from tests.importers.test_config import LLAMA3
 from tests.importers.test_scalesim import SHIPPED
 from tests.importers.test_timeloop import NESTED
@@ -23,16 +24,6 @@ from validation.files.run import HERE, rows
 _SIZES = "IFMAP Height,IFMAP Width,Filter Height,Filter Width,Channels,Num Filter,Strides"
 TOPOLOGY = f"Layer name,{_SIZES},\nc,8,8,3,3,4,8,1,\n"
 PRODUCTS = "Layer,M,N,K,\nqkv,12,15,5,\n"
-CONFIGURATION = """[general]
-run_name = x
-[architecture_presets]
-ArrayHeight: 8
-ArrayWidth: 4
-IfmapSramSzkB: 4
-FilterSramSzkB: 4
-OfmapSramSzkB: 4
-Dataflow: ws
-"""
 LAYERS = """// a network
 Network n {
  Layer CONV1 {
@@ -56,7 +47,7 @@ def _onnx(path: Path) -> None:
         (TOPOLOGY, "topology"),
         (PRODUCTS, "topology"),
         ("\ufeff" + PRODUCTS, "topology"),
-        (CONFIGURATION, "configuration"),
+        (SHIPPED, "configuration"),
         (LAYERS, "description"),
         ("Constant clusters 4;\n" + LAYERS, "description"),
         ("Network: vgg16\n", None),
@@ -93,13 +84,13 @@ def test_any_name_will_do(tmp_path: Path) -> None:
         assert load_workload(path).macs == macs
     _onnx(path)
     assert load_workload(path).macs == 27
-    path.write_text(CONFIGURATION)
-    assert load_accelerator(path).array.pes == 32
+    path.write_text(SHIPPED)
+    assert load_accelerator(path).array.pes == 32 * 16
 
 
 def test_what_stands_in_the_wrong_place_is_named(tmp_path: Path) -> None:
     path = tmp_path / "some.txt"
-    path.write_text(CONFIGURATION)
+    path.write_text(SHIPPED)
     with pytest.raises(InputError, match="looks like a SCALE-Sim configuration, which is given"):
         load_workload(path)
     for text, what in ((TOPOLOGY, "a SCALE-Sim topology"), (LAYERS, "a MAESTRO description")):
@@ -126,7 +117,7 @@ def test_weights_are_told_to_be_exported(tmp_path: Path, data: bytes) -> None:
             load(str(path))
 
 
-PLAIN_TOPOLOGY = "Layer,M,N,K,{0}\nfc,64,32,16,{1}\n"
+_MAC = "}}\n        - {name: mac"
 
 
 def test_the_table_of_files() -> None:
@@ -138,54 +129,27 @@ def test_the_table_of_files() -> None:
 
 @pytest.mark.parametrize("key", ["zzz", "Sparse", "depth2"])
 @pytest.mark.parametrize(
-    ("name", "write", "load"),
+    ("name", "text", "load"),
     [
-        (
-            "hw.cfg",
-            lambda key: SHIPPED.replace("Bandwidth", f"{key}: 7\nBandwidth", 1),
-            lambda path: load_accelerator(path).account,
-        ),
+        ("hw.cfg", SHIPPED.replace("Bandwidth", "KEY: 7\nBandwidth", 1), load_accelerator),
         (
             "arch.yaml",
-            lambda key: NESTED.replace(
-                "meshX: 14}}\n        - {name: mac",
-                f"{key}: 7, meshX: 14}}}}\n        - {{name: mac",
-            ),
-            lambda path: load_accelerator(path).account,
+            NESTED.replace(f"meshX: 14{_MAC}", f"KEY: 7, meshX: 14{_MAC}"),
+            load_accelerator,
         ),
-        (
-            "arch2.yaml",
-            lambda key: NESTED + f"{key}: 7\n",
-            lambda path: load_accelerator(path).account,
-        ),
-        (
-            "problem.yaml",
-            lambda key: MATMUL.replace("  version", f"  {key}: 7\n  version"),
-            lambda path: load_workload(path).account,
-        ),
-        (
-            "net.csv",
-            lambda key: PLAIN_TOPOLOGY.format(key, "7"),
-            lambda path: load_workload(path).account,
-        ),
-        (
-            "config.json",
-            lambda key: json.dumps(LLAMA3 | {key: 7}),
-            lambda path: load_workload(path).account,
-        ),
+        ("arch2.yaml", f"{NESTED}KEY: 7\n", load_accelerator),
+        ("problem.yaml", MATMUL.replace("  version", "  KEY: 7\n  version"), load_workload),
+        ("net.csv", "Layer,M,N,K,KEY\nfc,64,32,16,7\n", load_workload),
+        ("config.json", json.dumps(LLAMA3 | {"KEY": 7}), load_workload),
     ],
 )
 def test_what_no_importer_knows_shows_up(
-    tmp_path: Path,
-    name: str,
-    write: Callable[[str], str],
-    load: Callable[[Path], FileAccount],
-    key: str,
+    tmp_path: Path, name: str, text: str, load: Callable[[Path], Accelerator | Workload], key: str
 ) -> None:
     path = tmp_path / name
-    path.write_text(write(key))
+    path.write_text(text.replace("KEY", key))
     assert key in path.read_text()
-    assert any(key in one.name for one in load(path).entries_of("not taken"))
+    assert any(key in one.name for one in load(path).account.entries_of("not taken"))
 
 
 @pytest.mark.parametrize(

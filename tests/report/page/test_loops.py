@@ -24,26 +24,9 @@ from simaccel.schedulers import Options
 from simaccel.study.recording import record
 from simaccel.trace import CommandSite, Event, TraceReader
 from simaccel.workload import ModelDimensions, attention, gemm
+from tests.importers.test_scalesim import SHIPPED
 from tests.trace.scripts import SCRIPTS, Script, written
 
-SCALE_SIM = """\
-[general]
-run_name = mine
-[architecture_presets]
-ArrayHeight: 32
-ArrayWidth: 32
-IfmapSramSzkB: 256
-FilterSramSzkB: 256
-OfmapSramSzkB: 128
-IfmapOffset: 0
-FilterOffset: 10000000
-OfmapOffset: 20000000
-Bandwidth: 10
-Dataflow: ws
-MemoryBanks: 1
-[run_presets]
-InterfaceBandwidth: CALC
-"""
 SMALL = ModelDimensions(hidden=8, heads=2, head_size=4, ff_size=16)
 RUNS = {
     "gemm-naive": (gemm(m=40, k=20, n=12), "naive", False),
@@ -145,7 +128,7 @@ def test_a_layer_has_the_work_of_its_array_and_the_wait_for_its_own_tiles(tmp_pa
         "Conv2, 28, 28, 1, 1, 64, 128, 2,\nFC, 1, 1, 1, 1, 512, 100, 1,\n"
     )
     (tmp_path / "topology.csv").write_text(layers)
-    (tmp_path / "sc.cfg").write_text(SCALE_SIM)
+    (tmp_path / "sc.cfg").write_text(SHIPPED.replace("ArrayWidth: 16", "ArrayWidth: 32"))
     on = load_accelerator(str(tmp_path / "sc.cfg"), {"dram": "1 x LPDDR4-3200x32"})
     workload = load_workload(str(tmp_path / "topology.csv"))
     record(tmp_path / "run.h5", workload, on, "flex")
