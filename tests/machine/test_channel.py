@@ -191,11 +191,6 @@ def _dram(*transfers: int | DramTransfer, **fields: Any) -> _Dram:  # noqa: ANN4
     return _Dram(clock, DramChannels(clock, accelerator(dram=bandwidth | fields), known))
 
 
-def test_one_channel_serves_a_whole_transfer() -> None:
-    dram = _dram(100)
-    dram.assert_moved_at(dram.request(100), 100)
-
-
 def test_a_transfer_is_as_slow_as_its_largest_share() -> None:
     """3 channels, stripes of 16 B: 100 B are 48 + 48 + 4, so 36, 32 and 32 bytes each."""
     dram = _dram(100, channels=3, interleave_bytes=16)
@@ -287,11 +282,8 @@ def test_loads_get_the_bytes_in_flight_in_each_latency(in_flight: int | str, cyc
     dram.assert_moved_at(dram.request(100), cycles)
 
 
-def test_stores_are_posted_and_don_t_wait_for_answers() -> None:
+def test_stores_are_posted_and_each_channel_has_its_share_of_the_bytes_in_flight() -> None:
     dram = _dram(DramTransfer(100, WRITE), latency_cycles=10, in_flight_bytes=1)
     dram.assert_moved_at(dram.request(100, WRITE), 100)
-
-
-def test_each_channel_has_its_share_of_the_bytes_in_flight() -> None:
     dram = _dram(100, channels=2, interleave_bytes=1, latency_cycles=10, in_flight_bytes=10)
     dram.assert_moved_at(dram.request(100), 100)

@@ -13,16 +13,16 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.core_noc import CoreNocSpec
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.checks import faults
+from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
 from simaccel.program.text import parse_program, program_text
+from simaccel.workload import Workload
 from tests.agreement import assert_counts, run_exactly
 from tests.machine.accelerators import accelerator
 from tests.trees import assert_computes, einsum, mapping, workload
 
 
-def _cores(
-    count: int, bytes_per_second: str, latency_cycles: int, *, multicast: bool = False
-) -> Accelerator:
+def _cores(count: int, bytes_per_second: str, latency_cycles: int, **noc: object) -> Accelerator:
     return accelerator(
         dram={
             "bandwidth_bytes_per_second": bytes_per_second,
@@ -30,7 +30,7 @@ def _cores(
             "batch_bytes": 2**20,
         },
         dma={"in_queues": "single"},
-        cores={"count": count, "noc": {"multicast": multicast}},
+        cores={"count": count, "noc": noc},
     )
 
 
@@ -75,6 +75,8 @@ def test_two_cores_take_turns_at_the_dram() -> None:
     assert run.served_cycles["dram0"] == 2 * (8 + 20 + 20)
     assert run.moved["dram_read", "B"] == 2 * 32
     assert run.peak_buffer_bytes == 32 + 2 * 80 + 80
+    run = _run(_cores(3, "4 GB/s", 10), TWO_CORES)  # more cores than pieces
+    assert (run.cycles, run.engines["core2.array"].idle) == (126, 126)
 
 
 def test_what_cores_load_alike_is_read_once() -> None:
@@ -182,12 +184,6 @@ def test_arrays_that_wait_for_nothing_share_their_work(count: int, tile: int, cy
     assert Machine(_cores(count, "unlimited", 0), program).run().cycles == cycles
 
 
-def test_more_cores_than_pieces_idle() -> None:
-    run = _run(_cores(3, "4 GB/s", 10), TWO_CORES)
-    assert run.cycles == 126
-    assert run.engines["core2.array"].idle == 126
-
-
 def test_a_smaller_last_piece_has_the_loops_of_a_full_one() -> None:
     """Three rows over two cores, one row at a time: core 1's only row is a loop, too.
 
@@ -222,15 +218,7 @@ def test_a_smaller_last_piece_has_the_loops_of_a_full_one() -> None:
 
 
 def _linked_cores(count: int, **noc: object) -> Accelerator:
-    return accelerator(
-        dram={
-            "bandwidth_bytes_per_second": "8 GB/s",
-            "latency_cycles": 10,
-            "batch_bytes": 2**20,
-        },
-        dma={"in_queues": "single"},
-        cores={"count": count, "noc": noc},
-    )
+    return _cores(count, "8 GB/s", 10, **noc)
 
 
 def _run_linked(on: Accelerator) -> Run:
@@ -315,20 +303,18 @@ def test_what_is_read_once_crosses_each_link_once() -> None:
     assert run.served_cycles["core_noc_0_1"] == 11 + 2 * 27
 
 
+def _spread(m: int, piece: int) -> tuple[Workload, Mapping]:
+    """Return a product of so many rows, pieces of them on each core."""
+    of = workload(einsum("G", "C m n", "A m k", "B k n", m=m, k=4, n=4))
+    keeps = "  keep B buffer, A buffer, C buffer\n  do G array ws"
+    return of, mapping(of, f"group G\n  spread m {piece} cores\n{keeps}")
+
+
 @pytest.mark.parametrize("noc", [MESH, {**MESH, "multicast": True}, {**MESH, "topology": "ring"}])
 def test_counts_are_those_of_the_machine_and_the_bound_holds(noc: dict[str, object]) -> None:
     """Seven rows of ten: core 3 has one row less, which it reads for itself."""
     on = _linked_cores(4, **noc)
-    of = workload(einsum("G", "C m n", "A m k", "B k n", m=7, k=4, n=4))
-    tree = mapping(
-        of,
-        """
-        group G
-          spread m 2 cores
-          keep B buffer, A buffer, C buffer
-          do G array ws
-    """,
-    )
+    of, tree = _spread(7, 2)
     found, run = predict(of, tree, on), Machine(on, lower(of, tree)).run()
     levels = ("dram_read", "dram_write", "hops_read", "hops_write")
     counted = {key: n for key, n in found.moved.items() if key[0] in levels}
@@ -342,17 +328,7 @@ def test_counts_are_those_of_the_machine_and_the_bound_holds(noc: dict[str, obje
 def test_a_slow_bus_is_the_bound() -> None:
     """8 rows of A (8 B each) and of C, and B for each of 2 cores, at a byte a cycle."""
     on = _linked_cores(2, topology="bus", link_bytes_per_cycle=1, hop_cycles=2)
-    of = workload(einsum("G", "C m n", "A m k", "B k n", m=8, k=4, n=4))
-    tree = mapping(
-        of,
-        """
-        group G
-          spread m 4 cores
-          keep B buffer, A buffer, C buffer
-          do G array ws
-    """,
-    )
-    assert predict(of, tree, on).bound_terms == {"core_noc_bus": 64 + 64 + 2 * 32}
+    assert predict(*_spread(8, 4), on).bound_terms == {"core_noc_bus": 64 + 64 + 2 * 32}
 
 
 def test_energy_of_a_bit_a_hop() -> None:
@@ -373,8 +349,5 @@ def test_routes_of_a_ring_go_the_shorter_way_round(core: int, routers: str) -> N
     back = [f"core_noc_{start}_{end}" for start, end in pairwise(routers[::-1])]
     assert ring.links(core, 5, write=False) == (*out, f"core_noc_to{core}")
     assert ring.links(core, 5, write=True) == (f"core_noc_from{core}", *back)
-
-
-def test_of_two_ways_round_that_are_equally_long_a_ring_takes_that_upwards() -> None:
-    ring = CoreNocSpec(topology="ring", link_bytes_per_cycle=8)
+    # of two ways that are equally long that upwards
     assert ring.links(2, 4, write=False) == ("core_noc_0_1", "core_noc_1_2", "core_noc_to2")

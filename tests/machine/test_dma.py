@@ -41,11 +41,12 @@ def _run(
 
 
 def test_a_tile_is_loaded_used_and_stored() -> None:
-    """80 B at 8 B/cycle: 10 cycles each way."""
+    """80 B at 8 B/cycle: 10 cycles each way; where turning costs, the channel turns once."""
     run = _run(ONE)
     assert run.cycles == 10 + 30 + 10
     assert run.engines["dma_in0"].busy == 10
     assert run.engines["dma_out"].busy == 10
+    assert _run(ONE, dram={"turnaround_cycles": 6}).cycles == 10 + 30 + 6 + 10
 
 
 def test_read_latency_delays_the_tile_and_not_the_engine() -> None:
@@ -124,11 +125,6 @@ def test_a_reserved_slot_moves_nothing() -> None:
     assert ("dram_read", "X") not in run.moved
 
 
-def test_direction_changes_cost_turnarounds() -> None:
-    """Load, store: the channel starts reading and turns once, 6 cycles."""
-    assert _run(ONE, dram={"turnaround_cycles": 6}).cycles == 10 + 30 + 6 + 10
-
-
 def test_operators_wait_until_everything_is_stored() -> None:
     twice = ONE + "".join(
         f"{line}\n" for line in ONE.replace("operator op", "operator op2").splitlines()[1:]
@@ -189,33 +185,19 @@ def test_each_step_has_its_passes(
     assert run.elements == 40 * (cycles - 5) // 10
 
 
-def test_pieces_follow_one_another() -> None:
+def test_pieces_follow_one_another_and_ports_throttle() -> None:
+    """Three passes read 240 B at 4 B/cycle: 60 cycles instead of 35; two write 160 B at 2: 80.
+
+    As fast as the SFU a port is hidden: 240 B at 8 B/cycle are 30 cycles, at 7 35, at 6 40.
+    """
     assert _run_vector(trips=9).cycles == 9 * 35
-
-
-def test_the_read_port_throttles() -> None:
-    """Three passes read 240 B at 4 B/cycle: 60 cycles instead of 35."""
+    assert _run_vector(write=2).cycles == _run_vector(read=4, write=2).cycles == 80
+    assert [_run_vector(read=rate).cycles for rate in (8, 7, 6)] == [35, 35, 40]
     run = _run_vector(read=4)
     assert run.cycles == 60
     assert run.engines["sfu"].busy == 35
     assert run.engines["sfu"].stalls == {"buffer_port": 25}
     assert run.served_cycles["buffer_read"] == 60
-
-
-def test_the_write_port_throttles() -> None:
-    """Two passes write 160 B at 2 B/cycle: 80 cycles."""
-    assert _run_vector(write=2).cycles == 80
-
-
-def test_a_port_as_fast_as_the_sfu_is_hidden() -> None:
-    """240 B at 8 B/cycle are 30 cycles, at 7 B/cycle 35, at 6 B/cycle 40."""
-    assert _run_vector(read=8).cycles == 35
-    assert _run_vector(read=7).cycles == 35
-    assert _run_vector(read=6).cycles == 40
-
-
-def test_both_ports_work_at_the_same_time() -> None:
-    assert _run_vector(read=4, write=2).cycles == 80
 
 
 NORM = """\

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine
@@ -69,9 +70,18 @@ def _assert_equal(on: Accelerator, program: Program) -> None:
     assert Machine(on, program).run().cycles == cycles_alone(on, program), program_text(program)
 
 
-@given(gemm_cases() | separate_cases() | staged_cases() | fused_cases(online=False), ALONE)
-def test_lowered_programs_take_the_cycles_of_the_recurrence(case: Case, on: Accelerator) -> None:
-    _assert_equal(on, case.program)
+def _programs(lowered: st.SearchStrategy[Case]) -> st.SearchStrategy[Program]:
+    """Draw as many programs of mappings as others."""
+    return lowered.map(lambda one: one.program) | programs()
+
+
+LOWERED = gemm_cases() | separate_cases() | fused_cases(online=False)
+
+
+@settings(max_examples=8 * DRAWS)
+@given(_programs(LOWERED | staged_cases()), ALONE)
+def test_programs_take_the_cycles_of_the_recurrence(program: Program, on: Accelerator) -> None:
+    _assert_equal(on, program)
 
 
 def _alone(on: Accelerator, latency: int) -> Accelerator:
@@ -97,31 +107,18 @@ def test_drawn_trees_take_the_cycles_of_the_recurrence(block: int) -> None:
     assert found > DRAWS
 
 
-@given(gemm_cases() | separate_cases() | fused_cases(online=False), ONE_QUEUE)
+@settings(max_examples=8 * DRAWS)
+@given(_programs(LOWERED), ONE_QUEUE)
 def test_one_requester_of_the_dram_takes_the_cycles_of_the_recurrence(
-    case: Case, on: Accelerator
+    program: Program, on: Accelerator
 ) -> None:
-    _assert_equal(on, Program(name="loads", body=_without_stores(case.program.body)))
+    _assert_equal(on, Program(name="loads", body=_without_stores(program.body)))
 
 
 @given(fused_cases(online=True), ALONE)
 def test_online_softmax_is_never_faster_than_the_recurrence(case: Case, on: Accelerator) -> None:
     """An engine claims, or waits for, an outer tile before the loop that touches it begins."""
     assert Machine(on, case.program).run().cycles >= cycles_alone(on, case.program)
-
-
-@given(programs(), ALONE)
-def test_random_programs_take_the_cycles_of_the_recurrence(
-    program: Program, on: Accelerator
-) -> None:
-    _assert_equal(on, program)
-
-
-@given(programs(), ONE_QUEUE)
-def test_random_programs_with_one_requester_take_the_cycles_of_the_recurrence(
-    program: Program, on: Accelerator
-) -> None:
-    _assert_equal(on, Program(name="loads", body=_without_stores(program.body)))
 
 
 @pytest.mark.parametrize("pipelined", [False, True])

@@ -72,14 +72,10 @@ def _windows(run: Run) -> list[int]:
     return [one.cycles for one in run.operators]
 
 
-def test_alone_it_takes_its_chain() -> None:
+def test_without_overlap_chains_add_up() -> None:
     """Loads in 2 cycles, there after 3 more; 8 on the SFU; 2 to store."""
     assert _windows(_run(_on(), _operator("one"))) == [15]
-
-
-def test_without_overlap_chains_add_up() -> None:
-    run = _run(_on(overlap=False), *map(_operator, FREE))
-    assert _windows(run) == [15, 15, 15]
+    assert _windows(_run(_on(overlap=False), *map(_operator, FREE))) == [15, 15, 15]
 
 
 def test_the_next_loads_while_this_one_works_and_its_results_leave() -> None:
@@ -99,11 +95,14 @@ def test_a_load_waits_for_the_store_of_its_tensor() -> None:
     assert _windows(run) == [15, 15]
 
 
-@pytest.mark.parametrize(("capacity", "first"), [(8 + 16, 13), (8 + 15, 15), (8 + 8, 15)])
-def test_where_only_what_comes_first_fits_the_rest_waits(capacity: int, first: int) -> None:
-    """With room for Y and W, the SFU goes on at 13; for Y alone, at 15 when X has left."""
-    run = _run(_on(capacity), _operator("one"), TO_ANOTHER)
-    assert _windows(run) == [first, 10]
+def test_where_only_what_comes_first_fits_the_rest_waits() -> None:
+    """With room for Y and W, the SFU goes on at 13; for Y alone, at 15 when X has left.
+
+    A slot of Z does not fit beside Y and W.
+    """
+    for capacity, first in ((8 + 16, 13), (8 + 15, 15), (8 + 8, 15)):
+        assert _windows(_run(_on(capacity), _operator("one"), TO_ANOTHER)) == [first, 10]
+    assert _windows(_run(_on(16), _operator("one"), TO_ANOTHER, _operator("three"))) == [15, 10, 15]
 
 
 def test_a_layer_that_follows_itself_has_all_cycles_too() -> None:
@@ -112,12 +111,6 @@ def test_a_layer_that_follows_itself_has_all_cycles_too() -> None:
     layers = "".join("  " + line + "\n" for line in body.splitlines())
     run = _run(_on(), f"  loop layer 3 from 0 step 1\n{layers}")
     assert _windows(run) == [run.cycles]
-
-
-def test_where_nothing_fits_everything_waits() -> None:
-    """A slot of Z does not fit beside Y and W."""
-    run = _run(_on(16), _operator("one"), TO_ANOTHER, _operator("three"))
-    assert _windows(run) == [15, 10, 15]
 
 
 def test_layers_of_one_operator_share_its_slots() -> None:

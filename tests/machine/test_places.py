@@ -102,6 +102,13 @@ def test_a_product_waits_for_what_another_core_makes() -> None:
     run = _run(_cores(2, 10, overlap=True), products)
     assert run.cycles == 156
     assert [one.cycles for one in run.operators] == [86, 156]
+    # core 1's loader waits from 16 to 86: for the transfer, its latency, the fold, the store; from
+    # 106 on for the end of its own product
+    stalls = run.engines["core1.dma_in"].stalls
+    assert stalls == {"dram_bandwidth": 20 + 20, "dram_latency": 10, "array": 20, "drain": 50}
+    # without overlap: B 0-8, A 8-28, fold 38-58, C 58-78; then B' 78-86, X 86-106 and so on
+    run = _run(_cores(2, 10, overlap=False), products)
+    assert [one.cycles for one in run.operators] == [78, 156]
 
 
 def test_a_product_reads_block_by_block_what_another_core_makes() -> None:
@@ -119,25 +126,6 @@ def test_a_product_reads_block_by_block_what_another_core_makes() -> None:
     assert [one.cycles for one in run.operators] == [86, 131]
     whole = [replace(one, hands_on=False, awaits=False) for one in products]
     assert _run(_cores(2, 10, overlap=True), whole).cycles > run.cycles
-
-
-def test_without_overlap_nothing_of_it_comes_early() -> None:
-    """B 0-8, A 8-28, fold 38-58, C 58-78; then B' 78-86, X 86-106, fold 116-136, C' 136-156."""
-    products = [_Product("one", 0, 1, 10, "A"), _Product("two", 1, 1, 10, "C_one")]
-    run = _run(_cores(2, 10, overlap=False), products)
-    assert [one.cycles for one in run.operators] == [78, 156]
-    assert run.cycles == 156
-
-
-def test_who_waits_for_another_core_blames_what_that_one_does() -> None:
-    """Core 1's loader waits from 16 to 86: for the transfer, its latency, the fold, the store.
-
-    From 106 on for the end of its own product.
-    """
-    products = [_Product("one", 0, 1, 10, "A"), _Product("two", 1, 1, 10, "C_one")]
-    run = _run(_cores(2, 10, overlap=True), products)
-    stalls = run.engines["core1.dma_in"].stalls
-    assert stalls == {"dram_bandwidth": 20 + 20, "dram_latency": 10, "array": 20, "drain": 50}
 
 
 def test_a_layer_waits_for_the_one_before_it_on_other_cores() -> None:

@@ -105,23 +105,31 @@ def test_time_line_of_one_gemm_in_rows() -> None:
     assert _cycles(gemm_case(workload, m=2, stationarity="os", order="mkn"), on(1)) == 40
 
 
-PERIODS: list[tuple[Any, int, int, dict[str, int], int]] = [
-    # what, PEs on a side, bytes per cycle, slots, cycles of one more group
+PERIODS: list[tuple[Any, int, int, dict[str, int], int, dict[str, int]]] = [
+    # what, PEs on a side, bytes per cycle, slots, cycles of one more group, latency or turnaround
     # memory-bound: all transfers, one after the other
-    (one_tile, 4, 1, {}, 32 + 32 + 16),
-    (one_tile, 4, 2, {}, 40),
-    (two_loops, 2, 1, {}, 3 * 24 + 9 * (24 + 4)),
+    (one_tile, 4, 1, {}, 32 + 32 + 16, {}),
+    (one_tile, 4, 2, {}, 40, {}),
+    (two_loops, 2, 1, {}, 3 * 24 + 9 * (24 + 4), {}),
     # compute-bound: all tiles, one after the other
-    (one_tile, 4, 16, {}, 14),
-    (one_tile, 1, 1, {}, 16 * 8),
-    (two_loops, 2, 4, {}, 9 * 14),
-    (two_loops, 2, 16, {}, 9 * 14),
-    (remainder, 1, 1, {}, 40 * 8),
+    (one_tile, 4, 16, {}, 14, {}),
+    (one_tile, 1, 1, {}, 16 * 8, {}),
+    (two_loops, 2, 4, {}, 9 * 14, {}),
+    (two_loops, 2, 16, {}, 9 * 14, {}),
+    (remainder, 1, 1, {}, 40 * 8, {}),
     # one slot: load, compute and store one after the other
-    (one_tile, 4, 1, ONE_SLOT, 32 + 32 + 14 + 16),
-    (one_tile, 4, 16, ONE_SLOT, 2 + 2 + 14 + 1),
-    (two_loops, 2, 1, ONE_SLOT, 3 * 24 + 9 * (24 + 14 + 4)),
-    (two_loops, 2, 4, ONE_SLOT, 3 * 6 + 9 * (6 + 14 + 1)),
+    (one_tile, 4, 1, ONE_SLOT, 32 + 32 + 14 + 16, {}),
+    (one_tile, 4, 16, ONE_SLOT, 2 + 2 + 14 + 1, {}),
+    (two_loops, 2, 1, ONE_SLOT, 3 * 24 + 9 * (24 + 14 + 4), {}),
+    (two_loops, 2, 4, ONE_SLOT, 3 * 6 + 9 * (6 + 14 + 1), {}),
+    # memory-bound, a remainder that stores beside loads
+    (remainder, 4, 1, {}, 80 + 32 + 40, {}),
+    # the 16 B of C go out in 4 batches of 4 B; loads wait meanwhile, so each is over to writing and
+    # back to reading, 3 cycles a turnaround
+    *((one_tile, 4, n, {}, 80 // n + 4 * 2 * 3, {"turnaround": 3}) for n in (1, 2, 4)),
+    # latency hides behind other transfers; with one slot A and B, asked for at once, wait for it
+    (one_tile, 4, 1, {}, 80, {"latency": 5}),
+    (one_tile, 4, 1, ONE_SLOT, 94 + 5, {"latency": 5}),
 ]
 
 
@@ -131,32 +139,16 @@ def _steady(make: Any, machine: Accelerator, slots: dict[str, int]) -> float:  #
     return (many - few) / 40
 
 
-@pytest.mark.parametrize(("make", "side", "rate", "slots", "cycles"), PERIODS)
-def test_steady_state(make: Any, side: int, rate: int, slots: dict[str, int], cycles: int) -> None:  # noqa: ANN401 - a case by its batch
-    assert _steady(make, on(side, rate), slots) == cycles
-
-
-def test_steady_state_of_a_remainder_that_stores_beside_loads() -> None:
-    """Memory-bound: all transfers, one after the other."""
-    assert _steady(remainder, on(4, 1), {}) == 80 + 32 + 40
-
-
-@pytest.mark.parametrize(("rate", "cycles"), [(1, 80 + 24), (2, 40 + 24), (4, 20 + 24)])
-def test_a_store_between_loads_turns_the_dram_around_twice_a_batch(rate: int, cycles: int) -> None:
-    """Memory-bound, 3 cycles a turnaround: the 16 B of C go out in 4 batches of 4 B.
-
-    Loads wait meanwhile, so each batch is over to writing and back to reading: 4 * 2 * 3 cycles.
-    """
-    assert _steady(one_tile, on(4, rate, turnaround=3), {}) == cycles
-
-
-def test_latency_hides_behind_the_other_transfers() -> None:
-    assert _steady(one_tile, on(4, 1, latency=5), {}) == 80
-
-
-def test_latency_shows_with_one_slot() -> None:
-    """A and B are asked for at the same time and wait for the same latency: 94 + 5 cycles."""
-    assert _steady(one_tile, on(4, 1, latency=5), ONE_SLOT) == 99
+@pytest.mark.parametrize(("make", "side", "rate", "slots", "cycles", "dram"), PERIODS)
+def test_steady_state(
+    make: Any,  # noqa: ANN401 - a case by its batch
+    side: int,
+    rate: int,
+    slots: dict[str, int],
+    cycles: int,
+    dram: dict[str, int],
+) -> None:
+    assert _steady(make, on(side, rate, **dram), slots) == cycles
 
 
 @pytest.mark.parametrize("slots", [2, 3, 4])

@@ -98,7 +98,7 @@ def test_least_work_is_that_of_the_way_with_the_least_over_a_step_if_asked() -> 
 @pytest.mark.parametrize(("hw", "tokens"), [("edge_tpu", 12), ("mxu_128", 32)])
 def test_no_dataflow_takes_fewer_cycles_than_the_least_work(hw: str, tokens: int) -> None:
     """What is held between groups, or as one of them, takes no work of array and SFU away."""
-    workload = build("bert", batch=1, seq_len=tokens, scope="block")
+    workload = build("bert", batch=1, seq_len=tokens, scope="la")
     accelerator, options = load_accelerator(hw), Options(patience=2)
     search = TreeSearch(Goal.from_options(accelerator, options, workload))
     least = least_work(steps_of(workload, search, options), len(workload.operators))
