@@ -47,11 +47,12 @@ class Call:
 
 
 @pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Return what runs command lines.
+def cli(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call:
+    """Return what runs command lines, in a folder of the test's own.
 
     Without --jobs it starts no processes, as on a computer with one processor.
     """
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     return Call()

@@ -197,9 +197,8 @@ def test_nothing_that_runs_is_an_error_but_has_its_files(
 
 
 def test_files_that_can_not_be_written_are_refused_before_anything_runs(
-    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Call, tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # long values are shortened in messages
     nowhere = Path("nowhere")
     said = cli.refused(
         f"compare {SWEEP} --csv {nowhere}/a.csv --plot {tmp_path}/b.jpg --sweep bufer=1"
@@ -329,18 +328,18 @@ def test_mappings_stand_beside_dataflows_and_mapspaces(cli: Call, tmp_path: Path
     assert [one["dataflow"] for one in alone] == ["mine.txt"]
 
 
+LINKS = ("topology=switch", "bytes_per_second=9~GB/s", "pj_per_bit=1")
+CHIPS = " ".join(["--chips 2", *(f"--set links.{one}" for one in LINKS)])
+
+
 def test_degrees_of_parallelism_are_lists_and_energy_is_of_all_chips(cli: Call) -> None:
-    sets = ("topology=switch", "bytes_per_second=9~GB/s", "pj_per_bit=1")
-    chips = " ".join(["--chips 2", *(f"--set links.{one}" for one in sets)])
-    of = f"--hw mxu_128 {chips} --workload gpt2 --phase decode --kv-len 8 --scope model --batch 2"
-    asked = f"{of} --dataflow strips"
-    outcome = cli(f"compare {asked} --set tensor-parallel=1,2 --metric tokens/s/chip --json")
-    rows = json.loads(outcome.stdout)
+    of = f"--hw mxu_128 {CHIPS} --workload gpt2 --phase decode --kv-len 8 --scope model --batch 2"
+    asked = f"{of} --dataflow naive"
+    rows = cli.json(f"compare {asked} --set tensor-parallel=1,2 --metric tokens/s/chip")
     assert [row["tensor_parallel"] for row in rows] == ["1", "2"]
     run = cli.json(f"run {asked} --set tensor-parallel=2")
     assert rows[1]["cycles"] == run["cycles"] < rows[0]["cycles"]
-    alone = f"compare {asked} --set tensor-parallel=2 --metric energy/token --json"
-    both = json.loads(cli(alone).stdout)[0]
+    (both,) = cli.json(f"compare {asked} --set tensor-parallel=2 --metric energy/token")
     assert both["energy_per_token_pj"] == run["chips"]["energy_pj"] / 2
     rate = run["chips"]["tokens_per_second"]
     assert both["tokens_per_second"] == pytest.approx(rate)
@@ -349,9 +348,7 @@ def test_degrees_of_parallelism_are_lists_and_energy_is_of_all_chips(cli: Call) 
 
 
 def test_stages_of_a_pipeline_are_a_list(cli: Call, small_model: Path) -> None:
-    sets = ("topology=switch", "bytes_per_second=9~GB/s", "pj_per_bit=1")
-    chips = " ".join(["--chips 2", *(f"--set links.{one}" for one in sets)])
-    of = f"--hw mxu_128 {chips} --workload {small_model} --phase decode --kv-len 8 --batch 2"
+    of = f"--hw mxu_128 {CHIPS} --workload {small_model} --phase decode --kv-len 8 --batch 2"
     of += " --scope model"
     rows = cli.json(f"compare {of} --dataflow naive-m --set pipeline-parallel=2,4")
     assert [row["pipeline_parallel"] for row in rows] == ["2", "4"]
@@ -359,11 +356,8 @@ def test_stages_of_a_pipeline_are_a_list(cli: Call, small_model: Path) -> None:
     assert rows[0]["cycles"] == run["cycles"]
     assert rows[0]["energy_per_token_pj"] == pytest.approx(run["token_energy_pj"])
     assert "chips: got 4; allowed: at most 2, the number of chips" in rows[1]["problem"]
-    wrong = cli(f"compare {of} --dataflow naive-m --set micro-batches=2")
-    assert (
-        "--set micro-batches: got 2; allowed: nothing without --set pipeline-parallel"
-        in wrong.stderr
-    )
+    wrong = cli(f"compare {of} --dataflow naive-m --set micro-batches=2").stderr
+    assert "--set micro-batches: got 2; allowed: nothing without --set pipeline-par" in wrong
     assert "takes a list." in cli(f"run {of} --set pipeline-parallel=1,2").stderr
     default = of.replace("mxu_128", "tpu_v5e")
     rows = cli.json(f"compare {default} --pipeline-parallel 1,2")

@@ -1,12 +1,9 @@
 """`simaccel explain` and `simaccel bound`: what they print and write; bounds' mappings run."""
 
 import itertools
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import Result
 
 from tests.cli.conftest import Call
 
@@ -48,8 +45,8 @@ def test_a_mapping_and_a_page(cli: Call, tmp_path: Path) -> None:
 
 
 def test_a_spatial_array_is_searched_as_by_run(cli: Call) -> None:
-    line = "--hw eyeriss_like --workload gemm --shape M=16,K=8,N=8 --json"
-    run, found = json.loads(cli(f"run {line}").stdout), json.loads(cli(f"explain {line}").stdout)
+    line = "--hw eyeriss_like --workload gemm --shape M=16,K=8,N=8"
+    run, found = (cli.json(f"{command} {line}") for command in ("run", "explain"))
     assert found["cycles"] == run["cycles"]
     assert found["groups"][0]["dram_bytes"] == found["dram_bytes"]
 
@@ -78,22 +75,11 @@ def test_ones_own_number_has_the_terms_of_the_run(cli: Call) -> None:
         assert "estimate of total 19,200 of" in cli(f"{command} {TOY} --estimate 19200").stdout
 
 
-GEMM = ("bound", "--workload", "gemm", "--shape", "M=512,K=64,N=512", "--bytes-per-element", "1")
-
-
-def call(cli: Call, *args: str, code: int = 0) -> Result:
-    done = cli(" ".join(one.replace(" ", "~") for one in args))
-    assert done.exit_code == code, done.output
-    return done
-
-
-def document(cli: Call, *args: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(call(cli, *args, "--json").stdout)
-    return found
+GEMM = "bound --workload gemm --shape M=512,K=64,N=512 --bytes-per-element 1"
 
 
 def test_json_has_the_points(cli: Call) -> None:
-    found = document(cli, *GEMM)
+    found = cli.json(GEMM)
     points = found["points"]
     assert points[0] == [3, 33816576]
     assert points[-1] == [33344, 327680]
@@ -116,17 +102,16 @@ def test_json_has_the_points(cli: Call) -> None:
 )
 def test_other_einsums(cli: Call, kind: str, shape: str, last: list[int]) -> None:
     """The right ends of the public tool's curves."""
-    args = ("bound", "--workload", kind, "--shape", shape, "--bytes-per-element", "1")
-    assert document(cli, *args)["points"][-1] == last
+    line = f"bound --workload {kind} --shape {shape} --bytes-per-element 1"
+    assert cli.json(line)["points"][-1] == last
 
 
-def test_a_mapping_for_a_buffer_runs_and_moves_the_bound(cli: Call, tmp_path: Path) -> None:
-    shape, path = ("--workload", "gemm", "--shape", "M=96,K=40,N=77"), str(tmp_path / "m.yaml")
-    wanted = document(cli, "bound", *shape, "--imperfect", "--uneven", "--buffer", "2KiB")
-    call(cli, "bound", *shape, "--imperfect", "--uneven", "--buffer", "2KiB", "-o", path)
-    run = document(
-        cli, "run", "--hw", "toy", *shape, "--mapping", path, "--set", "buffer.capacity_bytes=2KiB"
-    )
+def test_a_mapping_for_a_buffer_runs_and_moves_the_bound(cli: Call) -> None:
+    shape = "--workload gemm --shape M=96,K=40,N=77"
+    line = f"bound {shape} --imperfect --uneven --buffer 2KiB"
+    wanted = cli.json(line)
+    cli.printed(f"{line} -o m.yaml")
+    run = cli.json(f"run --hw toy {shape} --mapping m.yaml --set buffer.capacity_bytes=2KiB")
     moved = sum(n for level in run["bytes"]["dram"].values() for n in level.values())
     assert moved == wanted["at"]["dram_bytes"] == wanted["at"]["machine_dram_bytes"]
     assert wanted["at"]["buffer_bytes"] <= 2048
@@ -134,11 +119,9 @@ def test_a_mapping_for_a_buffer_runs_and_moves_the_bound(cli: Call, tmp_path: Pa
 
 def test_tables_figures_and_csv(cli: Call, tmp_path: Path) -> None:
     table, plot = tmp_path / "p.csv", tmp_path / "p.svg"
-    done = call(
-        cli, *GEMM, "--hw", "edge", "--buffer", "1KiB", "--csv", str(table), "--plot", str(plot)
-    )
-    assert "16 points over 3,319 mappings" in done.stdout
-    assert "bound of any mapping with 1.00 KiB: " in done.stdout
+    shown = cli.printed(f"{GEMM} --hw edge --buffer 1KiB --csv {table} --plot {plot}")
+    assert "16 points over 3,319 mappings" in shown
+    assert "bound of any mapping with 1.00 KiB: " in shown
     lines = table.read_text().splitlines()
     assert lines[0] == "buffer_bytes,dram_bytes,operations_per_byte,operations_per_second"
     assert lines[-1].startswith("33344,327680,")
@@ -146,27 +129,24 @@ def test_tables_figures_and_csv(cli: Call, tmp_path: Path) -> None:
 
 
 def test_of_several_chips_one_does_all(cli: Call) -> None:
-    title = call(cli, *GEMM, "--hw", "tpu_v5e_4x4").stdout.splitlines()[0]
+    title = cli.printed(f"{GEMM} --hw tpu_v5e_4x4").splitlines()[0]
     assert title.endswith("least DRAM traffic, all of it on one of 16 chips")
-    assert "chips" not in call(cli, *GEMM, "--hw", "tpu_v5e").stdout
+    assert "chips" not in cli.printed(f"{GEMM} --hw tpu_v5e")
 
 
 def test_a_workload_of_several_operators(cli: Call) -> None:
-    args = ("bound", "--workload", "bert", "--scope", "la", "--seq-len", "64", "--buffer", "64KiB")
-    found = document(cli, *args)
+    found = cli.json("bound --workload bert --scope la --seq-len 64 --buffer 64KiB")
     assert found["at"]["segments"] == [["L"], ["softmax"], ["A"]]
     assert found["at"]["dram_bytes"] >= found["compulsory_bytes"]
 
 
-def test_a_fused_mapping_runs_and_moves_the_bound(cli: Call, tmp_path: Path) -> None:
+def test_a_fused_mapping_runs_and_moves_the_bound(cli: Call) -> None:
     """Its groups need not be in the workload's order."""
-    path = str(tmp_path / "m.yaml")
-    shape = ("--workload", "bert", "--scope", "la", "--seq-len", "8")
-    args = ("bound", *shape, "--fuse", "flash", "--buffer", "4KiB")
-    wanted = document(cli, *args)
-    call(cli, *args, "-o", path)
-    sized = ("--set", "buffer.capacity_bytes=4KiB")
-    run = document(cli, "run", "--hw", "toy", *shape, "--mapping", path, *sized)
+    shape = "--workload bert --scope la --seq-len 8"
+    line = f"bound {shape} --fuse flash --buffer 4KiB"
+    wanted = cli.json(line)
+    cli.printed(f"{line} -o m.yaml")
+    run = cli.json(f"run --hw toy {shape} --mapping m.yaml --set buffer.capacity_bytes=4KiB")
     moved = sum(sum(one.values()) for one in run["bytes"]["dram"].values())
     assert wanted["at"]["segments"] == [["L", "softmax", "A"]]
     assert moved == wanted["at"]["dram_bytes"] >= run["dram_bound"]["bound_bytes"]

@@ -31,7 +31,6 @@ def _dying(_jobs: int, _address: str | None) -> Iterator[_Dying]:
 def test_a_search_whose_process_dies_names_its_operator_and_writes_nothing(
     cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("simaccel.study.parallel.open_workers", _dying)
     result = cli(f"{line} --hw toy_linear --workload gemm --shape M=9,K=7,N=5 --jobs 2")
     assert result.exit_code == 1

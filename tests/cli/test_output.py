@@ -125,10 +125,7 @@ TEXTS = {line: end for line, end in OUTPUTS.items() if end in {".csv", ".yaml", 
 
 @pytest.mark.skipif(os.name == "nt", reason="makes FIFOs and sockets")
 @pytest.mark.parametrize(("line", "end"), OUTPUTS.items())
-def test_only_regular_files_are_replaced(
-    cli: Call, tmp_path: Path, line: str, end: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)  # names of sockets are short
+def test_only_regular_files_are_replaced(cli: Call, tmp_path: Path, line: str, end: str) -> None:
     for kind in ("fifo", "socket", "folder", "device"):
         Path(f"link-{kind}{end}").symlink_to(f"{kind}{end}")
     os.mkfifo(f"fifo{end}")
@@ -198,10 +195,7 @@ def test_a_file_that_comes_with_simaccel_is_an_input(cli: Call) -> None:
 
 
 @pytest.mark.parametrize(("line", "end"), OUTPUTS.items())
-def test_standard_output_is_for_texts(
-    cli: Call, tmp_path: Path, line: str, end: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_standard_output_is_for_texts(cli: Call, tmp_path: Path, line: str, end: str) -> None:
     shown = cli(line.format("-"))
     assert [*tmp_path.iterdir()] == []
     if line not in TEXTS:
@@ -214,10 +208,7 @@ def test_standard_output_is_for_texts(
 
 
 @pytest.mark.parametrize(("line", "end"), OUTPUTS.items())
-def test_a_file_that_exists_is_replaced_by_force_only(
-    cli: Call, tmp_path: Path, line: str, end: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)  # long values are shortened in messages
+def test_a_file_that_exists_is_replaced_by_force_only(cli: Call, line: str, end: str) -> None:
     file = Path(f"out{end}")
     file.write_text("precious")
     said = f"{file}: output: got 'a file that exists'; allowed: a new file, or --force"
@@ -238,10 +229,7 @@ def test_two_outputs_are_two_files(cli: Call, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("line", "end"), OUTPUTS.items())
-def test_long_names_are_refused_or_written(
-    cli: Call, tmp_path: Path, line: str, end: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_long_names_are_refused_or_written(cli: Call, tmp_path: Path, line: str, end: str) -> None:
     for length in (256, 5000):
         said = cli.refused(line.format("x" * (length - len(end)) + end))
         assert "output: got 'File name too long'; allowed: a file that can be written" in said

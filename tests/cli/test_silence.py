@@ -152,9 +152,8 @@ groups:
 @pytest.mark.parametrize("how", [*ON_ANY_ARRAY, *STRATEGIES, "m.yaml"])
 @pytest.mark.parametrize("command", ["run", "estimate"])
 def test_an_elementwise_product_is_never_run_on_a_systolic_array(
-    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, how: str
+    cli: Call, command: str, how: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     Path("mul.yaml").write_text(PRODUCT)
     fingerprint = load_workload(Path("mul.yaml")).fingerprint
     Path("m.yaml").write_text(BY_HAND.replace("FINGERPRINT", fingerprint))
@@ -199,7 +198,6 @@ def _stop(finished: int) -> Callable[..., Record]:
 def test_ctrl_c_keeps_the_finished_points(
     cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(kept, "WRITE_SECONDS", 0.0)
     monkeypatch.setattr(runs, "make_record", _stop(2))
     options = "--dataflow naive,flex --sweep buffer=1KiB,2KiB --jobs 1"
@@ -222,7 +220,6 @@ def test_a_full_disk_leaves_what_it_took_of_the_finished_points_and_no_more(
     cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int
 ) -> None:
     """It refuses the table once that was written so often."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(kept, "WRITE_SECONDS", 0.0)
     monkeypatch.setattr(runs, "make_record", _stop(2))
     written = []

@@ -5,24 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
+from tests.importers.test_scalesim import SHIPPED
 
-CFG = """[general]
-run_name = small
-[architecture_presets]
-ArrayHeight: 16
-ArrayWidth: 8
-IfmapSramSzkB: 64
-FilterSramSzkB: 64
-OfmapSramSzkB: 64
-IfmapOffset: 0
-FilterOffset: 1000000
-OfmapOffset: 2000000
-Bandwidth: 8
-Dataflow: ws
-MemoryBanks: 1
-[run_presets]
-InterfaceBandwidth: CALC
-"""
 BARE = """architecture:
   version: 0.3
   subtree:
@@ -45,7 +29,7 @@ GEMM = "--workload gemm --shape M=16,N=16,K=16"
 @pytest.fixture(params=["cfg", "yaml"])
 def hw(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     path = tmp_path / f"bare.{request.param}"
-    path.write_text(CFG if request.param == "cfg" else BARE)
+    path.write_text(SHIPPED if request.param == "cfg" else BARE)
     return path
 
 
@@ -70,7 +54,7 @@ def test_explore_refuses_edp_which_is_its_default(cli: Call, hw: Path, objective
 
 def test_fronts_of_energy_are_refused(cli: Call, tmp_path: Path) -> None:
     path = tmp_path / "bare.cfg"
-    path.write_text(CFG)
+    path.write_text(SHIPPED)
     said = cli.refused(f"compare --hw {path} {GEMM} --pareto energy,cycles")
     assert "bare gives no energies" in said
 
@@ -97,7 +81,7 @@ def test_an_exploration_has_no_energies(cli: Call, hw: Path) -> None:
 def test_energies_that_are_given_are_used(cli: Call, tmp_path: Path) -> None:
     """A node prices what is on the chip, a number the DRAM: 1,536 bytes (3 x 16 x 16 of int16)."""
     path = tmp_path / "bare.cfg"
-    path.write_text(CFG)
+    path.write_text(SHIPPED)
     given = "--set energy.node=45nm --set energy.dram_pj_per_byte=10 --set bytes-per-element=2"
     found = cli.json(f"run --hw {path} {GEMM} {given} --set objective=edp")
     assert found["energy_pj"]["dram"] == 15_360

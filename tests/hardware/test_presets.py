@@ -105,10 +105,7 @@ def test_a_stream_gets_what_the_part_gives(tmp_path: Path, part: str, channels: 
     assert 2**24 * channels / taken == pytest.approx(given, rel=0.003)
 
 
-def test_hw_new_writes_a_file_that_runs(
-    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_hw_new_writes_a_file_that_runs(cli: Call, tmp_path: Path) -> None:
     result = cli("hw new mine")
     assert result.exit_code == 0, result.stderr
     text = (tmp_path / "mine.yaml").read_text()

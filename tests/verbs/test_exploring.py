@@ -154,29 +154,13 @@ _CALLS: Mapping[Callable[..., object], dict[str, Any]] = {
     gemm: {"m": 4, "k": 4, "n": 4},
     load_accelerator: {"name_or_path": "toy"},
 }
-_WRONG: tuple[Any, ...] = (
-    3,
-    1.5,
-    float("nan"),
-    True,
-    None,
-    "x",
-    "",
-    b"x",
-    [],
-    [1],
-    {},
-    {"a": 1},
-    set(),
-    object(),
-)
+_NUMBERS = (3, 1.5, float("nan"), True, None)
+_WRONG: tuple[Any, ...] = (*_NUMBERS, "x", "", b"x", [], [1], {}, {"a": 1}, set(), object())
 _PATHS = ("store", "run_all", "progress", "mapspace")
 
 
 @pytest.mark.parametrize("call", _CALLS)
-def test_no_argument_ends_in_an_error_of_python(
-    call: Callable[..., object],
-) -> None:
+def test_no_argument_ends_in_an_error_of_python(call: Callable[..., object]) -> None:
     names = [name for name in signature(call).parameters if name not in _PATHS]
     given = {name: value for name, value in _CALLS[call].items() if name in names}
     for name in names:

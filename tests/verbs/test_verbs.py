@@ -35,7 +35,7 @@ from simaccel.mapping.files import mapping_text
 from simaccel.search.effort import Effort
 from simaccel.verbs.comparing import Comparison
 from simaccel.verbs.running import Result
-from tests.cli.test_unknown_energy import CFG
+from tests.importers.test_scalesim import SHIPPED
 from tests.refusals import faults_of, refusal_of
 
 GEMM = gemm(m=9, k=7, n=5)
@@ -102,9 +102,6 @@ def test_names_objects_and_paths_are_the_same_run(tmp_path: Path) -> None:
     assert by_path.run.cycles == simulate(GEMM, "toy", by_path.mapping).run.cycles
     (tmp_path / "m.yaml").write_text(mapping_text(by_path.mapping))
     assert simulate(GEMM, "toy", tmp_path / "m.yaml").run.cycles == by_path.run.cycles
-
-
-def test_what_suits_the_array_is_taken_where_nothing_is_said() -> None:
     assert simulate(GEMM, "toy").mapping.dataflow == "flex"  # no attention to fuse
 
 
@@ -179,7 +176,7 @@ def test_a_result_has_its_main_figures(tmp_path: Path) -> None:
     assert result.tokens_per_second == pytest.approx(2 * 720e6 / cycles)
     energy = sum(result.to_dict()["energy_pj"].values())
     assert result.energy_joules == pytest.approx(energy / 1e12)
-    (tmp_path / "own.cfg").write_text(CFG)
+    (tmp_path / "own.cfg").write_text(SHIPPED)
     alone = simulate(GEMM, tmp_path / "own.cfg", "naive")
     assert alone.tokens_per_second is None
     assert alone.energy_joules is None
@@ -335,6 +332,7 @@ def test_several_workloads_and_accelerators_are_rows() -> None:
     fast = load_accelerator("toy", ["dram.bandwidth_bytes_per_second=16 GB/s"])
     cycles = [row.result["cycles"] for row in compare(GEMM, ["toy", fast], "naive") if row.result]
     assert cycles[1] < cycles[0]
+    assert repr(compare(GEMM, "toy", "naive")).endswith(": 1 run, naive is the fastest>")
 
 
 def test_what_does_not_run_is_a_row_that_says_why() -> None:
@@ -428,10 +426,6 @@ def test_what_a_csv_does_not_go_with_is_refused(sheet: Path, options: str, probl
     assert ran.exit_code == 2
     assert problem in ran.stderr
     assert sheet.read_text() == SHEET
-
-
-def test_one_run_is_one_run() -> None:
-    assert repr(compare(GEMM, "toy", "naive")).endswith(": 1 run, naive is the fastest>")
 
 
 def test_what_is_left_out_is_refused_unless_it_is_allowed(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ RUNS = {
     "gemm-naive": (gemm(m=40, k=20, n=12), "naive", False),
     "attention-flat": (attention(SMALL, batch=3, seq_len=29, scope="la"), "flat-r", False),
     "attention-flat-pipelined": (attention(SMALL, batch=1, seq_len=13, scope="la"), "flat-r", True),
-    "block-flex-m": (attention(SMALL, batch=1, seq_len=5, scope="block"), "flex-m", False),
+    "block-naive-m": (attention(SMALL, batch=1, seq_len=5, scope="block"), "naive-m", False),
     "block-held": (attention(SMALL, batch=1, seq_len=5, scope="block"), "flat", False),
 }
 
@@ -236,7 +236,7 @@ def test_fast_forward_changes_nothing(tmp_path: Path) -> None:
     found = []
     for fast_forward in (True, False):
         path = tmp_path / f"{fast_forward}.h5"
-        record(path, workload, accelerator, "flex", fast_forward=fast_forward)
+        record(path, workload, accelerator, "naive", fast_forward=fast_forward)
         with TraceReader.open(path) as trace:
             found.append([_sure(place) for place in loops(trace)])
             assert bool(trace.n_segments) == fast_forward
