@@ -334,7 +334,7 @@ CHIPS = " ".join(["--chips 2", *(f"--set links.{one}" for one in LINKS)])
 
 def test_degrees_of_parallelism_are_lists_and_energy_is_of_all_chips(cli: Call) -> None:
     of = f"--hw mxu_128 {CHIPS} --workload gpt2 --phase decode --kv-len 8 --scope model --batch 2"
-    asked = f"{of} --dataflow naive"
+    asked = f"{of} --dataflow strips"
     rows = cli.json(f"compare {asked} --set tensor-parallel=1,2 --metric tokens/s/chip")
     assert [row["tensor_parallel"] for row in rows] == ["1", "2"]
     run = cli.json(f"run {asked} --set tensor-parallel=2")

@@ -167,7 +167,7 @@ CHIPS = " ".join(
     f"--set {one.replace(' ', '~')}"
     for one in ("chips=4", "links.topology=switch", *(f"links.{link}" for link in LINKS))
 )
-SIZES = "--prompt 8 --batch 4 --scope model --dataflow naive"
+SIZES = "--prompt 8 --batch 4 --scope model --dataflow strips"
 
 
 @pytest.fixture

@@ -6,10 +6,16 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 from onnx import TensorProto, helper, numpy_helper
 
 Type = tuple[int, Sequence[int | str]]
 """ONNX's number of an element type, and a shape."""
+
+
+def onnx_nodes(text: str) -> list[onnx.NodeProto]:
+    """Return nodes in ONNX's text form, such as ``r = Relu(x); y = MatMul(r, w)``."""
+    return [onnx.parser.parse_node(one) for one in text.split("; ")]
 
 
 def save(

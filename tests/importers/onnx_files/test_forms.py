@@ -16,7 +16,7 @@ from simaccel.importers.onnx_files import load_onnx
 from simaccel.run.traffic import reformed_dram_bytes
 from simaccel.schedulers import make_mapping
 from simaccel.workload import Workload, parse_workload
-from tests.importers.onnx_files.models import Type, save
+from tests.importers.onnx_files.models import Type, onnx_nodes, save
 
 F32, I8, I32 = (getattr(TensorProto, one) for one in ("FLOAT", "INT8", "INT32"))
 EDGE = load_accelerator("edge_tpu")
@@ -65,18 +65,12 @@ def _left(workload: Workload) -> list[str]:
 def test_keys_that_heads_share_are_read_once(
     tmp_path: Path, heads: int, size: int, *, late: bool
 ) -> None:
-    keys = [
-        node("Unsqueeze", ["k", "two"], ["k5"]),
-        node("Expand", ["k5", "wide"], ["ke"]),
-        node("Reshape", ["ke", "flat"], ["kr"]),
-        node("Transpose", ["kr"], ["kt"], perm=[0, 1, 3, 2]),
-    ]
-    values = [
-        node("Unsqueeze", ["v", "two"], ["v5"]),
-        node("Expand", ["v5", "wide"], ["ve"]),
-        node("Reshape", ["ve", "flat"], ["vr"]),
-    ]
-    scores = [node("MatMul", ["q", "kt"], ["l"]), node("Softmax", ["l"], ["p"], axis=-1)]
+    keys = onnx_nodes(
+        "k5 = Unsqueeze(k, two); ke = Expand(k5, wide); kr = Reshape(ke, flat); "
+        "kt = Transpose <perm = [0, 1, 3, 2]> (kr)"
+    )
+    values = onnx_nodes("v5 = Unsqueeze(v, two); ve = Expand(v5, wide); vr = Reshape(ve, flat)")
+    scores = onnx_nodes("l = MatMul(q, kt); p = Softmax <axis = -1> (l)")
     before, behind = ([], values) if late else (values, [])
     nodes = [*keys, *before, *scores, *behind, node("MatMul", ["p", "vr"], ["y"])]
     constants = {
@@ -115,7 +109,7 @@ def test_rows_that_are_repeated_are_read_so_and_named(
     *,
     behind: bool,
 ) -> None:
-    nodes, at = ([node("Relu", ["x"], ["r"])], "r") if behind else ([], "x")
+    nodes, at = (onnx_nodes("r = Relu(x)"), "r") if behind else ([], "x")
     for number, (kind, given) in enumerate(repeat):
         nodes.append(node(kind, [at, given], [f"t{number}"]))
         at = f"t{number}"
@@ -135,7 +129,7 @@ def test_a_padding_before_a_convolution_is_its_own(
     given: Any = {"pads": pads} if opset < 11 else {}
     names = ["r" if behind else "x", *(["p"] if opset >= 11 else [])]
     nodes = [
-        *([node("Relu", ["x"], ["r"])] if behind else []),
+        *(onnx_nodes("r = Relu(x)") if behind else []),
         node("Pad", names, ["b"], **given),
         node("Conv", ["b", "w"], ["y"], pads=[0, 1, 0, 0], strides=[2, 1]),
     ]
@@ -158,7 +152,7 @@ def test_a_padding_that_is_no_zeros_or_read_twice_stays(
     nodes = [node("Pad", names, ["b"], **how), node("Conv", ["b", "w"], ["y"])]
     twice = value is not None and not value.any()
     if twice:
-        nodes += [node("Relu", ["b"], ["z"]), node("MatMul", ["z", "m"], ["u"])]
+        nodes += onnx_nodes("z = Relu(b); u = MatMul(z, m)")
     constants = {"p": _numbers(0, 0, 1, 1, 0, 0, 1, 1), "w": _floats(6, 4, 3, 3)}
     constants |= {"v": value} if value is not None else {}
     constants |= {"m": _floats(11, 2)} if twice else {}
@@ -170,69 +164,61 @@ def test_a_padding_that_is_no_zeros_or_read_twice_stays(
 SCALES = np.array([1, 1, 2, 2], np.float32)
 DIFFER: dict[str, tuple[list[Any], dict[str, list[int]], dict[str, Any], int]] = {
     "enlarged": (
-        [node("Resize", ["x", "", "s"], ["r"]), node("Conv", ["r", "w"], ["y"])],
+        onnx_nodes('r = Resize(x, "", s); y = Conv(r, w)'),
         {"x": [1, 4, 5, 5]},
         {"s": SCALES, "w": _floats(3, 4, 1, 1)},
         100 + 12 + 300,
     ),
     "rows of a product": (
-        [node("Tile", ["x", "t"], ["e"]), node("MatMul", ["e", "w"], ["y"])],
+        onnx_nodes("e = Tile(x, t); y = MatMul(e, w)"),
         {"x": [2, 8]},
         {"t": _numbers(3, 1), "w": _floats(8, 4)},
         16 + 32 + 24,
     ),
     "rows that two products read": (
-        [
-            node("Expand", ["x", "t"], ["e"]),
-            node("MatMul", ["e", "w"], ["y"]),
-            node("MatMul", ["e", "v"], ["z"]),
-        ],
+        onnx_nodes("e = Expand(x, t); y = MatMul(e, w); z = MatMul(e, v)"),
         {"x": [1, 8]},
         {"t": _numbers(16, 8), "w": _floats(8, 4), "v": _floats(8, 3)},
         8 + 32 + 24 + 64 + 48,
     ),
     "rows of a softmax": (
-        [node("Expand", ["x", "t"], ["e"]), node("Softmax", ["e"], ["y"], axis=-1)],
+        onnx_nodes("e = Expand(x, t); y = Softmax <axis = -1> (e)"),
         {"x": [1, 8]},
         {"t": _numbers(16, 8)},
         8 + 128,
     ),
     "a column and a row": (
-        [node("Add", ["a", "b"], ["y"])],
+        onnx_nodes("y = Add(a, b)"),
         {"a": [5, 1], "b": [1, 7]},
         {},
         5 + 7 + 35,
     ),
     "a constant that is repeated": (
-        [
-            node("Shape", ["a"], ["s"]),
-            node("Expand", ["w", "s"], ["e"]),
-            node("Add", ["a", "e"], ["y"]),
-        ],
+        onnx_nodes("s = Shape(a); e = Expand(w, s); y = Add(a, e)"),
         {"a": [4, 6, 8]},
         {"w": _floats(1, 1, 8)},
         192 + 8 + 192,
     ),
     "rows of a table that repeat": (
-        [node("Gather", ["t", "at"], ["b"]), node("Add", ["x", "b"], ["y"])],
+        onnx_nodes("b = Gather(t, at); y = Add(x, b)"),
         {"x": [49, 3]},
         {"t": _floats(13, 3), "at": _numbers(*(number * 5 % 13 for number in range(49)))},
         147 + 13 * 3 + 147,
     ),
     "heads that a gather repeats": (
-        [node("Gather", ["v", "at"], ["w"], axis=1), node("MatMul", ["p", "w"], ["y"])],
+        onnx_nodes("w = Gather <axis = 1> (v, at); y = MatMul(p, w)"),
         {"p": [1, 4, 5, 9], "v": [1, 2, 9, 16]},
         {"at": _numbers(-2, -2, -1, -1)},
         4 * 5 * 9 + 2 * 9 * 16 + 4 * 5 * 16,
     ),
     "heads put behind themselves": (
-        [node("Concat", ["v", "v"], ["w"], axis=1), node("MatMul", ["p", "w"], ["y"])],
+        onnx_nodes("w = Concat <axis = 1> (v, v); y = MatMul(p, w)"),
         {"p": [1, 4, 5, 9], "v": [1, 2, 9, 16]},
         {},
         4 * 5 * 9 + 2 * 9 * 16 + 4 * 5 * 16,
     ),
     "the last row and the first": (
-        [node("Gather", ["v", "at"], ["w"]), node("MatMul", ["w", "m"], ["y"])],
+        onnx_nodes("w = Gather(v, at); y = MatMul(w, m)"),
         {"v": [4, 8]},
         {"at": _numbers(3, 0), "m": _floats(8, 3)},
         16 + 24 + 6,
@@ -243,9 +229,9 @@ DIFFER: dict[str, tuple[list[Any], dict[str, list[int]], dict[str, Any], int]] =
         {"w": np.zeros((8, 6), np.float16)},
         32 + 24 + 24,
     ),
-    "a vector times a vector": ([node("MatMul", ["a", "b"], ["y"])], {"a": [8], "b": [8]}, {}, 17),
+    "a vector times a vector": (onnx_nodes("y = MatMul(a, b)"), {"a": [8], "b": [8]}, {}, 17),
     "a number squared, and slopes of channels": (
-        [node("Mul", ["x", "x"], ["m"]), node("PRelu", ["m", "s"], ["y"])],
+        onnx_nodes("m = Mul(x, x); y = PRelu(m, s)"),
         {"x": [1, 4, 5, 5]},
         {"s": _floats(4, 1, 1)},
         100 + 4 + 100,
@@ -262,10 +248,7 @@ def test_elements_that_repeat_others_need_not_come(tmp_path: Path, case: str) ->
 
 
 def test_a_resize_to_a_part_reads_all(tmp_path: Path) -> None:
-    nodes = [
-        node("Resize", ["x", "", "s"], ["b"], mode="linear"),
-        node("Conv", ["b", "w"], ["y"]),
-    ]
+    nodes = onnx_nodes('b = Resize <mode = "linear"> (x, "", s); y = Conv(b, w)')
     constants = {"s": np.array([1, 1, 0.5, 0.25], np.float32), "w": _floats(5, 4, 3, 3)}
     workload = _made(tmp_path / "m.onnx", nodes, {"x": [1, 4, 16, 16]}, constants)
     assert workload.macs == 5 * 6 * 2 * 36
@@ -273,14 +256,14 @@ def test_a_resize_to_a_part_reads_all(tmp_path: Path) -> None:
 
 
 def test_a_resize_that_is_read_as_what_it_makes_says_so(tmp_path: Path) -> None:
-    nodes = [node("Resize", ["x", "", "s"], ["b"]), node("Conv", ["b", "w"], ["y"])]
+    nodes = onnx_nodes('b = Resize(x, "", s); y = Conv(b, w)')
     constants = {"s": np.array([1, 1, 2, 2], np.float32), "w": _floats(5, 4, 3, 3)}
     workload = _made(tmp_path / "m.onnx", nodes, {"x": [1, 4, 8, 8]}, constants)
     assert _left(workload) == ["256 elements, read as the 1024 that are made"]
 
 
 Case = tuple[list[Any], dict[str, list[int]], dict[str, Any], list[str]]
-SCORES = [node("Softmax", ["m"], ["p"], axis=-1), node("MatMul", ["p", "v"], ["y"])]
+SCORES = onnx_nodes("p = Softmax <axis = -1> (m); y = MatMul(p, v)")
 QKV = {"q": [2, 10, 8], "k": [2, 8, 12], "v": [2, 12, 8]}
 CASES: dict[str, Case] = {
     "a bias of the scores, a constant": (
@@ -296,37 +279,37 @@ CASES: dict[str, Case] = {
         [],
     ),
     "a bias": (
-        [node("Gemm", ["x", "w", "c"], ["y"])],
+        onnx_nodes("y = Gemm(x, w, c)"),
         {"x": [4, 8]},
         {"w": _floats(8, 6), "c": _floats(6)},
         [],
     ),
     "states before": (
-        [node("RNN", ["x", "w", "r", "", "", "h"], ["", "y"], hidden_size=6)],
+        onnx_nodes('"", y = RNN <hidden_size = 6> (x, w, r, "", "", h)'),
         {"x": [3, 2, 5], "h": [1, 2, 6]},
         {"w": _floats(1, 6, 5), "r": _floats(1, 6, 6)},
         ["RNN_0: h"],
     ),
     "gains of channels": (
-        [node("InstanceNormalization", ["x", "g", "b"], ["y"])],
+        onnx_nodes("y = InstanceNormalization(x, g, b)"),
         {"x": [1, 4, 5, 5]},
         {"g": _floats(4), "b": _floats(4)},
         ["InstanceNormalization_0: g", "InstanceNormalization_0: b"],
     ),
     "scores that go out, too": (
-        [node("Attention", ["q", "k", "v"], ["y", "", "", "s"])],
+        onnx_nodes('y, "", "", s = Attention(q, k, v)'),
         {name: [1, 4, 6, 8] for name in "qkv"},
         {},
         ["s"],
     ),
     "an output whose rows repeat": (
-        [node("Tile", ["x", "t"], ["e"]), node("Relu", ["e"], ["y"])],
+        onnx_nodes("e = Tile(x, t); y = Relu(e)"),
         {"x": [2, 8]},
         {"t": _numbers(3, 1)},
         ["y"],
     ),
     "an output that is a copy": (
-        [node("Concat", ["k", "x"], ["y"], axis=0), node("MatMul", ["y", "w"], ["z"])],
+        onnx_nodes("y = Concat <axis = 0> (k, x); z = MatMul(y, w)"),
         {"k": [7, 8], "x": [1, 8]},
         {"w": _floats(8, 6)},
         ["y"],
@@ -377,7 +360,7 @@ def test_channels_that_stand_last_are_refused(tmp_path: Path) -> None:
 
 def test_an_input_without_a_shape_gets_its_dimensions(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
-    nodes = [node("MatMul", ["x", "w"], ["y"])]
+    nodes = onnx_nodes("y = MatMul(x, w)")
     nothing: Any = None
     save(path, nodes, {"x": (F32, nothing)}, {"y": (F32, nothing)}, {"w": _floats(8, 6)})
     assert load_onnx(path, {"x.0": 4, "x.1": 8}).workload.macs == 4 * 48

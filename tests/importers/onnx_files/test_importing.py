@@ -5,18 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from simaccel import load_accelerator, simulate
 from simaccel.diagnosis.check import check
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import ImportedWorkload, load_onnx
 from simaccel.workload import parse_workload
+from tests.importers.onnx_files.models import onnx_nodes, save
 from tests.refusals import faults_of
 from validation.searches import QUICK
 
 EDGE = load_accelerator("edge")
+node, F32 = helper.make_node, TensorProto.FLOAT
 
 
 def _save(
@@ -27,26 +28,11 @@ def _save(
     weights: Mapping[str, tuple[int, ...]] | None = None,
     values: dict[str, Any] | None = None,
 ) -> Path:
-    """Write a model; weights are of these shapes."""
-
-    def infos(shapes: dict[str, list[Any]]) -> list[Any]:
-        return [
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-            for name, shape in shapes.items()
-        ]
-
-    constants = [
-        numpy_helper.from_array(np.zeros(shape, dtype=np.float32), name)
-        for name, shape in (weights or {}).items()
-    ]
-    constants += [
-        numpy_helper.from_array(np.array(one), name) for name, one in (values or {}).items()
-    ]
-    graph = helper.make_graph(nodes, "g", infos(inputs), infos(outputs), constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    path = tmp_path / "model.onnx"
-    onnx.save(model, str(path))
-    return path
+    """Write a model of 32-bit floats; weights are of these shapes."""
+    kinds = [{name: (F32, one) for name, one in shapes.items()} for shapes in (inputs, outputs)]
+    constants = {name: np.zeros(shape, np.float32) for name, shape in (weights or {}).items()}
+    constants |= {name: np.array(one) for name, one in (values or {}).items()}
+    return save(tmp_path / "model.onnx", nodes, *kinds, constants)
 
 
 def _became(imported: ImportedWorkload) -> list[tuple[str, str, str, int]]:
@@ -64,18 +50,14 @@ def _runs(imported: ImportedWorkload) -> None:
 
 
 def test_a_small_cnn(tmp_path: Path) -> None:
-    node = helper.make_node
-    nodes = [
-        node("Conv", ["x", "w", "b"], ["c"], strides=[2, 2], pads=[1, 1, 1, 1]),
-        node("Relu", ["c"], ["r"]),
-        node("Conv", ["r", "dw"], ["d"], group=8, dilations=[2, 2], pads=[2, 2, 2, 2]),
-        node("BatchNormalization", ["d", "s", "s", "s", "s"], ["n"]),
-        node("Add", ["n", "r"], ["a"]),
-        node("MaxPool", ["a"], ["m"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
-        node("GlobalAveragePool", ["m"], ["p"]),
-        node("Flatten", ["p"], ["f"]),
-        node("Gemm", ["f", "fc", "fb"], ["y"], transB=1),
-    ]
+    nodes = onnx_nodes(
+        "c = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (x, w, b); r = Relu(c); "
+        "d = Conv <dilations = [2, 2], group = 8, pads = [2, 2, 2, 2]> (r, dw); "
+        "n = BatchNormalization(d, s, s, s, s); a = Add(n, r); "
+        "m = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]> (a); "
+        "p = GlobalAveragePool(m); f = Flatten(p); "
+        "y = Gemm <transB = 1> (f, fc, fb)"
+    )
     weights = {"w": (8, 3, 3, 3), "b": (8,), "dw": (8, 1, 3, 3), "s": (8,), "fc": (10, 8)}
     path = _save(
         tmp_path, nodes, {"x": ["batch", 3, 11, 14]}, {"y": ["batch", 10]}, {**weights, "fb": (10,)}
@@ -105,15 +87,10 @@ def test_a_small_cnn(tmp_path: Path) -> None:
 
 
 def test_an_attention_with_a_mask_is_one(tmp_path: Path) -> None:
-    node = helper.make_node
-    nodes = [
-        node("MatMul", ["q", "k"], ["l"]),
-        node("Div", ["l", "eight"], ["s"]),
-        node("Add", ["s", "mask"], ["t"]),
-        node("Softmax", ["t"], ["p"], axis=-1),
-        node("MatMul", ["p", "v"], ["z"]),
-        node("MatMul", ["z", "w"], ["y"]),
-    ]
+    nodes = onnx_nodes(
+        "l = MatMul(q, k); s = Div(l, eight); t = Add(s, mask); "
+        "p = Softmax <axis = -1> (t); z = MatMul(p, v); y = MatMul(z, w)"
+    )
     inputs: dict[str, list[Any]] = {
         "q": [2, 3, 7, 4],
         "k": [2, 3, 4, 9],
@@ -139,16 +116,11 @@ def test_an_attention_with_a_mask_is_one(tmp_path: Path) -> None:
 
 
 def test_shapes_that_are_computed_are_folded(tmp_path: Path) -> None:
-    node = helper.make_node
-    nodes = [
-        node("Shape", ["x"], ["shape"]),
-        node("Gather", ["shape", "zero"], ["n"], axis=0),
-        node("Concat", ["n", "minus"], ["target"], axis=0),
-        node("Reshape", ["x", "target"], ["flat"]),
-        node("MatMul", ["flat", "w"], ["m"]),
-        node("Erf", ["m"], ["e"]),
-        node("LayerNormalization", ["e", "gain", "gain"], ["y"]),
-    ]
+    nodes = onnx_nodes(
+        "shape = Shape(x); n = Gather <axis = 0> (shape, zero); "
+        "target = Concat <axis = 0> (n, minus); flat = Reshape(x, target); "
+        "m = MatMul(flat, w); e = Erf(m); y = LayerNormalization(e, gain, gain)"
+    )
     path = _save(
         tmp_path,
         nodes,
@@ -166,11 +138,10 @@ def test_shapes_that_are_computed_are_folded(tmp_path: Path) -> None:
 
 
 def test_branches_whose_condition_is_known_are_taken(tmp_path: Path) -> None:
-    node = helper.make_node
-    info = [helper.make_tensor_value_info("o", TensorProto.FLOAT, [4, 4])]
-    then = helper.make_graph([node("MatMul", ["x", "x"], ["o"])], "then", [], info)
-    info2 = [helper.make_tensor_value_info("o2", TensorProto.FLOAT, [4, 4])]
-    other = helper.make_graph([node("Relu", ["x"], ["o2"])], "else", [], info2)
+    info = [helper.make_tensor_value_info("o", F32, [4, 4])]
+    then = helper.make_graph(onnx_nodes("o = MatMul(x, x)"), "then", [], info)
+    info2 = [helper.make_tensor_value_info("o2", F32, [4, 4])]
+    other = helper.make_graph(onnx_nodes("o2 = Relu(x)"), "else", [], info2)
     nodes = [
         node("Equal", ["one", "rate"], ["same"]),
         node("If", ["same"], ["y"], then_branch=then, else_branch=other),
@@ -185,7 +156,7 @@ def test_branches_whose_condition_is_known_are_taken(tmp_path: Path) -> None:
 
 
 def test_recurrent_layers_go_step_by_step(tmp_path: Path) -> None:
-    nodes = [helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=6)]
+    nodes = onnx_nodes("y = LSTM <hidden_size = 6> (x, w, r)")
     weights = {"w": (1, 24, 5), "r": (1, 24, 6)}
     path = _save(tmp_path, nodes, {"x": [3, 2, 5]}, {"y": [3, 1, 2, 6]}, weights)
     imported = load_onnx(path)
@@ -194,10 +165,7 @@ def test_recurrent_layers_go_step_by_step(tmp_path: Path) -> None:
 
 
 def test_what_is_not_modelled_is_listed_with_its_share(tmp_path: Path) -> None:
-    nodes = [
-        helper.make_node("Relu", ["x"], ["r"]),
-        helper.make_node("TopK", ["r", "k"], ["top", "which"]),
-    ]
+    nodes = onnx_nodes("r = Relu(x); top, which = TopK(r, k)")
     path = _save(tmp_path, nodes, {"x": [30]}, {"top": [10]}, values={"k": np.array([10])})
     imported = load_onnx(path)
     account = imported.workload.account
@@ -211,7 +179,7 @@ def _faults(path: Path, dims: dict[str, int] | None = None) -> list[str]:
 
 
 def test_wrong_files_and_dimensions_are_refused(tmp_path: Path) -> None:
-    nodes = [helper.make_node("TopK", ["x", "k"], ["top", "which"])]
+    nodes = onnx_nodes("top, which = TopK(x, k)")
     path = _save(tmp_path, nodes, {"x": ["n", None]}, {"top": [10]}, values={"k": np.array([1])})
     assert _faults(path, {"m": 3}) == [
         "--dim n: n=SIZE, the size of dimension 0 of input x",
@@ -234,6 +202,6 @@ def test_wrong_files_and_dimensions_are_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_was_written_again_is_read_again(tmp_path: Path) -> None:
     for rows in (3, 4):
-        nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+        nodes = onnx_nodes("y = MatMul(x, w)")
         path = _save(tmp_path, nodes, {"x": [rows, 5]}, {"y": [rows, 2]}, {"w": (5, 2)})
         assert load_onnx(path).workload.macs == rows * 10

@@ -12,7 +12,7 @@ from simaccel.analytic.floor.distinct import distinct_bytes
 from simaccel.diagnosis.check import check
 from simaccel.importers.onnx_files import load_onnx
 from simaccel.workload import parse_workload
-from tests.importers.onnx_files.models import Type, hollow, save
+from tests.importers.onnx_files.models import Type, hollow, onnx_nodes, save
 
 F32, F16, U8, I8, I32, I64 = (
     getattr(TensorProto, one) for one in ("FLOAT", "FLOAT16", "UINT8", "INT8", "INT32", "INT64")
@@ -74,7 +74,7 @@ def test_a_view_by_the_size_of_the_batch(tmp_path: Path, opset: int, ir: int) ->
 def test_weights_without_values_or_in_a_file_beside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nodes = [node("MatMul", ["x", "w"], ["y"])]
+    nodes = onnx_nodes("y = MatMul(x, w)")
     shapes = {"x": (F32, [96, 160])}, {"y": (F32, [96, 40])}
     empty = save(tmp_path / "empty.onnx", nodes, *shapes, {"w": hollow("w", 160, 40)})
     outside = hollow("w", 160, 40)
@@ -105,7 +105,7 @@ def test_a_shape_in_a_file_is_read_from_the_models_folder_only(tmp_path: Path, p
     shape = hollow("t", 2, kind=I64)
     shape.data_location = TensorProto.EXTERNAL
     shape.external_data.add(key="location", value=place)
-    nodes = [node("Reshape", ["x", "t"], ["r"]), node("MatMul", ["r", "w"], ["y"])]
+    nodes = onnx_nodes("r = Reshape(x, t); y = MatMul(r, w)")
     constants = {"t": shape, "w": np.zeros((2, 5), np.float32)}
     outputs: dict[str, Any] = {"y": (F32, ["a", "b"])}
     path = save(folder / "m.onnx", nodes, {"x": (F32, [3, 4])}, outputs, constants)
@@ -198,15 +198,11 @@ def test_quantised_nodes_have_the_macs_of_their_kind(
 
 def test_quantised_by_pairs_takes_the_numbers_that_are_stored(tmp_path: Path) -> None:
     scales = {"s": np.array(1, np.float32), "z": np.array(0, np.int8)}
-    nodes = [
-        node("DequantizeLinear", ["x", "s", "z"], ["xd"]),
-        node("DequantizeLinear", ["w", "s", "z"], ["wd"]),
-        node("MatMul", ["xd", "wd"], ["a"]),
-        node("QuantizeLinear", ["a", "s", "z"], ["q"]),
-        node("DequantizeLinear", ["q", "s", "z"], ["d"]),
-        node("Relu", ["d"], ["r"]),
-        node("QuantizeLinear", ["r", "s", "z"], ["y"]),
-    ]
+    nodes = onnx_nodes(
+        "xd = DequantizeLinear(x, s, z); wd = DequantizeLinear(w, s, z); "
+        "a = MatMul(xd, wd); q = QuantizeLinear(a, s, z); "
+        "d = DequantizeLinear(q, s, z); r = Relu(d); y = QuantizeLinear(r, s, z)"
+    )
     constants = {**scales, "w": np.zeros((512, 512), np.int8)}
     path = save(tmp_path / "q.onnx", nodes, {"x": (I8, [4, 512])}, {"y": (I8, [4, 512])}, constants)
     workload = load_onnx(path).workload
@@ -215,7 +211,7 @@ def test_quantised_by_pairs_takes_the_numbers_that_are_stored(tmp_path: Path) ->
     assert distinct_bytes(workload) == 512 * 512 + 2 * 4 * 512
     plain = save(
         tmp_path / "p.onnx",
-        [node("MatMul", ["x", "w"], ["a"]), node("Relu", ["a"], ["y"])],
+        onnx_nodes("a = MatMul(x, w); y = Relu(a)"),
         {"x": (F32, [4, 512])},
         {"y": (F32, [4, 512])},
         {"w": np.zeros((512, 512), np.float32)},
@@ -231,7 +227,7 @@ def test_quantised_by_pairs_takes_the_numbers_that_are_stored(tmp_path: Path) ->
 def test_element_types_are_those_of_the_file(kind: int, size: int, tmp_path: Path) -> None:
     path = save(
         tmp_path / "m.onnx",
-        [node("MatMul", ["x", "w"], ["y"])],
+        onnx_nodes("y = MatMul(x, w)"),
         {"x": (kind, [6, 8])},
         {"y": (kind, [6, 10])},
         {"w": hollow("w", 8, 10, kind=kind)},
@@ -246,10 +242,7 @@ def test_element_types_are_those_of_the_file(kind: int, size: int, tmp_path: Pat
 @pytest.mark.parametrize("columns", [1, 40])
 def test_bits_and_blocks_that_are_not_moved_are_named(tmp_path: Path, columns: int) -> None:
     weights = helper.make_tensor("w", TensorProto.INT2, [64, columns], [0] * (64 * columns))
-    nodes = [
-        node("DequantizeLinear", ["w", "s"], ["d"], axis=0, block_size=32),
-        node("MatMul", ["x", "d"], ["y"]),
-    ]
+    nodes = onnx_nodes("d = DequantizeLinear <axis = 0, block_size = 32> (w, s); y = MatMul(x, d)")
     constants = {"w": weights, "s": np.zeros((2, columns), np.float32)}
     path = tmp_path / "m.onnx"
     outputs: dict[str, Any] = {"y": (F32, [3, columns])}
@@ -391,13 +384,10 @@ def test_attention_reads_keys_once_for_the_heads_that_share_them(
 
 def test_keys_that_are_repeated_are_stored_once(tmp_path: Path) -> None:
     """repeat_kv of PyTorch: unsqueeze, expand, reshape."""
-    nodes = [
-        node("Unsqueeze", ["k", "two"], ["k1"]),
-        node("Expand", ["k1", "wide"], ["k2"]),
-        node("Reshape", ["k2", "heads"], ["k3"]),
-        node("Transpose", ["k3"], ["kt"], perm=[0, 1, 3, 2]),
-        node("MatMul", ["q", "kt"], ["y"]),
-    ]
+    nodes = onnx_nodes(
+        "k1 = Unsqueeze(k, two); k2 = Expand(k1, wide); k3 = Reshape(k2, heads); "
+        "kt = Transpose <perm = [0, 1, 3, 2]> (k3); y = MatMul(q, kt)"
+    )
     constants = {
         "two": np.array([2]),
         "wide": np.array([1, 2, 3, 9, 8]),
@@ -420,7 +410,7 @@ def test_a_batch_that_is_tiled_is_stored_once(tmp_path: Path) -> None:
     """Of eight products the first, third, fifth and seventh have one matrix, the others another."""
     path = save(
         tmp_path / "m.onnx",
-        [node("Tile", ["k", "four"], ["ks"]), node("MatMul", ["q", "ks"], ["y"])],
+        onnx_nodes("ks = Tile(k, four); y = MatMul(q, ks)"),
         {"q": (F32, [8, 6, 16]), "k": (F32, [2, 16, 5])},
         {"y": (F32, [8, 6, 5])},
         {"four": np.array([4, 1, 1])},
@@ -450,7 +440,7 @@ def test_recurrent_layers_of_many_steps(kind: str, gates: int, tmp_path: Path) -
 
 def test_control_flow_is_named_with_what_it_hides(tmp_path: Path) -> None:
     body = helper.make_graph(
-        [node("Identity", ["go"], ["on"]), node("MatMul", ["v", "w"], ["u"])],
+        onnx_nodes("on = Identity(go); u = MatMul(v, w)"),
         "body",
         [
             helper.make_tensor_value_info("i", I64, []),
@@ -481,19 +471,10 @@ def test_control_flow_is_named_with_what_it_hides(tmp_path: Path) -> None:
 
 
 def test_attributes_that_nobody_knows_show_up(tmp_path: Path) -> None:
-    nodes = [
-        node(
-            "MatMulNBits",
-            ["x", "w", "s"],
-            ["y"],
-            domain="com.microsoft",
-            K=160,
-            N=40,
-            block_size=32,
-            colour="red",
-        ),
-        node("Frob", ["y"], ["z"], domain="own"),
-    ]
+    nodes = onnx_nodes(
+        'y = com.microsoft.MatMulNBits <K = 160, N = 40, block_size = 32, colour = "red">'
+        " (x, w, s); z = own.Frob(y)"
+    )
     constants = {"w": np.zeros((40, 5, 16), np.uint8), "s": np.zeros(200, np.float16)}
     path = save(
         tmp_path / "m.onnx",
@@ -514,7 +495,7 @@ def test_attributes_that_nobody_knows_show_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [2, 3])
 def test_a_factor_for_each_channel_has_a_mac_for_each_element(tmp_path: Path, size: int) -> None:
     """A depthwise filter of one tap over a row of 2 or 3: 5 channels, as many MACs each."""
-    nodes = [node("Conv", ["x", "w"], ["y"], group=5)]
+    nodes = onnx_nodes("y = Conv <group = 5> (x, w)")
     image: Type = (F32, [1, 5, 1, size])
     constants = {"w": np.zeros((5, 1, 1, 1), np.float32)}
     path = save(tmp_path / "m.onnx", nodes, {"x": image}, {"y": image}, constants)

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from simaccel.errors import InputError
 from simaccel.importers.onnx_files import load_onnx
 from simaccel.importers.onnx_files.growth import ShapeBounds
-from tests.importers.onnx_files.models import Type, save
+from tests.importers.onnx_files.models import Type, onnx_nodes, save
 from tests.refusals import faults_of, refusal_of
 
 F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -122,11 +122,11 @@ def test_functions_that_double_are_refused_before_they_are_inlined(tmp_path: Pat
         for at in range(30)
     ]
     functions.append(
-        helper.make_function("own", "f30", ["a"], ["c"], [node("Relu", ["a"], ["c"])], opsets)
+        helper.make_function("own", "f30", ["a"], ["c"], onnx_nodes("c = Relu(a)"), opsets)
     )
     info = helper.make_tensor_value_info
     graph = helper.make_graph(
-        [node("f0", ["x"], ["y"], domain="own")],
+        onnx_nodes("y = own.f0(x)"),
         "g",
         [info("x", F32, [3])],
         [info("y", F32, [3])],
@@ -150,7 +150,7 @@ def test_the_shape_of_what_is_huge(kind: str, tmp_path: Path) -> None:
 def test_a_branch_with_another_number_of_outputs(tmp_path: Path) -> None:
     info = helper.make_tensor_value_info
     branch = helper.make_graph(
-        [node("Relu", ["x"], ["a"]), node("Neg", ["x"], ["b"])],
+        onnx_nodes("a = Relu(x); b = Neg(x)"),
         "branch",
         [],
         [info("a", F32, [3]), info("b", F32, [3])],
@@ -162,7 +162,7 @@ def test_a_branch_with_another_number_of_outputs(tmp_path: Path) -> None:
 
 
 def test_an_output_that_is_declared_as_it_is_not(tmp_path: Path) -> None:
-    nodes = [node("MatMul", ["x", "w"], ["y"])]
+    nodes = onnx_nodes("y = MatMul(x, w)")
     constants = {"w": np.zeros((5, 6), np.float32)}
     path = save(tmp_path / "m.onnx", nodes, {"x": (F32, [3, 5])}, {"y": (F32, [7, 7])}, constants)
     assert load_onnx(path).workload.macs == 3 * 5 * 6
@@ -175,7 +175,7 @@ def test_a_branch_whose_weights_are_beside_is_not_read_from_where_one_stands(
     weights = TensorProto(name="w", dims=[2, 4], data_type=F32, data_location="EXTERNAL")
     weights.external_data.add(key="location", value="w.bin")
     branch = helper.make_graph(
-        [node("MatMul", ["x", "w"], ["a"])], "b", [], [info("a", F32, [3, 4])], [weights]
+        onnx_nodes("a = MatMul(x, w)"), "b", [], [info("a", F32, [3, 4])], [weights]
     )
     nodes = [node("If", ["yes"], ["y"], then_branch=branch, else_branch=branch)]
     path = save(
@@ -193,7 +193,7 @@ def test_a_branch_whose_weights_are_beside_is_not_read_from_where_one_stands(
 
 
 def test_arithmetic_of_constants_warns_of_nothing(tmp_path: Path) -> None:
-    nodes = [node("Div", ["n", "zero"], ["q"]), node("Relu", ["x"], ["y"])]
+    nodes = onnx_nodes("q = Div(n, zero); y = Relu(x)")
     constants = {"n": np.array(3), "zero": np.array(0)}
     outputs: dict[str, Any] = {"q": (I64, []), "y": (F32, [3])}
     path = save(tmp_path / "m.onnx", nodes, {"x": (F32, [3])}, outputs, constants)
@@ -204,7 +204,7 @@ def test_arithmetic_of_constants_warns_of_nothing(tmp_path: Path) -> None:
 
 def test_long_names_of_dimensions_make_short_messages(tmp_path: Path) -> None:
     inputs: dict[str, Any] = {"x": (F32, ["n" * 3000])}
-    path = save(tmp_path / "m.onnx", [node("Relu", ["x"], ["y"])], inputs, {"y": (F32, ["n"])})
+    path = save(tmp_path / "m.onnx", onnx_nodes("y = Relu(x)"), inputs, {"y": (F32, ["n"])})
     assert len(refusal_of(load_onnx, path)) < 500
 
 

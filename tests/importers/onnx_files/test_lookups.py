@@ -14,7 +14,7 @@ from simaccel.diagnosis.check import check
 from simaccel.importers.onnx_files import load_onnx
 from simaccel.workload import Workload
 from simaccel.workload.precision import with_precision
-from tests.importers.onnx_files.models import Type, save
+from tests.importers.onnx_files.models import Type, onnx_nodes, save
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 node = helper.make_node
@@ -29,50 +29,42 @@ Case = tuple[list[Any], dict[str, Type], Type, dict[str, Any], int]
 CASES: dict[str, Case] = {
     # nodes, inputs, output, constants, bytes: each element once, of indices 8 or 4 bytes
     "rows of an embedding": (
-        [node("Gather", ["t", "i"], ["e"]), node("MatMul", ["e", "w"], ["y"])],
+        onnx_nodes("e = Gather(t, i); y = MatMul(e, w)"),
         {"i": (INT64, [2, 4])},
         (FLOAT, [2, 4, 5]),
         TABLE | FACTOR,
         4 * 8 * 8 + 8 * 8 + 4 * (40 + 40),
     ),
     "more rows than the table has": (
-        [node("Gather", ["t", "i"], ["y"])],
+        onnx_nodes("y = Gather(t, i)"),
         {"i": (INT64, [2, 40])},
         (FLOAT, [2, 40, 8]),
         {"t": _floats(3, 8)},
         4 * 3 * 8 + 8 * 80 + 4 * 640,
     ),
     "one index for two tables": (
-        [
-            node("Gather", ["t", "i"], ["e"]),
-            node("Gather", ["u", "i"], ["g"]),
-            node("Add", ["e", "g"], ["y"]),
-        ],
+        onnx_nodes("e = Gather(t, i); g = Gather(u, i); y = Add(e, g)"),
         {"i": (INT32, [4])},
         (FLOAT, [4, 8]),
         TABLE | {"u": _floats(20, 8)},
         4 * (32 + 32) + 4 * 4 + 4 * 32,
     ),
     "a table that a product reads, too": (
-        [
-            node("Gather", ["t", "i"], ["e"]),
-            node("Transpose", ["t"], ["u"], perm=[1, 0]),
-            node("MatMul", ["e", "u"], ["y"]),
-        ],
+        onnx_nodes("e = Gather(t, i); u = Transpose <perm = [1, 0]> (t); y = MatMul(e, u)"),
         {"i": (INT64, [4])},
         (FLOAT, [4, 100]),
         TABLE,
         4 * 800 + 8 * 4 + 4 * 400,
     ),
     "columns of an activation": (
-        [node("Relu", ["x"], ["h"]), node("Gather", ["h", "i"], ["y"], axis=1)],
+        onnx_nodes("h = Relu(x); y = Gather <axis = 1> (h, i)"),
         {"x": (FLOAT, [3, 10, 8]), "i": (INT64, [4])},
         (FLOAT, [3, 4, 8]),
         {},
         4 * 240 + 8 * 4 + 4 * 96,
     ),
     "indices that an operator makes": (
-        [node("Add", ["i", "j"], ["k"]), node("Gather", ["t", "k"], ["y"])],
+        onnx_nodes("k = Add(i, j); y = Gather(t, k)"),
         {"i": (INT64, [7]), "j": (INT64, [7])},
         (FLOAT, [7, 8]),
         TABLE,
@@ -90,28 +82,28 @@ CASES: dict[str, Case] = {
         4 * 8 + 4 * (64 + 64),
     ),
     "indices that are repeated": (
-        [node("Expand", ["i", "s"], ["j"]), node("Gather", ["t", "j"], ["y"])],
+        onnx_nodes("j = Expand(i, s); y = Gather(t, j)"),
         {"i": (INT64, [1, 4])},
         (FLOAT, [3, 4, 8]),
         TABLE | {"s": np.array([3, 4])},
         8 * 4 + 4 * (32 + 96),
     ),
     "elements": (
-        [node("GatherElements", ["x", "i"], ["y"], axis=1)],
+        onnx_nodes("y = GatherElements <axis = 1> (x, i)"),
         {"x": (FLOAT, [4, 30]), "i": (INT64, [4, 6])},
         (FLOAT, [4, 6]),
         {},
         8 * 24 + 4 * (24 + 24),
     ),
     "blocks, by two numbers each": (
-        [node("GatherND", ["x", "i"], ["y"])],
+        onnx_nodes("y = GatherND(x, i)"),
         {"x": (FLOAT, [4, 30, 8]), "i": (INT64, [6, 2])},
         (FLOAT, [6, 8]),
         {},
         8 * 12 + 4 * (48 + 48),
     ),
     "blocks of each sample": (
-        [node("GatherND", ["x", "i"], ["y"], batch_dims=1)],
+        onnx_nodes("y = GatherND <batch_dims = 1> (x, i)"),
         {"x": (FLOAT, [4, 30, 8]), "i": (INT64, [4, 1])},
         (FLOAT, [4, 8]),
         {},
@@ -119,7 +111,7 @@ CASES: dict[str, Case] = {
     ),
     # constant places are addresses: whoever reads the four rows reads them
     "rows at places that are known": (
-        [node("Gather", ["x", "i"], ["h"]), node("Relu", ["h"], ["y"])],
+        onnx_nodes("h = Gather(x, i); y = Relu(h)"),
         {"x": (FLOAT, [10, 8])},
         (FLOAT, [4, 8]),
         {"i": np.array([7, 1, 4, 9])},
@@ -127,15 +119,10 @@ CASES: dict[str, Case] = {
     ),
     # one word is at one place, which is a number, like an address: its rows and the gain are read
     "one word with its position and segment": (
-        [
-            node(
-                "EmbedLayerNormalization",
-                ["i", "s", "t", "u", "v", "g", "", "", "p"],
-                ["e", "mask"],
-                domain="com.microsoft",
-            ),
-            node("MatMul", ["e", "w"], ["y"]),
-        ],
+        onnx_nodes(
+            'e, mask = com.microsoft.EmbedLayerNormalization(i, s, t, u, v, g, "", "", p); '
+            "y = MatMul(e, w)"
+        ),
         {name: (INT32, [1, 1]) for name in "isp"},
         (FLOAT, [1, 1, 5]),
         TABLE | FACTOR | {"u": _floats(3, 8), "v": _floats(2, 8), "g": _floats(8)},
@@ -143,15 +130,10 @@ CASES: dict[str, Case] = {
     ),
     # words, positions and segments: 100, 3 and 2 rows of 8; a norm's gain
     "words, positions and segments": (
-        [
-            node(
-                "EmbedLayerNormalization",
-                ["i", "s", "t", "u", "v", "g", "", "", "p"],
-                ["e", "mask"],
-                domain="com.microsoft",
-            ),
-            node("MatMul", ["e", "w"], ["y"]),
-        ],
+        onnx_nodes(
+            'e, mask = com.microsoft.EmbedLayerNormalization(i, s, t, u, v, g, "", "", p); '
+            "y = MatMul(e, w)"
+        ),
         {name: (INT32, [2, 4]) for name in "isp"},
         (FLOAT, [2, 4, 5]),
         TABLE | FACTOR | {"u": _floats(3, 8), "v": _floats(2, 8), "g": _floats(8)},
@@ -183,7 +165,7 @@ def test_indices_keep_their_type_where_other_elements_get_a_size(tmp_path: Path)
 
 
 def test_indices_of_many_numbers_are_named(tmp_path: Path) -> None:
-    nodes = [node("GatherND", ["x", "i"], ["y"])]
+    nodes = onnx_nodes("y = GatherND(x, i)")
     inputs: dict[str, Type] = {"x": (FLOAT, [4, 30, 8]), "i": (INT64, [6, 3])}
     path = save(tmp_path / "m.onnx", nodes, inputs, {"y": (FLOAT, [6])})
     (left,) = load_onnx(path).workload.account.entries_of("not taken")
@@ -261,17 +243,12 @@ def test_products_around_an_attention_that_turns(tmp_path: Path) -> None:
     constants: dict[str, Any] = {name: np.zeros(one, np.float32) for name, one in weights.items()}
     constants |= {name: np.zeros((100, 4), np.float32) for name in ("cos", "sin")}
     nodes = [helper.make_node("MatMul", ["x", f"w{one}"], [one]) for one in "qkv"]
-    nodes += [
-        _runtime(
-            "GroupQueryAttention",
-            ["q", "k", "v", "", "", "length", "length2", "cos", "sin"],
-            ["a", "nk", "nv"],
-            num_heads=4,
-            kv_num_heads=2,
-            do_rotary=1,
-        ),
-        helper.make_node("MatMul", ["a", "wo"], ["y"]),
-    ]
+    nodes += onnx_nodes(
+        "a, nk, nv = com.microsoft.GroupQueryAttention"
+        " <do_rotary = 1, kv_num_heads = 2, num_heads = 4> "
+        '(q, k, v, "", "", length, length2, cos, sin); '
+        "y = MatMul(a, wo)"
+    )
     inputs = {"x": [1, 6, 32], "length": [1], "length2": []}
     workload = _read(tmp_path / "m.onnx", nodes, inputs, constants, nk=None, nv=None)
     assert workload.macs == 6 * 32 * (32 + 16 + 16 + 32) + 4 * 6 * 6 * (8 + 8)
@@ -293,11 +270,7 @@ def test_an_attention_with_its_own_weights(tmp_path: Path) -> None:
 def test_what_no_output_depends_on_is_no_work(tmp_path: Path) -> None:
     """An auxiliary head that an exporter left in."""
     constants = {name: np.zeros((8, 5), np.float32) for name in ("w", "v")}
-    nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["unread"]),
-        helper.make_node("Relu", ["unread"], ["unread2"]),
-        helper.make_node("MatMul", ["x", "v"], ["y"]),
-    ]
+    nodes = onnx_nodes("unread = MatMul(x, w); unread2 = Relu(unread); y = MatMul(x, v)")
     workload = _read(tmp_path / "m.onnx", nodes, {"x": [4, 8]}, constants)
     assert workload.macs == 4 * 8 * 5
     assert distinct_bytes(workload) == 4 * (32 + 40 + 20)
@@ -360,12 +333,11 @@ def test_an_empty_cache_is_none(tmp_path: Path) -> None:
     three: dict[str, Any] = {name: [1, 6, 16] for name in "qkv"}
     ends = ["y", "nk", "nv"]
     node, heads = helper.make_node, {"num_heads": 2, "kv_num_heads": 2}
-    joined = [
-        node("Transpose", ["pk"], ["tk"], perm=[0, 1, 3, 2]),
-        node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
-        node("Concat", ["tk", "kt"], ["every"], axis=3),
-        node("MatMul", ["q", "every"], ["y"]),
-    ]
+    joined = onnx_nodes(
+        "tk = Transpose <perm = [0, 1, 3, 2]> (pk); "
+        "kt = Transpose <perm = [0, 1, 3, 2]> (k); "
+        "every = Concat <axis = 3> (tk, kt); y = MatMul(q, every)"
+    )
     cases: list[tuple[list[Any], dict[str, Any], dict[str, Any], int]] = [
         (joined, {"pk": cached, **{name: [1, 2, 6, 8] for name in "qk"}}, {}, 8),
         (
@@ -387,7 +359,7 @@ def test_an_empty_cache_is_none(tmp_path: Path) -> None:
             16,
         ),
         (
-            [_runtime("Attention", ["x", "w", "", "", "p"], ["y"], num_heads=2)],
+            onnx_nodes('y = com.microsoft.Attention <num_heads = 2> (x, w, "", "", p)'),
             {"x": [1, 6, 16], "p": packed},
             halves,
             16,
@@ -406,7 +378,7 @@ def test_what_is_made_of_no_elements_is_no_work(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("MatMul", [*pair], [made]) for pair, made in (("pv", "a"), ("qw", "b"))
     ]
-    nodes += [helper.make_node("Add", ["a", "b"], ["y"])]
+    nodes += onnx_nodes("y = Add(a, b)")
     inputs: dict[str, Type] = {"p": (F32, [6, "past"]), "v": (F32, ["past", 8])}
     inputs |= {"q": (F32, [6, 8]), "w": (F32, [8, 8])}
     path = save(tmp_path / "m.onnx", nodes, inputs, {"y": (F32, [6, 8])})

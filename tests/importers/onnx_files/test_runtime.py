@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from simaccel.analytic.floor.distinct import distinct_bytes
 from simaccel.importers.onnx_files import load_onnx
-from tests.importers.onnx_files.models import Type, save
+from tests.importers.onnx_files.models import Type, onnx_nodes, save
 
 FLOAT, UINT8, INT64 = TensorProto.FLOAT, TensorProto.UINT8, TensorProto.INT64
 node = helper.make_node
@@ -28,13 +28,12 @@ CASES: dict[str, tuple[list[Any], dict[str, Type], Type, dict[str, Any], int, in
     # nodes, inputs, output, constants, MACs, and bytes unless a form that is no view is stored
     # blocks of a language model: the sum before the norm goes on to the next block
     "sums behind norms": (
-        [
-            _own("SkipSimplifiedLayerNormalization", ["x", "s", "g"], ["n", "", "", "sum"]),
-            node("MatMul", ["n", "w"], ["h"]),
-            _own("SkipLayerNormalization", ["sum", "h", "g"], ["m", "", "", "sum2"]),
-            node("MatMul", ["m", "w"], ["h2"]),
-            node("Add", ["sum2", "h2"], ["y"]),
-        ],
+        onnx_nodes(
+            'n, "", "", sum = com.microsoft.SkipSimplifiedLayerNormalization(x, s, g); '
+            "h = MatMul(n, w); "
+            'm, "", "", sum2 = com.microsoft.SkipLayerNormalization(sum, h, g); '
+            "h2 = MatMul(m, w); y = Add(sum2, h2)"
+        ),
         {"x": (FLOAT, [2, 4, 8]), "s": (FLOAT, [2, 4, 8])},
         (FLOAT, [2, 4, 8]),
         {"g": _floats(8), "w": _floats(8, 8)},
@@ -43,10 +42,7 @@ CASES: dict[str, tuple[list[Any], dict[str, Type], Type, dict[str, Any], int, in
     ),
     # a norm among ONNX's kinds that ONNX doesn't know
     "norm of ONNX's domain": (
-        [
-            node("SimplifiedLayerNormalization", ["x", "g"], ["n"]),
-            node("MatMul", ["n", "w"], ["y"]),
-        ],
+        onnx_nodes("n = SimplifiedLayerNormalization(x, g); y = MatMul(n, w)"),
         {"x": (FLOAT, [4, 8])},
         (FLOAT, [4, 5]),
         {"g": _floats(8), "w": _floats(8, 5)},
@@ -54,14 +50,10 @@ CASES: dict[str, tuple[list[Any], dict[str, Type], Type, dict[str, Any], int, in
         4 * (32 + 8 + 40 + 20),
     ),
     "embedding": (
-        [
-            _own(
-                "EmbedLayerNormalization",
-                ["i", "", "words", "places", "", "g", "b"],
-                ["e", "mask"],
-            ),
-            node("MatMul", ["e", "w"], ["y"]),
-        ],
+        onnx_nodes(
+            'e, mask = com.microsoft.EmbedLayerNormalization(i, "", words, places, "", g, b); '
+            "y = MatMul(e, w)"
+        ),
         {"i": (INT64, [2, 4])},
         (FLOAT, [2, 4, 5]),
         {
@@ -75,7 +67,7 @@ CASES: dict[str, tuple[list[Any], dict[str, Type], Type, dict[str, Any], int, in
     ),
     # 3 heads of 8: Q, K and V of 8 tokens, then scores of 4 x 4 for each of 2 samples
     "quantised attention": (
-        [_own("QAttention", ["x", "w", "b", "s", "s"], ["y"], num_heads=3)],
+        onnx_nodes("y = com.microsoft.QAttention <num_heads = 3> (x, w, b, s, s)"),
         {"x": (UINT8, [2, 4, 24])},
         (FLOAT, [2, 4, 24]),
         {"w": _floats(24, 72, kind=np.int8), "b": _floats(72), "s": np.array(1, np.float32)},
@@ -83,7 +75,7 @@ CASES: dict[str, tuple[list[Any], dict[str, Type], Type, dict[str, Any], int, in
         None,
     ),
     "rows before the batch": (
-        [_own("FusedMatMul", ["a", "b"], ["y"], transBatchA=1)],
+        onnx_nodes("y = com.microsoft.FusedMatMul <transBatchA = 1> (a, b)"),
         {"a": (FLOAT, [4, 2, 3, 8]), "b": (FLOAT, [2, 3, 8, 5])},
         (FLOAT, [2, 3, 4, 5]),
         {},
@@ -92,16 +84,11 @@ CASES: dict[str, tuple[list[Any], dict[str, Type], Type, dict[str, Any], int, in
     ),
     # 100 rows of 32 numbers of 4 bits, two in a byte; 4 are looked up
     "table of 4 bits": (
-        [
-            _own(
-                *("GatherBlockQuantized", ["t", "i", "s"], ["e"]),
-                gather_axis=0,
-                quantize_axis=1,
-                block_size=16,
-                bits=4,
-            ),
-            node("MatMul", ["e", "w"], ["y"]),
-        ],
+        onnx_nodes(
+            "e = com.microsoft.GatherBlockQuantized"
+            " <bits = 4, block_size = 16, gather_axis = 0, quantize_axis = 1> (t, i, s); "
+            "y = MatMul(e, w)"
+        ),
         {"i": (INT64, [4])},
         (FLOAT, [4, 6]),
         {"t": _floats(100, 16, kind=np.uint8), "s": _floats(100, 2), "w": _floats(32, 6)},
@@ -128,7 +115,7 @@ CASES: dict[str, tuple[list[Any], dict[str, Type], Type, dict[str, Any], int, in
         4 * 320 + 512 + 4 * 80,
     ),
     "a product plus a matrix": (
-        [node("Gemm", ["x", "w", "c"], ["y"], beta=0.5)],
+        onnx_nodes("y = Gemm <beta = 0.5> (x, w, c)"),
         {"x": (FLOAT, [4, 6]), "c": (FLOAT, [4, 5])},
         (FLOAT, [4, 5]),
         {"w": _floats(6, 5)},
@@ -136,11 +123,7 @@ CASES: dict[str, tuple[list[Any], dict[str, Type], Type, dict[str, Any], int, in
         4 * (24 + 30 + 20 + 20),
     ),
     "weights read as they are and turned": (
-        [
-            node("Transpose", ["w"], ["t"], perm=[1, 0]),
-            node("MatMul", ["x", "t"], ["h"]),
-            node("MatMul", ["h", "w"], ["y"]),
-        ],
+        onnx_nodes("t = Transpose <perm = [1, 0]> (w); h = MatMul(x, t); y = MatMul(h, w)"),
         {"x": (FLOAT, [4, 6])},
         (FLOAT, [4, 6]),
         {"w": _floats(8, 6)},
@@ -148,12 +131,10 @@ CASES: dict[str, tuple[list[Any], dict[str, Type], Type, dict[str, Any], int, in
         4 * (24 + 48 + 24),
     ),
     "weights of two names": (
-        [
-            node("Conv", ["x", "w"], ["h"], pads=[1] * 4),
-            node("Identity", ["w"], ["v"]),
-            node("Relu", ["h"], ["r"]),
-            node("Conv", ["r", "v"], ["y"], pads=[1] * 4),
-        ],
+        onnx_nodes(
+            "h = Conv <pads = [1, 1, 1, 1]> (x, w); v = Identity(w); r = Relu(h); "
+            "y = Conv <pads = [1, 1, 1, 1]> (r, v)"
+        ),
         {"x": (FLOAT, [1, 8, 6, 6])},
         (FLOAT, [1, 8, 6, 6]),
         {"w": _floats(8, 8, 3, 3)},
@@ -161,10 +142,7 @@ CASES: dict[str, tuple[list[Any], dict[str, Type], Type, dict[str, Any], int, in
         4 * (288 + 576 + 288),
     ),
     "groups of channels": (
-        [
-            node("GroupNormalization", ["x", "g", "g"], ["n"], num_groups=2),
-            node("Conv", ["n", "w"], ["y"]),
-        ],
+        onnx_nodes("n = GroupNormalization <num_groups = 2> (x, g, g); y = Conv(n, w)"),
         {"x": (FLOAT, [1, 4, 6, 6])},
         (FLOAT, [1, 3, 6, 6]),
         {"g": _floats(2), "w": _floats(3, 4, 1, 1)},
@@ -208,12 +186,11 @@ def test_an_attribute_that_a_call_leaves_out_is_the_functions(tmp_path: Path) ->
 
 def test_sizes_that_are_sums_of_others_follow_from_these(tmp_path: Path) -> None:
     """A decoder with past keys: scores of 2 heads of 8, of 1 token against 11 + 1."""
-    nodes = [
-        node("Concat", ["past", "k"], ["keys"], axis=2),
-        node("Transpose", ["keys"], ["turned"], perm=[0, 1, 3, 2]),
-        node("MatMul", ["q", "turned"], ["s"]),
-        node("Add", ["s", "mask"], ["y"]),
-    ]
+    nodes = onnx_nodes(
+        "keys = Concat <axis = 2> (past, k); "
+        "turned = Transpose <perm = [0, 1, 3, 2]> (keys); s = MatMul(q, turned); "
+        "y = Add(s, mask)"
+    )
     every = "past_length + tokens"
     inputs: dict[str, Type] = {
         "past": (FLOAT, [1, 2, "past_length", 8]),
