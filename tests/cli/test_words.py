@@ -10,7 +10,7 @@ import pytest
 
 from simaccel.units import LIMITS
 from tests.cli.conftest import Call
-from tests.cli.test_unknown_energy import CFG
+from tests.importers.test_scalesim import SHIPPED
 
 RUN = "--hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive"
 EXPLORE = "explore --hw toy --workload gemm~shape=M=9,K=7,N=5 --dataflow naive --jobs 1"
@@ -80,7 +80,7 @@ def test_what_nobody_knows_is_unknown_empty_and_null(
     cli: Call, tmp_path: Path, command: str
 ) -> None:
     path = tmp_path / "bare.cfg"
-    path.write_text(CFG)
+    path.write_text(SHIPPED)
     load = "gemm~shape=M=4,N=4,K=4" if command == "explore" else "gemm --shape M=4,N=4,K=4"
     more = "--objective cycles --jobs 1" if command == "explore" else ""
     line = f"{command} --hw {path} --workload {load} --dataflow naive {more}"

@@ -29,10 +29,12 @@ def _save(
     values: dict[str, Any] | None = None,
 ) -> Path:
     """Write a model of 32-bit floats; weights are of these shapes."""
-    kinds = [{name: (F32, one) for name, one in shapes.items()} for shapes in (inputs, outputs)]
+    given, made = (
+        {name: (F32, shape) for name, shape in shapes.items()} for shapes in (inputs, outputs)
+    )
     constants = {name: np.zeros(shape, np.float32) for name, shape in (weights or {}).items()}
     constants |= {name: np.array(one) for name, one in (values or {}).items()}
-    return save(tmp_path / "model.onnx", nodes, *kinds, constants)
+    return save(tmp_path / "model.onnx", nodes, given, made, constants)
 
 
 def _became(imported: ImportedWorkload) -> list[tuple[str, str, str, int]]:
