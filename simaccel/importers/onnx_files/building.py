@@ -16,15 +16,16 @@ from itertools import chain
 
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files.constants import Shape
-from simaccel.importers.onnx_files.pending_operator import PendingOperator, note_distinct
 from simaccel.importers.onnx_files.views import (
     REPEATED,
+    PendingOperator,
     SlotSpan,
     SlotUse,
     SlotView,
     StoredTensor,
     fresh,
     join_views,
+    note_distinct,
     sizes_of,
 )
 from simaccel.numbers import BYTE, PACKED_BITS
@@ -345,9 +346,8 @@ class WorkloadBuilder:
             view = None
         if view is not None and (axis is None or len(view.dims[axis]) == 1):
             return source, view
-        keep = () if axis is None else (axis,)
         root = self.add_copy(f"{name}.I", source)
-        splits = {} if axis is not None else self.splits
+        keep, splits = ((), self.splits) if axis is None else ((axis,), None)
         fresh_view = fresh(root, shape, keep, splits)
         self.set_first_view(source, fresh_view)
         return source, fresh_view

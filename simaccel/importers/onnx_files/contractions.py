@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simaccel.importers.onnx_files.building import Given, WorkloadBuilder
-from simaccel.importers.onnx_files.pending_operator import PendingOperator
-from simaccel.importers.onnx_files.views import SlotView, sizes_of
+from simaccel.importers.onnx_files.views import PendingOperator, SlotView, sizes_of
 
 _ONE = "_"
 """The letter of a dimension of one element that is put before all others."""

@@ -16,8 +16,16 @@ from simaccel.importers.onnx_files.constants import graphs_of
 from simaccel.importers.onnx_files.extensions import attribute_of
 from simaccel.importers.onnx_files.layers import attention
 from simaccel.importers.onnx_files.lookups import LOOKUPS, index_names
-from simaccel.importers.onnx_files.omissions import hidden_nodes, hides_products, unread_attributes
-from simaccel.importers.onnx_files.operators import DOMAINS, FREE, HANDLERS, MULTIPLY, UNCOUNTED
+from simaccel.importers.onnx_files.operators import (
+    DOMAINS,
+    FREE,
+    HANDLERS,
+    MULTIPLY,
+    UNCOUNTED,
+    hidden_nodes,
+    hides_products,
+    unread_attributes,
+)
 from simaccel.importers.onnx_files.places import NodePlace
 from simaccel.importers.onnx_files.products import matmul_shape
 from simaccel.importers.onnx_files.reading import OnnxGraph, read_network

@@ -10,10 +10,10 @@ from typing import Final
 from simaccel.importers.onnx_files.building import Given, Source, WorkloadBuilder
 from simaccel.importers.onnx_files.constants import Shape
 from simaccel.importers.onnx_files.contractions import contraction
-from simaccel.importers.onnx_files.pending_operator import PendingOperator
 from simaccel.importers.onnx_files.places import FilterWindow
 from simaccel.importers.onnx_files.views import (
     REPEATED,
+    PendingOperator,
     SlotSpan,
     SlotUse,
     SlotView,

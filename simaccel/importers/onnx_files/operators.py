@@ -1,12 +1,17 @@
-"""Kinds of ONNX nodes: each becomes an operator, needs no work, or is not taken."""
+"""Kinds of ONNX nodes: each becomes an operator, needs no work, or is not taken.
+
+Beside what no handler reads: attributes, and nodes inside of others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files.attention import attention_node
+from simaccel.importers.onnx_files.constants import Proto, graphs_of, graphs_within
 from simaccel.importers.onnx_files.lookups import LOOKUPS, embed, gather, gather_blocks
 from simaccel.importers.onnx_files.places import NodePlace
 from simaccel.importers.onnx_files.products import (
@@ -17,8 +22,8 @@ from simaccel.importers.onnx_files.products import (
     gemm,
     matmul,
     matmul_bits,
+    recurrent,
 )
-from simaccel.importers.onnx_files.recurrent import recurrent
 from simaccel.importers.onnx_files.vectors import (
     BINARY,
     REDUCTIONS,
@@ -99,3 +104,77 @@ HANDLERS: Final[Mapping[str, Callable[[NodePlace], AccountEntry]]] = {
     **dict.fromkeys(BINARY, binary),
 }
 """The function that maps each kind of node."""
+_VALUES: Final = "changes values, not their number"
+_SHAPES: Final = "the shapes of its results contain it"
+_TYPES: Final = "the types of its results contain it"
+_HARMLESS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        (
+            *("activation_alpha", "activation_beta", "activations", "alpha", "beta", "bias"),
+            *("clip", "coordinate_transformation_mode", "count_include_pad", "cubic_coeff_a"),
+            *("detect_negative", "detect_positive", "direction", "epsilon", "exclude_outside"),
+            *("exclusive", "extrapolation_value", "fmod", "gamma", "input_forget", "lambd"),
+            *("antialias", "approximate", "linear_before_reset", "mode", "momentum"),
+            *("nearest_mode", "p", "scale", "select_last_index", "softcap", "storage_order"),
+            *("upper", "direction", "reverse", "ratio", "seed", "training_mode"),
+        ),
+        _VALUES,
+    ),
+    **dict.fromkeys(
+        (
+            *("allowzero", "axes", "axis", "blocksize", "ceil_mode", "hidden_size", "keepdims"),
+            *("keep_aspect_ratio_policy", "kernel_shape", "num_outputs", "output_height"),
+            *("output_width", "scales", "shape", "spatial", "split", "starts", "ends"),
+            *("height_scale", "width_scale", "noop_with_empty_axes", "consumed_inputs", "dtype"),
+            *("output_padding", "output_shape", "pads", "broadcast", "perm", "min", "max"),
+        ),
+        _SHAPES,
+    ),
+    **dict.fromkeys(
+        (
+            *("block_size", "output_dtype", "precision", "round_mode", "saturate", "stash_type"),
+            *("softmax_precision", "to"),
+        ),
+        _TYPES,
+    ),
+    "is_test": "all models are run, not trained",
+    "qk_matmul_output_mode": "selects which of its results is an output",
+}
+"""Attributes of ONNX's own nodes that change no figure where no handler reads them."""
+_FACTORS: Final = frozenset(("alpha", "beta", "epsilon"))
+"""Those of them that are a number in ONNX Runtime's nodes, too."""
+
+
+def unread_attributes(place: NodePlace) -> Iterator[AccountEntry]:
+    """Yield an entry for each attribute of a node that is neither read nor harmless."""
+    for one in place.node.attribute:
+        harmless = _FACTORS if place.node.domain else _HARMLESS
+        if one.name not in place.building.attributes and one.name not in harmless:
+            name = f"{place.name}.{one.name}"
+            yield AccountEntry(name, "not taken", "not read", "attribute")
+
+
+def hidden_nodes(node: Proto) -> str:
+    """Return the nodes inside of one with a body or branches.
+
+    >>> from onnx import helper
+    >>> body = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"])], "b", [], [])
+    >>> hidden_nodes(helper.make_node("Loop", ["n"], ["y"], body=body))
+    'control flow, which hides 1 node: 1 Conv'
+    """
+    counts = Counter(inner.op_type for inner in _inner_nodes(node))
+    total = sum(counts.values())
+    kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common(5))
+    more = ", ..." if len(counts) > 5 else ""  # noqa: PLR2004 - as many as are named
+    return f"control flow, which hides {total} node{'s' * (total != 1)}: {kinds}{more}"
+
+
+def hides_products(node: Proto, kinds: frozenset[str]) -> bool:
+    """Return whether a node has one of some kinds inside, or one that ONNX doesn't define."""
+    return any(one.op_type in kinds or bool(one.domain) for one in _inner_nodes(node))
+
+
+def _inner_nodes(node: Proto) -> Iterator[Proto]:
+    for graph in graphs_of(node):
+        for inner in graphs_within(graph):
+            yield from inner.node

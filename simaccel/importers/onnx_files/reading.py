@@ -20,10 +20,9 @@ from simaccel.errors import ABSENT, Fault, InputError, require_none
 from simaccel.files.accounting import AccountEntry
 from simaccel.files.documents import read_bytes
 from simaccel.files.limits import MAX_ONNX_BYTES, MAX_OPERATORS, require_at_most
-from simaccel.importers.onnx_files.constant_folder import ConstantFolder
+from simaccel.importers.onnx_files.constant_folder import ConstantFolder, fold_paddings
 from simaccel.importers.onnx_files.constants import Shape, graphs_of, graphs_within, take_constants
 from simaccel.importers.onnx_files.growth import require_few_nodes, require_small_shapes
-from simaccel.importers.onnx_files.padding import fold_paddings
 from simaccel.workload.names import clean_name
 from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
 

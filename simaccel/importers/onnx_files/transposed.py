@@ -17,9 +17,9 @@ from typing import Final
 
 from simaccel.importers.onnx_files.building import Given, WorkloadBuilder
 from simaccel.importers.onnx_files.layers import ROWS, Filters, read_filtered
-from simaccel.importers.onnx_files.pending_operator import PendingOperator
 from simaccel.importers.onnx_files.places import FilterWindow
 from simaccel.importers.onnx_files.views import (
+    PendingOperator,
     SlotSpan,
     SlotUse,
     SlotView,

@@ -10,9 +10,8 @@ from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import layers
 from simaccel.importers.onnx_files.building import Given
 from simaccel.importers.onnx_files.constants import Shape
-from simaccel.importers.onnx_files.pending_operator import PendingOperator
 from simaccel.importers.onnx_files.places import FilterWindow, NodePlace, windows_of
-from simaccel.importers.onnx_files.views import SlotView
+from simaccel.importers.onnx_files.views import PendingOperator, SlotView
 
 UNARY: Final[Mapping[str, str]] = {
     "Relu": "relu",
