@@ -167,7 +167,7 @@ class OutputFiles:
             require_figure_target(path, **self._how)
             return
         if option == "--parquet":
-            from simaccel.files.parquet import require_parquet
+            from simaccel.files.targets import require_parquet
 
             require_parquet("--parquet", "--csv")
         require_target(path, text=option not in _BINARY, **self._how)

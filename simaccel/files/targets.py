@@ -81,6 +81,20 @@ def require_distinct(targets: Iterable[tuple[str, str | Path | None]]) -> None:
         first[place] = option
 
 
+def require_parquet(option: str, otherwise: str) -> None:
+    """Refuse Parquet without pyarrow; ``otherwise``: the option to use instead.
+
+    Raises:
+        InputError: pyarrow is not installed; the message says how to install it.
+
+    """
+    try:
+        import pyarrow.parquet  # noqa: F401, PLC0415 - optional
+    except ImportError:
+        allowed = f"pip install 'simaccel[parquet]', which writes it, or {otherwise}"
+        raise InputError([Fault("command line", option, "no pyarrow", allowed)]) from None
+
+
 def real_path(path: str | Path) -> Path:
     """Return the path behind symbolic links, as the file is replaced and not the link."""
     return Path(os.path.realpath(path))

@@ -14,7 +14,7 @@ from typing import Any, Final, get_args
 from simaccel.errors import Fault, SimaccelError, suggest
 from simaccel.files.schema import read_yaml
 from simaccel.hardware.accelerator import Accelerator
-from simaccel.hardware.area.tables import CELL_UM2
+from simaccel.hardware.area.spec import CELL_UM2
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.energy.tables import NODES, dram_pj_per_byte
 from simaccel.hardware.noc import Topology

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from simaccel.machine.accounts import NO_WAIT
-from simaccel.trace.datasets import LEVEL, Growing
 from simaccel.trace.schema import EVENT, Cycles, Events
+from simaccel.trace.store import LEVEL, Growing
 from simaccel.units import Cause
 
 _BUSY_IDLE: Final = np.array([Cause.BUSY, Cause.IDLE], np.uint8)

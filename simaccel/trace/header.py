@@ -1,26 +1,28 @@
-"""The header of a trace: read, checked, and parsed into the objects of the run."""
+"""The header of a trace and its figures: read, checked, and parsed into the objects of the run."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import h5py
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from simaccel.errors import SimaccelError
+from simaccel.errors import InputError, SimaccelError
 from simaccel.files.documents import parse_document
+from simaccel.files.schema import faults_of
 from simaccel.files.targets import PARTIAL
 from simaccel.hardware import Accelerator
-from simaccel.trace.datasets import File
 from simaccel.trace.guard import (
     TraceError,
     damaged_error,
     read_superblock,
 )
 from simaccel.trace.schema import SCHEMA_VERSION, TEXTS, CommandSite, TraceHeader
-from simaccel.trace.store import Parts
+from simaccel.trace.store import File, Parts
 
 if TYPE_CHECKING:
     from simaccel.mapping.tree import Mapping
@@ -147,3 +149,59 @@ class RunRecord:
         except (ValueError, KeyError, TypeError, SimaccelError) as error:
             first, *_ = str(error).splitlines()
             raise damaged_error(self.path, f"its {what} can't be read: {first}") from None
+
+
+_MOST: Final = 2**60
+"""More bytes, MACs or cycles than any run has; sums of a few still fit 64 bits."""
+
+Count = Annotated[int, Field(ge=0, le=_MOST)]
+Share = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
+
+    cycles: Count | None = None
+    macs: Count | None = None
+    utilisation: Share | None = None
+    bytes: dict[str, dict[str, dict[str, Count]]] | None = None
+
+    @model_validator(mode="after")
+    def _check_dram(self) -> _Part:
+        if self.bytes and self.bytes.get("dram", {}).keys() not in (set(), {"read", "write"}):
+            raise ValueError("what the DRAM read and what it wrote")
+        return self
+
+
+class _Operator(_Part):
+    name: str
+
+
+class _Figures(_Part):
+    workload: str | None = None
+    accelerator: str | None = None
+    dataflow: str | None = None
+    operators: list[_Operator] = []
+
+
+def read_figures(path: Path, data: bytes, cycles: int) -> dict[str, Any]:
+    """Return a run's figures from their JSON text; ``cycles`` is the length of the trace.
+
+    Raises:
+        TraceError: it is no JSON object, a figure has the wrong type, or the cycles differ.
+
+    """
+    try:
+        figures = json.loads(data)
+        _Figures.model_validate(figures)
+    except ValidationError as error:
+        first = InputError(faults_of(error, "header/figures", figures)[:1])
+        raise damaged_error(path, str(first)) from None
+    except (ValueError, RecursionError) as error:
+        raise damaged_error(path, f"header/figures is no JSON: {error}") from None
+    document: dict[str, Any] = figures
+    if document.get("cycles", cycles) != cycles:
+        raise damaged_error(
+            path, f"header/figures is of {document['cycles']} cycles, the run has {cycles}"
+        )
+    return document

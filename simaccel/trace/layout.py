@@ -15,7 +15,6 @@ import h5py
 import numpy as np
 
 from simaccel.machine.accounts import EngineCycles
-from simaccel.trace.datasets import File
 from simaccel.trace.guard import FORMAT, MAX_CYCLE, TraceError, damaged_error, no_trace
 from simaccel.trace.parts import PARTS, TEXT
 from simaccel.trace.schema import (
@@ -28,7 +27,7 @@ from simaccel.trace.schema import (
     TEXTS,
     Cycles,
 )
-from simaccel.trace.store import Parts
+from simaccel.trace.store import File, Parts
 from simaccel.trace.track import ChainTrack
 
 MAX_PART_BYTES: Final = 64 * 2**20

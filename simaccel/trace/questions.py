@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from simaccel.trace.schema import CAUSES, KEY, CommandSite, Events, merge_rows, same_activity
-from simaccel.trace.track import NOTHING, ChainTrack
-from simaccel.trace.visits import visit
+from simaccel.trace.track import NOTHING, ChainTrack, visit
 
 BY = ("engine", "operator", "site", "cause", "tile", "kind", "waits_for")
 

@@ -11,12 +11,10 @@ from typing import Any, Self
 import numpy as np
 
 from simaccel.errors import suggest
-from simaccel.trace.datasets import File
 from simaccel.trace.events import Columns, Event, columns, decode, frame
-from simaccel.trace.figures import read_figures
 from simaccel.trace.forest import RepeatedSegment, make_track, nest, stretches
 from simaccel.trace.guard import TraceError, damaged_error
-from simaccel.trace.header import RunRecord, open_file, read_header, read_texts
+from simaccel.trace.header import RunRecord, open_file, read_figures, read_header, read_texts
 from simaccel.trace.layout import (
     code_of,
     cycles_by_cause,
@@ -44,9 +42,8 @@ from simaccel.trace.series import (
     occupancy,
     utilisation,
 )
-from simaccel.trace.store import BlockIndex, Parts
-from simaccel.trace.track import NOTHING, ChainTrack
-from simaccel.trace.visits import sum_rows
+from simaccel.trace.store import BlockIndex, File, Parts
+from simaccel.trace.track import NOTHING, ChainTrack, sum_rows
 
 MAX_EVENTS = 10_000_000
 MAX_FRAME_ROWS = 2_000_000

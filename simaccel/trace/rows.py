@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simaccel.trace.datasets import File
 from simaccel.trace.guard import damaged_error
 from simaccel.trace.schema import (
     COLUMNS,
@@ -19,7 +18,7 @@ from simaccel.trace.schema import (
     Cycles,
     Events,
 )
-from simaccel.trace.store import BlockIndex, Parts
+from simaccel.trace.store import BlockIndex, File, Parts
 
 _CACHED_BLOCKS = 16
 _DAMAGE = (

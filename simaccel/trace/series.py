@@ -15,8 +15,7 @@ from simaccel.hardware.cores import without_core
 from simaccel.hardware.links import LINK_SENT
 from simaccel.numbers import SHARED
 from simaccel.trace.schema import CAUSES, HELD, MEASURES, SERVED, Cycles, Measures
-from simaccel.trace.track import ChainTrack
-from simaccel.trace.visits import measure_tracks
+from simaccel.trace.track import ChainTrack, measure_tracks
 from simaccel.workload import Workload
 
 Shares = npt.NDArray[np.float64]

@@ -14,7 +14,6 @@ import numpy as np
 from simaccel.files.targets import require_target, write_fault, writing
 from simaccel.machine.accounts import EngineCycles, Wait
 from simaccel.trace.chunks import EventBlock, LastRow, edges_of
-from simaccel.trace.datasets import Growing
 from simaccel.trace.guard import MAX_CYCLE, TraceError, defer_interrupts, reserve, truncate
 from simaccel.trace.schema import (
     BLOCK_ROWS,
@@ -27,6 +26,7 @@ from simaccel.trace.schema import (
 )
 from simaccel.trace.store import (
     BlockIndex,
+    Growing,
     block_index,
     figures_text,
     header_bytes,

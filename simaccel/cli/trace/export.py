@@ -17,8 +17,7 @@ from simaccel.cli.settings import option
 from simaccel.cli.trace.sound import sound
 from simaccel.cli.workload_options import number
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.files.parquet import require_parquet
-from simaccel.files.targets import STDOUT, require_target, writing, writing_text
+from simaccel.files.targets import STDOUT, require_parquet, require_target, writing, writing_text
 from simaccel.report.units import cycles_text
 from simaccel.trace.guard import MAX_CYCLE
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import groupby, pairwise
-from typing import TextIO
+from typing import Any, TextIO
 
 from simaccel.trace.events import Event
-from simaccel.trace.exports.arrows import FlowArrows, Json
 from simaccel.trace.exports.excerpt import Excerpt
 from simaccel.trace.guard import TraceError
 from simaccel.trace.schema import IN_PES
 from simaccel.units import CAUSES
 
+Json = dict[str, Any]
 LAST_CYCLE = 2**52
 """Beyond it chrome://tracing, which counts in floats, doesn't know every half cycle."""
 PROCESSES = {"engine": (1, "engines"), "channel": (2, "channels"), "tile": (3, "tiles")}
@@ -151,3 +152,50 @@ def _title(event: Event) -> str:
         return "idle"
     waits = f"waits: {event.tile} {event.kind}" if event.tile else "waits"
     return f"{waits} ({event.cause})"
+
+
+@dataclass
+class FlowArrows:
+    """Arrows from slice to slice, in the Trace Event Format.
+
+    While an engine waits for a tile it shares the cause of the engine that holds it; when that
+    one hands over, the wait ends, or goes on as DRAM latency until the data have arrived. So
+    the tile was handed over where the last part of the wait that isn't latency ends. There the
+    arrow starts, in the slice before, if that slice is of a command and no wait itself.
+
+    Both ends lie half a cycle inside their slices: at a border the viewers choose differently.
+    """
+
+    count: int = 0
+    latest: dict[str, tuple[Event, Json]] = field(default_factory=dict)
+    before: dict[str, tuple[Event, Json]] = field(default_factory=dict)
+    begun: dict[str, Json] = field(default_factory=dict)
+    """Where the arrow to an engine that still waits starts."""
+
+    def at_start_of(self, event: Event, where: Json) -> Iterator[Json]:
+        """Return the two ends of an arrow; events come in the order of their first cycles."""
+        lane = event.lane
+        if lane in self.latest:
+            self.before[lane] = self.latest[lane]
+            waited = self.before[lane][0]
+            if waited.waits_for and waited.cause != "dram_latency":
+                self._begin(waited)
+            if lane in self.begun and _wait(waited) != _wait(event):
+                self.count += 1
+                arrow = {"name": waited.tile, "cat": waited.kind, "id": self.count}
+                yield {"ph": "s", **arrow, **self.begun.pop(lane)}
+                yield {"ph": "f", "bp": "e", **arrow, **where, "ts": event.start + 0.5}
+        self.latest[lane] = event, where
+
+    def _begin(self, waited: Event) -> None:
+        self.begun.pop(waited.lane, None)
+        last = waited.end - 1
+        for known in (self.latest, self.before):
+            giver, where = known.get(waited.waits_for, (waited, {}))
+            works = giver.site and not giver.waits_for and giver.cause not in ("idle", "drain")
+            if works and giver.start <= last < giver.end:
+                self.begun[waited.lane] = {**where, "ts": last + 0.5}
+
+
+def _wait(event: Event) -> tuple[str, str, str]:
+    return event.tile, event.kind, event.waits_for

@@ -28,7 +28,7 @@ from simaccel.report.page.data import loops
 from simaccel.study.recording import record
 from simaccel.trace import TraceReader
 from simaccel.trace.schema import KEY
-from simaccel.trace.visits import measure_tracks
+from simaccel.trace.track import measure_tracks
 from simaccel.units import Cause
 from simaccel.workload import build
 from tests.draws import DRAWS
