@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from simaccel.hardware.memory import MemorySpec
-from simaccel.hardware.precision import NumberName
 from simaccel.hardware.quantity import Bytes, Count, Cycles
 from simaccel.hardware.spec import Spec
 from simaccel.numbers import SHARED
@@ -120,8 +119,8 @@ class CompilerSpec(Spec):
     of so many elements, of which the next comes while one is worked on; ``elementwise``: those all
     of whose arrays are of one shape (copies apart) do so, too (``blocks``), or come, are worked on,
     and go as a ``whole``. ``converts``: numbers that
-    the array doesn't multiply; the vector unit turns them into others and back, each operand whole,
-    or a product in ``converted_blocks``.
+    the array doesn't multiply; the vector unit turns them into others of as many bits and back,
+    each operand whole, or a product in ``converted_blocks``.
     ``merged_taps``: taps of a convolution along its width lie beside the channels where the array
     has rows for both. ``in_turn``: the array waits while the vector unit works on its results.
     ``norms``: a layer norm is one kernel (``whole``), or mean, mean square, root and rows are
@@ -150,7 +149,7 @@ class CompilerSpec(Spec):
     held: Literal["inputs", "smaller"] = "inputs"
     vector_block_elements: Count = 2**18
     elementwise: Literal["blocks", "whole"] = "blocks"
-    converts: tuple[NumberName, ...] = ()
+    converts: tuple[Literal["fp16"], ...] = ()
     converted_blocks: ConvertedBlocksSpec | None = None
     merged_taps: bool = False
     in_turn: bool = False

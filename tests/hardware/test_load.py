@@ -286,6 +286,12 @@ def test_what_is_just_possible_loads(write: Write, changes: dict[str, object]) -
     load_accelerator(write(_changed(**changes)))
 
 
+def test_numbers_that_no_vector_unit_converts_are_refused(write: Write) -> None:
+    for number in ("int8", "fp8", "bf16"):
+        fault = _fault(write(_changed(compiler__products="whole", compiler__converts=[number])))
+        assert (fault.field, fault.allowed) == ("compiler.converts[0]", "'fp16'")
+
+
 def test_products_on_the_diagonal_have_no_blocks(write: Write) -> None:
     free = {"array__count": 2, "array__edge_folds": "used", "array__diagonal": True}
     load_accelerator(write(_changed(**free)))

@@ -47,8 +47,11 @@ def toy(products: str, *settings: str) -> Accelerator:
     return load_accelerator("toy", [first, *COMPILED, *settings])
 
 
-def fp16(workload: Workload) -> Workload:
-    return with_precision(workload, dict.fromkeys(("weights", "activations", "cache"), "fp16"))
+def in_number(workload: Workload, number: str) -> Workload:
+    return with_precision(workload, dict.fromkeys(("weights", "activations", "cache"), number))
+
+
+fp16 = partial(in_number, number="fp16")
 
 
 @pytest.mark.parametrize("products", ["whole", "streamed"])
@@ -110,6 +113,7 @@ MEASURED = [
     ("tpu_v6e", decode(1024, 64), 716.4e-6, 0.03),
     ("tpu_v6e", decode(576, 48), 346.1e-6, 0.02),
     ("tpu_v6e", decode(64, 128), 375.2e-6, 0.03),
+    ("tpu_v7_chiplet", in_number(gemm(m=3, k=4096, n=2048, batch=30), "fp8"), 81.9e-6, 0.1),
 ]
 """Rows of validation/silicon: seconds on the chip, and how near the page says a run is."""
 
