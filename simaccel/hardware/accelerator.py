@@ -306,7 +306,7 @@ class Accelerator(Spec):
         given = rate(self.dram.bandwidth_bytes_per_second, self.clock_hz, self.dram.channels)
         if self.dram.model != "banked":
             return given
-        (n_bytes, clocks), cycles = self.dram.stream(), self._part_rate
+        (n_bytes, clocks), cycles = self.dram.stream, self._part_rate
         most = Fraction(n_bytes * cycles.n_bytes, clocks * cycles.n_cycles)
         return min(given, Rate(most.numerator, most.denominator), key=Rate.exact)
 

@@ -6,11 +6,11 @@ into its core. Links are one-way, except for a bus, which is one link for all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import ClassVar, Final, Literal, get_args
 
-from simaccel.hardware.quantity import Amount, Count, Cycles, Picojoules, Rate
+from simaccel.hardware.quantity import Count, Cycles, Picojoules, Rate
 from simaccel.hardware.spec import Spec
 
 CoreTopology = Literal["bus", "crossbar", "ring", "mesh"]
@@ -18,7 +18,8 @@ CORE_NOC: Final = "core_noc"
 """Prefix of its links' names, and the cause that waits for them are booked to."""
 HOPS: Final = "hops"
 """The level that counts bytes times links crossed."""
-HOPS_READ, HOPS_WRITE = f"{HOPS}_read", f"{HOPS}_write"
+HOP_WAYS: Final = (f"{HOPS}_read", f"{HOPS}_write")
+HOPS_READ, HOPS_WRITE = HOP_WAYS
 _FIGURES = ("shape", "link_bytes_per_cycle", "hop_cycles", "pj_per_bit_hop")
 
 
@@ -95,11 +96,6 @@ class CoreNocSpec(Spec):
         (row, column), (last_row, last_column) = divmod(start, columns), divmod(end, columns)
         yield from (row * columns + at for at in _steps(column, last_column))
         yield from (at * columns + last_column for at in _steps(row, last_row))
-
-
-def hop_bytes(moved: Mapping[tuple[str, str], Amount]) -> Any:  # noqa: ANN401 - as amounts are
-    """Return the sum of bytes times links crossed, from bytes by (level and direction, tensor)."""
-    return sum(n for (level, _), n in moved.items() if level in (HOPS_READ, HOPS_WRITE))
 
 
 def squarest(count: int) -> tuple[int, int]:

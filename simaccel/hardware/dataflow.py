@@ -123,13 +123,11 @@ def tree_constraints(texts: Sequence[str]) -> Constraints:
 
     """
     constraints = parse_constraints(texts)
-    faults = [
-        Fault("--constrain", level, f"{level}{text}", _OF_TREES)
-        for level, constraint in constraints.items()
-        for text, part in constraint.parts()
+    require_none(
+        Fault("--constrain", level, text, _OF_TREES)
+        for text, level, part in single(constraints)
         if not _is_of_trees(level, part)
-    ]
-    require_none(faults)
+    )
     return constraints
 
 
@@ -154,7 +152,8 @@ def _parse_constraint(text: str) -> Constraints | None:
     if form is None:
         return None
     level, what, sign, value = form["level"], form["what"], form["sign"], form["value"].strip()
-    part = _parse_number(what, sign, value) if _counts(what) else _parse_list(what, sign, value)
+    is_list = what in (None, "order", "keep")
+    part = _parse_list(what, sign, value) if is_list else _parse_number(what, sign, value)
     return None if part is None else {level: part}
 
 
@@ -169,18 +168,13 @@ def _contradicting_constraint(before: Constraints, one: Constraints) -> str | No
     return None
 
 
-def _counts(what: str | None) -> bool:
-    return what not in (None, "order", "keep")
-
-
 def _parse_number(rank: str, sign: str, value: str) -> LevelConstraint | None:
     if value == "all" and sign == "=":
         return LevelConstraint(factors={rank: "all"})
     if not re.fullmatch(r"0*[1-9][0-9]{0,17}", value):
         return None
-    if sign == "=":
-        return LevelConstraint(factors={rank: int(value)})
-    return LevelConstraint(most={rank: int(value)})
+    pieces = {rank: int(value)}
+    return LevelConstraint(factors=pieces) if sign == "=" else LevelConstraint(most=pieces)
 
 
 def _parse_list(what: str | None, sign: str, value: str) -> LevelConstraint | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from pydantic import (
@@ -133,10 +133,10 @@ class DramSpec(Spec):
             return requested_rows(sides, bits)
         return None if self.model == "channel" else rows_of(sides, shape, bits)
 
+    @property
     def stream(self) -> tuple[int, int]:
-        """Return (bytes, clocks) of a stream on one channel of the part, including refreshes."""
-        part, _ = self._map_addresses()
-        return stream_rate(part)
+        """Bytes and clocks of a stream on one channel of the part, including refreshes."""
+        return stream_rate(self._map_addresses()[0])
 
     def bank_clocks(self, share_bytes: Amount, rows: TileRows, *, write: bool) -> Amount:
         """Return the clocks of a channel for its share of a tile, with model banked."""
@@ -231,7 +231,7 @@ class DmaSpec(Spec):
     in_queues: Literal["per_tensor", "single"] = "per_tensor"
 
 
-_DRAM_WAYS: Final = ("dram_read", "dram_write")
+DRAM_WAYS: Final = ("dram_read", "dram_write")
 SHARED_WAYS: Final = (f"{SHARED}_read", f"{SHARED}_write")
 READS: Final = ("dram_read", f"{SHARED}_read")
 WRITES: Final = ("dram_write", f"{SHARED}_write")
@@ -240,17 +240,12 @@ WRITES: Final = ("dram_write", f"{SHARED}_write")
 
 def dram_bytes(moved: Mapping[tuple[str, str], int]) -> int:
     """Return the bytes over DRAM channels, from bytes by (level and direction, tensor)."""
-    return sum(n for (way, _), n in moved.items() if crosses_dram(way))
+    return bytes_over(moved, DRAM_WAYS)
 
 
-def shared_bytes(moved: Mapping[tuple[str, str], int]) -> int:
-    """Return the bytes over the channel of a buffer that cores share."""
-    return sum(n for (way, _), n in moved.items() if way in SHARED_WAYS)
-
-
-def crosses_dram(way: str) -> bool:
-    """Return whether bytes of a level and direction cross a DRAM channel."""
-    return way in _DRAM_WAYS
+def bytes_over(moved: Mapping[tuple[str, str], int], ways: Collection[str]) -> int:
+    """Return the bytes of some levels and directions."""
+    return sum(n for (way, _), n in moved.items() if way in ways)
 
 
 def way_outside(way: str, kind: str) -> str:
@@ -264,7 +259,7 @@ def way_outside(way: str, kind: str) -> str:
 
 def leaves_core(way: str) -> bool:
     """Return whether bytes of a level and direction go to or from DRAM or a shared buffer."""
-    return way in _DRAM_WAYS or way in SHARED_WAYS
+    return way in DRAM_WAYS or way in SHARED_WAYS
 
 
 def is_dram_channel(name: str) -> bool:

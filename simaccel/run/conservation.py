@@ -6,13 +6,14 @@ A difference is a mistake of simaccel and no figure: it is refused, with the map
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from simaccel.analytic.floor.floor import floors_of, on_chip_bytes
 from simaccel.analytic.prediction import Prediction
 from simaccel.errors import MistakeError
 from simaccel.hardware import Accelerator
-from simaccel.hardware.core_noc import hop_bytes
-from simaccel.hardware.memory import dram_bytes, shared_bytes
+from simaccel.hardware.core_noc import HOP_WAYS
+from simaccel.hardware.memory import DRAM_WAYS, SHARED_WAYS, bytes_over, dram_bytes
 from simaccel.machine.machine import Run
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.sharding import Pod
@@ -24,6 +25,13 @@ from simaccel.program.accounting import Box, missing_elements, work_of_commands
 from simaccel.program.fit import operators_with_tiles
 from simaccel.program.program import Program
 from simaccel.workload import Einsum, Workload
+
+_BYTES: Final = {
+    "bytes with DRAM": DRAM_WAYS,
+    "bytes with a shared buffer": SHARED_WAYS,
+    "bytes times links of cores": HOP_WAYS,
+}
+"""Levels and directions of bytes that counts and machine agree on."""
 
 
 class ConservationError(MistakeError):
@@ -64,9 +72,10 @@ def _differences(pod: Pod, predicted: Prediction, run: Run) -> Iterator[str]:
         for kind, least, counts, machine in (
             ("MACs", _least_macs(pod.workload, group), counted.macs, ran.macs),
             ("elements", 0, counted.elements, ran.elements),
-            ("bytes with DRAM", 0, dram_bytes(counted.moved), dram_bytes(ran.moved)),
-            ("bytes with a shared buffer", 0, shared_bytes(counted.moved), shared_bytes(ran.moved)),
-            ("bytes times links of cores", 0, hop_bytes(counted.moved), hop_bytes(ran.moved)),
+            *(
+                (kind, 0, bytes_over(counted.moved, ways), bytes_over(ran.moved, ways))
+                for kind, ways in _BYTES.items()
+            ),
         ):
             if not least <= counts == machine:
                 text = f"{least} at least, {counts} counted, {machine} on the machine"

@@ -10,7 +10,7 @@ import numpy as np
 
 from simaccel.analytic.native import least_array_cycles
 from simaccel.hardware import Accelerator
-from simaccel.hardware.memory import crosses_dram, way_outside
+from simaccel.hardware.memory import DRAM_WAYS, way_outside
 from simaccel.numbers import in_bytes
 from simaccel.workload import CLASSES, Kind, Vector, Workload, class_of, operands_of
 from simaccel.workload.names import tensor_of
@@ -26,7 +26,7 @@ def dram_by_class(workload: Workload, moved: Mapping[tuple[str, str], int]) -> d
     """
     found = dict.fromkeys(CLASSES, 0)
     for (level, name), n_bytes in moved.items():
-        if crosses_dram(level):
+        if level in DRAM_WAYS:
             tensor = workload.tensors.get(tensor_of(name))
             found[class_of("intermediate" if tensor is None else tensor.kind)] += n_bytes
     return found

@@ -261,32 +261,31 @@ class RepeatTrack:
         """Return the rows that overlap the cycles ``start`` to ``end``, uncut, in order of time."""
         if len(self.activity):
             return self.activity if start < self.end and end > self.start else NOTHING
-        first, last = self._times_in(start, end)
-        parts = [NOTHING]
-        for time in sorted({first, last}):
-            if first <= time <= last:
-                shift = time * self.period
-                parts.append(_shift(self.body.expand(start - shift, end - shift), [shift]))
-        if last - first > 1:
-            body = self.body.expand(self.start, self.start + self.period)
-            between = range(first + 1, last)
-            parts.insert(2, _shift(body, np.array(between, dtype=np.int64) * self.period))
-        return np.concatenate(parts)
+        parts = (
+            _shift(self.body.expand(low, high), np.array(times, dtype=np.int64) * self.period)
+            for low, high, times in self._windows(start, end)
+        )
+        return np.concatenate([NOTHING, *parts])
 
     def count(self, start: int, end: int) -> int:
         """Return the number of rows of ``expand``, without expanding."""
         if len(self.activity):
             return int(start < self.end and end > self.start)
-        first, last = self._times_in(start, end)
-        shifts = {time * self.period for time in (first, last) if first <= time <= last}
-        cut = sum(self.body.count(start - shift, end - shift) for shift in shifts)
-        whole = max(last - first - 1, 0)
-        return cut + (whole and whole * self.body.count(self.start, self.start + self.period))
+        windows = self._windows(start, end)
+        return sum(len(times) * self.body.count(low, high) for low, high, times in windows)
 
-    def _times_in(self, start: int, end: int) -> tuple[int, int]:
-        """Return the numbers of the first and last execution of the body in a window."""
-        first = max((start - self.start) // self.period, 0)
-        return first, min((end - 1 - self.start) // self.period, self.times)
+    def _windows(self, start: int, end: int) -> Iterator[tuple[int, int, Sequence[int]]]:
+        """Yield the parts of the body in a window, and the numbers of its executions with each.
+
+        In the order of time: of a first execution that is cut, of whole ones, of a last one.
+        """
+        start, end = max(start, self.start), min(end, self.end)
+        first, last = -(-(start - self.start) // self.period), (end - self.start) // self.period
+        for times in ([first - 1], range(first, last), range(last, last + (last >= first))):
+            shift = times[0] * self.period if times else 0
+            low, high = max(start - shift, self.start), min(end - shift, self.start + self.period)
+            if times and low < high:
+                yield low, high, times
 
     def measure_edges(self, edges: Cycles, of_leaf: OfLeaf) -> Measures:
         """Return the sums from ``self.start`` to each edge, by edge and measure."""
@@ -305,15 +304,9 @@ class RepeatTrack:
 
     def pieces(self, start: int, end: int) -> Iterator[Piece]:
         """Yield the parts of leaves in a window: of whole periods once, and of cut ones."""
-        start, end = max(start, self.start), min(end, self.end)
-        first, last = -(-(start - self.start) // self.period), (end - self.start) // self.period
-        if first < last:
-            for leaf, low, high, times in self.body.pieces(self.start, self.start + self.period):
-                yield leaf, low, high, times * (last - first)
-        for shift in {time * self.period for time in (first - 1, last)}:
-            low, high = max(start - shift, self.start), min(end - shift, self.start + self.period)
-            if low < high:
-                yield from self.body.pieces(low, high)
+        for low, high, times in self._windows(start, end):
+            for leaf, first, last, number in self.body.pieces(low, high):
+                yield leaf, first, last, number * len(times)
 
 
 def _stretch_row(row: Events, node: Track) -> Events:

@@ -13,13 +13,12 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from simaccel.hardware.energy.tables import (
+    NODES,
     EnergyNode,
     EnergyNumber,
     dram_pj_per_byte,
     mac_pj,
     noc_pj_per_byte,
-    numbers_of,
-    sfu_pj_per_element,
     sram_pj_per_byte,
 )
 from simaccel.hardware.quantity import Picojoules
@@ -62,11 +61,11 @@ class EnergySpec(Spec):
         elif self.node is None:
             absent = [name for name in _BY_NODE if getattr(self, name) is None]
             details = [InitErrorDetails(type="missing", loc=(name,), input=None) for name in absent]
-        elif self.number not in numbers_of(self.node) and None in (
+        elif self.number not in NODES[self.node].multiply_pj and None in (
             self.mac_pj,
             self.noc_pj_per_byte,
         ):
-            names = " or ".join(numbers_of(self.node))
+            names = " or ".join(NODES[self.node].multiply_pj)
             allowed = f"{names} at {self.node}, or mac_pj and noc_pj_per_byte beside it"
             error = PydanticCustomError("no_figure", "{allowed}", {"allowed": allowed})
             details = [InitErrorDetails(type=error, loc=("number",), input=self.number)]
@@ -112,10 +111,10 @@ class EnergySpec(Spec):
         if self.node is None:
             return found
         table = {
-            "sfu_pj_per_element": sfu_pj_per_element(self.node),
+            "sfu_pj_per_element": mac_pj(self.node, "fp32"),  # a multiplication and an addition
             "buffer_pj_per_byte": sram_pj_per_byte(self.node, capacity_bytes),
         }
-        if self.number in numbers_of(self.node):
+        if self.number in NODES[self.node].multiply_pj:
             table["mac_pj"] = mac_pj(self.node, self.number)
             table["noc_pj_per_byte"] = noc_pj_per_byte(self.node, self.number)
         return {name: table[name] if value is None else value for name, value in found.items()}

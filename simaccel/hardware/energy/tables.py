@@ -80,11 +80,6 @@ DRAM_PJ_PER_BYTE: Final[dict[str, tuple[float, str]]] = {
 """Energy per byte, and its source, by family of parts (a part's name up to its first hyphen)."""
 
 
-def numbers_of(node: EnergyNode) -> tuple[EnergyNumber, ...]:
-    """Return the number formats whose arithmetic has a figure at a node."""
-    return tuple(NODES[node].multiply_pj)
-
-
 def mac_pj(node: EnergyNode, number: EnergyNumber) -> float:
     """Return the energy in pJ of a multiplication and the addition to a 32-bit sum.
 
@@ -92,11 +87,6 @@ def mac_pj(node: EnergyNode, number: EnergyNumber) -> float:
     (2.0, 0.1)
     """
     return NODES[node].multiply_pj[number] + NODES[node].sum_pj[number]
-
-
-def sfu_pj_per_element(node: EnergyNode) -> float:
-    """Return the energy in pJ of one element of a pass: a multiplication and addition in fp32."""
-    return mac_pj(node, "fp32")
 
 
 def noc_pj_per_byte(node: EnergyNode, number: EnergyNumber) -> float:
