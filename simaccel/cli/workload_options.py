@@ -108,7 +108,6 @@ class WorkloadOptions:
         """Return a transformer or its name, and the run options of its file; refuse all else."""
         from simaccel.importers.workloads import kind_of_file
         from simaccel.workload import TRANSFORMERS
-        from simaccel.workload.language.model import transformer_names
 
         kind = kind_of_file(self.name)
         if kind == "config":
@@ -120,8 +119,8 @@ class WorkloadOptions:
 
             if (of_file := load_transformer(self.name)) is not None:
                 return of_file
-        if self.name.lower() not in transformer_names():
-            allowed = suggest(self.name.lower(), transformer_names())
+        if not TRANSFORMERS.has(self.name):
+            allowed = suggest(self.name.lower(), TRANSFORMERS.names_and_aliases)
             if not allowed.startswith("did"):
                 allowed = suggest("", TRANSFORMERS)
             allowed = f"a transformer, as tokens are generated; {allowed}"

@@ -99,7 +99,12 @@ def layers_workload(
 
 def with_batch(layers: Layers, batch: int) -> Layers:
     """Return layers with `batch` times as many samples; of a product, as many times the rows."""
-    return {name: _batch_shape(shape, batch) for name, shape in layers.items()}
+    return {
+        name: replace(shape, n=shape.n * batch)
+        if isinstance(shape, Conv)
+        else replace(shape, m=shape.m * batch)
+        for name, shape in layers.items()
+    }
 
 
 def one_layer(layers: Layers, layer: str | None, file: str = "workload") -> Layers:
@@ -137,12 +142,6 @@ def distinct_names(names: Iterable[str]) -> list[str]:
         seen.add(chosen)
         distinct.append(chosen)
     return distinct
-
-
-def _batch_shape(shape: LayerShape, batch: int) -> LayerShape:
-    if isinstance(shape, Conv):
-        return replace(shape, n=shape.n * batch)
-    return replace(shape, m=shape.m * batch)
 
 
 def _faults(file: str, path: str, shape: LayerShape) -> list[Fault]:

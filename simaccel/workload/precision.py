@@ -34,17 +34,19 @@ def parse_precision(precision: object, source: str) -> Precision:
         raise InputError([Fault(source, "precision", precision, allowed)])
     if isinstance(precision, str) and precision.strip() in BITS:
         return dict.fromkeys(CLASSES, precision.strip())
-    pairs = (
-        [*precision.items()]
-        if isinstance(precision, Mapping)
-        else [*map(_pair, precision.split(","))]
-    )
+    if isinstance(precision, Mapping):
+        pairs = [*precision.items()]
+    else:
+        parts = (text.partition("=") for text in precision.split(","))
+        pairs = [(name.strip(), number.strip()) for name, _, number in parts]
+    sums = "nothing without an accelerator, whose array.accumulator has the sums"
     by_class: dict[str, str] = {}
     faults = []
     for name, number in pairs:
         field = f"precision.{name}"
         if name not in CLASSES:
-            faults.append(Fault(source, field, number, _not_a_class(str(name))))
+            allowed = sums if name == SUMS else suggest(str(name), (*CLASSES, SUMS))
+            faults.append(Fault(source, field, number, allowed))
         elif name in by_class:
             faults.append(Fault(source, field, number, "each class once"))
         elif not isinstance(number, str) or number not in BITS:
@@ -53,17 +55,6 @@ def parse_precision(precision: object, source: str) -> Precision:
             by_class[name] = number
     require_none(faults)
     return by_class
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, _, number = text.partition("=")
-    return name.strip(), number.strip()
-
-
-def _not_a_class(name: str) -> str:
-    if name == SUMS:
-        return "nothing without an accelerator, whose array.accumulator has the sums"
-    return suggest(name, (*CLASSES, SUMS))
 
 
 def with_precision(workload: Workload, precision: Precision) -> Workload:

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 from simaccel.workload.einsum import Kind, Operand
 from simaccel.workload.language.graph import Graph, part
-from simaccel.workload.language.model import Transformer
-from simaccel.workload.language.phase import PhaseTokens, RowBlock
+from simaccel.workload.language.phase import RowBlock
 
 
 @dataclass(frozen=True)
@@ -28,19 +27,9 @@ class Attention:
     window: int | None
 
     @property
-    def model(self) -> Transformer:
-        """The model that the layer is of."""
-        return self.graph.model
-
-    @property
-    def tokens(self) -> PhaseTokens:
-        """The tokens of the run."""
-        return self.graph.tokens
-
-    @property
     def heads(self) -> tuple[str, ...]:
         """Ranks of the query heads: the heads of K and V, and the query heads that share one."""
-        return ("g", "r") if self.model.heads > self.model.kv_heads else ("g",)
+        return ("g", "r") if self.graph.model.heads > self.graph.model.kv_heads else ("g",)
 
     @property
     def queries(self) -> tuple[str, ...]:
@@ -49,10 +38,10 @@ class Attention:
 
     def add(self, source: str) -> str:
         """Add all operators behind the norm; return the name of O's output."""
-        graph, model = self.graph, self.model
+        graph, model = self.graph, self.graph.model
         self._project("Q", source, part(graph.prefix + "Q", self.queries))
-        keys = self.tokens.keys(self.window)
-        start = {"n": keys - self.tokens.rows} if keys > self.tokens.rows else None
+        keys = self.graph.tokens.keys(self.window)
+        start = {"n": keys - self.graph.tokens.rows} if keys > self.graph.tokens.rows else None
         for name in ("K", "V"):
             self._project(name, source, part(self.add_stored(name), ("b", "n", "g", "d"), start))
         self.attend()
@@ -66,15 +55,15 @@ class Attention:
 
     def add_stored(self, name: str) -> str:
         """Add K or V as a whole tensor, of encoders no cache; return its name."""
-        kind: Kind = "intermediate" if self.model.is_encoder else "cache"
+        kind: Kind = "intermediate" if self.graph.model.is_encoder else "cache"
         return self.graph.tensor(self.graph.prefix + name, kind)
 
     def _project(self, name: str, source: str, target: Operand) -> None:
         """Add a projection, with bias, norm and rotary embedding if the model has them."""
         graph, ranks, compared = self.graph, target.ranks, name in {"Q", "K"}
-        steps = ["einsum", *(["bias"] if "qkv" in self.model.biased else [])]
-        steps += ["norm"] if compared and self.model.head_norms else []
-        steps += ["rotary"] if compared and self.model.turns else []
+        steps = ["einsum", *(["bias"] if "qkv" in self.graph.model.biased else [])]
+        steps += ["norm"] if compared and self.graph.model.head_norms else []
+        steps += ["rotary"] if compared and self.graph.model.turns else []
         for at, step in enumerate(steps):
             out = target
             if at + 1 < len(steps):
@@ -97,14 +86,16 @@ class Attention:
 
     def attend(self) -> None:
         """Add L, softmax and A for each block of rows."""
-        blocks = list(self.tokens.row_blocks(self.window, causal=not self.model.is_encoder))
+        blocks = list(
+            self.graph.tokens.row_blocks(self.window, causal=not self.graph.model.is_encoder)
+        )
         for at, block in enumerate(blocks):
             self._block(block, f".{at}" if len(blocks) > 1 else "", alone=len(blocks) == 1)
 
     def _block(self, block: RowBlock, name: str, *, alone: bool) -> None:
-        graph, model = self.graph, self.model
+        graph, model = self.graph, self.graph.model
         sizes = {"n": block.rows, "c": block.keys}
-        all_keys = block.keys == self.tokens.keys(self.window)
+        all_keys = block.keys == self.graph.tokens.keys(self.window)
         rows = None if alone else {"n": block.first}
         keys = None if all_keys else {"c": block.first_key}
         scores, weights = (f"{graph.prefix}{letter}{name}" for letter in "SP")

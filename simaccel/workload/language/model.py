@@ -265,11 +265,6 @@ TRANSFORMERS: Final = Catalogue("transformers", parse_transformer)
 find_transformer = TRANSFORMERS.find
 
 
-def transformer_names() -> Mapping[str, str]:
-    """Return the name of each transformer of the catalogue by name and alias."""
-    return TRANSFORMERS.names_and_aliases
-
-
 def is_published(model: Transformer) -> bool:
     """Return whether a transformer equals the catalogue's entry of its name."""
     return model.name in TRANSFORMERS and find_transformer(model.name) == model

@@ -75,14 +75,6 @@ def _rms_norm(inputs: Sequence[Array], _: float, known: Statistics) -> tuple[Arr
     return _apply_gain(inputs[0] / np.sqrt(squares / count + EPSILON), inputs)
 
 
-def _mean_square(x: Array) -> Array:
-    return np.asarray((x**2).mean(axis=-1, keepdims=True))
-
-
-def _inverse_deviation(square: Array, mean: Array) -> Array:
-    return 1 / np.sqrt(np.maximum(square - mean**2, 0.0) + EPSILON)
-
-
 def _normalise(x: Array, mean: Array, root: Array, gain: Array = 1.0, bias: Array = 0.0) -> Array:  # type: ignore[assignment]
     return (x - mean) * root * gain + bias
 
@@ -155,7 +147,11 @@ NORMS = (
     ),
     # A layer norm as several kernels: the mean of each row (average_pooling) and of its squares,
     # the inverse root of the variance that follows (two passes), and the rows.
-    VectorKind(name="mean_square", windows=True, steps=one_pass(whole(_mean_square))),
+    VectorKind(
+        name="mean_square",
+        windows=True,
+        steps=one_pass(whole(lambda x: np.asarray((x**2).mean(axis=-1, keepdims=True)))),
+    ),
     VectorKind(
         name="inverse_deviation",
         inputs=2,
@@ -165,7 +161,9 @@ NORMS = (
                 reads=(1, 1),
                 writes=1,
                 functions=("rsqrt",),
-                meaning=whole(_inverse_deviation),
+                meaning=whole(
+                    lambda square, mean: 1 / np.sqrt(np.maximum(square - mean**2, 0.0) + EPSILON)
+                ),
             )
         },
     ),
