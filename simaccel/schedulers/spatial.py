@@ -5,11 +5,11 @@ On a systolic array there is a mapspace for each stationarity, of which the best
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator, SpatialArraySpec, Stationarity
@@ -23,18 +23,15 @@ from simaccel.search.candidate_set import UNLIMITED, CandidateSet
 from simaccel.search.effort import STRATEGIES, Strategy
 from simaccel.search.goal import Goal
 from simaccel.search.judge import FOREVER, Judge, mapping_of
-from simaccel.search.mapspace.limits import limits
-from simaccel.search.mapspace.mapping_target import MappingTarget
+from simaccel.search.mapspace.limits import dataflows, limits
+from simaccel.search.mapspace.mapping_target import MappingTarget, rooms_of
 from simaccel.search.mapspace.mapspace_search import MapspaceResult
 from simaccel.search.mapspace.nests import (
     EmptyMapspaceError,
     NestResult,
-    figures_of_mapping,
     map_einsum,
 )
-from simaccel.search.mapspace.rooms import rooms_of
 from simaccel.search.mapspace.space import INSIDE
-from simaccel.search.mapspace.systolic import dataflows
 from simaccel.search.near_ties import choose_near_tie, has_near_ties, losses
 from simaccel.search.problems import Options, Scheduler
 from simaccel.search.scored_tree import ScoredTree
@@ -117,13 +114,17 @@ def search_all(
     firsts: dict[object, Choice] = {}
     for choice in choices:
         firsts.setdefault(shape_of(choice[0]), choice)
-    tasks = [_SearchTask(choice, options.without_callbacks()) for choice in firsts.values()]
-    is_shared = len(tasks) == 1 or options.end_time() is not None
-    results = _in_turn(tasks, options) if is_shared else options.each(_SearchTask.run, tasks)
+    distinct = [*firsts.values()]
+    if len(distinct) == 1 or options.end_time() is not None:
+        results: Iterable[_Searched] = _in_turn(distinct, options)
+    else:
+        results = options.each(
+            partial(_search_choice, options=options.without_callbacks()), distinct
+        )
     known: dict[object, _Searched] = {}
     for number, (shape, result) in enumerate(zip(firsts, results, strict=True), start=1):
         known[shape] = result
-        options.watch(number / len(tasks), f"{result.mapped.target.einsum.name} is searched")
+        options.watch(number / len(distinct), f"{result.mapped.target.einsum.name} is searched")
         for account in result.accounts:
             options.on_account(account)
     total = ObjectiveLosses()
@@ -132,13 +133,12 @@ def search_all(
         search = known[shape_of(target)]
         total += search.losses.times(1 if workload is None else workload.times(target.einsum.name))
         held = search.mapped.target.stationarity
-        best.append(figures_of_mapping(replace(target, stationarity=held), search.mapped.found))
+        best.append(replace(search.mapped, target=replace(target, stationarity=held)))
     options.on_losses(total)
     return best
 
 
-@dataclass(frozen=True)
-class _Searched:
+class _Searched(NamedTuple):
     """The best mapping of an einsum, what near-ties cost, and the accounts of its searches."""
 
     mapped: NestResult
@@ -146,29 +146,21 @@ class _Searched:
     accounts: Sequence[SearchAccount]
 
 
-@dataclass(frozen=True)
-class _SearchTask:
-    """The search of an einsum, as it is sent to a process."""
-
-    choice: Choice
-    options: Options
-
-    def run(self) -> _Searched:
-        """Search all targets of the choice."""
-        accounts: list[SearchAccount] = []
-        mapped, losses = _best(self.choice, replace(self.options, on_account=accounts.append))
-        return _Searched(mapped, losses, accounts)
+def _search_choice(choice: Choice, options: Options) -> _Searched:
+    """Search all targets of a choice, perhaps in another process."""
+    accounts: list[SearchAccount] = []
+    return _Searched(*_best(choice, replace(options, on_account=accounts.append)), accounts)
 
 
-def _in_turn(tasks: Sequence[_SearchTask], options: Options) -> Iterator[_Searched]:
-    """Yield the results of tasks that follow one another, with their progress and share of time."""
-    for at, task in enumerate(tasks):
-        name = f"{task.choice[0].einsum.name} ({at + 1} of {len(tasks)})"
+def _in_turn(choices: Sequence[Choice], options: Options) -> Iterator[_Searched]:
+    """Yield the results of searches one after the other, with their progress and share of time."""
+    for at, choice in enumerate(choices):
+        name = f"{choice[0].einsum.name} ({at + 1} of {len(choices)})"
 
         def watch(done: float, note: str, at: int = at, name: str = name) -> None:
-            options.watch((at + done) / len(tasks), f"{name}: {note}")
+            options.watch((at + done) / len(choices), f"{name}: {note}")
 
-        yield replace(task, options=replace(options.share(len(tasks) - at), watch=watch)).run()
+        yield _search_choice(choice, replace(options.share(len(choices) - at), watch=watch))
 
 
 @dataclass(frozen=True)
@@ -225,7 +217,7 @@ def _best(choice: Choice, options: Options) -> tuple[NestResult, ObjectiveLosses
     if len(searches) == 1 and not has_near_ties(options.effort.aim, options.tolerance):
         target, found_alone = every[strategy][0]
         options.on_account(_account(target, found_alone))
-        return figures_of_mapping(target, found_alone), ObjectiveLosses()
+        return NestResult(target=target, found=found_alone), ObjectiveLosses()
     judge = Judge(choice[0].accelerator, options.each)
     picked = _pick(every, strategy, options, judge, {})
     return picked.mapped, losses(picked.scored, picked.least)
@@ -271,7 +263,7 @@ def _pick(
     )
     accounts, refused = [], None
     for target, result in every[strategy]:
-        walk = _walk(figures_of_mapping(target, result), options, judge, best)
+        walk = _walk(target, result, options, judge, best)
         accounts.append(replace(_account(target, result), ran=len(walk.cycles), value=walk.best))
         for number in walk.numbers()[:1]:
             least, good = walk.score(number), result.good
@@ -279,7 +271,7 @@ def _pick(
                 chosen, scored = choose_near_tie(walk.candidates, number, least)
                 at = int(walk.candidates.columns.place[chosen])
                 picked_result = replace(result, best=good.take(slice(at, at + 1)))
-                best = _Picked(figures_of_mapping(target, picked_result), scored, least)
+                best = _Picked(NestResult(target=target, found=picked_result), scored, least)
         refused = refused or judge.refusal
     if best is None:
         assert refused is not None  # noqa: S101 - the machine took none
@@ -290,19 +282,22 @@ def _pick(
 
 
 def _walk(
-    mapped: NestResult, options: Options, judge: Judge, best: _Picked | None
+    target: MappingTarget,
+    result: MapspaceResult,
+    options: Options,
+    judge: Judge,
+    best: _Picked | None,
 ) -> CandidateWalk:
     """Run the good mappings of a search, with two slots a tile where there is room."""
-    result, target, objective = mapped.found, mapped.target, options.effort.aim
     assert result.good is not None  # noqa: S101 - narrows the type
-    family = target.family(result.space, result.good, double=True)
-    group = target.empty(result.space)
-    walk = CandidateWalk(
-        CandidateSet(group, [family], judge, objective, tolerance=options.tolerance)
+    family, group = (
+        target.family(result.space, result.good, double=True),
+        target.empty(result.space),
     )
-    walk.go(
-        UNLIMITED, StoppingRule(gap=0.0, patience=_RUNS), best.scored.value if best else FOREVER
-    )
+    aim, tolerance = options.effort.aim, options.tolerance
+    walk = CandidateWalk(CandidateSet(group, [family], judge, aim, tolerance=tolerance))
+    below = best.scored.value if best else FOREVER
+    walk.go(UNLIMITED, StoppingRule(gap=0.0, patience=_RUNS), below)
     return walk
 
 

@@ -16,7 +16,7 @@ from simaccel.schedulers.spatial import choices, shape_of
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.effort import Effort
 from simaccel.search.goal import Goal
-from simaccel.search.mapspace.rooms import rooms_of
+from simaccel.search.mapspace.mapping_target import rooms_of
 from simaccel.search.problems import parts
 from simaccel.study.chip_share import chip_share
 from simaccel.study.pipeline import plan_of

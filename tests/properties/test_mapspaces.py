@@ -8,9 +8,9 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.search.judge import mapping_of
+from simaccel.search.mapspace.limits import dataflows
 from simaccel.search.mapspace.mapping_target import MappingTarget
 from simaccel.search.mapspace.space import EinsumMapspace, spaces
-from simaccel.search.mapspace.systolic import dataflows
 from simaccel.workload import Conv, Tensor
 from tests.analytic.nest_cases import draw_case
 from tests.draws import DRAWS, seeds

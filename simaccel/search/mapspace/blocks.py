@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,7 +39,7 @@ class MapspaceProblem:
 
 
 @dataclass(frozen=True)
-class Population:
+class Population(Genes):
     """Good and distinct mappings, the best first.
 
     ``values``: objectives. ``ties``: figures that decide between equals. ``niches``: numbers of the
@@ -50,38 +49,17 @@ class Population:
     values: Floats
     ties: Floats
     niches: Ints
-    genes: Genes
-
-    def __len__(self) -> int:
-        """Count the mappings."""
-        return len(self.values)
 
     @property
     def best(self) -> Score:
         """The score of the best mapping."""
         return float(self.values[0]), float(self.ties[0])
 
-    def take(self, which: Ints | slice) -> Population:
-        """Return the mappings with these indices."""
-        return Population(
-            self.values[which], self.ties[which], self.niches[which], self.genes.take(which)
-        )
-
     def join(self, other: Population | None) -> Population:
         """Return the elite of two populations."""
         if other is None:
             return self
         return Population.concatenate([self, other]).elite()
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[Population]) -> Population:
-        """Return the mappings of several parts, one after the other."""
-        return cls(
-            np.concatenate([part.values for part in parts]),
-            np.concatenate([part.ties for part in parts]),
-            np.concatenate([part.niches for part in parts]),
-            Genes.concatenate([part.genes for part in parts]),
-        )
 
     def elite(self) -> Population:
         """Return the best of every niche, then the second best of every niche, and so on."""
@@ -159,7 +137,8 @@ def judge(task: BlockTask, gone: int, genes: Genes, factors: Ints) -> BlockOutco
     if task.refine:
         population = _in_best_orders(task, genes, candidates, niches)
     else:
-        population = Population(*target.score(space, candidates, task.objective), niches, genes)
+        values, ties = target.score(space, candidates, task.objective)
+        population = Population(genes.chains, genes.orders, genes.keeps, values, ties, niches)
     value = population.values
     falls = np.flatnonzero(value < np.concatenate([[np.inf], np.minimum.accumulate(value)[:-1]]))
     until = np.cumsum(copies)
@@ -179,9 +158,9 @@ def _in_best_orders(
 ) -> Population:
     """Return tilings in their best orders; parents and the same ones are evaluated once."""
     nothing = np.full(len(genes), np.inf)
-    unknown = Population(nothing, nothing, niches, genes)
+    unknown = Population(genes.chains, genes.orders, genes.keeps, nothing, nothing, niches)
     known = Population.concatenate([unknown] if task.parents is None else [task.parents, unknown])
-    columns = np.column_stack([known.genes.keeps, known.genes.chains])
+    columns = np.column_stack([known.keeps, known.chains])
     codes = columns.view(f"V{columns.itemsize * columns.shape[1]}").ravel().tolist()
     first: dict[bytes, int] = {}
     source = np.array([first.setdefault(code, at) for at, code in enumerate(codes)])
@@ -190,11 +169,7 @@ def _in_best_orders(
     new = new[new >= start]
     target, space = task.problem.target, task.problem.spaces[task.space]
     best = best_orders(target, space, candidates.take(new - start), task.objective)
-    known.values[new], known.ties[new], known.genes.orders[new] = (
-        best.values,
-        best.ties,
-        best.orders,
-    )
+    known.values[new], known.ties[new], known.orders[new] = best.values, best.ties, best.orders
     return known.take(source[start:])
 
 
@@ -218,7 +193,7 @@ def _draw_genes(space: EinsumMapspace, task: BlockTask, seed: tuple[int, ...]) -
         return space.random(rng, _BLOCK, perfect=task.refine)
     new = int(_BLOCK * _NEW)
     drawn = space.random(rng, new, perfect=task.refine)
-    return Genes.concatenate([drawn, _children(space, task.parents.genes, _BLOCK - new, rng)])
+    return Genes.concatenate([drawn, _children(space, task.parents, _BLOCK - new, rng)])
 
 
 def _children(space: EinsumMapspace, parents: Genes, n: int, rng: np.random.Generator) -> Genes:

@@ -1,4 +1,10 @@
-"""Constraints on one einsum and one hierarchy: the factors allowed for each rank and level."""
+"""Constraints on one einsum and one hierarchy: the factors allowed for each rank and level.
+
+On a systolic array what the PEs hold says which ranks go where. Weight-stationary arrays have the
+reduction down their rows and the outputs' own ranks across, and stream the rest, and so on
+(SCALE-Sim, section III; `simaccel.hardware.array.PLACES`). A rank that all three tensors have, such
+as a group, is no rank of the array.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +13,12 @@ from dataclasses import dataclass
 from itertools import product
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.hardware.dataflow import Constraints, LevelConstraint
+from simaccel.hardware import PLACES, STATIONARITIES, Stationarity
+from simaccel.hardware.dataflow import Constraints, LevelConstraint, single
 from simaccel.hardware.levels import ROLES, Hierarchy, Level, Role, SpatialLevel, TemporalLevel
 from simaccel.search.mapspace.chains import SplitLimit
 from simaccel.workload import Einsum
+from simaccel.workload.roles import part_of
 
 Keep = tuple[tuple[bool, ...], ...]
 """Which roles (inner) each temporal level (outer) keeps."""
@@ -53,7 +61,8 @@ def limits(
         for name in hierarchy.names
     }
     for level in hierarchy.levels:
-        said = _kinds_given(_drop_unknown_ranks(einsum, constraints.get(level.name, _FREE)))
+        user = _drop_unknown_ranks(einsum, constraints.get(level.name, _FREE))
+        said = frozenset({*user.factors, *user.model_fields_set})
         if level is hierarchy.levels[0]:
             faults += _at_outermost(level.name, both[level.name], said)
         faults += _impossible(einsum, level, both[level.name], said)
@@ -121,11 +130,6 @@ def _contradictions(einsum: Einsum, constraints: Constraints) -> Iterator[Fault]
             yield Fault("--constrain", f"{level}.order", ",".join(given.order), "each rank once")
 
 
-def _kinds_given(given: LevelConstraint) -> frozenset[str]:
-    """Return the ranks and the kinds of constraints that are given."""
-    return frozenset({*given.factors, *given.model_fields_set})
-
-
 def _source(said: frozenset[str], *names: str) -> str:
     return "--constrain" if said & {*names} else "dataflow"
 
@@ -133,12 +137,13 @@ def _source(said: frozenset[str], *names: str) -> str:
 def _impossible(
     einsum: Einsum, level: Level, limits: LevelConstraint, said: frozenset[str]
 ) -> Iterator[Fault]:
-    """Find what a level can't do; ``said``: what of it the user said, and not a dataflow."""
+    """Find what a level can't do; ``said``: ranks and kinds that the user gave, no dataflow."""
     if isinstance(level, TemporalLevel):
         for role in limits.keep or ():
             if role not in level.roles:
                 source = _source(said, "keep")
-                yield Fault(source, f"{level.name}.keep", role, _roles_text(level.roles))
+                allowed = f"one of {', '.join(able for able in ROLES if able in level.roles)}"
+                yield Fault(source, f"{level.name}.keep", role, allowed)
     elif limits.order or limits.keep is not None:
         source = _source(said, "order", "keep")
         yield Fault(source, level.name, "order or keep", "ranks and factors; no memory here")
@@ -159,10 +164,6 @@ def _at_outermost(name: str, given: LevelConstraint, said: frozenset[str]) -> It
     if given.keep is not None and set(given.keep) != set(ROLES):
         source = _source(said, "keep")
         yield Fault(source, f"{name}.keep", ",".join(given.keep), "all; nothing is outside")
-
-
-def _roles_text(roles: frozenset[Role]) -> str:
-    return f"one of {', '.join(role for role in ROLES if role in roles)}"
 
 
 def _max_pieces(einsum: Einsum, rank: str, level: Level, given: LevelConstraint) -> int:
@@ -217,3 +218,59 @@ def _keeps_role(
     if role not in level.roles:
         return (False,)
     return (True, False) if role in inside else (True,)
+
+
+def dataflow(einsum: Einsum, stationarity: Stationarity) -> Constraints:
+    """Return the constraints of an array that holds one of an einsum's three tensors."""
+    tensors = [set(one.ranks) for one in (*einsum.inputs, einsum.output)]
+    return {
+        level: LevelConstraint(
+            ranks=tuple(rank for rank in einsum.ranks if part_of(rank, tensors) == part)
+        )
+        for level, part in zip(("rows", "cols"), PLACES[stationarity][:2], strict=True)
+    }
+
+
+def dataflows(einsum: Einsum, constraints: Constraints) -> dict[Stationarity, Constraints]:
+    """Return the constraints of all stationarities that the user's constraints allow.
+
+    Raises:
+        InputError: the einsum has other than two inputs, is an elementwise product, a rank is in
+            one tensor only, or no stationarity is left.
+
+    """
+    if len(einsum.inputs) != 2:  # noqa: PLR2004 - a product has two factors
+        allowed = "einsums of two inputs on a systolic array"
+        raise InputError([Fault("workload", einsum.name, len(einsum.inputs), allowed)])
+    if einsum.elementwise:
+        allowed = "on a systolic array a vector operator of kind product instead"
+        raise InputError([Fault("workload", einsum.name, "an elementwise product", allowed)])
+    tensors = [ranks.ranks for ranks in (*einsum.inputs, einsum.output)]
+    for rank, size in einsum.ranks.items():
+        if size > 1 and sum(rank in ranks for ranks in tensors) == 1:
+            allowed = "ranks of two tensors at least on a systolic array"
+            raise InputError([Fault("workload", einsum.name, rank, allowed)])
+    every = {stationarity: dataflow(einsum, stationarity) for stationarity in STATIONARITIES}
+    possible = {
+        stationarity: limits
+        for stationarity, limits in every.items()
+        if not list(_unmet_constraints(limits, constraints))
+    }
+    if not possible:
+        texts = {
+            stationarity: ", ".join(_unmet_constraints(limits, constraints))
+            for stationarity, limits in every.items()
+        }
+        why = "; ".join(f"{name} without {text}" for name, text in texts.items())
+        raise InputError([Fault("--constrain", "level", f"{einsum.name}: no stationarity", why)])
+    return possible
+
+
+def _unmet_constraints(limits: Constraints, constraints: Constraints) -> Iterator[str]:
+    """Return which constraints an array of this stationarity can't satisfy."""
+    for text, level, part in single(constraints):
+        limit = limits.get(level, LevelConstraint())
+        named = {rank.lower() for rank in (*(part.ranks or ()), *part.factors, *part.most)}
+        known = {rank.lower() for rank in (limit.ranks or named)}
+        if limit.ranks is not None and named - known:
+            yield text

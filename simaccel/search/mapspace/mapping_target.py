@@ -17,20 +17,19 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.dataflow import Constraints
 from simaccel.hardware.hierarchy import levels
-from simaccel.hardware.levels import Hierarchy
+from simaccel.hardware.levels import ROLES, Hierarchy, Level, TemporalLevel
 from simaccel.mapping.space import IterationSpace as Ranks
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
+from simaccel.numbers import in_bytes
 from simaccel.search.effort import Objective, Strategy
 from simaccel.search.mapspace.space import EinsumMapspace, spaces
 from simaccel.search.mapspace.tiling_batch import (
     INPUTS,
     TilingBatch,
     family_of_candidates,
-    fit_memories,
-    tile_bytes,
+    roles_of,
     tree_of_one,
-    two_slots,
 )
 from simaccel.units import ARRAY, MAC
 from simaccel.workload import Einsum, Tensor, Workload
@@ -104,15 +103,13 @@ class MappingTarget:
     @cached_property
     def workload(self) -> Workload:
         """The einsum alone."""
-        einsum, out = self.einsum, self.einsum.output.tensor
-        tensors = {operand.tensor: self._input_tensor(operand.tensor) for operand in einsum.inputs}
-        tensors[out] = replace(self.tensors[out], kind="output")
-        return Workload("einsum", (einsum,), tensors)
-
-    def _input_tensor(self, name: str) -> Tensor:
-        """Return a tensor as it comes to the einsum alone: a weight, or another input."""
-        tensor = self.tensors[name]
-        return tensor if tensor.kind == "weight" else replace(tensor, kind="input")
+        einsum, out, own = self.einsum, self.einsum.output.tensor, self.tensors
+        kinds = {one.tensor: own[one.tensor].kind for one in einsum.inputs}
+        tensors = {
+            name: replace(own[name], kind="weight" if kind == "weight" else "input")
+            for name, kind in kinds.items()
+        }
+        return Workload("einsum", (einsum,), {**tensors, out: replace(own[out], kind="output")})
 
     @property
     def leaf(self) -> Do:
@@ -138,19 +135,42 @@ class MappingTarget:
         return {}
 
     def tile_bytes(self, space: EinsumMapspace, candidates: TilingBatch) -> Floats:
-        """Return the bytes of full tiles by (temporal level, role, candidate)."""
-        ranks = self.ranks(space)
+        """Return the bytes of full tiles by (temporal level, role, candidate), 0 if not kept."""
+        own, keeps = self.ranks(space), np.moveaxis(candidates.keeps, 0, -1)
         tiles = candidates.tiles(list(space.einsum.ranks.values())).astype(np.float64)
-        seen = ranks.operators[0]
-        return tile_bytes(seen, list(ranks.sizes), self.hierarchy, candidates.keeps, tiles)
+        names, n_bytes = list(own.sizes), np.zeros(keeps.shape)
+        for role, (_, view) in roles_of(own.operators[0]):
+            for index, level in enumerate(self.hierarchy.temporal):
+                kept = keeps[index, role]
+                if not np.any(kept):
+                    continue
+                elements = np.ones(1)
+                for dim in view.terms:
+                    sides = (c * (tiles[level, names.index(rank)] - 1) for rank, c in dim)
+                    elements = elements * (1 + sum(sides))
+                n_bytes[index, role] = kept * in_bytes(elements, view.bits)
+        return n_bytes
 
     def fits(self, space: EinsumMapspace, candidates: TilingBatch) -> Bools:
         """Return which candidates fit the memories and their staging, with one slot for a tile."""
         tiles = self.tile_bytes(space, candidates)
-        found = fit_memories(self.hierarchy, tiles)
-        for at, roles, most in self._staging:
+        found = np.ones(tiles.shape[-1], dtype=np.bool_)
+        for at, roles, most in (*self._memories, *self._staging):
             found &= tiles[at, roles].sum(axis=0) <= most
         return found
+
+    @cached_property
+    def _memories(self) -> list[tuple[int, list[int], float]]:
+        """The level, roles (inputs first) and bytes of each memory."""
+        return [
+            (
+                at,
+                [n for n, role in enumerate(ROLES) if role in memory.roles],
+                np.inf if memory.capacity_bytes is None else float(memory.capacity_bytes),
+            )
+            for at, level in enumerate(self.hierarchy.memories)
+            for memory in level.memories
+        ]
 
     @cached_property
     def _staging(self) -> list[tuple[int, list[int], int]]:
@@ -170,14 +190,23 @@ class MappingTarget:
         self, space: EinsumMapspace, candidates: TilingBatch, *, double: bool = False
     ) -> Family:
         """Return candidates as a family of trees; ``double``: two slots where there is room."""
-        slots = None
-        if double:
-            held_bytes = self.tile_bytes(space, candidates)
-            slots = two_slots(self.hierarchy, candidates.keeps, held_bytes)
-            for at, roles, most in self._staging:
-                taken = (held_bytes[at, roles] * slots[at, roles]).sum(axis=0)
-                slots[at, roles] = np.where(taken <= most, slots[at, roles], 1)
+        slots = self._two_slots(space, candidates) if double else None
         return family_of_candidates(self.ranks(space), self.leaf, self.hierarchy, candidates, slots)
+
+    def _two_slots(self, space: EinsumMapspace, candidates: TilingBatch) -> Ints:
+        """Return the slots of tiles (temporal level, role, candidate): two where there is room."""
+        tiles, keeps = self.tile_bytes(space, candidates), candidates.keeps
+        slots = np.ones(tiles.shape, dtype=np.int64)
+        for at, roles, most in self._memories:
+            left = most - tiles[at, roles].sum(axis=0)
+            for role in roles:
+                fits = keeps[:, at, role] & (tiles[at, role] <= left)
+                slots[at, role] += fits
+                left = left - tiles[at, role] * fits
+        for at, roles, most in self._staging:
+            taken = (tiles[at, roles] * slots[at, roles]).sum(axis=0)
+            slots[at, roles] = np.where(taken <= most, slots[at, roles], 1)
+        return slots
 
     def group(
         self, space: EinsumMapspace, candidates: TilingBatch, *, double: bool = False
@@ -222,3 +251,29 @@ class MappingTarget:
         macs = math.prod(einsum.ranks.values())
         if macs > MOST_MACS:
             raise NotNestableError(f"{einsum.name}: {macs} MACs; allowed: at most 2^50")
+
+
+def rooms_of(hierarchy: Hierarchy) -> list[Hierarchy]:
+    """Return the hierarchies to search: the given one, and those with room for two slots.
+
+    There mappings use half of some memories, so that all tiles may have two.
+    """
+    rooms = [hierarchy]
+    halved: set[str] = set()
+    for is_slow, level in zip(hierarchy.slow, hierarchy.memories[1:][-2:], strict=False):
+        limited = any(memory.capacity_bytes for memory in level.memories)
+        if is_slow and limited:
+            halved.add(level.name)
+            rooms.append(_halve_memories(hierarchy, halved))
+    return rooms
+
+
+def _halve_memories(hierarchy: Hierarchy, names: set[str]) -> Hierarchy:
+    def halve(level: Level) -> Level:
+        if level.name not in names or not isinstance(level, TemporalLevel):
+            return level
+        sizes = ((one, one.capacity_bytes) for one in level.memories)
+        halves = (replace(one, capacity_bytes=size and size // 2) for one, size in sizes)
+        return replace(level, memories=tuple(halves))
+
+    return replace(hierarchy, levels=tuple(map(halve, hierarchy.levels)))

@@ -213,7 +213,7 @@ class _Standing:
 
     def winners(self) -> list[TilingBatch]:
         """Return the best of each mapspace."""
-        return [self._candidates(space, elite.genes) for space, elite in self.elite.items()]
+        return [self._candidates(space, elite) for space, elite in self.elite.items()]
 
     def _candidates(self, at: int, genes: Genes) -> TilingBatch:
         space = self.problem.spaces[at]
@@ -265,7 +265,7 @@ class _Standing:
         """Return the result."""
         elite, good = self.elite.get(self.space), None
         if elite is not None:
-            good = self._candidates(self.space, elite.genes)
+            good = self._candidates(self.space, elite)
         return MapspaceResult(
             space=self.problem.spaces[self.space],
             best=None if good is None else good.take(slice(0, 1)),

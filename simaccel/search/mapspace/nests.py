@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.errors import SimaccelError, WorkerDiedError
@@ -29,10 +30,18 @@ class NestResult:
     """The best mapping of an einsum, its counts, and how it was found."""
 
     target: MappingTarget
-    group: Group
-    totals: FamilyTotals
-    """Totals of the mapping, with one slot for each tile."""
     found: MapspaceResult
+
+    @cached_property
+    def group(self) -> Group:
+        """The mapping, with one slot for each tile."""
+        assert self.found.best is not None  # noqa: S101 - narrows the type
+        return self.target.group(self.found.space, self.found.best)
+
+    @cached_property
+    def totals(self) -> FamilyTotals:
+        """Totals of the mapping."""
+        return self.target.totals(self.group)
 
     @property
     def cycles(self) -> int:
@@ -109,14 +118,7 @@ def map_einsum(
         raise EmptyMapspaceError(f"{what} in {effort.budget_seconds:.3g} s; give more time")
     if result.best is None:
         raise EmptyMapspaceError(_conflicting_constraints(target))
-    return figures_of_mapping(target, result)
-
-
-def figures_of_mapping(target: MappingTarget, found: MapspaceResult) -> NestResult:
-    """Return all figures of a search's mapping."""
-    assert found.best is not None  # noqa: S101 - narrows the type
-    group = target.group(found.space, found.best)
-    return NestResult(target=target, group=group, totals=target.totals(group), found=found)
+    return NestResult(target=target, found=result)
 
 
 def _conflicting_constraints(target: MappingTarget) -> str:

@@ -11,18 +11,19 @@ the same loops move the same tensors (`orders`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from itertools import product
 from math import prod
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.family import Ints
 from simaccel.hardware.dataflow import Constraints
-from simaccel.hardware.levels import Hierarchy, SpatialLevel
+from simaccel.hardware.levels import Hierarchy
 from simaccel.search.effort import Strategy
 from simaccel.search.mapspace.chains import Mapspace
 from simaccel.search.mapspace.limits import MappingLimits, limits
@@ -60,18 +61,15 @@ class Genes:
         """Count the mappings."""
         return len(self.chains)
 
-    def take(self, which: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Genes:
+    def take(self, which: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Self:
         """Return the mappings with these indices."""
-        return Genes(self.chains[which], self.orders[which], self.keeps[which])
+        return type(self)(*(getattr(self, column.name)[which] for column in fields(self)))
 
     @classmethod
-    def concatenate(cls, parts: list[Genes]) -> Genes:
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
         """Return the mappings of several parts, one after the other."""
-        return cls(
-            np.concatenate([part.chains for part in parts]),
-            np.concatenate([part.orders for part in parts]),
-            np.concatenate([part.keeps for part in parts]),
-        )
+        columns = ([getattr(part, column.name) for part in parts] for column in fields(cls))
+        return cls(*map(np.concatenate, columns))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,14 +115,11 @@ class EinsumMapspace:
         for rank, table in enumerate(self.book.tables):
             if table.count > 1:
                 chains[rank] = rng.integers(0, table.count, n)
-            if table.count > 1 and perfect and self.book.perfect[rank].count:
-                drawn = self.book.draw_perfect(rng, rank, n)
+            if table.count > 1 and perfect and (exact := self.book.perfect[rank]).count:
+                drawn = table.numbers(exact.chains_at(rng.integers(0, exact.count, n)))
                 np.copyto(chains[rank], drawn, where=rng.random(n) < _PERFECT)
-        return Genes(chains.T, self.random_orders(rng, n), self.random_keeps(rng, n))
-
-    def random_orders(self, rng: np.random.Generator, n: int) -> Ints:
-        """Draw random keys of orders (mapping, temporal level)."""
-        return rng.integers(0, _KEYS, (n, len(self.hierarchy.memories)))
+        orders = rng.integers(0, _KEYS, (n, len(self.hierarchy.memories)))
+        return Genes(chains.T, orders, self.random_keeps(rng, n))
 
     def random_keeps(self, rng: np.random.Generator, n: int) -> Ints:
         """Draw at random what memories keep."""
@@ -178,9 +173,7 @@ class EinsumMapspace:
 
     def _within_fan_outs(self, factors: Ints) -> npt.NDArray[np.bool_]:
         fits: npt.NDArray[np.bool_] = np.ones(len(factors), dtype=bool)
-        for at in self.hierarchy.spatial:
-            level = self.hierarchy.levels[at]
-            assert isinstance(level, SpatialLevel)  # noqa: S101 - narrows the type
+        for at, level in zip(self.hierarchy.spatial, self.hierarchy.fanouts, strict=True):
             fits &= factors[:, at].prod(axis=1, dtype=np.float64) <= level.fanout
         return fits
 
@@ -245,22 +238,22 @@ def spaces(
         return (
             EinsumMapspace(einsum=einsum, hierarchy=hierarchy, mapspace=strategy, limits=allowed),
         )
-    made = []
-    for padded in _pad_einsums(einsum, hierarchy, allowed):
-        again = limits(padded, hierarchy, dataflow or {}, constraints or {})
-        made.append(
-            EinsumMapspace(einsum=padded, hierarchy=hierarchy, mapspace="pfm", limits=again)
+    return tuple(
+        EinsumMapspace(
+            einsum=padded,
+            hierarchy=hierarchy,
+            mapspace="pfm",
+            limits=limits(padded, hierarchy, dataflow or {}, constraints or {}),
         )
-    return tuple(made)
+        for padded in _pad_einsums(einsum, hierarchy, allowed)
+    )
 
 
 def _pad_einsums(einsum: Einsum, hierarchy: Hierarchy, allowed: MappingLimits) -> list[Einsum]:
     """Pad one rank for each spatial level, in all ways."""
     n_levels = len(hierarchy.levels)
     choices: list[list[tuple[int, int]]] = []
-    for at in hierarchy.spatial:
-        level = hierarchy.levels[at]
-        assert isinstance(level, SpatialLevel)  # noqa: S101 - narrows the type
+    for at, level in zip(hierarchy.spatial, hierarchy.fanouts, strict=True):
         able = [
             (rank, level.fanout)
             for rank, (splits, size) in enumerate(

@@ -23,7 +23,6 @@ from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.space import IterationSpace as Ranks
 from simaccel.mapping.tree import Do, Keep, Spread, Tree
 from simaccel.mapping.view import TensorView
-from simaccel.numbers import in_bytes
 from simaccel.units import ARRAY
 
 Value = TypeVar("Value", np.int64, np.bool_)
@@ -80,61 +79,10 @@ def rows(array: npt.NDArray[Value], which: Ints | Bools | slice) -> npt.NDArray[
     return np.moveaxis(last[..., which], -1, 0)
 
 
-def tile_bytes(
-    seen: BoundOperator,
-    ranks: Sequence[str],
-    hierarchy: Hierarchy,
-    keeps: Bools,
-    tiles: npt.NDArray[np.float64],
-) -> npt.NDArray[np.float64]:
-    """Return the bytes of full tiles by (temporal level, role, candidate), 0 where not kept."""
-    n_bytes = np.zeros(np.moveaxis(keeps, 0, -1).shape)
-    for role, (_, view) in roles_of(seen):
-        for index, level in enumerate(hierarchy.temporal):
-            kept = keeps[:, index, role]
-            if not np.any(kept):
-                continue
-            elements = np.ones(1)
-            for dim in view.terms:
-                side = 1 + sum(c * (tiles[level, ranks.index(rank)] - 1) for rank, c in dim)
-                elements = elements * side
-            n_bytes[index, role] = kept * in_bytes(elements, view.bits)
-    return n_bytes
-
-
 def roles_of(seen: BoundOperator) -> Iterator[tuple[int, tuple[str, TensorView]]]:
     """Yield the index of each operand's role with its name in the tree and its view."""
     for position, use in enumerate(seen.uses):
         yield (position if position < len(seen.inputs) else INPUTS), use
-
-
-def fit_memories(hierarchy: Hierarchy, tiles: npt.NDArray[np.float64]) -> Bools:
-    """Return which candidates' tiles fit the memories."""
-    fits = np.ones(tiles.shape[-1], dtype=np.bool_)
-    for index, level in enumerate(hierarchy.memories):
-        for memory in level.memories:
-            if memory.capacity_bytes is not None:
-                used = tiles[index, [ROLES.index(role) for role in memory.roles]].sum(axis=0)
-                fits &= used <= memory.capacity_bytes
-    return fits
-
-
-def two_slots(hierarchy: Hierarchy, keeps: Bools, tiles: npt.NDArray[np.float64]) -> Ints:
-    """Return the slots of tiles (temporal level, role, candidate): two where there is room.
-
-    Inputs come first; ``tiles`` are the bytes of one slot.
-    """
-    slots = np.ones(tiles.shape, dtype=np.int64)
-    for at, level in enumerate(hierarchy.memories):
-        for memory in level.memories:
-            roles = [n for n, role in enumerate(ROLES) if role in memory.roles]
-            spare = np.inf if memory.capacity_bytes is None else float(memory.capacity_bytes)
-            left = spare - tiles[at, roles].sum(axis=0)
-            for role in roles:
-                fits = keeps[:, at, role] & (tiles[at, role] <= left)
-                slots[at, role] += fits
-                left = left - tiles[at, role] * fits
-    return slots
 
 
 def family_of_candidates(

@@ -216,7 +216,7 @@ def test_the_good_ones_of_a_whole_mapspace_are_those_of_all_its_mappings(
     wide = every.factors[:, space.hierarchy.spatial].reshape(len(every), -1)
     _, niches = np.unique(wide, axis=0, return_inverse=True)
     nothing = np.zeros((len(every), 1), dtype=np.int64)
-    best = Population(value, tie, niches, Genes(nothing, nothing, np.arange(len(every)))).elite()
+    best = Population(nothing, nothing, np.arange(len(every)), value, tie, niches).elite()
     again = goal.score(space, found.good, objective)
     assert again[0].tolist() == best.values.tolist()
     assert again[1].tolist() == best.ties.tolist()

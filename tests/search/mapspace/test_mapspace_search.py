@@ -30,7 +30,7 @@ from simaccel.search.mapspace.blocks import (
 from simaccel.search.mapspace.mapping_target import MappingTarget, NotNestableError
 from simaccel.search.mapspace.nests import EmptyMapspaceError, NestResult, map_einsum
 from simaccel.search.mapspace.ordered_tilings import OrderedTilings, best_orders
-from simaccel.search.mapspace.space import EinsumMapspace, Genes
+from simaccel.search.mapspace.space import EinsumMapspace
 from simaccel.search.mapspace.tiling_batch import TilingBatch
 from simaccel.study.experiment import simulate
 from simaccel.workload import Einsum, Tensor, gemm
@@ -286,14 +286,14 @@ def test_a_tiling_that_is_drawn_again_is_evaluated_once(monkeypatch: pytest.Monk
     single, twice = run_block(task), run_block(replace(task, seeds=((1,), (1,))))
     assert single.found is not None
     assert twice.found is not None
-    again = judge(replace(task, parents=single.found), 0, *space.fitting(single.found.genes))
+    again = judge(replace(task, parents=single.found), 0, *space.fitting(single.found))
     assert again.found is not None
     assert evaluated == [evaluated[0]] * 2 + [0]
     assert (twice.valid, twice.tilings) == (2 * single.valid, 2 * single.tilings)
     for same in (twice.found, again.found):
         assert same.values.tolist() == single.found.values.tolist()
-        assert same.genes.orders.tolist() == single.found.genes.orders.tolist()
-    expected = goal.score(space, space.candidates(*space.fitting(single.found.genes)), "edp")
+        assert same.orders.tolist() == single.found.orders.tolist()
+    expected = goal.score(space, space.candidates(*space.fitting(single.found)), "edp")
     assert expected[0].tolist() == single.found.values.tolist()
 
 
@@ -433,14 +433,14 @@ def test_a_population_has_the_best_of_each_niche_first(rows: list[tuple[int, int
     rows = rows * 3 + [(20 + at, 1, 3) for at in range(ELITE)]
     values, ties, niches = np.array(rows).T
     every = np.arange(len(rows))
-    genes = Genes(every[:, np.newaxis], every[:, np.newaxis], every)
-    elite = Population(values * 1.0, ties * 1.0, niches, genes).elite()
+    columns = every[:, np.newaxis], every[:, np.newaxis], every
+    elite = Population(*columns, values * 1.0, ties * 1.0, niches).elite()
     ranked = []
     for niche in set(niches.tolist()):
         own = sorted({row for row in rows if row[2] == niche})
         ranked += [(place, row) for place, row in enumerate(own)]
     expected = sorted(row for _, row in sorted(ranked)[:ELITE])
-    found = [rows[at] for at in elite.genes.keeps]
+    found = [rows[at] for at in elite.keeps]
     assert sorted(found) == expected
     assert [row[:2] for row in found] == [row[:2] for row in expected]
     assert elite.best == expected[0][:2]

@@ -14,7 +14,7 @@ from simaccel.hardware.dataflow import LevelConstraint, parse_constraints
 from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, SpatialLevel, TemporalLevel
 from simaccel.search.effort import STRATEGIES, Strategy
 from simaccel.search.mapspace.limits import limits
-from simaccel.search.mapspace.orders import dependences, distinct_orders
+from simaccel.search.mapspace.mapspace_tables import dependences, distinct_orders
 from simaccel.search.mapspace.space import EinsumMapspace, spaces
 from simaccel.search.mapspace.tiling_batch import TilingBatch
 from simaccel.workload import Einsum, gemm
