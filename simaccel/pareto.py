@@ -76,6 +76,20 @@ def pick_evenly(numbers: _Ints, most: int) -> _Ints:
     return numbers[np.unique(np.linspace(0, numbers.size - 1, most).astype(np.int64))]
 
 
+Label = tuple[float, float, tuple[Any, ...]]
+"""A combination of choices: its objective, its cost, and the choices."""
+
+
+def undominated_labels(labels: Iterable[Label], most: int) -> list[Label]:
+    """Return the labels that no other one beats in objective and cost, thinned to about ``most``.
+
+    >>> undominated_labels([(1, 5, ("a",)), (2, 5, ("b",)), (3, 1, ("c",))], 8)
+    [(1, 5, ('a',)), (3, 1, ('c',)), (3, 1, ('c',))]
+    """
+    kept = keep_cheaper(labels, rank=lambda label: label[:2], cost=lambda label: label[1])
+    return kept[:: -(-len(kept) // most) or 1] + kept[-1:]
+
+
 def keep_cheaper(
     items: Iterable[Point], rank: Callable[[Point], Any], cost: Callable[[Point], Any]
 ) -> list[Point]:

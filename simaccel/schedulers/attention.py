@@ -1,4 +1,4 @@
-"""Attention as one group (L, softmax and A): its ranks, and families of FLAT-tiles.
+"""Attention (L, softmax and A): its ranks, families of FLAT-tiles, and one operator after another.
 
 A FLAT-tile (FLAT, section 5.1) is the rows of the intermediate that go from L to A at once. If K
 and V of a head don't fit beside a row block, they are tiled and streamed again for each row block;
@@ -7,22 +7,38 @@ with a loop over keys that all three operators share, softmax is online (FlashAt
 
 Inside a FLAT-tile, L and A may have tiles and loop orders of their own. Then the buffer holds one
 tile each of Q, K, V and Z instead of all of the FLAT-tile, so that whole heads and samples fit.
+
+Where L, softmax and A run one after the other, the intermediate of the whole batch is alive between
+them. As much of it stays on chip as fits, in units of a granularity (FLAT, sections 5.1 and 5.3):
+all samples and heads (M), whole samples (B), whole heads (H), or any number of rows (R). The rest
+goes to DRAM and back.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
 from simaccel.analytic.family import Branch, Family, FamilyLoops, Ints, ints
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.mapping.space import IterationSpace, joined_name, mergeable, natural_ranks, space_of
-from simaccel.mapping.tree import BUFFER, Do, Fork, Group, Keep
+from simaccel.mapping.space import (
+    BoundOperator,
+    IterationSpace,
+    joined_name,
+    mergeable,
+    natural_ranks,
+    space_of,
+)
+from simaccel.mapping.tree import BUFFER, Do, Fork, Group, Keep, Part, ResidentScope, Span, Tree
 from simaccel.numbers import in_bytes
 from simaccel.schedulers.einsums import widths_of
+from simaccel.search.candidate_set import capacity
+from simaccel.search.judge import Body
 from simaccel.search.problems import Attention, heads_per_sample
 from simaccel.search.sizes import nested_loops
 from simaccel.units import ARRAY, SFU
@@ -48,12 +64,15 @@ class AttentionProblem:
     space: IterationSpace
 
     @cached_property
+    def operators(self) -> tuple[BoundOperator, BoundOperator, BoundOperator]:
+        """L, softmax and A."""
+        logit, softmax, attend = map(self.space.bound_operator, self.part)
+        return logit, softmax, attend
+
+    @cached_property
     def tensors(self) -> tuple[str, str, str, str, str]:
         """Names of Q, K, S, V and Z."""
-        logit, attend = (
-            self.space.bound_operator(self.part[0]),
-            self.space.bound_operator(self.part[2]),
-        )
+        logit, _, attend = self.operators
         q, k = logit.names
         return q, k, logit.output.name, attend.names[1], attend.output.name
 
@@ -65,17 +84,14 @@ class AttentionProblem:
     @cached_property
     def heads(self) -> tuple[str, ...]:
         """Ranks that all five tensors have."""
-        logit, attend = (
-            self.space.bound_operator(self.part[0]),
-            self.space.bound_operator(self.part[2]),
-        )
+        logit, _, attend = self.operators
         views = (*logit.inputs, logit.output, *attend.inputs, attend.output)
         return tuple(rank for rank in self.space.sizes if all(rank in view.names for view in views))
 
     @cached_property
     def rows(self) -> tuple[str, ...]:
         """Ranks of Q, S and Z that K and V lack; the last is the first to be tiled."""
-        logit = self.space.bound_operator(self.part[0])
+        logit = self.operators[0]
         return tuple(
             rank
             for rank in logit.ranks
@@ -85,24 +101,20 @@ class AttentionProblem:
     @property
     def intermediates(self) -> tuple[str, str]:
         """Input and output of the softmax: S and P."""
-        softmax = self.space.bound_operator(self.part[1])
+        softmax = self.operators[1]
         return softmax.names[0], softmax.output.name
 
     def merged_ranks(self, name: str) -> dict[str, tuple[str, ...]]:
         """Return which ranks of an operator form each rank of the group."""
         group = Group(operators=self.part, tree=(), merged=self.merged)
         seen = self.space.bound_operator(name)
-        found: dict[str, tuple[str, ...]] = {}
-        for number in range(len(seen.uses)):
-            for own in natural_ranks(self.space, group, seen, number):
-                if len(own) > 1:
-                    found[joined_name(own)] = own
-        return found
+        every = (natural_ranks(self.space, group, seen, at) for at in range(len(seen.uses)))
+        return {joined_name(own): own for ranks in every for own in ranks if len(own) > 1}
 
     @property
     def row_bytes(self) -> int:
         """Bytes of one row of the intermediate."""
-        seen = self.space.bound_operator(self.part[1])
+        seen = self.operators[1]
         return in_bytes(self.size((self.c,)), max(seen.inputs[0].bits, seen.output.bits))
 
     @cached_property
@@ -115,16 +127,13 @@ class AttentionProblem:
 
     def widths(self, accelerator: Accelerator) -> list[int]:
         """Return the candidate widths of softmax's column tiles; 0: whole rows."""
-        seen = self.space.bound_operator(self.part[1])
+        seen = self.operators[1]
         assert isinstance(seen.operator, Vector)  # noqa: S101 - narrows the type
         return [0, *widths_of(self.space, seen, seen.operator, accelerator)[1:2]]
 
     def size(self, ranks: Sequence[str]) -> int:
         """Return the product of the sizes of ``ranks``."""
-        found = 1
-        for rank in ranks:
-            found *= self.space.sizes[rank]
-        return found
+        return math.prod(self.space.sizes[rank] for rank in ranks)
 
 
 def problem_of(workload: Workload, part: Attention) -> AttentionProblem:
@@ -159,7 +168,7 @@ def flat_families(
     held = {problem.part[0]: ints(every[0]), problem.part[2]: ints(every[1])}
     for width in (0,) if online else widths:
         branch = _branch(problem, columns, slots, online=online, ahead=pipelined, width=width)
-        yield Family(problem.space, branch, {_weights(problem): problem.tensors[2]}, held=held)
+        yield Family(problem.space, branch, _aliases(problem), held=held)
 
 
 def tiled_families(
@@ -207,7 +216,7 @@ def tiled_families(
             Keep(s, BUFFER, ints(1)),
             Fork((inner_branch(logit, (q, k)), middle, inner_branch(attend, (v, z)))),
         )
-        yield Family(problem.space, branch, {_weights(problem): s}, held=held)
+        yield Family(problem.space, branch, _aliases(problem), held=held)
 
 
 def _softmax(problem: AttentionProblem, width: int = 0) -> Branch:
@@ -216,8 +225,8 @@ def _softmax(problem: AttentionProblem, width: int = 0) -> Branch:
     return (*([cut] if width else []), Do(problem.part[1], SFU))
 
 
-def _weights(problem: AttentionProblem) -> str:
-    return problem.space.bound_operator(problem.part[1]).output.name
+def _aliases(problem: AttentionProblem) -> dict[str, str]:
+    return {problem.intermediates[1]: problem.tensors[2]}
 
 
 def _branch(
@@ -234,22 +243,117 @@ def _branch(
     few, many = slots
     logit, _, attend = problem.part
     stream = FamilyLoops((problem.c,), (keys,), (ints(0),))
-    outer: list[object] = [*nested_loops(problem.space, problem.heads, heads)]
-    outer += nested_loops(problem.space, problem.rows, rows)
-    outer += [Keep(q, BUFFER, few), Keep(z, BUFFER, few)]
+    loops = [
+        *nested_loops(problem.space, problem.heads, heads),
+        *nested_loops(problem.space, problem.rows, rows),
+    ]
+    outer: Branch = (*loops, Keep(q, BUFFER, few), Keep(z, BUFFER, few))
     held = Keep(s, BUFFER, ints(2) if ahead else ints(1))
-    do_logit = Do(logit, ARRAY, STATIONARITIES[0])
-    do_attend = Do(attend, ARRAY, STATIONARITIES[0])
+    streamed = (stream, Keep(k, BUFFER, many)), (stream, Keep(v, BUFFER, many))
+    do = [Do(name, ARRAY, STATIONARITIES[0]) for name in (logit, attend)]
     if online:
-        outer += [stream, Keep(k, BUFFER, many), Keep(v, BUFFER, many), held]
-        branches: tuple[Branch, ...] = ((do_logit,), _softmax(problem), (do_attend,))
+        outer = (*outer, *streamed[0], streamed[1][1])
+        branches: tuple[Branch, ...] = ((do[0],), _softmax(problem), (do[1],))
     else:
-        again = FamilyLoops((problem.c,), (keys,), (ints(0),))
-        outer.append(held)
-        branches = (
-            (stream, Keep(k, BUFFER, many), do_logit),
-            _softmax(problem, width),
-            (again, Keep(v, BUFFER, many), do_attend),
+        branches = ((*streamed[0], do[0]), _softmax(problem, width), (*streamed[1], do[1]))
+    return (*outer, held, Fork(branches, int(ahead)))
+
+
+GRANULARITIES: Final = "mbhr"
+ALL: Final = 16
+"""Up to this many numbers of resident units are all tried, beside none."""
+_SHARES: Final = (0.0, 0.25, 0.5, 0.75, 0.875, 0.9375, 0.96875, 1.0)
+"""Shares of the most resident rows that a front has."""
+
+Placed = tuple[Group, str, Tree]
+"""An operator's group, the intermediate that it reads or writes, and its tree for rows in DRAM."""
+
+
+def units(problem: AttentionProblem, granularity: str, accelerator: Accelerator) -> tuple[int, int]:
+    """Return the rows of one unit of a granularity, and how many units fit an empty buffer."""
+    g, q = problem.size(problem.heads), problem.size(problem.rows)
+    unit = {"m": g * q, "b": problem.per_sample * q, "h": q, "r": 1}[granularity]
+    if len(problem.heads) > 1 or len(problem.rows) != 1:
+        return unit, 0  # what is kept would be more boxes than two
+    return unit, min(g * q, capacity(accelerator) // problem.row_bytes) // unit
+
+
+def candidate_counts(
+    problem: AttentionProblem, granularity: str, accelerator: Accelerator
+) -> list[int]:
+    """Return candidate numbers of resident rows: all of them if few, else shares of the most."""
+    unit, most = units(problem, granularity, accelerator)
+    if most <= ALL:
+        return [unit * count for count in range(most + 1)]
+    side = accelerator.array.rows if unit == 1 and most >= 2 * accelerator.array.rows else 1
+    return sorted({int(most * share) // side * side * unit for share in _SHARES})
+
+
+def stage_attention(problem: AttentionProblem, rows: int, placed: Sequence[Placed]) -> Body:
+    """Return L, softmax and A one after the other, with ``rows`` of the intermediate kept on chip.
+
+    Resident rows have the same tiles as the others, so that both share slots.
+    """
+    if not rows:
+        return tuple(replace(group, tree=spilled) for group, _, spilled in placed)
+    q, c = problem.size(problem.rows), problem.size((problem.c,))
+    g = problem.size(problem.heads)
+    heads, part = divmod(rows, q)
+    s = problem.tensors[2]
+    keeps = []
+    if heads:
+        keeps.append(Keep(s, slots=1, region=_region(problem, (0, heads), (0, q), c)))
+    if part:
+        keeps.append(Keep(s, slots=1, region=_region(problem, (heads, heads + 1), (0, part), c)))
+    groups = []
+    for group, held, spilled in placed:
+        resident = tuple(
+            node for node in spilled if not isinstance(node, Keep) or node.tensor != held
         )
-    outer.append(Fork(branches, int(ahead)))
-    return tuple(outer)  # type: ignore[arg-type]
+        view = next(
+            view
+            for _, view in space_of(problem.workload, group).operators[0].uses
+            if view.name in problem.intermediates
+        )
+        tree = _part_tree(view.ranks, (heads, part, g), spilled, resident)
+        groups.append(replace(group, tree=tree))
+    return (ResidentScope(keeps=tuple(keeps), groups=tuple(groups)),)
+
+
+def _region(
+    problem: AttentionProblem, heads: tuple[int, int], rows: tuple[int, int], c: int
+) -> tuple[Span, ...]:
+    spans = [Span(*heads)] if problem.heads else []
+    return (*spans, Span(*rows), Span(0, c))
+
+
+def _part_tree(
+    ranks: Sequence[str], kept: tuple[int, int, int], spilled: Tree, resident: Tree
+) -> Tree:
+    """Return the tree of whole heads kept, of a part of one, and of the rest.
+
+    ``ranks`` of the intermediate: of heads if there are any, of rows, of keys.
+    """
+    heads, part, g = kept
+    q = ranks[-2]
+    branches: list[Tree] = []
+    sizes: list[int] = []
+    if heads:
+        branches.append(resident)
+        sizes.append(heads)
+    if part:
+        branches.append((Part(q, (part,), (resident, spilled)),))
+        sizes.append(1)
+    if heads + bool(part) < g:
+        branches.append(spilled)
+        sizes.append(g - heads - bool(part))
+    if len(branches) == 1:
+        return branches[0]
+    return (Part(ranks[0], tuple(sizes[:-1]), tuple(branches)),)
+
+
+def parts_of(problem: AttentionProblem) -> Iterator[tuple[str, str]]:
+    """Yield L, softmax and A, each with the intermediate that it reads or writes."""
+    logit, softmax, attend = problem.part
+    s, weights = problem.tensors[2], problem.workload.operator(softmax).output.tensor
+    yield from ((logit, s), (softmax, s), (attend, weights))

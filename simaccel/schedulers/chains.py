@@ -2,26 +2,33 @@
 
 All operators of a chain process one block of rows before the next block begins. An intermediate has
 all its columns on chip, as a row of S has in FLAT.
+
+An epilogue is a chain of an einsum and vector operators that follow it tile by tile. As in
+compilers, a bias, an activation or a residual is applied to each output tile once its sums are
+complete. There the intermediates are never whole on the chip, either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-import numpy as np
-
-from simaccel.analytic.family import Branch, Entry, Family, FamilyLoops, Ints, ints, take
+from simaccel.analytic.family import Branch, Family, FamilyLoops, Ints, ints, take, tree_of
 from simaccel.analytic.family import tree_of as tree_of_one
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
 from simaccel.mapping.structure import fusion_faults
 from simaccel.mapping.tree import BUFFER, Do, Fork, Group, Keep
+from simaccel.schedulers.einsums import RankRoles, batch_loops, roles, tiles_by_rank
+from simaccel.schedulers.group_search import GroupSearch
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.sizes import nested_loops, tile_sizes
 from simaccel.units import ARRAY, SFU
-from simaccel.workload import Einsum, Workload
+from simaccel.workload import Einsum, Vector, Workload
+from simaccel.workload.names import tensor_of
 
 _INPUTS = 2
 _MANY = 2
@@ -99,111 +106,76 @@ def _reason_apart(workload: Workload, names: Sequence[str]) -> str:
 
 def chain_family(chain: OperatorChain, accelerator: Accelerator) -> Family:
     """Return the candidate trees of a chain as one family."""
-    branch, held = _whole(chain, accelerator)
-    family = Family(chain.space, branch, {}, held=held)
-    first = take(family, tuple(ints(0) for _ in family.shape))
-    return replace(family, aliases=aliases_of(chain.space, tree_of_one(first), ()))
+    numbers, space = count(), chain.space
 
+    def axis(values: Iterable[int]) -> Ints:
+        """Return values along a new array axis; axes are numbered from the last."""
+        return ints(list(values)).reshape(-1, *(1,) * next(numbers))
 
-class _Grid:
-    """Arrays of numbers, each along an axis of its own."""
-
-    def __init__(self) -> None:
-        self.next = count()
-
-    def axis(self, values: Sequence[int]) -> Ints:
-        """Return values along a new axis; it is numbered from the last."""
-        return ints(list(values)).reshape(-1, *(1 for _ in range(next(self.next))))
-
-
-def _row_blocks(chain: OperatorChain, grid: _Grid, accelerator: Accelerator) -> list[FamilyLoops]:
-    every = int(np.prod([chain.space.sizes[rank] for rank in chain.rows]))
-    return nested_loops(
-        chain.space, chain.rows, grid.axis(tile_sizes(every, accelerator.array.rows))
+    slots = axis([2, 1])
+    every = math.prod(space.sizes[rank] for rank in chain.rows)
+    rows = nested_loops(space, chain.rows, axis(tile_sizes(every, accelerator.array.rows)))
+    outside = (use for seen in space.operators for use in seen.uses[:-1])
+    shared = dict.fromkeys(
+        name
+        for name, view in outside
+        if view.name not in space.made and view.names & set(chain.rows)
     )
-
-
-def _whole(chain: OperatorChain, accelerator: Accelerator) -> tuple[Branch, dict[str, Ints]]:
-    """Return the trees of a chain, and what the array holds in each."""
-    grid, space = _Grid(), chain.space
-    slots = grid.axis([2, 1])
-    outer: list[Entry] = [*_row_blocks(chain, grid, accelerator)]
-    shared = _shared_inputs(chain)
-    outer += [Keep(name, BUFFER, slots) for name in shared]
-    outer += [Keep(name, BUFFER, ints(1)) for name in _kept_intermediates(chain)]
+    made = (seen for seen in space.operators if seen.output.name in chain.between)
+    kept = [seen.output.name for seen in made if not made_in_place(chain, seen)]
     branches: list[Branch] = []
     einsums = [operator for operator in space.operators if isinstance(operator.operator, Einsum)]
     few = len(einsums) > _MANY
-    every = grid.axis(range(len(STATIONARITIES)))
-    held = {einsum.name: every for einsum in einsums}
+    kinds = range(len(STATIONARITIES))
+    held = dict.fromkeys([einsum.name for einsum in einsums], axis(kinds))
     for seen in space.operators:
-        own = [rank for rank in seen.ranks if rank not in chain.rows]
-        keeps = [Keep(name, BUFFER, slots) for name in _outer_tensors(chain, seen, shared)]
+        own = [name for name, view in seen.uses if view.name not in chain.between]
+        keeps = [Keep(name, BUFFER, slots) for name in dict.fromkeys(own) if name not in shared]
         if not isinstance(seen.operator, Einsum):
             branches.append((*keeps, Do(seen.name, SFU)))
             continue
         if not few:
-            held[seen.name] = grid.axis(range(len(STATIONARITIES)))
-        columns = [rank for rank in own if rank in seen.output.names and rank in space.sizes]
-        sums = [rank for rank in own if rank in seen.reduced]
-        out = [keep for keep in keeps if keep.tensor == seen.output.name]
-        weights = [keep for keep in keeps if keep.tensor != seen.output.name]
-        branches.append(
-            (
-                *_cut_loops(chain, grid.axis, columns, accelerator, few=few),
-                *out,
-                *_cut_loops(chain, grid.axis, sums, accelerator, few=few),
-                *weights,
-                Do(seen.name, ARRAY, STATIONARITIES[0]),
-            )
-        )
-    return (*outer, Fork(tuple(branches))), held
+            held[seen.name] = axis(kinds)
+        branches.append(_einsum_branch(chain, seen, keeps, axis, accelerator, few=few))
+    branch: Branch = (
+        *rows,
+        *(Keep(name, BUFFER, slots) for name in shared),
+        *(Keep(name, BUFFER, ints(1)) for name in kept),
+        Fork(tuple(branches)),
+    )
+    family = Family(space, branch, {}, held=held)
+    first = take(family, tuple(ints(0) for _ in family.shape))
+    return replace(family, aliases=aliases_of(space, tree_of_one(first), ()))
 
 
-def _cut_loops(
+def _einsum_branch(
     chain: OperatorChain,
-    axis: Callable[[Sequence[int]], Ints],
-    ranks: Sequence[str],
+    seen: BoundOperator,
+    keeps: Sequence[Keep[Ints]],
+    axis: Callable[[Iterable[int]], Ints],
     accelerator: Accelerator,
     *,
     few: bool,
-) -> list[FamilyLoops]:
-    """Return loops over ranks of one operator alone, with four or with two sizes."""
-    every = int(np.prod([chain.space.sizes[rank] for rank in ranks]))
-    if every == 1:
-        return []
-    sizes = tile_sizes(every, accelerator.array.cols)
-    step = max(1, len(sizes) // (1 if few else 3))
-    return nested_loops(chain.space, ranks, axis(sorted({*sizes[::step], every})))
+) -> Branch:
+    """Return the branch of one einsum; the sums of a tile are complete before the next begins.
 
+    Loops over ranks of its own have four sizes, or two if ``few``.
+    """
 
-def _shared_inputs(chain: OperatorChain) -> list[str]:
-    """Return the inputs from outside that have rows; their tiles are around all operators."""
-    return list(
-        dict.fromkeys(
-            name
-            for seen in chain.space.operators
-            for name, view in seen.uses[:-1]
-            if view.name not in chain.space.made and view.names & set(chain.rows)
-        )
-    )
+    def loops(ranks: Sequence[str]) -> list[FamilyLoops]:
+        every = math.prod(chain.space.sizes[rank] for rank in ranks)
+        if every == 1:
+            return []
+        sizes = tile_sizes(every, accelerator.array.cols)
+        step = max(1, len(sizes) // (1 if few else 3))
+        return nested_loops(chain.space, ranks, axis(sorted({*sizes[::step], every})))
 
-
-def _outer_tensors(chain: OperatorChain, seen: BoundOperator, shared: Sequence[str]) -> list[str]:
-    """Return the tensors that an operator alone loads or stores."""
-    return list(
-        dict.fromkeys(
-            name
-            for name, view in seen.uses
-            if view.name not in chain.between and name not in shared
-        )
-    )
-
-
-def _kept_intermediates(chain: OperatorChain) -> list[str]:
-    """Return the intermediates with tiles of their own: those that aren't made in place."""
-    made = (seen for seen in chain.space.operators if seen.output.name in chain.between)
-    return [seen.output.name for seen in made if not made_in_place(chain, seen)]
+    own = [rank for rank in seen.ranks if rank not in chain.rows]
+    columns = loops([r for r in own if r in seen.output.names and r in chain.space.sizes])
+    sums = loops([rank for rank in own if rank in seen.reduced])
+    out = [keep for keep in keeps if keep.tensor == seen.output.name]
+    weights = [keep for keep in keeps if keep.tensor != seen.output.name]
+    return (*columns, *out, *sums, *weights, Do(seen.name, ARRAY, STATIONARITIES[0]))
 
 
 def made_in_place(chain: OperatorChain, seen: BoundOperator) -> bool:
@@ -215,3 +187,109 @@ def made_in_place(chain: OperatorChain, seen: BoundOperator) -> bool:
         and source.ranks == seen.output.ranks
         and chain.space.read[source.name][-1] == seen.name
     )
+
+
+LONGEST = 8
+"""Most vector operators of an epilogue."""
+
+
+def epilogue(workload: Workload, names: Sequence[str]) -> OperatorChain | None:
+    """Return an einsum with the elementwise operators after it as a chain; None if they are none.
+
+    An einsum whose output has a dimension made of several ranks (tokens in groups) has no epilogue:
+    over chips it is cut along one of these ranks, where later operators have a single rank for the
+    dimension.
+    """
+    others = [workload.operator(name) for name in names[1:]]
+    if not all(isinstance(after, Vector) and not after.axis for after in others):
+        return None
+    if any(len(dim.terms) > 1 for dim in workload.operator(names[0]).output.projection):
+        return None
+    chain = chain_of(workload, names) if others else None
+    return chain if chain is not None and is_epilogue(chain) else None
+
+
+def is_epilogue(chain: OperatorChain) -> bool:
+    """Return whether a chain is an einsum followed by elementwise operators on its output."""
+    first, *others = chain.space.operators
+    vectors = [isinstance(one.operator, Vector) for one in (first, *others)]
+    if vectors[0] or not all(vectors[1:]):
+        return False
+    alike = all(set(one.ranks) == first.output.names for one in others)
+    return alike and first.output.names == set(chain.rows)
+
+
+def longest_epilogues(workload: Workload) -> dict[str, OperatorChain]:
+    """Return each einsum with its longest epilogue, by the einsum's name."""
+    known: dict[str, OperatorChain] = {}
+    names = [operator.name for operator in workload.operators]
+    for at in range(len(names)):
+        for stop in range(min(at + 1 + LONGEST, len(names)), at + 1, -1):
+            chain = epilogue(workload, names[at:stop])
+            if chain is not None:
+                known[names[at]] = chain
+                break
+    return known
+
+
+def search_epilogue(
+    search: TreeSearch, chain: OperatorChain, kept: Sequence[str] = ()
+) -> GroupSearch:
+    """Return the search for an einsum with its epilogue, while ``kept`` tensors stay on chip."""
+
+    def families(space: IterationSpace) -> list[list[Family]]:
+        return [families_of(replace(chain, space=space), search.accelerator, kept)]
+
+    return search.group_search(chain.group, chain.space, families, "epilogue", kept)
+
+
+def families_of(
+    chain: OperatorChain, accelerator: Accelerator, kept: Sequence[str] = ()
+) -> list[Family]:
+    """Return the family of an einsum with its epilogue, empty if the chain is no epilogue.
+
+    The sums of a tile are complete before the epilogue begins. Array axes: stationarity, loop order
+    of the output, slots, tiles of m, of k and of n.
+
+    Raises:
+        NotMappableError: the einsum is none that a systolic array folds.
+
+    """
+    space, first = chain.space, chain.space.operators[0]
+    if not is_epilogue(chain):
+        return []
+    parts = roles(space, first)
+    outer, sums = _loops(space, parts, accelerator)
+    slots = ints([2, 1]).reshape(1, 1, -1, 1, 1, 1)
+
+    def keeps(names: Iterable[str]) -> list[Keep[Ints]]:
+        own = dict.fromkeys(name for name in names if tensor_of(name) not in kept)
+        return [Keep(name, BUFFER, slots) for name in own]
+
+    made = [seen.output.name for seen in space.operators if not made_in_place(chain, seen)]
+    beside = [name for seen in space.operators[1:] for name in seen.names if name not in space.made]
+    own: Branch = (*sums, *keeps(first.names), Do(first.name, ARRAY, STATIONARITIES[0]))
+    behind: list[Branch] = [(Do(seen.name, SFU),) for seen in space.operators[1:]]
+    branch: Branch = (*outer, *keeps(beside), *keeps(made), Fork((own, *behind)))
+    held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
+    around = tuple(Keep(name) for name in kept)
+    family = Family(space, branch, {}, around, {first.name: held})
+    tree = tree_of(take(family, tuple(ints(0) for _ in family.shape)))
+    return [replace(family, aliases=aliases_of(space, tree, around))]
+
+
+def _loops(
+    space: IterationSpace, parts: RankRoles, accelerator: Accelerator
+) -> tuple[list[FamilyLoops], list[FamilyLoops]]:
+    """Return the loops around a tile of the output, and those over its sums."""
+    tiles, places = tiles_by_rank(space, parts, accelerator), {}
+    count = len((*parts.m, *parts.n))
+    for ranks, first in ((parts.m, [0, 1]), (parts.k, [0, 1]), (parts.n, [1, 0])):
+        for number, rank in enumerate(ranks):
+            places[rank] = ints(first).reshape(1, -1, 1, 1, 1, 1) * count + number
+
+    def loops(ranks: Sequence[str]) -> list[FamilyLoops]:
+        every = (tuple(made[rank] for rank in ranks) for made in (tiles, places))
+        return [FamilyLoops(tuple(ranks), *every)] if ranks else []
+
+    return [*batch_loops(parts), *loops((*parts.m, *parts.n))], loops(parts.k)

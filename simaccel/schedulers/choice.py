@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Final
 
+from simaccel.dataflows import DATAFLOWS
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
@@ -23,7 +24,6 @@ from simaccel.schedulers.generators import STAGED, attention_kinds, steps_of
 from simaccel.schedulers.naive import fixed_search
 from simaccel.schedulers.near_tie_choice import cheapest_near_tie, choose
 from simaccel.schedulers.residency import fusion_depends_on_residency, hold_between
-from simaccel.schedulers.resident_attention import GRANULARITIES
 from simaccel.schedulers.schedule_steps import (
     SHARED_ROWS,
     ScheduleStep,
@@ -112,10 +112,7 @@ class _Choice:
 
     def map_unfused(self) -> list[Body]:
         """Return the mapping with all operators one by one, if there is one."""
-        steps = [step for step in self.steps if step.kind.startswith(_UNFUSED)]
-        with suppress(SimaccelError):  # not all of them fit
-            return [body_of(self._cheapest(_afresh(steps)))]
-        return []
+        return self._try_steps([step for step in self.steps if step.kind.startswith(_UNFUSED)])
 
     def report_accounts(self) -> None:
         """Report the account of each search, merging those of the same operators."""
@@ -215,20 +212,16 @@ class _Choice:
             if step in inside
             or not any(part.start < step.stop and step.start < part.stop for part in inside)
         ]
+        return self._try_steps(steps) if self._can_gain(steps) else []
+
+    def _try_steps(self, steps: Sequence[ScheduleStep]) -> list[Body]:
+        """Return the cheapest path of steps, those that were left out included, if there is one."""
         with suppress(SimaccelError):  # nothing of it fits
-            if self._can_gain(steps):
-                return [body_of(self._cheapest(_afresh(steps)))]
+            afresh = [replace(step, body=None, scored=None, refused=None) for step in steps]
+            return [body_of(self._cheapest(afresh))]
         return []
 
 
-def _afresh(steps: Sequence[ScheduleStep]) -> list[ScheduleStep]:
-    """Return the steps with those that were left out reset to not searched."""
-    return [replace(step, body=None, scored=None, refused=None) for step in steps]
-
-
 SCHEDULERS: dict[str, Scheduler] = {
-    name: partial(schedule, name=name)
-    for family in ("naive", "flex", "flat")
-    for name in (family, *(f"{family}-{letter}" for letter in GRANULARITIES))
+    name: partial(schedule, name=name) for name, module in DATAFLOWS.items() if module == "choice"
 }
-SCHEDULERS |= {name: partial(schedule, name=name) for name in ("flash", "best")}

@@ -21,7 +21,8 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware.core_share import share_bandwidth
 from simaccel.mapping.cores import core_spreads
 from simaccel.mapping.tree import Group, ResidentScope
-from simaccel.schedulers.epilogues import epilogue, search_epilogue
+from simaccel.schedulers.chains import epilogue, search_epilogue
+from simaccel.schedulers.group_place import repetition_of
 from simaccel.schedulers.sequences import measure_groups, value_of_groups
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ignore
@@ -32,16 +33,13 @@ _LONGEST = 8
 """Most groups of a window."""
 
 
-@dataclass(frozen=True)
-class _Unit:
-    """An operator, or fused operators, for a part of the cores; ``element``: index in the body."""
+Unit = tuple[Group | None, int]
+"""A group for a part of the cores, and the index in the body of what it is a part of.
 
-    group: Group
-    element: int
-
-
-Strand = list[int]
-"""Indices of the groups of a strand."""
+None: fused operators that share a kept tensor with others.
+"""
+Strand = dict[int, Group]
+"""The groups of a strand by the indices of their units."""
 
 
 def parallelise_groups(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Body:
@@ -54,37 +52,34 @@ def parallelise_groups(workload: Workload, bodies: Sequence[Body], search: TreeS
         return best
     least = measure_groups(workload, best, goal).value
     for body, is_open in product(bodies, (False, True)):
-        divided = _Division(workload, body, search, is_open=is_open).best()
-        if divided.value < least:
-            best, least = divided.body, divided.value
+        divided, value = _Division(workload, body, search, is_open=is_open).best()
+        if value < least:
+            best, least = divided, value
     return best
 
 
-def _units(workload: Workload, body: Body, *, is_open: bool) -> list[_Unit | None]:
-    """Return the units of a body; None for fused operators that share a kept tensor with others.
-
-    ``is_open``: operators of an epilogue are units of their own.
-    """
-    units: list[_Unit | None] = []
+def _units(workload: Workload, body: Body, *, is_open: bool) -> list[Unit]:
+    """Return the units of a body; ``is_open``: operators of an epilogue are units of their own."""
+    units: list[Unit] = []
     for at, part in enumerate(body):
         for group in (part,) if isinstance(part, Group) else part.groups:
             names = group.operators
             if len(names) == 1 or epilogue(workload, names) is not None:
                 each = [(name,) for name in names] if is_open else [names]
-                units += [_Unit(Group(operators=few, tree=()), at) for few in each]
+                units += [(Group(operators=few, tree=()), at) for few in each]
             else:
-                units.append(_Unit(group, at) if isinstance(part, Group) else None)
+                units.append((group if isinstance(part, Group) else None, at))
     return units
 
 
-def _windows(workload: Workload, units: Sequence[_Unit | None]) -> Iterator[list[Strand]]:
+def _windows(workload: Workload, units: Sequence[Unit]) -> Iterator[list[Strand]]:
     """Yield the strands of each window; windows don't overlap."""
     at = 0
     while at < len(units):
         window: list[Strand] = []
         for stop in range(at + 2, min(len(units), at + _LONGEST) + 1):
-            groups = {n: unit.group for n in range(at, stop) if (unit := units[n]) is not None}
-            sections = {_section(workload, group) for group in groups.values()}
+            groups = {n: group for n in range(at, stop) if (group := units[n][0]) is not None}
+            sections = {repetition_of(workload, group) for group in groups.values()}
             if len(groups) < stop - at or len(sections) > 1:
                 break
             strands = _strands(workload, groups)
@@ -94,17 +89,12 @@ def _windows(workload: Workload, units: Sequence[_Unit | None]) -> Iterator[list
         at = max((n for strand in window for n in strand), default=at) + 1
 
 
-def _section(workload: Workload, group: Group) -> tuple[bool, int]:
-    name = group.operators[0]
-    return name in workload.once, workload.times(name)
-
-
 def _strands(workload: Workload, groups: Map[int, Group]) -> list[Strand]:
     """Return groups as strands that pass nothing to the first operators of one another, in order.
 
     Operators fused behind a first operator wait for what they read of other strands.
     """
-    strands: list[tuple[Strand, set[str]]] = []
+    strands: list[tuple[list[int], set[str]]] = []
     for number, group in groups.items():
         operators = [workload.operator(name) for name in group.operators]
         made = {operator.output.tensor for operator in operators}
@@ -113,13 +103,7 @@ def _strands(workload: Workload, groups: Map[int, Group]) -> list[Strand]:
         strands = [strand for strand in strands if strand not in joins]
         joined = sorted(n for numbers, _ in joins for n in numbers)
         strands.append(([*joined, number], made.union(*(tensors for _, tensors in joins))))
-    return sorted(strand for strand, _ in strands)
-
-
-@dataclass(frozen=True)
-class _Placed:
-    body: Body
-    value: float
+    return [{n: groups[n] for n in numbers} for numbers in sorted(at for at, _ in strands)]
 
 
 @dataclass
@@ -136,65 +120,59 @@ class _Division:
         """Find the units."""
         self.units = _units(self.workload, self.body, is_open=self.is_open)
 
-    def best(self) -> _Placed:
-        """Return the body with each window divided that is faster so."""
-        fastest, taken = _Placed(self.body, float("inf")), dict[int, Group]()
+    def best(self) -> tuple[Body, float]:
+        """Return the body with each window divided that is faster so, and its objective."""
+        fastest, least, taken = self.body, float("inf"), dict[int, Group]()
         goal = self.search.goal
         for window in _windows(self.workload, self.units):
             more = self._divide(window)
             body = None if more is None else self._replace({**taken, **more})
             if more is None or body is None or goal.is_over:
                 continue
-            if fastest.value == float("inf"):
-                fastest = _Placed(
-                    self.body, value_of_groups(self.workload, self.body, self.search.goal)
-                )
-            if (value := value_of_groups(self.workload, body, self.search.goal)) < fastest.value:
-                fastest, taken = _Placed(body, value), {**taken, **more}
-        return fastest
+            if least == float("inf"):
+                least = value_of_groups(self.workload, self.body, goal)
+            if (value := value_of_groups(self.workload, body, goal)) < least:
+                fastest, least, taken = body, value, {**taken, **more}
+        return fastest, least
 
     def _replace(self, placed: Map[int, Group]) -> Body | None:
         """Return the body with some units replaced, and everything else as it was.
 
         The rest of an element that is taken apart runs on all cores; None if that is impossible.
         """
-        open_elements = {unit.element for n in placed if (unit := self.units[n]) is not None}
+        cores = self.search.accelerator.cores.count
+        open_elements = {self.units[n][1] for n in placed}
         body: list[Group | ResidentScope] = []
         for at, part in enumerate(self.body):
             if at not in open_elements:
                 body.append(part)
                 continue
-            for number, unit in enumerate(self.units):
-                if unit is not None and unit.element == at:
-                    group = placed.get(number) or self._group_for(unit.group, self._cores)
-                    if group is None:
+            for number, (group, element) in enumerate(self.units):
+                if group is not None and element == at:
+                    replaced = placed.get(number) or self._group_for(group, cores)
+                    if replaced is None:
                         return None
-                    body.append(group)
+                    body.append(replaced)
         return tuple(body)
-
-    @property
-    def _cores(self) -> int:
-        return self.search.accelerator.cores.count
 
     def _divide(self, strands: Sequence[Strand]) -> dict[int, Group] | None:
         """Return the units of strands on their own cores; None if that is impossible for one."""
-        cycles = [sum(map(self._cycles, strand)) for strand in strands]
+        cycles = [sum(map(self._cycles, strand.values())) for strand in strands]
         if max(cycles) == float("inf"):
             return None
         placed: dict[int, Group] = {}
-        for strand, place in zip(strands, divide(cycles, self._cores), strict=True):
-            for number in strand:
-                unit = self.units[number]
-                group = None if unit is None else self._group_for(unit.group, len(place))
+        places = divide(cycles, self.search.accelerator.cores.count)
+        for strand, place in zip(strands, places, strict=True):
+            for number, unit in strand.items():
+                group = self._group_for(unit, len(place))
                 if group is None:
                     return None
                 placed[number] = replace(group, place=place)
         return placed
 
-    def _cycles(self, number: int) -> float:
+    def _cycles(self, unit: Group) -> float:
         """Return a lower bound of a unit's cycles on one core; infinite if it can't run on one."""
-        unit = self.units[number]
-        group = None if unit is None else self._group_for(unit.group, 1)
+        group = self._group_for(unit, 1)
         if group is None:
             return float("inf")
         alone = self.workload.select_operators(group.operators)
@@ -216,10 +194,10 @@ class _Division:
         return None
 
     def _search_for(self, count: int) -> TreeSearch:
-        if count == self._cores:
+        goal, cores = self.search.goal, self.search.accelerator.cores
+        if count == cores.count:
             return self.search.quiet()
         if count not in self.searches:
-            goal, cores = self.search.goal, self.search.accelerator.cores
             on = share_bandwidth(self.search.accelerator, cores.count // count)
             if count > 1:
                 noc = cores.noc.model_copy(update={"shape": None})

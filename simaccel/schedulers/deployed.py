@@ -10,37 +10,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from simaccel.analytic.evaluation import fits_memories
-from simaccel.analytic.family import family_of
 from simaccel.errors import Fault, SimaccelError, require_none
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, mergeable, space_of
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Node, Tree
 from simaccel.mapping.tree import Mapping as Tiles
-from simaccel.schedulers.chains import OperatorChain
+from simaccel.schedulers.chains import epilogue
 from simaccel.schedulers.einsums import RankRoles, roles
-from simaccel.schedulers.epilogues import epilogue
 from simaccel.schedulers.kernel_trees import (
+    ProductTrees,
     Sizes,
     converted_blocks_tree,
     converted_tree,
     cut_loops,
+    fits,
     halve_side,
     is_convolution,
     is_plain,
-    rows_tree,
-    share_diagonal,
     shrink_sizes,
     sliding_ranks,
-    streamed_tree,
     tilings,
-    whole_tree,
 )
 from simaccel.schedulers.kernels import CONVERTED, ROOT_KIND, is_elementwise
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.candidate_set import capacity
 from simaccel.search.goal import Goal
 from simaccel.search.judge import mapping_of
 from simaccel.search.problems import (
@@ -50,7 +45,7 @@ from simaccel.search.problems import (
     attention_of,
 )
 from simaccel.units import ARRAY, SFU
-from simaccel.workload import Operator, Vector, Workload
+from simaccel.workload import Vector, Workload
 from simaccel.workload.roles import window_ranks
 
 _LONGEST = 12
@@ -103,11 +98,10 @@ class _Compiler:
 
     def parts(self) -> Iterator[tuple[str, ...]]:
         """Yield the operators of each kernel, in order."""
-        left = {operator.name: None for operator in self.workload.operators}
+        left = [*self.workload.by_name]
         while left:
-            names = self._first_kernel([*left])
-            for name in names:
-                del left[name]
+            names = self._first_kernel(left)
+            left = [name for name in left if name not in names]
             yield names
 
     def _first_kernel(self, left: Sequence[str]) -> tuple[str, ...]:
@@ -136,41 +130,31 @@ class _Compiler:
         plain = [name for name in names if f".{CONVERTED}." not in name]
         if len(plain) != 1 or len(names) == 1:
             return False
-        made = self.workload.operator(plain[0]).output.tensor
-        prefix = f"{plain[0]}.{CONVERTED}."
-        around = {
+        converted = self.workload.operator(plain[0])
+        made, reads = converted.output.tensor, {operand.tensor for operand in converted.inputs}
+        around = {  # where chips add their parts of a sum, the sum is converted behind that
             name
             for name, operator in self.workload.by_name.items()
-            if name.startswith(prefix) and self._is_beside(operator, plain[0], made)
+            if name.startswith(f"{plain[0]}.{CONVERTED}.")
+            and (operator.output.tensor in reads or operator.inputs[0].tensor == made)
         }
         return {*names} == {plain[0], *around}
-
-    def _is_beside(self, conversion: Operator, name: str, made: str) -> bool:
-        """Return whether a conversion reads what an operator makes, or makes what it reads.
-
-        Where chips add their parts of a sum, the sum is converted behind that.
-        """
-        reads = {operand.tensor for operand in self.workload.operator(name).inputs}
-        return conversion.output.tensor in reads or conversion.inputs[0].tensor == made
 
     def kernel(self, names: tuple[str, ...]) -> Group:
         """Return the group of a kernel."""
         if attention_of(self.workload, names):
             return self._attention(names)
-        first = self.workload.operator(names[0])
-        if self.is_converted(names):
-            plain = next(name for name in names if f".{CONVERTED}." not in name)
-            if isinstance(self.workload.operator(plain), Vector):
-                return self._vector(names)
-            return self._conversion(names, plain)
-        if isinstance(first, Vector):
+        first, is_converted = names[0], self.is_converted(names)
+        if is_converted:
+            first = next(name for name in names if f".{CONVERTED}." not in name)
+        if isinstance(self.workload.operator(first), Vector):
             return self._vector(names)
-        chain = epilogue(self.workload, names) if len(names) > 1 else None
-        return self._product(names, chain)
+        return self._conversion(names, first) if is_converted else self._product(names)
 
     # --- products
 
-    def _product(self, names: tuple[str, ...], chain: OperatorChain | None) -> Group:
+    def _product(self, names: tuple[str, ...]) -> Group:
+        chain = epilogue(self.workload, names)
         group = chain.group if chain else self._group(names)
         space = space_of(self.workload, group)
         seen = space.operators[0]
@@ -180,43 +164,38 @@ class _Compiler:
             space = space_of(self.workload, group)
             seen, parts = space.operators[0], roles(space, space.operators[0])
         sizes = {rank: space.sizes[rank] for rank in (*parts.m, *parts.k, *parts.n)}
-        sizes |= shrink_sizes(space, parts.g, self._groups_at_once(space, parts))
-        streamed = self.accelerator.compiler.products == "streamed"
-        make = streamed_tree if streamed else whole_tree
-
-        def tree(tiles: Sizes) -> Tree:
-            return make(space, parts, tiles, chain, self.accelerator)
-
-        if streamed:
-            return self._stream_product(group, parts, tree, sizes, chain)
+        kernels = ProductTrees(space, parts, chain, self.accelerator)
+        sizes |= shrink_sizes(space, parts.g, self._groups_at_once(kernels))
+        if self.accelerator.compiler.products == "streamed":
+            return self._stream_product(group, kernels, sizes)
         windows = sliding_ranks(seen)
         cut = tuple(rank for rank in parts.m if rank in windows)
         if not cut:
-            return self._first_fitting(group, tree, sizes, [parts.g], [parts.m, parts.n])
+            return self._first_fitting(
+                group, kernels.load_whole, sizes, [parts.g], [parts.m, parts.n]
+            )
         images = tuple(rank for rank in parts.m if rank not in windows)
-        return self._first_fitting(group, tree, sizes, [images], [parts.n], [cut], [parts.g])
+        stages = [images], [parts.n], [cut], [parts.g]
+        return self._first_fitting(group, kernels.load_whole, sizes, *stages)
 
-    def _stream_product(
-        self, group: Group, parts: RankRoles, tree: Make, sizes: Sizes, chain: OperatorChain | None
-    ) -> Group:
+    def _stream_product(self, group: Group, kernels: ProductTrees, sizes: Sizes) -> Group:
         """Return a product that streams: rows of its inputs, or columns of its weights."""
-        space, array = space_of(self.workload, group), self.accelerator.systolic
-        if rows := rows_tree(space, parts, chain, self.accelerator):
-            placed = replace(group, tree=rows)
-            if self._fits(placed):
-                return placed
-        sizes = sizes | shrink_sizes(space, parts.n, array.cols * array.count)
-        if is_convolution(space.operators[0]):  # its filters are few, its rows cheap to cut
-            cut = [parts.m], [parts.k], [parts.n], [parts.g]
-            return self._first_fitting(group, tree, sizes, *cut)
-        return self._first_fitting(group, tree, sizes, [parts.g], [parts.m, parts.k, parts.n])
+        parts, array = kernels.parts, self.accelerator.systolic
+        if (rows := kernels.hold_weights()) and self._fits(placed := replace(group, tree=rows)):
+            return placed
+        sizes = sizes | shrink_sizes(kernels.space, parts.n, array.cols * array.count)
+        if is_convolution(kernels.product):  # its filters are few, its rows cheap to cut
+            stages = [[parts.m], [parts.k], [parts.n], [parts.g]]
+        else:
+            stages = [[parts.g], [parts.m, parts.k, parts.n]]
+        return self._first_fitting(group, kernels.stream, sizes, *stages)
 
-    def _groups_at_once(self, space: IterationSpace, parts: RankRoles) -> int:
+    def _groups_at_once(self, kernels: ProductTrees) -> int:
         """Return how many products a kernel computes at once, at least those that fill columns."""
         array, heads = self.accelerator.systolic, self.accelerator.compiler.attention.heads_at_once
-        if not share_diagonal(space, parts, self.accelerator):
+        if not kernels.shares_diagonal:
             return heads
-        filling = array.cols // math.prod(space.sizes[rank] for rank in parts.n)
+        filling = array.cols // math.prod(kernels.space.sizes[rank] for rank in kernels.parts.n)
         return max(heads, array.count * filling)
 
     def _channels(self, group: Group, seen: BoundOperator, parts: RankRoles) -> Sizes:
@@ -366,11 +345,9 @@ class _Compiler:
         return Group(operators=names, tree=(), merged=mergeable(self.workload, names))
 
     def _fits(self, group: Group) -> bool:
-        try:
-            family = family_of(space_of(self.workload, group), group)
-            return fits_memories(family, self.accelerator, capacity(self.accelerator))
-        except SimaccelError:
-            return False
+        with suppress(SimaccelError):
+            return fits(space_of(self.workload, group), group, self.accelerator)
+        return False
 
     def _first_fitting(
         self,

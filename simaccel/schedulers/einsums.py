@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -133,8 +133,8 @@ def vector_families(
     rows: int | None = None,
     kept: Sequence[str] = (),
     overwrites: bool = False,
-) -> Iterator[Family]:
-    """Yield families of row blocks of a vector operator, with whole rows and with cut ones.
+) -> list[Family]:
+    """Return families of row blocks of a vector operator, with whole rows and with cut ones.
 
     A block is a part of a rank, with all of the ranks behind it: of the last rank of rows, the one
     before, and so on. An operator without a normalised axis has blocks within one row, or of
@@ -177,9 +177,8 @@ def vector_families(
         several = ints(tile_sizes(space.sizes[rank], array.rows)).reshape(1, -1, 1)
         whole = [ints(space.sizes[behind]) for behind in ranks[at + 1 :]]
         blocks.append([*single[:at], several, *whole])
-    for tiles in blocks:
-        loops = FamilyLoops(ranks, tuple(tiles), order)
-        yield Family(space, (loops, *keeps, Do(seen.name, SFU)), aliases, around)
+    every = (FamilyLoops(ranks, tuple(tiles), order) for tiles in blocks)
+    return [Family(space, (loops, *keeps, Do(seen.name, SFU)), aliases, around) for loops in every]
 
 
 def widths_of(

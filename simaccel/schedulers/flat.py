@@ -23,7 +23,6 @@ from simaccel.schedulers.attention import (
 from simaccel.schedulers.group_search import GroupSearch
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import capacity
-from simaccel.search.core_cuts import grids_on_cores
 from simaccel.search.problems import Options
 from simaccel.search.sizes import FEW, tile_sizes
 
@@ -75,18 +74,20 @@ def _blocks(
     return [(1, r) for r in sorted(rows)]
 
 
-def _may_fit(problem: AttentionProblem, granularity: str, accelerator: Accelerator) -> bool:
-    """Return whether the intermediate of a granularity's fewest rows leaves room for others."""
-    fewest = min(heads * rows for heads, rows in _blocks(problem, granularity, accelerator))
-    return fewest * problem.row_bytes < capacity(accelerator)
-
-
 def fitting_kinds(
     problem: AttentionProblem, kinds: Sequence[str], accelerator: Accelerator
 ) -> list[str]:
-    """Return the kinds of attention that may fit the buffer; of `flat` at least the last."""
+    """Return the kinds of attention that may fit the buffer; of `flat` at least the last.
+
+    The intermediate of the fewest rows has to leave room for others.
+    """
     flat = [kind for kind in kinds if kind.startswith("flat")]
-    fit = [kind for kind in flat if _may_fit(problem, kind[-1], accelerator)] or flat[-1:]
+    fewest = {
+        kind: min(heads * rows for heads, rows in _blocks(problem, kind[-1], accelerator))
+        for kind in flat
+    }
+    most = capacity(accelerator)
+    fit = [kind for kind in flat if fewest[kind] * problem.row_bytes < most] or flat[-1:]
     return [kind for kind in kinds if kind not in flat or kind in fit]
 
 
@@ -119,58 +120,32 @@ def block_sizes(extent: int) -> list[int]:
     return list(even_pieces(extent).tolist())
 
 
-def flash_tiles(problem: AttentionProblem, accelerator: Accelerator) -> list[FlatTile]:
-    """Return the candidate row and key blocks of flash; a single block of keys is `_whole_keys`."""
-    c = problem.size((problem.c,))
-    keys = [k for k in tile_sizes(c, accelerator.array.cols) if k < c]
-    return [(heads, r, k) for heads, r in _flash_rows(problem, accelerator) for k in keys]
+def _flash_tiles(
+    problem: AttentionProblem, accelerator: Accelerator
+) -> tuple[list[FlatTile], list[FlatTile]]:
+    """Return the blocks of flash with all keys at once, whose softmax is plain, and with some.
 
-
-def _whole_keys(problem: AttentionProblem, accelerator: Accelerator) -> list[FlatTile]:
-    """Return the row blocks of flash whose keys are in one block: softmax is plain."""
-    every = problem.size((problem.c,))
-    return [(heads, r, every) for heads, r in _flash_rows(problem, accelerator)]
-
-
-def _flash_rows(problem: AttentionProblem, accelerator: Accelerator) -> list[tuple[int, int]]:
-    """Return heads and rows that are on chip at once: rows of a head, or some whole heads."""
-    g, q = problem.size(problem.heads), problem.size(problem.rows)
+    Rows of a head, or some whole heads.
+    """
+    g, q, c = (problem.size(ranks) for ranks in (problem.heads, problem.rows, (problem.c,)))
     rows = [(1, r) for r in tile_sizes(q, accelerator.array.rows)]
-    return rows + [(n, q) for n in _HEADS if n < g]
+    rows += [(n, q) for n in _HEADS if n < g]
+    keys = [k for k in tile_sizes(c, accelerator.array.cols) if k < c]
+    return [(n, r, c) for n, r in rows], [(n, r, k) for n, r in rows for k in keys]
 
 
 def candidates(
     problem: AttentionProblem, search: TreeSearch, options: Options, kind: str
 ) -> GroupSearch:
     """Return the search of an attention as one group; ``kind``: such as ``flat-b`` or ``flash``."""
-    group, goal = Group(operators=problem.part, tree=(), merged=problem.merged), search.goal
-    granularity = kind.partition("-")[2]
+    group = Group(operators=problem.part, tree=(), merged=problem.merged)
+    family, _, granularity = kind.partition("-")
 
-    def of_piece(space: IterationSpace) -> dict[int, list[Family]]:
-        piece = replace(problem, space=space)
-        return dict(enumerate(_kinds(piece, goal.accelerator, options, granularity)))
+    def of_piece(space: IterationSpace) -> Iterator[list[Family]]:
+        return _kinds(replace(problem, space=space), search.accelerator, options, granularity)
 
-    return search.group_search(
-        group,
-        problem.space,
-        lambda: list(grids_on_cores(group, problem.space, goal, of_piece).values()),
-        (kind, options.pipeline, problem.per_sample),
-        label=kind.partition("-")[0],
-    )
-
-
-def families(
-    problem: AttentionProblem, accelerator: Accelerator, options: Options, granularities: str
-) -> list[Family]:
-    """Return all families of FLAT-tiles of some granularities; if empty, those of flash."""
-    kinds = [f"flat-{letter}" for letter in granularities]
-    letters = [kind[-1] for kind in fitting_kinds(problem, kinds, accelerator)] or [""]
-    return [
-        family
-        for letter in letters
-        for some in _kinds(problem, accelerator, options, letter)
-        for family in some
-    ]
+    key = kind, options.pipeline, problem.per_sample
+    return search.group_search(group, problem.space, of_piece, key, label=family)
 
 
 def _kinds(
@@ -181,15 +156,12 @@ def _kinds(
     Each with the sizes of a grid first, and then with the others.
     """
     if granularity:
-        grids = [(False, flat_tiles(problem, granularity, accelerator))]
+        grids: tuple[list[FlatTile], ...] = (flat_tiles(problem, granularity, accelerator),)
     else:
-        grids = [
-            (False, _whole_keys(problem, accelerator)),
-            (True, flash_tiles(problem, accelerator)),
-        ]
+        grids = _flash_tiles(problem, accelerator)
     rows = other_rows(problem, accelerator) if granularity == "r" else []
     widths = problem.widths(accelerator)
-    for is_online, tiles in grids:
+    for is_online, tiles in zip((False, True), grids, strict=False):
         for pipelined in (False, True) if options.pipeline else (False,):
             for sizes in filter(None, (tiles, rows)):
                 made = list(

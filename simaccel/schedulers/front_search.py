@@ -17,7 +17,7 @@ import numpy as np
 from simaccel.analytic.family import Ints, ints
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
-from simaccel.mapping.tree import Group, Tree
+from simaccel.mapping.tree import Group
 from simaccel.pareto import Front, beaten, pick_evenly
 from simaccel.schedulers.concurrent_groups import parallelise_groups
 from simaccel.schedulers.group_search import GroupSearch
@@ -91,22 +91,17 @@ class FrontSearch:
         """Return the front of a group, computed once for all groups with the same candidates."""
         group = searched.group
         if "front" not in searched.known:
-            names = dict(searched.names)
-            fronts = [
-                self._front(grid, lambda tree: (replace(group, tree=rename_tree(tree, names)),))
-                for grid in searched.sets
-            ]
-            front = self.merge_fronts(fronts)
-            searched.known["front"] = front, {own: first for first, own in names.items()}
-        front, first_names = searched.known["front"]
+            fronts = [self._front(grid) for grid in searched.sets]
+            searched.known["front"] = self.merge_fronts(fronts)
+        front: Front[Alternative] = searched.known["front"]  # in the names of the candidates
 
-        def unwrap(alternative: Alternative) -> Alternative:
+        def rename(alternative: Alternative) -> Alternative:
             (first,) = alternative.body
             assert isinstance(first, Group)  # noqa: S101 - narrows the type
-            tree = rename_tree(rename_tree(first.tree, first_names), searched.names)
+            tree = rename_tree(first.tree, searched.names)
             return replace(alternative, body=(replace(group, tree=tree),))
 
-        points = tuple(map(unwrap, front.points))
+        points = tuple(map(rename, front.points))
         return self._repeat(replace(front, points=points), group.operators[0])
 
     def front_of_bodies(self, bodies: Iterable[Body]) -> Front[Alternative]:
@@ -179,32 +174,30 @@ class FrontSearch:
         )
         return replace(front, points=points)
 
-    def _front(self, grid: CandidateSet, body_of: Callable[[Tree], Body]) -> Front[Alternative]:
+    def _front(self, grid: CandidateSet) -> Front[Alternative]:
         """Return the front of a grid, and of its neighbours if not all candidates may run."""
         fits = grid.fitting(self.goal.room)
         ends = (
             []
             if fits.size <= EFFORT.exact and grid.is_complete()
-            else self._single_figure_front(grid, body_of)
+            else self._single_figure_front(grid)
         )
         if fits.size <= EFFORT.exact:
-            run = self._run_places([(grid, int(row)) for row in fits], body_of, ends, FOREVER)
+            run = self._run_places([(grid, int(row)) for row in fits], ends, FOREVER)
             proved = not self.goal.is_over
             best = (
                 tuple(best_of(self.figures, [*run.values(), *ends])) if ends else (*run.values(),)
             )
             return Front(points=best, seen=int(fits.size), proved=proved)
-        run = self._run_places(self._sample_bound_fronts(grid), body_of, ends, _RUNS)
+        run = self._run_places(self._sample_bound_fronts(grid), ends, _RUNS)
         seen = int(fits.size)
         for near in () if self.goal.is_over else self._neighbours(list(run)):
-            run |= self._run_places(self._sample_bound_fronts(near), body_of, ends, _RUNS)
+            run |= self._run_places(self._sample_bound_fronts(near), ends, _RUNS)
             seen += int(near.fitting(self.goal.room).size)
         best = tuple(best_of(self.figures, [*run.values(), *ends]))
         return Front(points=best, seen=seen, proved=False)
 
-    def _single_figure_front(
-        self, grid: CandidateSet, body_of: Callable[[Tree], Body]
-    ) -> list[Alternative]:
+    def _single_figure_front(self, grid: CandidateSet) -> list[Alternative]:
         """Return the front of the candidates that run in the searches for each figure alone."""
         alternatives: list[Alternative] = []
         for objective in self.objectives:
@@ -214,7 +207,7 @@ class FrontSearch:
             if result.best and has_near_ties(objective, goal.tolerance):
                 limit = result.best.value * (1 + goal.tolerance)
                 scored += find_cheaper(result.best, result.sets, goal.room, limit)
-            alternatives += [_alternative(body_of(each.tree), each) for each in scored]
+            alternatives += [_alternative_of(grid, each) for each in scored]
         return best_of(self.figures, alternatives)
 
     def _lower_bounds(self, grid: CandidateSet, which: Ints) -> Floats:
@@ -244,11 +237,7 @@ class FrontSearch:
         return sets
 
     def _run_places(
-        self,
-        places: Sequence[Place],
-        body_of: Callable[[Tree], Body],
-        ends: Sequence[Alternative],
-        most: float,
+        self, places: Sequence[Place], ends: Sequence[Alternative], most: float
     ) -> dict[Place, Alternative]:
         """Return the front of candidates; at most ``most`` run, and none with dominated bounds.
 
@@ -268,24 +257,22 @@ class FrontSearch:
             figures = np.full((len(which), len(parts)), np.inf)
             for row, at in enumerate(which):
                 enough = len(known) >= most or (known and self.goal.is_over)
-                alternative = None if enough else self._run(places[int(at)], body_of)
-                if alternative is not None:
-                    known[int(at)] = alternative
-                    figures[row] = np.array(alternative.parts)[parts]
+                grid, number = places[int(at)]
+                cycles = FOREVER if enough else float(grid.run(np.array([number]))[0])
+                if cycles != FOREVER:
+                    known[int(at)] = _alternative_of(grid, grid.score(number, cycles))
+                    figures[row] = np.array(known[int(at)].parts)[parts]
             return figures
 
         return {places[int(at)]: known[int(at)] for at in front_of(least, judge, chunk=_AT_ONCE)}
 
-    def _run(self, place: Place, body_of: Callable[[Tree], Body]) -> Alternative | None:
-        grid, number = place
-        (cycles,) = grid.run(np.array([number]))
-        if cycles == FOREVER:
-            return None
-        return _alternative(body_of(grid.tree(number)), grid.score(number, cycles))
-
 
 def _sample(points: Sequence[Alternative]) -> list[Alternative]:
     return [points[int(at)] for at in pick_evenly(np.arange(len(points)), _EXTENDED)]
+
+
+def _alternative_of(grid: CandidateSet, scored: ScoredTree) -> Alternative:
+    return _alternative((replace(grid.group, tree=scored.tree),), scored)
 
 
 def _alternative(body: Body, scored: ScoredTree) -> Alternative:

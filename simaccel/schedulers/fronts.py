@@ -8,15 +8,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from simaccel.dataflows import DATAFLOWS
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.pareto import Front
 from simaccel.schedulers import make_mapping, naive, spatial
-from simaccel.schedulers.attention import AttentionProblem
+from simaccel.schedulers.attention import AttentionProblem, candidate_counts, stage_attention
 from simaccel.schedulers.front_search import FrontSearch
 from simaccel.schedulers.generators import steps_of
 from simaccel.schedulers.group_search import GroupSearch
-from simaccel.schedulers.resident_attention import candidate_counts, stage_attention
 from simaccel.schedulers.schedule_steps import SHARED_ROWS, ScheduleStep
 from simaccel.schedulers.staged_attention import StagedAttention
 from simaccel.schedulers.tree_search import TreeSearch
@@ -30,8 +30,6 @@ from simaccel.workload import Vector, Workload
 
 _ROOMS: Final = 2
 """Buffer sizes in which flex stages resident rows, each a quarter of the one before."""
-_WITH_STEPS: Final = ("naive", "flex", "flat", "flash", "best")
-"""Dataflows whose candidates are enumerated, with or without a granularity."""
 
 
 def front(
@@ -68,7 +66,7 @@ def _front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alte
     if dataflow in STRATEGIES and not shared:
         return _mapspace(explorer, dataflow, options)
     name = dataflow.partition("-")[0]
-    if name not in _WITH_STEPS or (name == "naive" and shared):
+    if DATAFLOWS.get(dataflow) != "choice" or (name == "naive" and shared):
         return _single_front(explorer, dataflow, options)
     options = replace(options, pipeline=options.pipeline or name == "best")
     steps = steps_of(explorer.workload, explorer.search, options, dataflow)

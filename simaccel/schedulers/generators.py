@@ -12,16 +12,21 @@ from typing import Final
 from simaccel.analytic.family import Family
 from simaccel.mapping.space import IterationSpace
 from simaccel.schedulers import flat
-from simaccel.schedulers.attention import problem_of
-from simaccel.schedulers.chains import OperatorChain, chain_family, chain_of, fusion_fault
-from simaccel.schedulers.epilogues import chains, families_of, is_epilogue, search_epilogue
+from simaccel.schedulers.attention import GRANULARITIES, problem_of
+from simaccel.schedulers.chains import (
+    chain_family,
+    chain_of,
+    families_of,
+    fusion_fault,
+    is_epilogue,
+    longest_epilogues,
+    search_epilogue,
+)
 from simaccel.schedulers.group_search import GroupSearch
-from simaccel.schedulers.resident_attention import GRANULARITIES
 from simaccel.schedulers.schedule_steps import SHARED_ROWS, ScheduleStep
 from simaccel.schedulers.staged_attention import StagedAttention
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount
-from simaccel.search.core_cuts import grids_on_cores
 from simaccel.search.effort import EFFORT
 from simaccel.search.problems import Attention, Options, attention_of, parts
 from simaccel.workload import Einsum, Workload
@@ -67,7 +72,7 @@ def _own_steps(
 ) -> Iterator[ScheduleStep]:
     """Yield the steps of `naive`, `flex`, `flat` or `flash`, or of one granularity of them."""
     fuses = search.accelerator.compiler.epilogues and not dataflow.startswith("naive")
-    behind, at = chains(workload) if fuses else {}, 0
+    behind, at = longest_epilogues(workload) if fuses else {}, 0
     for part in parts(workload):
         if isinstance(part, tuple):
             yield from _attention(workload, part, at, search, options, dataflow)
@@ -113,13 +118,11 @@ def _steps(
         if part is not None:
             yield from _attention(workload, part, start, search, options, "best")
         elif apart := fusion_fault(workload, names[:count]):
-            options.on_account(_omitted_account(names[:count], apart))
+            fused = tuple(names[:count])
+            account = SearchAccount(name=SHARED_ROWS, operators=fused, space=0, left_out=apart)
+            options.on_account(account)
         else:
             yield from _chain(workload, names[:count], start, search)
-
-
-def _omitted_account(names: Sequence[str], why: str) -> SearchAccount:
-    return SearchAccount(name=SHARED_ROWS, operators=tuple(names), space=0, left_out=why)
 
 
 def _chain(
@@ -131,27 +134,17 @@ def _chain(
     chain = chain_of(workload, names)
     if chain is None:
         return
-    candidates = _chain_candidates(chain, search)
+
+    def families(space: IterationSpace) -> list[list[Family]]:
+        piece, on = replace(chain, space=space), search.accelerator
+        return [[family] for family in (chain_family(piece, on), *families_of(piece, on))]
+
+    candidates = search.group_search(
+        chain.group, chain.space, families, SHARED_ROWS, label=SHARED_ROWS
+    )
     if candidates.bound(search.goal.room) < float("inf"):
         kind = "epilogue" if is_epilogue(chain) else SHARED_ROWS
         yield _step(workload, start, len(names), kind, candidates, search)
-
-
-def _chain_candidates(chain: OperatorChain, search: TreeSearch) -> GroupSearch:
-    goal = search.goal
-
-    def families(space: IterationSpace) -> dict[int, list[Family]]:
-        piece = replace(chain, space=space)
-        made = (chain_family(piece, goal.accelerator), *families_of(piece, goal.accelerator))
-        return {at: [family] for at, family in enumerate(made)}
-
-    return search.group_search(
-        chain.group,
-        chain.space,
-        lambda: list(grids_on_cores(chain.group, chain.space, goal, families).values()),
-        SHARED_ROWS,
-        label=SHARED_ROWS,
-    )
 
 
 def _attention(

@@ -1,24 +1,22 @@
-"""A group at its place in the schedule, and its cost while other tensors are held in the buffer."""
+"""Groups at their places in a schedule, and what they cost while tensors are held in the buffer.
+
+Tensors could be held from the group that makes them to the last one that reads them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from simaccel.analytic.family import family_of
 from simaccel.mapping.cores import CoreCut, core_spreads, piece_of
 from simaccel.mapping.space import aliases_of, space_of
-from simaccel.mapping.tree import Group, Keep, Tree
-from simaccel.schedulers.chains import OperatorChain
-from simaccel.schedulers.epilogues import epilogue, search_epilogue
+from simaccel.mapping.tree import Fork, Group, Keep, Node, Part, ResidentScope, Tree
+from simaccel.numbers import in_bytes
+from simaccel.schedulers.chains import OperatorChain, epilogue, search_epilogue
 from simaccel.schedulers.group_search import GroupSearch
-from simaccel.schedulers.resident_tensors import (
-    ResidentTensor,
-    minimise_slots,
-    remove_tiles,
-    uses_tensor,
-)
 from simaccel.schedulers.sequences import additive_value
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ignore
@@ -27,6 +25,120 @@ from simaccel.search.canonical import rename_tree
 from simaccel.search.judge import key_of_body
 from simaccel.search.near_ties import has_near_ties
 from simaccel.workload import Workload
+from simaccel.workload.names import tensor_of
+
+
+@dataclass(frozen=True)
+class ResidentTensor:
+    """A tensor that could be held from group ``first`` to group ``last``.
+
+    ``tensors``: the tensor and those that overwrite it in place, in order.
+    """
+
+    tensors: tuple[str, ...]
+    first: int
+    last: int
+    n_bytes: int
+
+    @property
+    def name(self) -> str:
+        """The tensor that gives the tile its name."""
+        return self.tensors[0]
+
+
+def repetition_of(workload: Workload, one: Group | ResidentScope) -> tuple[bool, int]:
+    """Return what decides whether groups can share held tensors: if and how often they repeat."""
+    group = one if isinstance(one, Group) else one.groups[0]
+    return group.operators[0] in workload.once, workload.times(group.operators[0])
+
+
+def resident_tensors(workload: Workload, groups: Sequence[Group]) -> list[ResidentTensor]:
+    """Return the intermediates that go from one group to later ones and have no other reader.
+
+    An output of a vector operator that overwrites its input shares the input's tile, if no later
+    operator reads the input.
+    """
+    lives = dict(_lives(workload, groups))
+    over = _in_place_outputs(workload, groups, lives)
+    candidates = []
+    for name in lives:
+        if name in over:
+            continue
+        tensors = [name]
+        while (then := next((o for o, i in over.items() if i == tensors[-1]), None)) is not None:
+            tensors.append(then)
+        first, last = lives[name][0], lives[tensors[-1]][1]
+        candidates.append(ResidentTensor(tuple(tensors), first, last, _bytes(workload, tensors)))
+    return candidates
+
+
+def _bytes(workload: Workload, tensors: Sequence[str]) -> int:
+    bits = max(workload.tensors[name].bits for name in tensors)
+    return in_bytes(math.prod(workload.shapes[tensors[0]]), bits)
+
+
+def _lives(workload: Workload, groups: Sequence[Group]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield tensors with the group that makes them first, and the last one that reads them."""
+    place = {name: at for at, group in enumerate(groups) for name in group.operators}
+    makers: dict[str, set[str]] = {}
+    for operator in workload.operators:
+        makers.setdefault(operator.output.tensor, set()).add(operator.name)
+    for name, tensor in workload.tensors.items():
+        making = makers.get(name, set())
+        reading = workload.readers.get(name, frozenset()) - making
+        if tensor.kind != "intermediate" or not making | reading <= place.keys():
+            continue
+        made, read = ([place[user] for user in users] for users in (making, reading))
+        if read and max(made) < max(read) and max(made) <= min(read):
+            yield name, (min(made), max(read))
+
+
+def _in_place_outputs(
+    workload: Workload, groups: Sequence[Group], lives: dict[str, tuple[int, int]]
+) -> dict[str, str]:
+    """Return the outputs that can overwrite an input that is not read later: output -> input."""
+    sources = {}
+    for at, group in enumerate(groups):
+        if len(group.operators) > 1:
+            continue
+        operator = workload.operator(group.operators[0])
+        made = operator.output.tensor
+        source = workload.in_place.get(made)
+        if source is None or source not in lives or made not in lives or lives[source][1] != at:
+            continue
+        if [operand.tensor for operand in operator.inputs].count(source) == 1:
+            sources[made] = source
+    return sources
+
+
+def minimise_slots(tree: Tree) -> Tree:
+    """Return a tree with the fewest slots: one, or two where an iteration begins early."""
+    most = 2 if any(isinstance(node, Fork) and node.ahead for node in tree) else 1
+    return tuple(
+        replace(node, slots=min(node.slots, most))
+        if isinstance(node, Keep)
+        else replace(node, branches=tuple(map(minimise_slots, node.branches)))
+        if isinstance(node, Fork | Part)
+        else node
+        for node in tree
+    )
+
+
+def remove_tiles(tree: Tree, kept: set[str], own: dict[str, str]) -> Tree:
+    """Return a tree without the tiles of ``kept``; ``own``: outputs that overwrite one of these."""
+    nodes: list[Node] = []
+    for node in tree:
+        if isinstance(node, Keep) and tensor_of(node.tensor) in kept:
+            nodes += [
+                replace(node, tensor=out) for out, source in own.items() if source == node.tensor
+            ]
+        elif isinstance(node, Fork | Part):
+            inner = tuple(remove_tiles(branch, kept, own) for branch in node.branches)
+            nodes.append(replace(node, branches=inner))
+        else:
+            nodes.append(node)
+    return tuple(nodes)
+
 
 Price = tuple[float, float]
 """The objective, and the DRAM bytes that decide between equal values."""
@@ -53,7 +165,7 @@ class GroupPlace:
         room = self.room(held)
         if room < 0 or (held and self._is_cut()):
             return NOWHERE
-        value, moved = self._grid(held).bound_and_bytes(room)
+        value, moved = self._candidates(held).candidates.bound_and_bytes(room)
         return additive_value(value, self.search.goal) * self.error, moved
 
     def is_known(self, held: Sequence[ResidentTensor]) -> bool:
@@ -64,7 +176,8 @@ class GroupPlace:
         """Search the group with nothing held, and compare the result with its lower bound."""
         self.find(())
         value = self._known[self._key(())][0][0]
-        bound = additive_value(self._grid(()).bound_and_bytes(self.room(()))[0], self.search.goal)
+        least, _ = self._candidates(()).candidates.bound_and_bytes(self.room(()))
+        bound = additive_value(least, self.search.goal)
         self.error = max(1.0, value / bound) if 0 < bound < NOWHERE[0] else 1.0
 
     def find(self, held: Sequence[ResidentTensor]) -> None:
@@ -75,20 +188,16 @@ class GroupPlace:
     def request(self, held: Sequence[ResidentTensor]) -> tuple[GroupSearch, int, Tree]:
         """Return the search with tensors held, the bytes held, and a tree that may be near."""
         taken = capacity(self.search.goal.accelerator) - self.room(held)
-        like = self.tree(()) if held and self.is_known(()) else ()
-        return self.search_held(held), taken, like
+        like = self.tree(()) if held and self.is_known(()) and self.is_searched else ()
+        return self._candidates(held), taken, like
 
     def tree(self, held: Sequence[ResidentTensor]) -> Tree:
         """Return the best tree found with these tensors held."""
         return self._known[self._key(held)][1]
 
     def _find_price(self, held: Sequence[ResidentTensor]) -> tuple[Price, Tree]:
-        if self.is_searched:
-            search, taken, like = self.request(held)
-            best = search.fastest(taken, like=like)
-        else:
-            taken = capacity(self.search.goal.accelerator) - self.room(held)
-            best = self._fused_candidates(held).fastest(taken)
+        search, taken, like = self.request(held)
+        best = search.fastest(taken, like=like)
         if best is None:
             return NOWHERE, self.group.tree
         tree = best.tree if held or self.is_searched else self.group.tree
@@ -118,22 +227,15 @@ class GroupPlace:
         alone = len(self.group.operators) == 1 or self._chain is not None
         return alone and not self.fixed
 
+    @cached_property
+    def _used(self) -> set[str]:
+        """Tensors that the group reads or writes."""
+        operators = map(self.workload.operator, self.group.operators)
+        return {one.tensor for by in operators for one in (*by.inputs, by.output)}
+
     def _touched_tensors(self, held: Sequence[ResidentTensor]) -> list[ResidentTensor]:
         """Return the resident tensors that the group reads or writes."""
-        operators = [self.workload.operator(name) for name in self.group.operators]
-        return [
-            one
-            for one in held
-            if any(uses_tensor(operator, name) for operator in operators for name in one.tensors)
-        ]
-
-    def _kept_tensors(self, held: Sequence[ResidentTensor]) -> tuple[str, ...]:
-        """Return the names of the group's tensors that are held, one for each resident tensor."""
-        operators = [self.workload.operator(name) for name in self.group.operators]
-        return tuple(
-            next(name for name in one.tensors if any(uses_tensor(by, name) for by in operators))
-            for one in self._touched_tensors(held)
-        )
+        return [one for one in held if not self._used.isdisjoint(one.tensors)]
 
     def _key(self, held: Sequence[ResidentTensor]) -> object:
         mine = tuple(each.tensors for each in self._touched_tensors(held))
@@ -146,7 +248,9 @@ class GroupPlace:
 
     def search_held(self, held: Sequence[ResidentTensor]) -> GroupSearch:
         """Return the search of the group's trees with these tensors held."""
-        roots, search = self._kept_tensors(held), self.search.on_one_core() if held else self.search
+        touched = (resident.tensors for resident in self._touched_tensors(held))
+        roots = tuple(next(name for name in names if name in self._used) for names in touched)
+        search = self.search.on_one_core() if held else self.search
         if self._chain is not None:
             return search_epilogue(search, self._chain, roots)
         (name,) = self.group.operators
@@ -156,10 +260,8 @@ class GroupPlace:
             self.workload, name, self.group.merged, roots, overwrites=overwrites
         )
 
-    def _grid(self, held: Sequence[ResidentTensor]) -> CandidateSet:
-        return (
-            self.search_held(held) if self.is_searched else self._fused_candidates(held)
-        ).candidates
+    def _candidates(self, held: Sequence[ResidentTensor]) -> GroupSearch:
+        return self.search_held(held) if self.is_searched else self._fused_candidates(held)
 
     def _fused_candidates(self, held: Sequence[ResidentTensor]) -> GroupSearch:
         """Return the candidates of a fused group that isn't searched again, with held tensors."""

@@ -211,25 +211,10 @@ class GroupSearch:
             return []
         return find_cheaper(found.best, found.sets, self.goal.room - held_bytes, limit)
 
-    # -- other choices of a group that is a part of a mapping
-
-    def figures_of(self, part: Part, held_bytes: int) -> ScoredTree | None:  # noqa: ARG002
-        """Return the figures of the best, which a part of a mapping has; None if there is none."""
-        return self.find(held_bytes).best
-
     def least_cost(self, limit: float, held_bytes: int) -> float:
         """Return a lower bound of the cost of choices with an objective of at most ``limit``."""
         room = self.goal.room - held_bytes
         return min(grid.least_cost(room, limit) for grid in self.sets)
-
-    def cheaper_choices(self, limit: float, held_bytes: int) -> list[tuple[object, ScoredTree]]:
-        """Return less costly choices than the best and their figures, of at most ``limit``."""
-        return [(scored.tree, scored) for scored in self.find_cheaper(limit, held_bytes)]
-
-    def choose(self, part: Part, choice: object) -> Part:
-        """Return a part of a mapping with another choice in its place."""
-        assert isinstance(part, Group) and isinstance(choice, tuple)  # noqa: S101, PT018
-        return replace(part, tree=rename_tree(choice, self.names))
 
     def sample_rooms(self, limit: float, held_bytes: int = 0) -> list[ScoredTree]:
         """Return trees that ran with at most ``limit``, each smaller and slower than those before.

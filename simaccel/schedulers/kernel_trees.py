@@ -1,17 +1,22 @@
-"""Trees of the kernels that a chip's compiler makes of products and their epilogues."""
+"""Trees by rules, of the kernels that a chip's compiler makes of products and epilogues."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
+from simaccel.analytic.evaluation import fits_memories
+from simaccel.analytic.family import family_of
 from simaccel.hardware import Accelerator
 from simaccel.hardware.compiler import ConvertedBlocksSpec
 from simaccel.mapping.space import BoundOperator, IterationSpace
-from simaccel.mapping.tree import Do, Fork, Keep, Loop, Node, Tree
+from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Node, Tree
 from simaccel.schedulers.chains import OperatorChain, made_in_place
 from simaccel.schedulers.einsums import RankRoles
+from simaccel.search.candidate_set import capacity
 from simaccel.units import ARRAY, SFU
 from simaccel.workload.roles import window_ranks
 
@@ -21,45 +26,15 @@ _TURNS: Final = 2
 """Rows of inputs that are processed at once, in multiples of the array's rows."""
 
 
+def fits(space: IterationSpace, group: Group, accelerator: Accelerator) -> bool:
+    """Return whether the tiles of a tree fit the buffer, the accumulator and staging."""
+    return fits_memories(family_of(space, group), accelerator, capacity(accelerator))
+
+
 def sliding_ranks(seen: BoundOperator) -> tuple[str, ...]:
     """Return the group's ranks of an operator's sliding windows (`window_ranks`)."""
     inner = (rank for view in seen.inputs for dim in view.terms if len(dim) > 1 for rank, _ in dim)
     return tuple(dict.fromkeys(inner)) if is_convolution(seen) else ()
-
-
-def taps_of(seen: BoundOperator) -> tuple[str, ...]:
-    """Return the ranks of a sliding window that an einsum reduces over."""
-    return tuple(rank for rank in sliding_ranks(seen) if rank in seen.reduced)
-
-
-def _taps_apart(space: IterationSpace, parts: RankRoles, on: Accelerator) -> list[str]:
-    """Return the ranks of a window that are gone through tap by tap.
-
-    Those along the width are not where the array has rows for them beside the channels
-    (`CompilerSpec.merged_taps`).
-    """
-    seen = space.operators[0]
-    taps = [rank for rank in taps_of(seen) if rank in parts.k]
-    dimensions = [dim for operand in seen.operator.inputs for dim in operand.projection]
-    windows = [dim.terms for dim in dimensions if len(dim.terms) > 1]
-    if not (on.compiler.merged_taps and windows):
-        return taps
-    apart = [rank for rank in taps if all(rank != other for other, _ in windows[-1])]
-    rows = math.prod(space.sizes[rank] for rank in parts.k if rank not in apart)
-    return apart if rows <= on.array.rows else taps
-
-
-def share_diagonal(space: IterationSpace, parts: RankRoles, on: Accelerator) -> bool:
-    """Return whether products at once share an array: the weights of each lie beside zeros."""
-    weights = space.workload.tensors[space.operators[0].inputs[1].name].kind == "weight"
-    return on.systolic.diagonal and weights and bool(parts.g)
-
-
-def _product_leaf(space: IterationSpace, parts: RankRoles, on: Accelerator) -> Tree:
-    """Return the loops over taps that are gone through one by one, and the product inside."""
-    taps = (Loop(rank, 1) for rank in _taps_apart(space, parts, on))
-    diagonal = share_diagonal(space, parts, on)
-    return (*taps, Do(space.operators[0].name, ARRAY, "ws", diagonal=diagonal))
 
 
 def cut_loops(space: IterationSpace, ranks: Sequence[str], tiles: Sizes) -> list[Loop]:
@@ -82,102 +57,121 @@ def shrink_sizes(space: IterationSpace, ranks: Sequence[str], most: int) -> Size
     return found
 
 
-def whole_tree(
-    space: IterationSpace,
-    parts: RankRoles,
-    tiles: Sizes,
-    chain: OperatorChain | None,
-    on: Accelerator,
-) -> Tree:
-    """Return the kernel that loads its operands, works, and stores the result, without overlap."""
-    seen = space.operators[0]
-    a, b = seen.names[:2]
-    slots = 1 + bool(parts.g)
-    down, across = cut_loops(space, parts.m, tiles), cut_loops(space, parts.n, tiles)
-    heads = cut_loops(space, parts.g, tiles)
-    held, moving = Keep(b, slots=slots), Keep(a, slots=slots)
-    end = _with_epilogue(chain, seen, _product_leaf(space, parts, on), slots)
-    return (*heads, *across, held, *down, moving, *end)
+@dataclass(frozen=True)
+class ProductTrees:
+    """Trees of a product with its epilogue, if it has one (``chain``), in the ranks of a group."""
 
+    space: IterationSpace
+    parts: RankRoles
+    chain: OperatorChain | None
+    accelerator: Accelerator
 
-def streamed_tree(
-    space: IterationSpace,
-    parts: RankRoles,
-    tiles: Sizes,
-    chain: OperatorChain | None,
-    on: Accelerator,
-) -> Tree:
-    """Return the kernel that streams columns of the second operand, loading the next meanwhile.
+    @property
+    def product(self) -> BoundOperator:
+        """The product."""
+        return self.space.operators[0]
 
-    If array and vector unit work in turn (`CompilerSpec.in_turn`), the sums have one slot, which is
-    free once the last operator has written its result.
-    """
-    seen = space.operators[0]
-    a, b = seen.names[:2]
-    down, across = cut_loops(space, parts.m, tiles), cut_loops(space, parts.n, tiles)
-    depth, heads = cut_loops(space, parts.k, tiles), cut_loops(space, parts.g, tiles)
-    if depth:
-        own: Tree = (*depth, Keep(a, slots=2), Keep(b, slots=2))
-    else:
-        own = (Keep(b, slots=2),)
-    stays = () if depth else (Keep(a, slots=2 if down or heads else 1),)
-    in_turn = chain is not None and on.compiler.in_turn
-    aside = space.operators[-1].output.name if in_turn else ""
-    ahead = int(bool(across) and not in_turn)
-    own = (*own, *_product_leaf(space, parts, on))
-    end = _with_epilogue(chain, seen, own, 2, ahead=ahead, aside=aside)
-    return (*heads, *down, *stays, *across, *end)
+    @property
+    def shares_diagonal(self) -> bool:
+        """Whether products at once share an array: the weights of each lie beside zeros."""
+        weights = self.space.workload.tensors[self.product.inputs[1].name].kind == "weight"
+        return self.accelerator.systolic.diagonal and weights and bool(self.parts.g)
 
+    @cached_property
+    def _taps(self) -> list[str]:
+        """Ranks of a sliding window that the product reduces over."""
+        return [rank for rank in sliding_ranks(self.product) if rank in self.product.reduced]
 
-def rows_tree(
-    space: IterationSpace, parts: RankRoles, chain: OperatorChain | None, on: Accelerator
-) -> Tree | None:
-    """Return the kernel of a convolution that holds the weights and streams rows of the inputs.
+    @cached_property
+    def _taps_apart(self) -> list[str]:
+        """Ranks of a window that are gone through tap by tap.
 
-    None if the compiler doesn't choose the smaller operand to hold (`CompilerSpec.held`), or the
-    weights aren't the smaller one. More rows are processed at once than the array has, so that
-    streaming takes longer than shifting weights in.
-    """
-    seen = space.operators[0]
-    if on.compiler.held != "smaller" or parts.g or not is_convolution(seen):
-        return None
-    columns = math.prod(space.sizes[rank] for rank in (*parts.n, *taps_of(seen)))
-    if math.prod(space.sizes[rank] for rank in parts.m) <= columns:
-        return None
-    a, b = seen.names[:2]
-    tiles = shrink_sizes(space, parts.m, _TURNS * on.systolic.rows)
-    down = cut_loops(space, parts.m, tiles)
-    own = _product_leaf(space, parts, on)
-    end = _with_epilogue(chain, seen, own, 2, ahead=int(bool(down)))
-    return (Keep(b), *down, Keep(a, slots=2), *end)
+        Those along the width are not where the array has rows for them beside the channels
+        (`CompilerSpec.merged_taps`).
+        """
+        reduced = self.parts.k
+        taps = [rank for rank in self._taps if rank in reduced]
+        dimensions = [dim for read in self.product.operator.inputs for dim in read.projection]
+        windows = [dict(dim.terms) for dim in dimensions if len(dim.terms) > 1]
+        if not (self.accelerator.compiler.merged_taps and windows):
+            return taps
+        apart = [rank for rank in taps if rank not in windows[-1]]
+        rows = math.prod(self.space.sizes[rank] for rank in reduced if rank not in apart)
+        return apart if rows <= self.accelerator.array.rows else taps
 
+    def load_whole(self, tiles: Sizes) -> Tree:
+        """Return the kernel that loads its operands, works, and stores the result one by one."""
+        a, b = self.product.names[:2]
+        slots = 1 + bool(self.parts.g)
+        heads, across, down = self._cut(tiles, self.parts.g, self.parts.n, self.parts.m)
+        held, moving = Keep(b, slots=slots), Keep(a, slots=slots)
+        return (*heads, *across, held, *down, moving, *self._with_epilogue((), slots))
 
-def _with_epilogue(
-    chain: OperatorChain | None,
-    seen: BoundOperator,
-    own: Tree,
-    slots: int,
-    *,
-    ahead: int = 0,
-    aside: str = "",
-) -> Tree:
-    """Return a product (``own``), and what follows it on each tile of its result.
+    def stream(self, tiles: Sizes) -> Tree:
+        """Return the kernel that streams columns of the second operand, loading the next meanwhile.
 
-    ``aside``: a result that has tiles of its own, so that those of the others need one slot.
-    """
-    if chain is None:
-        return (Keep(seen.output.name, slots=slots), *own)
-    space = chain.space
-    outputs = [item.output.name for item in space.operators if not made_in_place(chain, item)]
-    beside = dict.fromkeys(
-        name for item in space.operators[1:] for name in item.names if name not in space.made
-    )
-    kept = dict.fromkeys((*beside, *outputs), slots)
-    if aside:
-        kept |= dict.fromkeys(outputs, 1) | {aside: slots}
-    keeps = [Keep(name, slots=count) for name, count in kept.items()]
-    behind = ((Do(item.name, SFU),) for item in space.operators[1:])
-    return (*keeps, Fork((own, *behind), ahead=ahead))
+        If array and vector unit work in turn (`CompilerSpec.in_turn`), the sums have one slot,
+        which is free once the last operator has written its result.
+        """
+        a, b = self.product.names[:2]
+        parts, in_turn = self.parts, self.chain is not None and self.accelerator.compiler.in_turn
+        heads, down, across, depth = self._cut(tiles, parts.g, parts.m, parts.n, parts.k)
+        own: Tree = (Keep(b, slots=2),)
+        stays: Tree = (Keep(a, slots=2 if down or heads else 1),)
+        if depth:
+            own, stays = (*depth, Keep(a, slots=2), Keep(b, slots=2)), ()
+        aside = self.space.operators[-1].output.name if in_turn else ""
+        ahead = int(bool(across) and not in_turn)
+        end = self._with_epilogue(own, 2, ahead=ahead, aside=aside)
+        return (*heads, *down, *stays, *across, *end)
+
+    def hold_weights(self) -> Tree | None:
+        """Return the kernel of a convolution that holds the weights and streams rows of the inputs.
+
+        None if the compiler doesn't choose the smaller operand to hold (`CompilerSpec.held`), or
+        the weights aren't the smaller one. More rows are processed at once than the array has, so
+        that streaming takes longer than shifting weights in.
+        """
+        space, parts, on = self.space, self.parts, self.accelerator
+        if on.compiler.held != "smaller" or parts.g or not is_convolution(self.product):
+            return None
+        columns = math.prod(space.sizes[rank] for rank in (*parts.n, *self._taps))
+        if math.prod(space.sizes[rank] for rank in parts.m) <= columns:
+            return None
+        a, b = self.product.names[:2]
+        (down,) = self._cut(shrink_sizes(space, parts.m, _TURNS * on.systolic.rows), parts.m)
+        return (
+            Keep(b),
+            *down,
+            Keep(a, slots=2),
+            *self._with_epilogue((), 2, ahead=int(bool(down))),
+        )
+
+    def _cut(self, tiles: Sizes, *parts: Sequence[str]) -> Iterator[list[Loop]]:
+        """Yield the loops over the ranks of each part that are tiled."""
+        yield from (cut_loops(self.space, ranks, tiles) for ranks in parts)
+
+    def _with_epilogue(self, own: Tree, slots: int, *, ahead: int = 0, aside: str = "") -> Tree:
+        """Return a product on its tiles, and what follows it on each tile of its result.
+
+        ``aside``: a result that has tiles of its own, so that those of the others need one slot.
+        """
+        product, chain = self.product, self.chain
+        leaf = Do(product.name, ARRAY, "ws", diagonal=self.shares_diagonal)
+        own = (*own, *(Loop(rank, 1) for rank in self._taps_apart), leaf)
+        if chain is None:
+            return (Keep(product.output.name, slots=slots), *own)
+        space = chain.space
+        outputs = [item.output.name for item in space.operators if not made_in_place(chain, item)]
+        beside = dict.fromkeys(
+            name for item in space.operators[1:] for name in item.names if name not in space.made
+        )
+        kept = dict.fromkeys((*beside, *outputs), slots)
+        if aside:
+            kept |= dict.fromkeys(outputs, 1) | {aside: slots}
+        keeps = [Keep(name, slots=count) for name, count in kept.items()]
+        behind = ((Do(item.name, SFU),) for item in space.operators[1:])
+        return (*keeps, Fork((own, *behind), ahead=ahead))
 
 
 def converted_tree(

@@ -15,6 +15,7 @@ from typing import Final
 
 from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.sharding import Pod
+from simaccel.search.candidate_set import capacity
 from simaccel.search.problems import parts
 from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
 from simaccel.workload.einsum import Tensor
@@ -52,7 +53,8 @@ def compile_graph(
     if accelerator.compiler.stays:
         sizes = _sizes_on_chip(workload, share(workload))
         for what in accelerator.compiler.stays:
-            workload = _keep(workload, _STAYING[what](workload, accelerator, sizes))
+            kept = _STAYING[what](workload, capacity(accelerator), sizes)
+            workload = _keep(workload, kept)
     return workload
 
 
@@ -221,18 +223,18 @@ def _repeat_for(
     ``products``: its logits, and what it attends to; ``pieces_of``: how often chips cut ranks.
     """
     logit, attend = products
-    spec, capacity = accelerator.compiler.attention, accelerator.buffer.capacity_bytes
+    spec, most = accelerator.compiler.attention, accelerator.buffer.capacity_bytes
     scores = workload.operator(logit)
     rows, keys = scores.inputs
     lacking = [rank for rank in rows.ranks if rank not in keys.ranks and scores.ranks[rank] > 1]
     heads = frozenset(lacking) & frozenset(scores.output.ranks)
-    if capacity is None or not heads:
+    if most is None or not heads:
         return workload
     n_bytes = workload.tensors[keys.tensor].bytes_per_element
     times = math.prod(scores.ranks[rank] for rank in heads)
     each = times * math.prod(keys.shape(scores.ranks)) * n_bytes
     beside = math.prod(rows.shape(scores.ranks)) * spec.row_tile * n_bytes
-    needed, room = 2 * each + 2 * beside, capacity - (spec.reserved_bytes or 0)
+    needed, room = 2 * each + 2 * beside, most - (spec.reserved_bytes or 0)
     pieces = accelerator.pod.count
     if room < needed <= room * pieces:
         pieces = pieces_of({*heads, *keys.ranks})
@@ -272,23 +274,18 @@ def _keep(workload: Workload, names: Collection[str]) -> Workload:
     return replace(workload, tensors={**old, **kept}) if kept else workload
 
 
-def _given_operands(
-    workload: Workload, accelerator: Accelerator, sizes: Mapping[str, int]
-) -> set[str]:
+def _given_operands(workload: Workload, room: int, sizes: Mapping[str, int]) -> set[str]:
     """Return the external operands of a whole program's products, if all of them fit the chip."""
-    n_bytes = sum(sizes.values())
-    capacity = accelerator.buffer.capacity_bytes
     part = workload.parameters.get("scope", "model") != "model"
-    if part or (capacity is not None and n_bytes > capacity):
+    if part or sum(sizes.values()) > room:
         return set()
     made = {operator.output.tensor for operator in workload.operators}
     read = (one.tensor for op in _products(workload.by_name) for one in op.inputs)
     return set(read) - made
 
 
-def _rows(workload: Workload, accelerator: Accelerator, sizes: Mapping[str, int]) -> set[str]:
+def _rows(workload: Workload, room: int, sizes: Mapping[str, int]) -> set[str]:
     """Return what operators along an axis read and make of other operators, if it is small."""
-    capacity = accelerator.buffer.capacity_bytes
     outcome = set[str]()
     for operator in workload.operators:
         if isinstance(operator, Vector) and operator.axis and operator.kind != "softmax":
@@ -296,21 +293,15 @@ def _rows(workload: Workload, accelerator: Accelerator, sizes: Mapping[str, int]
     return {
         name
         for name in outcome
-        if workload.tensors[name].kind == "intermediate"
-        and (capacity is None or 4 * sizes[name] <= capacity)
+        if workload.tensors[name].kind == "intermediate" and 4 * sizes[name] <= room
     }
 
 
-def _copies(workload: Workload, accelerator: Accelerator, sizes: Mapping[str, int]) -> set[str]:
+def _copies(workload: Workload, room: int, sizes: Mapping[str, int]) -> set[str]:
     """Return what copies make, if it fits beside as much."""
-    capacity = accelerator.buffer.capacity_bytes
-    return {
-        operator.output.tensor
-        for operator in workload.operators
-        if isinstance(operator, Vector)
-        and operator.kind == COPY.name
-        and (capacity is None or 2 * sizes[operator.output.tensor] <= capacity)
-    }
+    operators = (one for one in workload.operators if isinstance(one, Vector))
+    made = (operator.output.tensor for operator in operators if operator.kind == COPY.name)
+    return {name for name in made if 2 * sizes[name] <= room}
 
 
 def _moving(workload: Workload, operator: Operator, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -319,28 +310,20 @@ def _moving(workload: Workload, operator: Operator, sizes: Mapping[str, int]) ->
     return {name: sizes[name] for name in names if workload.tensors[name].kind != "weight"}
 
 
-def _activations(
-    workload: Workload, accelerator: Accelerator, sizes: Mapping[str, int]
-) -> set[str]:
+def _activations(workload: Workload, room: int, sizes: Mapping[str, int]) -> set[str]:
     """Return the activations of operators that have room for them, but the first and last ones."""
-    capacity = accelerator.buffer.capacity_bytes
     needed = [_moving(workload, operator, sizes) for operator in workload.operators]
-    small = [names for names in needed if capacity is None or sum(names.values()) <= capacity]
+    small = [names for names in needed if sum(names.values()) <= room]
     large = {name for names in needed if names not in small for name in names}
     first, last = workload.operators[0], workload.operators[-1]
     given = {operand.tensor for operand in first.inputs}
     return {name for names in small for name in names} - large - given - {last.output.tensor}
 
 
-def _resident_weights(
-    workload: Workload, accelerator: Accelerator, sizes: Mapping[str, int]
-) -> set[str]:
+def _resident_weights(workload: Workload, room: int, sizes: Mapping[str, int]) -> set[str]:
     """Return the weights for which there is room beside activations, in the operators' order."""
-    capacity = accelerator.buffer.capacity_bytes
-    if capacity is None:
-        return {name for name, tensor in workload.tensors.items() if tensor.kind == "weight"}
     needed = (sum(_moving(workload, operator, sizes).values()) for operator in workload.operators)
-    room, outcome = capacity - max((n for n in needed if n <= capacity), default=0), set[str]()
+    room, outcome = room - max((n for n in needed if n <= room), default=0), set[str]()
     for operator in workload.operators:
         for operand in operator.inputs:
             name, n_bytes = operand.tensor, sizes[operand.tensor]

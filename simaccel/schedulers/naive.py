@@ -7,7 +7,6 @@ and A as much of the intermediate stays on chip as fits beside these tiles, as i
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Sizes
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,6 +18,7 @@ from simaccel.hardware import Accelerator, Stationarity
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Tree
 from simaccel.schedulers.einsums import roles
+from simaccel.schedulers.kernel_trees import shrink_sizes
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import capacity
 from simaccel.search.goal import Goal
@@ -65,9 +65,9 @@ def _fixed_family(
     while height:
         tree: Tree = (
             *(Loop(rank, 1) for rank in ranks.g),
-            *_cut_loops(space.sizes, ranks.n, array.cols),
-            *_cut_loops(space.sizes, ranks.k, array.rows),
-            *_cut_loops(space.sizes, ranks.m, height),
+            *_cut_loops(space, ranks.n, array.cols),
+            *_cut_loops(space, ranks.k, array.rows),
+            *_cut_loops(space, ranks.m, height),
             *(Keep(tensor, slots=2) for tensor in names),
             Do(seen.name, ARRAY, stationarity),
         )
@@ -93,11 +93,7 @@ def _fixed_family(
     )
 
 
-def _cut_loops(sizes: Sizes[str, int], ranks: tuple[str, ...], most: int) -> list[Loop]:
+def _cut_loops(space: IterationSpace, ranks: tuple[str, ...], most: int) -> list[Loop]:
     """Return loops that leave at most so many positions of some ranks together."""
-    found = []
-    for rank in reversed(ranks):
-        tile = min(sizes[rank], max(most, 1))
-        found.append(Loop(rank, tile))
-        most //= tile
-    return found[::-1]
+    tiles = shrink_sizes(space, ranks, most)
+    return [Loop(rank, tiles[rank]) for rank in ranks]

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from simaccel.errors import SimaccelError
-from simaccel.mapping.tree import ResidentScope
-from simaccel.pareto import keep_cheaper
-from simaccel.schedulers.group_search import Part
+from simaccel.mapping.tree import Group, ResidentScope, Tree
+from simaccel.pareto import Label, undominated_labels
+from simaccel.schedulers.group_search import GroupSearch, Part
 from simaccel.schedulers.schedule_steps import PartSearch, ScheduleStep, value_of
-from simaccel.schedulers.sequences import measure_groups, unique, value_of_groups
+from simaccel.schedulers.sequences import measure_all, measure_groups, unique, value_of_groups
 from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search.canonical import rename_tree
 from simaccel.search.effort import EFFORT, Objective
-from simaccel.search.judge import FOREVER, Body, key_of_body, operators_of
+from simaccel.search.judge import Body, key_of_body, operators_of
 from simaccel.search.near_ties import has_near_ties, losses
 from simaccel.search.scored_tree import ScoredTree, main_cost
 from simaccel.workload import Workload
@@ -39,7 +38,7 @@ def choose(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Bo
     is_decided = has_near_ties(goal.objective, goal.tolerance)
     if len(distinct) == 1 and (not is_decided or goal.is_over):
         return distinct[0]
-    scored = dict(_measure(workload, distinct, search))
+    scored = measure_all(workload, distinct, goal)
     fastest = min(scored, key=lambda at: scored[at].rank)
     if not is_decided:
         return distinct[fastest]
@@ -54,28 +53,6 @@ def choose(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Bo
     body, chosen = min(saved, key=lambda pair: pair[1].cost(goal.objective))
     goal.on_losses(losses(chosen, min(least, chosen, key=lambda figures: figures.rank)))
     return body
-
-
-def _measure(
-    workload: Workload, bodies: Sequence[Body], search: TreeSearch
-) -> Iterator[tuple[int, ScoredTree]]:
-    """Yield (index, figures) of each mapping that the machine runs.
-
-    Raises:
-        SimaccelError: the machine refuses all of them.
-
-    """
-    refused: SimaccelError | None = None
-    has_run = False
-    search.goal.judge.judge(workload, bodies, FOREVER)  # runs all, perhaps in several processes
-    for at, body in enumerate(bodies):
-        try:
-            yield at, measure_groups(workload, body, search.goal)
-            has_run = True
-        except SimaccelError as error:  # the machine takes fewer trees than the closed form
-            refused = error
-    if not has_run and refused is not None:
-        raise refused
 
 
 # -- other fusions
@@ -95,22 +72,17 @@ def cheapest_near_tie(
         _steps_of_fewer_bytes(steps, path, limit, goal.room), key=lambda saving: saving[0]
     )
     new = [step.find_least_costly(most) for _, step, most in saving_steps[: EFFORT.fewer_bytes]]
-    searched = [step for step in (*steps, *new) if step and step.scored]
-    states: dict[int, list[_State]] = {0: [_State(0.0, 0.0, ())]}
+    searched = [step for step in (*steps, *new) if step]
+    states: dict[int, list[Label]] = {0: [(0.0, 0.0, ())]}
     for stop in range(1, path[-1].stop + 1):
         paths = [
-            _State(state.value + step.value, state.cost + _cost_of_step(step), (*state.taken, step))
+            (value + step.value, cost + _cost(step.scored, "cycles") * step.times, (*taken, step))
             for step in searched
-            if step.stop == stop
-            for state in states.get(step.start, ())
+            if step.stop == stop and step.scored
+            for value, cost, taken in states.get(step.start, ())
         ]
         states[stop] = _keep_undominated(paths, limit)
-    return list(states[path[-1].stop][-1].taken)
-
-
-def _cost_of_step(step: ScheduleStep) -> float:
-    assert step.scored is not None  # noqa: S101 - callers pass only scored steps
-    return _cost(step.scored, "cycles") * step.times
+    return list(states[path[-1].stop][-1][2])
 
 
 def _steps_of_fewer_bytes(
@@ -124,32 +96,19 @@ def _steps_of_fewer_bytes(
     for step in steps:
         inside = [part for part in path if step.start <= part.start and part.stop <= step.stop]
         whole = sum(part.stop - part.start for part in inside) == step.stop - step.start
-        if step.body is not None or not whole:
+        searched = step.candidates
+        if step.body is not None or not whole or not isinstance(searched, GroupSearch):
             continue
         most = slack + value_of(inside, sum)
-        fewest = step.candidates.fewest_bytes(room, most / step.times)
+        fewest = searched.fewest_bytes(room, most / step.times)
         added_bytes = (fewest - sum(part.ties[0] for part in inside)) * step.times
         if added_bytes < 0:
             yield added_bytes, step, most
 
 
-@dataclass(frozen=True)
-class _State:
-    """A combination of choices: its objective, its cost, and the choices."""
-
-    value: float
-    cost: float
-    taken: tuple[Any, ...]
-
-
-def _keep_undominated(states: Sequence[_State], limit: float) -> list[_State]:
-    """Return the Pareto-optimal states within a limit, thinned to about `EFFORT.states`."""
-    kept = keep_cheaper(
-        (state for state in states if state.value <= limit),
-        rank=lambda state: (state.value, state.cost),
-        cost=lambda state: state.cost,
-    )
-    return kept[:: -(-len(kept) // EFFORT.states) or 1] + kept[-1:]
+def _keep_undominated(labels: Sequence[Label], limit: float) -> list[Label]:
+    """Return the Pareto-optimal labels within a limit, thinned to about `EFFORT.states`."""
+    return undominated_labels((label for label in labels if label[0] <= limit), EFFORT.states)
 
 
 def _cost(scored: ScoredTree, objective: Objective) -> float:
@@ -175,7 +134,18 @@ class _Kind:
 
     def saving(self, limit: float, objective: Objective) -> float:
         """Return an upper bound of the cost that another choice saves in each run."""
-        return _cost(self.now, objective) - self.origin.least_cost(limit, self.held_bytes)
+        now, origin = _cost(self.now, objective), self.origin
+        if isinstance(origin, GroupSearch):
+            return now - origin.least_cost(limit, self.held_bytes)
+        return now
+
+    def cheaper(self, limit: float) -> list[tuple[Tree | Part, ScoredTree]]:
+        """Return less costly choices and their figures, with objectives of at most ``limit``."""
+        if isinstance(self.origin, GroupSearch):
+            found = self.origin.find_cheaper(limit, self.held_bytes)
+            return [(scored.tree, scored) for scored in found]
+        staged = self.origin.find_cheaper(limit)
+        return [(body[0], scored) for body, scored in staged if len(body) == 1]
 
 
 def _save_within(
@@ -197,9 +167,7 @@ def _save_within(
     worth = [pair for pair in saving if pair[0] > EFFORT.least_saving * _cost(known, objective)]
     largest_first = sorted(worth, key=lambda pair: (-pair[0], pair[1]))
     tried = [kinds[at] for _, at in largest_first[: EFFORT.kinds]]
-    choices = [
-        (kind, kind.origin.cheaper_choices(limit_of(kind), kind.held_bytes)) for kind in tried
-    ]
+    choices = [(kind, kind.cheaper(limit_of(kind))) for kind in tried]
     for _ in range(EFFORT.tries):
         parts = _cheapest_choices(choices, slack if is_sum else float("inf"), objective)
         changed = _with_parts(body, parts)
@@ -217,36 +185,41 @@ def _save_within(
 
 
 def _cheapest_choices(
-    choices: Sequence[tuple[_Kind, Sequence[tuple[object, ScoredTree]]]],
+    choices: Sequence[tuple[_Kind, Sequence[tuple[Tree | Part, ScoredTree]]]],
     slack: float,
     objective: Objective,
 ) -> dict[tuple[str, ...], Part]:
     """Return the cheapest parts by operators that raise the objective by at most ``slack``."""
-    states = [_State(0.0, 0.0, ())]
+    labels: list[Label] = [(0.0, 0.0, ())]
     for kind, alternatives in choices:
-        added = [
-            _State(
+        added: list[tuple[float, float, Tree | Part | None]] = [
+            (
                 max(figures.value - kind.now.value, 0.0) * kind.times,
                 (_cost(figures, objective) - _cost(kind.now, objective)) * kind.times,
-                (choice,),
+                choice,
             )
             for choice, figures in alternatives
         ]
-        added.append(_State(0.0, 0.0, (None,)))
-        states = _keep_undominated(
-            [
-                _State(old.value + new.value, old.cost + new.cost, (*old.taken, *new.taken))
-                for old in states
-                for new in added
-            ],
-            slack,
-        )
+        joined = [
+            (value + more, cost + change, (*taken, choice))
+            for value, cost, taken in labels
+            for more, change, choice in (*added, (0.0, 0.0, None))
+        ]
+        labels = _keep_undominated(joined, slack)
     return {
-        tuple(operators_of((part,))): origin.choose(part, choice)
-        for (kind, _), choice in zip(choices, states[-1].taken, strict=True)
+        tuple(operators_of((part,))): _choose(part, origin, choice)
+        for (kind, _), choice in zip(choices, labels[-1][2], strict=True)
         if choice is not None
         for part, origin in kind.members
     }
+
+
+def _choose(part: Part, origin: PartSearch, choice: Tree | Part) -> Part:
+    """Return a part of a mapping with another choice in its place: a tree, or a part as it is."""
+    if isinstance(choice, Group | ResidentScope):
+        return choice
+    assert isinstance(part, Group) and isinstance(origin, GroupSearch)  # noqa: S101, PT018
+    return replace(part, tree=rename_tree(choice, origin.names))
 
 
 def _kinds_of(workload: Workload, body: Body, search: TreeSearch) -> list[_Kind]:
@@ -256,7 +229,8 @@ def _kinds_of(workload: Workload, body: Body, search: TreeSearch) -> list[_Kind]
         origin, held_bytes = search.goal.origins[key_of_body((part,))]
         key = id(origin.known), held_bytes
         if key not in kinds:
-            now = origin.figures_of(part, held_bytes)
+            is_group = isinstance(origin, GroupSearch)
+            now = origin.find(held_bytes).best if is_group else origin.figures_of(part)
             if now is None:
                 continue
             kinds[key] = _Kind(origin, held_bytes, now)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as Map
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from simaccel.errors import SimaccelError, require_none
 from simaccel.hardware import Accelerator
@@ -65,23 +65,25 @@ def over_cores(
     return mapping_of(workload, first.dataflow, bodies[values.index(min(values))])
 
 
+@dataclass
 class _Search:
-    """The search for the spread of each group; ``schedule``: for a workload on one core."""
+    """The search for the spread of each group; ``schedule``: for a workload on one core.
 
-    def __init__(
-        self,
-        workload: Workload,
-        goal: Goal,
-        schedule: Callable[[Workload, Accelerator], Mapping],
-        spreads: Map[str, int],
-    ) -> None:
-        self.workload, self.accelerator, self.goal = workload, goal.accelerator, goal
-        self.schedule = schedule
-        self.spreads = spreads
-        self.met: set[str] = set()
-        """Ranks that the user gave and that are spread."""
-        self.known: dict[object, tuple[int, int] | None] = {}
-        """By what alike operators have in common the number of the spread rank, and its tile."""
+    ``met``: ranks that the user gave and that are spread. ``known``: by what alike operators have
+    in common the number of the spread rank, and its tile.
+    """
+
+    workload: Workload
+    goal: Goal
+    schedule: Callable[[Workload, Accelerator], Mapping]
+    spreads: Map[str, int]
+    met: set[str] = field(default_factory=set)
+    known: dict[object, tuple[int, int] | None] = field(default_factory=dict)
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The accelerator with all cores."""
+        return self.goal.accelerator
 
     def part(self, part: Group | ResidentScope) -> Body:
         """Return what takes the place of a group, or of groups between which a tensor stays."""
@@ -151,21 +153,18 @@ class _Search:
         self, whole: Workload, group: Group, space: IterationSpace, rank: str, tile: int
     ) -> Iterator[Body]:
         """Yield mappings of the cores' pieces: the group's own tree, and those of new searches."""
-        with suppress(_UncutError):
-            yield (_spread_group(whole, group, space, rank, tile),)
+        if own := _spread_group(whole, group, space, rank, tile):
+            yield (own,)
         piece = _piece(whole, space, {**space.sizes, rank: tile})
         parts = [-(-space.sizes[rank] // tile)]
         parts += [1] * self.accelerator.cores.noc.multicast  # of what all cores load alike
         for share in parts:
-            with suppress(SimaccelError, _UncutError):
+            with suppress(SimaccelError):
                 body = self.schedule(piece, share_bandwidth(self.accelerator, share)).body
                 groups = [part for part in body if isinstance(part, Group)]
-                if len(groups) == len(body):
-                    yield tuple(_spread_group(whole, part, space, rank, tile) for part in groups)
-
-
-class _UncutError(Exception):
-    """A group has a rank merged with others, so that it can't be cut alone."""
+                cut = [_spread_group(whole, part, space, rank, tile) for part in groups]
+                if len(groups) == len(body) and all(cut):
+                    yield tuple(filter(None, cut))
 
 
 def _piece(whole: Workload, space: IterationSpace, sizes: dict[str, int]) -> Workload:
@@ -181,12 +180,10 @@ def _piece(whole: Workload, space: IterationSpace, sizes: dict[str, int]) -> Wor
 
 def _spread_group(
     whole: Workload, group: Group, unit: IterationSpace, rank: str, tile: int
-) -> Group:
+) -> Group | None:
     """Return a group with pieces of a rank of its unit on cores.
 
-    Raises:
-        _UncutError: the group has the rank merged with others outside of it, or padded.
-
+    None if the group has the rank merged with others outside of it, or padded.
     """
     plain = space_of(whole, replace(group, tree=(), merged={}, padded={}))
     names = {
@@ -195,13 +192,13 @@ def _spread_group(
         for own, name in zip(unit.bound_operator(seen.name).ranks, seen.ranks, strict=True)
     }
     if group.padded or rank not in names:
-        raise _UncutError
+        return None
     name = names[rank]
     for merged, ranks in group.merged.items():
         if name in ranks:
             outer, inner = ranks[: ranks.index(name)], ranks[ranks.index(name) + 1 :]
             if math.prod(plain.sizes[own] for own in outer) > 1:
-                raise _UncutError
+                return None
             name, tile = merged, tile * math.prod(plain.sizes[own] for own in inner)
             break
     return replace(group, tree=(Spread(name, tile, CORES), *group.tree))

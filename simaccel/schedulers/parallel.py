@@ -29,7 +29,7 @@ from simaccel.mapping.tree import Do, Group, Keep, Spread, WorkloadReference
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.search.problems import Options
 from simaccel.units import SFU
-from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
+from simaccel.workload import Einsum, Operator, Vector, Workload
 
 KINDS: Final = ("transformer", "attention")
 BATCH: Final = "b"
@@ -130,13 +130,9 @@ def spread_over(workload: Workload, degrees: ParallelDegrees) -> Spreads:
     """Return how each operator of a transformer is cut over the chips.
 
     Raises:
-        InputError: the workload is none, or a size can't be divided by a degree.
+        InputError: a size can't be divided by a degree.
 
     """
-    kind = workload.parameters.get("kind")
-    if kind not in KINDS:
-        allowed = "a transformer on several chips, or --mapping with spread ... chips"
-        raise InputError([Fault("--workload", "workload", workload.name, allowed)])
     if degrees.expert > 1:
         _require_experts(workload, degrees)
         batch = max(operator.ranks.get(BATCH, 1) for operator in workload.operators)
@@ -287,29 +283,17 @@ def sharded_weights(workload: Workload, spreads: Spreads, count: int) -> KeptOnc
     """
     kept: dict[str, tuple[str, ...]] = {}
     for operator in workload.operators:
-        pieces = dict(spreads[operator.name])
-        names = [
-            operand.tensor
-            for operand in (operator.inputs if isinstance(operator, Einsum) else ())
-            if workload.tensors[operand.tensor].kind == "weight"
-            if _is_shardable(operator, operand, pieces, count)
-        ]
-        kept[operator.name] = tuple(dict.fromkeys(names))
+        pieces, names = dict(spreads[operator.name]), dict[str, None]()
+        for operand in operator.inputs if isinstance(operator, Einsum) else ():
+            own = [pieces.get(dim.outermost(operator.ranks) or "", 1) for dim in operand.projection]
+            left, sizes = count // math.prod(own), operand.shape(operator.ranks)
+            pairs = zip(sizes, own, strict=True)
+            cuts = left > 1 and any(size % (cut * left) == 0 for size, cut in pairs)
+            is_weight = workload.tensors[operand.tensor].kind == "weight"
+            if is_weight and cuts and not operand.start:
+                names[operand.tensor] = None
+        kept[operator.name] = tuple(names)
     return kept
-
-
-def _is_shardable(
-    operator: Operator, operand: Operand, pieces: Mapping[str, int], count: int
-) -> bool:
-    """Return whether weights that are read in pieces can be cut over the chips that are left."""
-    own = [pieces.get(dim.outermost(operator.ranks) or "", 1) for dim in operand.projection]
-    left, shape = count // math.prod(own), operand.shape(operator.ranks)
-    is_plain = not operand.start
-    return (
-        is_plain
-        and left > 1
-        and any(size % (cut * left) == 0 for size, cut in zip(shape, own, strict=True))
-    )
 
 
 def share_of(

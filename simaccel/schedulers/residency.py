@@ -13,19 +13,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from operator import itemgetter
 
 from simaccel.analytic.prediction import predict
 from simaccel.mapping.lifetimes import bytes_around, lifetimes
 from simaccel.mapping.space import holding_tensor
 from simaccel.mapping.tree import Group, Keep, ResidentScope
-from simaccel.pareto import keep_cheaper
-from simaccel.schedulers.group_place import NOWHERE, GroupPlace, Price
-from simaccel.schedulers.group_search import search_together
-from simaccel.schedulers.resident_tensors import (
+from simaccel.pareto import Label, undominated_labels
+from simaccel.schedulers.group_place import (
+    NOWHERE,
+    GroupPlace,
+    Price,
     ResidentTensor,
     repetition_of,
     resident_tensors,
 )
+from simaccel.schedulers.group_search import search_together
 from simaccel.schedulers.sequences import unique
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import capacity
@@ -44,15 +47,13 @@ def hold_between(workload: Workload, body: Body, search: TreeSearch) -> list[Bod
     """
     if search.goal.objective == "footprint" or search.goal.is_over:
         return [body]
-    key = "held", key_of_body(body)
-    return search.recall(key, lambda: _hold_sections(workload, body, search))
 
+    def hold() -> list[Body]:
+        runs = groupby(body, lambda part: repetition_of(workload, part))
+        pairs = zip(*(_section(workload, list(run), search) for _, run in runs), strict=True)
+        return unique([tuple(part for section in pair for part in section) for pair in pairs])
 
-def _hold_sections(workload: Workload, body: Body, search: TreeSearch) -> list[Body]:
-    runs = [list(run) for _, run in groupby(body, lambda one: repetition_of(workload, one))]
-    sections = [_section(workload, run, search) for run in runs]
-    pairs = zip(*sections, strict=True)
-    return unique([tuple(part for section in pair for part in section) for pair in pairs])
+    return search.recall(("held", key_of_body(body)), hold)
 
 
 def fusion_depends_on_residency(workload: Workload, body: Body, search: TreeSearch) -> bool:
@@ -76,15 +77,12 @@ def fusion_depends_on_residency(workload: Workload, body: Body, search: TreeSear
             alive = [resident for resident in few if resident.first <= at <= resident.last]
             taken = predicted[place.group.name].buffer_bytes + sum(each.n_bytes for each in alive)
             held = {name for resident in alive for name in resident.tensors}
-            if taken > capacity(search.accelerator) or _loads(workload, place.group) <= held:
+            operators = [workload.operator(name) for name in place.group.operators]
+            read = {operand.tensor for operator in operators for operand in operator.inputs}
+            loads = read - {operator.output.tensor for operator in operators}
+            if taken > capacity(search.accelerator) or loads <= held:
                 return True
     return False
-
-
-def _loads(workload: Workload, group: Group) -> set[str]:
-    operators = [workload.operator(name) for name in group.operators]
-    read = {operand.tensor for operator in operators for operand in operator.inputs}
-    return read - {operator.output.tensor for operator in operators}
 
 
 def _section(
@@ -190,10 +188,6 @@ def _total(places: Sequence[GroupPlace], residents: Residents) -> Price:
     return sum(value for value, _ in prices), sum(moved for _, moved in prices)
 
 
-Label = tuple[Price, Residents]
-"""The cost of a path so far, and the tensors held along it."""
-
-
 def _cheapest(
     places: Sequence[GroupPlace], few: Sequence[ResidentTensor], limit: float | None
 ) -> Residents:
@@ -202,7 +196,7 @@ def _cheapest(
     A state is what is held between two groups; of its labels only the best is kept, or with a
     limit those that move fewer bytes than all with a better objective.
     """
-    states: dict[frozenset[ResidentTensor], list[Label]] = {frozenset(): [((0.0, 0.0), [])]}
+    states: dict[frozenset[ResidentTensor], list[Label]] = {frozenset(): [(0.0, 0.0, ())]}
     for at, place in enumerate(places):
         fresh = [resident for resident in few if resident.first == at]
         further: dict[frozenset[ResidentTensor], list[Label]] = {}
@@ -213,23 +207,20 @@ def _cheapest(
                 after = frozenset(resident for resident in now if resident.last > at)
                 if value < NOWHERE[0]:
                     further.setdefault(after, []).extend(
-                        ((before[0] + value, before[1] + moved), [*residents, now])
-                        for before, residents in labels
+                        (before + value, bytes_before + moved, (*residents, now))
+                        for before, bytes_before, residents in labels
                     )
-        states = {held: _keep_undominated(labels, limit) for held, labels in further.items()}
+        states = {
+            held: [min(labels, key=itemgetter(0, 1))]
+            if limit is None
+            else undominated_labels(labels, EFFORT.labels)
+            for held, labels in further.items()
+        }
     labels = [label for every in states.values() for label in every]
     if limit is None:
-        return min(labels, key=lambda label: label[0])[1]
-    able = [label for label in labels if label[0][0] <= limit]
-    return min(able or labels, key=lambda label: label[0][::-1])[1]
-
-
-def _keep_undominated(labels: Sequence[Label], limit: float | None) -> list[Label]:
-    """Return the best label; with a limit also those that move fewer bytes."""
-    if limit is None:
-        return [min(labels, key=lambda label: label[0])]
-    kept = keep_cheaper(labels, rank=lambda label: label[0], cost=lambda label: label[0][1])
-    return kept[:: -(-len(kept) // EFFORT.labels)] + kept[-1:]
+        return list(min(labels, key=itemgetter(0, 1))[2])
+    able = [label for label in labels if label[0] <= limit]
+    return list(min(able or labels, key=itemgetter(1, 0))[2])
 
 
 def _subsets(some: Sequence[ResidentTensor]) -> Iterator[tuple[ResidentTensor, ...]]:
@@ -248,7 +239,10 @@ def _build_groups(
     at = 0
     while at < len(groups):
         end = at + 1
-        while end < len(groups) and _holds_from_before(places, residents, end):
+        while end < len(groups) and (
+            any(resident.first < end for resident in residents[end])
+            or (places[end].fixed and places[end].fixed is places[end - 1].fixed)
+        ):
             end += 1
         keeps = dict.fromkeys(
             keep
@@ -258,9 +252,3 @@ def _build_groups(
         inside = tuple(groups[at:end])
         yield ResidentScope(keeps=tuple(keeps), groups=inside) if keeps else inside[0]
         at = end
-
-
-def _holds_from_before(places: Sequence[GroupPlace], residents: Residents, at: int) -> bool:
-    """Return whether a tensor is held from the previous group to this one."""
-    fixed = bool(places[at].fixed) and places[at].fixed is places[at - 1].fixed
-    return fixed or any(one.first < at for one in residents[at])

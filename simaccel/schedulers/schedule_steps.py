@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 from simaccel.errors import SimaccelError
-from simaccel.schedulers.group_search import GroupSearch, Mapped, Part, search_together
+from simaccel.schedulers.group_search import GroupSearch, search_together
 from simaccel.schedulers.sequences import additive_value
+from simaccel.schedulers.staged_attention import StagedAttention
 from simaccel.search.accounts import SearchAccount
 from simaccel.search.effort import EFFORT
 from simaccel.search.goal import Goal
@@ -18,42 +19,8 @@ from simaccel.search.scored_tree import ScoredTree
 SHARED_ROWS: Final = "shared rows"
 Total = Callable[[Iterable[float]], float]
 """Combines the objectives of groups: their sum, or for the footprint their maximum."""
-
-
-class PartSearch(Protocol):
-    """Search for mappings of some operators: a `GroupSearch` or a `StagedAttention`."""
-
-    account: SearchAccount | None
-
-    @property
-    def least_work(self) -> float:
-        """Cycles of array and SFU that any mapping takes."""
-
-    def bound(self, room: int) -> float:
-        """Return a lower bound of the objective in ``room`` bytes; infinite if nothing fits."""
-
-    def map(self, kind: str, limit: float) -> Mapped | None:
-        """Return the best mapping of a kind with an objective below ``limit``, if there is one."""
-
-    def map_cheaply(self, limit: float) -> Mapped | None:
-        """Return the least costly known mapping with an objective of at most ``limit``, if any."""
-
-    def fewest_bytes(self, room: int, limit: float) -> float:
-        """Return the fewest DRAM bytes of mappings whose bound is at most ``limit``."""
-
-    # -- of a part of a mapping that was chosen from it
-
-    def figures_of(self, part: Part, held_bytes: int) -> ScoredTree | None:
-        """Return the figures by which a part of a mapping was chosen; None if they are unknown."""
-
-    def least_cost(self, limit: float, held_bytes: int) -> float:
-        """Return a lower bound of the cost of choices with an objective of at most ``limit``."""
-
-    def cheaper_choices(self, limit: float, held_bytes: int) -> list[tuple[object, ScoredTree]]:
-        """Return less costly choices and their figures, with objectives of at most ``limit``."""
-
-    def choose(self, part: Part, choice: object) -> Part:
-        """Return a part of a mapping with another choice in its place."""
+PartSearch = GroupSearch | StagedAttention
+"""Searches for mappings of some operators."""
 
 
 @dataclass
@@ -110,13 +77,16 @@ class ScheduleStep:
     def find_least_costly(self, limit: float) -> ScheduleStep | None:
         """Return the step with the least costly candidate whose objective is at most ``limit``.
 
-        None if no candidate is known, or for an attention whose operators run one after the other.
+        None if a few runs find none, or for an attention whose operators run one after the other:
+        there that is found by the steps of these.
         """
-        found = self.candidates.map_cheaply(self._scale_to_single(limit))
-        if found is None:
+        single = self._scale_to_single(limit)
+        searched = self.candidates
+        mapped = searched.map_cheaply(single) if isinstance(searched, GroupSearch) else None
+        if mapped is None:
             return None
-        step = replace(self, body=found[0], scored=found[1], refused=None)
-        step.value = self._scale_to_all(found[1].value)
+        step = replace(self, body=mapped[0], scored=mapped[1], refused=None)
+        step.value = self._scale_to_all(mapped[1].value)
         return step
 
     def leave_out(self) -> None:
@@ -136,13 +106,17 @@ def cheapest(steps: Sequence[ScheduleStep], count: int, total: Total = sum) -> l
     known, else the first.
     """
     values, last = {0: 0.0}, dict[int, ScheduleStep]()
+
+    def ties(step: ScheduleStep) -> tuple[int, int]:
+        path = _path(last, step)
+        return sum(each.ties[0] for each in path), max(each.ties[1] for each in path)
+
     for stop, ending in sorted(_by_stop(steps, 0, count).items()):
         paths = [(total((values[s.start], s.value)), s) for s in ending if s.start in values]
         if paths:
             values[stop] = min(value for value, _ in paths)
             equals = [step for value, step in paths if value == values[stop]]
-            tied = len(equals) > 1
-            last[stop] = min(equals, key=lambda s: _ties(_path(last, s))) if tied else equals[0]
+            last[stop] = min(equals, key=ties) if len(equals) > 1 else equals[0]
     return _path(last, last[count]) if count in last else []
 
 
@@ -161,10 +135,6 @@ def _path(last: Mapping[int, ScheduleStep], step: ScheduleStep) -> list[Schedule
     while path[-1].start:
         path.append(last[path[-1].start])
     return path[::-1]
-
-
-def _ties(path: Sequence[ScheduleStep]) -> tuple[int, int]:
-    return sum(step.ties[0] for step in path), max(step.ties[1] for step in path)
 
 
 def value_of(path: Sequence[ScheduleStep], total: Total) -> float:
@@ -233,8 +203,9 @@ def cheapest_searched(
         unknown = [step for step in path if step.body is None]
         if not unknown:
             return path
-        first = _groups_of(() if known else unknown)
-        search_together([(group, goal.held_bytes, ()) for group in first])
+        searches = [step.candidates for step in unknown if not known]
+        groups = (search for search in searches if isinstance(search, GroupSearch))
+        search_together([(group, goal.held_bytes, ()) for group in groups])
         for step in sorted(unknown, key=lambda step: (step.stop - step.start, step.work)):
             if known and goal.is_over:
                 break
@@ -254,10 +225,6 @@ def _in_every_path(steps: Sequence[ScheduleStep], count: int) -> set[int]:
         for at in range(step.start, step.stop):
             have[at].append(id(step))
     return {having[0] for having in have if len(having) == 1}
-
-
-def _groups_of(steps: Iterable[ScheduleStep]) -> Iterator[GroupSearch]:
-    return (step.candidates for step in steps if isinstance(step.candidates, GroupSearch))
 
 
 def _limit(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from simaccel.analytic.prediction import Prediction, predict
+from simaccel.analytic.prediction import predict
 from simaccel.errors import SimaccelError
 from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.checks import faults
@@ -41,10 +41,26 @@ def measure_groups(workload: Workload, body: Body, goal: Goal) -> ScoredTree:
         SimaccelError: the machine refuses them.
 
     """
-    (outcome,) = goal.judge.judge(workload, [body], float("inf"))
-    if outcome.refused is not None:
-        raise outcome.refused
-    return _score_run(workload, body, goal, outcome.cycles)
+    return measure_all(workload, [body], goal)[0]
+
+
+def measure_all(workload: Workload, bodies: Sequence[Body], goal: Goal) -> dict[int, ScoredTree]:
+    """Return the figures of those mappings of a workload that the machine takes, by number.
+
+    Raises:
+        SimaccelError: it refuses all of them.
+
+    """
+    outcomes = goal.judge.judge(workload, bodies, float("inf"))  # perhaps in several processes
+    scored = {
+        at: _score_run(workload, bodies[at], goal, outcome.cycles)
+        for at, outcome in enumerate(outcomes)
+        if outcome.refused is None  # it takes fewer trees than the closed form
+    }
+    refused = outcomes[-1].refused if outcomes else None
+    if refused is not None and not scored:
+        raise refused
+    return scored
 
 
 def value_of_groups(workload: Workload, body: Body, goal: Goal) -> float:
@@ -71,28 +87,13 @@ def score(
 
 
 def _score_run(workload: Workload, body: Body, goal: Goal, cycles: float) -> ScoredTree:
+    """Return the figures of a body that takes ``cycles``; its energy is 0 if that is unknown."""
     predicted = predict(workload, mapping_of(workload, "", body), goal.accelerator)
-    value, energy = objective_of(predicted, goal, cycles), energy_of(predicted, goal, cycles)
-    moved = dram_bytes(predicted.moved)
-    return ScoredTree((), value, int(cycles), moved, predicted.buffer_bytes, energy)
-
-
-def objective_of(predicted: Prediction, goal: Goal, cycles: float) -> float:
-    """Return the objective of a mapping that takes ``cycles``."""
-    if goal.objective == "cycles":
-        return float(cycles)
-    if goal.objective == "footprint":
-        return float(predicted.buffer_bytes)
-    if goal.objective == "dram-bytes":
-        return float(dram_bytes(predicted.moved))
-    energy = energy_of(predicted, goal, cycles)
-    return energy * cycles if goal.objective == "edp" else energy
-
-
-def energy_of(predicted: Prediction, goal: Goal, cycles: float) -> float:
-    """Return the energy in pJ of a mapping that takes ``cycles``; 0 if it is unknown."""
-    if goal.accelerator.unknown_energies:
-        return 0.0
-    leaked = sum(one.bound_cycles for one in predicted.groups)
-    energy = sum(predicted.energy_pj.values())
-    return energy + leakage(goal.accelerator) * (cycles - leaked)
+    energy, taken, moved = 0.0, predicted.buffer_bytes, dram_bytes(predicted.moved)
+    if not goal.accelerator.unknown_energies:
+        leaked = sum(one.bound_cycles for one in predicted.groups)
+        energy = sum(predicted.energy_pj.values())
+        energy += leakage(goal.accelerator) * (cycles - leaked)
+    values = {"cycles": cycles, "footprint": taken, "dram-bytes": moved, "energy": energy}
+    value = values.get(goal.objective, energy * cycles)
+    return ScoredTree((), float(value), int(cycles), moved, taken, energy)

@@ -29,8 +29,8 @@ from simaccel.schedulers.parallel import (
     degrees_of,
     share_of,
 )
-from simaccel.schedulers.rank_cuts import RankCuts
 from simaccel.schedulers.split_ways import (
+    RankCuts,
     degrees_of_chips,
     divisors,
     group_splits,
@@ -114,7 +114,9 @@ def _fastest(
     for workload in workloads:
         work = ChipWork(workload, accelerator, dict(slowdowns))
         if workload is workloads[0]:
-            possible = [_share_nothing(work)]
+            alone: Spreads = dict.fromkeys(workload.by_name, ())  # tried before all splits
+            make = partial(_legal_split, _UNDIVIDED, work, alone)
+            possible = [(SplitCost(0, Fraction(), 0), make)]
         ways = {n: RankCuts(workload, n) for n in divisors(accelerator.pod.count)}
         splits = possible_splits if workload is workloads[0] else group_splits
         possible += [
@@ -161,12 +163,6 @@ def _legal_split(name: str, work: ChipWork, spreads: Spreads) -> tuple[SplitCost
     """Return a split if it is legal, and its cost."""
     split = _make_legal(name, work.workload, spreads, work.accelerator)
     return split.cost(work), split
-
-
-def _share_nothing(work: ChipWork) -> _Candidate[LegalSplit]:
-    """Return a workload that all chips replicate, as one chip runs it, tried before all splits."""
-    spreads: Spreads = dict.fromkeys(work.workload.by_name, ())
-    return SplitCost(0, Fraction(), 0), partial(_legal_split, _UNDIVIDED, work, spreads)
 
 
 def settle_degrees(

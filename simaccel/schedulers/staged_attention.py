@@ -8,12 +8,18 @@ from functools import cached_property
 
 from simaccel.analytic.evaluation import memory_work
 from simaccel.analytic.family import Ints, ints
-from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree
+from simaccel.mapping.tree import Keep, Tree
 from simaccel.numbers import in_bytes
 from simaccel.pareto import keep_cheaper
-from simaccel.schedulers.attention import AttentionProblem
+from simaccel.schedulers.attention import (
+    ALL,
+    AttentionProblem,
+    Placed,
+    parts_of,
+    stage_attention,
+    units,
+)
 from simaccel.schedulers.group_search import GroupSearch, Mapped, Part
-from simaccel.schedulers.resident_attention import ALL, Placed, parts_of, stage_attention, units
 from simaccel.schedulers.sequences import score
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import BOUND, SearchAccount, ignore
@@ -143,32 +149,10 @@ class StagedAttention:
         self.search.goal.origins[key_of_body(best[0])] = self, 0
         return best
 
-    def map_cheaply(self, limit: float) -> None:
-        """Return None: cheaper mappings are found by the steps of the single operators."""
-
-    def fewest_bytes(self, room: int, limit: float) -> float:  # noqa: ARG002
-        """Return infinity: no mapping is known to move fewer bytes than the one found."""
-        return float("inf")
-
-    # -- other choices of an attention that is a part of a mapping
-
-    def figures_of(self, part: Part, held_bytes: int) -> ScoredTree | None:  # noqa: ARG002
-        """Return the figures of a part that was chosen here; None if it wasn't."""
+    def figures_of(self, part: Part) -> ScoredTree | None:
+        """Return the figures of a part of a mapping that was chosen here; None if it wasn't."""
         staged = (staged for staged, _ in self.known.values() if staged)
         return next((scored for body, scored in staged if body == (part,)), None)
-
-    def least_cost(self, limit: float, held_bytes: int) -> float:  # noqa: ARG002
-        """Return a lower bound of the cost of any choice."""
-        return 0.0
-
-    def cheaper_choices(self, limit: float, held_bytes: int) -> list[tuple[object, ScoredTree]]:  # noqa: ARG002
-        """Return less costly choices than the best and their figures, of at most ``limit``."""
-        return [(body[0], one) for body, one in self.find_cheaper(limit) if len(body) == 1]
-
-    def choose(self, part: Part, choice: object) -> Part:  # noqa: ARG002
-        """Return a choice as a part of a mapping."""
-        assert isinstance(choice, Group | ResidentScope)  # noqa: S101 - narrows the type
-        return choice
 
     def find_cheaper(self, limit: float) -> list[Mapped]:
         """Return mappings that cost less than the fastest, with objectives of at most ``limit``.
@@ -213,7 +197,8 @@ class StagedAttention:
         for rows in tried:
             self._value(rows, limit)
         tried += self._look_between([(0, fits)], unit, limit)
-        start = self._best_rows() // unit
+        known = ((staged[1].rank, rows) for rows, (staged, _) in self.known.items() if staged)
+        start = min(known, default=((), 0))[1] // unit
         if 0 < start < fits and start * unit not in tried:
             low = max(rows for rows in tried if rows < start * unit) // unit
             high = min(rows for rows in tried if rows > start * unit) // unit
@@ -274,10 +259,6 @@ class StagedAttention:
         """Return the best objective so far."""
         known = (staged for staged, _ in self.known.values() if staged)
         return min((scored.value for _, scored in known), default=float("inf"))
-
-    def _best_rows(self) -> int:
-        known = ((staged[1].rank, rows) for rows, (staged, _) in self.known.items() if staged)
-        return min(known, default=((), 0))[1]
 
     def _bodies(self, rows: int) -> Iterator[Body]:
         """Yield L, softmax and A with their best trees for rows in DRAM, and with more slots.

@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from simaccel.analytic.evaluation import evaluate
-from simaccel.analytic.family import family_of
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Tree
 from simaccel.numbers import in_bytes
+from simaccel.schedulers.chains import epilogue
 from simaccel.schedulers.einsums import RankRoles, roles
-from simaccel.schedulers.epilogues import epilogue
+from simaccel.schedulers.kernel_trees import fits, sliding_ranks
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import capacity
 from simaccel.search.goal import Goal
@@ -59,16 +58,14 @@ def _parts(workload: Workload) -> Iterator[list[str]]:
     names = [operator.name for operator in workload.operators]
     while names:
         count = 1
-        while count < len(names) and _follows_rows(workload, names[: count + 1]):
+        while (
+            count < len(names)
+            and len(workload.operator(names[count]).inputs) == 1
+            and epilogue(workload, names[: count + 1])
+        ):
             count += 1
         yield names[:count]
         names = names[count:]
-
-
-def _follows_rows(workload: Workload, names: Sequence[str]) -> bool:
-    """Return whether the last operator passes once over what others leave."""
-    alone = len(workload.operator(names[-1]).inputs) == 1
-    return alone and epilogue(workload, names) is not None
 
 
 def _fuse_operators(
@@ -101,8 +98,7 @@ def _windows(workload: Workload, name: str, accelerator: Accelerator) -> Group |
             keeps = [Keep(tensor, slots=slots) for tensor in (*seen.names, seen.output.name)]
             tree: Tree = (*_pieces(space, (rank,), most), *keeps, Do(name, SFU))
             placed = replace(group, tree=tree)
-            totals = evaluate(family_of(space, placed), accelerator)
-            if int(totals.buffer_bytes()) <= capacity(accelerator):
+            if fits(space, placed, accelerator):
                 return placed
         most //= 2
     return None
@@ -129,8 +125,7 @@ def _group(workload: Workload, names: Sequence[str], accelerator: Accelerator) -
             own = tuple(node for node in nodes if node != Keep(seen.output.name, slots=_SLOTS))
             tree = (Keep(seen.output.name), Fork((own, *behind)))
         placed = replace(group, tree=tree)
-        totals = evaluate(family_of(space, placed), accelerator)
-        if int(totals.buffer_bytes()) <= capacity(accelerator) and bool(totals.fits()):
+        if fits(space, placed, accelerator):
             return placed
     raise NothingFitsError(
         f"{name}: a row beside a fold of weights needs more than buffer.capacity_bytes "
@@ -140,9 +135,7 @@ def _group(workload: Workload, names: Sequence[str], accelerator: Accelerator) -
 
 def _row_rank(space: IterationSpace, seen: BoundOperator, parts: RankRoles) -> tuple[str, ...]:
     """Return the rank along the rows: the channels of one position of a window."""
-    windows = {
-        rank for view in seen.inputs for dim in view.terms if len(dim) > 1 for rank, _ in dim
-    }
+    windows = sliding_ranks(seen)
     found = [rank for rank in parts.k if rank not in windows]
     return tuple(sorted(found, key=lambda rank: -space.sizes[rank])[:1])
 

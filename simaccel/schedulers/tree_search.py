@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from simaccel.analytic.family import Family
@@ -19,9 +20,8 @@ from simaccel.schedulers.einsums import (
 )
 from simaccel.schedulers.group_search import GroupSearch
 from simaccel.search.accounts import ignore
-from simaccel.search.candidate_set import CandidateSet
 from simaccel.search.canonical import NameList, key_of, names_of, rename_tree
-from simaccel.search.core_cuts import on_cores
+from simaccel.search.core_cuts import Families, grids_on_cores
 from simaccel.search.goal import Goal
 from simaccel.search.scored_tree import ScoredTree
 from simaccel.workload import Vector, Workload
@@ -98,52 +98,46 @@ class TreeSearch:
         space = space_of(workload, group)
         seen = space.bound_operator(name)
 
-        def families(space: IterationSpace) -> list[Family]:
+        def families(space: IterationSpace) -> Iterator[list[Family]]:
             if not isinstance(operator, Vector):
-                return self.einsum_trees(space, seen, self.accelerator, kept=kept)
-            return list(
-                vector_families(
-                    space,
-                    seen,
-                    operator,
-                    self.accelerator,
-                    rows=self.rows,
-                    kept=kept,
-                    overwrites=overwrites,
-                )
+                yield self.einsum_trees(space, seen, self.accelerator, kept=kept)
+                return
+            yield vector_families(
+                space,
+                seen,
+                operator,
+                self.accelerator,
+                rows=self.rows,
+                kept=kept,
+                overwrites=overwrites,
             )
 
-        on = replace(self.goal, is_spread=self.goal.is_spread and not kept)
-        return self.group_search(
-            group,
-            space,
-            lambda: [on_cores(group, space, on, families)],
-            (overwrites and isinstance(operator, Vector),),
-            kept,
-            label="kept" if kept else "alone",
-        )
+        is_over = overwrites and isinstance(operator, Vector)
+        return self.group_search(group, space, families, is_over, kept)
 
     def group_search(
         self,
         group: Group,
         space: IterationSpace,
-        make_sets: Callable[[], Sequence[CandidateSet]],
-        more: object = (),
+        families: Families,
+        more: object,
         kept: Sequence[str] = (),
-        *,
-        label: str,
+        label: str = "alone",
     ) -> GroupSearch:
         """Return the search of a group, shared with groups that are mapped alike.
 
-        ``more``: what else decides the candidates, beside the operators and ``kept``. ``label``:
-        the name of the search in accounts.
+        While tensors are ``kept`` on chip around it, a single core does everything. ``more``: what
+        else decides the candidates, beside the operators and ``kept``. ``label``: the name of the
+        search in accounts.
         """
         names, goal = names_of(space.operators), self.goal
         ranks = [name for kind, name in names if kind == "rank"]
         # constraints refer to ranks by their names
         key = (key_of(space, kept), more, tuple(ranks) if goal.constraints else (), goal.is_shared)
         if key not in self._seen:
-            new = GroupSearch(group, make_sets, goal, {}, {}, label)
+            on = replace(goal, is_spread=goal.is_spread and not kept)
+            make_sets = partial(grids_on_cores, group, space, on, families)
+            new = GroupSearch(group, make_sets, goal, {}, {}, "kept" if kept else label)
             self._seen[key] = names, new
         first, known = self._seen[key]
         renamed = dict(zip(first, (name for _, name in names), strict=True))

@@ -8,10 +8,10 @@ excluded. The candidates of the remaining cuts form one set, which is searched a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final
 
 from simaccel.analytic.evaluation import memory_work
 from simaccel.analytic.family import Family, Ints, ints
@@ -29,9 +29,8 @@ _FEW: Final = 8
 """Up to this many cores any number of them is tried; of more cores all, a half, a quarter and so
 on.
 """
-Key = TypeVar("Key")
-Families = Callable[[IterationSpace], Sequence[Family]]
-"""Makes the families of trees in an iteration space, of a group or of one core's piece."""
+Families = Callable[[IterationSpace], Iterable[Sequence[Family]]]
+"""Makes the families of trees in the iteration space of a group, or of one core's piece, by set."""
 
 
 @dataclass(frozen=True)
@@ -47,37 +46,25 @@ class PricedCut:
         return [replace(family, cut=self.cut) for family in families]
 
 
-def on_cores(group: Group, space: IterationSpace, goal: Goal, families: Families) -> CandidateSet:
-    """Return all candidates of a group, on one core and cut over several."""
-    return grids_on_cores(group, space, goal, lambda piece: {0: families(piece)})[0]
-
-
 def grids_on_cores(
-    group: Group,
-    space: IterationSpace,
-    goal: Goal,
-    families: Callable[[IterationSpace], Map[Key, Sequence[Family]]],
-) -> dict[Key, CandidateSet]:
-    """Return candidate sets of a group by the keys of ``families``; over several cores only one.
+    group: Group, space: IterationSpace, goal: Goal, families: Families
+) -> list[CandidateSet]:
+    """Return the candidate sets of a group, on one core and cut over several; of those only one.
 
     There bounds are loose, as cores wait for one another, and seldom end a search: one set is
     enough.
     """
     first, *others = cuts_of(group, space, goal)
-    grids = {
-        key: goal.grid(group, first.families_around(whole))
-        for key, whole in families(first.space).items()
-    }
+    grids = [goal.grid(group, first.families_around(whole)) for whole in families(first.space)]
     if not goal.is_shared or not grids:
         return grids
     more = [
         family
-        for cut in competitive_cuts(others, list(grids.values()), goal)
-        for of_piece in families(cut.space).values()
+        for cut in competitive_cuts(others, grids, goal)
+        for of_piece in families(cut.space)
         for family in cut.families_around(of_piece)
     ]
-    name, *_ = grids
-    return {name: goal.extend_grid(join_sets(list(grids.values())), more)}
+    return [goal.extend_grid(join_sets(grids), more)]
 
 
 def cuts_of(group: Group, space: IterationSpace, goal: Goal) -> list[PricedCut]:

@@ -11,7 +11,7 @@ from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.epilogues import chains
+from simaccel.schedulers.chains import longest_epilogues
 from simaccel.search.effort import Objective
 from simaccel.workload import Workload
 from tests.agreement import assert_counts
@@ -77,9 +77,9 @@ def test_operators_that_cannot_follow_stay_apart() -> None:
     relu = vector("relu", "relu", "R m n", "T m n", m=4, n=6)
     more = einsum("two", "Y m p", "T m n", "B n p", m=4, n=6, p=3)
     softmax = vector("softmax", "softmax", "R m n", "T m n", axis="n", m=4, n=6)
-    assert chains(workload(first, relu))["one"].group.operators == ("one", "relu")
-    assert not chains(workload(first, relu, more))
-    assert not chains(workload(first, softmax))
+    assert longest_epilogues(workload(first, relu))["one"].group.operators == ("one", "relu")
+    assert not longest_epilogues(workload(first, relu, more))
+    assert not longest_epilogues(workload(first, softmax))
 
 
 @settings(max_examples=4, deadline=None)

@@ -100,8 +100,6 @@ def test_wrong_degrees_are_named() -> None:
         spread_over(layer, ParallelDegrees(7, 1))
     with pytest.raises(InputError, match="a degree that divides the batch of 3"):
         spread_over(layer, ParallelDegrees(1, 2))
-    with pytest.raises(InputError, match="a transformer on several chips, or --mapping"):
-        spread_over(build("gemm", shape="M=8,K=8,N=8"), ParallelDegrees(2, 1))
 
 
 def test_a_saved_mapping_runs_alike(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers.group_place import minimise_slots, resident_tensors
 from simaccel.schedulers.residency import fusion_depends_on_residency
-from simaccel.schedulers.resident_tensors import minimise_slots, resident_tensors
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.goal import Goal
 from simaccel.search.judge import Judge

@@ -19,7 +19,7 @@ from simaccel.importers.onnx_files import load_onnx
 from simaccel.report.pods import pod_lines, sent_bytes
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.parallel import whole_mapping
-from simaccel.schedulers.rank_cuts import RankCuts
+from simaccel.schedulers.split_ways import RankCuts
 from simaccel.schedulers.splits import LegalSplit, fastest_split, legal_splits
 from simaccel.study.experiment import ExperimentResult, simulate
 from simaccel.workload import Workload, build, parse_workload

@@ -14,8 +14,7 @@ from simaccel.mapping.tree import Group, Keep, Loop, ResidentScope, Tree, nodes
 from simaccel.program.lowering import lower
 from simaccel.program.program import Compute, commands
 from simaccel.schedulers import NothingFitsError, make_mapping
-from simaccel.schedulers.attention import problem_of
-from simaccel.schedulers.resident_attention import Placed, stage_attention
+from simaccel.schedulers.attention import Placed, problem_of, stage_attention
 from simaccel.schedulers.sequences import score
 from simaccel.schedulers.staged_attention import StagedAttention
 from simaccel.schedulers.tree_search import TreeSearch
