@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, core_schema
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest_field, with_digits
+from simaccel.errors import ABSENT, Fault, InputError, suggest, suggest_field, with_digits
 from simaccel.files.documents import compose, read_text
 
 _FEW = 6
@@ -94,9 +94,8 @@ def faults_of(
     values: dict[str, object] = {}
     allowed: dict[str, list[str]] = {}
     for detail in error.errors(include_url=False)[:_MOST_FAULTS]:
-        loc = _loc_in_file(detail, raw)
+        loc, value = _wrong_value(detail, raw)
         field = _dot_location(loc)
-        value = ABSENT if detail["type"] in _MISSING else _short(detail["input"])
         values.setdefault(field, value)
         allowed.setdefault(field, []).append(_allowed_text(detail, loc, model))
     faults = [
@@ -107,6 +106,15 @@ def faults_of(
         count = _Words(f"{error.error_count()} faults")
         faults.append(Fault(file, "file", count, f"none; here are the first {_MOST_FAULTS}"))
     return faults
+
+
+def _wrong_value(detail: ErrorDetails, raw: object) -> tuple[tuple[str | int, ...], object]:
+    """Return the location of a value in a file, and the value; of a wrong kind those of its tag."""
+    loc, value = _loc_in_file(detail, raw), detail["input"]
+    if detail["type"] == "union_tag_invalid" and isinstance(value, Mapping):
+        key = detail["ctx"]["discriminator"].strip("'")
+        loc, value = (*loc, key), value[key]
+    return loc, ABSENT if detail["type"] in _MISSING else _short(value)
 
 
 class _Words(str):
@@ -296,6 +304,10 @@ def _choices_text(context: dict[str, Any]) -> str:
     return f"one of {expected}" if ", " in expected else expected
 
 
+def _tags_text(context: dict[str, Any]) -> str:
+    return suggest(context["tag"], re.findall(r"'([^']*)'", context["expected_tags"]))
+
+
 def _error(context: dict[str, Any]) -> str:
     return str(context["error"])
 
@@ -327,7 +339,7 @@ _ALLOWED: dict[str, str | Callable[[dict[str, Any]], str]] = {
     "string_too_long": "text of at most {max_length} characters",
     "string_not_ascii": "text of ASCII characters",
     "string_pattern_mismatch": "text that matches {pattern}",
-    "union_tag_invalid": "a mapping with {discriminator} one of {expected_tags}",
+    "union_tag_invalid": _tags_text,
     "union_tag_not_found": "a mapping with {discriminator}",
     **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
     **dict.fromkeys(("int_type", "int_parsing", "int_parsing_size", "int_from_float"), _INTEGER),

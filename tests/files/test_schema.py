@@ -59,10 +59,10 @@ def test_the_branches_of_a_union_are_one_fault() -> None:
 
 
 def test_an_unknown_kind_and_a_missing_one() -> None:
-    faults = _faults({"operators": [{"kind": "conv"}, {}]})
-    assert faults["operators[0]"][1] == "a mapping with 'kind' one of 'gemm', 'softmax'"
+    faults = _faults({"operators": [{"kind": "conv"}, {}, {"kind": "softmx"}]})
+    assert faults["operators[0].kind"] == ("conv", "one of gemm, softmax")
+    assert faults["operators[2].kind"][1] == "did you mean 'softmax'? (allowed: gemm, softmax)"
     assert faults["operators[1]"][1] == "a mapping with 'kind'"
-    assert repr(faults["operators[0]"][0]) == "a mapping of kind"
     assert repr(faults["operators[1]"][0]) == "an empty mapping"
 
 

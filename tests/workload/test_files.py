@@ -172,8 +172,8 @@ layers:
         ),
         "layers.b.shape.K: got 'x'; allowed: an integer",
         (
-            "layers.c: got a mapping of kind, shape; allowed: a mapping with 'kind' one of "
-            "'conv', 'gemm', 'pooling', 'average_pooling', 'residual', 'relu'"
+            "layers.c.kind: got 'dense'; allowed: one of conv, gemm, pooling, average_pooling, "
+            "residual, relu"
         ),
     ]
     assert _faults(tmp_path, "{kind: layers, name: x, layers: {}}") == [
