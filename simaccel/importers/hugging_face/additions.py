@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from simaccel.errors import suggest
-from simaccel.importers.hugging_face.configuration import ACTIVATIONS, Configuration
-from simaccel.importers.hugging_face.sizes import (
+from simaccel.importers.hugging_face.configuration import (
+    ACTIVATIONS,
     ALL_BIASED,
     Addition,
+    Configuration,
     Sizes,
     read_windows,
     repeated_run,

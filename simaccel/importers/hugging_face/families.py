@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from simaccel.importers.hugging_face import additions as own
-from simaccel.importers.hugging_face.configuration import Configuration
-from simaccel.importers.hugging_face.sizes import ALL_BIASED, ModelFamily
+from simaccel.importers.hugging_face.configuration import ALL_BIASED, Configuration, ModelFamily
 
 _FACTORS: Final = (
     *("embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier"),
